@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { BusinessError, Tool, ToolRegistry } from "./index.ts";
+import { BusinessError } from "./error/tool-error.ts";
+import { Tool, ToolRegistry } from "./index.ts";
 
 const unhandled: unknown[] = [];
 process.on("unhandledRejection", (reason) => unhandled.push(reason));

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { Tool, ToolRegistry, type ToolState } from "./index.ts";
+import { Tool, ToolRegistry } from "./index.ts";
+import type { ToolState } from "./tool/types.ts";
 
 const name = z.object({ name: z.string() });
 

@@ -10,8 +10,7 @@ export type {
   CallOptions,
   CallSettings,
 } from "./call/settings.ts";
-export { type ToolErrorCode, toolErrorCodes } from "./error/codes.ts";
-export type { ToolErrorResponse } from "./error/tool-error.ts";
+export { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./error/codes.ts";
 export {
   ApprovalDeniedError,
   BusinessError,
@@ -36,7 +35,7 @@ export {
   toAnthropicTools,
 } from "./format/anthropic.ts";
 export { parseGeminiFunctionCalls, toGeminiFunctionResponse, toGeminiTools } from "./format/gemini.ts";
-export { fromMcpResult, parseMcpToolCall, toMcpResult, toMcpTools } from "./format/mcp.ts";
+export { parseMcpToolCall, toMcpTools } from "./format/mcp.ts";
 export type { FormatNote } from "./format/notes.ts";
 export {
   parseOpenAIResponsesCalls,
@@ -48,15 +47,17 @@ export {
 } from "./format/openai.ts";
 export { fromStrictArguments } from "./format/strict-arguments.ts";
 export { fromTagArguments, parseTagCalls, readTagText, type TagText, toTagResult } from "./format/tags.ts";
-export type { FormattedTools, ToolCallRequest } from "./format/tools.ts";
-export { type ToolDefinition, toDefinition } from "./format/tools.ts";
-export { type RecalledCall, recallCalls } from "./loop/predict.ts";
-export type { RegistryReader, RegistryStats, RegistryView } from "./registry/catalog.ts";
+export {
+  type FormattedTools,
+  type ToolCallRequest,
+  type ToolDefinition,
+  toDefinition,
+} from "./format/tools.ts";
+export { type RecalledCall, recallCalls } from "./loop/recall.ts";
 export { RegistrySnapshot } from "./registry/catalog.ts";
 export { type Observation, ToolDispatcher } from "./registry/dispatcher.ts";
 export { type DoomLoopDetectionResult, type RefusedTool, ToolRegistry } from "./registry/registry.ts";
-export type { SchemaFlaw } from "./schema/check-json-schema.ts";
-export { jsonSchemaFlaws } from "./schema/check-json-schema.ts";
+export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
 export { compileSchema } from "./schema/compile-schema.ts";
 export { tooMuchJson } from "./schema/copy.ts";
 export { hashValue } from "./schema/hash.ts";
@@ -64,30 +65,9 @@ export type { SchemaIssue } from "./schema/issue.ts";
 export { loadLinearPatterns, type Pattern, toPattern } from "./schema/pattern.ts";
 export { type CompiledSchema, type InferInput, SchemaError } from "./schema/types.ts";
 export type { JsonSchema, JsonSchemaObject } from "./schema/visit.ts";
-export type {
-  AskRequest,
-  CallClient,
-  ChildOptions,
-  ClientMethod,
-  ElicitAnswer,
-  ElicitRequest,
-  Logger,
-  ProgressUpdate,
-  ToolClient,
-  ToolContext,
-  ToolState,
-  ToolStatus,
-} from "./tool/context.ts";
-export type {
-  LoopPolicy,
-  ToolConfig,
-  ToolExecuteFunction,
-  ToolInfo,
-  ToolMetadata,
-  ToolParameters,
-} from "./tool/define.ts";
 export { DefinitionError, type PluginTool, type ToolBody, tool } from "./tool/define.ts";
 export * as Tool from "./tool/index.ts";
+export { fromMcpResult, toMcpResult } from "./tool/mcp-result.ts";
 export { canonicalName, isCanonicalName, nearestNames } from "./tool/name.ts";
 export type {
   OfferingContext,
@@ -103,3 +83,26 @@ export type {
 export * as Prompt from "./tool/prompt.ts";
 export * as Resource from "./tool/resource.ts";
 export type { ContentBlock, FilePart, ToolResult } from "./tool/result.ts";
+export type {
+  AskRequest,
+  CallClient,
+  ChildOptions,
+  ClientMethod,
+  ElicitAnswer,
+  ElicitRequest,
+  Logger,
+  LoopPolicy,
+  ProgressUpdate,
+  RegistryReader,
+  RegistryStats,
+  RegistryView,
+  ToolClient,
+  ToolConfig,
+  ToolContext,
+  ToolExecuteFunction,
+  ToolInfo,
+  ToolMetadata,
+  ToolParameters,
+  ToolState,
+  ToolStatus,
+} from "./tool/types.ts";

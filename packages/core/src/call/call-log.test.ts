@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { logLine, type RackEvent, Tool, type ToolContext, ToolRegistry } from "../index.ts";
+import { type RackEvent, Tool, ToolRegistry } from "../index.ts";
+import type { ToolContext } from "../tool/types.ts";
+import { logLine } from "./context.ts";
 
 type Run = (context: ToolContext) => unknown;
 

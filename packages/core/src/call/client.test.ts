@@ -1,6 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { type CallClient, Tool, ToolRegistry } from "../index.ts";
+import { Tool, ToolRegistry } from "../index.ts";
+import type { CallClient } from "../tool/types.ts";
 
 function person(answer: (params: Record<string, unknown>) => unknown): CallClient & { told: unknown[] } {
   const told: unknown[] = [];

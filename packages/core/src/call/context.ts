@@ -1,6 +1,5 @@
 import { cannotAskCaller } from "../error/messages.ts";
 import { ToolExecutionError } from "../error/tool-error.ts";
-import type { RegistryView } from "../registry/catalog.ts";
 import { hashValue } from "../schema/hash.ts";
 import type {
   AskRequest,
@@ -10,10 +9,11 @@ import type {
   ElicitRequest,
   Logger,
   ProgressUpdate,
+  RegistryView,
   ToolClient,
   ToolContext,
-} from "../tool/context.ts";
-import type { ToolInfo } from "../tool/define.ts";
+  ToolInfo,
+} from "../tool/types.ts";
 import type { LogLevel } from "./events.ts";
 import type { CallFrame } from "./frame.ts";
 import type { Mask } from "./mask.ts";

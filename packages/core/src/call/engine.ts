@@ -1,3 +1,4 @@
+import type { ToolErrorResponse } from "../error/codes.ts";
 import { cancelled, duplicateCallId, neverBegun, timedOut } from "../error/messages.ts";
 import {
   childFailure,
@@ -7,7 +8,6 @@ import {
   isToolError,
   ToolCancelledError,
   type ToolError,
-  type ToolErrorResponse,
   ToolExecutionError,
   ToolTimeoutError,
   toToolError,

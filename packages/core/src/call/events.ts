@@ -1,9 +1,11 @@
-import type { ToolError, ToolErrorResponse } from "../error/tool-error.ts";
+import type { ToolErrorResponse } from "../error/codes.ts";
+import type { ToolError } from "../error/tool-error.ts";
 import type { LoopVerdict } from "../loop/types.ts";
-import type { Logger, ProgressUpdate, ToolState, ToolStatus } from "../tool/context.ts";
 import type { ToolResult } from "../tool/result.ts";
+import type { Logger, ProgressUpdate, ToolState, ToolStatus } from "../tool/types.ts";
 import type { ApprovalDecision, ApprovalRequest } from "./settings.ts";
 
+/** How much a line of a log matters. */
 export type LogLevel = keyof Logger;
 
 /** What the pipeline did to a call that a reader of the record should know. */
@@ -77,6 +79,7 @@ export type RackEvent =
       readonly error?: ToolError;
     };
 
+/** Is told of every change and call; see `ToolRegistry.subscribe`. */
 export type RackListener = (event: RackEvent) => void;
 
 type EventType = RackEvent["type"];

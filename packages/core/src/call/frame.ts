@@ -1,11 +1,11 @@
 import { clip, type ToolError } from "../error/tool-error.ts";
 import type { ResultKeys } from "../loop/loop-state.ts";
 import type { LoopVerdict } from "../loop/types.ts";
-import type { RegistrySnapshot, RegistryView } from "../registry/catalog.ts";
+import type { RegistrySnapshot } from "../registry/catalog.ts";
 import type { ToolEntry } from "../registry/entry.ts";
 import { hashValue } from "../schema/hash.ts";
-import type { ToolStatus } from "../tool/context.ts";
 import type { FilePart, RawResult, ToolResult } from "../tool/result.ts";
+import type { RegistryView, ToolStatus } from "../tool/types.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";

@@ -4,8 +4,8 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { Tool, type ToolContext, ToolRegistry } from "../index.ts";
-import type { ChildOptions } from "../tool/context.ts";
+import { Tool, ToolRegistry } from "../index.ts";
+import type { ChildOptions, ToolContext } from "../tool/types.ts";
 
 const none = z.object({});
 

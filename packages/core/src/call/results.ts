@@ -8,6 +8,7 @@ export interface ResultPage {
   readonly total: number;
 }
 
+/** Which part of a whole result is wanted. */
 export interface PageOptions {
   readonly offset?: number;
   /** Characters a page; default 20,000. */

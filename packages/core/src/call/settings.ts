@@ -1,6 +1,6 @@
 import type { RegistrySnapshot } from "../registry/catalog.ts";
-import type { CallClient, Logger, ToolState } from "../tool/context.ts";
-import { DefinitionError, type ToolInfo } from "../tool/define.ts";
+import { DefinitionError } from "../tool/define.ts";
+import type { CallClient, Logger, ToolInfo, ToolState } from "../tool/types.ts";
 import { Mask } from "./mask.ts";
 
 /** How a registry runs calls. Every value has a safe default. */
@@ -169,6 +169,7 @@ export interface ApprovalRequest {
   readonly expiresAt: number;
 }
 
+/** What a person or a policy said to an approval. */
 export type ApprovalDecision =
   | {
       readonly decision: "allow";
@@ -178,6 +179,7 @@ export type ApprovalDecision =
     }
   | { readonly decision: "deny"; readonly reason?: string };
 
+/** The answer of an approval policy. */
 export type ApprovalVerdict = "allow" | "deny" | "ask" | ApprovalDecision;
 
 /**

@@ -1,7 +1,8 @@
-import type { ToolError, ToolErrorResponse } from "../error/tool-error.ts";
+import type { ToolErrorResponse } from "../error/codes.ts";
+import type { ToolError } from "../error/tool-error.ts";
 import { hashValue } from "../schema/hash.ts";
-import type { ToolState, ToolStatus } from "../tool/context.ts";
 import type { ToolResult } from "../tool/result.ts";
+import type { ToolState, ToolStatus } from "../tool/types.ts";
 import type { ToolCallRecord } from "./events.ts";
 import type { CallFrame, ShownInput } from "./frame.ts";
 import { Mask } from "./mask.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { Tool, type ToolMetadata, ToolRegistry } from "../index.ts";
-import type { ToolContext } from "../tool/context.ts";
+import type { ToolContext } from "../tool/types.ts";
 import { waitingForTurn } from "./context.ts";
 
 function rackWith(execute: (context: ToolContext) => Promise<unknown>, metadata: ToolMetadata): ToolRegistry {

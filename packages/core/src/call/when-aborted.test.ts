@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Tool, ToolRegistry } from "../index.ts";
-import type { ToolContext } from "../tool/context.ts";
+import type { ToolContext } from "../tool/types.ts";
 import { whenAborted } from "./context.ts";
 
 const forever = () => new Promise<never>(() => {});

@@ -1,11 +1,13 @@
 import { Mask } from "../call/mask.ts";
-import { safeJson } from "../tool/result.ts";
-import { type ToolErrorCode, toolErrorCodes } from "./codes.ts";
+import { safeJson } from "../schema/json.ts";
+import { isRecord } from "../schema/visit.ts";
+import { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./codes.ts";
 
 const brand = Symbol.for("toolrack.ToolError");
 
 const LONGEST_MESSAGE = 10_000;
 
+/** What is known of an error beside its message. */
 export interface ToolErrorOptions {
   readonly toolName?: string;
   readonly input?: unknown;
@@ -43,7 +45,7 @@ export class ToolError extends Error {
       code: this.code,
       message: this.message,
       details: {
-        ...(safeJson(this.data).value as Record<string, unknown>),
+        ...plainRecord(this.data),
         toolName: this.toolName,
         input: clip(this.input),
         ...(cause === undefined ? {} : { cause }),
@@ -53,82 +55,53 @@ export class ToolError extends Error {
   }
 }
 
+function plainRecord(data: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { value } = safeJson(data);
+  return isRecord(value) ? value : {};
+}
+
 /** True for a `ToolError` of any copy of this package. */
 export function isToolError(value: unknown): value is ToolError {
   try {
-    if (typeof value !== "object" || value === null) return false;
-    const candidate = value as { [brand]?: unknown; toResponse?: unknown };
-    return candidate[brand] === true && typeof candidate.toResponse === "function";
+    if (typeof value !== "object" || value === null || !(brand in value) || value[brand] !== true)
+      return false;
+    return "toResponse" in value && typeof value.toResponse === "function";
   } catch {
     return false; // A proxy may throw on any access; then it is certainly not ours.
   }
 }
 
-export class ToolNotFoundError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("tool_not_found", message, options);
-  }
+/** A class for each code: `new ToolNotFoundError(message, options)`. When each is raised stands in `toolErrorCodes`. */
+function withCode(code: ToolErrorCode): new (message: string, options?: ToolErrorOptions) => ToolError {
+  return class extends ToolError {
+    constructor(message: string, options?: ToolErrorOptions) {
+      super(code, message, options);
+    }
+  };
 }
 
-export class ToolDisabledError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("tool_disabled", message, options);
-  }
-}
-
-export class InvalidArgumentError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("invalid_arguments", message, options);
-  }
-}
-
-export class PermissionDeniedError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("permission_denied", message, options);
-  }
-}
-
-export class LoopBlockedError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("loop_blocked", message, options);
-  }
-}
-
-export class ApprovalDeniedError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("approval_denied", message, options);
-  }
-}
-
-export class ToolTimeoutError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("timed_out", message, options);
-  }
-}
-
-export class ToolCancelledError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("cancelled", message, options);
-  }
-}
-
-export class BusinessError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("business_error", message, options);
-  }
-}
-
-export class ToolExecutionError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("execution_failed", message, options);
-  }
-}
-
-export class OutcomeUnknownError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("outcome_unknown", message, options);
-  }
-}
+/** No tool has this name. */
+export class ToolNotFoundError extends withCode("tool_not_found") {}
+/** An operator switched the tool off. */
+export class ToolDisabledError extends withCode("tool_disabled") {}
+/** The arguments do not fit the schema; the tool did not run. */
+export class InvalidArgumentError extends withCode("invalid_arguments") {}
+/** The caller may not use the tool; it did not run. */
+export class PermissionDeniedError extends withCode("permission_denied") {}
+/** The session repeats itself without progress; the tool did not run. */
+export class LoopBlockedError extends withCode("loop_blocked") {}
+/** Nobody agreed to the call; the tool did not run. */
+export class ApprovalDeniedError extends withCode("approval_denied") {}
+/** The tool ran, or was silent, longer than its limit. */
+export class ToolTimeoutError extends withCode("timed_out") {}
+/** The caller, or the call that made this one, cancelled it. */
+export class ToolCancelledError extends withCode("cancelled") {}
+/** A failure that the author of the tool foresaw; for tools to throw. */
+export class BusinessError extends withCode("business_error") {}
+/** The tool threw or returned an error. */
+export class ToolExecutionError extends withCode("execution_failed") {}
+/** The process that ran the tool ended before the call did. */
+export class OutcomeUnknownError extends withCode("outcome_unknown") {}
 
 /** A tool may throw megabytes; whoever reads the message needs the beginning. */
 function clipMessage(message: string): string {
@@ -144,22 +117,6 @@ function causeText(cause: unknown): string | undefined {
   } catch {
     return "something that cannot be printed";
   }
-}
-
-/** The one form in which an error leaves the rack. Plain JSON. */
-export interface ToolErrorResponse {
-  readonly name: string;
-  readonly code: ToolErrorCode;
-  /** What happened, where, and what to do next. */
-  readonly message: string;
-  readonly details?: {
-    readonly toolName: string;
-    readonly input: Record<string, unknown>;
-    readonly cause?: string;
-    readonly [key: string]: unknown;
-  };
-  /** Whether the same caller can get past it by doing something differently. */
-  readonly recoverable: boolean;
 }
 
 /**
@@ -205,7 +162,7 @@ function messageOf(thrown: unknown): string {
   try {
     if (typeof thrown === "string") return thrown === "" ? "The tool threw an empty string." : thrown;
     if (typeof thrown === "object" && thrown !== null) {
-      const { message } = thrown as { message?: unknown };
+      const message = "message" in thrown ? thrown.message : undefined;
       if (typeof message === "string" && message !== "") return message;
       const text = JSON.stringify(thrown);
       return `The tool threw ${text === undefined || text === "{}" ? String(thrown) : text.slice(0, 500)}`;
@@ -218,8 +175,8 @@ function messageOf(thrown: unknown): string {
 
 function stackOf(thrown: unknown): string | undefined {
   try {
-    const stack = (thrown as { stack?: unknown } | null | undefined)?.stack;
-    return typeof stack === "string" ? stack : undefined;
+    if (typeof thrown !== "object" || thrown === null || !("stack" in thrown)) return undefined;
+    return typeof thrown.stack === "string" ? thrown.stack : undefined;
   } catch {
     return undefined;
   }

@@ -1,8 +1,8 @@
 import { isRecord, type JsonSchemaObject } from "../schema/visit.ts";
-import type { ToolInfo } from "../tool/define.ts";
+import { parseDataUrl } from "../tool/mcp-result.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
+import type { ToolInfo } from "../tool/types.ts";
 import { prepareSchema } from "./flatten.ts";
-import { parseDataUrl } from "./mcp.ts";
 import { renameProperties } from "./references.ts";
 import {
   callIdOr,

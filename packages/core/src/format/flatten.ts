@@ -1,3 +1,4 @@
+import { distinctJson, sameJson } from "../schema/json.ts";
 import {
   isRecord,
   type JsonSchema,
@@ -13,7 +14,6 @@ import {
 import { toModernSchema } from "./modern-schema.ts";
 import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
 import { keepReferences } from "./references.ts";
-import { distinctJson, sameJson } from "./tools.ts";
 
 /**
  * The schema as every provider needs it: in the words of 2020-12, one object at its root, every reference

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { JsonSchemaObject } from "../schema/visit.ts";
-import type { ToolInfo } from "../tool/define.ts";
+import type { ToolInfo } from "../tool/types.ts";
 import { toAnthropicTools } from "./anthropic.ts";
 import { toGeminiTools } from "./gemini.ts";
 import { toMcpTools } from "./mcp.ts";

@@ -1,3 +1,4 @@
+import { distinctJson } from "../schema/json.ts";
 import {
   isRecord,
   type JsonSchema,
@@ -14,7 +15,6 @@ import {
 import { mergeAllOf, mergeSchemas } from "./flatten.ts";
 import { type ProviderKeywords, SchemaLowering } from "./lowering.ts";
 import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
-import { distinctJson } from "./tools.ts";
 
 /** How deep references are written out. Where that grows too large, the next smaller depth is taken. */
 const referenceDepths = [8, 5, 3, 2, 1];

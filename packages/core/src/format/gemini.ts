@@ -1,6 +1,6 @@
 import { isRecord, type JsonSchemaObject } from "../schema/visit.ts";
-import type { ToolInfo } from "../tool/define.ts";
 import type { ToolResult } from "../tool/result.ts";
+import type { ToolInfo } from "../tool/types.ts";
 import { prepareSchema } from "./flatten.ts";
 import { toGeminiSchema } from "./gemini-schema.ts";
 import { renameProperties } from "./references.ts";

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { testDepth } from "../../../../scripts/test-depth.ts";
+import { fromMcpResult, type McpCallToolResult, toMcpResult } from "../tool/mcp-result.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
-import { fromMcpResult, type McpCallToolResult, parseMcpToolCall, toMcpResult, toMcpTools } from "./mcp.ts";
+import { parseMcpToolCall, toMcpTools } from "./mcp.ts";
 
 describe("toMcpTools", () => {
   it("sends schemas as they are, with hints from the tool's metadata", () => {

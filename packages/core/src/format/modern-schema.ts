@@ -1,3 +1,4 @@
+import { cloneJson } from "../schema/json.ts";
 import { renameLimit, renameTuple } from "../schema/keywords.ts";
 import {
   isJsonType,
@@ -10,7 +11,6 @@ import {
   typesOf,
 } from "../schema/visit.ts";
 import type { TakeNote } from "./notes.ts";
-import { cloneJson } from "./tools.ts";
 
 /**
  * The schema in the words of 2020-12, which is what providers check schemas against: tuples, exclusive bounds,

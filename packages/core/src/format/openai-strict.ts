@@ -1,3 +1,4 @@
+import { distinctJson } from "../schema/json.ts";
 import {
   isRecord,
   type JsonSchema,
@@ -14,7 +15,6 @@ import { annotationKeywords, mergeSchemas } from "./flatten.ts";
 import { isOfType, type ProviderKeywords, SchemaLowering } from "./lowering.ts";
 import type { TakeNote } from "./notes.ts";
 import { acceptsNull } from "./references.ts";
-import { distinctJson } from "./tools.ts";
 
 type StrictSchema =
   | { readonly ok: true; readonly schema: JsonSchemaObject }

@@ -6,8 +6,8 @@ import {
   pointer,
   typesOf,
 } from "../schema/visit.ts";
-import type { ToolInfo } from "../tool/define.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
+import type { ToolInfo } from "../tool/types.ts";
 import { prepareSchema } from "./flatten.ts";
 import { toModernSchema } from "./modern-schema.ts";
 import { clipDescription, type TakeNote } from "./notes.ts";

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { toResult } from "../tool/result.ts";
-import { assessFinished, assessNext, windowSize } from "./detect-doom-loop.ts";
+import { toResult } from "../tool/to-result.ts";
+import { assessFinished, assessNext } from "./detect-doom-loop.ts";
 import { emptyLoopState, recordCall, resultKeys } from "./loop-state.ts";
+import { windowSize } from "./thresholds.ts";
 
 import type { LoopRecord, LoopState } from "./types.ts";
 

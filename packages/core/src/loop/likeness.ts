@@ -1,4 +1,4 @@
-import { fullWeight } from "./detect-doom-loop.ts";
+import { fullWeight } from "./thresholds.ts";
 import type { LoopEntry } from "./types.ts";
 
 interface Call {

@@ -1,8 +1,9 @@
 import { hashText, hashValue } from "../schema/hash.ts";
-import { safeJson, type ToolResult } from "../tool/result.ts";
-import { nearIdentical, tellingResultLength, waitingGap, windowSize } from "./detect-doom-loop.ts";
+import { safeJson } from "../schema/json.ts";
+import type { ToolResult } from "../tool/result.ts";
 import { argumentTokens, isSameCall, isSameRound, maskNoise, maskVolatile, similarity } from "./likeness.ts";
 import { predict } from "./predict.ts";
+import { nearIdentical, tellingResultLength, waitingGap, windowSize } from "./thresholds.ts";
 import type { LoopEntry, LoopRecord, LoopState, LoopVerdict } from "./types.ts";
 
 const empty: LoopState = Object.freeze({ entries: Object.freeze([]), total: 0 });

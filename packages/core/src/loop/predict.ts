@@ -1,12 +1,6 @@
-import type { ToolCallRecord } from "../call/events.ts";
-import { hashValue } from "../schema/hash.ts";
-import type { LoopPolicy, ToolMetadata } from "../tool/define.ts";
-import type { ToolResult } from "../tool/result.ts";
-import { nearIdentical, waitingGap } from "./detect-doom-loop.ts";
-import { argumentTokens, isSameCall, isSameRound, similarity, tellsOfInfrastructure } from "./likeness.ts";
-import { loopMessage } from "./loop-messages.ts";
-import { emptyLoopState, recordCall, resultKeys } from "./loop-state.ts";
-import type { LoopCandidate, LoopEntry, LoopRecord, LoopState } from "./types.ts";
+import { argumentTokens, isSameCall, isSameRound, similarity } from "./likeness.ts";
+import { nearIdentical, waitingGap } from "./thresholds.ts";
+import type { LoopCandidate, LoopEntry } from "./types.ts";
 
 /** A call that has not run, as it would be remembered if it gave the result its pattern promises. */
 interface LoopPrediction {
@@ -98,95 +92,4 @@ function isOutdatedRefusal(entry: LoopEntry): boolean {
 function isNearlyTheSame(candidate: LoopCandidate, model: LoopEntry): boolean {
   if (candidate.readOnly || model.tokens === undefined || candidate.args === undefined) return false;
   return similarity(argumentTokens(candidate.args), model.tokens) >= nearIdentical;
-}
-
-/** A finished call as it was recorded. */
-export interface RecalledCall {
-  readonly record: Pick<
-    ToolCallRecord,
-    | "callId"
-    | "toolName"
-    | "parameters"
-    | "parametersHash"
-    | "timestamp"
-    | "duration"
-    | "messageID"
-    | "error"
-    | "flags"
-  >;
-  /** With its whole text. */
-  readonly result: ToolResult;
-  /** What the tool says about itself. */
-  readonly metadata: ToolMetadata;
-}
-
-/** Errors that a call meets before its tool runs. */
-const refusals: ReadonlySet<string> = new Set([
-  "tool_not_found",
-  "tool_disabled",
-  "invalid_arguments",
-  "permission_denied",
-  "loop_blocked",
-  "approval_denied",
-]);
-
-/**
- * The memory that a session has of calls which were recorded, oldest first: for one that goes on in another process.
- * Hand it to `restoreLoopState`. Where a record was masked or cut, the memory is weaker than the original, never
- * stronger. Never throws.
- */
-export function recallCalls(calls: readonly RecalledCall[]): LoopState {
-  return calls.reduce((state, call) => {
-    try {
-      if (call.metadata.loop === false) return state;
-      return recordCall(state, loopRecordOf(call), call.record.parameters);
-    } catch {
-      // A key function of a tool may throw. The call is forgotten, like any that detection cannot read.
-      return state;
-    }
-  }, emptyLoopState());
-}
-
-function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
-  const { error, timestamp, duration } = record;
-  const said = asTheToolSaidIt(record, result);
-  const at = timestamp + duration;
-  const policy = metadata.loop === false ? undefined : metadata.loop;
-  return {
-    callId: record.callId,
-    tool: record.toolName,
-    argsKey: argsKeyOf(record, policy?.key),
-    ...resultKeys(said, at),
-    resultLength: said.content.length,
-    isError: error !== undefined,
-    ...(error === undefined ? {} : { errorCode: error.code }),
-    infrastructure:
-      error !== undefined && tellsOfInfrastructure(`${error.message} ${error.details?.cause ?? ""}`),
-    readOnly: metadata.readOnly === true,
-    executed: error === undefined || !refusals.has(error.code),
-    poll: policy?.repeatable === "poll",
-    ...(record.messageID === "" ? {} : { round: record.messageID }),
-    startedAt: timestamp + (record.flags?.waited ?? 0),
-    at,
-  };
-}
-
-function argsKeyOf({ parameters, parametersHash }: RecalledCall["record"], key: LoopPolicy["key"]): string {
-  if (key === undefined) return parametersHash;
-  return hashValue(typeof key === "function" ? key(parameters) : key.map((name) => parameters[name]));
-}
-
-/** Without what detection itself appended. */
-function asTheToolSaidIt({ flags }: RecalledCall["record"], result: ToolResult): ToolResult {
-  if (flags?.loop?.action !== "nudge") return result;
-  const notice = loopMessage(flags.loop);
-  const { content, blocks } = result;
-  if (!content.endsWith(notice)) return result;
-  const last = blocks?.at(-1);
-  const isNotice = last?.type === "text" && last.text === notice;
-  return {
-    ...result,
-    content: content.slice(0, -notice.length).replace(/\n\n$/, ""),
-    ...(isNotice ? { blocks: blocks!.slice(0, -1) } : {}),
-  };
 }

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { type RecalledCall, recallCalls, Tool, type ToolMetadata, ToolRegistry } from "../index.ts";
+import { Tool, ToolRegistry } from "../index.ts";
+import type { ToolMetadata } from "../tool/types.ts";
+import { type RecalledCall, recallCalls } from "./recall.ts";
 
 function rack(metadata: ToolMetadata = {}, answer: () => unknown = () => "same") {
   const registry = new ToolRegistry();

@@ -1,5 +1,5 @@
-import { fullWeight, interleavedReach, longestPeriod, thresholds } from "./detect-doom-loop.ts";
 import { isSameOutcome, isSameRound, weightOf } from "./likeness.ts";
+import { fullWeight, interleavedReach, longestPeriod, thresholds } from "./thresholds.ts";
 import type { LoopEntry, LoopSighting } from "./types.ts";
 
 /**

@@ -1,6 +1,6 @@
-import { DefinitionError, type ToolInfo } from "../tool/define.ts";
+import { DefinitionError } from "../tool/define.ts";
 import { canonicalName } from "../tool/name.ts";
-import type { ToolResult } from "../tool/result.ts";
+import type { RegistryReader, RegistryStats, ToolInfo } from "../tool/types.ts";
 import { fold, type ToolEntry } from "./entry.ts";
 import type { SearchDocument } from "./search/search-document.ts";
 import { ToolIndex } from "./search/tool-index.ts";
@@ -258,26 +258,4 @@ export class RegistrySnapshot implements RegistryReader {
   find(name: string): ToolEntry | undefined {
     return this.#catalog.find(name);
   }
-}
-
-export interface RegistryStats {
-  readonly totalTools: number;
-  readonly disabledTools: number;
-  readonly categories: Readonly<Record<string, number>>;
-}
-
-/** Reads of the rack. All of them see one moment: a change elsewhere never shows half. */
-export interface RegistryReader {
-  get(name: string): ToolInfo | undefined;
-  getAll(): ToolInfo[];
-  list(category?: string): ToolInfo[];
-  /** The best first; at most 20, or so many. */
-  search(query: string, limit?: number): ToolInfo[];
-  findByTag(tag: string): ToolInfo[];
-  getStats(): RegistryStats;
-}
-
-/** The rack as a running tool sees it: reads, and calls that become children of its own. */
-export interface RegistryView extends RegistryReader {
-  execute(name: string, input?: unknown): Promise<ToolResult>;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { Tool, ToolDispatcher, ToolRegistry } from "../index.ts";
+import { Tool, ToolRegistry } from "../index.ts";
+import { ToolDispatcher } from "./dispatcher.ts";
 
 const add = Tool.define({
   name: "add",

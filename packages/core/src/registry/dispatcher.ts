@@ -1,9 +1,8 @@
 import { isCallContext } from "../call/context.ts";
 import type { CallOptions } from "../call/settings.ts";
-import type { ToolErrorResponse } from "../error/tool-error.ts";
-import type { ToolContext } from "../tool/context.ts";
-import type { ToolInfo } from "../tool/define.ts";
+import type { ToolErrorResponse } from "../error/codes.ts";
 import type { ToolResult } from "../tool/result.ts";
+import type { ToolContext, ToolInfo } from "../tool/types.ts";
 import { ToolRegistry } from "./registry.ts";
 
 /** What an agent loop sees of a call. */
@@ -63,6 +62,6 @@ export class ToolDispatcher {
     context: Partial<ToolContext> & CallOptions,
   ): Promise<ToolResult> {
     if (isCallContext(context)) return this.registry.executeChild(context, toolName, input);
-    return this.registry.execute(toolName, input, context as CallOptions); // It is no context, so it holds options only.
+    return this.registry.execute(toolName, input, context);
   }
 }

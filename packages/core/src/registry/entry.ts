@@ -1,13 +1,8 @@
 import { compileSchema } from "../schema/compile-schema.ts";
 import type { CompiledSchema } from "../schema/types.ts";
-import {
-  DefinitionError,
-  implementationOf,
-  type ToolImplementation,
-  type ToolInfo,
-  type ToolMetadata,
-} from "../tool/define.ts";
+import { DefinitionError, implementationOf, type ToolImplementation } from "../tool/define.ts";
 import { canonicalName } from "../tool/name.ts";
+import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
 
 /** One tool on the rack with what the pipeline needs of it, worked out once. Immutable. */
 export class ToolEntry {
@@ -43,7 +38,7 @@ export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEnt
   if (typeof candidate !== "object" || candidate === null) {
     throw new DefinitionError("A tool is an object made by Tool.define.", "info");
   }
-  if (typeof (candidate as { then?: unknown }).then === "function") {
+  if ("then" in candidate && typeof candidate.then === "function") {
     throw new DefinitionError("This is a promise of a tool: await it, then register it.", "info");
   }
   if (typeof info.name !== "string" || info.name.trim() === "") {

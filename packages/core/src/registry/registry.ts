@@ -15,23 +15,21 @@ import { recordOf, stateOf, updateState } from "../call/state.ts";
 import { Deadlines } from "../call/time.ts";
 import { noneForCaller, notFound } from "../error/messages.ts";
 import { ToolNotFoundError, toToolError } from "../error/tool-error.ts";
-
 import { loopMessage } from "../loop/loop-messages.ts";
 import { sessionKey } from "../loop/loop-state.ts";
 import type { LoopState, LoopVerdict } from "../loop/types.ts";
-import type { ToolContext, ToolState } from "../tool/context.ts";
-import type { DefinitionError, ToolInfo } from "../tool/define.ts";
-
+import type { DefinitionError } from "../tool/define.ts";
 import { nearestNames } from "../tool/name.ts";
 import type { ToolResult } from "../tool/result.ts";
-import {
-  Catalog,
-  type RegistryReader,
-  RegistrySnapshot,
-  type RegistryStats,
-  type RegistryView,
-  USUAL_LIMIT,
-} from "./catalog.ts";
+import type {
+  RegistryReader,
+  RegistryStats,
+  RegistryView,
+  ToolContext,
+  ToolInfo,
+  ToolState,
+} from "../tool/types.ts";
+import { Catalog, RegistrySnapshot, USUAL_LIMIT } from "./catalog.ts";
 import { type ToolEntry, toEntry } from "./entry.ts";
 
 /** A tool that `apply` could not hang up. */
@@ -112,7 +110,7 @@ export class ToolRegistry implements RegistryReader {
           catalog.add(old?.info.disabled ? entry.with({ disabled: true }) : entry);
           leaving.delete(entry.key);
         } catch (thrown) {
-          refused.push({ info, error: thrown as DefinitionError });
+          refused.push({ info, error: thrown as DefinitionError }); // Nothing else is thrown here.
         }
       }
       for (const entry of leaving.values()) catalog.drop(entry);

@@ -14,7 +14,6 @@ import {
   arrangementOf,
   isJsonType,
   isRecord,
-  isSchema,
   type JsonSchemaObject,
   jsonTypes,
   keysOf,
@@ -23,7 +22,6 @@ import {
   referenceKeywords,
   type SchemaPlace,
   type SchemaSteps,
-  visitMembers,
   walkSchemas,
 } from "./visit.ts";
 
@@ -85,7 +83,11 @@ export function checkJsonSchema(
     usesInheritedNames: false,
     usesRiskyPatterns: false,
   };
-  walkSchemas(root, (place) => isFirstVisit(place, walk) && checkPlace(place, walk));
+  walkSchemas(
+    root,
+    (place) => isFirstVisit(place, walk) && checkPlace(place, walk),
+    (member, steps, place) => checkMember(member, steps, place, walk),
+  );
   let usesMetaschema = false;
   for (const { target, place } of walk.references) {
     if (isMetaschema(target)) usesMetaschema = true;
@@ -127,12 +129,15 @@ function checkPlace(place: SchemaPlace, walk: Walk): true {
     const value = schema[keyword];
     if (value !== undefined) checkKeyword(place, keyword, value, walk);
   }
-  visitMembers(schema, (member, steps) => {
-    const isNames = steps[0] === "dependencies" && Array.isArray(member);
-    if (isSchema(member) || isNames || (member === undefined && typeof steps[1] !== "number")) return;
-    blame(walk, place, steps, `must be a schema (an object, true or false), ${got(member)}.`);
-  });
   return true;
+}
+
+/** What stands in the place of a schema and is no object. */
+function checkMember(member: unknown, steps: SchemaSteps, place: SchemaPlace, walk: Walk): void {
+  const isNames = steps[0] === "dependencies" && Array.isArray(member);
+  const isAbsent = member === undefined && typeof steps[1] !== "number";
+  if (typeof member === "boolean" || isNames || isAbsent) return;
+  blame(walk, place, steps, `must be a schema (an object, true or false), ${got(member)}.`);
 }
 
 function checkKeyword(place: SchemaPlace, keyword: string, value: unknown, walk: Walk): void {

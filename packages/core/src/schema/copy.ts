@@ -1,5 +1,5 @@
 import { issuePath, UnsafeValue } from "./issue.ts";
-import { isRecord, type JsonSchemaObject } from "./visit.ts";
+import { isRecord, type JsonSchemaObject, listOf } from "./visit.ts";
 
 /** Deeper than any argument a tool takes, and shallow enough for every validator's stack. */
 const maximumDepth = 500;
@@ -193,8 +193,8 @@ const deepest = 8;
 const mostNodes = 200;
 
 /**
- * A function that copies values of the shape that the schema describes, several times faster than the general
- * copy, and hands whatever looks different (a missing or unknown key, a class instance, a part that the schema
+ * A function that copies values of the shape that the schema describes, two to four times faster than the general
+ * copy (which is a third of a call with nested arguments), and hands whatever looks different (a missing or unknown key, a class instance, a part that the schema
  * does not spell out) to the general copy. It validates nothing. Answers `copyPlain` itself where there is
  * nothing to gain, or where functions cannot be made from text.
  */
@@ -224,12 +224,10 @@ interface Writer {
 
 /** Writes the function for one part of the schema and answers its name; nothing when the part is not spelt out. */
 function writeNode(schema: unknown, writer: Writer, depth: number): string | undefined {
-  if (typeof schema !== "object" || schema === null || depth > deepest || writer.nodes >= mostNodes)
-    return undefined;
+  if (!isRecord(schema) || depth > deepest || writer.nodes >= mostNodes) return undefined;
   writer.nodes++;
-  const { properties, items, required } = schema as JsonSchemaObject;
-  if (isRecord(properties))
-    return writeObject(properties, Array.isArray(required) ? required : [], writer, depth);
+  const { properties, items, required } = schema;
+  if (isRecord(properties)) return writeObject(properties, listOf(required), writer, depth);
   if (isRecord(items)) return writeArray(items, writer, depth);
   return undefined;
 }

@@ -257,6 +257,7 @@ function areUnique(isWanted: boolean, items: readonly unknown[]): boolean {
   }
   return true;
 }
+/** Where the engine looks for the errors of a keyword. */
 areUnique.errors = [] as { keyword: string; params: { i: number; j: number } }[];
 
 /** Stands in every schema of those that refer to each other, and counts how often one of them is gone through. */

@@ -69,7 +69,7 @@ export function visitMembers(
     if (arrangement === undefined) continue;
     const value = schema[keyword];
     if (arrangement === "map") {
-      for (const name of keysOf(value)) see(memberAt(value, [name]), [keyword, name]);
+      if (isRecord(value)) for (const name of Object.keys(value)) see(value[name], [keyword, name]);
     } else if (arrangement !== "schema" && Array.isArray(value)) {
       for (let index = 0; index < value.length; index++) see(value[index], [keyword, index]);
     } else if (arrangement !== "list") see(value, [keyword]);
@@ -112,19 +112,35 @@ export interface SchemaPlace {
 
 /**
  * Walks from a schema through all schemas inside it, in the order they are written. `enter` says whether to go on below
- * one; whoever walks a schema that may hold one object twice, or hold itself, says no when it comes again.
+ * one; whoever walks a schema that may hold one object twice, or hold itself, says no when it comes again. `other` is
+ * told of what is no object at a place where a schema belongs.
  */
-export function walkSchemas(root: JsonSchemaObject, enter: (place: SchemaPlace) => boolean): void {
+export function walkSchemas(
+  root: JsonSchemaObject,
+  enter: (place: SchemaPlace) => boolean,
+  other?: (member: unknown, steps: SchemaSteps, holder: SchemaPlace) => void,
+): void {
   // A stack of its own: schemas may nest deeper than the stack of the program.
-  const waiting: SchemaPlace[] = [{ schema: root, parent: undefined, steps: [], depth: 0 }];
-  for (let place = waiting.pop(); place !== undefined; place = waiting.pop()) {
-    if (!enter(place)) continue;
-    const parent = place;
-    const below: SchemaPlace[] = [];
+  const waiting: SchemaPlace[] = [];
+  const enterAll = (place: SchemaPlace) => {
+    if (!enter(place)) return;
+    const start = waiting.length;
     visitMembers(place.schema, (schema, steps) => {
-      if (isRecord(schema)) below.push({ schema, parent, steps, depth: parent.depth + 1 });
+      if (isRecord(schema)) waiting.push({ schema, parent: place, steps, depth: place.depth + 1 });
+      else other?.(schema, steps, place);
     });
-    for (let index = below.length - 1; index >= 0; index--) waiting.push(below[index]!);
+    // The first of them is the next to be taken.
+    if (waiting.length - start > 1) reverseFrom(waiting, start);
+  };
+  enterAll({ schema: root, parent: undefined, steps: [], depth: 0 });
+  for (let place = waiting.pop(); place !== undefined; place = waiting.pop()) enterAll(place);
+}
+
+function reverseFrom(places: SchemaPlace[], start: number): void {
+  for (let left = start, right = places.length - 1; left < right; left++, right--) {
+    const place = places[left]!;
+    places[left] = places[right]!;
+    places[right] = place;
   }
 }
 

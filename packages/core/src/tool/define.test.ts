@@ -2,7 +2,8 @@ import * as v from "valibot";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
-import { Tool, ToolRegistry, tool } from "../index.ts";
+import { Tool, ToolRegistry } from "../index.ts";
+import { tool } from "./define.ts";
 
 async function run(info: Tool.Info, input: unknown) {
   const registry = new ToolRegistry();

@@ -3,8 +3,15 @@ import { InvalidArgumentError, isToolError, toToolError } from "../error/tool-er
 import { compileSchema } from "../schema/compile-schema.ts";
 import type { SchemaIssue } from "../schema/issue.ts";
 import type { InferInput } from "../schema/types.ts";
-import type { ToolContext } from "./context.ts";
-import { type ToolResult, toResult } from "./result.ts";
+import { toResult } from "./to-result.ts";
+import type {
+  ToolConfig,
+  ToolContext,
+  ToolExecuteFunction,
+  ToolInfo,
+  ToolMetadata,
+  ToolParameters,
+} from "./types.ts";
 
 /** The body of a tool in the older shape, where arguments come first. */
 export interface ToolBody<Parameters extends ToolParameters = ToolParameters> {
@@ -56,7 +63,7 @@ export function define<const Parameters extends ToolParameters>(
   body: ToolBody<Parameters>,
 ): ToolInfo;
 export function define(first: unknown, second?: unknown): ToolInfo | Promise<ToolInfo> {
-  if (typeof first !== "string") return fromConfig(first as ToolConfig);
+  if (typeof first !== "string") return fromConfig(first as ToolConfig); // Its members are checked there.
   if (typeof second !== "function") return fromBody(first, second);
   const body: unknown = second();
   return isThenable(body)
@@ -71,7 +78,8 @@ export function tool<const Args extends ToolParameters>(definition: PluginTool<A
 
 /** The function behind a tool's `execute`, for the pipeline, which has already validated. */
 export function implementationOf(execute: ToolInfo["execute"]): ToolImplementation {
-  const known = (execute as { [implementation]?: ToolImplementation })[implementation];
+  // The symbol is ours; what stands behind it was put there by `build` or `withImplementation`.
+  const known = (execute as { [implementation]?: ToolImplementation })[implementation]; // See above.
   return known ?? { run: execute };
 }
 
@@ -102,7 +110,7 @@ function fromBody(id: string, candidate: unknown): ToolInfo {
   if (typeof candidate !== "object" || candidate === null) {
     throw new DefinitionError(`The tool "${id}" needs an object with parameters and execute.`, "body");
   }
-  const body = candidate as Partial<ToolBody & PluginTool>;
+  const body = candidate as Partial<ToolBody & PluginTool>; // Its members are checked below.
   const { execute, formatValidationError } = body;
   if (typeof execute !== "function") {
     throw new DefinitionError(`The tool "${id}" has no execute function.`, "execute");
@@ -110,7 +118,7 @@ function fromBody(id: string, candidate: unknown): ToolInfo {
   const parameters = body.parameters ?? body.args;
   const run = (context: ToolContext<never>) => execute.call(body, context.input, context);
   return build(
-    { name: id, parameters: parameters as ToolParameters, ...pick(body) },
+    { name: id, parameters: parameters as ToolParameters, ...pick(body) }, // `build` checks the schema.
     formatValidationError === undefined ? { run } : { run, formatValidationError },
   );
 }
@@ -184,7 +192,7 @@ function checkSchema(name: string, field: "parameters" | "outputSchema", schema:
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
+  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
 /** A tool that cannot be made or hung on the rack. Raised while defining or registering, never during a call. */
@@ -197,99 +205,4 @@ export class DefinitionError extends Error {
     super(message, cause === undefined ? undefined : { cause });
     this.field = field;
   }
-}
-
-/**
- * A schema in any accepted shape: Zod 4, Zod 3, a Standard Schema, a plain object of Zod fields, or JSON Schema.
- */
-export type ToolParameters = object;
-
-/**
- * Runs the tool. It may return a `ToolResult`, an MCP result, a string or any JSON value, and may throw
- * anything: the pipeline turns both into one form.
- */
-export type ToolExecuteFunction<Input = Record<string, unknown>> = (
-  context: ToolContext<Input>,
-) => Promise<ToolResult | unknown>;
-
-/** What an author hands to `Tool.define`. */
-export interface ToolConfig<Parameters extends ToolParameters = ToolParameters> {
-  readonly name: string;
-  readonly description?: string;
-  readonly parameters: Parameters;
-  readonly execute: (context: ToolContext<InferInput<Parameters>>) => unknown;
-  readonly metadata?: ToolMetadata;
-  /** A short name for people. */
-  readonly title?: string;
-  /** The name people see in logs and lists when it differs from `name`, such as `SearXNG Search/网页搜索`. */
-  readonly displayName?: string;
-  /** Other names under which the tool answers. */
-  readonly aliases?: readonly string[];
-  /** What `structured` must look like. */
-  readonly outputSchema?: ToolParameters;
-}
-
-/** A tool as the registry holds it. Frozen: a change makes a new one. */
-export interface ToolInfo {
-  /** Matches `^[A-Za-z0-9_-]{1,64}$` once registered. */
-  readonly name: string;
-  readonly description?: string;
-  readonly parameters: ToolParameters;
-  readonly execute: ToolExecuteFunction<never>;
-  readonly metadata: ToolMetadata;
-  readonly createdAt: number;
-  readonly disabled: boolean;
-  readonly title?: string;
-  readonly displayName?: string;
-  readonly aliases?: readonly string[];
-  readonly outputSchema?: ToolParameters;
-  /** Where it came from, for people: a file, a table row, an MCP server. */
-  readonly origin?: string;
-}
-
-/** How a tool takes part in loop detection. */
-export interface LoopPolicy {
-  /** What makes two calls the same: the named arguments, or whatever the function returns. */
-  readonly key?: readonly string[] | ((input: Record<string, unknown>) => unknown);
-  /** `"poll"`: waiting by repeating is this tool's purpose, so it gets four times the patience. */
-  readonly repeatable?: "poll";
-}
-
-/** What a tool says about itself beside its schema. Unknown keys are kept and passed on. */
-export interface ToolMetadata {
-  readonly category?: string;
-  /** What the caller must hold. `*` inside a held permission matches any run of characters. */
-  readonly permissions?: readonly string[];
-  /**
-   * Names of tools, with `*` for any run of characters, that this one calls on behalf of whoever may use it, also of a
-   * caller who could not call them directly.
-   */
-  readonly calls?: readonly string[];
-  /** Longest run in milliseconds; 0 means no limit. */
-  readonly timeout?: number;
-  /** Longest silence in milliseconds; every `progress()` and `metadata()` starts it anew. */
-  readonly idleTimeout?: number;
-  /** Needs a person's consent before it runs. */
-  readonly dangerous?: boolean;
-  /** The question the person is asked. */
-  readonly confirm?: string;
-  readonly tags?: readonly string[];
-  /** Why it is switched off and what would switch it on again, as a sentence, for whoever calls it. */
-  readonly disabledReason?: string;
-  /** Changes nothing: repeating it with the same result brings nothing new. */
-  readonly readOnly?: boolean;
-  /** May be run twice with the effect of once. */
-  readonly idempotent?: boolean;
-  /** Reaches systems outside the rack's control. */
-  readonly openWorld?: boolean;
-  /**
-   * Refuse unknown arguments, at any depth, instead of dropping or keeping them. A key is unknown where the schema
-   * lists the keys of an object without it and says nothing about other keys, and where parsing would lose it.
-   */
-  readonly strict?: boolean;
-  /** A result that does not fit `outputSchema`: an error (`strict`, the default) or only a note in the record. */
-  readonly outputCheck?: "strict" | "warn";
-  /** `false`: never part of loop detection. */
-  readonly loop?: false | LoopPolicy;
-  readonly [key: string]: unknown;
 }

@@ -1,10 +1,3 @@
-export type { AskRequest, ProgressUpdate, ToolContext as Context } from "./context.ts";
-export type {
-  ToolConfig as Config,
-  ToolExecuteFunction as ExecuteFunction,
-  ToolInfo as Info,
-  ToolMetadata as Metadata,
-} from "./define.ts";
 export {
   define,
   implementationOf,
@@ -13,3 +6,12 @@ export {
 } from "./define.ts";
 export type { FilePart, ToolResult as Result } from "./result.ts";
 export { createSearchTool, createTextTool, type SearchFunction } from "./search-tool.ts";
+export type {
+  AskRequest,
+  ProgressUpdate,
+  ToolConfig as Config,
+  ToolContext as Context,
+  ToolExecuteFunction as ExecuteFunction,
+  ToolInfo as Info,
+  ToolMetadata as Metadata,
+} from "./types.ts";

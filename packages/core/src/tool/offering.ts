@@ -1,6 +1,6 @@
-import type { CallClient } from "./context.ts";
 import { DefinitionError } from "./define.ts";
 import type { ContentBlock } from "./result.ts";
+import type { CallClient } from "./types.ts";
 
 /** What the author's functions of a prompt or a resource are given. */
 export interface OfferingContext {
@@ -12,11 +12,13 @@ export interface OfferingContext {
   readonly caller: string;
 }
 
+/** One message that a prompt makes. */
 export interface PromptMessage {
   readonly role: "user" | "assistant";
   readonly content: ContentBlock;
 }
 
+/** A gap of a prompt that a person fills in. */
 export interface PromptArgument {
   readonly name: string;
   readonly title?: string;
@@ -30,6 +32,7 @@ export interface PromptArgument {
   ) => readonly string[] | Promise<readonly string[]>;
 }
 
+/** What an author hands to `Prompt.define`. */
 export interface PromptConfig {
   readonly name: string;
   readonly title?: string;
@@ -72,7 +75,7 @@ export function definePrompt(config: PromptConfig): PromptInfo {
 
 /** Recognised by its brand: a workspace may have its own copy of this package. */
 export function isPrompt(value: unknown): value is PromptInfo {
-  return typeof value === "object" && value !== null && (value as { [brand]?: unknown })[brand] === true;
+  return typeof value === "object" && value !== null && brand in value && value[brand] === true;
 }
 
 /** One part of what a resource holds: text, or bytes in base64. */
@@ -124,6 +127,7 @@ export interface ResourceTemplateConfig extends ResourceDescription {
   >;
 }
 
+/** What an author hands to `Resource.define`. */
 export type ResourceConfig = FixedResourceConfig | ResourceTemplateConfig;
 
 /** Something that can be read by its URI. */
@@ -155,8 +159,6 @@ export function defineResource(config: ResourceConfig): ResourceConfig {
 /** Recognised by its brand: a workspace may have its own copy of this package. */
 export function isResource(value: unknown): value is ResourceInfo {
   return (
-    typeof value === "object" &&
-    value !== null &&
-    (value as { [resourceBrand]?: unknown })[resourceBrand] === true
+    typeof value === "object" && value !== null && resourceBrand in value && value[resourceBrand] === true
   );
 }

@@ -1,5 +1,5 @@
-import type { ToolContext } from "./context.ts";
-import { define, type ToolInfo } from "./define.ts";
+import { define } from "./define.ts";
+import type { ToolContext, ToolInfo } from "./types.ts";
 
 interface SearchOptions {
   readonly limit: number;

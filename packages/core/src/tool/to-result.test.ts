@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toResult } from "./result.ts";
+import { toResult } from "./to-result.ts";
 
 describe("toResult", () => {
   it.each([

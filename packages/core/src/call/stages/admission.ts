@@ -16,7 +16,7 @@ import {
   ToolNotFoundError,
 } from "../../error/tool-error.ts";
 import { loopMessage } from "../../loop/loop-messages.ts";
-import type { ToolInfo } from "../../tool/define.ts";
+import type { ToolInfo } from "../../tool/types.ts";
 import type { CallFrame } from "../frame.ts";
 
 /**

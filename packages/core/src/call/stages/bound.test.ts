@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { Tool, ToolRegistry, toMcpResult } from "../../index.ts";
+import { Tool, ToolRegistry } from "../../index.ts";
+import { toMcpResult } from "../../tool/mcp-result.ts";
 
 async function run(value: unknown, settings = {}) {
   const registry = new ToolRegistry({ maxContent: 1_000, ...settings });

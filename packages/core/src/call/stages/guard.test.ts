@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { type RackEvent, Tool, type ToolMetadata, ToolRegistry } from "../../index.ts";
+import { type RackEvent, Tool, ToolRegistry } from "../../index.ts";
+import type { ToolMetadata } from "../../tool/types.ts";
 
 function rack(metadata: ToolMetadata = {}, answer: (n: number) => unknown = () => "same") {
   const registry = new ToolRegistry();

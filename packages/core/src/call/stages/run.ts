@@ -1,7 +1,7 @@
 import { badOutput } from "../../error/messages.ts";
 import { ToolExecutionError } from "../../error/tool-error.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
-import { toResult } from "../../tool/result.ts";
+import { toResult } from "../../tool/to-result.ts";
 import { FrameContext } from "../context.ts";
 import type { CallFrame } from "../frame.ts";
 import { stateChanged } from "../state.ts";

@@ -91,86 +91,43 @@ const SHORT_SYLLABLE = /^[aeiouy][^aeiouy]$|[^aeiouy][aeiouy][^aeiouywxY]$/;
 const WHOLE_PREFIX = /^(?:gener|commun|arsen)/;
 
 const IRREGULAR = new Map(
-  Object.entries({
-    skis: "ski",
-    skies: "sky",
-    dying: "die",
-    lying: "lie",
-    tying: "tie",
-    idly: "idl",
-    gently: "gentl",
-    ugly: "ugli",
-    early: "earli",
-    only: "onli",
-    singly: "singl",
-    sky: "sky",
-    news: "news",
-    howe: "howe",
-    atlas: "atlas",
-    cosmos: "cosmos",
-    bias: "bias",
-    andes: "andes",
-  }),
+  `skis ski, skies sky, dying die, lying lie, tying tie, idly idl, gently gentl, ugly ugli, early earli, only onli,
+  singly singl, sky sky, news news, howe howe, atlas atlas, cosmos cosmos, bias bias, andes andes`
+    .split(/,\s*/)
+    .map((pair): [string, string] => {
+      const [word = "", stemmed = ""] = pair.split(" ");
+      return [word, stemmed];
+    }),
 );
 const UNCHANGED_SINGULARS = new Set(
   "inning outing canning herring earring proceed exceed succeed".split(" "),
 );
 
-/** Each list is ordered so that a longer suffix comes before one it ends with. */
+/** Each list is ordered so that a longer suffix comes before one it ends with. `x>y` puts y in the place of x. */
 const DERIVATIONS: readonly Rule[] = [
-  ["ational", "ate"],
-  ["tional", "tion"],
-  ["enci", "ence"],
-  ["anci", "ance"],
-  ["abli", "able"],
-  ["entli", "ent"],
-  ["ization", "ize"],
-  ["izer", "ize"],
-  ["ation", "ate"],
-  ["ator", "ate"],
-  ["alism", "al"],
-  ["aliti", "al"],
-  ["alli", "al"],
-  ["fulness", "ful"],
-  ["ousness", "ous"],
-  ["ousli", "ous"],
-  ["iveness", "ive"],
-  ["iviti", "ive"],
-  ["biliti", "ble"],
-  ["bli", "ble"],
+  ...rulesOf(
+    "ational>ate tional>tion enci>ence anci>ance abli>able entli>ent ization>ize izer>ize ation>ate",
+  ),
+  ...rulesOf("ator>ate alism>al aliti>al alli>al fulness>ful ousness>ous ousli>ous iveness>ive iviti>ive"),
+  ...rulesOf("biliti>ble bli>ble"),
   ["ogi", "og", /l$/],
-  ["fulli", "ful"],
-  ["lessli", "less"],
+  ...rulesOf("fulli>ful lessli>less"),
   ["li", "", /[cdeghkmnrt]$/],
 ];
 const SECOND_DERIVATIONS: readonly Rule[] = [
-  ["ational", "ate"],
-  ["tional", "tion"],
-  ["alize", "al"],
-  ["icate", "ic"],
-  ["iciti", "ic"],
-  ["ical", "ic"],
+  ...rulesOf("ational>ate tional>tion alize>al icate>ic iciti>ic ical>ic"),
   ["ative", "", "r2"],
-  ["ness", ""],
-  ["ful", ""],
+  ...rulesOf("ness> ful>"),
 ];
 const RESIDUES: readonly Rule[] = [
-  ["ement", ""],
-  ["ment", ""],
-  ["ance", ""],
-  ["ence", ""],
-  ["able", ""],
-  ["ible", ""],
-  ["ant", ""],
-  ["ent", ""],
-  ["ism", ""],
-  ["ate", ""],
-  ["iti", ""],
-  ["ous", ""],
-  ["ive", ""],
-  ["ize", ""],
+  ...rulesOf("ement> ment> ance> ence> able> ible> ant> ent> ism> ate> iti> ous> ive> ize>"),
   ["ion", "", /[st]$/],
-  ["al", ""],
-  ["er", ""],
-  ["ic", ""],
+  ...rulesOf("al> er> ic>"),
 ];
+
+function rulesOf(text: string): Rule[] {
+  return text.split(" ").map((rule): Rule => {
+    const [suffix = "", replacement = ""] = rule.split(">");
+    return [suffix, replacement];
+  });
+}

@@ -189,7 +189,7 @@ describe("requests out of the ordinary", () => {
   });
 });
 
-describe("limit and filter", () => {
+describe("limit", () => {
   const tools = Array.from({ length: 30 }, (_, at) => ({ key: `k${at}`, name: `report_${at}` }));
   const index = indexOf(...tools);
 
@@ -201,24 +201,6 @@ describe("limit and filter", () => {
 
   test.each([0, -1, Number.NaN])("a limit of %d gives nothing", (limit) => {
     expect(index.search("report", { limit })).toEqual([]);
-  });
-
-  test("what the filter refuses does not use up the limit", () => {
-    const found = keys(index, "report", { limit: 5, filter: (key) => key.endsWith("7") });
-    expect(found).toEqual(["k17", "k27", "k7"]);
-  });
-
-  test("a filter may search, and one that throws leaves the index intact", () => {
-    const nested = keys(index, "report", {
-      limit: 1,
-      filter: (key) => index.search("report 3").length > 0 && key === "k3",
-    });
-    expect(nested).toEqual(["k3"]);
-    const refuse = () => {
-      throw new Error("refused");
-    };
-    expect(() => index.search("report", { filter: refuse })).toThrow("refused");
-    expect(index.search("report").length).toBe(10);
   });
 });
 

@@ -1,0 +1,11 @@
+// What the server and the console need of core, and nobody else: not part of the public entry, and free to change.
+
+export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
+export { Mask, redact } from "./call/mask.ts";
+export { readTagText } from "./format/tags.ts";
+export { type RecalledCall, recallCalls } from "./loop/recall.ts";
+export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
+export { tooMuchJson } from "./schema/copy.ts";
+export { hashValue } from "./schema/hash.ts";
+export { loadLinearPatterns, type Pattern, toPattern } from "./schema/pattern.ts";
+export { canonicalName, isCanonicalName, nearestNames } from "./tool/name.ts";

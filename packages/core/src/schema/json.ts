@@ -1,0 +1,61 @@
+import { isRecord } from "./visit.ts";
+
+/**
+ * The value as JSON text, and as a value that is plain JSON. The common case is one `JSON.stringify`; only a
+ * value that JSON cannot hold (circular, BigInt, too deep) is copied.
+ */
+export function safeJson(value: unknown): { readonly text: string; readonly value: unknown } {
+  try {
+    const text = JSON.stringify(value);
+    if (text !== undefined) return { text, value };
+    return { text: String(value), value: null };
+  } catch {
+    const plain = plainCopy(value, [], 0);
+    return { text: JSON.stringify(plain), value: plain };
+  }
+}
+
+const DEEPEST = 100;
+
+function plainCopy(value: unknown, ancestors: object[], depth: number): unknown {
+  if (typeof value === "bigint") return value.toString();
+  if (typeof value === "function" || typeof value === "symbol") return undefined;
+  if (typeof value !== "object" || value === null) return value;
+  if (ancestors.includes(value)) return "[circular]";
+  if (depth >= DEEPEST) return "[too deep]";
+  ancestors.push(value);
+  try {
+    if ("toJSON" in value && typeof value.toJSON === "function")
+      return plainCopy(value.toJSON(), ancestors, depth + 1);
+    if (Array.isArray(value)) return value.map((item) => plainCopy(item, ancestors, depth + 1) ?? null);
+    const entries = Object.entries(value).map(([key, item]) => [key, plainCopy(item, ancestors, depth + 1)]);
+    return Object.fromEntries(entries);
+  } catch {
+    return "[unreadable]";
+  } finally {
+    ancestors.pop();
+  }
+}
+
+/** A deep copy holding nothing but JSON. Throws for what JSON cannot hold, such as a circular object. */
+export function cloneJson<T>(value: T): T {
+  // JSON in, JSON out: the copy has the shape of the original.
+  return JSON.parse(JSON.stringify(value)) as T;
+}
+
+/** Deep equality of JSON values; the order of an object's keys does not matter. */
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a)) {
+    return Array.isArray(b) && a.length === b.length && a.every((item, index) => sameJson(item, b[index]));
+  }
+  if (!isRecord(a) || !isRecord(b)) return false;
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  return keys.every((key) => Object.hasOwn(b, key) && sameJson(a[key], b[key]));
+}
+
+/** The values without repetitions, in the order of their first appearance. */
+export function distinctJson<T>(values: readonly T[]): T[] {
+  return values.filter((value, index) => values.findIndex((other) => sameJson(value, other)) === index);
+}

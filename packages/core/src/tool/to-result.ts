@@ -1,0 +1,162 @@
+import { safeJson } from "../schema/json.ts";
+import { isRecord } from "../schema/visit.ts";
+import { fromMcpResult } from "./mcp-result.ts";
+import type { FilePart, RawResult, ToolResult } from "./result.ts";
+
+/**
+ * Whatever a tool returned, in one form. Accepts a `ToolResult`, an MCP result, `{title, output}`,
+ * `{success, output, error}`, bytes, any JSON value, and what JSON cannot hold. Never throws for a value that
+ * can be read at all.
+ */
+export function toResult(value: unknown): RawResult {
+  if (typeof value === "string") return { content: value, type: "text" };
+  if (value === undefined) return { content: "", type: "text" };
+  if (typeof value !== "object" || value === null) return fromPrimitive(value);
+  if (value instanceof Error) return { content: value.message || value.name, type: "error" };
+  if (value instanceof Uint8Array) return fromBytes(value);
+  if (value instanceof ArrayBuffer) return fromBytes(new Uint8Array(value));
+  return fromObject(value as Record<string, unknown>); // Any object may be read by its keys.
+}
+
+function fromPrimitive(value: unknown): RawResult {
+  if (typeof value === "bigint" || typeof value === "symbol" || typeof value === "function") {
+    return { content: String(value), type: "text" };
+  }
+  return { content: String(value), type: "json", structured: value };
+}
+
+function fromObject(value: Record<string, unknown>): RawResult {
+  if (Array.isArray(value.content)) return plain(fromMcpResult(value));
+  if (typeof value.content === "string" && isResultType(value.type)) return fromToolResult(value);
+  if (value.success === false) return fromFailure(value);
+  if (typeof value.output === "string" && isOutputShape(value)) return fromOutput(value);
+  if (value instanceof Map) return fromJson(Object.fromEntries(value), false);
+  if (value instanceof Set) return fromJson([...value], false);
+  if (isStream(value)) throw new TypeError(STREAM);
+  return fromJson(value, value.isError === true);
+}
+
+const STREAM =
+  "The tool returned a stream, a response or a generator, which is not a result. Read it, and return what it gave.";
+
+/** What JSON would turn into `{}` without a word. */
+function isStream(value: object): boolean {
+  return (
+    Symbol.asyncIterator in value ||
+    ("getReader" in value && typeof value.getReader === "function") ||
+    ("next" in value && typeof value.next === "function" && Symbol.iterator in value) ||
+    (typeof Response !== "undefined" && value instanceof Response)
+  );
+}
+
+/** The same with everything that programs read made plain JSON. */
+function plain(result: RawResult): RawResult {
+  const { content, structured, metadata, blocks } = result;
+  if (structured === undefined && metadata === undefined && blocks === undefined) return result;
+  const known = structured === undefined ? undefined : safeJson(structured);
+  return {
+    ...result,
+    ...(known === undefined ? {} : { structured: known.value }),
+    ...(known === undefined || known.text.length === content.length
+      ? {}
+      : { structuredSize: known.text.length }),
+    // As plain JSON, both have the form that they had before.
+    ...(metadata === undefined ? {} : { metadata: safeJson(metadata).value as RawResult["metadata"] }), // See above.
+    ...(blocks === undefined ? {} : { blocks: safeJson(blocks).value as RawResult["blocks"] }), // See above.
+  };
+}
+
+function isResultType(type: unknown): type is ToolResult["type"] {
+  return type === "text" || type === "json" || type === "error";
+}
+
+function fromToolResult(value: Record<string, unknown>): RawResult {
+  // Each field is checked where it matters; a tool's extra fields are dropped, its known ones kept.
+  const { content, type, attachments, structured, blocks, metadata } = value as unknown as ToolResult;
+  const known = structured === undefined && type === "json" ? parseJson(content) : structured;
+  return plain({
+    content,
+    type,
+    ...(Array.isArray(attachments) ? { attachments: attachments.filter(isFilePart) } : {}),
+    ...(known === undefined ? {} : { structured: known }),
+    ...(Array.isArray(blocks) ? { blocks } : {}),
+    ...(isRecord(metadata) ? { metadata } : {}),
+  });
+}
+
+/** `{success:false, error}` as several frameworks return it. */
+function fromFailure(value: Record<string, unknown>): RawResult {
+  const { error, message, output } = value;
+  const text = [error, message, output].find((part) => typeof part === "string" && part !== "");
+  const nested = isRecord(error) && typeof error.message === "string" ? error.message : undefined;
+  const json = safeJson(value);
+  return {
+    content: String(text ?? nested ?? json.text),
+    type: "error",
+    structured: json.value,
+    structuredSize: json.text.length,
+  };
+}
+
+const outputKeys = new Set([
+  "title",
+  "output",
+  "metadata",
+  "attachments",
+  "success",
+  "duration",
+  "exitCode",
+  "error",
+]);
+
+/** `{title?, output, metadata?, attachments?}` and `{success:true, output, …}`, with nothing that would be lost. */
+function isOutputShape(value: Record<string, unknown>): boolean {
+  return Object.keys(value).every((key) => outputKeys.has(key));
+}
+
+function fromOutput(value: Record<string, unknown>): RawResult {
+  const { title, output, metadata, attachments } = value;
+  return plain({
+    content: String(output),
+    type: "text",
+    ...(typeof title === "string" ? { title } : {}),
+    ...(isRecord(metadata) ? { metadata } : {}),
+    ...(Array.isArray(attachments) ? { attachments: attachments.filter(isFilePart) } : {}),
+  });
+}
+
+function fromJson(value: unknown, isError: boolean): RawResult {
+  const { text, value: plain } = safeJson(value);
+  return { content: text, type: isError ? "error" : "json", structured: plain };
+}
+
+function fromBytes(bytes: Uint8Array): RawResult {
+  const url = `data:application/octet-stream;base64,${toBase64(bytes)}`;
+  return {
+    content: `${bytes.byteLength} bytes of binary data, attached.`,
+    type: "text",
+    attachments: [{ type: "file", mime: "application/octet-stream", url }],
+  };
+}
+
+function toBase64(bytes: Uint8Array): string {
+  // Node has it since 25.
+  if ("toBase64" in bytes && typeof bytes.toBase64 === "function") return String(bytes.toBase64());
+  let binary = "";
+  for (let start = 0; start < bytes.length; start += 0x8000) {
+    binary += String.fromCharCode(...bytes.subarray(start, start + 0x8000));
+  }
+  return btoa(binary);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isFilePart(value: unknown): value is FilePart {
+  return isRecord(value) && typeof value.url === "string" && typeof value.mime === "string";
+}

@@ -1,0 +1,260 @@
+import type { InferInput } from "../schema/types.ts";
+import type { FilePart, ToolResult } from "./result.ts";
+
+/**
+ * A schema in any accepted shape: Zod 4, Zod 3, a Standard Schema, a plain object of Zod fields, or JSON Schema.
+ */
+export type ToolParameters = object;
+
+/**
+ * Runs the tool. It may return a `ToolResult`, an MCP result, a string or any JSON value, and may throw
+ * anything: the pipeline turns both into one form.
+ */
+export type ToolExecuteFunction<Input = Record<string, unknown>> = (
+  context: ToolContext<Input>,
+) => Promise<ToolResult | unknown>;
+
+/** What an author hands to `Tool.define`. */
+export interface ToolConfig<Parameters extends ToolParameters = ToolParameters> {
+  readonly name: string;
+  readonly description?: string;
+  readonly parameters: Parameters;
+  readonly execute: (context: ToolContext<InferInput<Parameters>>) => unknown;
+  readonly metadata?: ToolMetadata;
+  /** A short name for people. */
+  readonly title?: string;
+  /** The name people see in logs and lists when it differs from `name`, such as `SearXNG Search/网页搜索`. */
+  readonly displayName?: string;
+  /** Other names under which the tool answers. */
+  readonly aliases?: readonly string[];
+  /** What `structured` must look like. */
+  readonly outputSchema?: ToolParameters;
+}
+
+/** A tool as the registry holds it. Frozen: a change makes a new one. */
+export interface ToolInfo {
+  /** Matches `^[A-Za-z0-9_-]{1,64}$` once registered. */
+  readonly name: string;
+  readonly description?: string;
+  readonly parameters: ToolParameters;
+  readonly execute: ToolExecuteFunction<never>;
+  readonly metadata: ToolMetadata;
+  readonly createdAt: number;
+  readonly disabled: boolean;
+  readonly title?: string;
+  readonly displayName?: string;
+  readonly aliases?: readonly string[];
+  readonly outputSchema?: ToolParameters;
+  /** Where it came from, for people: a file, a table row, an MCP server. */
+  readonly origin?: string;
+}
+
+/** How a tool takes part in loop detection. */
+export interface LoopPolicy {
+  /** What makes two calls the same: the named arguments, or whatever the function returns. */
+  readonly key?: readonly string[] | ((input: Record<string, unknown>) => unknown);
+  /** `"poll"`: waiting by repeating is this tool's purpose, so it gets four times the patience. */
+  readonly repeatable?: "poll";
+}
+
+/** What a tool says about itself beside its schema. Unknown keys are kept and passed on. */
+export interface ToolMetadata {
+  readonly category?: string;
+  /** What the caller must hold. `*` inside a held permission matches any run of characters. */
+  readonly permissions?: readonly string[];
+  /**
+   * Names of tools, with `*` for any run of characters, that this one calls on behalf of whoever may use it, also of a
+   * caller who could not call them directly.
+   */
+  readonly calls?: readonly string[];
+  /** Longest run in milliseconds; 0 means no limit. */
+  readonly timeout?: number;
+  /** Longest silence in milliseconds; every `progress()` and `metadata()` starts it anew. */
+  readonly idleTimeout?: number;
+  /** Needs a person's consent before it runs. */
+  readonly dangerous?: boolean;
+  /** The question the person is asked. */
+  readonly confirm?: string;
+  readonly tags?: readonly string[];
+  /** Why it is switched off and what would switch it on again, as a sentence, for whoever calls it. */
+  readonly disabledReason?: string;
+  /** Changes nothing: repeating it with the same result brings nothing new. */
+  readonly readOnly?: boolean;
+  /** May be run twice with the effect of once. */
+  readonly idempotent?: boolean;
+  /** Reaches systems outside the rack's control. */
+  readonly openWorld?: boolean;
+  /**
+   * Refuse unknown arguments, at any depth, instead of dropping or keeping them. A key is unknown where the schema
+   * lists the keys of an object without it and says nothing about other keys, and where parsing would lose it.
+   */
+  readonly strict?: boolean;
+  /** A result that does not fit `outputSchema`: an error (`strict`, the default) or only a note in the record. */
+  readonly outputCheck?: "strict" | "warn";
+  /** `false`: never part of loop detection. */
+  readonly loop?: false | LoopPolicy;
+  readonly [key: string]: unknown;
+}
+
+/** Takes the lines that a tool logs. */
+export interface Logger {
+  debug(...values: unknown[]): void;
+  info(...values: unknown[]): void;
+  warn(...values: unknown[]): void;
+  error(...values: unknown[]): void;
+}
+
+/** What a tool reports while it works. */
+export interface ProgressUpdate {
+  readonly progress: number;
+  readonly total?: number;
+  readonly message?: string;
+}
+
+/** A question to a person, asked in the middle of a run. */
+export interface AskRequest {
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** What a tool may say about a call that it makes. */
+export interface ChildOptions {
+  /** Who calls; default `<this tool>_<this call's id>`. */
+  readonly caller?: string;
+  /** A task that the call belongs to; default that of this call. */
+  readonly tid?: string;
+}
+
+/**
+ * What a tool is given. Every member may be destructured; what a tool does not touch costs nothing.
+ */
+export interface ToolContext<Input = Record<string, unknown>> {
+  readonly callId: string;
+  /** The validated arguments, defaults filled in. */
+  readonly input: Input;
+  /** Empty when the caller has no session. */
+  readonly sessionID: string;
+  readonly messageID: string;
+  /** Aborted on cancel and on timeout. */
+  readonly signal: AbortSignal;
+  readonly tool: ToolInfo;
+  /** The rack as this call sees it. Calls made through it are children of this call. */
+  readonly registry: RegistryView;
+  /** Who called: a client's name, or `<parent tool>_<suffix>` in a chain. */
+  readonly caller: string;
+  /** Settings and secrets granted to this tool. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly logger: Logger;
+  /** The same for every retry of this very call; hand it to services that support it. */
+  readonly idempotencyKey: string;
+  /** Updates the call's state. Never throws; ignored once the call has ended. A tool cannot end its own call. */
+  metadata(update: Partial<ToolState>): void;
+  /** Tells listeners how far the work is, and restarts the idle timeout. Never throws. */
+  progress(update: ProgressUpdate | number, total?: number, message?: string): void;
+  /** Calls another tool as a child of this call. Rejects with the child's `ToolError` when it fails. */
+  call(name: string, input?: unknown, options?: ChildOptions): Promise<ToolResult>;
+  /** Resolves when a person agrees; rejects with `ApprovalDeniedError` otherwise. */
+  ask(request: string | AskRequest): Promise<void>;
+  /**
+   * Asks whoever made the call for something, in the middle of the run: a choice, a name, a number. Rejects when that
+   * caller cannot be asked; `client?.can("elicitation/create")` says so beforehand.
+   */
+  elicit(request: string | ElicitRequest): Promise<ElicitAnswer>;
+  /** Whoever made the call, when it can be spoken to. */
+  readonly client: ToolClient | undefined;
+
+  /** `callId`, as older tools spell it. */
+  readonly callID: string;
+  /** `signal`, as older tools spell it. */
+  readonly abort: AbortSignal;
+  readonly agent: string;
+  readonly directory: string;
+  readonly worktree: string;
+  readonly messages: readonly unknown[];
+  readonly extra: Readonly<Record<string, unknown>>;
+}
+
+/** What a caller can be asked while its call runs, by the names that MCP gives these questions. */
+export type ClientMethod = "elicitation/create" | "sampling/createMessage" | "roots/list";
+
+/** Whoever made a call, as far as it can be spoken to while the call runs. */
+export interface CallClient {
+  /** What the caller says that it is: `Cursor 2.4`. Not to be trusted. */
+  readonly name?: string;
+  /** From which level on it wants to hear what is logged, as MCP names the levels. Undefined when it has not said. */
+  readonly logLevel?: string | undefined;
+  /** With `params`: whether it can be asked this very question, such as one of a certain `mode`. */
+  can(method: ClientMethod, params?: object): boolean;
+  /** Resolves with the caller's answer; rejects when it has none, or when the signal aborts. */
+  request(method: ClientMethod, params: object, signal: AbortSignal): Promise<unknown>;
+  /** Tells the caller something that needs no answer, such as a line of a log. Never throws. */
+  notify(method: string, params: object): void;
+}
+
+/** The same as a tool has it at hand. */
+export interface ToolClient extends CallClient {
+  /** Without `params` there are none; without a signal the question is withdrawn when the call ends. */
+  request(method: ClientMethod, params?: object, signal?: AbortSignal): Promise<unknown>;
+}
+
+/** A question to the person at the other end, with the values that are wanted from them. */
+export interface ElicitRequest {
+  readonly message: string;
+  /** A flat JSON Schema of what is wanted: texts, numbers, booleans and choices. */
+  readonly schema?: object;
+}
+
+/** What a person answered to a question. */
+export interface ElicitAnswer {
+  readonly action: "accept" | "decline" | "cancel";
+  /** What was entered, when the action is `accept`. */
+  readonly content?: Readonly<Record<string, unknown>>;
+}
+
+interface StateBase {
+  readonly input: Record<string, unknown>;
+  readonly title?: string;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** Where a call stands. It moves `pending → running → completed | error`; a finished state never changes. */
+export type ToolState =
+  | (StateBase & { readonly status: "pending"; readonly raw?: string })
+  | (StateBase & { readonly status: "running"; readonly time: { readonly start: number } })
+  | (StateBase & {
+      readonly status: "completed";
+      readonly output: string;
+      readonly attachments?: readonly FilePart[];
+      readonly time: { readonly start: number; readonly end: number };
+    })
+  | (StateBase & {
+      readonly status: "error";
+      readonly error: string;
+      readonly time: { readonly start: number; readonly end: number };
+    });
+
+/** The steps of a call. */
+export type ToolStatus = ToolState["status"];
+
+/** How many tools there are. */
+export interface RegistryStats {
+  readonly totalTools: number;
+  readonly disabledTools: number;
+  readonly categories: Readonly<Record<string, number>>;
+}
+
+/** Reads of the rack. All of them see one moment: a change elsewhere never shows half. */
+export interface RegistryReader {
+  get(name: string): ToolInfo | undefined;
+  getAll(): ToolInfo[];
+  list(category?: string): ToolInfo[];
+  /** The best first; at most 20, or so many. */
+  search(query: string, limit?: number): ToolInfo[];
+  findByTag(tag: string): ToolInfo[];
+  getStats(): RegistryStats;
+}
+
+/** The rack as a running tool sees it: reads, and calls that become children of its own. */
+export interface RegistryView extends RegistryReader {
+  execute(name: string, input?: unknown): Promise<ToolResult>;
+}
