@@ -119,12 +119,11 @@ const messages = new RowMap<Omit<ChatMessage, "unread">, Omit<ReadMessageRow, "o
   body: { ...json<ChatMessage["body"]>(), read: (body) => fromJson(String(body ?? "{}")), hasDefault: true },
 });
 
-const handoffs = new RowMap<Handoff & { readonly createdAt: number }, Tables["chat_handoffs"]>({
+const handoffs = new RowMap<Handoff, Omit<Tables["chat_handoffs"], "created_at">>({
   id: key(),
   owner: key(),
   sessionId: key(),
   messages: json(),
-  createdAt: plain(),
 });
 
 function toSession(row: ChatSessionRow): ChatSession {
@@ -332,7 +331,7 @@ export class ChatRepository {
 
   /** In the place of one of the same id and owner. */
   async addHandoff(handoff: Handoff): Promise<void> {
-    const row = handoffs.toRow({ ...handoff, createdAt: Date.now() });
+    const row = { ...handoffs.toRow(handoff), created_at: Date.now() };
     await this.#db.transaction().execute(async (transaction) => {
       const former = transaction.deleteFrom("chat_handoffs").where("id", "=", row.id);
       await former.where("owner", "=", row.owner).execute();
