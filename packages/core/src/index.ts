@@ -1,6 +1,4 @@
-export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
 export type { CallFlags, LogLevel, RackEvent, RackListener, ToolCallRecord } from "./call/events.ts";
-export { Mask, type RedactOptions, redact } from "./call/mask.ts";
 export type { PageOptions, ResultPage } from "./call/results.ts";
 export type {
   ApprovalDecision,
@@ -46,29 +44,23 @@ export {
   toOpenAITools,
 } from "./format/openai.ts";
 export { fromStrictArguments } from "./format/strict-arguments.ts";
-export { fromTagArguments, parseTagCalls, readTagText, type TagText, toTagResult } from "./format/tags.ts";
+export { fromTagArguments, parseTagCalls, toTagResult } from "./format/tags.ts";
 export {
   type FormattedTools,
   type ToolCallRequest,
   type ToolDefinition,
   toDefinition,
 } from "./format/tools.ts";
-export { type RecalledCall, recallCalls } from "./loop/recall.ts";
 export { RegistrySnapshot } from "./registry/catalog.ts";
 export { type Observation, ToolDispatcher } from "./registry/dispatcher.ts";
 export { type DoomLoopDetectionResult, type RefusedTool, ToolRegistry } from "./registry/registry.ts";
-export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
 export { compileSchema } from "./schema/compile-schema.ts";
-export { tooMuchJson } from "./schema/copy.ts";
-export { hashValue } from "./schema/hash.ts";
 export type { SchemaIssue } from "./schema/issue.ts";
-export { loadLinearPatterns, type Pattern, toPattern } from "./schema/pattern.ts";
 export { type CompiledSchema, type InferInput, SchemaError } from "./schema/types.ts";
 export type { JsonSchema, JsonSchemaObject } from "./schema/visit.ts";
 export { DefinitionError, type PluginTool, type ToolBody, tool } from "./tool/define.ts";
 export * as Tool from "./tool/index.ts";
 export { fromMcpResult, toMcpResult } from "./tool/mcp-result.ts";
-export { canonicalName, isCanonicalName, nearestNames } from "./tool/name.ts";
 export type {
   OfferingContext,
   PromptArgument,

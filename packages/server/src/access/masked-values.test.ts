@@ -1,5 +1,5 @@
 import { inspect } from "node:util";
-import { redact } from "@toolrack/core";
+import { redact } from "@toolrack/core/internal";
 import { describe, expect, it } from "vitest";
 import { MaskedValues } from "./secrets.ts";
 

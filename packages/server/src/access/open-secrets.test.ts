@@ -1,7 +1,7 @@
 import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { redact } from "@toolrack/core";
+import { redact } from "@toolrack/core/internal";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openStore, type Store } from "../store/store.ts";
 import type { Keyring } from "./encryption.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
-import { hashValue } from "@toolrack/core";
+import { hashValue } from "@toolrack/core/internal";
 import type { Workspace } from "../config/index.ts";
 import { isRecord, makeOwnFolder, parseJsonc } from "../helpers/index.ts";
 import { skillPlaces } from "./power-files.ts";

@@ -1,4 +1,5 @@
-import { logLine, type RackEvent, Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
+import { type RackEvent, Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
+import { logLine } from "@toolrack/core/internal";
 import { expect, it } from "vitest";
 import { attributeConsole, tellConsoleBy } from "../helpers/console-output.ts";
 import { currentCall } from "../helpers/current-call.ts";

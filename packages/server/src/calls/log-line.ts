@@ -1,13 +1,7 @@
 import { createReadStream, existsSync } from "node:fs";
 import { createInterface } from "node:readline";
-import {
-  loadLinearPatterns,
-  type Pattern,
-  redact,
-  type ToolCallRecord,
-  type ToolError,
-  toPattern,
-} from "@toolrack/core";
+import type { ToolCallRecord, ToolError } from "@toolrack/core";
+import { loadLinearPatterns, type Pattern, redact, toPattern } from "@toolrack/core/internal";
 import { matchesPattern } from "../config/index.ts";
 
 /** Of an error and of a stack; a failed command's whole output does not belong in a log. */

@@ -1,4 +1,4 @@
-import { type RecalledCall, recallCalls } from "@toolrack/core";
+import { type RecalledCall, recallCalls } from "@toolrack/core/internal";
 import type { StoredCall } from "../store/index.ts";
 import type { ChatServices } from "./services.ts";
 

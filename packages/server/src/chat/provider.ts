@@ -1,5 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { redact } from "@toolrack/core";
+import { redact } from "@toolrack/core/internal";
 import { createParser } from "eventsource-parser";
 import { type CompletionChunk, readDelta, saysSomething, toChunk, toOnlyChunk } from "./deltas.ts";
 import type { ModelEndpoint } from "./model.ts";

@@ -1,4 +1,5 @@
-import { fromTagArguments, readTagText, toDefinition, toTagResult } from "@toolrack/core";
+import { fromTagArguments, toDefinition, toTagResult } from "@toolrack/core";
+import { readTagText } from "@toolrack/core/internal";
 import {
   calledIn,
   type ModelMessage,

@@ -1,5 +1,4 @@
 import {
-  nearestNames,
   type RegistrySnapshot,
   Tool,
   type ToolCallRequest,
@@ -9,6 +8,7 @@ import {
   toOpenAIToolMessage,
   toOpenAITools,
 } from "@toolrack/core";
+import { nearestNames } from "@toolrack/core/internal";
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallDesk, CallRequest, EndedCall } from "../calls/index.ts";
 import { isMetaTool } from "../calls/index.ts";

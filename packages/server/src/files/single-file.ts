@@ -1,13 +1,7 @@
 import { readFile, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
-import {
-  canonicalName,
-  type Logger,
-  Tool,
-  type ToolContext,
-  type ToolInfo,
-  type ToolMetadata,
-} from "@toolrack/core";
+import { type Logger, Tool, type ToolContext, type ToolInfo, type ToolMetadata } from "@toolrack/core";
+import { canonicalName } from "@toolrack/core/internal";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import type { SandboxConfig, SandboxGrant } from "../config/index.ts";
 import type { StackMapper } from "../helpers/index.ts";

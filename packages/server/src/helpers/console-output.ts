@@ -2,7 +2,8 @@ import { createReadStream, createWriteStream } from "node:fs";
 import { Socket } from "node:net";
 import { type Readable, Writable } from "node:stream";
 import { format } from "node:util";
-import type { LogLevel, logLine } from "@toolrack/core";
+import type { LogLevel } from "@toolrack/core";
+import type { logLine } from "@toolrack/core/internal";
 import { currentCall } from "./current-call.ts";
 
 const methods = { debug: "debug", log: "info", info: "info", warn: "warn", error: "error" } as const;

@@ -1,4 +1,4 @@
-import { loadLinearPatterns, type Pattern, toPattern } from "@toolrack/core";
+import { loadLinearPatterns, type Pattern, toPattern } from "@toolrack/core/internal";
 
 /** More than anybody writes by hand. */
 const LONGEST_GLOB = 1_000;

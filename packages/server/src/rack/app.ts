@@ -1,12 +1,6 @@
 import { join, resolve } from "node:path";
-import {
-  type ApprovalPolicy,
-  type Logger,
-  logLine,
-  redact,
-  type ToolInfo,
-  ToolRegistry,
-} from "@toolrack/core";
+import { type ApprovalPolicy, type Logger, type ToolInfo, ToolRegistry } from "@toolrack/core";
+import { logLine, redact } from "@toolrack/core/internal";
 import { MaskedValues, readMasterToken, type Secrets, ToolSecrets } from "../access/index.ts";
 import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";

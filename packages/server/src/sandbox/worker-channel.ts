@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { tooMuchJson } from "@toolrack/core";
+import { tooMuchJson } from "@toolrack/core/internal";
 import { isRecord, LineSplitter, reasonOf } from "../helpers/index.ts";
 import { readThrown, type ThrownData } from "./thrown.ts";
 

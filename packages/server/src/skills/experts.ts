@@ -1,4 +1,5 @@
-import { isCanonicalName, type ToolInfo, type ToolRegistry } from "@toolrack/core";
+import type { ToolInfo, ToolRegistry } from "@toolrack/core";
+import { isCanonicalName } from "@toolrack/core/internal";
 import { problemOfToolPattern, toolMatcher } from "../config/index.ts";
 import type { ExpertChanges, ExpertStore, NewExpert, SeenVersion, StoredExpert } from "../store/index.ts";
 import { namingField, SkillInputError, SkillMissingError, skillToolInfo } from "./skill.ts";

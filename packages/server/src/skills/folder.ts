@@ -2,7 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { constants, existsSync } from "node:fs";
 import { access, lstat, mkdir, open, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { isCanonicalName } from "@toolrack/core";
+import { isCanonicalName } from "@toolrack/core/internal";
 import type { Document } from "yaml";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import { asRecord, defined, isRecord } from "../helpers/index.ts";

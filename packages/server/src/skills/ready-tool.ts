@@ -1,4 +1,5 @@
-import { type Logger, type LogLevel, logLine, type ToolContext, type ToolRegistry } from "@toolrack/core";
+import type { Logger, LogLevel, ToolContext, ToolRegistry } from "@toolrack/core";
+import { logLine } from "@toolrack/core/internal";
 import { asRecord, isRecord } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { StoredSkillTool } from "../store/index.ts";

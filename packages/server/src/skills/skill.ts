@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { canonicalName, isCanonicalName, type ToolInfo } from "@toolrack/core";
+import type { ToolInfo } from "@toolrack/core";
+import { canonicalName, isCanonicalName } from "@toolrack/core/internal";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import { isRecord } from "../helpers/index.ts";
 import {

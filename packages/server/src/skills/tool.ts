@@ -1,5 +1,4 @@
 import {
-  canonicalName,
   type JsonSchemaObject,
   Tool,
   type ToolInfo,
@@ -7,6 +6,7 @@ import {
   type ToolRegistry,
   toDefinition,
 } from "@toolrack/core";
+import { canonicalName } from "@toolrack/core/internal";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import { defined } from "../helpers/index.ts";
 import type { StoredSkillTool } from "../store/index.ts";

@@ -1,7 +1,7 @@
 import { lstatSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { extname, join } from "node:path";
-import { isCanonicalName } from "@toolrack/core";
+import { isCanonicalName } from "@toolrack/core/internal";
 import { asRecord, defined, isRecord, reasonOf } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import { type NewSkillTool, type StoredSkillTool, skillToolTypes } from "../store/index.ts";

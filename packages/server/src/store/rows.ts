@@ -1,4 +1,4 @@
-import { redact } from "@toolrack/core";
+import { redact } from "@toolrack/core/internal";
 import { type Expression, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
 import { InvalidCursorError } from "./errors.ts";
 import { toKey, toStorableText } from "./forms.ts";

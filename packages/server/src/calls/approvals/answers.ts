@@ -3,10 +3,10 @@ import {
   type ApprovalDecision,
   type ApprovalRequest,
   compileSchema,
-  Mask,
   type SchemaIssue,
   type ToolRegistry,
 } from "@toolrack/core";
+import { Mask } from "@toolrack/core/internal";
 import { type Grant, grantOf, masterGrant } from "../../access/index.ts";
 import type { AnsweredFor, ApprovalStore, Store, StoredApproval } from "../../store/index.ts";
 import type { CallService } from "../call-service.ts";

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
-import {
-  type ApprovalDecision,
-  type ApprovalPolicy,
-  type ApprovalRequest,
-  type ApprovalVerdict,
-  type Logger,
-  Mask,
-  type ToolInfo,
+import type {
+  ApprovalDecision,
+  ApprovalPolicy,
+  ApprovalRequest,
+  ApprovalVerdict,
+  Logger,
+  ToolInfo,
 } from "@toolrack/core";
+import { Mask } from "@toolrack/core/internal";
 import { masterGrant } from "../../access/index.ts";
 import type { RackItem } from "../../config/index.ts";
 import { reasonOf } from "../../helpers/index.ts";

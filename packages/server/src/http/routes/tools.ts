@@ -1,4 +1,5 @@
-import { redact, type ToolInfo, toDefinition } from "@toolrack/core";
+import { type ToolInfo, toDefinition } from "@toolrack/core";
+import { redact } from "@toolrack/core/internal";
 import { parseToolReference, unknownTool } from "../../calls/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Logger } from "@toolrack/core";
-import { type JsonSchemaObject, redact, tooMuchJson } from "@toolrack/core";
+import type { JsonSchemaObject, Logger } from "@toolrack/core";
+import { redact, tooMuchJson } from "@toolrack/core/internal";
 import { HttpError } from "./errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
-import { hashValue, type Logger, redact, type ToolRegistry } from "@toolrack/core";
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import { hashValue, redact } from "@toolrack/core/internal";
 import { MaskedValues, type Secrets, type Unapproved } from "../../access/index.ts";
 import {
   type Offerings,

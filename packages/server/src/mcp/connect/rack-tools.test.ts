@@ -1,4 +1,4 @@
-import { canonicalName } from "@toolrack/core";
+import { canonicalName } from "@toolrack/core/internal";
 import { expect, it } from "vitest";
 import { originOf } from "../../config/tool-patterns.ts";
 import { ScriptedHttpServer } from "./testing/scripted-http-server.fixture.ts";

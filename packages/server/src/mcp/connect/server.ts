@@ -1,4 +1,5 @@
-import { hashValue, ToolDisabledError, type ToolInfo, type ToolRegistry } from "@toolrack/core";
+import { ToolDisabledError, type ToolInfo, type ToolRegistry } from "@toolrack/core";
+import { hashValue } from "@toolrack/core/internal";
 import type { Offerings } from "../../calls/index.ts";
 import { isRecord, reasonOf } from "../../helpers/index.ts";
 import type { McpServerStore, StoredMcpServer } from "../../store/index.ts";

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { statSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { redact } from "@toolrack/core";
+import { redact } from "@toolrack/core/internal";
 import { CallLog, type CallLogOptions } from "../../calls/index.ts";
 import { asRecord, defined, LoadError, makeOwnFolder, reasonOf } from "../../helpers/index.ts";
 import type { LogLine } from "../spec.ts";

@@ -1,4 +1,4 @@
-import { isCanonicalName } from "@toolrack/core";
+import { isCanonicalName } from "@toolrack/core/internal";
 import { defined } from "../../helpers/index.ts";
 import type { NewExpert, NewSkillTool, SkillBundle } from "../../store/index.ts";
 import { skillToolTypes } from "../../store/index.ts";

@@ -2,7 +2,7 @@ import type { Dirent } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { loadLinearPatterns, type Pattern } from "@toolrack/core";
+import { loadLinearPatterns, type Pattern } from "@toolrack/core/internal";
 import { isInside, privatePaths, realRoots } from "../../../access/index.ts";
 import { globPattern } from "../../../helpers/index.ts";
 import { type Confinement, entryAt } from "../../paths.ts";

@@ -1,4 +1,5 @@
-import { canonicalName, hashValue, type Logger } from "@toolrack/core";
+import type { Logger } from "@toolrack/core";
+import { canonicalName, hashValue } from "@toolrack/core/internal";
 import type { McpServerStore } from "../../../store/index.ts";
 
 const HASH_LENGTH = 8;

@@ -1,4 +1,4 @@
-import { isCanonicalName } from "@toolrack/core";
+import { isCanonicalName } from "@toolrack/core/internal";
 import { describe, expect, it } from "vitest";
 import type { ClaimedName } from "../../../store/mcp-servers.ts";
 import { RackNames } from "./names.ts";

@@ -1,4 +1,5 @@
-import { type JsonSchemaObject, jsonSchemaFlaws, type SchemaFlaw } from "@toolrack/core";
+import type { JsonSchemaObject } from "@toolrack/core";
+import { jsonSchemaFlaws, type SchemaFlaw } from "@toolrack/core/internal";
 import { arrangementOf, referenceKeywords, sameValueKeywords } from "@toolrack/core/internal/schema";
 import { isRecord } from "../../../helpers/index.ts";
 

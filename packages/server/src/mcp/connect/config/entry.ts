@@ -1,4 +1,5 @@
-import { compileSchema, hashValue, type InferInput, nearestNames, type SchemaIssue } from "@toolrack/core";
+import { compileSchema, type InferInput, type SchemaIssue } from "@toolrack/core";
+import { hashValue, nearestNames } from "@toolrack/core/internal";
 import { reasonOf } from "../../../helpers/index.ts";
 
 const text = { type: "string" } as const;

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { redact } from "@toolrack/core";
+import { redact } from "@toolrack/core/internal";
 import { isRecord } from "../../../helpers/index.ts";
 import type { ServerEntry } from "./entry.ts";
 import { basics, type ResolvedEntry } from "./resolve-entry.ts";

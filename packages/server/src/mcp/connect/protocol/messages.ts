@@ -1,14 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { DiscoverResult } from "@modelcontextprotocol/client";
-import {
-  type CallClient,
-  type LogLevel,
-  logLine,
-  type ProgressUpdate,
-  type ToolContext,
-  waitingForTurn,
-  whenAborted,
-} from "@toolrack/core";
+import type { CallClient, LogLevel, ProgressUpdate, ToolContext } from "@toolrack/core";
+import { logLine, waitingForTurn, whenAborted } from "@toolrack/core/internal";
 import { approvalMark } from "../../../calls/index.ts";
 import { isRecord, unlessAborted } from "../../../helpers/index.ts";
 import { fingerprintOf, type ServerEntry } from "../config/entry.ts";
