@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import { masterGrant } from "../../packages/server/src/access/grants.ts";
 import { CallBook } from "../../packages/server/src/calls/call-book.ts";
-import { openCallOffice } from "../../packages/server/src/calls/call-service.ts";
+import { openCalls } from "../../packages/server/src/calls/call-service.ts";
 import { Offerings } from "../../packages/server/src/calls/offerings.ts";
 import { createMcpSurface, type McpSurface } from "../../packages/server/src/mcp/serve/surface.ts";
 
@@ -19,14 +19,14 @@ export function openBareSurface(registry: ToolRegistry): McpSurface {
     get: async () => undefined,
     held: { isFull: false },
   } as never; // Nobody asks for more.
-  const calls = openCallOffice({
+  const calls = openCalls({
     book: new CallBook(registry),
     store: { calls: nothing, tokens: nothing, follower: { follow: () => ({}) } as never }, // Nothing changes.
     logger: silent,
   });
   return createMcpSurface({
     registry,
-    desk: calls.desk,
+    service: calls.service,
     recorder: calls.recorder,
     store: { calls: nothing, tokens: nothing },
     approvals: { subscribe: () => () => {} } as never, // There are no dangerous tools.

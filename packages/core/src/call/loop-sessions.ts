@@ -115,7 +115,7 @@ export class LoopSessions {
 }
 
 function keyOf({ sessionID, options }: CallFrame): string {
-  return sessionKey(sessionID, options.sessionOwner);
+  return sessionKey(sessionID, options.sessionCaller);
 }
 
 /**

@@ -112,7 +112,7 @@ export interface CallOptions {
   /** Calls of one session share history and loop detection. Without one, loop detection is off. */
   readonly sessionID?: string;
   /** Whose session it is, where callers choose the names of sessions: those of two owners share nothing. */
-  readonly sessionOwner?: string;
+  readonly sessionCaller?: string;
   /** The model turn that makes the call; identical calls of one turn count once for loop detection. */
   readonly messageID?: string;
   /** Cancels the call. */

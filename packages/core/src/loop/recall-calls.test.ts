@@ -23,7 +23,7 @@ function rack(metadata: ToolMetadata = {}, answer: () => unknown = () => "same")
   return { registry, calls };
 }
 
-const session = { sessionID: "s", sessionOwner: "team" };
+const session = { sessionID: "s", sessionCaller: "team" };
 
 describe("a session that goes on in another process", () => {
   it.each<[string, ToolMetadata, () => unknown]>([

@@ -277,7 +277,7 @@ export class ToolRegistry implements RegistryReader {
     return this.#sessions.get(sessionID);
   }
 
-  /** `owner`: for calls that are made with this `sessionOwner`. */
+  /** `owner`: for calls that are made with this `sessionCaller`. */
   restoreLoopState(sessionID: string, state: LoopState, owner?: string): void {
     this.#sessions.restore(sessionKey(sessionID, owner), state);
   }

@@ -125,7 +125,7 @@ export class GrantWatch {
 }
 
 /** What the owner of something that is stored may do now. Undefined when its token is gone. */
-export async function grantOfOwner(
+export async function grantOfCaller(
   owner: string,
   tokens: Pick<TokenStore, "list">,
 ): Promise<Grant | undefined> {

@@ -62,27 +62,22 @@ interface CallOfficeOptions {
 }
 
 /** What all surfaces of one process share: where calls are handed in, recorded and traced. */
-export interface CallOffice {
-  readonly desk: CallService;
+export interface Calls {
+  readonly service: CallService;
   readonly recorder: CallRecorder;
   /** Lets calls end for so many milliseconds, cancels the rest, and resolves when their records are written. */
   close(limit: number): Promise<void>;
 }
 
-export function openCallOffice({
-  book,
-  store,
-  logger,
-  maxCallsPerTool = 256,
-}: CallOfficeOptions): CallOffice {
+export function openCalls({ book, store, logger, maxCallsPerTool = 256 }: CallOfficeOptions): Calls {
   const recorder = new CallRecorder(book, store.calls, logger);
-  const desk = new CallService(book, store.calls, new GrantWatch(store, logger), maxCallsPerTool);
-  const spans = book.follow(desk.spans);
+  const service = new CallService(book, store.calls, new GrantWatch(store, logger), maxCallsPerTool);
+  const spans = book.follow(service.spans);
   return {
-    desk,
+    service,
     recorder,
     async close(limit) {
-      await desk.drain(limit);
+      await service.drain(limit);
       await recorder.close();
       spans();
     },
@@ -163,7 +158,7 @@ export class CallService implements CallFollower {
   }
 
   /** To be called when a token was taken back here: ends what it has waiting. Never rejects. */
-  dropUnwelcome(): Promise<void> {
+  endWithdrawn(): Promise<void> {
     return this.#grants.look();
   }
 
@@ -251,7 +246,7 @@ export class CallService implements CallFollower {
     if (client !== undefined) options.client = client;
     if (sessionID !== undefined) {
       options.sessionID = sessionID;
-      options.sessionOwner = grant.id;
+      options.sessionCaller = grant.id;
     }
     if (messageID !== undefined) options.messageID = messageID;
     if (timeout !== undefined) options.timeout = timeout;

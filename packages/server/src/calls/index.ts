@@ -13,12 +13,12 @@ export { type NewRule, verdictByRules } from "./approvals/rules.ts";
 export { shownArguments } from "./approvals/shown-arguments.ts";
 export { type AnnouncedCall, CallBook, type LogEvent, newCallId } from "./call-book.ts";
 export {
-  type CallOffice,
   CallRefused,
   type CallRequest,
-  CallService as CallDesk,
+  CallService,
+  type Calls,
   type EndedCall,
-  openCallOffice,
+  openCalls,
   parseToolReference,
   unknownTool,
 } from "./call-service.ts";

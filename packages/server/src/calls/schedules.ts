@@ -14,7 +14,7 @@ export interface ScheduleParts {
   readonly registry: ToolRegistry;
   readonly store: Pick<Store, "schedules" | "tokens">;
   /** Where runs are handed in like all other calls: noted when they begin, limited, and recorded. */
-  readonly desk: Pick<CallService, "run">;
+  readonly service: Pick<CallService, "run">;
   readonly book: Pick<CallBook, "of">;
   readonly logger: Logger;
 }
@@ -147,14 +147,14 @@ export class ScheduleRunner {
 
   /** The whole chain of calls may reach no more than the creator may. Never rejects. */
   async #run(schedule: StoredSchedule, creator: Grant, callId: string): Promise<void> {
-    const { desk, logger } = this.#parts;
+    const { service, logger } = this.#parts;
     const { id, toolName, arguments: input } = schedule;
     const grant = { ...creator, caller: `${SCHEDULE_TOOL}_${id}` };
     this.#running.add(id);
     try {
       // Nobody waits for it who could go away.
       const { signal } = new AbortController();
-      const { result } = await desk.run({ name: toolName, input, grant, signal, callId });
+      const { result } = await service.run({ name: toolName, input, grant, signal, callId });
       if (result.error !== undefined) {
         logger.warn(`The schedule ${id} ran "${toolName}", which failed: ${result.error.message}`);
       }

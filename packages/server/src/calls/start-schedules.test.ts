@@ -7,7 +7,7 @@ import { grantOf } from "../access/grants.ts";
 import { issueToken } from "../access/tokens.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { CallBook } from "./call-book.ts";
-import { openCallOffice } from "./call-service.ts";
+import { openCalls } from "./call-service.ts";
 
 import { type Schedules, startSchedules } from "./schedule-tool.ts";
 
@@ -76,8 +76,8 @@ async function startNode(): Promise<Node> {
   const logger = { debug() {}, info() {}, warn: say, error: say };
   const own = await openStore({ directory });
   const book = new CallBook(registry);
-  const { desk } = openCallOffice({ book, store: own, logger });
-  const schedules = await startSchedules({ registry, store: own, desk, book, logger });
+  const { service } = openCalls({ book, store: own, logger });
+  const schedules = await startSchedules({ registry, store: own, service, book, logger });
   for (const tool of schedules.tools) registry.register(tool);
   const call: Node["call"] = (input, caller = "ai") => registry.execute("schedule_tool", input, { caller });
   const node = { store: own, registry, schedules, runs, warnings, call };

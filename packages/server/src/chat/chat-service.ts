@@ -171,7 +171,7 @@ export class ChatService {
   }
 
   /** To be called when a token was taken back here: ends what it has under way. */
-  dropUnwelcome(): Promise<void> {
+  endWithdrawn(): Promise<void> {
     return this.#grants.look();
   }
 

@@ -62,7 +62,7 @@ export class TurnEngine {
 
   constructor(services: ChatServices) {
     this.#services = services;
-    this.tools = new ToolsService(services.registry, services.desk);
+    this.tools = new ToolsService(services.registry, services.service);
   }
 
   get limits(): TurnLimits {

@@ -10,7 +10,7 @@ import {
 } from "@toolrack/core";
 import { nearestNames } from "@toolrack/core/internal";
 import { type Grant, masterGrant } from "../access/index.ts";
-import type { CallDesk, CallRequest, EndedCall } from "../calls/index.ts";
+import type { CallRequest, CallService, EndedCall } from "../calls/index.ts";
 import { isMetaTool } from "../calls/index.ts";
 import { findExpert, type Reach } from "../http/wire/index.ts";
 import type { Expert, Experts } from "../skills/index.ts";
@@ -69,12 +69,12 @@ const ownersReach: Reach = { grant: masterGrant };
 /** The tools as a model is shown them, and the way its calls take to the rack. */
 export class ToolsService {
   readonly #registry: ToolRegistry;
-  readonly #desk: Pick<CallDesk, "run">;
+  readonly #service: Pick<CallService, "run">;
   readonly #known = new WeakMap<ToolInfo, Formatted>();
 
-  constructor(registry: ToolRegistry, desk: Pick<CallDesk, "run">) {
+  constructor(registry: ToolRegistry, service: Pick<CallService, "run">) {
     this.#registry = registry;
-    this.#desk = desk;
+    this.#service = service;
   }
 
   /**
@@ -110,7 +110,7 @@ export class ToolsService {
   async runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
     const { reach = ownersReach, given, ...others } = context;
     const { grant, allow } = reach;
-    const ended = await this.#desk.run({ ...others, name, input: args, grant, ...(allow && { allow }) });
+    const ended = await this.#service.run({ ...others, name, input: args, grant, ...(allow && { allow }) });
     const { error } = ended.result;
     if (error?.code !== "tool_not_found" || this.#registry.get(name) !== undefined) return ended;
     // The rack counts tools that are not offered as long as all others are.

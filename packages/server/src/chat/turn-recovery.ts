@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { ToolInfo } from "@toolrack/core";
-import { type Grant, grantOfOwner } from "../access/index.ts";
+import { type Grant, grantOfCaller } from "../access/index.ts";
 import { callToolName, ownServer, RESUMED } from "../calls/index.ts";
 import type { ChatMessage, ChatSession, StoredApproval, StoredCall } from "../store/index.ts";
 import * as notices from "./notices.ts";
@@ -50,7 +50,7 @@ export class TurnRecovery {
     const { store } = this.#services;
     const open = openCalls(assistantBody(message).parts);
     const session = await store.chat.getSession(message.sessionId);
-    const grant = session && (await grantOfOwner(session.owner, store.tokens));
+    const grant = session && (await grantOfCaller(session.owner, store.tokens));
     const questions = open.length === 0 ? [] : await this.#questions(message.sessionId);
     const waiting: WaitingCall[] = [];
     for (const part of open) {

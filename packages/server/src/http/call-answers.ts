@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ToolErrorCode, ToolState } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
-import type { AnnouncedCall, CallDesk, CallRequest, EndedCall } from "../calls/index.ts";
+import type { AnnouncedCall, CallRequest, CallService, EndedCall } from "../calls/index.ts";
 import type { CallLine, CallStore, StoredCall } from "../store/index.ts";
 import type { HttpServices } from "./services.ts";
 import {
@@ -25,7 +25,7 @@ interface WantedCall extends Omit<CallRequest, "signal" | "headers" | "watcher">
 
 /** Makes a call for a request: as one JSON answer, or as a stream when the request accepts one. */
 export async function serveCall(
-  desk: CallDesk,
+  service: CallService,
   { keep = false, ...call }: WantedCall,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
@@ -33,8 +33,8 @@ export async function serveCall(
   const gone = keep ? undefined : callerGone(incoming, outgoing);
   const request = { ...call, signal: gone?.signal, headers: incoming.headers };
   try {
-    if (acceptsStream(incoming)) return await streamCall(desk, request, outgoing);
-    return answerOf(await desk.run(request), call.replayOf);
+    if (acceptsStream(incoming)) return await streamCall(service, request, outgoing);
+    return answerOf(await service.run(request), call.replayOf);
   } finally {
     gone?.release();
   }
@@ -48,7 +48,7 @@ const MOST_WAITING = 1024 * 1024;
  * would hold, or `error` with the envelope of the refusal.
  */
 async function streamCall(
-  desk: CallDesk,
+  service: CallService,
   request: CallRequest,
   outgoing: ServerResponse,
 ): Promise<typeof sent> {
@@ -73,7 +73,7 @@ async function streamCall(
     log: ({ at, level, text }) => sendIfTaken("log", { at, level, text }),
   };
   try {
-    send("result", answerOf(await desk.run({ ...request, watcher }), request.replayOf));
+    send("result", answerOf(await service.run({ ...request, watcher }), request.replayOf));
   } catch (thrown) {
     const refusal = HttpError.from(thrown);
     if (!outgoing.headersSent || refusal === undefined) throw thrown;
@@ -83,19 +83,23 @@ async function streamCall(
   return sent;
 }
 
-type CallParts = Pick<HttpServices, "store" | "desk" | "recorder">;
+type CallParts = Pick<HttpServices, "store" | "service" | "recorder">;
 
 /** Chains are no deeper than the pipeline allows; the rest is for damaged records. */
 const DEEPEST = 64;
 
 /** Who is no admin sees the calls that were made with the same token, and what those called in turn. */
-export async function mayRead(grant: Grant, call: StoredCall, { store, desk }: CallParts): Promise<boolean> {
+export async function mayRead(
+  grant: Grant,
+  call: StoredCall,
+  { store, service }: CallParts,
+): Promise<boolean> {
   if (grant.admin) return true;
   let at: StoredCall | undefined = call;
   for (let depth = 0; at !== undefined && depth < DEEPEST; depth++) {
     if (at.parentCallId === undefined) return at.caller === grant.caller;
     // The call at the root of the chain may still be under way.
-    if (desk.callerOf(at.parentCallId) === grant.caller) return true;
+    if (service.callerOf(at.parentCallId) === grant.caller) return true;
     at = await store.calls.get(at.parentCallId);
   }
   return false;

@@ -117,7 +117,7 @@ export class EventFeed {
   }
 
   /** Ends the streams of tokens that hold no more; to be called when one was taken back. */
-  async dropUnwelcome(): Promise<void> {
+  async endWithdrawn(): Promise<void> {
     await Promise.all([...this.#readers].map((reader) => this.#endIfUnwelcome(reader)));
   }
 

@@ -1,6 +1,6 @@
 import type { RackEvent, ToolCallRecord } from "@toolrack/core";
 import type { ToolSwitches } from "../access/index.ts";
-import type { CallDesk } from "../calls/index.ts";
+import type { CallService } from "../calls/index.ts";
 import type { LoadEvent, LoadReport } from "../files/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { ConnectedClient } from "../mcp/wire/index.ts";
@@ -13,13 +13,16 @@ const LONGEST_LIST = 20;
 const MOST_LINES = 50;
 
 /** Tells the feed what happens on the rack. Events hold ids and summaries; bodies are read by id. */
-export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): (event: RackEvent) => void {
+export function publishRack(
+  feed: EventFeed,
+  service: Pick<CallService, "callerOf">,
+): (event: RackEvent) => void {
   const started = new Set<string>();
   /** What calls said in this turn of the event loop. */
   const said = new Map<string, CallLine[]>();
   const latest = new LatestOnly();
   const tell = (type: string, callId: string, data: object) => {
-    const caller = desk.callerOf(callId);
+    const caller = service.callerOf(callId);
     feed.publish(type, { callId, ...data }, caller === undefined ? "admins" : { caller });
   };
   return (event) => {

@@ -11,7 +11,7 @@ import {
   ToolSwitches,
 } from "../access/index.ts";
 import type { CallLog } from "../calls/index.ts";
-import { ApprovalInbox, type CallBook, type CallOffice, openCallOffice } from "../calls/index.ts";
+import { ApprovalInbox, type CallBook, type Calls, openCalls } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import type { LoadReport, ToolFiles } from "../files/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
@@ -65,7 +65,7 @@ export interface ServerOptions extends Partial<HttpSettings> {
   /** Where the app's own questions wait. Without it the inbox shows those that others left in the store. */
   readonly approvals?: ApprovalInbox;
   /** Where calls are handed in, when other surfaces share it. It is closed with the server. */
-  readonly calls?: CallOffice;
+  readonly calls?: Calls;
   /** The upstream MCP servers. They belong to whoever opened them. */
   readonly mcpServers?: McpServers;
   /** Answers a request for a page of the console and says so, or leaves it to the API. */
@@ -104,7 +104,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     app,
     store,
     approvals: given,
-    calls: openOffice,
+    calls: openedCalls,
     mcpServers,
     extensions = [],
     secrets,
@@ -123,14 +123,14 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 
   const whole: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(settings) };
   const { maxCallsPerTool } = whole;
-  const office = openOffice ?? openCallOffice({ book: app.book, store, logger, maxCallsPerTool });
-  const { desk, recorder } = office;
+  const calls = openedCalls ?? openCalls({ book: app.book, store, logger, maxCallsPerTool });
+  const { service, recorder } = calls;
   const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
   const metrics = new Metrics();
   const reloads = new ReloadLog(app.report);
   const unsubscribe = [
     registry.subscribe(metrics.listen, ["record"]),
-    registry.subscribe(publishRack(feed, desk)),
+    registry.subscribe(publishRack(feed, service)),
   ];
   unsubscribe.push(approvals.subscribe(publishApprovals(feed)), files.subscribe(publishLoads(feed)));
   if (mcpServers !== undefined) unsubscribe.push(mcpServers.subscribe(publishMcpServers(feed, mcpServers)));
@@ -155,7 +155,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     },
     authenticator,
     guard: new RequestGuard({ ...whole, authenticator, stopping: () => stopping }),
-    desk,
+    service,
     recorder,
     feed,
     metrics,
@@ -171,7 +171,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const stop = async () => {
     stopping = true;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    await office.close(whole.drainTimeout);
+    await calls.close(whole.drainTimeout);
     feed.close();
     await Promise.all(mounts.map((mount) => mount.close?.()));
     for (const end of unsubscribe) end();

@@ -1,6 +1,6 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { Authenticator, Secrets, ToolSwitches } from "../access/index.ts";
-import type { ApprovalInbox, CallDesk, CallLog, CallRecorder } from "../calls/index.ts";
+import type { ApprovalInbox, CallLog, CallRecorder, CallService } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import type { ToolFiles } from "../files/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
@@ -37,7 +37,7 @@ export interface HttpServices {
   /** Tells the extensions that tokens changed what they may do. */
   readonly grantsChanged: () => Promise<void>;
   readonly authenticator: Authenticator;
-  readonly desk: CallDesk;
+  readonly service: CallService;
   readonly feed: EventFeed;
   readonly metrics: Metrics;
   readonly guard: RequestGuard;

@@ -1,6 +1,6 @@
 import type { Logger } from "@toolrack/core";
 import type { Secrets } from "../access/index.ts";
-import type { ApprovalInbox, CallOffice } from "../calls/index.ts";
+import type { ApprovalInbox, Calls } from "../calls/index.ts";
 import { metaTools, searchToolName } from "../calls/index.ts";
 import type { StreamOptions } from "../chat/index.ts";
 import { ChatService, Providers, readResultTool } from "../chat/index.ts";
@@ -11,7 +11,7 @@ export interface OpenChatParts {
   readonly app: Pick<App, "registry" | "config" | "skills">;
   readonly store: Store;
   readonly approvals: ApprovalInbox;
-  readonly calls: Pick<CallOffice, "desk" | "recorder">;
+  readonly calls: Pick<Calls, "service" | "recorder">;
   readonly secrets?: Pick<Secrets, "get">;
   readonly logger: Logger;
   readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
@@ -35,7 +35,7 @@ export async function openChat(parts: OpenChatParts): Promise<ChatService> {
   });
   const chat = new ChatService({
     registry,
-    desk: calls.desk,
+    service: calls.service,
     recorder: calls.recorder,
     store,
     approvals,

@@ -5,10 +5,10 @@ import { ensureMasterToken, openSecrets, type Secrets } from "../access/index.ts
 import {
   ApprovalInbox,
   type CallBook,
-  type CallOffice,
+  type Calls,
   identityOf,
   issuesOf,
-  openCallOffice,
+  openCalls,
   resumeCall,
 } from "../calls/index.ts";
 import { loadEnvironment } from "../config/index.ts";
@@ -31,7 +31,7 @@ export interface OpenedRack {
   readonly app: App;
   readonly store: Store;
   readonly approvals: ApprovalInbox;
-  readonly calls: CallOffice;
+  readonly calls: Calls;
   /** To be closed by who serves it, before calls are waited for: some of them wait for a client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
@@ -75,7 +75,7 @@ export async function openRack(
     originOf,
     toolOf: (toolName) => rack?.registry.get(toolName),
     formerNameOf: (toolName) => mcpServers?.formerNameOf(toolName),
-    resume: async (call) => rack && resumeCall(call, rack.calls.desk, store),
+    resume: async (call) => rack && resumeCall(call, rack.calls.service, store),
     timeout: () => rack?.approvalTimeout,
     check: async (name, input) => (rack === undefined ? [] : issuesOf(rack.registry, name, input)),
   });
@@ -104,7 +104,7 @@ export async function openRack(
   if (options.watch) servers.watch();
   opened.defer(() => Promise.race([store.follower.close(), wait(PATIENCE, undefined, { ref: false })]));
 
-  const calls = openCallOffice({
+  const calls = openCalls({
     book: app.book,
     store,
     logger,
@@ -115,7 +115,7 @@ export async function openRack(
   rack = { registry: app.registry, calls, approvalTimeout: app.config.approvals?.timeout };
   const mcp = createMcpSurface({
     registry: app.registry,
-    desk: calls.desk,
+    service: calls.service,
     recorder: calls.recorder,
     store,
     approvals,
@@ -142,7 +142,7 @@ function expertView(expert: Expert | undefined): ExpertView | undefined {
 /** What questions that are answered late, or with other arguments, need of the rack. */
 interface Rack {
   readonly registry: ToolRegistry;
-  readonly calls: CallOffice;
+  readonly calls: Calls;
   readonly approvalTimeout: number | undefined;
 }
 

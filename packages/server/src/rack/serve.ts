@@ -85,7 +85,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     const schedules = await startSchedules({
       registry: app.registry,
       store,
-      desk: calls.desk,
+      service: calls.service,
       book: app.book,
       logger,
     });

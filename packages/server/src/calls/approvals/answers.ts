@@ -175,7 +175,7 @@ export async function decideOther(
 /** Makes a call anew that somebody agreed to after its process had ended: with the rights that its caller has now. */
 export async function resumeCall(
   { callId, approval }: ResumedCall,
-  desk: CallService,
+  service: CallService,
   store: Pick<Store, "tokens">,
 ): Promise<void> {
   const { caller, toolName, sessionID, input, callId: replayOf } = approval;
@@ -186,7 +186,7 @@ export async function resumeCall(
   if (token?.expiresAt !== undefined && token.expiresAt <= Date.now()) {
     throw new Error(`"${toolName}" was not called anew: the token of ${caller} has expired.`);
   }
-  await desk.run({
+  await service.run({
     callId,
     name: toolName,
     input,

@@ -1,7 +1,7 @@
 import { LLMock } from "@copilotkit/aimock";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { ApprovalInbox } from "../../calls/approvals/inbox.ts";
-import { openCallOffice } from "../../calls/call-service.ts";
+import { openCalls } from "../../calls/call-service.ts";
 import { StreamReader, sampleTools, TestServer } from "../../http/server.fixture.ts";
 import { openChat } from "../../rack/chat.ts";
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
     async prepare(app, store) {
       const logger = { debug() {}, info() {}, warn() {}, error() {} };
       const approvals = await ApprovalInbox.open({ store, logger });
-      const calls = openCallOffice({
+      const calls = openCalls({
         book: app.book,
         store,
         logger,

@@ -18,7 +18,7 @@ export function chatExtension(chat?: ChatService): HttpExtension {
     routes: (parts) =>
       [...completionRoutes({ ...parts, chat }), ...chatRoutes({ ...parts, chat })].map(sayingWhy),
     async grantsChanged() {
-      await chat?.dropUnwelcome();
+      await chat?.endWithdrawn();
     },
   };
 }

@@ -24,7 +24,7 @@ const milliseconds = s.number({ minimum: 0, maximum: LATEST, description: "Milli
 const PAGE = 20_000;
 
 export function callRoutes(services: HttpServices): Route[] {
-  const { registry, store, desk, recorder } = services;
+  const { registry, store, service, recorder } = services;
   const { calls } = store;
   const route = routesFor("calls", "token");
   return [
@@ -130,7 +130,7 @@ export function callRoutes(services: HttpServices): Route[] {
         const { arguments: edited, ...options } = body;
         const input = edited === undefined ? repeatArguments(original) : edited;
         const call = { name: original.toolName, input, grant, replayOf: callId, ...options };
-        return serveCall(desk, call, incoming, outgoing);
+        return serveCall(service, call, incoming, outgoing);
       },
     }),
   ];
@@ -138,13 +138,13 @@ export function callRoutes(services: HttpServices): Route[] {
 
 /** The call if it is under way and the caller may see it. */
 function findActive(
-  { registry, desk, recorder }: HttpServices,
+  { registry, service, recorder }: HttpServices,
   callId: string,
   grant: Grant,
 ): Record<string, unknown> | undefined {
   const state = registry.getState(callId);
   if (state === undefined || state.status === "completed" || state.status === "error") return undefined;
-  const announced = desk.find(callId);
+  const announced = service.find(callId);
   if (!grant.admin && announced?.caller !== grant.caller) return undefined;
   const active = announced ?? registry.activeCalls().find((call) => call.callId === callId);
   return active === undefined

@@ -27,7 +27,7 @@ const strict = s.boolean({
 });
 
 /** Two requests that let any agent loop, in any language, use the rack. */
-export function openaiRoutes({ registry, skills: { experts }, guard, desk }: HttpServices): Route[] {
+export function openaiRoutes({ registry, skills: { experts }, guard, service }: HttpServices): Route[] {
   const plain = formatEach(false);
   const strictly = formatEach(true);
   const route = routesFor("openai", "token");
@@ -80,7 +80,7 @@ export function openaiRoutes({ registry, skills: { experts }, guard, desk }: Htt
           const call = { name, input, grant, allow, signal, headers: incoming.headers, ...options };
           const { role, tool_call_id, content } = toOpenAIToolMessage(
             request.id,
-            await resultOf(() => desk.run(call)),
+            await resultOf(() => service.run(call)),
           );
           // The name is exactly what the model wrote, whatever the tool is called on the rack.
           return { role, tool_call_id, name: request.name, content };

@@ -32,7 +32,7 @@ const toolParams = {
 };
 
 /** The tools of a skill. */
-export function skillToolRoutes({ skills, registry, desk }: HttpServices): Route[] {
+export function skillToolRoutes({ skills, registry, service }: HttpServices): Route[] {
   const route = routesFor("skills", "admin");
   const viewOf = (skillId: string, toolId: string) => {
     const skill = skills.require(skillId);
@@ -103,7 +103,7 @@ export function skillToolRoutes({ skills, registry, desk }: HttpServices): Route
         registry.register(draft);
         try {
           const { arguments: input, callId } = body;
-          return await serveCall(desk, { name: draft.name, input, grant, callId }, incoming, outgoing);
+          return await serveCall(service, { name: draft.name, input, grant, callId }, incoming, outgoing);
         } finally {
           registry.unregister(draft.name);
         }

@@ -6,7 +6,7 @@ const patterns = (description: string) =>
   s.list(s.text({ minLength: 1, maxLength: 200 }), { maxItems: 1_000, description });
 
 export function tokenRoutes(services: HttpServices): Route[] {
-  const { store, authenticator, feed, grantsChanged, desk } = services;
+  const { store, authenticator, feed, grantsChanged, service } = services;
   const route = routesFor("tokens", "admin");
   return [
     route("GET /api/tokens", "listTokens", "The tokens that were made, without their texts", {
@@ -46,9 +46,9 @@ export function tokenRoutes(services: HttpServices): Route[] {
       async handle({ params: { id } }) {
         const isRemoved = await store.tokens.remove(id);
         authenticator.forget();
-        await feed.dropUnwelcome();
+        await feed.endWithdrawn();
         await grantsChanged();
-        await desk.dropUnwelcome();
+        await service.endWithdrawn();
         if (isRemoved) return { id };
         const message = `There is no token "${id}". GET /api/tokens lists them.`;
         throw new HttpError("token_not_found", message, { details: { id } });

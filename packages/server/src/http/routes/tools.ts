@@ -52,7 +52,7 @@ export const callAnswer = {
 } as const;
 
 export function toolRoutes(services: HttpServices): Route[] {
-  const { registry, desk, switches, skills } = services;
+  const { registry, service, switches, skills } = services;
   const route = routesFor("tools", "token");
   return [
     route("GET /api/tools", "listTools", "The tools that the token may see", {
@@ -153,7 +153,7 @@ export function toolRoutes(services: HttpServices): Route[] {
         const called = nameIn(params.name);
         if (body.dryRun === true) requireDryRun(registry.get(called), reach);
         const call = { name: called, input, grant: reach.grant, allow: reach.allow, ...options };
-        return serveCall(desk, call, incoming, outgoing);
+        return serveCall(service, call, incoming, outgoing);
       },
     }),
   ];

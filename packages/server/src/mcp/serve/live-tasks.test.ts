@@ -11,7 +11,7 @@ const caller = new Caller(masterGrant);
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** A task whose work asks twice, and a desk that has it. */
+/** A task whose work asks twice, and a tasks that has it. */
 function open(isWaiting = () => true) {
   const ended: unknown[] = [];
   const dialog = new ClientDialog<EndedCall>({
@@ -32,38 +32,38 @@ function open(isWaiting = () => true) {
       throw thrown;
     }
   });
-  // Of what a desk works with, only this is asked for a task that is under way.
-  const desk = new Tasks({ desk: { isWaiting } } as never);
-  const { ttlMs } = desk.adopt("one", dialog, caller, () => ({ code: 0, message: "ended" }));
+  // Of what a tasks works with, only this is asked for a task that is under way.
+  const tasks = new Tasks({ tasks: { isWaiting } } as never);
+  const { ttlMs } = tasks.adopt("one", dialog, caller, () => ({ code: 0, message: "ended" }));
   const answer = async () => {
-    const { inputRequests } = (await desk.get("one", caller))!;
+    const { inputRequests } = (await tasks.get("one", caller))!;
     const [key] = Object.keys(inputRequests as object);
-    await desk.update("one", { [key!]: { action: "decline" } }, caller);
+    await tasks.update("one", { [key!]: { action: "decline" } }, caller);
   };
-  return { desk, ended, ttlMs, answer };
+  return { tasks, ended, ttlMs, answer };
 }
 
 test("what a task asks is open for ten minutes, each question anew", async () => {
-  const { desk, ended, answer } = open();
+  const { tasks, ended, answer } = open();
   await vi.advanceTimersByTimeAsync(9 * MINUTE);
-  expect(await desk.get("one", caller)).toMatchObject({ status: "input_required" });
+  expect(await tasks.get("one", caller)).toMatchObject({ status: "input_required" });
   await answer();
   await vi.advanceTimersByTimeAsync(9 * MINUTE);
-  expect(await desk.get("one", caller)).toMatchObject({ status: "input_required" });
+  expect(await tasks.get("one", caller)).toMatchObject({ status: "input_required" });
   await vi.advanceTimersByTimeAsync(MINUTE);
   expect(ended).toEqual(["Error: The client did not answer within 10 minutes."]);
-  expect(await desk.get("one", caller)).toMatchObject({ status: "failed" });
+  expect(await tasks.get("one", caller)).toMatchObject({ status: "failed" });
 });
 
 test("a task that waits for somebody else ends with the time that its client was told of, one that works does not", async () => {
   let isWaiting = false;
-  const { desk, ended, answer, ttlMs } = open(() => isWaiting);
+  const { tasks, ended, answer, ttlMs } = open(() => isWaiting);
   expect(ttlMs).toBe(60 * MINUTE);
   await vi.advanceTimersByTimeAsync(MINUTE);
   await answer();
   await vi.advanceTimersByTimeAsync(0);
   await answer();
-  const { ttlMs: later } = (await desk.get("one", caller))!;
+  const { ttlMs: later } = (await tasks.get("one", caller))!;
   expect(later).toBe(61 * MINUTE);
   await vi.advanceTimersByTimeAsync(60 * MINUTE);
   expect(ended).toEqual([]);
@@ -73,9 +73,9 @@ test("a task that waits for somebody else ends with the time that its client was
 });
 
 test("a task that has ended leaves no timer behind", async () => {
-  const { desk } = open();
+  const { tasks } = open();
   await vi.advanceTimersByTimeAsync(0);
-  await desk.cancel("one", caller);
+  await tasks.cancel("one", caller);
   await vi.advanceTimersByTimeAsync(0);
   expect(vi.getTimerCount()).toBe(0);
 });

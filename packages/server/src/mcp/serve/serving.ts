@@ -1,6 +1,6 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { Grant } from "../../access/index.ts";
-import type { ApprovalInbox, CallDesk, CallRecorder, Offerings } from "../../calls/index.ts";
+import type { ApprovalInbox, CallRecorder, CallService, Offerings } from "../../calls/index.ts";
 import type { Store } from "../../store/index.ts";
 import type { EraCodec } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
@@ -13,7 +13,7 @@ import type { Tasks } from "./tasks.ts";
 /** The rooms of the rack that MCP clients reach. */
 export interface ServedRooms extends ExpertSource {
   readonly registry: ToolRegistry;
-  readonly desk: CallDesk;
+  readonly service: CallService;
   readonly recorder: CallRecorder;
   readonly store: Pick<Store, "calls" | "tokens" | "follower">;
   readonly approvals: ApprovalInbox;

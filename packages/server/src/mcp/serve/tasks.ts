@@ -1,6 +1,12 @@
 import { setImmediate as nextTurn, setTimeout as wait } from "node:timers/promises";
 import type { ToolInfo, ToolRegistry } from "@toolrack/core";
-import { type CallDesk, type CallRecorder, type EndedCall, meantTool, newCallId } from "../../calls/index.ts";
+import {
+  type CallRecorder,
+  type CallService,
+  type EndedCall,
+  meantTool,
+  newCallId,
+} from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import type { Store, StoredCall } from "../../store/index.ts";
 import { type ClientAbilities, expected, type RpcError, tasksExtension } from "../wire/index.ts";
@@ -48,7 +54,7 @@ interface TaskRooms {
   readonly store: Pick<Store, "calls">;
   readonly recorder: CallRecorder;
   readonly lists: ToolLists;
-  readonly desk: CallDesk;
+  readonly service: CallService;
 }
 
 /** What a client is told of a task, in the words of the extension. */
@@ -202,7 +208,7 @@ export class Tasks {
 
   /** Its client was told until when it can be asked for. One that still works goes on; one that waits is waited for in vain. */
   #outlive(taskId: string, task: LiveTask): void {
-    if (this.#rooms.desk.isWaiting(taskId)) task.dialog.cancel(UNANSWERED);
+    if (this.#rooms.service.isWaiting(taskId)) task.dialog.cancel(UNANSWERED);
     else task.lifetime.refresh();
   }
 

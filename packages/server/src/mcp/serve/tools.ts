@@ -146,7 +146,7 @@ interface ToolCall {
 
 /** Hands the call in. What it asks and tells goes through the dialog. */
 function startToolCall(
-  { desk, registry }: Pick<McpServing, "desk" | "registry">,
+  { service, registry }: Pick<McpServing, "service" | "registry">,
   caller: Caller,
   { name, arguments: input = {} }: ToolCall,
   meta: RpcParams,
@@ -177,7 +177,7 @@ function startToolCall(
   if (typeof session === "string") call.sessionID = session;
   // Whoever asks a person looks for the client far below; one that can be neither asked nor told need not be found.
   const isFound = call.watcher !== undefined || currentDialog.getStore() !== undefined;
-  const run = () => (isFound ? currentDialog.run(dialog, () => desk.run(call)) : desk.run(call));
+  const run = () => (isFound ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
   if (callId === undefined) {
     call.begun = (cancel) => {
       dialog.onCancel = cancel;

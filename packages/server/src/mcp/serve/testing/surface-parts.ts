@@ -1,5 +1,5 @@
 import { ApprovalInbox } from "../../../calls/approvals/inbox.ts";
-import { openCallOffice } from "../../../calls/call-service.ts";
+import { openCalls } from "../../../calls/call-service.ts";
 import type { Expert } from "../../../skills/experts.ts";
 import type { ExpertView } from "../caller.ts";
 import { createMcpSurface } from "../surface.ts";
@@ -10,10 +10,10 @@ const logger = { debug() {}, info() {}, warn() {}, error() {} };
 /** A surface of its own on the rack that is served, for tests that look inside. Its experts are those of the rack. */
 export async function surfaceParts({ serving: { app, store } }: ServedRack) {
   const { experts } = app.skills;
-  const { desk, recorder } = openCallOffice({ book: app.book, store, logger });
+  const { service, recorder } = openCalls({ book: app.book, store, logger });
   return createMcpSurface({
     registry: app.registry,
-    desk,
+    service,
     recorder,
     store,
     approvals: await ApprovalInbox.open({ store, logger }),
