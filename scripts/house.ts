@@ -109,7 +109,7 @@ export function castsWithoutReason(house: readonly SourceFile[]): string[] {
         // A word after the type belongs to a sentence, such as "as the schema says" in a text.
         /\bas (?!const\b)(?:(?:typeof|keyof|readonly) |[{([]|[A-Za-z$][\w$.]*(?![\w$.]| [a-z']))/.test(
           code,
-        ) && !/^\s*(import|export|\*|\/\/|\/\*)|\bas [\w$]+,?$/.test(code);
+        ) && !/^\s*(import|export|\*|\/\/|\/\*)|\bas [\w$]+,?$|\bin keyof\b/.test(code);
       const hasReason = /\/\/|\*\//.test(line) || /^\s*(\/\/|\*|\/\*)/.test(lines[index - 1] ?? "");
       return isCast && !hasReason ? [`${path}:${index + 1}`] : [];
     });
