@@ -112,7 +112,9 @@ export class ToolsService {
     const { grant, allow } = reach;
     const ended = await this.#service.run({ ...others, name, input: args, grant, ...(allow && { allow }) });
     const { error } = ended.result;
-    if (error?.code !== "tool_not_found" || this.#registry.get(name) !== undefined) return ended;
+    const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
+    // The registry has named the nearest tools already, in the words that every caller is told.
+    if (!isUnknown || /nearest/.test(error.message)) return ended;
     // The rack counts tools that are not offered as long as all others are.
     const count = given ?? (await this.getTools(reach)).tools.length;
     const message = this.unknown(reach, name, count);
