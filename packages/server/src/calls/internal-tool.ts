@@ -2,8 +2,8 @@ import type { JsonSchemaObject, Logger, ToolContext, ToolMetadata } from "@toolr
 import type { Models, Services, Workspace } from "../config/index.ts";
 
 /**
- * What a handler of contract 1 is given beside its arguments: the logger, services and models of the host
- * application, and everything that a tool of any contract has.
+ * What a handler of contract 1 gets beside its arguments: the context of every tool, and the logger, services and
+ * models of the host application.
  */
 export interface InternalToolContext extends ToolContext {
   readonly logger: Logger;

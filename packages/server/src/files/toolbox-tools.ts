@@ -43,7 +43,7 @@ export function buildReloadTool(reload: () => Promise<LoadReport>): ToolInfo {
  * `log_tool` of the toolbox contract: looks calls up in the log. Whoever has no admin grant sees the calls that it made
  * itself, and what those called in turn, as over HTTP.
  */
-export function logTool(log: CallLog, book: Pick<CallBook, "of" | "isAdmin">): ToolInfo {
+export function logTool(log: CallLog, book: Pick<CallBook, "firstCallerOf" | "isAdmin">): ToolInfo {
   return Tool.define({
     name: "log_tool",
     description:
@@ -73,7 +73,9 @@ export function logTool(log: CallLog, book: Pick<CallBook, "of" | "isAdmin">): T
       const { page = 1, pageSize = 20, order = "newest", toolName, tool = toolName, ...rest } = input;
       const query = { ...rest, ...(tool === undefined ? {} : { tool }) };
       log.flush();
-      const isVisible = book.isAdmin(callId) ? () => true : await ownLines(log.file, book.of(callId), signal);
+      const isVisible = book.isAdmin(callId)
+        ? () => true
+        : await ownLines(log.file, book.firstCallerOf(callId), signal);
       const found: LogLine[] = [];
       for await (const line of readLog(log.file, query)) {
         signal.throwIfAborted();

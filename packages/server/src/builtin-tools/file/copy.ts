@@ -1,6 +1,6 @@
 import { readlink, rename } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
-import { guardWrite, isInside, isPrivateTwin, powerJudge, privatePaths } from "../../access/index.ts";
+import { guardWrite, isInside, isLinkToPrivate, powerCheck, privatePaths } from "../../access/index.ts";
 import { answer, defineTool, flag, formatSize, list, object, optional, text, whole } from "../define.ts";
 import {
   type Confinement,
@@ -89,10 +89,10 @@ export default defineTool({
  * another folder.
  */
 async function leavingOut(workspace: Confinement): Promise<CopyOptions["leaveOut"]> {
-  const [isPrivate, powerAt] = await Promise.all([privatePaths(workspace), powerJudge(workspace)]);
+  const [isPrivate, powerAt] = await Promise.all([privatePaths(workspace), powerCheck(workspace)]);
   return async (source, target, stats) => {
     if (isPrivate(source) || isPrivate(target)) return OWN;
-    if (stats.isFile() && (await isPrivateTwin(workspace, stats))) return OWN;
+    if (stats.isFile() && (await isLinkToPrivate(workspace, stats))) return OWN;
     const power = workspace.isAdmin === true ? undefined : powerAt(target, { above: false });
     if (power !== undefined) return `it gives power, which takes an admin grant: ${power}`;
     if (!stats.isSymbolicLink()) return undefined;

@@ -1,6 +1,6 @@
 import type { Stats } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { isPrivateTwin } from "../../../access/index.ts";
+import { isLinkToPrivate } from "../../../access/index.ts";
 import { belongsToServer, type Confinement, locateExisting } from "../../paths.ts";
 import { carefulRead, checkSameFile } from "./entries.ts";
 
@@ -154,7 +154,7 @@ export async function openRegularFile(workspace: Confinement, path: string): Pro
   try {
     const stats = await checkSameFile(handle, real, shown);
     checkKind(stats, shown);
-    if (await isPrivateTwin(workspace, stats)) throw belongsToServer(path);
+    if (await isLinkToPrivate(workspace, stats)) throw belongsToServer(path);
     return { handle, stats, shown };
   } catch (error) {
     await handle.close();
