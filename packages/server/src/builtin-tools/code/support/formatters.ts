@@ -17,13 +17,13 @@ export interface FoundFormatter {
 interface Choice {
   readonly formatter: Formatter;
   readonly folder: string;
-  /** What says so: a file's name. */
+  /** The name of the file that chose it. */
   readonly because: string;
 }
 
 /**
- * The formatter that the project chose: by the nearest configuration above `start`, or else by the nearest
- * package.json that depends on one. Looks no further up than `root`. Rejects with what to install when there is none.
+ * The formatter of the project: by the nearest configuration above `start`, or else by the nearest package.json that
+ * depends on one. Looks no higher than `root`. Rejects with what to install when there is none.
  */
 export async function findFormatter(start: string, root: string): Promise<FoundFormatter> {
   const folders = foldersUpTo(start, root);
@@ -98,11 +98,11 @@ interface Formatter {
   readonly packageKey?: string;
   readonly write: (path: string) => string[];
   readonly check: (path: string) => string[];
-  /** What a check said; `undefined` when it failed for another reason than unformatted files. */
+  /** The files that a check reports; `undefined` when it failed for another reason. */
   readonly unformatted: (result: ProgramResult) => readonly string[] | undefined;
 }
 
-/** In order of preference where a folder configures several. */
+/** The first one counts when a folder configures several. */
 const formatters: readonly Formatter[] = [
   {
     name: "biome",
@@ -140,7 +140,7 @@ const formatters: readonly Formatter[] = [
   },
 ];
 
-/** Biome ends with 1 for unformatted files and for broken ones; only its report tells them apart. */
+/** Biome exits with 1 for unformatted and for broken files; only its report distinguishes them. */
 function fromBiome({ code, stdout }: ProgramResult): readonly string[] | undefined {
   if (code === 0) return [];
   const report = parseJson(stdout);
@@ -162,10 +162,10 @@ function lines(text: string): string[] {
     .filter((line) => line !== "");
 }
 
-/** Files by path, each with what changes when it is written. */
+/** A stamp for each path that changes when the file is written. */
 type FileStamps = ReadonlyMap<string, string>;
 
-/** The stamps of a file, or of every file under a folder that is not ignored. */
+/** The stamps of a file, or of every file below a folder that is not ignored. */
 export async function fileStamps(
   workspace: Confinement,
   { real, stats }: ExistingPlace,
@@ -196,7 +196,7 @@ export interface ProgramResult {
 
 const MOST_OUTPUT = 2 * 1024 * 1024;
 
-/** Runs a program of the workspace to its end, without the server's own environment. */
+/** Runs a program of the workspace without the server's own environment. */
 export async function runProgram(
   program: string,
   args: readonly string[],
