@@ -102,10 +102,7 @@ export class GrantWatch {
     return this.#following.look();
   }
 
-  /**
-   * Says in a sentence for people why the token is no longer valid. Undefined when it is valid. Rejects when the tokens
-   * cannot be read.
-   */
+  /** Tells people why the token is no longer valid; undefined when it is. Rejects when the tokens cannot be read. */
   async whyEnded(grant: Watched["grant"]): Promise<string | undefined> {
     return grant.id === masterGrant.id ? undefined : whyEnded(grant, await this.#readTokenIds());
   }

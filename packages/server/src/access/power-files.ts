@@ -53,10 +53,7 @@ interface Place {
 }
 
 export interface PowerOptions {
-  /**
-   * Whether a folder that holds such a file counts, because the file is replaced, moved or removed with it. Default
-   * true.
-   */
+  /** Whether a folder that holds such a file counts, because the file goes with it. Default true. */
   readonly above?: boolean;
 }
 

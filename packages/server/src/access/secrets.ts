@@ -11,24 +11,15 @@ export interface Secrets {
   get(name: string): Promise<string | undefined>;
   /** Names and times, by name; never a value. Needs no key. */
   list(): Promise<SecretInfo[]>;
-  /**
-   * Returns whether the secret was removed. Needs no key, unless a value is given: then it is removed only when it has
-   * that value.
-   */
+  /** Returns whether it was removed. With a value, removes it only when it has that value; that needs the key. */
   remove(name: string, value?: string): Promise<boolean>;
   /** Reads the secrets that other processes have set since, so that they are masked here too. */
   refresh(): Promise<void>;
   /** Masks a value like this secret from now on: a part of it, or a value that was obtained with it. */
   learn(name: string, value: string): void;
-  /**
-   * Masks values that are stored elsewhere, such as in a file. They replace the values that the same owner gave before;
-   * an empty list ends it.
-   */
+  /** Masks values that are stored elsewhere, instead of those that the owner gave before. An empty list ends it. */
   hold(owner: string, values: Iterable<string>): void;
-  /**
-   * All values to mask: those read at the opening, the latest that were set, read or learnt, and those that owners
-   * hold.
-   */
+  /** All values to mask: of the opening, the latest that were set, read or learnt, and those of owners. */
   values(): Iterable<string>;
   /** The secrets that could not be read, with the reason by name. */
   readonly unreadable: ReadonlyMap<string, string>;
@@ -208,7 +199,6 @@ export class ToolSecrets {
     await this.#secrets(false);
   }
 
-  /** The values to mask. */
   values(): Iterable<string> {
     return this.#known?.values() ?? [];
   }
@@ -273,10 +263,7 @@ export function writtenForms(value: string): string[] {
   return [...forms];
 }
 
-/**
- * As a part of a URL, with more or fewer characters escaped as browsers and Python do; as a whole URL; and as a form
- * sends it.
- */
+/** As part of a URL with more or fewer escapes (browsers, Python), as a whole URL, and as a form sends it. */
 function inUrl(text: string): string[] {
   // `encodeURIComponent` throws for half of a surrogate pair.
   const whole = text.toWellFormed();
@@ -321,10 +308,7 @@ function inBytes(text: string): string[] {
   return [Buffer.from(text).toString("hex"), ...pieces, ...urlSafe];
 }
 
-/**
- * The part of the base64 text that is the same whatever stands before and after. There are three, one for each offset
- * modulo 3.
- */
+/** The part of the base64 text that does not depend on its surroundings, for each offset modulo 3. */
 function piecesInBase64(value: string): string[] {
   return [0, 1, 2].flatMap((before) => {
     const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(value)]);

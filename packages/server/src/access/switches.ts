@@ -26,7 +26,6 @@ export class ToolSwitches {
   /** Numbers the reads of the decisions: how many have begun, and which one the current decisions came from. */
   #readsBegun = 0;
   #appliedRead = 0;
-  /** Counts the decisions made in this process. */
   #decisionCount = 0;
   #isApplying = false;
   /** Set when the registry or the decisions changed and have not been applied yet. */
@@ -118,10 +117,7 @@ export class ToolSwitches {
     for (const listener of this.#listeners) listener(decided);
   }
 
-  /**
-   * Changing the registry calls this again. The loop then goes round once more, instead of one call running inside the
-   * other.
-   */
+  /** Changing the registry calls this again; the loop then runs once more instead of recursing. */
   #apply(): void {
     this.#isBehind = true;
     if (this.#isApplying) return;

@@ -12,7 +12,6 @@ export type Authentication =
   | { readonly ok: false; readonly reason: "missing" | "malformed" | "unknown" | "expired" };
 
 interface Credentials {
-  /** The `Authorization` header. */
   readonly authorization: string | undefined;
   /**
    * A token from the URL, for event streams in a browser, which cannot send headers. URLs end up in histories and logs,
@@ -182,10 +181,7 @@ async function readToken(file: string): Promise<string | undefined> {
   return token;
 }
 
-/**
- * The hash that the store keeps of a token. A token has 256 random bits, so a plain hash cannot be reversed by
- * guessing.
- */
+/** The hash that the store keeps. A token has 256 random bits, so a plain hash cannot be reversed by guessing. */
 export function hashToken(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }

@@ -110,12 +110,8 @@ function closed(streams: readonly Readable[]): Promise<void> {
   });
 }
 
-/**
- * Keeps the beginning and the end of a stream, and counts what is dropped between them. Uses at most about twice the
- * limit of memory.
- */
+/** Keeps the beginning and the end of a stream, and counts what is dropped between them. */
 export class CappedOutput {
-  /** How many bytes were written in all. */
   size = 0;
   readonly #headLimit: number;
   readonly #tailLimit: number;
@@ -170,10 +166,7 @@ export function isSafeVariable(name: string): boolean {
   return safeNames.has(name) || /^LC_[A-Z]+$/.test(name);
 }
 
-/**
- * The environment of a child process: the safe variables, then the additions. The rest of the server's environment may
- * hold tokens and passwords.
- */
+/** The safe variables and the additions: the rest of the server's environment may hold secrets. */
 export function childEnvironment(additions: Readonly<Record<string, string>> = {}): Record<string, string> {
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) {

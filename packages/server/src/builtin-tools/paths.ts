@@ -21,7 +21,6 @@ export interface ConfineOptions {
   readonly keepLink?: boolean;
 }
 
-/** A checked path. */
 export interface Place {
   /** Absolute and without links. Only this path was checked: never use the original one. */
   readonly real: string;
@@ -193,10 +192,7 @@ function distanceTo(wanted: string, name: string): number {
   return row.at(-1)!;
 }
 
-/**
- * The destination of a copy or move. In a folder the entry keeps its name; a path that ends in a slash means a folder,
- * also a new one.
- */
+/** The target of a copy or move. In a folder the entry keeps its name; a final slash means a folder. */
 export async function findDestination(
   workspace: Confinement,
   destination: string,

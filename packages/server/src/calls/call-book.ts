@@ -16,7 +16,6 @@ import { callToolName } from "./meta-tools.ts";
 export type StateEvent = Extract<RackEvent, { type: "state" }>;
 export type LogEvent = Extract<RackEvent, { type: "log" }>;
 
-/** What is known of a call before it begins. */
 export type AnnouncedCall = Omit<StartedCall, "parameters"> & { readonly replayOf?: string };
 
 /** Receives the events of one call while it is under way. */
@@ -151,7 +150,6 @@ export class CallBook {
     this.#live.delete(call.callId);
   }
 
-  /** The call, while it is under way. */
   get(callId: string): LiveCall | undefined {
     return this.#live.get(callId);
   }

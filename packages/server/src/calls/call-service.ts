@@ -22,17 +22,12 @@ import { isMetaTool } from "./meta-tools.ts";
 import { CallRecorder } from "./recorder.ts";
 import { CallSpans, isTracing } from "./spans.ts";
 
-/** A call that a surface asks for. */
 export interface CallRequest {
   readonly name: string;
   readonly input: unknown;
   readonly grant: Grant;
-  /** Cancels the call. */
   readonly signal?: AbortSignal;
-  /**
-   * Receives a function that cancels the call as soon as the call is under way. Cheaper than a signal, which most calls
-   * never need.
-   */
+  /** Receives a function that cancels the call once it is under way. Cheaper than a signal. */
   readonly begun?: (cancel: (reason: string) => void) => void;
   /** The trace headers: `traceparent`, `tracestate`, `baggage`. */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
@@ -157,7 +152,6 @@ export class CallService implements CallFollower {
     return this.find(callId)?.caller;
   }
 
-  /** Whether the call waits for somebody's answer. */
   isWaiting(callId: string): boolean {
     return this.#book.get(callId)?.endWaiting !== undefined;
   }
@@ -344,10 +338,7 @@ export class CallRefused extends Error {
   }
 }
 
-/**
- * Gives the same message for a tool that does not exist and for one that the caller may not see. Suggests only tools
- * that the caller may use.
- */
+/** Gives the same message for a missing tool and a hidden one. Suggests only tools that the caller may use. */
 export function unknownTool(
   registry: Pick<ToolRegistry, "notFound">,
   name: string,

@@ -27,7 +27,6 @@ export interface LogLine {
   readonly session?: string;
   /** The tool's display name, when it is another one. */
   readonly display?: string;
-  /** The stable code of the error. */
   readonly code?: string;
 }
 
@@ -83,10 +82,7 @@ function traceOf(error: ToolError | undefined, { error: response }: ToolCallReco
   return { trace: shorten([head, ...framesOf(error)].join("\n"), LONGEST) };
 }
 
-/**
- * The message is cut off the stack, because it may have lines that look like frames and hold secrets. The rest is
- * masked.
- */
+/** Cuts the message off the stack: its lines may look like frames and hold secrets. Masks the rest. */
 function framesOf({ stack = "", message, input }: ToolError): string[] {
   const start = message === "" ? -1 : stack.indexOf(message);
   const below = start === -1 ? stack : stack.slice(start + message.length);

@@ -5,10 +5,7 @@ import type { RackItem } from "../config/index.ts";
 export interface OfferingReader {
   /** The name in records. */
   readonly caller: string;
-  /**
-   * Whether an item exists for the reader, by its token's patterns and by the expert of its URL. Called for tools,
-   * prompts and resources.
-   */
+  /** Whether a tool, prompt or resource exists for the reader, by its token's patterns and its expert. */
   mayUse(item: RackItem): boolean;
   /** The expert in the URL `/mcp/{expert}`. */
   readonly expert?: string;
@@ -120,10 +117,7 @@ export interface OfferingSource {
   resourceTemplates?(
     reader: OfferingReader,
   ): readonly OfferedTemplate[] | Promise<readonly OfferedTemplate[]>;
-  /**
-   * When a result of this source last linked to this URI, on the `performance` clock. Undefined when no result that
-   * this reader may see did.
-   */
+  /** When a result that this reader may see last linked to this URI, on the `performance` clock. */
   linkedAt?(uri: string, reader: OfferingReader): number | undefined;
   /**
    * Undefined: this source has no such resource. Called only for URIs that the source lists for this reader, has linked

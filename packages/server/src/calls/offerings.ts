@@ -32,7 +32,6 @@ export class Offerings {
     this.#logger = logger;
   }
 
-  /** Replaces a source with the same key. */
   add(source: OfferingSource): void {
     this.#unsubscribe.get(source.key)?.();
     const others = this.#sources.filter(({ key }) => key !== source.key);
@@ -112,8 +111,7 @@ export class Offerings {
   }
 
   /**
-   * Begins to tell subscribers of changes of this resource. Returns a function that stops it, or undefined when the
-   * reader has no such resource.
+   * Tells subscribers of changes of this resource until the returned function is called. Undefined: no such resource.
    */
   async watchResource(uri: string, reader: OfferingReader): Promise<(() => void) | undefined> {
     let isThere = false;

@@ -31,7 +31,6 @@ export class CallRecorder implements CallFollower {
     return this.#failures;
   }
 
-  /** The lines of a call under way. */
   linesOf(callId: string): readonly CallLine[] {
     return this.#book.get(callId)?.lines?.all() ?? [];
   }
@@ -90,10 +89,7 @@ export class CallRecorder implements CallFollower {
     this.#settle(group, call, record, false);
   }
 
-  /**
-   * Nested calls are not refused at the call service. So when the store can hold no more records, their parent call is
-   * cancelled.
-   */
+  /** Nested calls are never refused, so their parent is cancelled when the store can hold no more records. */
   #endChain({ parentCallId }: ToolCallRecord): void {
     if (parentCallId === undefined || !this.#calls.held.isFull) return;
     this.#book.registry.cancel(

@@ -13,7 +13,6 @@ export const SCHEDULE_TOOL = "schedule_tool";
 export interface ScheduleParts {
   readonly registry: ToolRegistry;
   readonly store: Pick<Store, "schedules" | "tokens">;
-  /** Makes the runs like all other calls. */
   readonly service: Pick<CallService, "run">;
   readonly book: Pick<CallBook, "firstCallerOf">;
   readonly logger: Logger;
@@ -218,12 +217,10 @@ export function maySee({ key, grant }: Creator, schedule: StoredSchedule): boole
   return grant !== undefined && (grant.admin || schedule.caller === key);
 }
 
-/** The creator for a caller with this grant. */
 export function creatorOfGrant(grant: Grant): Creator {
   return { key: grant === masterGrant ? grant.caller : prefix + grant.id, grant };
 }
 
-/** A schedule as people and models see it. */
 export function scheduleView(schedule: StoredSchedule): Record<string, unknown> {
   const { id, toolName, timing, missed, state, runs, lastCallId } = schedule;
   return {

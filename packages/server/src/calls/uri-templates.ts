@@ -156,7 +156,7 @@ interface UriExpression {
   readonly stops: string;
   /** For `name=value` pairs: their separator, and whether other names than `names` are allowed. */
   readonly pairs?: { readonly separator: "&" | ";"; readonly areOpen: boolean };
-  /** The text that follows it. */
+  /** The text after the expression. */
   readonly literal: string;
 }
 

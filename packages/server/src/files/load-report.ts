@@ -22,7 +22,6 @@ export interface FileReport {
   readonly failure?: LoadFailure;
 }
 
-/** The outcome of a load or reload. */
 export interface LoadReport {
   readonly files: readonly FileReport[];
   /** Files that were compiled and evaluated this time. */
@@ -52,7 +51,6 @@ export function whereOf({ file, line }: Pick<LoadFailure, "file" | "line">): str
   return line === undefined ? file : `${file}:${line}`;
 }
 
-/** The lines that the log gets about a load. */
 export function describeLoad(report: LoadReport): { readonly info: string[]; readonly warn: string[] } {
   const { files, added, changed, removed, duration } = report;
   const refused = failures(report);
@@ -257,7 +255,6 @@ function runDestroy(destroy: () => Promise<unknown>): Promise<string | undefined
 
 type Contract = "internal" | "toolbox" | "define" | "plugin" | "single-file";
 
-/** A file whose contract is known. */
 export interface RecognisedFile {
   readonly contract: Contract;
   readonly tools: readonly ToolInfo[];

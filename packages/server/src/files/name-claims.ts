@@ -6,7 +6,6 @@ export interface NameClaims {
   readonly loaded: ReadonlyMap<string, ServingFile>;
   /** Files that keep their current version. */
   readonly staying: ReadonlyMap<string, ServingFile>;
-  /** The current version of a file. */
   readonly versionOf: (path: string) => ServingFile | undefined;
   readonly builtins: readonly ToolInfo[];
   /** The tool that now has this name or alias. */
@@ -51,10 +50,7 @@ export function settleNames(claims: NameClaims): SettledNames {
   };
 }
 
-/**
- * Files that already have their names come first, then the operator's files, then sandboxed files that had their names
- * before.
- */
+/** First files that have their names, then the operator's, then sandboxed ones that had their names before. */
 function inOrder(claims: NameClaims): [string, ServingFile][] {
   const ranks = new Map([...claims.loaded].map(([path, file]) => [path, rankOf(path, file, claims)]));
   return [...claims.loaded].sort(([one], [other]) => ranks.get(one)! - ranks.get(other)!);

@@ -34,7 +34,6 @@ export class FileOfferings implements OfferingSource {
   /** The watched URIs, so that a reload can watch the new version. */
   readonly #watching = new Map<string, () => void>();
 
-  /** Replaces all prompts and resources. */
   replace({ prompts, resources }: FileOffer): void {
     const before = [...this.#prompts.values()];
     const resourcesBefore = this.#resources;
@@ -166,7 +165,6 @@ export class FileOfferings implements OfferingSource {
   }
 }
 
-/** Required arguments of a prompt are missing. */
 export class MissingPromptArguments extends Error {
   override readonly name = "MissingPromptArguments";
 
@@ -186,7 +184,6 @@ function contextOf({ signal, client, caller }: OfferingReader): OfferingContext 
   return { signal, client, caller };
 }
 
-/** How many literal characters a template has. */
 function literalsOf({ uriTemplate }: { readonly uriTemplate: string }): number {
   return parseUriTemplate(uriTemplate)?.literals ?? 0;
 }

@@ -33,7 +33,6 @@ export interface ProvidedParts {
   readonly logFile: string;
   readonly callToolHandler: CallToolHandler;
   readonly loadTools: () => Promise<unknown>;
-  /** Writes a tool's own line into the log. */
   readonly logLine: (entry: unknown) => void;
 }
 
@@ -112,7 +111,6 @@ function logService({ logLine }: ProvidedParts): Record<string, (entry: unknown)
   return { log: (entry) => logLine(entry), logAsync: async (entry) => logLine(entry) };
 }
 
-/** The request of contract 2. */
 interface ToolboxRequest {
   readonly params: {
     readonly name: string;

@@ -73,10 +73,7 @@ export class DependencyStore {
     });
   }
 
-  /**
-   * Deletes the remains of killed installs. Those of other machines or containers on the same disk are judged by their
-   * age.
-   */
+  /** Deletes the remains of killed installs; those of other machines or containers by their age. */
   async #sweep(): Promise<void> {
     await this.#removeWhere(async (name, path) => {
       const [id = "", started = ""] = name.slice(PREFIX.length).split("-");
@@ -182,10 +179,7 @@ export class DependencyStore {
     }
   }
 
-  /**
-   * Written into the folder itself, so that no settings from folders above apply and nothing is shared outside the
-   * store.
-   */
+  /** In the folder itself, so that no settings from above apply and nothing is shared outside the store. */
   #settings(): string {
     return [
       "packages: []",

@@ -112,10 +112,7 @@ function toError(failure: ReportLine | undefined, otherLines: readonly string[])
   );
 }
 
-/**
- * Finds a package's name in its URL at a registry, or in that of its archive: `…/@scope%2fname`,
- * `…/name/-/name-1.0.0.tgz`.
- */
+/** A package's name in its URL, or in that of its archive: `…/@scope%2fname`, `…/name/-/name-1.0.0.tgz`. */
 function nameInAddress(message: string): string | undefined {
   const [address] = /https?:\/\/[^\s"']+/.exec(message) ?? [];
   if (address === undefined || !URL.canParse(address)) return undefined;

@@ -9,10 +9,7 @@ import { type ProgramResult, type ProgramSpec, SandboxError } from "./spec.ts";
 /** Milliseconds between two checks. Short, because a program can take the server's memory fast. */
 const checkMs = 100;
 
-/**
- * Runs one program to its end. Rejects with the signal's reason, or with a `SandboxError` when it could not be started
- * or exceeded a limit.
- */
+/** Runs one program to its end. Rejects with the signal's reason, or with a `SandboxError`. */
 export async function runProgram(
   confinement: Confinement,
   proxies: EgressProxies,
@@ -191,10 +188,7 @@ export function programBootstrap(options: ProgramBootstrapOptions): string {
   return `(${startProgram})(${JSON.stringify(options)}, ${forwardEgress})`;
 }
 
-/**
- * Runs inside the sandbox, which gets only the text of this function: it may use its arguments and Node, nothing of
- * this module.
- */
+/** Only the text of this function reaches the sandbox: it may use its arguments and Node, nothing else. */
 function startProgram(options: ProgramBootstrapOptions, forward: typeof forwardEgress): void {
   const { spawn } = process.getBuiltinModule("node:child_process");
   const { Socket } = process.getBuiltinModule("node:net");

@@ -9,10 +9,7 @@ import { ProgramSlots, runProgram } from "./program.ts";
 import { type Sandbox, SandboxError, type SandboxLevel, type SandboxOptions } from "./spec.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
-/**
- * Opens the best isolation that this machine has. Never rejects for lack of isolation: then the sandbox refuses
- * everything.
- */
+/** Opens the best isolation that this machine has. Without any, the sandbox refuses everything; it never rejects. */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   mkdirSync(options.directory, { recursive: true });
   // Not in the workspace: unix socket addresses must be short, and the tools' users must be able to pass through.

@@ -53,10 +53,7 @@ export interface Invocation {
   readonly method: string;
   /** JSON. */
   readonly params: unknown;
-  /**
-   * When it aborts, `invoke` rejects with its reason at once. Then the worker's signal aborts, and after `graceMs` the
-   * worker is ended.
-   */
+  /** On abort `invoke` rejects at once, the worker's signal aborts, and after `graceMs` the worker is ended. */
   readonly signal: AbortSignal;
   /** Handles a request of the worker. The params come from unreviewed code: parse them. */
   readonly onRequest?: (method: string, params: unknown) => Promise<unknown>;

@@ -182,10 +182,7 @@ const skipped = new Set(["node_modules", ".git", "__pycache__", ".DS_Store"]);
 /** Tells people that a folder is too large. */
 export const tooManyFiles = `It has more than ${MOST_FILES.toLocaleString("en-US")} files or 20 MiB, and can be neither shown, imported nor exported as a whole. Keep what is not needed elsewhere.`;
 
-/**
- * The files of a skill's folder, sorted by path. Links are left out: they may lead anywhere. Throws for a folder that
- * is too large.
- */
+/** The files of a skill's folder, sorted by path, without links. Throws for a folder that is too large. */
 export async function readSkillFiles(folder: string): Promise<SkillFile[]> {
   const { files, isWhole } = await readFirstSkillFiles(folder);
   if (!isWhole) throw new Error(tooManyFiles);

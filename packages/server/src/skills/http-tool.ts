@@ -231,7 +231,6 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
   }
 }
 
-/** The parameter names in the endpoint. */
 export function endpointParameters(endpoint: string): string[] {
   return [...endpoint.replace(segment, "{$1}").matchAll(placeholder)].map(([, name]) => name!);
 }

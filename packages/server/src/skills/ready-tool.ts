@@ -71,7 +71,6 @@ export function logPrinted(context: unknown, level: LogLevel, text: string): voi
   for (const line of text.split("\n")) logLine(context, level, line.trimEnd());
 }
 
-/** What the tools of skills need to run. */
 export interface SkillSurroundings {
   readonly registry: ToolRegistry;
   /** Absolute. */
@@ -91,7 +90,6 @@ export interface ReadyTool {
   readonly usage: ToolUsage;
 }
 
-/** Runs a tool of one type. */
 export type ToolRunner = (context: ToolContext) => Promise<unknown>;
 
 /** Finds the value of a secret by its name; undefined when there is none. */

@@ -3,7 +3,6 @@ import { dirname, extname, join, relative, resolve, sep } from "node:path";
 import type { LoadedSkill } from "./skill.ts";
 import { UsageError } from "./usage.ts";
 
-/** A command for the sandbox. */
 export interface ScriptCommand {
   readonly command: string;
   readonly args: readonly string[];

@@ -229,7 +229,6 @@ function lastJson(stdout: string): { value: unknown } | undefined {
   return undefined;
 }
 
-/** How many of the last lines are searched. */
 const SEARCHED_LINES = 200;
 
 function parse(text: string): { value: unknown } | undefined {

@@ -375,10 +375,7 @@ export class SkillLibrary {
     return loaded;
   }
 
-  /**
-   * Called after a change in this process, so that the next check of the database does not take it for another
-   * process's change.
-   */
+  /** Called after a change in this process, which the next check must not take for another process's. */
   async #afterWrite(): Promise<void> {
     const version = await this.#store().registryVersion.read();
     if (version === this.#version + 1) this.#version = version;

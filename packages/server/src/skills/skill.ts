@@ -21,7 +21,6 @@ export interface LoadedSkill extends StoredSkill {
   /** Changes with everything that the other fields do not show, such as its files. */
   readonly revision: string;
   readonly tools: readonly StoredSkillTool[];
-  /** Warnings for people. */
   readonly warnings: readonly string[];
 }
 

@@ -23,17 +23,13 @@ interface PlacedSkill {
   readonly failures: Map<string, string>;
 }
 
-/** A tool to be published. */
 interface FreshTool {
   readonly tool: StoredSkillTool;
   readonly info: ToolInfo;
   readonly owner: PlacedSkill;
 }
 
-/**
- * Publishes the tools of skills. Every change is one step, unchanged tools stay as they are, and a problem affects only
- * its own tool.
- */
+/** Publishes the tools of skills, each change in one step. A problem affects only its own tool. */
 export class SkillSource {
   readonly #surroundings: SkillSurroundings;
   readonly #names: ToolNames;
@@ -131,10 +127,7 @@ function headOf({ tools: _tools, warnings: _warnings, ...head }: LoadedSkill): s
   return JSON.stringify(head);
 }
 
-/**
- * Returns a check whether a name is free once `leaving` are removed. A name that was checked counts as taken from then
- * on.
- */
+/** Checks whether a name is free once `leaving` are removed. A checked name counts as taken. */
 function freeNames(registry: ToolRegistry, leaving: readonly string[]): (name: string) => boolean {
   const gone = new Set(leaving);
   const taken = new Set<string>();

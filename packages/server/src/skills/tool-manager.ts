@@ -18,7 +18,6 @@ export interface ToolManagerParts {
   readonly expertId?: string;
 }
 
-/** The outcome of one call of a model. */
 export interface ToolCallOutcome {
   readonly toolCallId: string;
   /** Exactly as the model wrote it. */
@@ -38,10 +37,7 @@ export interface ToolMessage {
   readonly content: string;
 }
 
-/**
- * The tools of one expert, for a chat service: definitions out, calls in, messages out. Changes of skills show in the
- * next list.
- */
+/** The tools of one expert, for a chat service: definitions out, calls in, messages out. */
 export class ToolManager {
   readonly skillLoader: SkillLoader;
   readonly #parts: ToolManagerParts;

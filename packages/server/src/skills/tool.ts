@@ -16,10 +16,7 @@ import { scriptRunner, usualScriptTimeout } from "./script-tool.ts";
 import { type LoadedSkill, olderName, readableName, type SkillToolInfo, type ToolNames } from "./skill.ts";
 import { readUsage, type ToolUsage, UsageError, withSettings } from "./usage.ts";
 
-/**
- * Makes a tool from a row of `skill_tools`. `prefix` is the prefix of readable names. Throws `UsageError` that says
- * what is wrong with the row.
- */
+/** Makes a tool from a row of `skill_tools`. Throws `UsageError` that says what is wrong with the row. */
 export function adaptSkillTool(
   skill: LoadedSkill,
   tool: StoredSkillTool,

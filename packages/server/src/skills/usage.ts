@@ -10,7 +10,6 @@ interface PlacedParameter {
   readonly as?: string;
 }
 
-/** The parsed `usage` of a skill's tool. */
 export interface ToolUsage {
   /** The schema that models see and arguments are checked with. Undefined when none was given. */
   readonly parameters: JsonSchemaObject | undefined;
@@ -311,7 +310,6 @@ function typeOf(type: unknown, name: string): unknown {
 /** A field of a tool cannot be used. The message tells people why. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
-  /** The field of the tool that is wrong. */
   readonly field: "id" | "usage" | "command" | "endpoint" | "method" | "type";
 
   constructor(message: string, field: UsageError["field"] = "usage") {

@@ -167,7 +167,6 @@ export async function decodedBody(message: IncomingMessage): Promise<Readable> {
   }
 }
 
-/** Reads up to `limit` bytes and then stops. */
 export async function readBody(body: Readable, limit: number, signal: AbortSignal): Promise<BodyPart> {
   const chunks: Buffer[] = [];
   let size = 0;

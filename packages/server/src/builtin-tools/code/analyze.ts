@@ -131,7 +131,6 @@ function renderFile(analysis: FileAnalysis): string {
     .join("\n");
 }
 
-/** One line per file, and the totals. */
 function renderFolder({ path, files, skipped, isCut }: FolderAnalysis): string {
   const heading = path === "." ? "The workspace" : `${path}/`;
   if (files.length === 0) return `${heading} has no code to analyse.`;

@@ -94,10 +94,7 @@ function run(
   });
 }
 
-/**
- * Relative, because formatters match it with their config's patterns. It begins with `./`, because a name may look like
- * an option.
- */
+/** Relative, for the patterns of the formatter's config; with `./`, because a name may look like an option. */
 function argument(folder: string, real: string): string {
   return `./${relative(folder, real).split(sep).join("/")}`;
 }

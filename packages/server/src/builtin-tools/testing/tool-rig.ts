@@ -18,7 +18,6 @@ export interface TestWorkspace extends AsyncDisposable {
   readonly workspace: Workspace;
   /** The answer to questions of a running tool; without it there is nobody to ask. */
   answer: "allow" | "deny" | undefined;
-  /** The questions that were asked. */
   readonly questions: string[];
   /** The absolute path of something in the workspace. */
   path(...names: string[]): string;
@@ -32,10 +31,7 @@ export interface TestWorkspace extends AsyncDisposable {
   failure(tool: InternalTool, input: unknown, options?: CallOptions): Promise<string>;
 }
 
-/**
- * Makes the directory and the files, by their relative paths. Calls are an admin's unless the settings say otherwise.
- * Disposing removes the directory.
- */
+/** Makes the files by their relative paths. Calls are an admin's by default. Disposing removes it all. */
 export async function openTestWorkspace(
   files: Readonly<Record<string, string | Uint8Array>> = {},
   settings: Partial<Workspace> = {},

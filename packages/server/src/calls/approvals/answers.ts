@@ -24,7 +24,6 @@ export interface Approver {
  */
 export const approvalMark = "toolrack/approval";
 
-/** A person's answer to an approval question. */
 export interface Answer {
   readonly decision: "allow" | "deny";
   readonly reason?: string;
@@ -49,7 +48,6 @@ export interface ResumedCall {
 
 type Arguments = Readonly<Record<string, unknown>>;
 
-/** The parts needed to read an answer. */
 export interface AnswerReading {
   /** Masks secrets in stored and shown questions and answers. */
   readonly mask: () => Mask;
@@ -137,7 +135,6 @@ async function decisionForOther(
 interface DecideOtherParts {
   readonly approvals: ApprovalStore;
   readonly reading: AnswerReading;
-  /** Whether this process can repeat a call. */
   readonly canResume: boolean;
 }
 

@@ -65,12 +65,8 @@ export class ApprovalInbox {
   readonly #store: InboxParts["store"];
   readonly #rules: RuleBook;
   readonly #reading: AnswerReading;
-  /** By the id of the question. */
   readonly #waiting = new Map<string, Waiting>();
-  /**
-   * Consent to calls that are being repeated, by the new call's id. It counts for that call, not for calls that it
-   * makes.
-   */
+  /** Consent to repeated calls, by the new call's id. It does not count for calls that they make. */
   readonly #consents = new Map<string, Consent>();
   /** Answers to questions whose calls are gone, by the id of the call that repeats the parent. */
   readonly #reusableAnswers = new Map<string, Set<StoredApproval>>();
@@ -132,7 +128,6 @@ export class ApprovalInbox {
     return this.#consents.has(`${callId}${RESUMED}`);
   }
 
-  /** The approval policy for the registry. */
   get policy(): ApprovalPolicy {
     const rules = this.#rules;
     const agreed = this.#consents;
@@ -433,7 +428,6 @@ export class ApprovalInbox {
     if (approval !== undefined) this.#notify(approval);
   }
 
-  /** Logs failures. */
   #write(writing: Promise<unknown>): void {
     const settled = writing
       .catch((error) => this.#parts.logger.error(`An approval could not be written: ${reasonOf(error)}`))

@@ -11,7 +11,6 @@ export type NewRule = AnsweredFor & Pick<ApprovalRule, "caller" | "decision">;
 export class RuleBook {
   readonly #store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">;
   all: readonly ApprovalRule[] = [];
-  /** Counts the rules made and removed here. */
   #changes = 0;
 
   constructor(store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">) {

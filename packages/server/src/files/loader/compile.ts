@@ -71,7 +71,6 @@ export class Compiler {
     }
   }
 
-  /** Waits until the cache is written. */
   async settle(): Promise<void> {
     await this.#cache?.settle();
   }
@@ -286,7 +285,6 @@ export class TrackedTimers {
     clearInterval(timer);
   };
 
-  /** How many intervals are running. */
   get size(): number {
     return this.#running.size;
   }

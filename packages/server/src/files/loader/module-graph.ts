@@ -32,10 +32,7 @@ export interface ModuleGraphParts {
   readonly evaluationLimit: number;
 }
 
-/**
- * Ends an evaluation that requires a package which can only be imported asynchronously; `load` imports it and tries
- * again.
- */
+/** A package can only be imported asynchronously: `load` imports it and evaluates again. */
 class NeedsImport extends Error {
   readonly url: string;
   constructor(url: string) {
@@ -135,7 +132,6 @@ export class ModuleGraph {
     this.#fresh.delete(path);
   }
 
-  /** Restores the previous version of a file. */
   restore(module: LoadedModule): void {
     this.#fresh.set(module.path, module);
   }

@@ -33,11 +33,9 @@ const sourceEndings: Record<string, readonly string[]> = {
 };
 const builtins = new Set(builtinModules);
 
-/** The nearest tsconfig.json of a file. */
 interface Tsconfig {
   readonly text: string;
   readonly match: (specifier: string) => string[];
-  /** The files of the workspace that it extends. */
   readonly extended: readonly string[];
 }
 

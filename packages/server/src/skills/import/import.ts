@@ -48,7 +48,6 @@ export async function keepImport(
   return { skills, experts, failed, warnings: found.warnings };
 }
 
-/** Whether the tables have a skill with this id. */
 function isStored(library: SkillLibrary, id: string | undefined): boolean {
   return id !== undefined && library.list().some((skill) => skill.id === id && skill.owner === "database");
 }
@@ -82,7 +81,6 @@ interface PlannedExpert {
 export interface ImportPlan {
   readonly skills: readonly PlannedSkill[];
   readonly experts: readonly PlannedExpert[];
-  /** Items that would not be imported, and why. */
   readonly failed: readonly ImportFailure[];
   readonly warnings: readonly string[];
 }

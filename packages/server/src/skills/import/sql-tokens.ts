@@ -131,7 +131,6 @@ export class SqlTokens {
     return found;
   }
 
-  /** The lines below a COPY. */
   takeCopiedLines(): string[] {
     this.#at = this.next().start;
     this.takeUpTo("\n", "a COPY has no end");

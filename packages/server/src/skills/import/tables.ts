@@ -5,7 +5,6 @@ import { skillToolTypes } from "../../store/index.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** The columns that are imported, by table. */
 export const importedColumns: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   [
     "skills",

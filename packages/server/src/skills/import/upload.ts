@@ -149,10 +149,7 @@ export async function readUpload(
 const nameless =
   "It has no name, and its folder, which could have given it one, was not sent with it. Begin it with front matter that says `name: my-skill` between two lines of three dashes, or send the folder.";
 
-/**
- * Puts a skill that was sent without its folder into a folder of its name, as the format requires. Undefined when it
- * has no name.
- */
+/** Puts a skill without a folder into one of its name, as the format requires. Undefined when it has no name. */
 async function inFolder(files: readonly SkillFile[]): Promise<readonly SkillFile[] | undefined> {
   const text = files.find(({ path }) => path === "SKILL.md")?.content.toString("utf8");
   if (text === undefined) return files;

@@ -151,12 +151,10 @@ function toProblem(error: unknown): SyntaxProblem {
   };
 }
 
-/** A language, found by its file ending. */
 interface Language {
   readonly name: string;
   /** Matches every comment. `undefined` when the language has none, or they cannot be matched. */
   readonly comments?: RegExp;
-  /** Whether files can be parsed for symbols. */
   readonly isScript?: true;
 }
 

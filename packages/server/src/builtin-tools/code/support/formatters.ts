@@ -8,7 +8,6 @@ import { type Confinement, type ExistingPlace, entryAt } from "../../paths.ts";
 
 export interface FoundFormatter {
   readonly formatter: Formatter;
-  /** The program to run. */
   readonly program: string;
   /** Where it is configured; the program runs here. */
   readonly folder: string;
@@ -87,7 +86,6 @@ function foldersUpTo(start: string, root: string): string[] {
   return folders;
 }
 
-/** A formatter that a project may have chosen. */
 interface Formatter {
   /** Also the name of its program in `node_modules/.bin`. */
   readonly name: string;
@@ -183,7 +181,6 @@ export async function fileStamps(
   return stamps;
 }
 
-/** The files that were written between the two. */
 export function changedFiles(before: FileStamps, after: FileStamps): string[] {
   return [...after].filter(([path, stamp]) => before.get(path) !== stamp).map(([path]) => path);
 }

@@ -1,6 +1,5 @@
 import type { ParseResult } from "@babel/parser";
 
-/** Something that a file declares. */
 export interface CodeSymbol {
   readonly kind: SymbolKind;
   readonly name: string;

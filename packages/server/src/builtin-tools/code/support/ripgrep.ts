@@ -2,7 +2,6 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
-/** One line of a search result. */
 export interface RipgrepLine {
   /** Relative to the folder in which ripgrep ran. */
   readonly path: string;

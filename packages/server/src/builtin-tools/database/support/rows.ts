@@ -4,7 +4,6 @@ import { type JsonValue, toJsonValue } from "./statement.ts";
 /** The limit for the text of all rows together. */
 const MOST_CHARACTERS = 8 * 1_048_576;
 
-/** Longest text of a single value. */
 const LONGEST_VALUE = 65_536;
 
 /** Collects rows up to a limit, so that any result costs a bounded amount of memory. */

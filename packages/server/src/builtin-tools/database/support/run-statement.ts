@@ -8,7 +8,6 @@ const MOST_ROWS = 10_000;
 const USUAL_TIMEOUT = 30_000;
 export const LONGEST_TIMEOUT = 10 * 60_000;
 
-/** The arguments of both tools. */
 export const statementInput = {
   database: optional(
     text("Name of a database that the workspace declares. May be left out when there is only one."),
@@ -73,7 +72,6 @@ function failure({ name, engine, secrets }: DeclaredDatabase, error: unknown): E
   return new Error(`${engine.name} ("${name}"): ${explain(safe)}`);
 }
 
-/** The fields of a driver's error. */
 interface DriverError {
   readonly message?: string;
   readonly detail?: string;

@@ -18,10 +18,7 @@ interface Pending {
   readonly result: StatementResult;
 }
 
-/**
- * The most memory of this process, in bytes. Node's own limit does not count SQLite's memory, such as 2,000 values of
- * 64 MiB in a row.
- */
+/** The most memory of this process, in bytes. Node's own limit does not count SQLite's memory. */
 const MOST_MEMORY = 1_024 * 1_048_576;
 
 let pending: Pending | undefined;

@@ -1,4 +1,3 @@
-/** A value that JSON can hold. */
 export type JsonValue =
   | string
   | number
@@ -9,11 +8,9 @@ export type JsonValue =
 
 export type StatementParameters = readonly JsonValue[] | Readonly<Record<string, JsonValue>>;
 
-/** One statement for one database. */
 export interface Statement {
   readonly sql: string;
   readonly params: StatementParameters;
-  /** The most rows to return. */
   readonly limit: number;
   /** Milliseconds. */
   readonly timeout: number;
@@ -27,7 +24,6 @@ export interface StatementResult {
   readonly columns: readonly string[];
   /** Values in the order of the columns. */
   readonly rows: readonly (readonly JsonValue[])[];
-  /** There were more rows than were returned. */
   readonly isTruncated: boolean;
   /** Null for a statement that only reads. */
   readonly affectedRows: number | null;
@@ -182,7 +178,6 @@ function isList(params: StatementParameters): params is readonly JsonValue[] {
   return Array.isArray(params);
 }
 
-/** How many bytes of a binary value are shown. */
 const SHOWN_BYTES = 1_024;
 
 /** Turns any value of a database driver into a JSON value. */

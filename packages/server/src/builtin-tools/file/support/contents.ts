@@ -7,7 +7,6 @@ import { carefulRead, checkSameFile } from "./entries.ts";
 interface PageRequest {
   /** The first line, from 1. */
   readonly offset: number;
-  /** Bytes of that line to skip. */
   readonly skipBytes: number;
   readonly lines: number;
   readonly bytes: number;

@@ -57,7 +57,6 @@ export interface CopyOptions {
   readonly onProgress: (files: number, total: undefined, message: string) => void;
 }
 
-/** Why files of the server are left out. */
 export const OWN = "it belongs to the server itself";
 
 const PIECE_BYTES = 1024 * 1024;
@@ -230,10 +229,7 @@ export async function checkSameFile(handle: FileHandle, real: string, shown: str
   throw new Error(`${shown} was exchanged for something else while it was being opened. Nothing was done.`);
 }
 
-/**
- * Lets `make` build something under a temporary name beside `target`, to be renamed into place. Removes it when `make`
- * fails.
- */
+/** Lets `make` build something under a temporary name beside `target`. Removes it when `make` fails. */
 export async function withTemporary<Value>(
   target: string,
   make: (temporary: string) => Promise<Value>,

@@ -123,10 +123,7 @@ const MOST_RULES = 1_000;
 /** Left out unless somebody names them. */
 const defaultRules = toRules([".git", "node_modules", ".toolrack"]);
 
-/**
- * The rules of the `.gitignore` files of a folder and all folders above it, up to the root. The rules nearest to an
- * entry decide, as in git.
- */
+/** The `.gitignore` rules of a folder and all folders up to the root. The nearest ones decide, as in git. */
 class IgnoreRules {
   readonly #base: string;
   readonly #rules: readonly Rule[];

@@ -131,10 +131,7 @@ export class ToolBridge {
   }
 }
 
-/**
- * The first entry that matches what was thrown, by its message, code or name. `instanceof RegExp` would fail across
- * realms.
- */
+/** The first entry that matches what was thrown, by its message, code or name. */
 export function matchError(
   entries: unknown,
   thrown: unknown,
