@@ -5,7 +5,7 @@ import { type HttpErrorCode, httpErrorCodes, s } from "./wire/index.ts";
 
 const json = "application/json";
 
-/** The OpenAPI 3.1 document of the table of routes. Its request schemas are the very ones that requests are checked with. */
+/** The OpenAPI 3.1 document of all routes. It shows the same schemas that validate requests. */
 export function describeApi(
   routes: readonly Route[],
   others: Readonly<Record<string, JsonSchemaObject>>,

@@ -22,7 +22,7 @@ export async function askApproval(
     }
     if (answer === "deny") return deny(cli, signal);
     if (answer === undefined) return interrupted(cli, signal);
-    // Edited arguments are shown again, so that the person approves what they have seen.
+    // Shows edited arguments again, so that the person approves what they have seen.
     edited = (await edit(cli, edited ?? request.input, signal)) ?? edited;
   }
 }

@@ -14,7 +14,7 @@ import {
   scaffold,
 } from "./scaffolds.ts";
 
-/** `toolrack new CONTRACT NAME`, or `NAME --style CONTRACT`: a file to begin a tool with, written, loaded and ready. */
+/** `toolrack new CONTRACT NAME`, or `NAME --style CONTRACT`: writes a file to start a tool with, and loads it. */
 export async function newTool(
   cli: Cli,
   first: string | undefined,

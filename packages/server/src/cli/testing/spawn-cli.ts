@@ -16,7 +16,7 @@ export interface SpawnOptions {
   /** Standard input; none when not given. */
   readonly input?: string;
   readonly env?: Record<string, string>;
-  /** Is given the process as soon as this text is on either of its outputs. */
+  /** Called with the process as soon as either output contains the text. */
   readonly when?: { readonly says: string; readonly act: (child: ChildProcess) => void };
 }
 
@@ -49,12 +49,12 @@ export async function spawnCli(args: readonly string[], options: SpawnOptions): 
   return { code, stdout, stderr };
 }
 
-/** Nothing of how the tests were started shows in what the program prints. */
+/** The program's output must not depend on how the tests were started. */
 export function cleanEnvironment(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const environment = { ...process.env };
   for (const name of ["npm_lifecycle_event", "FORCE_COLOR", "NO_COLOR", "TOOLRACK_DEBUG"])
     delete environment[name];
-  // As for somebody who has installed it.
+  // As if the program were installed.
   environment.PATH = [installed, environment.PATH].join(delimiter);
   return { ...environment, ...extra };
 }
