@@ -35,7 +35,7 @@ export async function* readEvents(
         }
         if (index === lines.length - 1) break; // The line is incomplete.
         const whole = line.endsWith("\r") ? line.slice(0, -1) : line;
-        if (whole !== "") take(draft, whole, lineIsCut);
+        if (whole !== "") addLine(draft, whole, lineIsCut);
         else {
           const { event, data, ...rest } = draft;
           if (event !== undefined) yield { ...rest, event, data: data.join("\n") };
@@ -60,7 +60,7 @@ interface Draft {
   oversized: boolean;
 }
 
-function take(draft: Draft, line: string, isCut: boolean): void {
+function addLine(draft: Draft, line: string, isCut: boolean): void {
   const colon = line.indexOf(":");
   if (colon === 0) return; // A comment line, sent as heartbeat.
   const field = colon === -1 ? line : line.slice(0, colon);
@@ -163,8 +163,8 @@ export class EventStream {
         if (id !== undefined) this.#lastId = id;
         // The first `ready` begins the stream; a later one means that the server did not know our position.
         if (event === "ready" && !isResumed) continue;
-        const told = { type: event === "ready" ? "reset" : event, data: dataOf(data) };
-        for (const listener of this.#listeners) listener(told);
+        const rackEvent = { type: event === "ready" ? "reset" : event, data: dataOf(data) };
+        for (const listener of this.#listeners) listener(rackEvent);
       }
     } catch (thrown) {
       if (thrown instanceof ApiError && thrown.status === 401) this.pause();

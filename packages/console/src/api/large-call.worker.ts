@@ -15,15 +15,15 @@ addEventListener(
         throw new ApiError(0, "unreachable", "");
       });
       if (!response.ok) throw await ApiError.from(response);
-      tell({ call: withoutBulk(await readJson<Call>(response)) });
+      send({ call: withoutBulk(await readJson<Call>(response)) });
     } catch (thrown) {
       const { status, code, message } = ApiError.of(thrown);
-      tell({ status, code, message });
+      send({ status, code, message });
     }
   },
 );
 
-function tell(answer: LargeCall): void {
+function send(answer: LargeCall): void {
   postMessage(answer);
 }
 

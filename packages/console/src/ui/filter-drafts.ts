@@ -22,9 +22,9 @@ export function useFilterDrafts<Key extends string>(
   function set(change: Readonly<Record<string, string>>, typed?: string): void {
     const goesOn = !isStep || (typed !== undefined && typedLast === typed);
     typedLast = typed;
-    const news = Object.entries(change).filter(([key, value]) => text(key) !== value);
-    const query = Object.fromEntries(news.map(([key, value]) => [key, value || undefined]));
-    if (news.length > 0) void setQuery(query, goesOn ? "replace" : "push");
+    const changed = Object.entries(change).filter(([key, value]) => text(key) !== value);
+    const query = Object.fromEntries(changed.map(([key, value]) => [key, value || undefined]));
+    if (changed.length > 0) void setQuery(query, goesOn ? "replace" : "push");
   }
   function type(key: Key): void {
     clearTimeout(timers.get(key));

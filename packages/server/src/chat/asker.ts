@@ -148,8 +148,8 @@ export class ModelAsker {
 
   #messages(): ModelMessage[] {
     const { history, parts, endpoint, emit } = this.#turn;
-    const told = toModelMessages(parts, endpoint.images, endpoint.provider);
-    const { messages, out } = this.#compactor.apply([...history, ...told]);
+    const turnMessages = toModelMessages(parts, endpoint.images, endpoint.provider);
+    const { messages, out } = this.#compactor.apply([...history, ...turnMessages]);
     if (out.length > 0) emit({ type: "compacted", ids: out });
     return endpoint.images ? messages : messages.map(withoutImages);
   }
@@ -191,9 +191,9 @@ export class ModelAsker {
     messages: readonly ModelMessage[],
     { tokens }: AnswerMeter,
   ): void {
-    const said = usage ?? estimated(messages, tokens);
-    this.usage = addUsage(this.usage, said);
-    this.#turn.emit({ type: "usage", round, usage: said, total: this.usage });
+    const counted = usage ?? estimated(messages, tokens);
+    this.usage = addUsage(this.usage, counted);
+    this.#turn.emit({ type: "usage", round, usage: counted, total: this.usage });
   }
 }
 
@@ -271,11 +271,11 @@ class AnswerMeter {
   /** Returns an error once a limit is exceeded. `begun`: how many calls the answer has begun. */
   add({ text, reasoning, refusal, written, kept }: Shown, begun: number): AnswerOverLimit | undefined {
     const { maxAnswer, maxTokens, usedTokens } = this.#limits;
-    const said = text + reasoning + refusal + written;
-    this.#characters += said.length + kept;
+    const added = text + reasoning + refusal + written;
+    this.#characters += added.length + kept;
     if (this.#characters > maxAnswer) return new AnswerOverLimit(notices.answerLimit(maxAnswer));
     if (begun > MOST_BEGUN) return new AnswerOverLimit(notices.callLimit(MOST_BEGUN));
-    this.#uncounted += said;
+    this.#uncounted += added;
     if (this.#uncounted.length >= COUNTED_AT_ONCE) {
       this.#tokens += estimateTokens(this.#uncounted);
       this.#uncounted = "";

@@ -27,8 +27,8 @@ export function identify(
   const key = headers["idempotency-key"];
   const count = headers["x-stainless-retry-count"];
   if (typeof key !== "string" && typeof count !== "string") return undefined;
-  const said = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
-  const hash = createHash("sha256").update(said).digest("hex");
+  const identifying = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
+  const hash = createHash("sha256").update(identifying).digest("hex");
   return { hash, owner, isKeyed: typeof key === "string", isRepeated: Number(count) > 0 };
 }
 

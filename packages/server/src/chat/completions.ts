@@ -87,7 +87,7 @@ export class Completions {
     // Earlier calls of the session may have run in another process.
     if (history.sessionID !== undefined) await this.#memory.restoreAll(sessionID, grant.id);
     const parts: MessagePart[] = [];
-    const told: ModelMessage[] = expert?.instructions
+    const systemMessages: ModelMessage[] = expert?.instructions
       ? [{ role: "system", content: expert.instructions }]
       : [];
     const { end, usage, facts } = await this.#engine.run({
@@ -95,7 +95,7 @@ export class Completions {
       sessionID,
       reach,
       endpoint,
-      history: [...told, ...history.messages],
+      history: [...systemMessages, ...history.messages],
       body,
       clientTools: tools ?? [],
       query: firstWords(messages),

@@ -135,18 +135,18 @@ export class DeltaMerger {
     if (service_tier) this.#facts.service_tier = service_tier;
     const { delta, finish_reason, logprobs } = choices.find(({ index = 0 }) => index === 0) ?? {};
     if (typeof finish_reason === "string") this.finishReason = finish_reason;
-    const said = readDelta(delta);
-    const { text, reasoning, refusal, details } = said;
+    const deltaContent = readDelta(delta);
+    const { text, reasoning, refusal, details } = deltaContent;
     this.text += text;
     this.reasoning += reasoning;
-    this.reasoningField ??= said.reasoningField;
+    this.reasoningField ??= deltaContent.reasoningField;
     for (const detail of details) this.#mergeDetail(detail);
     const { annotations } = Object(delta);
     if (Array.isArray(annotations) && annotations.length > 0) this.#facts.annotations = annotations;
     this.#addLogprobs(logprobs);
     let written = "";
     let kept = sizeOf(details);
-    for (const piece of said.pieces) {
+    for (const piece of deltaContent.pieces) {
       const merged = this.#merge(piece);
       written += merged.written;
       kept += merged.kept;
@@ -185,9 +185,9 @@ export class DeltaMerger {
     // Some providers repeat the name in every piece, others split it like the arguments.
     if (name !== slot.name && slot.arguments === "") slot.name += name;
     slot.arguments += written;
-    const told = Object.entries(extra).filter(([, value]) => value !== null && value !== undefined);
-    if (told.length > 0) slot.extra = { ...slot.extra, ...Object.fromEntries(told) };
-    return { written, kept: name.length + stringOf(id).length + sizeOf(told) };
+    const extras = Object.entries(extra).filter(([, value]) => value !== null && value !== undefined);
+    if (extras.length > 0) slot.extra = { ...slot.extra, ...Object.fromEntries(extras) };
+    return { written, kept: name.length + stringOf(id).length + sizeOf(extras) };
   }
 
   #slotOf(piece: Members): Slot {

@@ -30,9 +30,9 @@ export function fromFunctions(request: CompletionRequest, owner: string): Transl
   const rest = choice === undefined ? others : { ...others, tool_choice: choice };
   if (!offersFunctions(request) && !request.messages.some(functionCallOf)) return { request: rest };
   // Hash of the conversation so far. Different ways to write the same message must give the same hash.
-  const spoken = createHash("sha256").update(lineOf([owner, request.user ?? null]));
+  const conversationHash = createHash("sha256").update(lineOf([owner, request.user ?? null]));
   const idOf = (call: FunctionCall) =>
-    spoken
+    conversationHash
       .copy()
       .update(JSON.stringify(parsedCall(call)))
       .digest("hex")
@@ -53,7 +53,7 @@ export function fromFunctions(request: CompletionRequest, owner: string): Transl
     }
     const { role, name, content, tool_calls, tool_call_id } = message;
     const calls = tool_calls?.length ? tool_calls : null;
-    spoken.update(
+    conversationHash.update(
       lineOf([
         role,
         name || null,

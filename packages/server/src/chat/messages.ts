@@ -38,15 +38,15 @@ function roundMessages(
   provider: string | undefined,
 ): ModelMessage[] {
   const calls = parts.filter(isTool);
-  const said = textOfParts(parts);
+  const answerText = textOfParts(parts);
   const refusal = textOfParts(parts, "refusal");
   if (calls.length === 0) {
-    if (said === "" && refusal === "") return [];
-    return [{ role: "assistant", content: said, ...(refusal === "" ? {} : { refusal }) }];
+    if (answerText === "" && refusal === "") return [];
+    return [{ role: "assistant", content: answerText, ...(refusal === "" ? {} : { refusal }) }];
   }
   const asked: ModelMessage = {
     role: "assistant",
-    content: said === "" ? null : said,
+    content: answerText === "" ? null : answerText,
     ...echoOf(parts, calls[0], provider),
     tool_calls: calls.map((part) => ({
       ...(part.echo !== undefined && part.echo.provider === provider ? part.echo.call : {}),

@@ -155,7 +155,8 @@ async function* readAnswer(
   }
   const text = await joined(all);
   const chunk = checked(endpoint, toOnlyChunk(parsed(endpoint, text)));
-  if (chunk.choices.length === 0) throw nonsense(endpoint, "no completion, because it has no choices", text);
+  if (chunk.choices.length === 0)
+    throw unreadable(endpoint, "no completion, because it has no choices", text);
   yield chunk;
 }
 
@@ -192,7 +193,7 @@ function parsed(endpoint: ModelEndpoint, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw nonsense(endpoint, "not JSON", text);
+    throw unreadable(endpoint, "not JSON", text);
   }
 }
 
@@ -342,11 +343,11 @@ function refusal(endpoint: ModelEndpoint, status: number, text: string, retryAft
 function errorOf(
   endpoint: ModelEndpoint,
   status: number,
-  said: string,
+  providerMessage: string,
   own: OwnDetails,
   retryAfter?: number,
 ): ProviderError {
-  const words = shownWords(endpoint, said, LONGEST_WORDS);
+  const words = shownWords(endpoint, providerMessage, LONGEST_WORDS);
   const message = `${place(endpoint)} answered ${status} for the model "${endpoint.model}"${words === "" ? "" : `: ${words}`}`;
   const codes = Object.entries(own).map(([key, text]) => [key, shownWords(endpoint, text, LONGEST_CODE)]);
   const details = { status, ...Object.fromEntries(codes) };
@@ -380,7 +381,7 @@ export function failure(
 }
 
 /** The provider sent something that cannot be read. */
-function nonsense(endpoint: ModelEndpoint, what: string, text: string): ProviderError {
+function unreadable(endpoint: ModelEndpoint, what: string, text: string): ProviderError {
   const message = `${place(endpoint)} sent something that is ${what}: ${shownWords(endpoint, text, LONGEST_NONSENSE)}`;
   return new ProviderError("failed", endpoint.provider, message);
 }
@@ -403,8 +404,8 @@ function tooLong(endpoint: ModelEndpoint): ProviderError {
 function reasonOf(endpoint: ModelEndpoint, thrown: unknown): string {
   const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
   const { code, message } = Object(cause);
-  const said = typeof code === "string" ? code : (message ?? thrown);
-  return shownWords(endpoint, String(said), LONGEST_NONSENSE);
+  const reason = typeof code === "string" ? code : (message ?? thrown);
+  return shownWords(endpoint, String(reason), LONGEST_NONSENSE);
 }
 
 function place({ provider, address }: ModelEndpoint, article = "The"): string {

@@ -71,8 +71,8 @@ function titleOf(content: UserContent): string {
 
 /** The system message. */
 export function instructions({ state }: ChatSession, { expert }: Reach): ModelMessage[] {
-  const said = [expert?.instructions, state.system].filter((text) => text !== undefined && text !== "");
-  return said.length === 0 ? [] : [{ role: "system", content: said.join("\n\n") }];
+  const texts = [expert?.instructions, state.system].filter((text) => text !== undefined && text !== "");
+  return texts.length === 0 ? [] : [{ role: "system", content: texts.join("\n\n") }];
 }
 
 /** The query for choosing tools is the first message, so that the choice does not change with every message. */

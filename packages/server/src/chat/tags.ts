@@ -17,14 +17,14 @@ export function toTagMessages(
   messages: readonly ModelMessage[],
   tools: readonly ModelTool[],
 ): ModelMessage[] {
-  const told = messages.map(toTagMessage);
-  if (tools.length === 0) return told;
+  const tagMessages = messages.map(toTagMessage);
+  if (tools.length === 0) return tagMessages;
   const instructions = howToCall(tools);
-  const [first, ...others] = told;
+  const [first, ...others] = tagMessages;
   // Many of these models read only one system message, so the definitions join it.
   if (first?.role === "system")
     return [{ ...first, content: `${textOf(first)}\n\n${instructions}` }, ...others];
-  return [{ role: "system", content: instructions }, ...told];
+  return [{ role: "system", content: instructions }, ...tagMessages];
 }
 
 /** The text and the calls in a model's answer. */
@@ -76,12 +76,12 @@ function toTagMessage(message: ModelMessage): ModelMessage {
     return { role: "user", content: toTagResult(name ?? "tool", result) };
   }
   if (role !== "assistant" || !tool_calls) return message;
-  const said = textOf(message);
+  const messageText = textOf(message);
   const calls = tool_calls.map((call) => {
     const { name: called, written } = calledIn(call);
     return tagOf(called, call.custom === undefined ? written : JSON.stringify({ [INPUT]: written }));
   });
-  return { role, content: [...(said === "" ? [] : [said]), ...calls].join("\n") };
+  return { role, content: [...(messageText === "" ? [] : [messageText]), ...calls].join("\n") };
 }
 
 function tagOf(name: string, written: string): string {

@@ -200,8 +200,8 @@ export class TurnRecovery {
     const { items } = await this.#services.store.calls.list({ root: part.callId, limit: PAGE });
     const made = items.filter(({ callId }) => callId !== part.callId).reverse();
     if (made.length === 0) return failed(part, notices.outcomeUnknown);
-    const told = made.map((call) => `"${call.toolName}" ${whatBecameOf(call, questions)}`);
-    return failed(part, notices.interruptedChain(part.name, told, why));
+    const outcomes = made.map((call) => `"${call.toolName}" ${describeOutcome(call, questions)}`);
+    return failed(part, notices.interruptedChain(part.name, outcomes, why));
   }
 
   /** The open question of the call, if the call can still be made after approval. */
@@ -256,7 +256,7 @@ function settledState(part: ToolPart, call: StoredCall): ToolPart["state"] {
 }
 
 /** The outcome of an inner call, as text. */
-function whatBecameOf(call: StoredCall, questions: readonly StoredApproval[]): string {
+function describeOutcome(call: StoredCall, questions: readonly StoredApproval[]): string {
   const { callId, outcome, error } = call;
   if (outcome === "completed") return "was completed";
   if (
@@ -270,8 +270,8 @@ function whatBecameOf(call: StoredCall, questions: readonly StoredApproval[]): s
 }
 
 function refusedInside({ toolName, state, reason }: Partial<StoredApproval> = {}): string {
-  const said = reason === undefined ? "" : ` (${reason})`;
-  const answer = state === "denied" ? `a person said no${said}` : "nobody answered in time";
+  const reasonText = reason === undefined ? "" : ` (${reason})`;
+  const answer = state === "denied" ? `a person said no${reasonText}` : "nobody answered in time";
   return `the server ended while it waited for consent to call "${toolName ?? "a tool"}", and ${answer}`;
 }
 

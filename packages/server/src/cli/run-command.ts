@@ -72,8 +72,8 @@ function report(error: CliError, json: boolean, { stdout, stderr, env }: Surroun
   const { code, message, details = {}, exitCode } = error;
   const { stack, ...shown } = details;
   if (json) {
-    const told = { code, message, ...(Object.keys(shown).length === 0 ? {} : { details: shown }) };
-    stdout.write(`${JSON.stringify({ error: told }, null, 2)}\n`);
+    const shownError = { code, message, ...(Object.keys(shown).length === 0 ? {} : { details: shown }) };
+    stdout.write(`${JSON.stringify({ error: shownError }, null, 2)}\n`);
   } else {
     // The message may quote foreign text, such as a project's file.
     stderr.write(`error: ${printable(message)}\n`);

@@ -19,7 +19,7 @@ export function publishRack(
 ): (event: RackEvent) => void {
   const started = new Set<string>();
   /** Log lines of calls in this turn of the event loop. */
-  const said = new Map<string, CallLine[]>();
+  const linesByCall = new Map<string, CallLine[]>();
   const latest = new LatestOnly();
   const tell = (type: string, callId: string, data: object) => {
     const caller = service.callerOf(callId);
@@ -44,18 +44,18 @@ export function publishRack(
       }
       case "progress": {
         const { callId, toolName, update } = event;
-        const told = { toolName, ...update, message: update.message && clip(update.message) };
-        latest.set(callId, "progress", () => tell("call.progress", callId, told));
+        const payload = { toolName, ...update, message: update.message && clip(update.message) };
+        latest.set(callId, "progress", () => tell("call.progress", callId, payload));
         return;
       }
       case "log": {
         const { callId, toolName, level, text, at } = event;
-        const lines = said.get(callId) ?? [];
-        said.set(callId, lines);
+        const lines = linesByCall.get(callId) ?? [];
+        linesByCall.set(callId, lines);
         // Further lines of the same turn are only in the record.
         if (lines.length < MOST_LINES) lines.push({ at, level, text: clip(text) });
         latest.set(callId, "log", () => {
-          said.delete(callId);
+          linesByCall.delete(callId);
           tell("call.log", callId, { toolName, lines });
         });
         return;
@@ -123,10 +123,10 @@ export function publishMcpServers(
       servers.list().map((server) => {
         const { key, state, reason, problem, resting, failures, tools, quarantined, since, signIn } = server;
         const words = { reason: reason && clip(reason), problem: problem && clip(problem) };
-        const told = { key, state, ...words, resting, failures, tools, quarantined, since, signIn };
-        return { key, told, state: JSON.stringify(told) };
+        const payload = { key, state, ...words, resting, failures, tools, quarantined, since, signIn };
+        return { key, payload, state: JSON.stringify(payload) };
       }),
-    (told) => feed.publish("mcp.server", told, "admins"),
+    (payload) => feed.publish("mcp.server", payload, "admins"),
     (key) => feed.publish("mcp.server", { key, state: "removed" }, "admins"),
     new Map(),
   );
@@ -179,17 +179,17 @@ export function publishLibrary(
   const publish = (kind: string, readItems: () => readonly Seen[]) =>
     publishChanges(
       readItems,
-      (told) => feed.publish(`${kind}.changed`, told, "admins"),
+      (payload) => feed.publish(`${kind}.changed`, payload, "admins"),
       (id) => feed.publish(`${kind}.removed`, { id }, "admins"),
     );
   const skillsNow = () =>
     skills.list().map(({ id, name, enabled, trusted, owner, tools, updatedAt, revision }) => {
-      const told = { id, name, enabled, trusted, owner, toolCount: tools.length };
-      return { key: id, told, state: JSON.stringify([told, updatedAt, revision, tools]) };
+      const payload = { id, name, enabled, trusted, owner, toolCount: tools.length };
+      return { key: id, payload, state: JSON.stringify([payload, updatedAt, revision, tools]) };
     });
   const expertsNow = () =>
     skills.experts.list().map(({ id, name, updatedAt, version }) => {
-      return { key: id, told: { id, name }, state: JSON.stringify([id, name, updatedAt, version]) };
+      return { key: id, payload: { id, name }, state: JSON.stringify([id, name, updatedAt, version]) };
     });
   const stops = [
     skills.subscribe(publish("skill", skillsNow)),
@@ -205,7 +205,7 @@ export function publishLibrary(
 
 interface Seen {
   readonly key: string;
-  readonly told: object;
+  readonly payload: object;
   /** A text that changes whenever anything about the item changes. */
   readonly state: string;
 }
@@ -216,14 +216,14 @@ interface Seen {
  */
 function publishChanges(
   readItems: () => readonly Seen[],
-  changed: (told: object) => void,
+  changed: (payload: object) => void,
   removed: (key: string) => void,
   before: Map<string, string> = new Map(readItems().map(({ key, state }) => [key, state])),
 ): () => void {
   let known = before;
   return () => {
     const now = readItems();
-    for (const { key, told, state } of now) if (known.get(key) !== state) changed(told);
+    for (const { key, payload, state } of now) if (known.get(key) !== state) changed(payload);
     const keys = new Set(now.map(({ key }) => key));
     for (const key of known.keys()) if (!keys.has(key)) removed(key);
     known = new Map(now.map(({ key, state }) => [key, state]));

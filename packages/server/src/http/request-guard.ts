@@ -62,7 +62,7 @@ export class RequestGuard {
   }
 
   /** Throws beyond the rate limit. A request that does the work of several counts as several. */
-  charge(grant: Grant, count: number): void {
+  limitRate(grant: Grant, count: number): void {
     // The operator's master token has no limit, so that the operator gets in while others flood the server.
     const wait = grant === masterGrant ? 0 : (this.#limiter?.take(grant.id, count) ?? 0);
     if (wait === 0) return;
@@ -72,7 +72,7 @@ export class RequestGuard {
 
   #admitted(found: Authentication): Grant {
     if (!found.ok) throw unauthorized(found.reason);
-    this.charge(found.grant, 1);
+    this.limitRate(found.grant, 1);
     if (!this.#options.stopping()) return found.grant;
     throw new HttpError("stopping", "The server is stopping and takes no new work.", {
       headers: { Connection: "close" },

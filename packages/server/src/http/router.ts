@@ -236,8 +236,10 @@ async function checked(place: string, schema: CompiledSchema, value: unknown): P
   const outcome = await schema.validate(value, { strict: true });
   if (outcome.ok) return outcome.value;
   const { issues } = outcome;
-  const told = issues.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; ");
-  const message = `The ${place} of the request does not fit: ${told}`;
+  const reasons = issues
+    .map(({ path, message }) => (path === "" ? message : `${path}: ${message}`))
+    .join("; ");
+  const message = `The ${place} of the request does not fit: ${reasons}`;
   throw new HttpError("invalid_request", message, { details: { in: place, issues } });
 }
 

@@ -61,8 +61,8 @@ function nameFor({ command, args, url, toolrack }: Entry): string {
     );
   }
   const installed = isRecord(toolrack) ? toolrack.install : undefined;
-  const said = installed === undefined ? [command, ...(Array.isArray(args) ? args : [])] : [installed];
-  const words = said.filter((word) => typeof word === "string");
+  const all = installed === undefined ? [command, ...(Array.isArray(args) ? args : [])] : [installed];
+  const words = all.filter((word) => typeof word === "string");
   const last = words.findLast((word) => /^[@\w][\w@/.-]*$/.test(word) && !word.startsWith("-")) ?? "";
   const name = last
     .split("/")

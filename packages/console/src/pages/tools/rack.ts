@@ -23,12 +23,12 @@ export function useRack(): Remote<Rack> {
     isOld = document.hidden;
     if (!isOld) remote.reloadSoon();
   };
-  const look = () => {
+  const onVisibilityChange = () => {
     if (isOld) refresh();
   };
   useEvents(["tools.", "tool.", "reload."], refresh);
-  document.addEventListener("visibilitychange", look);
-  onScopeDispose(() => document.removeEventListener("visibilitychange", look));
+  document.addEventListener("visibilitychange", onVisibilityChange);
+  onScopeDispose(() => document.removeEventListener("visibilitychange", onVisibilityChange));
   return remote;
 }
 
@@ -43,7 +43,7 @@ export async function readTroubled(signal: AbortSignal): Promise<readonly FileRe
 
 const DAY = 24 * 3_600_000;
 /** The server reports at most this many tools; with more, activity is incomplete. */
-const MOST_TOLD = 500;
+const MOST_REPORTED = 500;
 const PAUSE = 10_000;
 
 /** Calls of each tool in the last 24 hours. Undefined unless known for all tools. */
@@ -52,7 +52,7 @@ export function useToolActivity(): ComputedRef<Activity | undefined> {
   useEvents(["call.completed", "call.failed"], () => remote.reloadSoon(PAUSE));
   return computed(() => {
     const found = remote.value.value;
-    if (found === undefined || found.latest !== undefined || found.tools.length >= MOST_TOLD)
+    if (found === undefined || found.latest !== undefined || found.tools.length >= MOST_REPORTED)
       return undefined;
     return new Map(found.tools.map((tool) => [tool.toolName, tool]));
   });

@@ -95,7 +95,7 @@ export class LineReader implements TurnKeys {
       history: [...this.#history],
     });
     this.#terminal = terminal;
-    terminal.on("line", (line) => this.#take(line));
+    terminal.on("line", (line) => this.#addLine(line));
     terminal.on("history", (history) => {
       this.#history = history;
     });
@@ -107,7 +107,7 @@ export class LineReader implements TurnKeys {
       if (this.#terminal !== terminal) return;
       this.#isEnded = true;
       this.#terminal = undefined;
-      this.#take(undefined);
+      this.#addLine(undefined);
     });
     terminal.write(this.#begun);
     this.#begun = "";
@@ -126,7 +126,7 @@ export class LineReader implements TurnKeys {
   }
 
   /** Undefined at the end of the input. */
-  #take(line: string | undefined): void {
+  #addLine(line: string | undefined): void {
     const waiting = this.#waiting;
     this.#waiting = undefined;
     if (waiting !== undefined) waiting(line);

@@ -127,8 +127,8 @@ export class LogFollower {
   /** Returns the complete lines since the last read. */
   async read(): Promise<string[]> {
     const lines: string[] = [];
-    await this.#readOn(lines);
-    while (await this.#moveOn(lines)) await this.#readOn(lines);
+    await this.#readRest(lines);
+    while (await this.#openNext(lines)) await this.#readRest(lines);
     return lines;
   }
 
@@ -137,7 +137,7 @@ export class LogFollower {
     this.#handle = undefined;
   }
 
-  async #readOn(lines: string[]): Promise<void> {
+  async #readRest(lines: string[]): Promise<void> {
     const handle = this.#handle;
     if (handle === undefined) return;
     if ((await handle.stat()).size < this.#offset) {
@@ -150,12 +150,12 @@ export class LogFollower {
       const { bytesRead } = await handle.read(buffer, 0, CHUNK, this.#offset);
       if (bytesRead === 0) return;
       this.#offset += bytesRead;
-      this.#take(buffer.subarray(0, bytesRead), lines);
+      this.#addLines(buffer.subarray(0, bytesRead), lines);
     }
   }
 
   /** Cuts at line ends only, so that no character is ever cut in two. */
-  #take(bytes: Buffer, lines: string[]): void {
+  #addLines(bytes: Buffer, lines: string[]): void {
     const all = Buffer.concat([this.#rest, bytes]);
     const end = all.lastIndexOf(NEWLINE);
     if (end >= 0) lines.push(...all.toString("utf8", 0, end).split("\n"));
@@ -163,7 +163,7 @@ export class LogFollower {
   }
 
   /** Moves on to the next newer file. Returns false when there is none. */
-  async #moveOn(lines: string[]): Promise<boolean> {
+  async #openNext(lines: string[]): Promise<boolean> {
     const current = (await this.#handle?.stat())?.ino;
     const next = await this.#fileAfter(current);
     if (next === undefined) return false;
@@ -174,7 +174,7 @@ export class LogFollower {
       return false;
     }
     // Reads what was written to the old file before it was rotated.
-    await this.#readOn(lines);
+    await this.#readRest(lines);
     await this.close();
     this.#handle = handle;
     this.#offset = 0;

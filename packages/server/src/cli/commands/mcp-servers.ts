@@ -55,12 +55,15 @@ export async function mcpServers(
     case "show":
       return show(cli, key);
     case "add":
-      return tell(cli, await add(cli, key, toEntry(rest, options)));
+      return printState(cli, await add(cli, key, toEntry(rest, options)));
     case "remove":
       return remove(cli, key);
     case "enable":
     case "disable":
-      return tell(cli, await ask<McpServerView>(cli, key, "", "PATCH", { enabled: action === "enable" }));
+      return printState(
+        cli,
+        await ask<McpServerView>(cli, key, "", "PATCH", { enabled: action === "enable" }),
+      );
     case "restart":
       return restart(cli, key);
     case "approve":
@@ -227,7 +230,7 @@ function pairs(words: readonly string[], option: string): Record<string, string>
   );
 }
 
-function tell(cli: Cli, server: McpServerView): void {
+function printState(cli: Cli, server: McpServerView): void {
   const why = whyOf(server);
   cli.answer({ server }, () => cli.talk(`${server.key}: ${server.state}${why === "" ? "" : `. ${why}`}`));
   if (server.state === "failed") cli.exitCode = exitCodes.failure;
@@ -235,7 +238,7 @@ function tell(cli: Cli, server: McpServerView): void {
 
 async function restart(cli: Cli, key: string): Promise<void> {
   const server = await ask<McpServerView>(cli, key, "/restart", "POST");
-  if (server.state !== "disabled") return tell(cli, server);
+  if (server.state !== "disabled") return printState(cli, server);
   const enable = cli.commandLine(`mcp-servers enable ${shellQuote(key)}`);
   throw new CliError(
     `The MCP server "${key}" is switched off, so nothing was started. Switch it on: ${enable}`,

@@ -186,10 +186,10 @@ export async function attempt(
   name: string,
   otherwise: "warn" | "fail",
   remedy: string,
-  look: () => Promise<string>,
+  check: () => Promise<string>,
 ): Promise<Check> {
   try {
-    return { name, status: "ok", message: await look() };
+    return { name, status: "ok", message: await check() };
   } catch (thrown) {
     const message = thrown instanceof Error ? thrown.message : String(thrown);
     const isMissing = isRecord(thrown) && thrown.code === "ENOENT" && otherwise === "warn";

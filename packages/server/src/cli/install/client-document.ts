@@ -258,7 +258,7 @@ function parseToml(text: string): AST.TOMLProgram {
 /** The table headers and pairs of the entry. */
 function ownStatements(text: string, tree: AST.TOMLProgram, container: string, name: string): Statement[] {
   const own: Statement[] = [];
-  const take = (path: readonly string[], range: AST.Range, table: readonly string[] | undefined) => {
+  const addStatement = (path: readonly string[], range: AST.Range, table: readonly string[] | undefined) => {
     const isIn = path[0] === container && path[1] === name;
     // A pair of the root or of [container] may also define the entry; a table would then be a duplicate.
     const isElsewhere =
@@ -273,13 +273,13 @@ function ownStatements(text: string, tree: AST.TOMLProgram, container: string, n
   for (const node of tree.body[0].body) {
     const path = keysOf(node.key);
     if (node.type === "TOMLKeyValue") {
-      take(path, node.range, []);
+      addStatement(path, node.range, []);
       continue;
     }
     const isList = node.kind === "array" && path[0] === container;
     if (isList && (path.length === 1 || path[1] === name)) throw notTable(path);
-    take(path, [node.range[0], node.key.range[1]], undefined);
-    for (const pair of node.body) take([...path, ...keysOf(pair.key)], pair.range, path);
+    addStatement(path, [node.range[0], node.key.range[1]], undefined);
+    for (const pair of node.body) addStatement([...path, ...keysOf(pair.key)], pair.range, path);
   }
   return own;
 }

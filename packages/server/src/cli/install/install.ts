@@ -195,7 +195,7 @@ interface ListedClient {
 /** Lists the supported clients with their files and current entries. */
 async function listClients(cli: Cli, name: string, isProject: boolean): Promise<void> {
   const ids = clientIds.filter((id) => !isProject || clients[id].projectFiles !== undefined);
-  const listed = await Promise.all(ids.map((id) => look(cli, id, name, isProject)));
+  const listed = await Promise.all(ids.map((id) => describeClient(cli, id, name, isProject)));
   cli.answer({ clients: listed }, () => {
     const rows = listed.map(({ client, installed, connection = {}, connected, problem, file }) => [
       client,
@@ -209,7 +209,12 @@ async function listClients(cli: Cli, name: string, isProject: boolean): Promise<
   });
 }
 
-async function look(cli: Cli, id: ClientId, name: string, isProject: boolean): Promise<ListedClient> {
+async function describeClient(
+  cli: Cli,
+  id: ClientId,
+  name: string,
+  isProject: boolean,
+): Promise<ListedClient> {
   const file = clientFileOf(cli, id, isProject);
   const about = { client: id, name: clients[id].name, file, installed: isClientThere(cli, id) };
   try {

@@ -30,7 +30,7 @@ export async function spawnCli(args: readonly string[], options: SpawnOptions): 
   let stdout = "";
   let stderr = "";
   let when = options.when;
-  const look = () => {
+  const checkOutput = () => {
     if (when === undefined || !(stdout + stderr).includes(when.says)) return;
     const { act } = when;
     when = undefined;
@@ -38,11 +38,11 @@ export async function spawnCli(args: readonly string[], options: SpawnOptions): 
   };
   child.stdout.setEncoding("utf8").on("data", (text) => {
     stdout += text;
-    look();
+    checkOutput();
   });
   child.stderr.setEncoding("utf8").on("data", (text) => {
     stderr += text;
-    look();
+    checkOutput();
   });
   child.stdin.end(options.input ?? "");
   const [code] = await once(child, "close");

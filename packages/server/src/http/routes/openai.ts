@@ -70,7 +70,7 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
         const { grant, allow } = reach;
         const format = isStrict ? strictly : plain;
         const requests = parseOpenAIToolCalls(body);
-        guard.charge(grant, requests.length - 1);
+        guard.limitRate(grant, requests.length - 1);
         const gone = callerGone(incoming, outgoing);
         const answer = async (request: ToolCallRequest) => {
           const info = registry.get(request.name);

@@ -61,7 +61,7 @@ export function toolRoutes(services: HttpServices): Route[] {
       answer: ["A page of tools.", s.ref("ToolPage")],
       errors: ["expert_not_found"],
       handle({ query, grant }) {
-        const { q, limit = 100, cursor = 0, ...wish } = query;
+        const { q, limit = 100, cursor = 0, ...filters } = query;
         const snapshot = registry.snapshot();
         const all =
           q === undefined
@@ -69,7 +69,7 @@ export function toolRoutes(services: HttpServices): Route[] {
             : snapshot.search(q, snapshot.getStats().totalTools);
         const stale = staleTools(services);
         const reach = reachOf(grant, skills.experts, query.expert);
-        const wanted = all.filter((info) => isWanted(info, reach, wish, stale));
+        const wanted = all.filter((info) => isWanted(info, reach, filters, stale));
         const start = Number(cursor);
         const end = start + limit;
         return {
@@ -188,10 +188,10 @@ async function isolationOf(info: ToolInfo, { sandbox }: HttpServices): Promise<o
 function isWanted(
   info: ToolInfo,
   reach: Reach,
-  wish: Partial<s.Values<typeof toolQuery>>,
+  filters: Partial<s.Values<typeof toolQuery>>,
   stale: ReadonlySet<string>,
 ): boolean {
-  const { category, tag, status } = wish;
+  const { category, tag, status } = filters;
   return (
     reach.grant.mayUse(info) &&
     reach.allow?.(info) !== false &&
