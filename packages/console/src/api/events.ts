@@ -89,7 +89,6 @@ type Listener = (event: RackEvent) => void;
 /** The one connection for events. It resumes where it broke off; `reset` tells listeners that events were lost. */
 export class EventStream {
   readonly state = ref<StreamState>("closed");
-  /** When the next attempt to connect is made. */
   readonly retryAt = ref(0);
   readonly #listeners = new Set<Listener>();
   #lastId: string | undefined;

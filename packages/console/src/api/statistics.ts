@@ -46,7 +46,7 @@ async function summariseLatest(wanted: Wanted, signal: AbortSignal): Promise<Rac
   };
 }
 
-/** The newest calls since a moment, at most about so many. */
+/** The newest calls since a moment, about `most` of them. */
 export async function readCalls(
   query: { readonly since: number; readonly tool?: string; readonly flag?: "loop" },
   most: number,

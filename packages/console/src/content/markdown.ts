@@ -7,9 +7,7 @@ export interface MarkdownNode {
   readonly text?: string;
   readonly children: readonly MarkdownNode[];
   readonly href?: string;
-  /** First number of a numbered list. */
   readonly start?: number;
-  /** Set for an item of a task list. */
   readonly isDone?: boolean;
 }
 

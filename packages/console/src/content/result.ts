@@ -132,7 +132,6 @@ const signs = [
   /\[[^\]\n]+\]\(https?:/,
 ];
 
-/** Whether a text was most likely written as Markdown. */
 export function looksLikeMarkdown(text: string): boolean {
   const head = text.slice(0, 4_000);
   return signs.filter((sign) => sign.test(head)).length >= 2 || /^#{1,3} \S.*\n/.test(head);

@@ -29,7 +29,6 @@ export interface ControlAttributes {
   readonly "aria-invalid": boolean;
 }
 
-/** Properties of every kind of field. */
 export interface FieldProps<Kind extends FieldNode["kind"]> {
   node: Extract<FieldNode, { kind: Kind }>;
   path: string;

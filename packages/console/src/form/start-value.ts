@@ -56,7 +56,6 @@ function startObject(node: Extract<FieldNode, { kind: "object" }>, depth: number
   return Object.fromEntries(required.map(({ key, node: child }) => [key, startValue(child(), depth + 1)]));
 }
 
-/** An example of the arguments. */
 export function exampleValue(node: FieldNode, depth = 0): unknown {
   if (node.examples.length > 0) return structuredClone(node.examples[0]);
   if ("default" in node && node.default !== undefined) return startValue(node);

@@ -29,11 +29,9 @@ import {
   type ToolPart,
 } from "./turn.ts";
 
-/** One finished answer of the model. */
 interface Asked {
   /** The provider's finish reason; `cut` when there are calls and the provider gave none. */
   readonly finish: string;
-  /** How many calls the model asked for. */
   readonly calls: number;
   /** A call for the client was cut off. The client could not run half a call. */
   readonly isClientCallCut: boolean;
@@ -52,7 +50,6 @@ export class ModelAsker {
   readonly #clientTools: ReadonlyMap<string | undefined, ModelTool>;
   /** The ids that the model gave to the calls of this conversation. */
   readonly #callIds: Set<string>;
-  /** Tokens of all requests. */
   usage: ModelUsage;
   /** Other members of the provider's last answer, such as `system_fingerprint`. */
   facts: AnswerFacts = {};

@@ -64,12 +64,10 @@ export class ChatService {
     return this.#engine.limits;
   }
 
-  /** Tokens that the definitions of tools may take. */
   get toolBudget(): number {
     return this.#engine.toolBudget;
   }
 
-  /** Turns under way in this process. */
   get running(): number {
     return this.#turns.running.length;
   }
@@ -100,7 +98,6 @@ export class ChatService {
     return this.#turns.watch(sessionId);
   }
 
-  /** The message of a turn as it is now. */
   currentMessage({ message, parts }: ActiveTurn): ChatMessage {
     return { ...message, body: { ...message.body, parts } };
   }
@@ -156,7 +153,6 @@ export class ChatService {
     return turn;
   }
 
-  /** Makes one call that a model asked for. */
   handleRunToolCall(part: ToolPart, turn: OpenTurn, signal: AbortSignal): ReturnType<TurnEngine["makeCall"]> {
     return this.#engine.makeCall(part, turn, signal);
   }

@@ -10,7 +10,6 @@ import type { TurnEvent } from "./turn.ts";
 interface RequestIdentity {
   /** Of the owner and the request, in hexadecimal digits. */
   readonly hash: string;
-  /** The id of the token. */
   readonly owner: string;
   /** The client sent an idempotency key: the request may be repeated any time and is answered once. */
   readonly isKeyed: boolean;
@@ -32,7 +31,6 @@ export function identify(
   return { hash, owner, isKeyed: typeof key === "string", isRepeated: Number(count) > 0 };
 }
 
-/** A caller that waits for an answer. */
 interface CompletionReader {
   /** Aborted when this reader disconnects. */
   readonly gone: AbortSignal;

@@ -86,7 +86,6 @@ function thinkingIn(content: unknown): string {
 
 /** What a chunk added. */
 export interface Shown extends Pick<DeltaContent, "text" | "reasoning" | "refusal"> {
-  /** Text of call arguments. */
   readonly written: string;
   /** Characters of everything else that is kept. */
   readonly kept: number;
@@ -97,7 +96,6 @@ export interface Shown extends Pick<DeltaContent, "text" | "reasoning" | "refusa
 /** Other members of an answer under the provider's names: `system_fingerprint`, `logprobs` and the like. */
 export type AnswerFacts = Members;
 
-/** A call that is being put together. */
 interface Slot {
   id: string;
   isCustom: boolean;
@@ -159,7 +157,6 @@ export class DeltaMerger {
     return { ...this.#facts, ...(content || refusal ? { logprobs: { content, refusal } } : {}) };
   }
 
-  /** How many calls were begun. */
   get begun(): number {
     return this.#slots.length;
   }

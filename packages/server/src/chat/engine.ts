@@ -27,7 +27,6 @@ import {
 
 interface TurnOutcome {
   readonly end: TurnEnd;
-  /** Tokens of all requests. */
   readonly usage: ModelUsage;
   /** Other members of the provider's last answer, such as `system_fingerprint`. */
   readonly facts: Readonly<Record<string, unknown>>;
@@ -69,7 +68,6 @@ export class TurnEngine {
     return { maxRounds, maxSeconds, maxTokens, maxAnswer };
   }
 
-  /** Tokens that the definitions of tools may take. */
   get toolBudget(): number {
     return this.#services.config.toolBudget ?? usualBudget;
   }
@@ -150,7 +148,6 @@ export class TurnEngine {
     }
   }
 
-  /** Leaves running turns as they are. */
   close(): void {
     this.#leaving.abort(new Error("the server is stopping"));
   }
@@ -316,7 +313,6 @@ export class TurnClock {
     this.#start();
   }
 
-  /** Aborts when the time is over. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }

@@ -15,7 +15,6 @@ export type ShownApproval = Pick<
   "id" | "callId" | "toolName" | "displayName" | "input" | "message" | "state" | "expiresAt" | "reason"
 >;
 
-/** Why a turn ended. */
 export type TurnEnd = {
   /**
    * `stop`: the model was done. `client_tools`: the client is to run calls. `length`, `content_filter`: the provider
@@ -98,12 +97,10 @@ export class TurnFeed {
     this.#most = most;
   }
 
-  /** The number of the latest entry. */
   get last(): number {
     return this.#last;
   }
 
-  /** Whether anybody follows it. */
   get isFollowed(): boolean {
     return this.#listeners.size > 0;
   }
@@ -285,7 +282,6 @@ export interface Turn {
   readonly history: readonly ModelMessage[];
   /** Other members of the provider request, such as `temperature`. */
   readonly body?: Readonly<Record<string, unknown>>;
-  /** Tools that the client runs itself. */
   readonly clientTools?: readonly ModelTool[];
   /** The topic of the conversation: decides which tools are offered when not all fit. */
   readonly query: string;

@@ -86,7 +86,6 @@ export class ActiveTurns {
     });
   }
 
-  /** Turns under way in this process. */
   get running(): ActiveTurn[] {
     return [...this.#turns.values()].filter(({ isDone }) => !isDone);
   }

@@ -57,7 +57,6 @@ export class CliError extends Error {
   }
 }
 
-/** The command line is written wrongly. */
 export function usageError(message: string): CliError {
   return new CliError(message, { code: "usage", exitCode: exitCodes.usage });
 }

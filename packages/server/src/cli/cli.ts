@@ -118,12 +118,10 @@ export class Cli {
     return this.surroundings.stdin.isTTY === true && this.surroundings.stderr.isTTY === true;
   }
 
-  /** All of standard input. */
   readInput(): Promise<string> {
     return text(this.surroundings.stdin);
   }
 
-  /** The streams for asking a person. */
   get prompt(): { readonly input: InputStream; readonly output: Writable } {
     return { input: this.surroundings.stdin, output: this.screen() };
   }

@@ -9,7 +9,6 @@ export interface ProtectedProcess {
   readonly print: (text: string) => void;
   /** Resolves when all output has been written: a pipe takes only so much at a time. */
   readonly printed: () => Promise<void>;
-  /** Ends the process. */
   readonly exit: (code: number) => never;
 }
 

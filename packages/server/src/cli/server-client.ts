@@ -6,7 +6,6 @@ import type { Cli } from "./cli.ts";
 import { CliError, isCliError } from "./cli-error.ts";
 import { findWorkspace } from "./workspace.ts";
 
-/** Talks to the server that serves the workspace. */
 export class ServerClient {
   /** Where the server is, without a path. */
   readonly url: string;

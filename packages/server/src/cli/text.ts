@@ -51,7 +51,6 @@ export function displayWidth(text: string): number {
   return measure(text.replace(invisible, "")).width;
 }
 
-/** Fills the text up with spaces to the given width. */
 export function padDisplay(text: string, width: number, side: "start" | "end" = "end"): string {
   const fill = " ".repeat(Math.max(0, width - displayWidth(text)));
   return side === "end" ? text + fill : fill + text;
@@ -96,7 +95,6 @@ export function parseDuration(text: string, option: string): number {
   throw usageError(`${option} "${text}" is no duration. Write it with a unit, such as 500ms, 30s or 10m.`);
 }
 
-/** Milliseconds as people read them. */
 export function formatDuration(milliseconds: number): string {
   if (milliseconds < 10) return `${milliseconds.toFixed(1)} ms`;
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;

@@ -169,7 +169,6 @@ export function describeFailure(failure: Failure): string {
   return printable(`${whereOf(failure)}: ${failure.reason}\n  ${failure.remedy}`);
 }
 
-/** Reports every file that failed. */
 export function talkFailures(cli: Cli, report: LoadReport): void {
   const failed = failuresIn(report);
   if (failed.length === 0) return;

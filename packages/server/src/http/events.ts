@@ -26,7 +26,6 @@ interface Reader {
 }
 
 interface EventFeedOptions {
-  /** How many events are kept. */
   readonly size: number;
   /** In milliseconds. */
   readonly heartbeat: number;
@@ -50,7 +49,6 @@ export class EventFeed {
   readonly #readers = new Set<Reader>();
   readonly #heartbeat: NodeJS.Timeout;
   readonly #patience: number;
-  /** The number of the next event. */
   #next = 1;
   /** The first event that is kept. Before the first reader, none are. */
   #first: number | undefined;
@@ -126,7 +124,6 @@ export class EventFeed {
     await Promise.all([...this.#readers].map((reader) => this.#endIfUnauthorized(reader)));
   }
 
-  /** Ends every stream. */
   close(): void {
     clearInterval(this.#heartbeat);
     this.#flush();

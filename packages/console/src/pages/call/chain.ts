@@ -44,7 +44,6 @@ export interface WaterfallRow<Facts extends CallFacts = CallFacts> {
   readonly start: number;
   readonly width: number;
   readonly waited: number;
-  /** Outside the shown time. */
   readonly isOutside: boolean;
 }
 

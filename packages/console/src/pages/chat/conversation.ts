@@ -34,7 +34,6 @@ export function useConversation() {
   onScopeDispose(() => shown.abort());
 
   const isRunning = computed(() => isSending.value || messages.value.at(-1)?.status === "running");
-  /** Whether there are earlier messages. */
   const hasEarlier = computed(() => previous.value !== undefined);
   /** This token may not write in the conversation. */
   const isClosed = computed(() => session.value !== undefined && isClosedTo(session.value.owner));
@@ -190,7 +189,6 @@ export interface TurnEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** The answer after an event of its turn. */
 export function applyEvent(message: ChatMessage, { type, data }: TurnEvent): ChatMessage {
   const parts = message.parts ?? [];
   switch (type) {

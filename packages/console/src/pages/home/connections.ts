@@ -38,7 +38,6 @@ export interface Connection {
   readonly link?: string;
 }
 
-/** Placeholder until there is a token. */
 export const TOKEN = "trk_…";
 
 /**

@@ -115,7 +115,6 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
   return reactive({ ...state, start, show, cancel });
 }
 
-/** The typed arguments of a tool, and its run. */
 export interface ToolDraft {
   value: unknown;
   readonly run: Run;

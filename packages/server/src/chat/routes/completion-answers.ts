@@ -8,7 +8,6 @@ import { calledIn, type ModelToolCall } from "../model.ts";
 import { isTool, type MessagePart, separator, type TurnEnd, type TurnEvent, textOfParts } from "../turn.ts";
 import { errorOfEnd } from "./chat-stream.ts";
 
-/** The form in which the client wants the answer. */
 interface CompletionForm {
   /** Whether tool activity is sent as extra events. */
   readonly tellsEvents: boolean;
@@ -30,7 +29,6 @@ export function formOf(body: CompletionRequest, tellsEvents: boolean): Completio
   };
 }
 
-/** The answer in the form of Chat Completions. */
 export function toCompletion(completion: Completion, form: CompletionForm): Record<string, unknown> {
   const { id, model, parts, usage, facts, end, calls, sessionID } = completion;
   const { logprobs = null, annotations, ...more } = facts;

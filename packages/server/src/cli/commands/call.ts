@@ -273,7 +273,6 @@ async function report(
   });
 }
 
-/** One line about an attachment. */
 function describeAttachment({ mime, url, filename }: FilePart): string {
   const size = url.startsWith("data:") ? formatBytes(dataOf(url)?.length ?? 0) : url;
   return [filename, mime, size].filter((part) => part !== undefined && part !== "").join(", ");

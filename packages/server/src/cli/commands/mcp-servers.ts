@@ -77,7 +77,6 @@ export async function mcpServers(
   }
 }
 
-/** Asks the running server about one of its MCP servers. */
 function ask<Body>(cli: Cli, key: string, path = "", method = "GET", body?: object): Promise<Body> {
   return askServer<Body>(cli, `/api/mcp-servers/${encodeURIComponent(key)}${path}`, method, body);
 }

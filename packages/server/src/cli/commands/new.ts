@@ -43,7 +43,6 @@ function understand(word: string | undefined): ContractName | undefined {
   throw usageError(`"${word}" is not a contract. Contracts: ${contractNames.join(", ")}.`);
 }
 
-/** Asks the person for what the command line left out. */
 async function complete(
   cli: Cli,
   given: ContractName | undefined,

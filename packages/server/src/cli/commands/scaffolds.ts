@@ -18,12 +18,10 @@ export interface Scaffold {
   /** Path below the tools folder. */
   readonly file: string;
   readonly text: string;
-  /** The name of the tool on the rack. */
   readonly tool: string;
 }
 
 export interface ScaffoldSurroundings {
-  /** Whether the workspace has Zod installed. */
   readonly hasZod: boolean;
 }
 

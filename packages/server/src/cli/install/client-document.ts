@@ -66,14 +66,11 @@ export function openJsonDocument(text: string, container: string, name: string):
   }
 }
 
-/** A member of an object in JSON. */
 interface Member {
   readonly key: string;
-  /** Offset of the key. */
   readonly start: number;
   readonly value: Node;
   readonly end: number;
-  /** Offset of the comma after it. */
   readonly comma: number | undefined;
 }
 
@@ -255,7 +252,6 @@ function parseToml(text: string): AST.TOMLProgram {
   }
 }
 
-/** The table headers and pairs of the entry. */
 function ownStatements(text: string, tree: AST.TOMLProgram, container: string, name: string): Statement[] {
   const own: Statement[] = [];
   const addStatement = (path: readonly string[], range: AST.Range, table: readonly string[] | undefined) => {

@@ -23,7 +23,6 @@ export interface ConnectionPlan {
   readonly expert: NamedExpert | undefined;
   /** Whether the client starts the program itself, or connects to the server. */
   readonly transport: "stdio" | "http";
-  /** Addresses of the workspace's server. */
   readonly addresses: readonly string[];
   readonly entry: (token: string) => ClientEntry;
 }

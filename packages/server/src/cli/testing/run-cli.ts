@@ -16,7 +16,6 @@ export interface RunOptions {
 
 /** A running command, with the parts of a process that tests need. */
 export interface RunningCommand {
-  /** What it writes. */
   readonly stdout: Readable;
   /** Undefined as long as it runs. */
   readonly exitCode: number | null;

@@ -27,7 +27,6 @@ const decision = {
 } as const;
 const params = { id: s.text({ minLength: 1, maxLength: 64 }) };
 
-/** Questions that wait for a person, and rules that answer them. */
 export function approvalRoutes({ approvals }: HttpServices): Route[] {
   const route = routesFor("approvals", "token");
   const rule = routesFor("approvals", "admin");

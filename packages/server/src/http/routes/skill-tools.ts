@@ -31,7 +31,6 @@ const toolParams = {
   toolId: s.text({ minLength: 1, maxLength: 128, description: "Its id or name." }),
 };
 
-/** The tools of a skill. */
 export function skillToolRoutes({ skills, registry, service }: HttpServices): Route[] {
   const route = routesFor("skills", "admin");
   const viewOf = (skillId: string, toolId: string) => {

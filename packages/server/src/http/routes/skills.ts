@@ -116,7 +116,6 @@ const expertFields = {
   "tools?": patterns(toolPattern),
 } as const;
 
-/** Experts: named sets of skills and tools. */
 export function expertRoutes({ skills: { experts } }: HttpServices): Route[] {
   const route = routesFor("experts", "admin");
   return [

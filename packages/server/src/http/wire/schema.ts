@@ -48,7 +48,6 @@ export function count(more?: More): Schema<number> {
   return withMore({ type: "integer", minimum: 0 }, more);
 }
 
-/** A point in time. */
 export function moment(description = "Milliseconds since the epoch."): Schema<number> {
   return number(description);
 }
