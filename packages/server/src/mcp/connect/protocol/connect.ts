@@ -128,7 +128,7 @@ async function connect(
       const message = `It did not finish the handshake within ${timeout} ms.${slowStartAdvice(options.entry)}`;
       throw new UpstreamError("timeout", message);
     }
-    const isProcess = transport instanceof StdioTransport && !transport.isHungUp;
+    const isProcess = transport instanceof StdioTransport && !transport.wasEndedByUs;
     throw handshakeFailure(thrown, isProcess ? transport.ending : undefined);
   } finally {
     either.removeEventListener("abort", giveUp);
