@@ -96,7 +96,7 @@ export class McpServers {
       clientInfo: options.clientInfo ?? { name: "toolrack", version: "0" },
       pinning: options.pinning ?? "quarantine",
       mask: (text) => String(redact(text, { values: masked.list() })),
-      holdFor: (key, held) => secrets.hold(`mcp-server ${key}`, held),
+      maskFor: (key, values) => secrets.hold(`mcp-server ${key}`, values),
       onNames: (key) => {
         this.#haveNamesChanged = true;
         for (const server of this.#servers.values()) if (server.key !== key) server.renamed();
@@ -348,11 +348,11 @@ export class McpServers {
       last: (key) => this.#servers.get(key)?.wanted,
       heldBack: await this.#options.unapproved?.servers(),
     });
-    const leaving = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
-    for (const { key } of leaving) this.#servers.delete(key);
+    const removed = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
+    for (const { key } of removed) this.#servers.delete(key);
     // Waits for all of them, so that a later `close` finds every started server.
     const outcomes = await Promise.allSettled([
-      ...leaving.map((server) => server.remove()),
+      ...removed.map((server) => server.remove()),
       ...[...wanted.values()].map((server) => this.#openOrChange(server)),
     ]);
     // Also tells servers that were opened after the others were told.

@@ -32,7 +32,7 @@ export interface ServerSurroundings extends UpstreamSurroundings {
   readonly surroundings: Surroundings;
   readonly pinning: PinningPolicy;
   /** Sets the values of this server's entry that must be masked everywhere; none when the server is removed. */
-  readonly holdFor: (key: string, values: Iterable<string>) => void;
+  readonly maskFor: (key: string, values: Iterable<string>) => void;
   /** Where sign-ins are kept. */
   readonly secrets: VaultSecrets;
   readonly names: RackNames;
@@ -184,7 +184,7 @@ export class ManagedServer {
   }
 
   async close(): Promise<void> {
-    const { offerings, registry, holdFor } = this.#shared;
+    const { offerings, registry, maskFor } = this.#shared;
     offerings?.remove(this.#offerings.key);
     registry.apply({ remove: [...this.#applied.keys()] });
     this.#applied.clear();
@@ -192,7 +192,7 @@ export class ManagedServer {
     await this.#keeping;
     await this.pins.close();
     // Unmasked last, because calls that were cut off may still show the values.
-    holdFor(this.key, []);
+    maskFor(this.key, []);
   }
 
   /**
@@ -320,7 +320,7 @@ export class ManagedServer {
   #makeUpstream(row: StoredMcpServer | undefined): Upstream {
     const { key } = this;
     const { entry, isEnabled, invalid } = this.#wanted;
-    const { holdFor, onChange } = this.#shared;
+    const { maskFor, onChange } = this.#shared;
     const fingerprint = fingerprintOf(entry);
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as KeptCatalogue | undefined;
@@ -337,7 +337,7 @@ export class ManagedServer {
       verdict,
       // Checked again, because an older version may have written it.
       catalogue: kept?.fingerprint === fingerprint ? { ...kept, ...checkCatalogue(kept) } : undefined,
-      hold: (values) => holdFor(key, values),
+      maskValues: (values) => maskFor(key, values),
       admit: (tool) => this.#admit(tool),
       onState: onChange,
       onVerdict: (found) => this.#keep({ verdict: found ?? null }),

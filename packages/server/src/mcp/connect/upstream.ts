@@ -98,7 +98,7 @@ export interface UpstreamOptions extends UpstreamSurroundings {
   readonly verdict: Verdict | undefined;
   readonly catalogue: Catalogue | undefined;
   /** Called at every start with the values of the entry that must be masked. */
-  hold(values: Iterable<string>): void;
+  maskValues(values: Iterable<string>): void;
   /** Throws when the tool may not be called, because it has changed since it was approved. */
   admit(tool: UpstreamTool): void;
   onState(): void;
@@ -323,7 +323,7 @@ export class Upstream {
       if (request.admit !== undefined) await this.#catchUp(request.signal);
       request.admit?.();
     } catch (thrown) {
-      this.#leave();
+      this.#leaveBulkhead();
       throw thrown;
     }
     // The server may have been restarted during the wait.
@@ -366,29 +366,29 @@ export class Upstream {
     this.#restTimer.clear();
     return session.request(request).then(
       (result) => {
-        this.#leave();
+        this.#leaveBulkhead();
         return result;
       },
       (thrown: unknown) => {
         if (thrown instanceof UpstreamError)
           return this.#recover(thrown, session, request).finally(() =>
-            thrown.kind === "timeout" ? this.#leaveUnanswered(session) : this.#leave(),
+            thrown.kind === "timeout" ? this.#leaveBulkheadUnanswered(session) : this.#leaveBulkhead(),
           );
-        this.#leaveUnanswered(session);
+        this.#leaveBulkheadUnanswered(session);
         throw thrown;
       },
     );
   }
 
-  #leave(): void {
+  #leaveBulkhead(): void {
     this.#bulkhead.leave();
     this.#beginRest();
   }
 
   /** For a call that was given up without an answer: the next call waits until the server answers a ping. */
-  #leaveUnanswered(session: UpstreamSession): void {
-    if (this.#bulkhead.waiting === 0 || session !== this.#session) this.#leave();
-    else void this.#answersPing(session).then(() => this.#leave());
+  #leaveBulkheadUnanswered(session: UpstreamSession): void {
+    if (this.#bulkhead.waiting === 0 || session !== this.#session) this.#leaveBulkhead();
+    else void this.#answersPing(session).then(() => this.#leaveBulkhead());
     void this.#replaceSilent(session);
   }
 
@@ -522,7 +522,8 @@ export class Upstream {
 
   /** Starts or reaches the server with the current values of variables and credentials. */
   async #open(prior: Verdict | undefined, signal: AbortSignal): Promise<UpstreamSession> {
-    const { key, place, problem, surroundings, identity, clientInfo, packages, signIn, hold } = this.#options;
+    const { key, place, problem, surroundings, identity, clientInfo, packages, signIn, maskValues } =
+      this.#options;
     if (problem !== undefined) throw new ConfigurationError(problem);
     refuseCircle(problemOfStart(identity));
     const entry = await resolveEntry(this.entry, `${place}: ${key}`, surroundings);
@@ -530,7 +531,7 @@ export class Upstream {
     const address = (await readServerAddress(directory))?.url;
     refuseCircle(problemOfOwnEntry(this.entry, directory, address));
     // Must come before the server can send anything.
-    hold(credentialsIn(entry, this.entry));
+    maskValues(credentialsIn(entry, this.entry));
     const credentials = await signIn?.headers();
     // Imported late: a workspace without upstream servers never loads the client.
     const { connectUpstream } = await import("./protocol/connect.ts");

@@ -78,10 +78,11 @@ async function ask(
     return undefined;
   }
   const reason = answer.content?.reason;
-  const said = typeof reason === "string" && reason !== "" ? { reason } : {};
-  if (answer.action === "accept" && answer.content?.approve === true) return { decision: "allow", ...said };
+  const withReason = typeof reason === "string" && reason !== "" ? { reason } : {};
+  if (answer.action === "accept" && answer.content?.approve === true)
+    return { decision: "allow", ...withReason };
   if (answer.action === "cancel") return { decision: "deny", reason: "the question was dismissed" };
-  return { decision: "deny", ...said };
+  return { decision: "deny", ...withReason };
 }
 
 function waitsForOthers({ id, toolName }: StoredApproval): string {

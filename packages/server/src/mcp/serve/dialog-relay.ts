@@ -78,15 +78,15 @@ async function relaySteps<Result>(
   finish: Finish<Result>,
 ): Promise<void> {
   const { reply, peer } = request;
-  let told = 0;
+  let sent = 0;
   for (;;) {
     const step = await dialog.next(reply.flow);
     switch (step.kind) {
       case "says":
         for (const notice of step.notices) tell(request, notice);
-        told += step.notices.length;
-        if (told < BURST) break;
-        told = 0;
+        sent += step.notices.length;
+        if (sent < BURST) break;
+        sent = 0;
         await wait(PAUSE);
         break;
       case "asks":

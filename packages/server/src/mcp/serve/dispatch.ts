@@ -11,7 +11,7 @@ import {
   tasksExtension,
 } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
-import { invalidParam } from "./errors.ts";
+import { paramError } from "./errors.ts";
 import { offeringMethods } from "./offerings.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest, RequestTable } from "./session.ts";
@@ -115,7 +115,7 @@ function instructionsFor({ lists }: McpServing, caller: Caller): { readonly inst
 }
 
 function setLevel(_: McpServing, { params: { level }, peer }: ClientRequest): Result {
-  if (!isLogLevel(level)) throw invalidParam("logging/setLevel", "level", notALevel);
+  if (!isLogLevel(level)) throw paramError("logging/setLevel", "level", notALevel);
   if (peer.session !== undefined) peer.session.logLevel = level;
   return {};
 }

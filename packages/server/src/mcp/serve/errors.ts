@@ -35,7 +35,7 @@ export function resourceNotFound(uri: string): RpcError {
 }
 
 /** A parameter is invalid for this method. `place` is empty when the problem is not in one parameter. */
-export function invalidParam(method: string, place: string, problem: string): RpcError {
+export function paramError(method: string, place: string, problem: string): RpcError {
   return invalidParams(
     `The parameters of ${method} do not fit: ${place === "" ? "" : `${place}: `}${problem}.`,
   );

@@ -75,11 +75,12 @@ function requireHeader(
   value: string | number | boolean,
 ): void {
   if (sent === value) return;
-  const said = sent === undefined ? undefined : decode(sent);
-  const isSame = typeof value === "number" ? said !== "" && Number(said) === value : said === String(value);
+  const decoded = sent === undefined ? undefined : decode(sent);
+  const isSame =
+    typeof value === "number" ? decoded !== "" && Number(decoded) === value : decoded === String(value);
   if (isSame) return;
   const problem = sent === undefined ? "is absent" : "is not base64 of text in UTF-8";
-  const how = said === undefined ? problem : `says ${JSON.stringify(said)}`;
+  const how = decoded === undefined ? problem : `says ${JSON.stringify(decoded)}`;
   throw mismatch(sent, `the body has ${member} ${JSON.stringify(value)}, but the header ${header} ${how}`);
 }
 

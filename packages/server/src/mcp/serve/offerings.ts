@@ -2,7 +2,7 @@ import { listCacheTime } from "../wire/index.ts";
 import { readCallResult, resultTemplate } from "./call-answer.ts";
 import { ClientDialog, currentDialog } from "./dialog.ts";
 import { dialogOptions, relayDialog, resume } from "./dialog-relay.ts";
-import { invalidParam, invalidParams, resourceNotFound } from "./errors.ts";
+import { invalidParams, paramError, resourceNotFound } from "./errors.ts";
 import { pageOf } from "./lists.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
@@ -132,7 +132,7 @@ export async function parse<Params>(
   const problems = parsed.error.issues.map(({ path, message }) =>
     path.length === 0 ? message : `${path.join(".")}: ${message}`,
   );
-  throw invalidParam(method, "", problems.join("; "));
+  throw paramError(method, "", problems.join("; "));
 }
 
 async function cursorOf(request: ClientRequest): Promise<string | undefined> {

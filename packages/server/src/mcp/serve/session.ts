@@ -19,7 +19,7 @@ import {
 import type { Caller } from "./caller.ts";
 import type { Listener } from "./changes.ts";
 import type { Wants } from "./dialog.ts";
-import { invalidParam, toRpcError } from "./errors.ts";
+import { paramError, toRpcError } from "./errors.ts";
 
 /** The client that sent a request. The modern era describes it in each request, the legacy era in its session. */
 export interface Peer {
@@ -173,12 +173,12 @@ export class ClientSession implements Peer, Listener {
   initialize(params: RpcParams): void {
     const { protocolVersion, capabilities, clientInfo } = params;
     if (typeof protocolVersion !== "string") {
-      throw invalidParam("initialize", "protocolVersion", expected("string", protocolVersion));
+      throw paramError("initialize", "protocolVersion", expected("string", protocolVersion));
     }
     if (!isAbilities(capabilities))
-      throw invalidParam("initialize", "capabilities", expected("object", capabilities));
+      throw paramError("initialize", "capabilities", expected("object", capabilities));
     if (!isClientInfo(clientInfo))
-      throw invalidParam("initialize", "clientInfo", expected("object", clientInfo));
+      throw paramError("initialize", "clientInfo", expected("object", clientInfo));
     this.version = negotiated(protocolVersion);
     this.abilities = capabilities;
     this.client = clientInfo;

@@ -165,7 +165,7 @@ export class StdioConnection implements Reply {
       return;
     }
     if (message.kind === "request" && this.#session.requests.has(message.id)) {
-      // Written past the request table: the first request with this id is still open.
+      // Written directly: the first request with this id is still open.
       this.#write(errorText(message.id, reusedId(message.id)));
       return;
     }

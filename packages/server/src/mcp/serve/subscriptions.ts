@@ -48,7 +48,7 @@ export async function listen(serving: McpServing, request: ClientRequest): Promi
   const tell = (method: string, params: object) =>
     reply.send({ jsonrpc: "2.0", method, params: { ...params, _meta } });
   const end = () => {
-    leave();
+    stopListening();
     stopWatching();
     request.result({ _meta });
   };
@@ -62,9 +62,9 @@ export async function listen(serving: McpServing, request: ClientRequest): Promi
     stopped: end,
   };
   request.stop = end;
-  const leave = serving.changes.join(caller, listener);
+  const stopListening = serving.changes.join(caller, listener);
   request.onCancel = () => {
-    leave();
+    stopListening();
     stopWatching();
   };
   tell("notifications/subscriptions/acknowledged", { notifications: honored });

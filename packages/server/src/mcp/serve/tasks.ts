@@ -13,7 +13,7 @@ import { type ClientAbilities, expected, type RpcError, tasksExtension } from ".
 import { toolAnswer } from "./call-answer.ts";
 import type { Caller } from "./caller.ts";
 import { type ClientDialog, openRequests } from "./dialog.ts";
-import { invalidParam, invalidParams, missingCapability } from "./errors.ts";
+import { invalidParams, missingCapability, paramError } from "./errors.ts";
 import type { ToolLists } from "./lists.ts";
 import { answerTimeout, type ClientRequest } from "./session.ts";
 
@@ -29,7 +29,7 @@ export const taskMethods = {
     const taskId = taskIdOf(request);
     const { inputResponses = {} } = request.params;
     if (!isRecord(inputResponses)) {
-      throw invalidParam("tasks/update", "inputResponses", expected("object", inputResponses));
+      throw paramError("tasks/update", "inputResponses", expected("object", inputResponses));
     }
     return (await tasks.update(taskId, inputResponses, request.caller)) ? {} : refuse(taskId);
   },
@@ -42,7 +42,7 @@ export const taskMethods = {
 /** Throws when the client did not declare the tasks extension. */
 function taskIdOf({ method, params: { taskId }, peer }: ClientRequest): string {
   if (!knowsTasks(peer.abilities)) throw missingTasks();
-  if (typeof taskId !== "string") throw invalidParam(method, "taskId", expected("string", taskId));
+  if (typeof taskId !== "string") throw paramError(method, "taskId", expected("string", taskId));
   return taskId;
 }
 

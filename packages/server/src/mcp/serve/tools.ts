@@ -12,7 +12,7 @@ import { toolAnswer } from "./call-answer.ts";
 import type { Caller } from "./caller.ts";
 import { ClientDialog, currentDialog, type DialogOptions } from "./dialog.ts";
 import { answerWithQuestions, dialogOptions, relayDialog, resume } from "./dialog-relay.ts";
-import { invalidParam, invalidParams, missingCapability, toRpcError } from "./errors.ts";
+import { invalidParams, missingCapability, paramError, toRpcError } from "./errors.ts";
 import { pageOf, pageSize } from "./lists.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
@@ -30,7 +30,7 @@ export async function listTools(serving: McpServing, request: ClientRequest): Pr
   const { params, caller, peer } = request;
   const { cursor } = params;
   if (cursor !== undefined && typeof cursor !== "string") {
-    throw invalidParam("tools/list", "cursor", expected("string", cursor));
+    throw paramError("tools/list", "cursor", expected("string", cursor));
   }
   const isForRack = metaOf(params)[racksKey] === true;
   const bytes = toolListBytes(serving, caller, peer, cursor, isForRack);
@@ -70,9 +70,9 @@ export function toolListBytes(
 export function callTool(serving: McpServing, request: ClientRequest) {
   const { params, caller, peer } = request;
   const { name, arguments: input } = params;
-  if (typeof name !== "string") throw invalidParam("tools/call", "name", expected("string", name));
+  if (typeof name !== "string") throw paramError("tools/call", "name", expected("string", name));
   if (input !== undefined && !isRecord(input)) {
-    throw invalidParam("tools/call", "arguments", expected("record", input));
+    throw paramError("tools/call", "arguments", expected("record", input));
   }
   if (params.requestState !== undefined) return resume(serving, request, name, input);
   requireVisible(serving, caller, name);

@@ -163,12 +163,12 @@ const LONGEST_TEXT = 300;
  * links to a resource or contains one. Throws for any other form, because nobody could tell whether the call succeeded.
  */
 function toolAnswer(given: unknown, onLink: (block: Listed) => void): unknown {
-  if (!isRecord(given)) throw odd("is no object");
+  if (!isRecord(given)) throw brokenResult("is no object");
   const { content, isError } = given;
   if (!Array.isArray(content)) return withContent(given, onLink);
   for (let at = 0; at < content.length; at++) {
     const fault = faultOf(content[at], onLink);
-    if (fault !== undefined) throw odd(`has in content[${at}] ${fault}`);
+    if (fault !== undefined) throw brokenResult(`has in content[${at}] ${fault}`);
   }
   if (isError === undefined || typeof isError === "boolean") return given;
   return { ...given, isError: Boolean(isError) };
@@ -177,11 +177,12 @@ function toolAnswer(given: unknown, onLink: (block: Listed) => void): unknown {
 function withContent(given: Listed, onLink: (block: Listed) => void): unknown {
   const { content, structuredContent, isError } = given;
   if (typeof content === "string")
-    throw odd(`has a text as content and not a list of blocks: ${shown(content)}`);
-  if (content !== undefined && content !== null) throw odd("has a content that is no list of blocks");
+    throw brokenResult(`has a text as content and not a list of blocks: ${shown(content)}`);
+  if (content !== undefined && content !== null)
+    throw brokenResult("has a content that is no list of blocks");
   const isStructured = structuredContent !== undefined && structuredContent !== null;
   // A failed tool needs no content.
-  if (!isStructured && !isError) throw odd("has neither content nor structuredContent");
+  if (!isStructured && !isError) throw brokenResult("has neither content nor structuredContent");
   const text = isStructured ? [{ type: "text", text: JSON.stringify(structuredContent) }] : [];
   return toolAnswer({ ...given, content: text }, onLink);
 }
@@ -212,7 +213,7 @@ function shown(text: string): string {
   return JSON.stringify(text.length <= LONGEST_TEXT ? text : `${text.slice(0, LONGEST_TEXT)}…`);
 }
 
-function odd(fault: string): UpstreamError {
+function brokenResult(fault: string): UpstreamError {
   return new UpstreamError(
     "broken",
     `Its result ${fault}. The tool may have done its work all the same: look before you call it again, and tell whoever runs the server.`,

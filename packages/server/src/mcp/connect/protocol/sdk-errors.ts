@@ -99,8 +99,8 @@ export function toUpstreamError(thrown: unknown): UpstreamError {
   }
   if (code === SdkErrorCode.RequestTimeout)
     return new UpstreamError("timeout", "It did not answer in time.", { cause: error });
-  const odd = oddAnswer(error);
-  if (odd !== undefined) return new UpstreamError("broken", odd, { cause: error });
+  const problem = oddAnswer(error);
+  if (problem !== undefined) return new UpstreamError("broken", problem, { cause: error });
   return new UpstreamError("unavailable", plainMessage(message), { cause: error });
 }
 
