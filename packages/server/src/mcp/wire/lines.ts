@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
-import { LineSplitter, type LineTaker } from "../../helpers/index.ts";
+import { type LineHandler, LineSplitter } from "../../helpers/index.ts";
 
-interface PacedTaker extends LineTaker {
+interface PacedTaker extends LineHandler {
   /** Nothing more comes, and every line has been taken. */
   end(): void;
   /** It was broken off before its end. */
