@@ -35,7 +35,6 @@ export type RackEvent =
       readonly sessionID: string;
       readonly caller: string;
       readonly status: ToolStatus;
-      /** The state's title. */
       readonly title?: string | undefined;
       /** Made on first read, so that listeners who need only the status pay nothing. */
       readonly state: ToolState;

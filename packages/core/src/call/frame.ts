@@ -56,7 +56,6 @@ export class CallFrame {
   error: ToolError | undefined = undefined;
   flags: CallFlags | undefined = undefined;
 
-  /** The masked arguments, made on first use. */
   shown: ShownInput | undefined = undefined;
   /** Set when the arguments are too large to keep. */
   parametersHash: string | undefined = undefined;

@@ -29,7 +29,6 @@ const MOST_SESSIONS = 10_000;
 export class LoopSessions {
   readonly #enabled: boolean;
   readonly #states = new Map<string, LoopState>();
-  /** The last key of the map. */
   #latest: string | undefined;
 
   constructor(enabled: boolean) {

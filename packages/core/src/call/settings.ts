@@ -169,7 +169,6 @@ export interface ApprovalRequest {
   readonly expiresAt: number;
 }
 
-/** The answer to an approval request. */
 export type ApprovalDecision =
   | {
       readonly decision: "allow";

@@ -44,7 +44,6 @@ export function toGeminiSchema(root: JsonSchemaObject, note: TakeNote): JsonSche
   throw new TooLarge("the schema is too large");
 }
 
-/** The keywords of Gemini's `Schema`. */
 const geminiKeywords: ProviderKeywords = {
   kept: {
     string: ["format", "pattern", "minLength", "maxLength"],

@@ -158,7 +158,6 @@ interface Tag {
   readonly name: string;
   readonly attributes: ReadonlyMap<string, string>;
   readonly isClosed: boolean;
-  /** The position after the tag. */
   readonly end: number;
 }
 

@@ -254,7 +254,6 @@ export class RegistrySnapshot implements RegistryReader {
     return this.#catalog.stats();
   }
 
-  /** Used by the pipeline. */
   find(name: string): ToolEntry | undefined {
     return this.#catalog.find(name);
   }

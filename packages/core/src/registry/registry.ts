@@ -38,7 +38,6 @@ export interface RefusedTool {
   readonly error: DefinitionError;
 }
 
-/** The result of `detectDoomLoop`. */
 export interface DoomLoopDetectionResult extends LoopVerdict {
   readonly isDoomLoop: boolean;
   readonly reason?: string;
@@ -63,7 +62,6 @@ export class ToolRegistry implements RegistryReader {
     this.#host = this.#makeHost(checked);
   }
 
-  /** The default time limit of tools in milliseconds; 0 for none. */
   get timeout(): number {
     return this.#host.settings.timeout;
   }
@@ -240,7 +238,6 @@ export class ToolRegistry implements RegistryReader {
     this.#sessions.clear();
   }
 
-  /** The running calls. */
   activeCalls(): { readonly callId: string; readonly toolName: string; readonly state: ToolState }[] {
     return Array.from(this.#host.history.active(), (frame) => ({
       callId: frame.callId,

@@ -123,7 +123,6 @@ function without(copy: object, unknown: readonly string[]): Record<string, unkno
   return Object.fromEntries(Object.entries(copy).filter(([key]) => !left.has(key)));
 }
 
-/** Compiles schemas of one dialect. */
 interface JsonSchemaEngine {
   /** `everyIssue` makes a slower function that does not stop at the first error. Throws `SchemaError`. */
   compile(schema: JsonSchemaObject, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction;

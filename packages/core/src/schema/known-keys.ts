@@ -31,7 +31,6 @@ export interface FoundKey {
   readonly parent: readonly (string | number)[];
   readonly key: string;
   readonly value: unknown;
-  /** The listed keys of that object, if known. */
   readonly known?: ReadonlySet<string>;
 }
 

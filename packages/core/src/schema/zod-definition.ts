@@ -119,7 +119,6 @@ export function otherKeys({ catchall, unknownKeys }: ZodDefinition): "drop" | "r
   return type === "unknown" || type === "any" ? "keep" : (catchall as ZodSchema); // It has a definition, so it is a schema.
 }
 
-/** The attached checks in Zod 4's terms. */
 export function checksOf(definition: ZodDefinition): Record<string, unknown>[] {
   const { type, typeName, checks } = definition;
   const isZod3Array = typeName !== undefined && type === "array";

@@ -59,7 +59,6 @@ const libraryOptions = {
   },
 };
 
-/** Limits lazy schemas that make a new one each time. */
 const deepest = 100;
 
 /**
@@ -68,7 +67,6 @@ const deepest = 100;
  * recursive schema becomes a reference into `$defs`; all others are inlined.
  */
 export function convertZod(root: ZodSchema, purpose: "model" | "keys" = "model"): Json {
-  /** The schemas that are being converted, and their names once referenced. */
   const active = new Map<unknown, string | undefined>();
   const definitions: Json = {};
   let count = 0;

@@ -199,7 +199,6 @@ export interface ElicitRequest {
   readonly schema?: object;
 }
 
-/** A person's answer. */
 export interface ElicitAnswer {
   readonly action: "accept" | "decline" | "cancel";
   /** What was entered, when the action is `accept`. */

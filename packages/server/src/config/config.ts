@@ -31,7 +31,6 @@ export interface ModelProvider extends ModelTraits {
   readonly models?: readonly (string | (ModelTraits & { readonly id: string }))[];
 }
 
-/** The keys of `toolrack.config.ts`. All are optional. */
 export interface Config {
   /** Folders with tool files, relative to the workspace. Default `["tools"]`. */
   readonly tools?: readonly string[];
@@ -167,7 +166,6 @@ export function defineConfig(config: Config): Config {
 const DEFAULT_DAYS = 30;
 const DEFAULT_BYTES = 1024 ** 3;
 
-/** The retention settings with their defaults. */
 export function retentionOf({
   retention = {},
 }: Pick<Config, "retention">): Required<NonNullable<Config["retention"]>> {

@@ -105,7 +105,6 @@ function matchesServer(wanted: readonly ServerPattern[], origin: UpstreamOrigin 
 
 /** The upstream MCP server that something on the rack comes from, and its name there. */
 interface UpstreamOrigin {
-  /** The key of the server. */
   readonly server: string;
   /** The server's own name for it. */
   readonly tool: string;

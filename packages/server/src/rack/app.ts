@@ -46,7 +46,6 @@ export interface OpenOptions {
   readonly cache?: boolean;
 }
 
-/** An opened workspace. */
 export interface App {
   readonly workspace: Workspace;
   readonly config: Config;

@@ -5,13 +5,11 @@ import type { ApprovalInbox, Approver } from "../calls/index.ts";
 import type { ChatService, ToolsService } from "../chat/index.ts";
 import type { App } from "./app.ts";
 
-/** The chat of a workspace that this process has opened. */
 export interface OpenedChat extends AsyncDisposable {
   readonly app: App;
   readonly chat: ChatService;
   /** The same as `chat.tools`. */
   readonly tools: ToolsService;
-  /** The questions of dangerous tools. */
   readonly approvals: ApprovalInbox;
   /** Makes an approver with the owner's rights. The name is stored with each answer. */
   readonly approver: (name: string) => Approver;

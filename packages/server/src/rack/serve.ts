@@ -124,7 +124,6 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   }
 }
 
-/** The HTTP settings of the config. */
 function httpSettingsOf({ server = {} }: Config): Partial<HttpSettings> {
   const { host: _host, port: _port, rateLimit, ...settings } = server;
   if (rateLimit === undefined) return settings;

@@ -10,7 +10,6 @@ export interface WatchdogOptions {
   readonly endsWithParent: boolean;
 }
 
-/** The data of the watchdog's thread. */
 export interface WatchdogData {
   /** Incremented with every beat of the event loop. */
   readonly beats: Int32Array<SharedArrayBuffer>;

@@ -41,7 +41,6 @@ export interface ApprovalRule {
 
 export interface ApprovalQuery {
   readonly state?: StoredApproval["state"];
-  /** Only questions of calls in this session. */
   readonly session?: string;
   /** At most 500; default 50. Newest first. */
   readonly limit?: number;
@@ -301,7 +300,6 @@ export class ApprovalRepository {
   }
 }
 
-/** The repository as other folders see it. */
 export type ApprovalStore = Omit<ApprovalRepository, "prune">;
 
 /** Ids are made of plain letters. Any other text is not an id, and some engines refuse even to compare it with one. */

@@ -66,7 +66,6 @@ export type NewChatMessage = Pick<ChatMessage, "id" | "role" | "status" | "body"
 export type MessageChanges = Pick<ChatMessage, "status" | "body">;
 
 export interface SessionQuery {
-  /** Only sessions of this owner. */
   readonly owner?: string;
   /** At most 500; default 50. The most recently used come first. */
   readonly limit?: number;
@@ -74,7 +73,6 @@ export interface SessionQuery {
 }
 
 export interface MessageQuery {
-  /** Only messages with a smaller position. */
   readonly before?: number;
   /** At most 500; default 50. */
   readonly limit?: number;
@@ -94,7 +92,6 @@ export interface MessagePage {
 export interface Handoff {
   readonly id: string;
   readonly owner: string;
-  /** The session of the calls in these messages. */
   readonly sessionId: string;
   readonly messages: readonly unknown[];
 }
@@ -329,7 +326,6 @@ export class ChatRepository {
     return claimed;
   }
 
-  /** Whether a turn of the session runs in this process or another. */
   async isBusy(sessionId: string): Promise<boolean> {
     const row = await this.#findSession(sessionId);
     return row !== undefined && row.turn !== null;
@@ -375,7 +371,6 @@ export class ChatRepository {
   }
 }
 
-/** The repository as other folders see it. */
 export type ChatStore = Omit<ChatRepository, "prune">;
 
 /** Bytes: the largest body that is read, and the limit for all bodies of a page together. */

@@ -109,7 +109,6 @@ export class ExpertRepository {
   }
 }
 
-/** The repository as other folders see it. */
 export type ExpertStore = Pick<ExpertRepository, keyof ExpertRepository>;
 
 const emptyExpert = { description: "", instructions: "", tools: [] };

@@ -86,7 +86,6 @@ const tools = new RowMap<StoredMcpTool, Omit<McpToolRow, "tool_key">>({
   override: learntJson,
 });
 
-/** Names per statement. */
 const MOST_NAMES = 200;
 
 /**
@@ -182,7 +181,6 @@ export class McpServerRepository {
     );
   }
 
-  /** Includes the names of removed servers. */
   async names(): Promise<ClaimedName[]> {
     return this.#db.selectFrom("mcp_names").select(["name_key as name", "server_key as server"]).execute();
   }
@@ -193,7 +191,6 @@ export class McpServerRepository {
     return Number((await counted.executeTakeFirstOrThrow()).count);
   }
 
-  /** Adds to the server's names. */
   async claimNames(server: string, names: readonly string[]): Promise<void> {
     const server_key = toKey(server);
     await this.#write(
@@ -235,7 +232,6 @@ export class McpServerRepository {
   }
 }
 
-/** The repository as other folders see it. */
 export type McpServerStore = Pick<McpServerRepository, keyof McpServerRepository>;
 
 function updateServer(db: StoreDatabase, key: string, change: McpServerChange) {

@@ -128,7 +128,6 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
     await createIndex("expert_skills_by_skill", "expert_skills", ["skill_id"]);
   },
 
-  /** Switched-off tools; rules for one caller; when a schedule ended. */
   async "0003_switches"({ createTable, addColumn, run }) {
     await createTable("tool_switches")`
       -- In lower case: names that differ by case only are one.

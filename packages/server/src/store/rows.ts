@@ -193,7 +193,6 @@ export async function readPage<Table extends keyof Tables, Row, Item>(
   return rows.length > limit && last !== undefined ? { items, next: formatCursor(placeOf(last)) } : { items };
 }
 
-/** The last item of a page. */
 interface Cursor {
   readonly time: number;
   readonly id: string;

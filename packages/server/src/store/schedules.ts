@@ -66,7 +66,6 @@ export class ScheduleRepository {
     this.#db = db;
   }
 
-  /** Resolves when the schedule is safely written. */
   async add(schedule: NewSchedule): Promise<StoredSchedule> {
     const row = schedules.toRow({ ...schedule, state: "active", runs: 0, createdAt: Date.now() });
     await this.#db.insertInto("schedules").values(row).execute();
@@ -98,7 +97,6 @@ export class ScheduleRepository {
     return rows.map(schedules.toRecord);
   }
 
-  /** When the next active schedule is due. */
   async nextRunAt(): Promise<number | undefined> {
     const next = this.#active().select("next_run_at").orderBy("next_run_at").limit(1);
     return (await next.executeTakeFirst())?.next_run_at ?? undefined;

@@ -286,7 +286,6 @@ export class SkillRepository {
   }
 }
 
-/** The repository as other folders see it. */
 export type SkillStore = Pick<SkillRepository, keyof SkillRepository>;
 
 function findSkill(db: StoreDatabase, id: string): Promise<SkillRow | undefined> {

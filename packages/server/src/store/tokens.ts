@@ -70,7 +70,6 @@ export class TokenRepository {
   }
 }
 
-/** The repository as other folders see it. */
 export type TokenStore = Pick<TokenRepository, keyof TokenRepository>;
 
 /** A secret without its value. */
@@ -186,5 +185,4 @@ export class ToolSwitchRepository {
   }
 }
 
-/** The repository as other folders see it. */
 export type ToolSwitchStore = Pick<ToolSwitchRepository, keyof ToolSwitchRepository>;

@@ -15,7 +15,6 @@ export class RegistryVersion {
     return readVersion(this.#db);
   }
 
-  /** Returns the new version. */
   bump(): Promise<number> {
     return this.#db.transaction().execute(raiseVersion);
   }

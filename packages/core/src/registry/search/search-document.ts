@@ -78,7 +78,6 @@ function withinLimit(texts: readonly string[]): readonly string[] {
 
 const MAX_FIELD_LENGTH = 20_000;
 
-/** The words in a tool's parameters. */
 interface SchemaText {
   readonly names: readonly string[];
   /** Descriptions and titles, and the values of enumerations. */

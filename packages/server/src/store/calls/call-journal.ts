@@ -108,7 +108,6 @@ export class CallJournals {
   readonly #directory: string;
   readonly #instance: Instance;
   readonly #logger: Pick<Logger, "warn" | "error">;
-  /** The names of journals that this instance writes. */
   readonly #own = new Set<string>();
   readonly #loggedPaths = new Set<string>();
 

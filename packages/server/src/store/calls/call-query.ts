@@ -15,7 +15,6 @@ export interface CallQuery {
   readonly until?: number;
   /** Anywhere in the arguments, the recorded result or the error, whatever the case of Latin letters. */
   readonly text?: string;
-  /** Only calls that this call made. */
   readonly parent?: string;
   /** Only this call and its descendants. */
   readonly root?: string;
@@ -23,7 +22,6 @@ export interface CallQuery {
   readonly caller?: string;
   /** Only calls that no other call made. */
   readonly top?: boolean;
-  /** Only calls with this flag. */
   readonly flag?: "loop";
   /** At most 500; default 50. Newest first. */
   readonly limit?: number;

@@ -22,7 +22,6 @@ export class StartQueue {
     this.#starts.delete(callId);
   }
 
-  /** Whether a row has been delayed long enough. */
   isDue(now: number): boolean {
     for (const { due } of this.#starts.values()) return due <= now;
     return false;

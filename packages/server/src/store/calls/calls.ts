@@ -58,7 +58,6 @@ export class CallRepository {
   readonly #removeWriter: () => void;
   readonly #refusalListeners = new Set<RefusalListener>();
   readonly #writer: CallWriter;
-  /** Calls whose blobs are being written; their rows follow. */
   readonly #blobWrites = new Set<Promise<void>>();
 
   constructor(database: OpenedDatabase, { blobs, instance, journals, logger, delay }: CallRepositoryOptions) {
@@ -323,5 +322,4 @@ const interruptedError: ToolErrorResponse = {
   recoverable: true,
 };
 
-/** The repository as other folders see it. */
 export type CallStore = Omit<CallRepository, "settle" | "flush" | "close">;

@@ -16,7 +16,6 @@ export interface HeldCall {
   write(): Promise<void>;
 }
 
-/** Milliseconds between attempts to write. */
 const RETRY_INTERVAL = 1_000;
 const LARGEST_BATCH = 100;
 
