@@ -1,4 +1,4 @@
-// What the server and the console need of core, and nobody else: not part of the public entry, and free to change.
+// For the server and the console only: not part of the public entry, and free to change.
 
 export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
 export { Mask, redact } from "./call/mask.ts";

@@ -23,9 +23,9 @@ import { pausing } from "./time.ts";
 
 const frameKey = Symbol("frame");
 
-/** The call behind a context, also behind a copy of one or one that stands in front of it. */
+/** The call behind a context, a copy of a context, or an object that inherits from one. */
 export function frameOf(context: unknown): CallFrame | undefined {
-  // Nobody else has the symbol.
+  // Only this file has the symbol.
   return (context as { [frameKey]?: CallFrame } | null | undefined)?.[frameKey];
 }
 
@@ -34,24 +34,24 @@ export function isCallContext(context: unknown): boolean {
 }
 
 /**
- * Tells listeners what the tool behind a context said by other means than its logger, such as a console. Does nothing
- * for a context that is not of a call, and for one whose call has ended. Never throws.
+ * Emits a log line of the context's call that did not come from its logger, such as one of the console. Does nothing
+ * without a call and after its end. Never throws.
  */
 export function logLine(context: unknown, level: LogLevel, ...values: unknown[]): void {
   const frame = frameOf(context);
-  if (frame !== undefined) tellLog(frame, level, values);
+  if (frame !== undefined) emitLog(frame, level, values);
 }
 
 const noEnvironment: Readonly<Record<string, string>> = Object.freeze({});
 const noExtra: Readonly<Record<string, unknown>> = Object.freeze({});
 
 /**
- * The context that a tool is given. Everything is made when it is asked for: a tool that looks at its input
- * only pays for nothing else. The functions are closures, so that destructuring them works.
+ * The context of a tool. Members are made on first use, so that a tool pays only for what it reads. The functions are
+ * closures, so that destructuring works.
  */
 export class FrameContext implements ToolContext {
-  // A symbol, not a private field: a host may put its own context in front of this one by inheritance. Declared only: to
-  // define a field by a key that is looked up is slow.
+  // A symbol, not a private field, because a host may pass an object that inherits from this one. Only declared,
+  // because defining a field by a computed key is slow.
   declare readonly [frameKey]: CallFrame;
   readonly input: Record<string, unknown>;
 
@@ -111,7 +111,7 @@ export class FrameContext implements ToolContext {
         type: "progress",
         callId: frame.callId,
         toolName: frame.toolName,
-        // A copy of the same shape.
+        // The mask keeps the shape.
         update: maskOf(frame).shown(toProgress(update, total, message)) as ProgressUpdate,
       });
     };
@@ -131,7 +131,7 @@ export class FrameContext implements ToolContext {
   get client(): ToolClient | undefined {
     const frame = this[frameKey];
     const client = inherited(frame, "client");
-    return client === undefined ? undefined : new PatientClient(frame, client);
+    return client === undefined ? undefined : new PausingClient(frame, client);
   }
 
   get elicit(): ToolContext["elicit"] {
@@ -146,7 +146,7 @@ export class FrameContext implements ToolContext {
       const params = { mode: "form", message, requestedSchema: schema };
       const canBeAsked = client.can("elicitation/create", params);
       try {
-        // One that cannot be asked is asked all the same: what is to be said of that may be its own business.
+        // Asks even a client that says it cannot: the client may have an error of its own to report.
         return (await client.request("elicitation/create", params, frame.signal)) as ElicitAnswer;
       } catch (thrown) {
         throw canBeAsked ? thrown : refusal();
@@ -187,7 +187,7 @@ type Inherited =
   | "messages"
   | "extra";
 
-/** A child sees what its caller was told, unless it was told something else itself. Secrets are not inherited. */
+/** An option of the call or of the nearest call above it. Secrets are not inherited. */
 function inherited<Key extends Inherited>(frame: CallFrame, key: Key): CallFrame["options"][Key] {
   for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
     const value = at.options[key];
@@ -196,8 +196,8 @@ function inherited<Key extends Inherited>(frame: CallFrame, key: Key): CallFrame
   return undefined;
 }
 
-/** Time in which the caller thinks about a question is not the tool's time. */
-class PatientClient implements ToolClient {
+/** Stops the tool's time limits while the caller answers a question. */
+class PausingClient implements ToolClient {
   readonly #frame: CallFrame;
   readonly #client: CallClient;
 
@@ -243,28 +243,28 @@ function toProgress(update: ProgressUpdate | number, total?: number, message?: s
   };
 }
 
-/** Characters of a line that listeners are told. */
+/** Characters of a log line. */
 const LONGEST_LINE = 2_000;
-/** Characters that are masked before a line is cut, which could leave one half of a secret. */
+/** Characters that are masked before a line is cut: cutting first could leave half a secret. */
 const LONGEST_MASKED = 64 * 1024;
 
-/** A logger whose lines are also told to whoever listens, as what this call said. */
+/** A logger that also emits each line as an event of this call. */
 function callLogger(frame: CallFrame, logger: Logger): Logger {
   const at =
     (level: LogLevel) =>
     (...values: unknown[]): void => {
       logger[level](...values);
-      tellLog(frame, level, values);
+      emitLog(frame, level, values);
     };
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-/** Tells listeners a line of the call, secrets masked. Never throws; nothing is told of a call that has ended. */
-function tellLog(frame: CallFrame, level: LogLevel, values: readonly unknown[]): void {
+/** Emits a log line with secrets masked. Never throws; does nothing after the call has ended. */
+function emitLog(frame: CallFrame, level: LogLevel, values: readonly unknown[]): void {
   const { events } = frame.host;
   if (frame.ended || !events.wanted) return;
   const mask = maskOf(frame);
-  // Values are masked by their keys too, before they are a text.
+  // Values are masked before they become text, because their keys matter too.
   const text = values.map((value) => textOf(value, mask)).join(" ");
   if (text.trim() === "") return;
   events.emit({
@@ -277,7 +277,7 @@ function tellLog(frame: CallFrame, level: LogLevel, values: readonly unknown[]):
   });
 }
 
-/** Hides what is secret on the rack, and the secrets of the arguments. */
+/** Masks the rack's secrets and those of the arguments. */
 function maskOf(frame: CallFrame): Mask {
   return frame.host.settings.secrets().and(shownInput(frame, sourceOf(frame)).found);
 }
@@ -288,7 +288,7 @@ function textOf(value: unknown, mask: Mask): string {
   return typeof plain === "string" ? plain : (JSON.stringify(plain) ?? "undefined");
 }
 
-/** Its author may have put anything in these places. */
+/** The members of a thrown error may be getters that throw. */
 function errorText(error: Error): string {
   try {
     return `${error.name}: ${error.message}`;
@@ -298,8 +298,8 @@ function errorText(error: Error): string {
 }
 
 /**
- * Acts when the call is aborted, at once when it has been. Answers how to stop waiting for it. The same as listening to
- * the context's signal, for those that are in the way of every call: making a signal costs more than most tools.
+ * Calls `act` when the call is aborted, at once if it is already. Returns a function that stops waiting. Does the same
+ * as listening to the context's signal, without making a signal, which costs more than most tools.
  */
 export function whenAborted(
   context: Pick<ToolContext, "signal">,
@@ -323,8 +323,8 @@ function listen(signal: AbortSignal, act: (reason: unknown) => void): () => void
 }
 
 /**
- * Says that the call waits for its turn and has done nothing yet: it need not report anything meanwhile, and if its time
- * runs out, nothing of it stands. Answers how to say that its turn has come.
+ * Marks the call as waiting for its turn: its idle limit stops, and a timeout reports that nothing was done. Returns a
+ * function that ends the waiting.
  */
 export function waitingForTurn(context: Pick<ToolContext, "signal">): () => void {
   const frame = frameOf(context);

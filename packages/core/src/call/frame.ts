@@ -14,12 +14,12 @@ import type { CallOptions, CheckedSettings } from "./settings.ts";
 const noInput: Record<string, unknown> = Object.freeze({});
 
 /**
- * One call on its way through the pipeline. Every field is set at birth so that all frames have one shape;
- * whatever a call does not use stays undefined and costs nothing.
+ * One call on its way through the pipeline. All fields are set in the constructor, so that all frames have one shape;
+ * what a call does not use stays undefined.
  */
 export class CallFrame {
   readonly host: CallHost;
-  /** Counts the calls of a registry; the id is made of it when somebody asks. */
+  /** The number of the call in its registry. The id is made from it on first use. */
   readonly sequence: number;
   #callId: string | undefined;
   /** The name as the caller wrote it. */
@@ -34,31 +34,30 @@ export class CallFrame {
   readonly createdAt: number;
 
   entry: ToolEntry | undefined = undefined;
-  /** The tool as it is registered now, when that is not the version that runs. What it demands counts as well. */
+  /** The tool as registered now, if that is not the version that runs. Its requirements count too. */
   current: ToolEntry | undefined = undefined;
   input: Record<string, unknown> = noInput;
-  /** That of the tool; the name as the caller wrote it until it is found. */
+  /** The tool's name; until the tool is found, the name as the caller wrote it. */
   toolName: string;
   status: ToolStatus = "pending";
   ended = false;
-  /** Whether a stage had to wait, so that time has passed since the call was made. */
+  /** Whether a stage had to wait. */
   waited = false;
   startedAt = 0;
-  /** When the tool gave its result; 0 while it has not, and where nobody listens. */
+  /** When the tool returned; 0 before that, and when nobody listens. */
   ranAt = 0;
   endedAt = 0;
   title: string | undefined = undefined;
   stateMetadata: Record<string, unknown> | undefined = undefined;
-  /** What the tool returned, until it is made a result. */
+  /** The tool's raw return value, until it is converted. */
   output: unknown = undefined;
   draft: RawResult | undefined = undefined;
   result: ToolResult | undefined = undefined;
   error: ToolError | undefined = undefined;
   flags: CallFlags | undefined = undefined;
 
-  /** The arguments as others see them, once somebody has looked. */
   shown: ShownInput | undefined = undefined;
-  /** Kept when the arguments themselves are too large to keep. */
+  /** Set when the arguments are too large to keep. */
   parametersHash: string | undefined = undefined;
   argsKey: string | undefined = undefined;
   resultKeys: ResultKeys | undefined = undefined;
@@ -70,18 +69,18 @@ export class CallFrame {
   lastActivity = 0;
   /** How many questions to a person this call and its children are waiting for. */
   asking = 0;
-  /** Since when, on the `performance` clock, while it waits for any. */
+  /** Since when it waits, on the `performance` clock. */
   askingSince = 0;
-  /** It has done nothing yet: others are before it. */
+  /** The call has not begun: others run before it. */
   waitsForTurn = false;
 
-  /** The neighbours in the list of calls under way. */
+  /** The neighbours in the list of running calls. */
   older: CallFrame | undefined = undefined;
   newer: CallFrame | undefined = undefined;
 
   controller: AbortController | undefined = undefined;
   abortReason: ToolError | undefined = undefined;
-  /** Is told when the call is aborted, by whoever needs nothing else of a signal. */
+  /** Called on abort; cheaper than a signal. See `whenAborted`. */
   onAbort: ((reason: ToolError) => void) | undefined = undefined;
   unlistenCaller: (() => void) | undefined = undefined;
   children: Set<CallFrame> | undefined = undefined;
@@ -123,7 +122,7 @@ export class CallFrame {
     );
   }
 
-  /** The tool of a call that has been resolved. */
+  /** Throws before the tool is found. */
   get tool(): ToolEntry {
     if (this.entry === undefined) throw new Error("The call has not been resolved yet.");
     return this.entry;
@@ -142,7 +141,7 @@ export class CallFrame {
     return this.flags;
   }
 
-  /** A sign of life: the idle limit starts anew. */
+  /** Restarts the idle limit. */
   touch(): void {
     if (this.idleLimit > 0) this.lastActivity = performance.now();
   }
@@ -150,16 +149,16 @@ export class CallFrame {
 
 function ignore(): void {}
 
-/** Arguments as others may see them. Made once for all who are told of a call. */
+/** The masked arguments, made once for all listeners. */
 export interface ShownInput {
   readonly source: unknown;
   readonly known: Mask;
   readonly input: Record<string, unknown>;
-  /** The secrets that were masked in it. */
+  /** The secrets that were masked. */
   readonly found: ReadonlySet<string>;
 }
 
-/** What the stages need of the registry they run in. */
+/** What the stages need of the registry. */
 export interface CallHost {
   readonly settings: CheckedSettings;
   readonly history: CallHistory;
@@ -167,7 +166,7 @@ export interface CallHost {
   readonly sessions: LoopGuard;
   readonly deadlines: TimeLimits;
   readonly events: EventHub;
-  /** Calls that wait for a person to agree before they run. */
+  /** Calls that wait for a person's consent before they run. */
   readonly undecided: Set<CallFrame>;
   readonly toolCount: number;
   find(name: string): ToolEntry | undefined;
@@ -178,7 +177,7 @@ export interface CallHost {
   callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult>;
 }
 
-/** Loop detection, session by session. Nothing in it makes a call fail. */
+/** Loop detection per session. Never makes a call fail. */
 interface LoopGuard {
   watches(frame: CallFrame): boolean;
   assessNext(frame: CallFrame): LoopVerdict | undefined;
@@ -191,19 +190,18 @@ interface TimeLimits {
 }
 
 const LONGEST_RAW = 10_000;
-/** Arguments with a text this long are remembered clipped. */
+/** Longer texts in arguments are clipped in the history. */
 const LARGE = 100_000;
 const DEPTH_LOOKED_AT = 3;
 const MOST_LOOKED_AT = 50;
 
 /**
- * The calls under way and the last few that ended; the oldest ended call makes room for the newest. A call id is
- * made of the call's number, so that a call whose id nobody asks for costs no text and no map entry; only ids
- * that callers chose themselves are kept in a map. The calls under way are a list through the frames themselves: a Set
- * would make a call half as dear again.
+ * The running calls and the last ended ones; the newest ended call replaces the oldest. Ids are made from the call's
+ * number, so that an unused id costs nothing; only chosen ids are in a map. Running calls form a linked list through
+ * the frames, because a Set would make a call half as dear again.
  */
 export class CallHistory {
-  /** The newest call under way. */
+  /** The newest running call. */
   newest: CallFrame | undefined = undefined;
   readonly #limit: number;
   readonly #chosen = new Map<string, CallFrame>();
@@ -234,7 +232,7 @@ export class CallHistory {
     return this.#ring.find((frame) => frame?.sequence === sequence && frame.callId === callId);
   }
 
-  /** The calls under way, the newest first. */
+  /** The running calls, newest first. */
   *active(): Generator<CallFrame> {
     for (let frame = this.newest; frame !== undefined; ) {
       const next: CallFrame | undefined = frame.older;
@@ -270,11 +268,11 @@ export class CallHistory {
 
   #forget(frame: CallFrame | undefined): void {
     const chosen = frame?.options.callId;
-    // A call that asked for an id that was taken does not own it.
+    // A call whose chosen id was taken does not own it.
     if (chosen !== undefined && this.#chosen.get(chosen) === frame) this.#chosen.delete(chosen);
   }
 
-  /** Lets go of what only the caller needs, so that a hundred large results do not stay in memory. May throw. */
+  /** Drops what only the caller needs, so that large results do not stay in memory. May throw. */
   shrink(frame: CallFrame): void {
     const { result } = frame;
     frame.shown = undefined;
@@ -312,18 +310,18 @@ export class CallHistory {
   }
 }
 
-/** A quick look, not a count: what is large shows near the top. */
+/** Looks only at the upper levels, where large values show. */
 function isLarge(value: unknown, depth: number): boolean {
   if (typeof value === "string") return value.length > LARGE;
   if (typeof value !== "object" || value === null || depth === 0) return false;
   if (Array.isArray(value)) {
-    // The members of a list are alike: the first stands for all of them.
+    // Members of a list are mostly alike, so only the first is looked at.
     return value.length > LARGE / 100 || (value.length > 0 && isLarge(value[0], depth - 1));
   }
   let looked = 0;
   for (const key in value) {
     if (++looked > MOST_LOOKED_AT) return true;
-    // The key is its own.
+    // The key comes from the object.
     if (isLarge((value as Record<string, unknown>)[key], depth - 1)) return true;
   }
   return false;

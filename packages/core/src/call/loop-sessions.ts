@@ -19,17 +19,16 @@ import type { RawResult } from "../tool/result.ts";
 import type { CallFrame } from "./frame.ts";
 import { toEpoch } from "./time.ts";
 
-/** Sessions end without saying so; the one that was quiet longest makes room. */
+/** Sessions end silently, so the one that was quiet longest is forgotten. */
 const MOST_SESSIONS = 10_000;
 
 /**
- * Loop detection, session by session. Only calls that a model makes are watched: what a tool calls, it calls by
- * program. Nothing in here may make a call fail, so everything is guarded.
+ * Loop detection per session. Only calls of models are watched, not those of tools, which are programs. Everything is
+ * guarded, so that detection never fails a call.
  */
 export class LoopSessions {
   readonly #enabled: boolean;
   readonly #states = new Map<string, LoopState>();
-  /** The last of the map, while it is in it. */
   #latest: string | undefined;
 
   constructor(enabled: boolean) {
@@ -53,7 +52,7 @@ export class LoopSessions {
     }
   }
 
-  /** Takes note of a call that ended, and says so in its result when the session repeats itself. */
+  /** Records an ended call, and adds a notice to its result when the session repeats itself. */
   observe(frame: CallFrame): void {
     if (!this.watches(frame) || frame.result === undefined) return;
     try {
@@ -75,7 +74,7 @@ export class LoopSessions {
           verdict: frame.host.settings.secrets().apply(verdict),
         });
     } catch {
-      // A detector that fails must not become the cause of a failure.
+      // A failing detector must not fail the call.
     }
   }
 
@@ -83,7 +82,7 @@ export class LoopSessions {
     return this.#states.get(sessionID) ?? emptyLoopState();
   }
 
-  /** Takes up a session that was stored. */
+  /** Restores a stored session. */
   restore(sessionID: string, state: LoopState): void {
     this.#remember(sessionID, state);
   }
@@ -104,7 +103,7 @@ export class LoopSessions {
   }
 
   #remember(sessionID: string, state: LoopState): void {
-    // Taken out and put back, a session is the last of the map, and the one quiet longest is the first.
+    // Removed and added again, a session is the last of the map; the first was quiet longest.
     if (sessionID !== this.#latest) this.#states.delete(sessionID);
     this.#states.set(sessionID, state);
     this.#latest = sessionID;
@@ -119,23 +118,23 @@ function keyOf({ sessionID, options }: CallFrame): string {
 }
 
 /**
- * Takes the keys of a result as long as all of it is there: later it is cut, explained, or let go of. What will
- * stay as it is waits until somebody asks.
+ * Takes the keys of a result while it is whole: later it may be cut, explained or dropped. A result that stays
+ * unchanged gets its keys on first use.
  */
 export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolean): void {
   if (stays && !frame.flags?.edited && !showsBeyondText(draft)) return;
   try {
     frame.resultKeys = resultKeys(draft, Date.now());
   } catch {
-    // A detector that fails must not become the cause of a failure.
+    // A failing detector must not fail the call.
   }
 }
 
 const severity = { none: 0, nudge: 1, block: 2, stop: 3 };
 
 /**
- * What detection would say of calls that already happened, in their order. Every session is judged by itself,
- * as are the calls without one; the answer is the strongest of these verdicts, of equal ones the latest.
+ * Judges past calls in their order, each session by itself, and the calls without a session together. Returns the
+ * strongest verdict, of equal ones the latest.
  */
 export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
   const sessions = new Map<string, CallFrame[]>();
@@ -143,7 +142,7 @@ export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
     if (!isWatchable(frame)) continue;
     const calls = sessions.get(frame.sessionID) ?? [];
     calls.push(frame);
-    // Taken out and put back, the session of the latest call is the last of the map.
+    // Removed and added again, the session of the latest call is the last of the map.
     sessions.delete(frame.sessionID);
     sessions.set(frame.sessionID, calls);
   }
@@ -155,7 +154,7 @@ export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
   return strongest;
 }
 
-/** What a tool calls, it calls by program, and a tool may declare that it is never part of a loop. */
+/** Calls of tools are not watched, nor tools that opt out. */
 function isWatchable(frame: CallFrame): boolean {
   return frame.parent === undefined && frame.entry?.info.metadata.loop !== false;
 }
@@ -185,7 +184,7 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
   const { error, result } = frame;
   const content = result?.content ?? "";
   const at = toEpoch(frame.endedAt);
-  // Kept with the call: what is appended to its text later is not part of what the tool said.
+  // Kept with the frame, because text that is appended later is not the tool's result.
   frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at);
   return {
     callId: frame.callId,
@@ -206,15 +205,15 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
   };
 }
 
-/** Two calls are the same when their arguments are, or what the tool declared to matter of them. */
+/** Two calls are the same when their arguments are, or the part of them that the tool declared as its key. */
 function argsKeyOf(frame: CallFrame): string {
-  // What the guard saw is not what ran when a person changed it in between.
+  // A person may have edited the arguments after the key was taken.
   if (frame.argsKey !== undefined && !frame.flags?.edited) return frame.argsKey;
   const loop = frame.entry?.info.metadata.loop;
   const key = loop === false || loop === undefined ? undefined : loop.key;
   const validated = frame.startedAt > 0 || frame.error === undefined;
   const args = validated ? frame.input : frame.raw;
-  // Of large arguments only a part is kept, and the fingerprint of all.
+  // Large arguments are clipped, but their hash is of the whole.
   frame.argsKey =
     key === undefined ? (frame.parametersHash ?? hashValue(args)) : hashValue(keyed(key, frame.input));
   return frame.argsKey;

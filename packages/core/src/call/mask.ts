@@ -2,30 +2,29 @@ const REDACTED = "[redacted]";
 /** `[redacted]` in base64. */
 const REDACTED_BYTES = "W3JlZGFjdGVkXQ==";
 
-/** A shorter value would mask half of any text; nobody's secret has three characters. */
+/** Shorter values are not masked: they would occur everywhere. */
 const SHORTEST = 4;
-/** Shorter values are found as they are written only: in any case, they would stand in many a text by chance. */
+/** Shorter values are matched with their case, or they would match by chance. */
 const SHORTEST_IN_ANY_CASE = 6;
-/** How much of a value is looked for at first: a pattern of whole keys and certificates would be too large. */
+/** Characters of each value in the first search pattern: whole certificates would make it too large. */
 const BEGINNING = 40;
-/** What lies deeper is not looked at, so it is not shown either. */
+/** Deeper parts are not searched, so they are not shown either. */
 const DEEPEST = 500;
 const DEEPEST_SHOWN = 64;
 
 /**
- * Hides secrets. It knows secret values, made ready for being found in texts, in any mix of upper and lower case: one pass
- * over a text, however many there are. Iterating it gives the values.
+ * Masks secret values in texts, without regard to case, in one pass however many there are. Iterating gives the values.
  */
 export class Mask implements Iterable<string> {
   static readonly none = new Mask([]);
 
   readonly #values: readonly string[];
   readonly #short: readonly string[];
-  /** All others, in lower case. */
+  /** The longer values, in lower case. */
   readonly #folded: readonly string[];
-  /** Says quickly, and without a copy of the text, that none of those is in it, which is nearly always so. */
+  /** A quick test that nearly always shows that none of the longer values is in the text. */
   readonly #beginnings: RegExp | undefined;
-  /** Another mask, whose values are hidden too. */
+  /** A further mask that applies too. */
   readonly #other: Mask | undefined;
 
   constructor(values: Iterable<string>, other?: Mask) {
@@ -51,29 +50,29 @@ export class Mask implements Iterable<string> {
     if (this.#other !== undefined) yield* this.#other;
   }
 
-  /** Whether any of the values is in the text. */
+  /** Whether the text contains any value. */
   finds(text: string): boolean {
     return this.#finds(text) || this.#other?.finds(text) === true;
   }
 
-  /** The text with every value masked; the same text when there is none in it. */
+  /** Masks every value; returns the same text when there is none. */
   inText(text: string): string {
     const masked = this.#other === undefined ? text : this.#other.inText(text);
     return this.#finds(masked) ? this.#masked(masked) : masked;
   }
 
   /**
-   * The value with every secret in its texts and keys masked. What holds none is given back as it is, not copied. For plain
-   * JSON; nothing else is looked into.
+   * Masks every secret in the texts and keys of plain JSON. Returns the same object when there is none. Looks into
+   * nothing but plain JSON.
    */
   apply<Value>(value: Value): Value {
     return this.isEmpty ? value : (masked(value, this, "", 0) as Value); // Only texts change, into texts.
   }
 
   /**
-   * A copy of the value that may be logged: secrets masked by key, by value and by their place in a text, circular and very
-   * deep parts replaced, everything plain JSON. `found` is given what was masked for its key or its place, to mask it where
-   * it is repeated. Never throws and never changes what it is given.
+   * A copy for logs: secrets masked by key, by value and by their place in a text; circular and very deep parts
+   * replaced; everything plain JSON. Adds to `found` what was masked by key or place, so that it can be masked
+   * elsewhere. Never throws and never changes the value.
    */
   shown(value: unknown, found?: Set<string>): unknown {
     try {
@@ -84,8 +83,8 @@ export class Mask implements Iterable<string> {
   }
 
   /**
-   * What a person edited who was shown a masked copy of what was sent: what was left as it was shown stays as it was sent,
-   * so that no tool runs with a mask in the place of a secret.
+   * Merges a person's edits of a masked copy into the original: parts that the person left as shown keep their original
+   * value, so that no tool runs with a mask instead of a secret.
    */
   static restore(edited: unknown, shown: unknown, sent: unknown): unknown {
     if (isSame(edited, shown)) return sent;
@@ -106,7 +105,7 @@ export class Mask implements Iterable<string> {
     return this.#folded.some((value) => folded.includes(value));
   }
 
-  /** What values cover is masked as one, where they overlap or stand side by side: no rest of a value is left. */
+  /** Overlapping and adjacent values become one mask, so that no rest of a value is left. */
   #masked(text: string): string {
     const folded = inLowerCase(text);
     const covered = new Uint8Array(text.length);
@@ -123,15 +122,15 @@ export class Mask implements Iterable<string> {
   }
 }
 
-/** A copy of the value that may be logged, without these values. `found` is given what else was masked. */
+/** A copy for logs without these values; see `Mask.shown`. */
 export function redact(value: unknown, { values, found }: RedactOptions = {}): unknown {
   return (values === undefined ? Mask.none : new Mask(values)).shown(value, found);
 }
 
 export interface RedactOptions {
-  /** Secret values themselves; every occurrence inside a text is masked. */
+  /** Secret values; every occurrence in a text is masked. */
   readonly values?: Iterable<string>;
-  /** Is given what was masked for its key or its place in a text, to mask it where it is repeated. */
+  /** Gets what was masked by its key or its place in a text. */
   readonly found?: Set<string>;
 }
 
@@ -141,7 +140,7 @@ function cover(covered: Uint8Array, text: string, value: string): void {
 }
 
 /**
- * In lower case, with every character at the place where it was. Of all characters, İ becomes two, and Σ another one at
+ * Lower case of the same length, so that positions stay. Plain lower-casing makes two characters of İ, and another Σ at
  * the end of a word.
  */
 function inLowerCase(text: string): string {
@@ -179,7 +178,7 @@ function masked(value: unknown, mask: Mask, key: string, depth: number): unknown
   return isChanged ? Object.fromEntries(entries) : value;
 }
 
-/** Bytes with a part replaced would be none: they are withheld as a whole. */
+/** Base64 with a masked part would be invalid, so it is replaced as a whole. */
 function maskedText(text: string, mask: Mask, key: string): string {
   const isBytes = (key === "data" || key === "blob") && /^[\w+/-]+={0,2}$/.test(text);
   if (isBytes) return REDACTED_BYTES;
@@ -187,13 +186,13 @@ function maskedText(text: string, mask: Mask, key: string): string {
   return isDataUrl ? `data:text/plain;base64,${REDACTED_BYTES}` : mask.inText(text);
 }
 
-/** Words of a key that make its value secret whatever it is. */
+/** Words in a key that make any value secret. */
 const secretWords = new Set(
   "password passwd passphrase pass pwd secret secrets credential credentials authorization cookie cookies bearer auth apikey".split(
     " ",
   ),
 );
-/** Pairs of words that do. */
+/** Pairs of such words. */
 const secretPairs = new Set([
   "api key",
   "private key",
@@ -203,7 +202,7 @@ const secretPairs = new Set([
   "encryption key",
 ]);
 
-/** Words of a query parameter that do, beside those of a key. */
+/** Further such words in query parameters. */
 const secretParameters = new Set(["token", "key", "signature", "sig"]);
 
 type Found = Set<string> | undefined;
@@ -225,7 +224,7 @@ function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], dep
   return result;
 }
 
-/** JSON would make `{}` of them. */
+/** JSON would turn maps and sets into `{}`. */
 function unpacked(value: object): unknown {
   if (value instanceof Map) return Object.fromEntries(value);
   return value instanceof Set ? [...value] : value;
@@ -251,28 +250,28 @@ function copyObject(value: object, mask: Mask, found: Found, ancestors: object[]
 
 function isSecret(key: string, item: unknown): boolean {
   if (item === undefined || item === null || typeof item === "boolean") return false;
-  const holds = heldBy(key);
+  const holds = contentOfKey(key);
   // `token` also counts things (`max_tokens`), so only its texts are secret.
   return holds === "secrets" || (holds === "tokens" && typeof item === "string");
 }
 
-type Held = "secrets" | "tokens" | "anything";
+type KeyContent = "secrets" | "tokens" | "anything";
 
-/** The same few keys come with every call, and taking them apart costs more than all the rest. */
-const known = new Map<string, Held>();
-const MOST_KNOWN = 2_000;
+/** A cache: every call has the same few keys, and splitting them into words is slow. */
+const knownKeys = new Map<string, KeyContent>();
+const MOST_KNOWN_KEYS = 2_000;
 
-function heldBy(key: string): Held {
-  const before = known.get(key);
+function contentOfKey(key: string): KeyContent {
+  const before = knownKeys.get(key);
   if (before !== undefined) return before;
   const words = wordsOf(key);
   const isNamed = words.some(
     (word, index) => secretWords.has(word) || secretPairs.has(`${words[index - 1]} ${word}`),
   );
   const held = isNamed ? "secrets" : words.at(-1) === "token" ? "tokens" : "anything";
-  // Keys may be data: they must not pile up.
-  if (known.size >= MOST_KNOWN) known.clear();
-  known.set(key, held);
+  // Keys may be data, so the cache is bounded.
+  if (knownKeys.size >= MOST_KNOWN_KEYS) knownKeys.clear();
+  knownKeys.set(key, held);
   return held;
 }
 
@@ -284,7 +283,7 @@ function wordsOf(key: string): string[] {
     .split(/[^\p{L}\p{N}]+/u);
 }
 
-/** The texts of something secret, however it is packed. */
+/** Adds all texts of a secret value, at any depth. */
 function collect(item: unknown, found: Set<string>, seen: Set<unknown>): void {
   const value = typeof item === "object" && item !== null ? unpacked(item) : item;
   if (typeof value === "string" || typeof value === "number" || typeof value === "bigint") {
@@ -303,7 +302,7 @@ function shownText(text: string, mask: Mask, found: Found): string {
       return `${before}${REDACTED}@`;
     });
   }
-  // Prose can stand in these places ("Bearer tokens"), and must not be masked wherever else it stands.
+  // Prose can match too ("Bearer tokens"); such words must not be masked elsewhere.
   const hide = (secret: string): string => {
     if (looksRandom(secret)) found?.add(secret);
     return REDACTED;
@@ -322,7 +321,7 @@ function shownText(text: string, mask: Mask, found: Found): string {
   );
 }
 
-/** In `scheme://user:password@host`; the user may stay. */
+/** In `scheme://user:password@host`; the user is not masked. */
 const password = /(:\/\/[^\s/?#@:"']*:)([^\s/?#"']+)@/g;
 const parameter = /([?&])([\w.%-]{1,64})=([^&#\s"'<>]+)/g;
 const scheme = /\b((authorization\W{1,4})?(bearer|basic) {1,4})([\w.~+/=-]{4,})/gi;
@@ -331,7 +330,7 @@ function isSecretParameter(name: string): boolean {
   return isSecret(name, name) || wordsOf(name).some((word) => secretParameters.has(word));
 }
 
-/** As keys and base64 do, and words do not. */
+/** True for keys and base64, false for words. */
 function looksRandom(text: string): boolean {
   return text.length >= 8 && /\d|[a-z][A-Z]|=$/.test(text);
 }
@@ -340,7 +339,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether two JSON values are equal, in whichever order their keys are. */
+/** Whether two JSON values are equal, in any order of keys. */
 function isSame(one: unknown, other: unknown): boolean {
   if (one === other) return true;
   if (Array.isArray(one) && Array.isArray(other)) {

@@ -8,14 +8,13 @@ export interface ResultPage {
   readonly total: number;
 }
 
-/** Which part of a whole result is wanted. */
 export interface PageOptions {
   readonly offset?: number;
   /** Characters a page; default 20,000. */
   readonly limit?: number;
 }
 
-/** Whole texts of results of which the model saw a part. The oldest go first when the room is used up. */
+/** The whole texts of results that were cut for the model. The oldest are dropped when the room is used up. */
 export class KeptResults {
   readonly #room: number;
   readonly #texts = new Map<string, string>();
@@ -25,7 +24,7 @@ export class KeptResults {
     this.#room = room;
   }
 
-  /** Says whether it was kept: a text larger than all the room is not. */
+  /** False for a text that is larger than the whole room. */
   keep(callId: string, text: string): boolean {
     if (text.length > this.#room) return false;
     const before = this.#texts.get(callId);

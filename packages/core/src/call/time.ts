@@ -1,30 +1,33 @@
 import type { CallFrame, CallHistory } from "./frame.ts";
 
-/** Milliseconds between two looks at how the clocks stand to each other: looking costs more than adding. */
-const LOOK_EVERY = 1_000;
+/** Milliseconds between comparisons of the two clocks: comparing costs more than adding. */
+const COMPARE_EVERY = 1_000;
 
-/** Milliseconds that the clocks may differ by before it counts as a jump. */
-const JUMP = 100;
+/** Milliseconds by which the clocks may differ. */
+const LARGEST_DRIFT = 100;
 
 let origin = performance.timeOrigin;
 
-let lookedAt = 0;
+let comparedAt = 0;
 
 /**
- * From the `performance` clock, which never jumps, to milliseconds since the epoch. The system's clock is followed within a
- * second when somebody sets it, or when the machine has slept, during which the `performance` clock stands still.
+ * Converts a time of the `performance` clock to milliseconds since the epoch. Follows the system clock within a second
+ * after it was set or the machine slept, during which the `performance` clock stands still.
  */
 export function toEpoch(time: number): number {
-  if (time - lookedAt > LOOK_EVERY) {
-    lookedAt = time;
+  if (time - comparedAt > COMPARE_EVERY) {
+    comparedAt = time;
     const now = Date.now() - performance.now();
-    if (Math.abs(now - origin) > JUMP) origin = now;
+    if (Math.abs(now - origin) > LARGEST_DRIFT) origin = now;
   }
   return Math.round(origin + time);
 }
 
-/** A sweep this soon is left to happen even when its calls are done: stopping and starting timers costs more. */
-const SHORT = 25;
+/**
+ * Milliseconds. A timer that fires this soon is not cleared when its calls are done: clearing and setting timers costs
+ * more.
+ */
+const SHORTEST_CLEARED = 25;
 const NEVER = Number.POSITIVE_INFINITY;
 
 type Expire = (frame: CallFrame, kind: "total" | "idle") => void;
@@ -44,64 +47,65 @@ export class Deadlines {
     this.#expire = expire;
   }
 
-  /** Sees to it that a running call ends in time. */
+  /** Makes sure that the call is expired in time. */
   watch(frame: CallFrame): void {
     const due = dueTime(frame);
     const { lastActivity: now } = frame;
-    if (due < this.#due) this.#arm(Math.min(due, now + SHORT), now);
+    if (due < this.#due) this.#setTimer(Math.min(due, now + SHORTEST_CLEARED), now);
   }
 
-  /** Lets go of the timer when no call is under way any more. */
+  /** Clears the timer when no call runs any more. */
   release(now: number): void {
-    if (this.#calls.newest !== undefined || this.#due === NEVER || this.#due - now <= SHORT) return;
+    if (this.#calls.newest !== undefined || this.#due === NEVER || this.#due - now <= SHORTEST_CLEARED)
+      return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#due = NEVER;
   }
 
-  #arm(due: number, now: number): void {
+  #setTimer(due: number, now: number): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     this.#due = due;
     // A timer longer than 24 days fires at once; sweeping once a day is cheap.
     const delay = Math.min(Math.max(0, Math.ceil(due - now)), 86_400_000);
-    this.#timer = setTimeout(() => this.#sweep(), delay);
+    this.#timer = setTimeout(() => this.#expireDue(), delay);
   }
 
-  #sweep(): void {
+  #expireDue(): void {
     this.#timer = undefined;
     this.#due = NEVER;
     const now = performance.now();
     let next = NEVER;
-    // A list of its own: what ends one call may end others, and the list must not lose its thread.
+    // A copy, because ending one call may end others and change the list.
     for (const frame of [...this.#calls.active()]) {
       if (frame.ended) continue;
       const due = dueTime(frame);
       if (due <= now) this.#expire(frame, frame.deadline <= now ? "total" : "idle");
       else next = Math.min(next, due);
     }
-    if (this.#calls.newest !== undefined && next < this.#due) this.#arm(next, now);
+    if (this.#calls.newest !== undefined && next < this.#due) this.#setTimer(next, now);
   }
 }
 
 function dueTime({ deadline, idleLimit, lastActivity, asking, waitsForTurn }: CallFrame): number {
-  if (asking > 0) return NEVER; // A person is thinking; that is not the tool's time.
+  if (asking > 0) return NEVER; // The time of people who answer does not count.
   return idleLimit > 0 && !waitsForTurn ? Math.min(deadline, lastActivity + idleLimit) : deadline;
 }
 
-/** So long may calls follow each other before the event loop has its turn. Milliseconds. */
+/** Milliseconds that calls may follow each other without a turn of the event loop. */
 const LONGEST_WITHOUT_TURN = 10;
-/** Taken when the module loads, so that a test that replaces the clock does not stop it. A browser has the other one. */
+/** Read at load, so that tests that replace the clock do not stop it. Browsers have no `setImmediate`. */
 const onNextTurn =
-  // The types of core know no Node.
+  // Core has no Node types.
   (globalThis as { setImmediate?: (callback: () => void) => unknown }).setImmediate ?? setTimeout;
 
 let turnBegan = NEVER;
 let nextTurn: Promise<void> | undefined;
 
 /**
- * Is told of every call that ends, and returns what its answer has to wait for. Calls that wait for nothing settle
- * without the event loop, so a tool that makes them one after the other would keep it from timers, requests and signals
- * for ever. Once they have done so for some milliseconds, answers wait until it has had a turn.
+ * Must be called for every call that ends; the result must wait for the returned promise. Calls that wait for nothing
+ * settle without the event loop, so a tool that makes them in a row would block timers, requests and signals. After
+ * some milliseconds of that, results wait for a turn of the loop.
  */
 export function overdueTurn(now: number): Promise<void> | undefined {
   if (nextTurn !== undefined) return nextTurn;
@@ -122,13 +126,13 @@ export function overdueTurn(now: number): Promise<void> | undefined {
   return nextTurn;
 }
 
-/** Calls that tools made while the event loop waited for its turn, in their order, and how many of them have begun. */
+/** Calls that wait for a turn of the event loop, and how many of them have begun. */
 let later: (() => void)[] = [];
 let begun = 0;
 
 /**
- * Begins a call that a tool made: at once, or after the event loop has had its turn. A tool that makes thousands of calls at the
- * same time would otherwise keep it from timers, requests and signals until the last of them is done.
+ * Begins a tool's call, at once or after a turn of the event loop. Otherwise a tool that makes thousands of calls at
+ * once would block timers, requests and signals until the last is done.
  */
 export function beginInTurn(begin: () => void, now: number): void {
   const turn = overdueTurn(now);
@@ -153,40 +157,40 @@ function beginLater(): void {
   begun = 0;
 }
 
-/** So long waits the answer to a call that a tool makes after its own end. Milliseconds. */
+/** Milliseconds by which calls of an ended tool are answered late. */
 const ANSWER_AFTER_END = 100;
 
-/** Nobody waits for a tool that has ended: one that goes on making calls is slowed down, or it would fill the log with refusals. */
+/** Slows down an ended tool that goes on making calls, or it would fill the log with refusals. */
 export function answerLate(frame: CallFrame): void {
   const { resolve } = frame;
   frame.resolve = (result) => setTimeout(resolve, ANSWER_AFTER_END, result);
 }
 
-/** While somebody is asked, neither this call nor those that wait for it run out of time. Listeners are told that they wait. */
+/** Stops the time limits of this call and of the calls above it until disposed, and emits that they wait. */
 export function pausing(frame: CallFrame): Disposable {
   const start = performance.now();
   for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
     if (at.asking++ > 0) continue;
     at.askingSince = start;
-    tell(at, true);
+    emitWaiting(at, true);
   }
   return {
     [Symbol.dispose]() {
       const now = performance.now();
       for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
-        // Two questions at once are one pause.
+        // Overlapping questions are one pause.
         if (--at.asking > 0) continue;
         at.deadline += now - at.askingSince;
         at.lastActivity = now;
         if (at.ended) continue;
         at.host.deadlines.watch(at);
-        tell(at, false);
+        emitWaiting(at, false);
       }
     },
   };
 }
 
-function tell(frame: CallFrame, isWaiting: boolean): void {
+function emitWaiting(frame: CallFrame, isWaiting: boolean): void {
   const { host, callId, toolName } = frame;
   if (host.events.wanted) host.events.emit({ type: "waiting", callId, toolName, isWaiting });
 }

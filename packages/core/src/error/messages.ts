@@ -1,6 +1,6 @@
 import type { SchemaIssue } from "../schema/issue.ts";
 
-/** What a caller reads when a call is refused or fails: what happened, where, and what to do next. */
+/** The texts that a caller reads when a call is refused or fails: what happened, where, and what to do next. */
 
 export function notFound(name: string, suggestions: readonly string[], total: number): string {
   const shown = shortened(name);
@@ -11,18 +11,18 @@ export function notFound(name: string, suggestions: readonly string[], total: nu
   return `There is no tool named "${shown}". The nearest names are ${suggestions.map(quote).join(", ")}.`;
 }
 
-/** The rack may have tools, but none for who asks. */
+/** The rack may have tools, but none for this caller. */
 export function noneForCaller(name: string): string {
   return `There is no tool named "${shortened(name)}": this caller may use none. The operator can grant it some.`;
 }
 
-/** `reason`: what whoever switched it off left for those who call it. */
+/** `reason`: from whoever switched the tool off. */
 export function disabled(name: string, reason?: unknown): string {
   if (typeof reason === "string" && reason !== "") return `The tool "${name}" is switched off: ${reason}`;
   return `The tool "${name}" is switched off. Use another tool, or ask the operator to enable it.`;
 }
 
-/** While its call waited for a person to agree. */
+/** Removed while its call waited for consent. */
 export function takenDown(name: string): string {
   return `The tool "${name}" was taken down while its call waited for consent. It did not run. Use one of the listed tools.`;
 }
@@ -78,7 +78,7 @@ export function permissionDenied(name: string, missing: readonly string[]): stri
   );
 }
 
-/** `through`: the tool that wanted to make the call, when the caller did not ask for it directly. */
+/** `through`: the tool that made the call, if the caller did not make it directly. */
 export function outOfReach(name: string, through: string | undefined): string {
   if (through === undefined) {
     return `The tool "${name}" is not among those that this caller may use. It did not run. Use one of the listed tools.`;
@@ -89,7 +89,6 @@ export function outOfReach(name: string, through: string | undefined): string {
   );
 }
 
-/** A tool wanted something from the other end in the middle of its run. */
 export function cannotAskCaller(name: string): string {
   return (
     `The tool "${name}" asks a question in the middle of its run, but this caller cannot be asked. ` +
@@ -109,7 +108,7 @@ export function approvalDenied(name: string, reason: string | undefined): string
   return `Running "${name}" was refused${because}. It did not run. Do not repeat the call unchanged.`;
 }
 
-/** A question that a tool asked in the middle of its run. */
+/** For a question that a tool asked during its run. */
 export function goingOnDenied(name: string, reason: string | undefined): string {
   const because = reason ? `: ${reason}` : ", without giving a reason";
   return `The tool "${name}" asked whether it may go on and was refused${because}. What it had already done may stand.`;
@@ -145,7 +144,7 @@ export function duplicateCallId(callId: string): string {
   return `The call id "${callId}" is already in use. Every call needs its own.`;
 }
 
-/** A name may come from anywhere, and be of any length. */
+/** Names come from callers and may be of any length. */
 function shortened(name: string): string {
   return name.length > 100 ? `${name.slice(0, 100)}…` : name;
 }
@@ -156,6 +155,6 @@ function quote(name: string): string {
 
 function duration(milliseconds: number): string {
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
-  // What is left of a limit is measured, and nobody wants to read of 5.999 seconds.
+  // Rounded, because a remaining limit is measured and would read like 5.999 seconds.
   return `${Number((milliseconds / 1000).toFixed(1))} s`;
 }

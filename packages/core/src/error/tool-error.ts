@@ -7,14 +7,13 @@ const brand = Symbol.for("toolrack.ToolError");
 
 const LONGEST_MESSAGE = 10_000;
 
-/** What is known of an error beside its message. */
 export interface ToolErrorOptions {
   readonly toolName?: string;
   readonly input?: unknown;
   readonly cause?: unknown;
   /** Further facts for programs; they appear in `details`. */
   readonly data?: Readonly<Record<string, unknown>>;
-  /** Overrides what the code says, when this very case is different. */
+  /** Overrides the default of the code. */
   readonly recoverable?: boolean;
 }
 
@@ -67,11 +66,11 @@ export function isToolError(value: unknown): value is ToolError {
       return false;
     return "toResponse" in value && typeof value.toResponse === "function";
   } catch {
-    return false; // A proxy may throw on any access; then it is certainly not ours.
+    return false; // A proxy may throw on any access.
   }
 }
 
-/** A class for each code: `new ToolNotFoundError(message, options)`. When each is raised stands in `toolErrorCodes`. */
+/** Makes the class for a code: `new ToolNotFoundError(message, options)`. `toolErrorCodes` says when each is thrown. */
 function withCode(code: ToolErrorCode): new (message: string, options?: ToolErrorOptions) => ToolError {
   return class extends ToolError {
     constructor(message: string, options?: ToolErrorOptions) {
@@ -103,7 +102,7 @@ export class ToolExecutionError extends withCode("execution_failed") {}
 /** The process that ran the tool ended before the call did. */
 export class OutcomeUnknownError extends withCode("outcome_unknown") {}
 
-/** A tool may throw megabytes; whoever reads the message needs the beginning. */
+/** A tool may throw megabytes. */
 function clipMessage(message: string): string {
   return message.length > LONGEST_MESSAGE
     ? `${message.slice(0, LONGEST_MESSAGE)}… (${message.length} characters)`
@@ -120,14 +119,14 @@ function causeText(cause: unknown): string | undefined {
 }
 
 /**
- * The only place where something thrown becomes a `ToolError`. Keeps the stack and the cause. A `ToolError`
- * that the tool threw for itself stays; one that came out of a child call becomes the cause of this call's
- * failure, so that the record says which of the two failed how. Never throws.
+ * Converts anything thrown to a `ToolError`; the only place that does. Keeps the stack and the cause. A `ToolError` of
+ * the tool itself stays; that of a child call becomes the cause of this call's failure, so that the record shows which
+ * of the two failed. Never throws.
  */
 export function toToolError(thrown: unknown, toolName: string, input: unknown): ToolError {
   if (isToolError(thrown)) {
     if (thrown.toolName === toolName) return thrown;
-    // An author may throw `new BusinessError("…")` without naming the tool; the pipeline knows it.
+    // Authors throw `new BusinessError("…")` without naming the tool.
     return thrown.toolName === "" ? copyFor(thrown, toolName, input) : childFailure(thrown, toolName, input);
   }
   const error = new ToolExecutionError(messageOf(thrown), { toolName, input, cause: thrown });
@@ -136,7 +135,7 @@ export function toToolError(thrown: unknown, toolName: string, input: unknown): 
   return error;
 }
 
-/** The same error as that of another call. A copy: the object may be shared, frozen, or thrown again. */
+/** Copies the error for another call, because the object may be shared, frozen, or thrown again. */
 export function copyFor(error: ToolError, toolName: string, input: unknown): ToolError {
   const { code, message, data, recoverable, cause } = error;
   const copy = new ToolError(code, message, { toolName, input, data, recoverable, cause });
@@ -145,7 +144,7 @@ export function copyFor(error: ToolError, toolName: string, input: unknown): Too
   return copy;
 }
 
-/** What a call fails with when a call that it made failed and it did not handle that. */
+/** The error of a call that did not handle a child's failure. */
 export function childFailure(child: ToolError, toolName: string, input: unknown): ToolError {
   return new ToolExecutionError(
     `Tool "${child.toolName}", called by "${toolName}", failed: ${child.message}`,
@@ -185,7 +184,7 @@ function stackOf(thrown: unknown): string | undefined {
 const LONGEST_TEXT = 300;
 const MOST_KEYS = 50;
 
-/** The arguments as an error may show them: redacted, every long text cut, never more than a screenful. */
+/** The arguments for an error: masked, long texts cut, at most a screenful. */
 export function clip(input: unknown): Record<string, unknown> {
   const plain = Mask.none.shown(input);
   if (typeof plain !== "object" || plain === null || Array.isArray(plain)) {
@@ -196,7 +195,7 @@ export function clip(input: unknown): Record<string, unknown> {
 
 function shorten(value: unknown, depth: number): unknown {
   if (typeof value === "string") {
-    // Through JSON, because a slice would keep the whole text in memory.
+    // Copied through JSON, because a slice would keep the whole text in memory.
     return value.length > LONGEST_TEXT
       ? `${JSON.parse(JSON.stringify(value.slice(0, LONGEST_TEXT)))}… (${value.length} characters)`
       : value;

@@ -16,18 +16,18 @@ import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
 import { keepReferences } from "./references.ts";
 
 /**
- * The schema as every provider needs it: in the words of 2020-12, one object at its root, every reference
- * pointing to something. Nothing else is changed. Throws when the arguments are not an object or not JSON.
+ * Prepares a schema for any provider: the keywords of 2020-12, one object at its root, every reference resolvable.
+ * Changes nothing else. Throws when the arguments are not an object or not JSON.
  */
 export function prepareSchema(schema: JsonSchemaObject, note: TakeNote): JsonSchemaObject {
   const modern = toModernSchema(schema, note);
   const isFlat = ["$ref", "allOf", "anyOf", "oneOf"].every((keyword) => modern[keyword] === undefined);
-  // A root that is about to be rewritten must not be pointed into.
+  // References must not point into a root that is about to be rewritten.
   const isSafe = (reference: string) => isFlat || /^#(\/?$|\/\$defs\/|\/definitions\/)/.test(reference);
   return flattenRoot(keepReferences(modern, schema, note, isSafe), note);
 }
 
-/** Keywords that tell a reader something and constrain nothing. */
+/** Keywords that constrain nothing. */
 export const annotationKeywords: readonly string[] = [
   "title",
   "description",
@@ -39,12 +39,12 @@ export const annotationKeywords: readonly string[] = [
   "$comment",
 ];
 
-/** Keywords that hold or name other schemas; where one stands does not matter to what it accepts. */
+/** Keywords that hold or name other schemas; they do not affect what a schema accepts. */
 const containerKeywords = ["$defs", "definitions", "$id", "$anchor", "$dynamicAnchor"];
 
 /**
- * One schema that accepts what all of them accept, or nothing when that cannot be said in one. Earlier schemas
- * win where only wording is at stake.
+ * Merges schemas into one that accepts what all of them accept; undefined when that is impossible. Earlier schemas win
+ * where only wording differs.
  */
 export function mergeSchemas(
   schemas: readonly JsonSchema[],
@@ -64,7 +64,7 @@ export function mergeSchemas(
   return merged ?? {};
 }
 
-/** The schema with its own `$ref` and `allOf` worked in. */
+/** Merges the schema's own `$ref` and `allOf` into it. */
 function expand(
   schema: JsonSchemaObject,
   root: JsonSchemaObject,
@@ -160,7 +160,7 @@ function mergeObjectKeywords(
 ): Record<string, unknown> | undefined {
   const left = propertiesOf(a);
   const right = propertiesOf(b);
-  // A property that only one side knows must also satisfy what the other side says of further properties.
+  // A property of one side must also satisfy the other side's rule for further properties.
   if (!covers(a, right) || !covers(b, left)) return undefined;
   const properties: [string, JsonSchema][] = [];
   for (const key of new Set([...Object.keys(left), ...Object.keys(right)])) {
@@ -202,9 +202,8 @@ const maxDepth = 24;
 const describedAtRoot = ["not", "enum", "const"];
 
 /**
- * The schema as one object at its root: no `$ref`, no `allOf`, no alternatives. Alternatives become one object
- * with the properties of all of them, and the description says which go together. Throws when the arguments
- * are not an object.
+ * Rewrites the root as one object: no `$ref`, no `allOf`, no alternatives. Alternatives become one object with the
+ * properties of all; the description says which go together. Throws when the arguments are not an object.
  */
 export function flattenRoot(schema: JsonSchemaObject, note: TakeNote): JsonSchemaObject {
   const { $defs, definitions, ...rest } = flattenObject(schema, schema, note, 0);
@@ -268,7 +267,7 @@ const introductions = {
   oneOf: "exactly one of these sets of arguments is needed",
 };
 
-/** The schema with all its `allOf` parts worked in; a part that cannot be is said in the description. */
+/** Merges the `allOf` parts into the schema; a part that does not merge goes into the description. */
 export function mergeAllOf(
   whole: JsonSchemaObject,
   parts: readonly JsonSchema[],
@@ -289,7 +288,7 @@ export function mergeAllOf(
   return remarks.length === 0 ? merged : { ...merged, description: withRemarks(merged.description, remarks) };
 }
 
-/** One object that has room for every branch. */
+/** Makes one object with the properties of all branches. */
 function unite(
   base: JsonSchemaObject,
   branches: readonly JsonSchema[],
@@ -325,7 +324,7 @@ function unite(
   };
 }
 
-/** A branch in a few words: what it needs, and the values by which it is told apart. */
+/** Summarizes a branch: its required keys, and the values that distinguish it. */
 function summary(branch: JsonSchemaObject): string {
   const properties = propertiesOf(branch);
   const needs = requiredOf(branch).map((key) => {
@@ -343,7 +342,7 @@ function alternatives(schemas: readonly JsonSchema[]): JsonSchema {
   return fixedValues(distinct) ?? { anyOf: distinct };
 }
 
-/** One `enum` in place of schemas that are nothing but values and share their wording. */
+/** One `enum` for schemas that are only values and share their wording. */
 function fixedValues(schemas: readonly JsonSchema[]): JsonSchemaObject | undefined {
   const values: unknown[] = [];
   const frames: JsonSchemaObject[] = [];

@@ -16,10 +16,10 @@ import { mergeAllOf, mergeSchemas } from "./flatten.ts";
 import { type ProviderKeywords, SchemaLowering } from "./lowering.ts";
 import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
 
-/** How deep references are written out. Where that grows too large, the next smaller depth is taken. */
+/** How deep references are expanded. If the result is too large, the next smaller depth is tried. */
 const referenceDepths = [8, 5, 3, 2, 1];
 const maxNodes = 3_000;
-/** How often one reference may stand inside itself before it is cut. */
+/** How often a reference may be expanded inside itself. */
 const maxRepeats = 2;
 
 class TooLarge extends Error {}
@@ -44,7 +44,6 @@ export function toGeminiSchema(root: JsonSchemaObject, note: TakeNote): JsonSche
   throw new TooLarge("the schema is too large");
 }
 
-/** What Gemini's `Schema` has a field for. */
 const geminiKeywords: ProviderKeywords = {
   kept: {
     string: ["format", "pattern", "minLength", "maxLength"],
@@ -73,7 +72,7 @@ const keptFormats: Readonly<Partial<Record<JsonType, readonly unknown[]>>> = {
 class GeminiLowering extends SchemaLowering {
   protected readonly keywords = geminiKeywords;
   readonly #referenceDepth: number;
-  /** The references that are being written out. */
+  /** The references that are being expanded. */
   readonly #followed: string[] = [];
 
   constructor(root: JsonSchemaObject, note: TakeNote, limit: number, referenceDepth: number) {
@@ -96,7 +95,7 @@ class GeminiLowering extends SchemaLowering {
   protected lowerReference(reference: string, siblings: JsonSchemaObject, path: string): JsonSchemaObject {
     const target = resolveReference(this.root, reference) ?? true;
     const repeats = this.#followed.filter((entry) => entry === reference).length;
-    // The root is not among those followed, so a reference to it has one repeat more than is counted.
+    // The root is not counted in `#followed`, so a reference to it is allowed one repeat less.
     const allowed = reference === "#" ? maxRepeats - 1 : maxRepeats;
     if (repeats >= allowed || this.#followed.length >= this.#referenceDepth) {
       this.note(path, "$ref", "described", `Cut here: ${reference} goes deeper than Gemini can be told.`);
@@ -132,7 +131,7 @@ class GeminiLowering extends SchemaLowering {
     return keyword !== "format" || keptFormats[type]?.includes(value) === true;
   }
 
-  /** The rack drops or refuses further properties by itself; a model need not be told. */
+  /** The rack itself drops or refuses further properties, so a model need not know. */
   protected isDropped(keyword: string, value: unknown): boolean {
     return value === false || keyword.startsWith("x-");
   }
@@ -203,7 +202,7 @@ class GeminiLowering extends SchemaLowering {
     };
   }
 
-  /** Gemini takes no field beside `anyOf`, so what is said of the whole is said of each branch. */
+  /** Gemini takes no field beside `anyOf`, so each branch repeats the outer description. */
   protected unite(
     branches: readonly JsonSchemaObject[],
     annotations: JsonSchemaObject,
@@ -253,7 +252,7 @@ function cutReference(siblings: JsonSchemaObject, reference: string, target: Jso
   };
 }
 
-/** Branches that are nothing but strings to choose from become one list. */
+/** Joins branches that are only string enums into one. */
 function joinEnums(branches: readonly JsonSchemaObject[]): readonly JsonSchemaObject[] {
   const isList = (branch: JsonSchemaObject) =>
     branch.type === "string" && Array.isArray(branch.enum) && Object.keys(branch).length === 2;

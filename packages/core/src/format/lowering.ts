@@ -11,22 +11,22 @@ import {
 import { annotationKeywords, mergeSchemas } from "./flatten.ts";
 import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
 
-/** Which keywords a provider takes. */
+/** The keywords that a provider accepts. */
 export interface ProviderKeywords {
-  /** Those it keeps, by type; everything else is said in the description. */
+  /** Accepted keywords by type; all others go into the description. */
   readonly kept: Readonly<Record<JsonType, readonly string[]>>;
-  /** Those worked into the structure, and those that tell a model nothing. */
+  /** Keywords that the code handles, and those that a model need not see. */
   readonly handled: readonly string[];
-  /** What a note says of one that is not kept. */
+  /** The text of the note about a keyword that is not kept. */
   readonly notKept: string;
 }
 
 type Json = Record<string, unknown>;
 
 /**
- * Rewrites a schema from its root down into what one provider takes. The way through it is the same for all of them: a
- * reference, parts that hold at once, alternatives, several types, one type. Each provider says what becomes of these.
- * Takes a schema in modern form whose root is an object.
+ * Rewrites a schema for one provider, from the root down. The traversal is the same for all providers: a reference,
+ * `allOf`, alternatives, several types, one type. Subclasses decide what becomes of each. Expects a schema in modern
+ * form whose root is an object.
  */
 export abstract class SchemaLowering {
   protected readonly root: JsonSchemaObject;
@@ -62,14 +62,14 @@ export abstract class SchemaLowering {
   }
 
   protected abstract tooLarge(path: string): Error;
-  /** A boolean, or a schema that says nothing of the type. */
+  /** For a boolean schema, or one without a type. */
   protected abstract lowerAnyValue(node: JsonSchema, path: string): JsonSchemaObject;
   protected abstract lowerReference(
     reference: string,
     siblings: JsonSchemaObject,
     path: string,
   ): JsonSchemaObject;
-  /** One schema in place of a schema and the parts of its `allOf`. */
+  /** Merges the parts of `allOf` into the schema. */
   protected abstract mergeParts(
     rest: JsonSchemaObject,
     parts: readonly JsonSchema[],
@@ -77,19 +77,19 @@ export abstract class SchemaLowering {
   ): JsonSchemaObject;
   protected abstract lowerType(node: JsonSchemaObject, type: JsonType, path: string): JsonSchemaObject;
   protected abstract toNullable(schema: JsonSchemaObject): JsonSchemaObject;
-  /** One schema for lowered alternatives; `annotations` is what is said of the whole. */
+  /** Joins lowered alternatives; `annotations` are those of the whole. */
   protected abstract unite(
     branches: readonly JsonSchemaObject[],
     annotations: JsonSchemaObject,
     path: string,
   ): JsonSchemaObject;
-  /** `oneOf` stands beside `anyOf`, which goes before it. */
+  /** Called when a schema has both `anyOf`, which is used, and `oneOf`. */
   protected abstract leaveOutOneOf(path: string): void;
-  /** What is sent of a branch that does not merge with what stands beside the alternatives. */
+  /** The replacement for a branch that does not merge with the keywords beside the alternatives. */
   protected abstract unmergedBranch(branch: JsonSchema, keyword: string, path: string): JsonSchema;
-  /** Whether a keyword of the provider's list can be kept with this value. */
+  /** Whether an accepted keyword can keep this value. */
   protected abstract keeps(keyword: string, value: unknown, type: JsonType): boolean;
-  /** Whether a keyword that is not kept goes without a remark. May throw when that would change too much. */
+  /** Whether a keyword is dropped without a remark. May throw when that would change too much. */
   protected abstract isDropped(keyword: string, value: unknown, isTooLong: boolean, path: string): boolean;
 
   #lowerUnion(node: JsonSchemaObject, path: string): JsonSchemaObject {
@@ -107,7 +107,7 @@ export abstract class SchemaLowering {
     return this.unite(branches, annotations, path);
   }
 
-  /** Several types in one schema become one branch each, with the values of that type. */
+  /** Splits a schema with several types into one branch per type. */
   #lowerTypes(node: JsonSchemaObject, types: readonly JsonType[], path: string): JsonSchemaObject {
     const { annotations, constraints } = separated(node);
     this.note(path, "type", "rewritten", "Each type is a branch of `anyOf`.");
@@ -134,7 +134,7 @@ export abstract class SchemaLowering {
     return { type, ...words, ...Object.fromEntries(kept.map((keyword) => [keyword, node[keyword]])) };
   }
 
-  /** Title, and description with a remark for each keyword that is not kept. */
+  /** Title, and description with remarks on keywords that are not kept. */
   protected words(
     node: JsonSchemaObject,
     path: string,
@@ -160,7 +160,7 @@ export abstract class SchemaLowering {
     return remarks;
   }
 
-  /** The places of a tuple, each lowered, and a remark that gives their order. */
+  /** Lowers the items of a tuple, and makes a remark about their order. */
   protected places(
     prefixItems: readonly unknown[],
     path: string,

@@ -30,7 +30,7 @@ interface McpTool {
 
 const names = { accepts: /^[A-Za-z0-9_.-]{1,128}$/, maxLength: 128 };
 
-/** The `tools` of `tools/list`. Schemas go out as they are; only a missing `type: "object"` is added. */
+/** The `tools` of `tools/list`. Schemas stay as they are; only a missing `type: "object"` is added. */
 export function toMcpTools(tools: Iterable<ToolInfo | ToolDefinition>): FormattedTools<McpTool> {
   return formatTools(tools, {
     names,
@@ -51,7 +51,7 @@ export function toMcpTools(tools: Iterable<ToolInfo | ToolDefinition>): Formatte
   });
 }
 
-/** The `params` of `tools/call`. Never throws. Arguments left out are no arguments: the protocol says so. */
+/** Reads the `params` of `tools/call`. Never throws. By the protocol, missing arguments mean none. */
 export function parseMcpToolCall(params: unknown, requestId?: string | number): ToolCallRequest {
   const call = isRecord(params) ? params : {};
   return {
@@ -69,7 +69,7 @@ function withObjectRoot(schema: JsonSchemaObject): McpTool["inputSchema"] {
   return { ...schema, type: "object" };
 }
 
-/** A tool that came from another MCP server keeps that server's hints, except where the rack says otherwise. */
+/** A tool of another MCP server keeps that server's hints, unless the rack's metadata say otherwise. */
 function annotationsOf(title: string | undefined, metadata: ToolMetadata): McpToolAnnotations | undefined {
   const annotations: McpToolAnnotations = {
     ...(isRecord(metadata.annotations) && wellFormed(metadata.annotations)),
@@ -89,7 +89,7 @@ const hints: ReadonlySet<string> = new Set([
   "openWorldHint",
 ]);
 
-/** What is not what the protocol says is left out: a client would refuse the whole list for one such hint. */
+/** Leaves out invalid hints: a client would refuse the whole list for one of them. */
 function wellFormed(annotations: Readonly<Record<string, unknown>>): McpToolAnnotations {
   const kept = Object.entries(annotations).filter(([name, value]) => {
     if (name === "title") return typeof value === "string";

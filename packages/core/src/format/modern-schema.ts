@@ -13,9 +13,9 @@ import {
 import type { TakeNote } from "./notes.ts";
 
 /**
- * The schema in the words of 2020-12, which is what providers check schemas against: tuples, exclusive bounds,
- * dependencies and `nullable` of older dialects are rewritten, and what no dialect knows is taken out.
- * The original is not touched. Throws for what is not JSON, such as a circular object.
+ * Rewrites a schema to 2020-12, against which providers check schemas: tuples, exclusive bounds, dependencies and
+ * `nullable` of older dialects are translated, invalid keywords removed. Does not change the original. Throws for
+ * values that are not JSON, such as a circular object.
  */
 export function toModernSchema(schema: JsonSchemaObject, note: TakeNote): JsonSchemaObject {
   const modern = modernise(cloneJson(schema), "", note);
@@ -56,7 +56,7 @@ const validValues: Readonly<Record<string, (value: unknown) => boolean>> = {
 const schemaLists = ["anyOf", "oneOf", "allOf", "prefixItems"];
 const schemaMaps = ["properties", "patternProperties", "$defs", "definitions"];
 
-/** A provider refuses the whole request for one keyword of the wrong kind. */
+/** A provider refuses the whole request for one invalid keyword. */
 function takeOutInvalid(schema: Record<string, unknown>, path: string, note: TakeNote): void {
   for (const [keyword, isValid] of Object.entries(validValues)) {
     if (schema[keyword] === undefined || isValid(schema[keyword])) continue;

@@ -11,7 +11,7 @@ import { isRecord } from "../schema/visit.ts";
  */
 type FormatAction = "described" | "rewritten" | "dropped" | "shortened" | "not_strict" | "left_out";
 
-/** One thing a provider is told differently from how the tool says it. The rack still checks the original. */
+/** One difference between a tool and what its provider is sent. The rack still checks the original. */
 export interface FormatNote {
   /** The tool's name on the rack. */
   readonly tool: string;
@@ -23,10 +23,10 @@ export interface FormatNote {
   readonly message: string;
 }
 
-/** Takes down what a lowering step did; the formatter knows which tool it is about. */
+/** Records what a lowering step did; the formatter adds the tool. */
 export type TakeNote = (path: string, keyword: string, action: FormatAction, message: string) => void;
 
-/** The description cut at a word to the provider's limit. */
+/** Cuts the description at a word to the provider's limit. */
 export function clipDescription(
   description: string | undefined,
   limit: number,
@@ -39,7 +39,7 @@ export function clipDescription(
   return `${word > limit / 2 ? head.slice(0, word) : head}…`;
 }
 
-/** A remark longer than this costs more attention than it is worth; it is not made. */
+/** Longer remarks are left out. */
 const maxLength = 300;
 
 const phrases: Readonly<Record<string, (value: unknown) => string | undefined>> = {
@@ -85,7 +85,7 @@ const phrases: Readonly<Record<string, (value: unknown) => string | undefined>> 
   else: (value) => `otherwise it must match: ${json(value)}`,
 };
 
-/** The constraint in words for a model, or nothing when it cannot be said briefly. */
+/** Describes the constraint for a model; undefined when that would be too long. */
 export function describeConstraint(keyword: string, value: unknown): string | undefined {
   const phrase = phrases[keyword];
   const text = phrase === undefined ? `${keyword}: ${json(value)}` : phrase(value);

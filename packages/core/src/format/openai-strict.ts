@@ -20,7 +20,7 @@ type StrictSchema =
   | { readonly ok: true; readonly schema: JsonSchemaObject }
   | { readonly ok: false; readonly path: string; readonly keyword: string; readonly reason: string };
 
-/** Work beyond this many nodes means that references multiply each other. */
+/** A schema with more nodes has references that multiply each other. */
 const maxNodes = 20_000;
 
 /** Thrown where strict mode would change what a tool accepts. */
@@ -35,10 +35,9 @@ class NotStrict extends Error {
 }
 
 /**
- * The schema within the rules of OpenAI's strict mode: every object closed, every property required (those that
- * were optional take `null`, which `fromStrictArguments` removes again). Constraints the mode does not know are
- * said in the description. Where the rules would change what the tool accepts, the answer is the reason.
- * Takes a schema in modern form whose root is an object.
+ * Rewrites a schema for OpenAI's strict mode: every object closed, every property required (optional ones accept
+ * `null`, which `fromStrictArguments` removes again). Unknown constraints go into the description. Returns a reason if
+ * the rules would change what the tool accepts. Expects a schema in modern form whose root is an object.
  */
 export function toStrictSchema(root: JsonSchemaObject, note: TakeNote): StrictSchema {
   try {
@@ -98,7 +97,7 @@ class StrictLowering extends SchemaLowering {
     const target = resolveReference(this.root, reference);
     if (target === undefined) throw new NotStrict(path, "$ref", `nothing is found at ${reference}`);
     if (Object.keys(siblings).length === 0) return { $ref: this.#definitions.refer(reference) };
-    // Strict mode refuses keywords beside `$ref`, so the target is written out where it can be.
+    // Strict mode refuses keywords beside `$ref`, so the target is inlined if possible.
     if (isRecord(target) && !this.#definitions.isRecursive(reference)) {
       const merged = mergeSchemas([siblings, target], this.root);
       if (merged === undefined)
@@ -140,7 +139,7 @@ class StrictLowering extends SchemaLowering {
 
   protected keeps(keyword: string, value: unknown): boolean {
     if (keyword === "format") return keptFormats.some((format) => format === value);
-    // The grammar behind strict mode has no lookaround and no references back.
+    // Strict mode supports no lookaround and no back-references.
     if (keyword === "pattern") return typeof value === "string" && !/\(\?[=!<]|\\[1-9]|\\k</.test(value);
     return typeof value === "number";
   }
@@ -215,7 +214,7 @@ class StrictLowering extends SchemaLowering {
     };
   }
 
-  /** A tuple becomes a list of what its places take; the description says which stands where. */
+  /** A tuple becomes a list of its item types; the description gives the order. */
   #lowerTuple(node: JsonSchemaObject, prefixItems: readonly unknown[], path: string): JsonSchemaObject {
     if (node.items === true || isRecord(node.items))
       throw new NotStrict(path, "items", "items beyond the listed ones are accepted");
@@ -256,7 +255,7 @@ interface Definition {
   readonly target: JsonSchema;
 }
 
-/** The `$defs` of a rewritten schema: those that are referred to, wherever their originals stood. */
+/** The `$defs` of a rewritten schema: all referenced schemas, wherever they were. */
 class StrictDefinitions {
   readonly #root: JsonSchemaObject;
   readonly #names = new Map<string, string>();
@@ -268,14 +267,14 @@ class StrictDefinitions {
     this.#root = root;
   }
 
-  /** The `$ref` to write for a `$ref` of the original. */
+  /** Translates a `$ref` of the original. */
   refer(reference: string): string {
     if (reference === "#" || reference === "#/") return "#";
     this.#used.add(reference);
     return `#/$defs/${this.#nameOf(reference)}`;
   }
 
-  /** Each definition in use, once. Definitions that come into use while it is read follow. */
+  /** Each definition in use, once, including those that come into use meanwhile. */
   *drain(): Generator<Definition> {
     for (const reference of this.#used) {
       const target = resolveReference(this.#root, reference);
@@ -341,7 +340,7 @@ const limits = {
   largeEnumLength: 15_000,
 };
 
-/** What a strict schema exceeds, in words, or nothing. */
+/** Says which limit a strict schema exceeds, or undefined. */
 function checkStrictLimits(root: JsonSchemaObject): string | undefined {
   let properties = 0;
   let enumValues = 0;
@@ -351,7 +350,7 @@ function checkStrictLimits(root: JsonSchemaObject): string | undefined {
   const definitions = isRecord(root.$defs) ? root.$defs : {};
   for (const [name, definition] of Object.entries(definitions)) {
     textLength += name.length;
-    // Depth is counted along the references above; here only the sizes are.
+    // Depth was measured along the references; this counts sizes.
     if (isRecord(definition)) visit(definition, 0, undefined);
   }
   if (properties > limits.properties) problem ??= `more than ${limits.properties} properties`;

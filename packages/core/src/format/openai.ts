@@ -45,7 +45,7 @@ interface OpenAIResponsesTool {
 }
 
 interface OpenAIOptions {
-  /** Ask for strict mode. A tool that cannot be strict without changing what it accepts is sent without it. */
+  /** Use strict mode, except for tools whose accepted arguments it would change. */
   readonly strict?: boolean;
 }
 
@@ -70,7 +70,7 @@ export function toOpenAITools(
   });
 }
 
-/** The `tools` of a Responses request. There, `strict` is on unless it is said to be off. */
+/** The `tools` of a Responses request, where `strict` is on by default. */
 export function toOpenAIResponsesTools(
   tools: Iterable<ToolInfo | ToolDefinition>,
   options: OpenAIOptions = {},
@@ -106,7 +106,7 @@ function toFunction(
 }
 
 function strictParameters(definition: ToolDefinition, note: TakeNote): JsonSchemaObject | undefined {
-  // Notes of the attempt are kept only when it succeeds: otherwise none of it is sent.
+  // The notes are kept only if the strict schema is sent.
   const taken: Parameters<TakeNote>[] = [];
   const take: TakeNote = (...entry) => taken.push(entry);
   const alternative = shapedAlternative(toModernSchema(definition.inputSchema, () => {}));
@@ -133,7 +133,7 @@ function strictParameters(definition: ToolDefinition, note: TakeNote): JsonSchem
   return outcome.schema;
 }
 
-/** The keyword by which a root chooses between objects of different shape, not just between required names. */
+/** The keyword of alternatives that differ in more than their required keys. */
 function shapedAlternative(root: JsonSchemaObject): string | undefined {
   return ["anyOf", "oneOf"].find((keyword) => {
     const branches = root[keyword];
@@ -146,7 +146,7 @@ function isRequirement(branch: unknown): boolean {
   return isRecord(branch) && Object.keys(branch).every((keyword) => harmless.includes(keyword));
 }
 
-/** OpenAI refuses arrays that do not say what they hold. */
+/** OpenAI refuses arrays without `items`. */
 function withItems(schema: JsonSchemaObject, path: string, note: TakeNote): JsonSchemaObject {
   const visit = (node: JsonSchema, at: string): JsonSchema => {
     if (!isRecord(node)) return node;
@@ -160,8 +160,8 @@ function withItems(schema: JsonSchemaObject, path: string, note: TakeNote): Json
 }
 
 /**
- * The calls of an assistant message of Chat Completions (or of its `tool_calls`), the older `function_call`
- * included. Never throws; arguments stay the text the model wrote.
+ * Reads the calls of an assistant message of Chat Completions (or of its `tool_calls`), also the older `function_call`.
+ * Never throws; arguments stay the model's text.
  */
 export function parseOpenAIToolCalls(message: unknown): ToolCallRequest[] {
   const calls = Array.isArray(message) ? message : isRecord(message) ? message.tool_calls : undefined;
@@ -189,7 +189,7 @@ interface OpenAIToolMessage {
   readonly content: string;
 }
 
-/** The message that answers a call in Chat Completions, where an answer is text alone. */
+/** The message that answers a call in Chat Completions; text only. */
 export function toOpenAIToolMessage(callId: string, result: ToolResult): OpenAIToolMessage {
   return { role: "tool", tool_call_id: callId, content: modelText(result, result.attachments) };
 }

@@ -11,9 +11,8 @@ import { toModernSchema } from "./modern-schema.ts";
 import { type TakeNote, withRemarks } from "./notes.ts";
 
 /**
- * Makes every `$ref` of a rewritten schema point to something again: what moved is put under `$defs`, and a
- * reference out of the document, which nobody may fetch, gives way to a remark. `isSafe` tells which references
- * may stay as they are; by default, all that lead somewhere.
+ * Repairs the `$ref`s of a rewritten schema: moved targets are put under `$defs`, and references to other documents,
+ * which are never fetched, become remarks. `isSafe` tells which references may stay; by default all that resolve.
  */
 export function keepReferences(
   schema: JsonSchemaObject,
@@ -65,13 +64,13 @@ export function keepReferences(
   }
 }
 
-/** A schema whose arguments have names the provider takes, and the way back. */
+/** A schema with renamed arguments, and the function that restores their names. */
 interface RenamedProperties {
   readonly schema: JsonSchemaObject;
   readonly restore?: (args: unknown) => unknown;
 }
 
-/** Renames the arguments (the properties at the root) that the provider does not take. */
+/** Renames the arguments (root properties) whose names the provider refuses. */
 export function renameProperties(
   schema: JsonSchemaObject,
   accepts: RegExp,
@@ -107,7 +106,7 @@ function restoreKeys(args: unknown, toRack: ReadonlyMap<string, string>): unknow
   return Object.fromEntries(Object.entries(parsed).map(([key, value]) => [toRack.get(key) ?? key, value]));
 }
 
-/** The object a text holds, or nothing: broken JSON goes to the pipeline as it came. */
+/** Parses an object; undefined for anything else, which goes to the pipeline unchanged. */
 export function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -129,7 +128,7 @@ function freeKey(key: string, accepts: RegExp, taken: ReadonlySet<string>): stri
   return name;
 }
 
-/** Whether `null` is a value its author meant to allow. */
+/** Whether the schema accepts `null`. */
 export function acceptsNull(
   schema: JsonSchema | undefined,
   root: JsonSchemaObject,

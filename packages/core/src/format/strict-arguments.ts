@@ -12,8 +12,8 @@ import { acceptsNull, parseObject } from "./references.ts";
 import type { ToolDefinition } from "./tools.ts";
 
 /**
- * Arguments of a strict call in the shape of the tool's own schema: a `null` that only says "not given" is
- * taken out, a `null` that the tool's schema allows stays. Text that is not a JSON object comes back as it is.
+ * Converts arguments of a strict call to the tool's own schema: removes a `null` that means "not given", and keeps one
+ * that the tool's schema allows. Returns text that is not a JSON object unchanged.
  */
 export function fromStrictArguments(args: unknown, definition: Pick<ToolDefinition, "inputSchema">): unknown {
   const parsed = typeof args === "string" ? (parseObject(args) ?? args) : args;
@@ -50,7 +50,7 @@ function restore(value: unknown, schemas: readonly JsonSchema[], root: JsonSchem
   return Object.fromEntries(entries);
 }
 
-/** Whether the value can be meant by the schema, judged by its type and by the values that tell branches apart. */
+/** Whether the schema may describe the value, by its type and by constants. */
 function fits(value: object, schema: JsonSchemaObject, root: JsonSchemaObject): boolean {
   const types = typesOf(schema);
   if (types !== undefined && !types.includes(typeOfValue(value))) return false;
@@ -62,7 +62,7 @@ function fits(value: object, schema: JsonSchemaObject, root: JsonSchemaObject): 
   });
 }
 
-/** Whether `const` and `enum`, here or behind references and branches, leave room for the value. */
+/** Whether `const` and `enum`, also behind references and branches, allow the value. */
 function allows(schema: unknown, value: unknown, root: JsonSchemaObject, seen: readonly string[]): boolean {
   if (!isRecord(schema)) return true;
   if (schema.const !== undefined && schema.const !== value) return false;

@@ -10,27 +10,26 @@ import {
 import type { ToolResult } from "../tool/result.ts";
 import { callIdAt, modelText, type ToolCallRequest, type ToolDefinition } from "./tools.ts";
 
-/** What a model without native tool calls wrote. */
+/** The text of a model without native tool calls, split into calls and prose. */
 export interface TagText {
   readonly calls: ToolCallRequest[];
-  /** What is left for a person to read: the text without the calls. */
+  /** The text without the calls. */
   readonly text: string;
-  /** The name of a call with which the text breaks off. */
+  /** The name of an incomplete call at the end of the text. */
   readonly unfinished?: string;
 }
 
 /**
- * The calls a model without native tool calls wrote into its text:
- * `<tool_action name="read_file" type="builtin"><path value="a.txt"/></tool_action>`, or the same with
- * `<action>`. A parameter may also be `<path>a.txt</path>`. Every argument is a string here;
- * `fromTagArguments` gives it its type. A call that is not closed is unfinished and is not returned, nor is one that is
- * only shown: in a code block, in a code span, or in quotation.
+ * Reads the calls in the text of a model without native tool calls: `<tool_action name="read_file" type="builtin"><path
+ * value="a.txt"/></tool_action>`, or the same with `<action>`. A parameter may also be `<path>a.txt</path>`. All
+ * arguments are strings; `fromTagArguments` converts them. Leaves out unclosed calls, and calls in code blocks, code
+ * spans and quotations.
  */
 export function parseTagCalls(text: string): ToolCallRequest[] {
   return readTagText(text).calls;
 }
 
-/** Tells calls and text apart; see `parseTagCalls`. What a model writes behind an answer that it made up is left out. */
+/** Separates calls and text; see `parseTagCalls`. Leaves out what follows an answer that the model invented. */
 export function readTagText(text: string): TagText {
   const calls: ToolCallRequest[] = [];
   const kept: string[] = [];
@@ -67,7 +66,7 @@ export function readTagText(text: string): TagText {
           : findClosing(text, tag, closing);
     if (tag === undefined || end === undefined) {
       if (tag !== undefined) unclosed.add(kind);
-      // Behind a call stand parameters; where words follow, it is only spoken of.
+      // A call is followed by parameters. If words follow, the text only mentions it.
       const isCall = tag === undefined || /^\s*(?:<|$)/.test(text.slice(tag.end, tag.end + 200));
       if (name !== undefined && isCall) open ??= { at: match.index, name };
       continue;
@@ -90,7 +89,7 @@ export function readTagText(text: string): TagText {
   return { calls, text: kept.join("") + text.slice(from, open.at), unfinished: open.name };
 }
 
-/** The answer to such a call, for the next message to the model. Nothing in it can pass for a tag of its own. */
+/** The result of such a call for the next message. Tags inside it are escaped. */
 export function toTagResult(name: string, result: ToolResult): string {
   const status = result.type === "error" ? "error" : "ok";
   const text = modelText(result, result.attachments).replaceAll(ownTag, "&lt;");
@@ -100,8 +99,8 @@ export function toTagResult(name: string, result: ToolResult): string {
 const ownTag = /<(?=\s*(?:\/\s*)?(?:tool_output|tool_action|action)(?![\w-]))/gi;
 
 /**
- * Arguments of a tag call with the types the tool's schema asks for. A string that cannot be read as the wanted
- * type stays a string, so that validation can say what is wrong with it.
+ * Converts arguments of a tag call to the types of the tool's schema. A string that cannot be converted stays, so that
+ * validation can report it.
  */
 export function fromTagArguments(args: unknown, definition: Pick<ToolDefinition, "inputSchema">): unknown {
   const root = definition.inputSchema;
@@ -115,14 +114,14 @@ export function fromTagArguments(args: unknown, definition: Pick<ToolDefinition,
   );
 }
 
-/** Where the code block ends that was opened with these characters; one that is not closed takes up the rest. */
+/** The end of the code block that these characters opened; an unclosed block takes up the rest. */
 function endOfFence(text: string, from: number, fence: string): number {
   const closing = new RegExp(`\\n[ \\t>]*${fence}${fence[0]}*[ \\t]*(?=\\n|$)`, "g");
   closing.lastIndex = from;
   return closing.exec(text) === null ? text.length : closing.lastIndex;
 }
 
-/** Where the code span ends: at as many backticks as it began with, in the same paragraph. Without them it is none. */
+/** The end of the code span: the same number of backticks in the same paragraph. Without them it is not a span. */
 function endOfSpan(text: string, from: number, length: number): number {
   const notable = /`+|\n[ \t]*\n/g;
   notable.lastIndex = from;
@@ -133,7 +132,10 @@ function endOfSpan(text: string, from: number, length: number): number {
   return from;
 }
 
-/** Whether what stands at a place is quoted, by a mark right before it or as a whole line. Asked from left to right. */
+/**
+ * Returns a function that tells whether a position is quoted, by a mark before it or as a quoted line. It must be
+ * called from left to right.
+ */
 function quotationIn(text: string): (at: number) => boolean {
   let line = 0;
   let seen = 0;
@@ -147,7 +149,7 @@ function quotationIn(text: string): (at: number) => boolean {
   };
 }
 
-/** The name in a tag that breaks off. */
+/** The name in an incomplete tag. */
 function beginningOfName(text: string, at: number): string | undefined {
   return /^<\w+\s+name\s*=\s*["']?([\w.-]*)/.exec(text.slice(at, at + 300))?.[1];
 }
@@ -156,7 +158,6 @@ interface Tag {
   readonly name: string;
   readonly attributes: ReadonlyMap<string, string>;
   readonly isClosed: boolean;
-  /** The position after the tag. */
   readonly end: number;
 }
 
@@ -177,8 +178,8 @@ function readTag(text: string, start: number): Tag | undefined {
 }
 
 /**
- * Where the closing tag stands, or, of a call that was left unfinished, the next call's opening tag; nothing
- * when neither follows. Tags are read whole, so that a value may hold the closing tag in quotes.
+ * The position of the closing tag or, for an unfinished call, of the next call's opening tag; undefined when neither
+ * follows. Reads whole tags, so that a quoted value may contain the closing tag.
  */
 function findClosing(text: string, opened: Tag, closing: string): number | undefined {
   let position = opened.end;

@@ -5,21 +5,21 @@ import type { FilePart, ToolResult } from "../tool/result.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
 import type { FormatNote, TakeNote } from "./notes.ts";
 
-/** Tools as a provider takes them, and the way back from what the provider says of them. */
+/** Tools in a provider's format, and the conversion of its calls back. */
 export interface FormattedTools<Tool> {
   /** Sorted by name, so that the same tools always give the same text and prompt caches hold. */
   readonly tools: readonly Tool[];
-  /** Everything that is sent differently from how the tools say it. */
+  /** All differences between the tools and what is sent. */
   readonly notes: readonly FormatNote[];
-  /** The rack's name of a tool the provider names; an unknown name comes back as it is. */
+  /** The rack's name for a provider's name; unknown names are returned unchanged. */
   nameOf(providerName: string): string;
-  /** The provider's name of a tool on the rack, as history and `tool_choice` need it. */
+  /** The provider's name for a rack's name, for history and `tool_choice`. */
   providerNameOf(name: string): string;
-  /** The call as the rack understands it: its own name, and arguments in the shape of the tool's own schema. */
+  /** Converts a provider's call: the rack's name, and arguments for the tool's own schema. */
   restore(call: ToolCallRequest): ToolCallRequest;
 }
 
-/** A tool in the provider's shape; `restore` undoes what its schema's rewriting did to the arguments. */
+/** `restore` undoes what rewriting the schema did to the arguments. */
 export interface FormattedTool<Tool> {
   readonly tool: Tool;
   readonly restore?: (args: unknown) => unknown;
@@ -31,7 +31,7 @@ interface ProviderFormat<Tool> {
   format(definition: ToolDefinition, providerName: string, note: TakeNote): FormattedTool<Tool>;
 }
 
-/** Formats each tool on its own: one that cannot be formatted never spoils the others. */
+/** Formats each tool separately: a tool that cannot be formatted is left out, with a note. */
 export function formatTools<Tool>(
   tools: Iterable<ToolInfo | ToolDefinition>,
   provider: ProviderFormat<Tool>,
@@ -81,7 +81,7 @@ export function formatTools<Tool>(
   };
 }
 
-/** Sources outside TypeScript give `null` for what they do not say. */
+/** Sources outside TypeScript may give `null` for missing texts. */
 function withProperText(definition: ToolDefinition): ToolDefinition {
   const { title, description, ...rest } = definition;
   return {
@@ -93,11 +93,11 @@ function withProperText(definition: ToolDefinition): ToolDefinition {
 
 function reasonOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  // What JSON.stringify says of a circular object runs over several lines.
+  // The message for a circular object has several lines.
   return (message.split("\n")[0] ?? "").replace(/\.$/, "");
 }
 
-/** A tool as a provider is told of it, before any provider's limits are applied. Plain JSON but for `metadata`. */
+/** A tool for providers, before any provider's limits are applied. Plain JSON except `metadata`. */
 export interface ToolDefinition {
   readonly name: string;
   readonly title?: string;
@@ -119,16 +119,13 @@ export function toDefinition(info: ToolInfo): ToolDefinition {
   };
 }
 
-/** What a provider takes as a tool's name. */
+/** The tool names that a provider accepts. */
 interface NameRule {
   readonly accepts: RegExp;
   readonly maxLength: number;
 }
 
-/**
- * The provider's name for each of the rack's names. A name the provider takes stays; another is rewritten.
- * It depends on the set of names only, never on their order.
- */
+/** Maps the rack's names to the provider's; only refused names change. The result does not depend on their order. */
 function providerNames(names: Iterable<string>, rule: NameRule): Map<string, string> {
   const sorted = [...new Set(names)].sort(byCodeUnit);
   const taken = new Set(sorted.filter((name) => rule.accepts.test(name)));
@@ -142,14 +139,14 @@ function providerNames(names: Iterable<string>, rule: NameRule): Map<string, str
   );
 }
 
-/** The order of code units: the same on every machine, unlike an order by language. */
+/** Unlike an order by language, the same on every machine. */
 function byCodeUnit(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
 function freeName(name: string, taken: ReadonlySet<string>, rule: NameRule): string {
   for (let attempt = 0; ; attempt++) {
-    // No accepted name holds a NUL, so each attempt has a hash of its own.
+    // No accepted name contains NUL, so each attempt gets another hash.
     const salted = attempt === 0 ? name : `${name}\0${attempt}`;
     const candidate = canonicalName(salted, rule.maxLength);
     const legal = rule.accepts.test(candidate)
@@ -161,11 +158,11 @@ function freeName(name: string, taken: ReadonlySet<string>, rule: NameRule): str
 
 /** A call as a model asked for it, whatever the provider. */
 export interface ToolCallRequest {
-  /** The provider's id; made from the position in the message when the provider gave none. */
+  /** The provider's id, or one made from the position in the message. */
   readonly id: string;
-  /** The name the model used. Empty when it gave none: the call still needs an answer. */
+  /** The name that the model used. May be empty; the call still needs an answer. */
   readonly name: string;
-  /** An object when the provider parsed it; the text as it came when it did not. The pipeline parses and repairs. */
+  /** An object if the provider parsed it, otherwise the raw text, which the pipeline parses and repairs. */
   readonly arguments: unknown;
 }
 
@@ -175,17 +172,17 @@ export function callIdAt(position: number): string {
   return `${madeUpPrefix}${position}`;
 }
 
-/** Whether the id was made here, so that the provider does not know it. */
+/** Whether the id was made here and is unknown to the provider. */
 export function isMadeUpCallId(id: string): boolean {
   return id.startsWith(madeUpPrefix);
 }
 
-/** The id if there is one, else one made from the position. */
+/** Falls back to an id made from the position. */
 export function callIdOr(id: unknown, position: number): string {
   return typeof id === "string" && id !== "" ? id : callIdAt(position);
 }
 
-/** What a model reads of a result, with a line for each file that the provider's answer cannot carry. */
+/** The result's text for a model, with a line for each file that the provider's format cannot carry. */
 export function modelText(result: ToolResult, files: readonly FilePart[] = []): string {
   const lines = files.map(fileLine);
   const text = textOf(result, lines.length === 0);

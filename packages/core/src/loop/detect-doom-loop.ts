@@ -15,7 +15,7 @@ import type {
   LoopVerdict,
 } from "./types.ts";
 
-/** In order of how much they explain: of two signals that call for the same action the first is reported. */
+/** The most telling first: of two signals with the same action the first is reported. */
 const signals: readonly LoopSignalFunction[] = [
   refused,
   repeat,
@@ -34,14 +34,14 @@ const stopRank = 3;
 const noLoop: LoopVerdict = Object.freeze({ action: "none", count: 0 });
 
 /**
- * Whether the call that was just recorded calls for a word to the model. A call that ran gets a nudge at most;
- * a call that was refused anyway also "block" and "stop", since those cost it nothing. Never throws.
+ * Judges the call that was just recorded. A call that ran gets a nudge at most; a refused call may also get "block" and
+ * "stop". Never throws.
  */
 export function assessFinished(state: LoopState, callId: string): LoopVerdict {
   try {
     const end = state.entries.length - 1;
     const head = state.entries[end];
-    // A call that is no evidence was not kept; the entry before it has had its verdict.
+    // A call that is not evidence was not kept; the entry before it has been judged.
     if (head === undefined || head.callId !== callId) return noLoop;
     return judge(state.entries, end, head, head.executed ? nudgeRank : stopRank);
   } catch {
@@ -50,8 +50,8 @@ export function assessFinished(state: LoopState, callId: string): LoopVerdict {
 }
 
 /**
- * Whether a call may run: "none", "block" or "stop". The result it would give is taken to be the one its pattern
- * promises; a call whose result changes is never held back. Never throws.
+ * Judges whether a call may run: "none", "block" or "stop". Assumes the predicted result; a call whose result changes
+ * is never blocked. Never throws.
  */
 export function assessNext(state: LoopState, candidate: LoopCandidate): LoopVerdict {
   try {
@@ -91,7 +91,7 @@ function reached(ladder: LoopLadder, sightings: number): number {
   return sightings >= ladder.nudge ? nudgeRank : 0;
 }
 
-/** Three decisions in a row were blocked. Patience is for waiting, not for insisting. */
+/** Whether the last three decisions of the model were all blocked. */
 function isBlockedInARow(entries: readonly LoopEntry[], end: number): boolean {
   let rounds = 0;
   for (let index = end - 1; index >= 0 && rounds < blockedBeforeStop; index--) {
@@ -122,7 +122,7 @@ function toVerdict(
   };
 }
 
-/** The latest call that ran and gave what this one gives, with the same arguments if there is one. */
+/** The latest call that ran with the same result, preferably with the same arguments. */
 function previousResult(entries: readonly LoopEntry[], end: number, head: LoopEntry): LoopEntry | undefined {
   let sibling: LoopEntry | undefined;
   for (let index = end - 1; index >= 0; index--) {
@@ -134,7 +134,7 @@ function previousResult(entries: readonly LoopEntry[], end: number, head: LoopEn
   return sibling;
 }
 
-/** The same however often the loop went round and at whichever of its calls it was noticed. */
+/** The same for every repetition of the loop, at whichever call it was noticed. */
 function fingerprint(
   { signal, since }: LoopSighting,
   entries: readonly LoopEntry[],

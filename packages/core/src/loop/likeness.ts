@@ -6,7 +6,7 @@ interface Call {
   readonly argsKey: string;
 }
 
-/** The arguments are compared first: they nearly always differ, the tool often does not. */
+/** Compares the arguments first, because they differ most often. */
 export function isSameCall(one: Call, other: Call): boolean {
   return one.argsKey === other.argsKey && one.tool === other.tool;
 }
@@ -30,8 +30,8 @@ const mostTokens = 128;
 const deepest = 8;
 
 /**
- * The distinct words of the arguments' values, hashed and in ascending order: enough to compare two calls, and
- * nothing of the arguments can be read back from it. Keys are left out, since all calls of a tool share them.
+ * The distinct words of the arguments' values, hashed and sorted: enough to compare two calls without revealing the
+ * arguments. Keys are left out, since all calls of a tool share them.
  */
 export function argumentTokens(args: unknown): readonly number[] {
   const tokens = new Set<number>();
@@ -54,7 +54,7 @@ export function argumentTokens(args: unknown): readonly number[] {
   }
 }
 
-/** The share of words that both have, of all the words that either has (Jaccard), from 0 to 1. */
+/** The share of common words among all words of both (Jaccard), from 0 to 1. */
 export function similarity(one: readonly number[], other: readonly number[]): number {
   let common = 0;
   let left = 0;
@@ -77,10 +77,10 @@ function hashWord(word: string): number {
   return hash >>> 0;
 }
 
-/*
- * What differs between two runs that found the same. Everything here is also something that a result may be
- * about, so each is masked only where it can hardly be the message: a time when it is about the time of the
- * call, a duration when the text says that something took so long, and nothing in a text that says nothing else.
+/**
+ * Patterns for parts that differ between two equal results. Each may also be the point of a result, so it is masked
+ * only where that is unlikely: a time near the time of the call, a duration after words such as "took", and nothing in
+ * a text without other words.
  */
 
 const uuid = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi;
@@ -90,16 +90,16 @@ const digit = /\d/;
 
 const masked = "\u0000";
 
-/** The text without what two equal results may differ in: ids, times of now, durations, addresses. */
+/** Masks what may differ between two equal results: ids, current times, durations, addresses. */
 export function maskVolatile(text: string, at: number): string {
   // Everything volatile has a digit, and many results have none.
   if (!digit.test(text)) return text;
   const withoutIds = text.includes("-") && insideUuid.test(text) ? text.replace(uuid, masked) : text;
   const rest = maskNoise(withoutIds, at);
-  return rest === text || saysSomething(rest) ? rest : text;
+  return rest === text || hasContent(rest) ? rest : text;
 }
 
-/** The same with UUIDs left in: where arguments differ, an id may be what was asked for. */
+/** The same without UUIDs: if arguments differ, an id may be the requested one. */
 export function maskNoise(text: string, at: number): string {
   const rest = text.includes("q") ? text.replace(requestId, masked) : text;
   const timed = rest.replace(clockOf(at), masked);
@@ -110,7 +110,7 @@ const millisecondsOfDay = 86_400_000;
 let clockDay = Number.NaN;
 let clock = /$^/;
 
-/** Times and epochs that lie within about a day of the call, times of day that begin a line, and addresses. */
+/** Matches times and epochs within about a day of the call, times of day at the start of a line, and addresses. */
 function clockOf(at: number): RegExp {
   const day = Math.floor(at / millisecondsOfDay);
   if (day === clockDay) return clock;
@@ -157,7 +157,7 @@ const measure = [
   "(?:packages|modules|files|tests|rows|items|results|records|hits|matches|changes|requests|entries|errors) in",
 ].join("|");
 
-/** Marks with which test runners begin a line that ends in a duration. In JSON a line ends with an escape. */
+/** Marks of test runners before a line that ends in a duration. In JSON a line ends with an escape. */
 const verdictOfTest = String.raw`(?:^|\\n|")[ \t]*(?:✓|✔|√|✗|✘|×|❯|ok\b|not ok\b|pass\b|fail\b)`;
 
 const measuredDuration = new RegExp(
@@ -170,13 +170,13 @@ const measuredDuration = new RegExp(
   "gim",
 );
 
-/** A text this long says more than how late it is. Characters. */
+/** Characters. A longer text certainly has other content than times. */
 const longEnough = 400;
 const tellingWord =
   /(?<![\p{L}\p{N}])(?!(?:took|elapsed|duration|time|at|in|after)\b)[\p{L}\p{N}]+(?![\p{L}\p{N}]|["']?\s*[:=])/iu;
 
-/** Whether anything is left but labels: of `took 3 ms` or `{"now": …}` what was masked is the message. */
-function saysSomething(rest: string): boolean {
+/** Whether the masked text has more than labels: in `took 3 ms` or `{"now": …}` the masked part is the message. */
+function hasContent(rest: string): boolean {
   return rest.length > longEnough || tellingWord.test(rest);
 }
 
@@ -202,8 +202,8 @@ const isConnectionCode: ReadonlySet<unknown> = new Set(connectionCodes);
 const deepestCause = 8;
 
 /**
- * Whether something thrown comes from the network or from a service in trouble (429, 5xx, connection), by the
- * status or code that it or one of its causes carries. Such a failure is no evidence of a loop. Never throws.
+ * Whether an error comes from the network or an overloaded service (429, 5xx, connection), by the status or code of it
+ * or its causes. Such a failure is not evidence of a loop. Never throws.
  */
 export function isInfrastructureFailure(thrown: unknown): boolean {
   try {
@@ -222,7 +222,7 @@ export function isInfrastructureFailure(thrown: unknown): boolean {
   }
 }
 
-/** The same of an error of which only the text was kept. */
+/** The same for an error of which only the text is known. */
 export function tellsOfInfrastructure(text: string): boolean {
   return connectionCodes.some((code) => text.includes(code));
 }

@@ -13,9 +13,9 @@ export function emptyLoopState(): LoopState {
 }
 
 /**
- * The state after a call. Record every call of the session once it has ended, also one that was refused or
- * blocked: insisting on a blocked call is what leads from block to stop. Never throws; a state that cannot be
- * read is replaced by a new one. `args` are looked at only when near-identical arguments would matter.
+ * Returns the state after a call. Every ended call of the session must be recorded, also refused and blocked ones:
+ * repeating a blocked call leads to a stop. Never throws; replaces an unreadable state. `args` are read only when
+ * near-identical arguments matter.
  */
 export function recordCall(state: LoopState, record: LoopRecord, args?: unknown): LoopState {
   try {
@@ -30,17 +30,17 @@ export function recordCall(state: LoopState, record: LoopRecord, args?: unknown)
   }
 }
 
-/** Remembers that the run was stopped: from now on every call gets this verdict. */
+/** After this, every call gets this verdict. */
 export function recordStop(state: LoopState, verdict: LoopVerdict): LoopState {
   return { ...state, stopped: verdict };
 }
 
-/** A new message of the user changes what makes sense, so nothing before it counts; a stopped run stays stopped. */
+/** After a new message of the user nothing before it counts; a stopped run stays stopped. */
 export function clearForNewMessage(state: LoopState): LoopState {
   return state?.stopped === undefined ? empty : { ...empty, stopped: state.stopped };
 }
 
-/** The state as if these calls had not been made: for a model turn that the provider made us ask for again. */
+/** Removes these calls from the state: for a model turn that had to be requested again. */
 export function rollback(state: LoopState, callIds: readonly string[]): LoopState {
   try {
     const first = state.entries.findIndex((entry) => callIds.includes(entry.callId));
@@ -52,7 +52,7 @@ export function rollback(state: LoopState, callIds: readonly string[]): LoopStat
         removed++;
         continue;
       }
-      // What was new or a change may have been judged so only because of, or in spite of, a removed call.
+      // The removed calls may have decided whether this entry was new or a change.
       const { isNew, isFirst } = compare(entries, entry);
       const changedWorld = isFirst && couldChangeWorld(entry);
       entries.push({ ...entry, ordinal: entry.ordinal - removed, isNew, changedWorld });
@@ -63,7 +63,7 @@ export function rollback(state: LoopState, callIds: readonly string[]): LoopStat
   }
 }
 
-/** A cancelled call and a failing network say nothing about what the model is doing. */
+/** Cancelled calls and network failures say nothing about the model. */
 function isEvidence(record: LoopRecord): boolean {
   return (
     typeof record.tool === "string" &&
@@ -82,10 +82,10 @@ function toEntry(
 ): LoopEntry | undefined {
   const executed = record.executed !== false;
   const blocked = !executed && record.errorCode === "loop_blocked";
-  // A blocked call stands for what it would have given; its own text, the block, is not a result.
-  const foretold = blocked ? predict(entries, record, ordinal)?.head : undefined;
-  const { resultKey, exactKey = resultKey } = foretold ?? record;
-  const isError = foretold?.isError ?? record.isError === true;
+  // A blocked call counts with its predicted result; the text of the block is not a result.
+  const predicted = blocked ? predict(entries, record, ordinal)?.head : undefined;
+  const { resultKey, exactKey = resultKey } = predicted ?? record;
+  const isError = predicted?.isError ?? record.isError === true;
   const readOnly = record.readOnly === true;
 
   const { isNew, isFirst, like, again } = compare(entries, {
@@ -120,7 +120,7 @@ function toEntry(
     readOnly,
     executed,
     blocked,
-    refused: foretold?.refused ?? !executed,
+    refused: predicted?.refused ?? !executed,
     poll,
     round: record.round,
     at: record.at,
@@ -182,8 +182,8 @@ function isSimilar(tokens: readonly number[], before: readonly number[] | undefi
 type Parts = Pick<ToolResult, "content" | "type" | "attachments" | "structured" | "blocks">;
 
 /**
- * The keys of a whole result: two that differ in a picture or in their structured form are not the same. An
- * error is what it says, whatever comes with it, when somebody asked differently.
+ * The keys of a whole result, including pictures and the structured value. An error's `exactKey` is that of its text
+ * only.
  */
 export function resultKeys(result: Parts, at: number): ResultKeys {
   const isError = result.type === "error";
@@ -198,8 +198,8 @@ export function resultKeys(result: Parts, at: number): ResultKeys {
 }
 
 /**
- * Whether the text shows only a part of the result, at a glance: JSON is taken for the text of the structured
- * form. `resultKeys` looks closely.
+ * A quick test whether the result has more than its text; JSON text is taken for the structured value. `resultKeys`
+ * looks closely.
  */
 export function showsBeyondText({ content, type, attachments, structured, blocks }: Parts): boolean {
   if (attachments !== undefined || blocks !== undefined) return true;
@@ -208,7 +208,7 @@ export function showsBeyondText({ content, type, attachments, structured, blocks
   return typeof structured === "object" && content[0] !== "{" && content[0] !== "[" && content !== "null";
 }
 
-/** What the text does not show, as a text in which times and ids can be masked like in any other. */
+/** The other parts of the result as a text, in which times and ids can be masked. */
 function partsBeyondText({ content, attachments, structured, blocks }: Parts): string | undefined {
   if (attachments === undefined && structured === undefined && blocks === undefined) return undefined;
   const parts: string[] = [];
@@ -224,26 +224,26 @@ function partsBeyondText({ content, attachments, structured, blocks }: Parts): s
   return parts.length === 0 ? undefined : parts.join("\n");
 }
 
-/** By what two results are compared. */
+/** Two results are compared by these keys. */
 export interface ResultKeys {
-  /** The same for two results that say the same to somebody who asked the same. */
+  /** Equal for equal results of calls with equal arguments. */
   readonly resultKey: string;
   /**
-   * The same for two results that say the same to somebody who asked differently. Of an error that leaves out
-   * what is new every time (request ids, times, durations); of any other result nothing.
+   * Equal for equal results of calls with different arguments. In errors, request ids, times and durations are masked;
+   * in other results nothing.
    */
   readonly exactKey: string;
 }
 
-/** How much of each end of a long text is searched for what to mask. Characters. */
+/** Characters at each end of a long text in which volatile parts are masked. */
 const maskedEnd = 32_768;
 
 /** How far a cut may move to fall on a line break. Characters. */
 const cutSlack = 4_096;
 
 /**
- * The keys of a text that a call gave at a time, in milliseconds since the epoch. Of a long text only the ends
- * are masked, which bounds the work; the middle goes in as it is, so any change in it changes the keys.
+ * The keys of a text that a call returned at a time (milliseconds since the epoch). Of a long text only the ends are
+ * masked, to bound the work; any change in the middle changes the keys.
  */
 export function textKeys(text: string, at: number, isError: boolean): ResultKeys {
   if (text.length <= 2 * maskedEnd) return keysOf(text, at, isError);
@@ -266,21 +266,21 @@ function keysOf(text: string, at: number, isError: boolean): ResultKeys {
   return { resultKey, exactKey: exact === general ? resultKey : hashText(exact) };
 }
 
-/** A cut at a fixed place would move against the text when a masked duration grows by a digit. */
+/** Cuts at a line break, because a masked duration may change its length and would shift a fixed cut. */
 function cutAfterLine(text: string, from: number): number {
   const lineBreak = text.slice(from, from + cutSlack).indexOf("\n");
   return lineBreak < 0 ? from : from + lineBreak + 1;
 }
 
-/** No name of a session has it. */
+/** Separates session and owner. No session name contains it. */
 const OWNED_BY = "\u0000";
 
-/** What a session is remembered by: two owners may use the same name for different sessions. */
+/** The key of a session: two owners may use the same name. */
 export function sessionKey(sessionID: string, owner: string | undefined): string {
   return owner === undefined ? sessionID : sessionID + OWNED_BY + owner;
 }
 
-/** The session's name, whoever owns it. */
+/** The session's name without its owner. */
 export function sessionOfKey(key: string): string {
   const end = key.indexOf(OWNED_BY);
   return end === -1 ? key : key.slice(0, end);

@@ -2,7 +2,7 @@ import { argumentTokens, isSameCall, isSameRound, similarity } from "./likeness.
 import { nearIdentical, waitingGap } from "./thresholds.ts";
 import type { LoopCandidate, LoopEntry } from "./types.ts";
 
-/** A call that has not run, as it would be remembered if it gave the result its pattern promises. */
+/** A call that has not run, with its predicted result. */
 interface LoopPrediction {
   readonly head: LoopEntry;
   /** The calls before it are `entries[0..end)`. */
@@ -10,9 +10,9 @@ interface LoopPrediction {
 }
 
 /**
- * What a call would give: the result its twin gave or, for arguments not tried yet, the last result of the tool.
- * `undefined` when nothing can be foretold. That is so for a call whose last two results differ, which is why a
- * changing result is never blocked.
+ * Predicts the result of a call: that of its last identical call or, for new arguments, the last result of the tool.
+ * Undefined when nothing can be predicted, also when the last two results of identical calls differ; so a changing
+ * result is never blocked.
  */
 export function predict(
   entries: readonly LoopEntry[],
@@ -21,7 +21,7 @@ export function predict(
 ): LoopPrediction | undefined {
   let end = entries.length;
   let twin: LoopEntry | undefined;
-  let twinInThisWorld = false;
+  let isTwinCurrent = false;
   let sibling: LoopEntry | undefined;
   let worldChanged = false;
   for (let index = end - 1; index >= 0; index--) {
@@ -30,7 +30,7 @@ export function predict(
       if (!isSameCall(entry, candidate)) {
         if (sibling === undefined && !entry.refused) sibling = entry;
       } else if (isSameRound(entry, candidate)) {
-        // Identical calls of one round count once: this one gets the verdict that the first of them got.
+        // Identical calls of one round count once: all get the verdict of the first.
         end = index;
         twin = undefined;
         sibling = undefined;
@@ -38,7 +38,7 @@ export function predict(
         continue;
       } else if (twin === undefined) {
         twin = entry;
-        twinInThisWorld = !worldChanged;
+        isTwinCurrent = !worldChanged;
       } else {
         if (entry.resultKey !== twin.resultKey) return undefined;
         break;
@@ -52,7 +52,7 @@ export function predict(
   const last = entries[end - 1];
   const follows = model === last;
   const similar = twin === undefined && follows && isNearlyTheSame(candidate, model);
-  // Without a twin only two signals can see anything: the same error, and a series of equal results.
+  // Without an identical call only two signals apply: the same error, and a series of equal results.
   if (twin === undefined && !model.isError && !(follows && candidate.readOnly) && !similar) return undefined;
 
   const poll = candidate.poll === true;
@@ -72,7 +72,7 @@ export function predict(
     round: candidate.round,
     at: candidate.at,
     ordinal,
-    isNew: !twinInThisWorld,
+    isNew: !isTwinCurrent,
     changedWorld: false,
     waiting: poll || candidate.at - model.at >= waitingGap || last?.poll === true,
     similar,
@@ -82,8 +82,8 @@ export function predict(
 }
 
 /**
- * A call is judged after its name, arguments and permissions were found good. Whatever was refused for one of
- * those before tells nothing of it; only the word of a person does.
+ * The candidate has passed the checks of name, arguments and permissions, so earlier refusals for these say nothing
+ * about it; only a person's denial does.
  */
 function isOutdatedRefusal(entry: LoopEntry): boolean {
   return entry.refused && !entry.blocked && entry.errorCode !== "approval_denied";

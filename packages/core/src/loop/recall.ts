@@ -37,9 +37,8 @@ const refusals: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The memory that a session has of calls which were recorded, oldest first: for one that goes on in another process.
- * Hand it to `restoreLoopState`. Where a record was masked or cut, the memory is weaker than the original, never
- * stronger. Never throws.
+ * Rebuilds the loop state from recorded calls, oldest first, for a session that goes on in another process; pass it to
+ * `restoreLoopState`. Masked or cut records give a weaker state, never a stronger one. Never throws.
  */
 export function recallCalls(calls: readonly RecalledCall[]): LoopState {
   return calls.reduce((state, call) => {
@@ -47,7 +46,7 @@ export function recallCalls(calls: readonly RecalledCall[]): LoopState {
       if (call.metadata.loop === false) return state;
       return recordCall(state, loopRecordOf(call), call.record.parameters);
     } catch {
-      // A key function of a tool may throw. The call is forgotten, like any that detection cannot read.
+      // A tool's key function may throw; the call is then left out.
       return state;
     }
   }, emptyLoopState());
@@ -55,7 +54,7 @@ export function recallCalls(calls: readonly RecalledCall[]): LoopState {
 
 function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
   const { error, timestamp, duration } = record;
-  const said = asTheToolSaidIt(record, result);
+  const said = withoutNotice(record, result);
   const at = timestamp + duration;
   const policy = metadata.loop === false ? undefined : metadata.loop;
   return {
@@ -82,8 +81,8 @@ function argsKeyOf({ parameters, parametersHash }: RecalledCall["record"], key: 
   return hashValue(typeof key === "function" ? key(parameters) : key.map((name) => parameters[name]));
 }
 
-/** Without what detection itself appended. */
-function asTheToolSaidIt({ flags }: RecalledCall["record"], result: ToolResult): ToolResult {
+/** Removes the notice that loop detection appended. */
+function withoutNotice({ flags }: RecalledCall["record"], result: ToolResult): ToolResult {
   if (flags?.loop?.action !== "nudge") return result;
   const notice = loopMessage(flags.loop);
   const { content, blocks } = result;

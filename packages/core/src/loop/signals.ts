@@ -3,8 +3,8 @@ import { fullWeight, interleavedReach, longestPeriod, thresholds } from "./thres
 import type { LoopEntry, LoopSighting } from "./types.ts";
 
 /**
- * Two to eight calls came again and again in the same order with the same results. One call over and over fits
- * that too, but `repeat` sees it earlier and is asked first.
+ * Two to eight calls repeat in the same order with the same results. A single repeated call matches too, but `repeat`
+ * reports it first.
  */
 export function cycle(entries: readonly LoopEntry[], end: number, head: LoopEntry): LoopSighting | undefined {
   let strongest: LoopSighting | undefined;
@@ -22,7 +22,7 @@ function cycleOf(
   end: number,
   head: LoopEntry,
 ): LoopSighting | undefined {
-  // How many trailing calls equal the one a period before them; the head is known to.
+  // How many of the last calls equal the call one period before. The head is known to.
   let matched = 1;
   while (
     end - matched - period >= 0 &&
@@ -32,7 +32,7 @@ function cycleOf(
   }
   if (matched < period) return undefined;
 
-  // The first time round nobody has waited yet, so it weighs what the second time round weighs.
+  // The first cycle cannot contain waiting, so it weighs as much as the second.
   let quarters = weightOf(head) + (matched === period ? weightOf(head) : 0);
   for (let back = 1; back < matched; back++) {
     const weight = weightOf(entries[end - back]!);
@@ -64,8 +64,8 @@ function roundsOf(entries: readonly LoopEntry[], since: number, end: number, hea
 }
 
 /**
- * Call after call brought only results that the same calls had already brought. This sees cycles of any length
- * and irregular ones. A check repeated after something was changed is new, even when its answer stays the same.
+ * Several calls in a row gave only results that the same calls gave before. This finds long and irregular cycles. A
+ * check that is repeated after a change counts as new.
  */
 export function drought(
   entries: readonly LoopEntry[],
@@ -91,7 +91,7 @@ export function drought(
   return { signal: "drought", ladder: thresholds.drought, count, quarters, rounds, period: 1, since };
 }
 
-/** The same call gave the same result several times among others, and nothing was changed in between. */
+/** The same call gave the same result several times between others, without a change in between. */
 export function interleaved(
   entries: readonly LoopEntry[],
   end: number,
@@ -110,7 +110,7 @@ export function interleaved(
       quarters += weight;
       weight = weightOf(entry);
     }
-    // What made the change belongs to the changed world itself, hence after the comparison.
+    // The changing call itself belongs to the time after the change, so it is compared first.
     if (entry.changedWorld) break;
   }
   if (quarters < thresholds.interleaved.nudge * fullWeight) return undefined;
@@ -118,7 +118,7 @@ export function interleaved(
   return { signal: "interleaved", ladder, count, quarters, rounds: count, period: 1, since };
 }
 
-/** Refusals that do not hang on what exactly was asked: other arguments with the same complaint are the same. */
+/** Refusals that do not depend on the arguments. */
 const refusedWhateverTheArguments: ReadonlySet<string | undefined> = new Set([
   "tool_not_found",
   "tool_disabled",
@@ -126,7 +126,7 @@ const refusedWhateverTheArguments: ReadonlySet<string | undefined> = new Set([
   "permission_denied",
 ]);
 
-/** The same call was refused for the same reason before; refusals do not go away by insisting. */
+/** The same call was refused before for the same reason. */
 export function refused(
   entries: readonly LoopEntry[],
   end: number,
@@ -140,7 +140,7 @@ export function refused(
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.tool !== head.tool) continue;
-    // A call of the tool that went through shows that the complaint was understood.
+    // A successful call of the tool shows that the model understood.
     if (anyArguments && entry.executed) break;
     if (!entry.refused || entry.resultKey !== head.resultKey) continue;
     if (!anyArguments && entry.argsKey !== head.argsKey) continue;
@@ -161,8 +161,8 @@ export function repeat(
   head: LoopEntry,
 ): LoopSighting | undefined {
   let since = end;
-  // The first of a series cannot have waited for its like, so each entry weighs what its follower weighs:
-  // that way a series of waits has exactly four times the patience.
+  // The first call of a series cannot have waited, so each entry weighs as much as its successor: a series of waits
+  // then gets exactly four times as many repetitions.
   let weight = weightOf(head);
   let quarters = weight;
   while (since > 0) {
@@ -178,11 +178,9 @@ export function repeat(
 }
 
 /**
- * One tool failed in the same way again, whatever its arguments, and nothing was changed in between. Calls of
- * other tools do not end the series unless they changed something; any other result of this tool does.
- *
- * Arguments that were never tried deserve a run once something was learned after a block; otherwise the first
- * block would close the tool for good. Each block grants one such run, and it still counts towards the stop.
+ * One tool fails in the same way again, with any arguments, without a change in between. Calls of other tools do not
+ * end the series unless they change something; any other result of this tool does. After a block, new arguments get one
+ * run if something was learned since, or the tool would be closed for good. That run still counts towards the stop.
  */
 export function sameError(
   entries: readonly LoopEntry[],
@@ -223,10 +221,9 @@ export function sameError(
 }
 
 /**
- * One tool answered different arguments with the same result, one time after the other. (Equal arguments fit
- * too, but `repeat` sees those earlier and is asked first.) Only read-only tools
- * are judged so, because a batch of writes may well answer "ok" each time. Of a tool that is not declared
- * read-only a call counts when its arguments are nearly those of the call before and its result is a long one.
+ * One tool gives the same result for different arguments in a row. (For equal arguments `repeat` reports it first.)
+ * Only for read-only tools, because many writes answer "ok". For other tools a call counts if its arguments are nearly
+ * those of the call before and its result is long.
  */
 export function stagnation(
   entries: readonly LoopEntry[],

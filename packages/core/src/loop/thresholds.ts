@@ -1,24 +1,24 @@
 import type { LoopLadder } from "./types.ts";
 
-/** How many calls are remembered. What happened longer ago counts as never seen. */
+/** How many calls are remembered. */
 export const windowSize = 24;
 
-/** Longest cycle that is looked for; longer ones show as a drought. */
+/** The longest cycle; longer ones appear as a drought. */
 export const longestPeriod = 8;
 
 /** How far back the same call may lie to count as interleaved, the call itself included. */
 export const interleavedReach = 12;
 
-/** A call that comes this long after its like is waiting, not looping. Milliseconds. */
+/** Milliseconds. A repetition after a longer pause is waiting, not looping. */
 export const waitingGap = 10_000;
 
-/** Every sighting counts this many quarters, one made while waiting a single one: four times the patience. */
+/** Quarters that a repetition counts; while waiting it counts one, so waiting may repeat four times as often. */
 export const fullWeight = 4;
 
-/** Attempts blocked in a row after which the next one ends the run, however patient the ladder. */
+/** After so many blocked attempts in a row, the next one stops the run. */
 export const blockedBeforeStop = 3;
 
-/** Results shorter than this are acknowledgements: many different writes answer "ok". Characters. */
+/** Characters. Shorter results are acknowledgements: many different writes answer "ok". */
 export const tellingResultLength = 200;
 
 /** Share of common words from which arguments are near-identical. */
@@ -27,12 +27,12 @@ export const nearIdentical = 0.8;
 const never = Number.POSITIVE_INFINITY;
 
 /**
- * How many rounds must have shown a loop before it has each consequence. What a round does in parallel was
- * decided before its first result could be read, so many calls of few rounds are no sign of insisting.
+ * In how many rounds a loop must appear before each action. Parallel calls of one round were decided before any result,
+ * so they do not show that the model insists.
  */
 export const roundsNeeded: LoopLadder = { nudge: 2, block: 3, stop: 5 };
 
-/** From which sighting on a nudge is added, the call is blocked, the run is stopped. */
+/** The number of repetitions for each action. */
 export const thresholds = {
   /** The same call with the same result, one after the other. */
   repeat: { nudge: 2, block: 3, stop: 5 },
@@ -46,9 +46,9 @@ export const thresholds = {
   stagnation: { nudge: 4, block: 6, stop: 9 },
   /** Calls in a row that brought nothing new. */
   drought: { nudge: 3, block: 5, stop: 8 },
-  /** The same call with the same result between others: worth a word, since it may be an anchor being re-read. */
+  /** The same call with the same result between others. Only a nudge, since the model may re-read a reference. */
   interleaved: { nudge: 4, block: never, stop: never },
   interleavedError: { nudge: 4, block: 5, stop: never },
-  /** The same refusal: unknown tool, bad arguments, denied. Said one after the other it is a repeat and stops. */
+  /** The same refusal: unknown tool, bad arguments, denied. In a row it is a repeat, which stops. */
   refused: { nudge: 2, block: 3, stop: never },
 } satisfies Record<string, LoopLadder>;

@@ -1,4 +1,4 @@
-/** What the pipeline reports of one finished call. Plain JSON. */
+/** A finished call as the pipeline reports it. Plain JSON. */
 export interface LoopRecord {
   readonly callId: string;
   readonly tool: string;
@@ -6,13 +6,13 @@ export interface LoopRecord {
   readonly argsKey: string;
   /** Hash of the whole result with timestamps, ids and the like masked, taken before it is shortened. */
   readonly resultKey: string;
-  /** Hash by which results of calls with different arguments are compared; `resultKey` unless told. */
+  /** Hash to compare results of calls with different arguments. Default: `resultKey`. */
   readonly exactKey?: string;
-  /** Length of its text. A long result that comes again says more than a second "ok". */
+  /** Length of the text. Repeating a long result means more than a second "ok". */
   readonly resultLength?: number;
   readonly isError: boolean;
   readonly errorCode?: string;
-  /** The failure was of the network or of a service (429, 5xx, connection): no evidence of a loop. */
+  /** The network or a service failed (429, 5xx, connection): not evidence of a loop. */
   readonly infrastructure?: boolean;
   readonly readOnly: boolean;
   /** False when the call was refused before the tool ran: unknown name, bad arguments, denied, blocked. */
@@ -36,16 +36,16 @@ export interface LoopCandidate {
   readonly round?: string;
   /** Now, in milliseconds since the epoch. */
   readonly at: number;
-  /** The arguments themselves. Looked at only when near-identical arguments would make a difference. */
+  /** Read only when near-identical arguments matter. */
   readonly args?: unknown;
 }
 
-/** A call as the state remembers it, with what could be said of it when it was recorded. Plain JSON. */
+/** A call in the state, with what was known when it was recorded. Plain JSON. */
 export interface LoopEntry {
   readonly callId: string;
   readonly tool: string;
   readonly argsKey: string;
-  /** Of a blocked call: the result it would have had. */
+  /** For a blocked call: the predicted result. */
   readonly resultKey: string;
   readonly exactKey: string;
   readonly isError: boolean;
@@ -54,28 +54,25 @@ export interface LoopEntry {
   readonly executed: boolean;
   /** Loop detection itself kept the call from running. */
   readonly blocked: boolean;
-  /** The call was refused for another reason, or blocked because it would have been. */
+  /** Refused for another reason, or blocked because it would have been refused. */
   readonly refused: boolean;
   readonly poll: boolean;
   readonly round: string | undefined;
   readonly at: number;
-  /** The how-manieth call of the session it was, from 1. */
+  /** The number of the call in its session, from 1. */
   readonly ordinal: number;
-  /** This call had not given this result before in the world as it stood. */
+  /** This call had not given this result since the last change. */
   readonly isNew: boolean;
-  /** It succeeded, was not read-only and had not done the same before: repeating a check makes sense after it. */
+  /** It succeeded, was not read-only and had not done the same before, so repeating a check after it makes sense. */
   readonly changedWorld: boolean;
-  /** It is part of a wait, which gets four times the patience. */
+  /** It is part of a wait, which may repeat four times as often. */
   readonly waiting: boolean;
-  /** Its arguments are nearly those of the entry before it. Known only where `tokens` are. */
+  /** Its arguments are nearly those of the entry before. Known only with `tokens`. */
   readonly similar: boolean;
   readonly tokens: readonly number[] | undefined;
 }
 
-/**
- * All that loop detection knows of a session. Plain JSON, bounded, never changed in place: it can be stored,
- * resumed and shared.
- */
+/** What loop detection knows about a session. Plain JSON, bounded, immutable: it can be stored, resumed and shared. */
 export interface LoopState {
   /** The last 24 calls that count, oldest first. */
   readonly entries: readonly LoopEntry[];
@@ -96,7 +93,7 @@ export type LoopSignal =
   | "interleaved"
   | "refused";
 
-/** What detection says of a session. Plain JSON. */
+/** The verdict of loop detection. Plain JSON. */
 export interface LoopVerdict {
   readonly action: LoopAction;
   readonly signal?: LoopSignal;
@@ -106,28 +103,28 @@ export interface LoopVerdict {
   readonly period?: number;
   /** The same for the same loop. */
   readonly fingerprint?: string;
-  /** One clause: what repeats, how often, since which call. `loopMessage` makes the text for the model of it. */
+  /** One clause: what repeats, how often, since which call. `loopMessage` makes the text for the model. */
   readonly evidence?: string;
   /** The earlier call whose result still holds. */
   readonly previousCallId?: string;
 }
 
-/** From how many sightings on each action is taken. */
+/** The number of repetitions from which each action is taken. */
 export interface LoopLadder {
   readonly nudge: number;
   readonly block: number;
   readonly stop: number;
 }
 
-/** What one signal saw. */
+/** A loop that one signal found. */
 export interface LoopSighting {
   readonly signal: LoopSignal;
   readonly ladder: LoopLadder;
   /** How often, as people count. */
   readonly count: number;
-  /** How often in quarters, a sighting while waiting being one quarter and any other four. */
+  /** The weighted count: one quarter for a repetition while waiting, four for any other. */
   readonly quarters: number;
-  /** In how many rounds, that is after how many chances to notice. */
+  /** In how many rounds: the model's chances to notice. */
   readonly rounds: number;
   readonly period: number;
   /** Index of the first entry that belongs to it. */
@@ -135,8 +132,8 @@ export interface LoopSighting {
 }
 
 /**
- * One way of seeing a loop. `head` is the call being judged, `entries[0..end)` are the calls before it. Answers
- * `undefined` below the nudge threshold; that is the common case and allocates nothing.
+ * One kind of loop. `head` is the judged call, `entries[0..end)` are the calls before it. Returns `undefined` below the
+ * nudge threshold, the common case, which allocates nothing.
  */
 export type LoopSignalFunction = (
   entries: readonly LoopEntry[],

@@ -8,15 +8,15 @@ import { ToolIndex } from "./search/tool-index.ts";
 type Group = Map<string, ToolEntry>;
 
 /**
- * The tools and every index over them. It changes in place while only the registry holds it; once a snapshot
- * was taken the registry clones it before the next change. Categories, tags and search know enabled tools only.
+ * The tools and all indexes over them. It is changed in place while only the registry holds it; after a snapshot the
+ * registry clones it before the next change. Categories, tags and search cover enabled tools only.
  */
 export class Catalog {
   /** By folded name, in order of registration. */
   readonly #entries: Group;
-  /** By every exact name and alias: the fast way. */
+  /** By exact name and alias, for fast lookups. */
   readonly #exact: Group;
-  /** By every folded name and alias: uniqueness, and the forgiving way. */
+  /** By folded name and alias, for uniqueness and lookups without regard to case. */
   readonly #folded: Group;
   readonly #categories: Map<string, Group>;
   readonly #tags: Map<string, Group>;
@@ -40,7 +40,7 @@ export class Catalog {
     this.#categories = copyGroups(from.#categories);
     this.#tags = copyGroups(from.#tags);
     this.#disabled = from.#disabled;
-    // The search index follows the newest catalog; an older one builds its own again if anybody asks it.
+    // The search index moves to the newest catalog; an older one builds its own if it is searched.
     this.#index = from.#index;
     from.#index = undefined;
   }
@@ -53,13 +53,13 @@ export class Catalog {
     return this.#exact.get(name) ?? this.#folded.get(fold(name));
   }
 
-  /** Throws `DefinitionError`, and changes nothing, when one of its names is taken. */
+  /** Throws `DefinitionError` and changes nothing when a name is taken. */
   add(entry: ToolEntry): void {
     for (const key of entry.keys()) this.#refuseTaken(key, entry, undefined);
     this.#insert(entry);
   }
 
-  /** Puts a new version in the place of the old one. Throws, and changes nothing, when a new name is taken. */
+  /** Replaces a tool. Throws and changes nothing when a new name is taken. */
   replace(old: ToolEntry, entry: ToolEntry): void {
     for (const key of entry.keys()) this.#refuseTaken(key, entry, old);
     if (old.key !== entry.key) {
@@ -76,12 +76,12 @@ export class Catalog {
     this.#entries.delete(entry.key);
   }
 
-  /** Takes a tool out of every index but keeps its place, for one that may come after it. */
+  /** Removes a tool from every index but keeps its position for a successor. */
   suspend(entry: ToolEntry): void {
     this.#unlink(entry);
   }
 
-  /** Gives up the place of a tool that was suspended. */
+  /** Gives up the position of a suspended tool. */
   drop(entry: ToolEntry): void {
     if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key);
     this.#all = undefined;
@@ -130,11 +130,11 @@ export class Catalog {
       this.#disabled++;
       return;
     }
-    for (const [groups, name] of this.#groupsOf(info)) join(groups, name, entry);
+    for (const [groups, name] of this.#groupsOf(info)) addToGroup(groups, name, entry);
     this.#index?.add(toDocument(entry));
   }
 
-  /** Takes the tool out of every index but leaves its place in the order. */
+  /** Removes the tool from every index but keeps its position. */
   #unlink(entry: ToolEntry): void {
     const { info } = entry;
     this.#all = undefined;
@@ -145,7 +145,7 @@ export class Catalog {
       this.#disabled--;
       return;
     }
-    for (const [groups, name] of this.#groupsOf(info)) leave(groups, name, entry.key);
+    for (const [groups, name] of this.#groupsOf(info)) removeFromGroup(groups, name, entry.key);
     this.#index?.remove(entry.key);
   }
 
@@ -177,7 +177,7 @@ export class Catalog {
 function toDocument({ key, info, schema }: ToolEntry): SearchDocument {
   const { aliases, title, displayName, description } = info;
   const { tags, category } = info.metadata;
-  // A name that had to be changed is found by the words its author wrote, not by the hash that replaced some.
+  // A rewritten name is found by its author's words, not by the hash in it.
   const name = aliases?.find((alias) => canonicalName(alias) === info.name) ?? info.name;
   return {
     key,
@@ -200,13 +200,13 @@ function infos(group: Group | undefined): ToolInfo[] {
   return group === undefined ? [] : [...group.values()].map((entry) => entry.info);
 }
 
-function join(groups: Map<string, Group>, name: string, entry: ToolEntry): void {
+function addToGroup(groups: Map<string, Group>, name: string, entry: ToolEntry): void {
   const group = groups.get(name);
   if (group === undefined) groups.set(name, new Map([[entry.key, entry]]));
   else group.set(entry.key, entry);
 }
 
-function leave(groups: Map<string, Group>, name: string, key: string): void {
+function removeFromGroup(groups: Map<string, Group>, name: string, key: string): void {
   const group = groups.get(name);
   group?.delete(key);
   if (group?.size === 0) groups.delete(name);
@@ -216,10 +216,10 @@ function copyGroups(groups: Map<string, Group>): Map<string, Group> {
   return new Map([...groups].map(([name, group]) => [name, new Map(group)]));
 }
 
-/** How many tools a search answers with. */
+/** How many tools a search returns by default. */
 export const USUAL_LIMIT = 20;
 
-/** The rack at one moment. It never changes; a later registry has a higher version. */
+/** The rack at one moment. Immutable; a later snapshot has a higher version. */
 export class RegistrySnapshot implements RegistryReader {
   readonly version: number;
   readonly #catalog: Catalog;
@@ -254,7 +254,6 @@ export class RegistrySnapshot implements RegistryReader {
     return this.#catalog.stats();
   }
 
-  /** For the pipeline. */
   find(name: string): ToolEntry | undefined {
     return this.#catalog.find(name);
   }

@@ -17,7 +17,7 @@ export interface Observation {
   readonly duration: number;
 }
 
-/** The face of the registry for agent loops that dispatch by name. It holds no tools and runs none itself. */
+/** The registry for agent loops that dispatch by name. It holds no tools and runs none itself. */
 export class ToolDispatcher {
   readonly registry: ToolRegistry;
 
@@ -55,7 +55,7 @@ export class ToolDispatcher {
     return this.registry.list();
   }
 
-  /** With the context of a call under way, the new call is its child; with any other, it takes over what it says. */
+  /** With the context of a running call, the new call is its child; any other context is used as options. */
   executeWithContext(
     toolName: string,
     input: Record<string, unknown>,

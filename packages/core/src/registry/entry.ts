@@ -4,10 +4,10 @@ import { DefinitionError, implementationOf, type ToolImplementation } from "../t
 import { canonicalName } from "../tool/name.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
 
-/** One tool on the rack with what the pipeline needs of it, worked out once. Immutable. */
+/** A registered tool with its compiled schemas. Immutable. */
 export class ToolEntry {
   readonly info: ToolInfo;
-  /** The name, folded: two names that differ only by case are one. */
+  /** The folded name: names do not differ by case. */
   readonly key: string;
   readonly schema: CompiledSchema;
   readonly output: CompiledSchema | undefined;
@@ -21,7 +21,7 @@ export class ToolEntry {
     this.implementation = implementationOf(info.execute);
   }
 
-  /** Every name under which the tool answers, folded, its own first. */
+  /** All folded names of the tool, its own first. */
   keys(): string[] {
     const aliases = this.info.aliases ?? [];
     return aliases.length === 0 ? [this.key] : [...new Set([this.key, ...aliases.map(fold)])];
@@ -32,7 +32,7 @@ export class ToolEntry {
   }
 }
 
-/** Checks and completes a tool as it is registered. Throws `DefinitionError` naming the field that is wrong. */
+/** Checks and normalizes a tool. Throws `DefinitionError`, which names the wrong field. */
 export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEntry {
   const candidate: unknown = info;
   if (typeof candidate !== "object" || candidate === null) {
@@ -75,7 +75,7 @@ export function fold(name: string): string {
   return name.toLowerCase();
 }
 
-/** A name that the rack cannot use as it is stays reachable as an alias and visible as the display name. */
+/** A name that the rack cannot use is rewritten; the original stays as an alias and display name. */
 function normalise(info: ToolInfo, createdAt: number): ToolInfo {
   const name = canonicalName(info.name);
   const aliases = name === info.name ? info.aliases : [...(info.aliases ?? []), info.name];
@@ -93,7 +93,7 @@ function normalise(info: ToolInfo, createdAt: number): ToolInfo {
   });
 }
 
-/** The lists are copied: the indexes are kept by them, so nobody may change them behind the registry's back. */
+/** Copies the lists: the indexes depend on them, so nobody may change them later. */
 function freezeMetadata(metadata: ToolMetadata = {}): ToolMetadata {
   const { tags, permissions } = metadata;
   return Object.freeze({

@@ -32,13 +32,12 @@ import type {
 import { Catalog, RegistrySnapshot, USUAL_LIMIT } from "./catalog.ts";
 import { type ToolEntry, toEntry } from "./entry.ts";
 
-/** A tool that `apply` could not hang up. */
+/** A tool that `apply` could not register. */
 export interface RefusedTool {
   readonly info: ToolInfo;
   readonly error: DefinitionError;
 }
 
-/** What `detectDoomLoop` says. */
 export interface DoomLoopDetectionResult extends LoopVerdict {
   readonly isDoomLoop: boolean;
   readonly reason?: string;
@@ -46,10 +45,10 @@ export interface DoomLoopDetectionResult extends LoopVerdict {
 }
 
 const noOptions: CallOptions = Object.freeze({});
-/** How many tools are named to who asks for one that there is not. */
+/** How many similar names an error for an unknown tool suggests. */
 const NEAREST = 3;
 
-/** The rack: the tools, every call of them, and what is remembered of it. */
+/** The rack: the tools, their calls, and the history of the calls. */
 export class ToolRegistry implements RegistryReader {
   #catalog = new Catalog();
   #snapshot: RegistrySnapshot | undefined;
@@ -63,18 +62,17 @@ export class ToolRegistry implements RegistryReader {
     this.#host = this.#makeHost(checked);
   }
 
-  /** How long a tool that says nothing of it may run, in milliseconds; 0 for any time. */
   get timeout(): number {
     return this.#host.settings.timeout;
   }
 
-  /** Throws `DefinitionError` when the tool is unusable or a name of it is taken; then nothing has changed. */
+  /** Throws `DefinitionError` and changes nothing when the tool is invalid or a name of it is taken. */
   register(info: ToolInfo): void {
     const entry = toEntry(info);
     this.#change((catalog) => catalog.add(entry));
   }
 
-  /** Says whether there was such a tool. Calls of it that are under way end as usual. */
+  /** False when there is no such tool. Running calls end as usual. */
   unregister(name: string): boolean {
     const entry = this.#catalog.find(name);
     if (entry === undefined) return false;
@@ -82,7 +80,7 @@ export class ToolRegistry implements RegistryReader {
     return true;
   }
 
-  /** Puts a new version in place; calls under way end on the version they started on. */
+  /** Replaces a tool by a new version; running calls end on the version they started on. */
   update(name: string, updates: Partial<ToolInfo>): void {
     const entry = this.#require(name);
     const next = entry.with(updates);
@@ -90,8 +88,8 @@ export class ToolRegistry implements RegistryReader {
   }
 
   /**
-   * Takes tools down and hangs others up in one step: whoever reads sees all of it or nothing. A tool that takes
-   * the place of one with its name stays disabled if that was. What could not be hung up is in the answer.
+   * Removes and registers tools in one step: readers see all of it or nothing. A tool that replaces a disabled one of
+   * its name stays disabled. Returns the tools that could not be registered.
    */
   apply(changes: { readonly remove?: Iterable<string>; readonly put?: Iterable<ToolInfo> }): RefusedTool[] {
     const leaving = new Map<string, ToolEntry>();
@@ -101,7 +99,7 @@ export class ToolRegistry implements RegistryReader {
     }
     const refused: RefusedTool[] = [];
     this.#change((catalog) => {
-      // All names of what leaves are free before anything arrives: two tools may exchange theirs.
+      // All names of removed tools are free before others are added, so two tools may exchange theirs.
       for (const entry of leaving.values()) catalog.suspend(entry);
       for (const info of changes.put ?? []) {
         try {
@@ -110,7 +108,7 @@ export class ToolRegistry implements RegistryReader {
           catalog.add(old?.info.disabled ? entry.with({ disabled: true }) : entry);
           leaving.delete(entry.key);
         } catch (thrown) {
-          refused.push({ info, error: thrown as DefinitionError }); // Nothing else is thrown here.
+          refused.push({ info, error: thrown as DefinitionError }); // `toEntry` and `add` throw nothing else.
         }
       }
       for (const entry of leaving.values()) catalog.drop(entry);
@@ -130,12 +128,12 @@ export class ToolRegistry implements RegistryReader {
     return this.#catalog.find(name)?.info;
   }
 
-  /** The same for a tool that must be there: throws `ToolNotFoundError`, which names the nearest ones. */
+  /** Throws `ToolNotFoundError`, which suggests similar names. */
   require(name: string): ToolInfo {
     return this.#require(name).info;
   }
 
-  /** What is to be said to who asks for a tool that there is not for them. `isThere`: of which tools they may know. */
+  /** Makes the error for an unknown tool. `isThere`: which tools the caller may know of. */
   notFound(name: string, isThere?: (tool: ToolInfo) => boolean): ToolNotFoundError {
     const names = isThere && this.getAll().flatMap((info) => (isThere(info) ? [info.name] : []));
     const suggestions = names === undefined ? this.#host.nearest(name) : nearestNames(name, names, NEAREST);
@@ -170,18 +168,18 @@ export class ToolRegistry implements RegistryReader {
     return this.#catalog.stats();
   }
 
-  /** The rack as it is now; later changes do not show in it. */
+  /** The rack as it is now; later changes do not affect it. */
   snapshot(): RegistrySnapshot {
     this.#snapshot ??= new RegistrySnapshot(this.#catalog, this.#version);
     return this.#snapshot;
   }
 
-  /** Calls a tool. Never rejects: a failure is a result of type `error` that carries its `ToolErrorResponse`. */
+  /** Calls a tool. Never rejects: a failure is a result of type `error` with its `ToolErrorResponse`. */
   execute(name: string, input?: unknown, context: CallOptions = noOptions): Promise<ToolResult> {
     return startCall(this.#frame(name, input, context ?? noOptions, undefined));
   }
 
-  /** Calls a tool on behalf of a call that is under way: a child of it, with no more rights and no more time. */
+  /** Calls a tool as a child of a running call, with no more rights and no more time. */
   executeChild(
     parent: string | Partial<ToolContext>,
     name: string,
@@ -190,12 +188,12 @@ export class ToolRegistry implements RegistryReader {
   ): Promise<ToolResult> {
     const frame = typeof parent === "string" ? this.#host.history.get(parent) : frameOf(parent);
     if (frame?.host === this.#host) return startCall(this.#frame(name, input, context, frame));
-    // Nobody knows what that call was allowed, so this one is allowed nothing.
+    // The rights of an unknown call are unknown, so this call gets none.
     const signal = AbortSignal.abort("the call that makes it is not known here");
     return this.execute(name, input, { ...context, signal, permissions: [] });
   }
 
-  /** Calls a tool for a call that may have ended, as a call of its own: with its rights and session, and no more. */
+  /** Calls a tool on behalf of a call that may have ended, with its rights and session, but not as its child. */
   executeDetached(
     origin: Partial<ToolContext>,
     name: string,
@@ -204,7 +202,7 @@ export class ToolRegistry implements RegistryReader {
   ): Promise<ToolResult> {
     const frame = frameOf(origin);
     const session = frame === undefined ? {} : { sessionID: frame.sessionID };
-    // Its limits stay as they were for that call: it stands in for a call that it would have made itself.
+    // The limits of the original call apply.
     const allow = (tool: ToolInfo) =>
       (frame === undefined || isWithinReach(tool, frame)) && context.allow?.(tool) !== false;
     return this.execute(name, input, {
@@ -215,7 +213,7 @@ export class ToolRegistry implements RegistryReader {
     });
   }
 
-  /** Cancels one call and the calls it made; all others go on. Says whether it was under way. */
+  /** Cancels a call and its children. False when it does not run. */
   cancel(callId: string, reason?: string): boolean {
     const frame = this.#host.history.get(callId);
     if (frame === undefined || frame.ended) return false;
@@ -228,7 +226,7 @@ export class ToolRegistry implements RegistryReader {
     return frame === undefined ? undefined : stateOf(frame);
   }
 
-  /** Adds a title or metadata to a call under way. A finished state never changes. */
+  /** Adds a title or metadata to a running call. A finished state never changes. */
   updateState(callId: string, state: Partial<ToolState>): void {
     const frame = this.#host.history.get(callId);
     if (frame !== undefined) updateState(frame, state);
@@ -240,7 +238,6 @@ export class ToolRegistry implements RegistryReader {
     this.#sessions.clear();
   }
 
-  /** The calls under way. */
   activeCalls(): { readonly callId: string; readonly toolName: string; readonly state: ToolState }[] {
     return Array.from(this.#host.history.active(), (frame) => ({
       callId: frame.callId,
@@ -255,8 +252,8 @@ export class ToolRegistry implements RegistryReader {
   }
 
   /**
-   * Whether the last calls go in circles: those of one session ("" for the calls without one), or of whichever
-   * session is worst off. Pure: asking changes nothing.
+   * Judges whether the last calls repeat themselves: those of one session ("" for calls without one), or of all, each
+   * session by itself. Changes nothing.
    */
   detectDoomLoop(sessionID?: string): DoomLoopDetectionResult {
     const calls = this.#host.history.recent(this.#host.settings.historyLimit);
@@ -272,50 +269,50 @@ export class ToolRegistry implements RegistryReader {
     };
   }
 
-  /** Loop detection's memory of a session, as plain JSON: store it, and hand it to `restoreLoopState` to go on. */
+  /** The loop state of a session as plain JSON; store it, and pass it to `restoreLoopState` to go on. */
   getLoopState(sessionID: string): LoopState {
     return this.#sessions.get(sessionID);
   }
 
-  /** `owner`: for calls that are made with this `sessionCaller`. */
+  /** `owner`: the `sessionCaller` of the session's calls. */
   restoreLoopState(sessionID: string, state: LoopState, owner?: string): void {
     this.#sessions.restore(sessionKey(sessionID, owner), state);
   }
 
-  /** Forgets what loop detection knows of a session, a stop included: somebody decided that it may go on. */
+  /** Forgets the loop state of a session, also a stop, so that it may go on. */
   resumeSession(sessionID: string): void {
     this.#sessions.clear(sessionID);
   }
 
-  /** A new message of the user: what was repeated before it no longer counts. */
+  /** Must be called at a new message of the user: repetitions before it no longer count. */
   startNewMessage(sessionID: string): void {
     this.#sessions.newMessage(sessionID);
   }
 
-  /** The provider made us ask again: these calls never happened for loop detection. */
+  /** Removes calls from loop detection, when the provider had to be asked again. */
   rollbackCalls(sessionID: string, callIds: readonly string[]): void {
     this.#sessions.rollback(sessionID, callIds);
   }
 
-  /** A page of the whole text of a result, also of one that was cut for the model. */
+  /** A page of a result's whole text, also if it was cut for the model. */
   readResult(callId: string, page: PageOptions = {}): ResultPage | undefined {
     const { results, history, settings } = this.#host;
     const text = results.get(callId) ?? history.get(callId)?.result?.content;
     return text === undefined ? undefined : pageOf(settings.secrets().inText(text), page);
   }
 
-  /** The value, plain JSON, as results are shown: with every known secret masked. The same one when there is none in it. */
+  /** Masks every known secret in plain JSON. Returns the same value when there is none. */
   mask<Value>(value: Value): Value {
     return this.#host.settings.secrets().apply(value);
   }
 
-  /** Tells the listener of every change and call, or of events of these types, until the function that it returns is called. */
+  /** Calls the listener for all events, or for those of these types. Returns a function that unsubscribes. */
   subscribe(listener: RackListener, types?: readonly RackEvent["type"][]): () => void {
     return this.#host.events.subscribe(listener, types);
   }
 
   #change(edit: (catalog: Catalog) => void): void {
-    // Whoever holds a snapshot keeps the catalog it was made of; the change goes into a copy.
+    // A snapshot keeps its catalog; the change goes into a copy.
     const catalog = this.#snapshot === undefined ? this.#catalog : new Catalog(this.#catalog);
     edit(catalog);
     this.#catalog = catalog;
@@ -325,7 +322,7 @@ export class ToolRegistry implements RegistryReader {
     if (this.#host.undecided.size > 0) this.#endUndecided();
   }
 
-  /** Nobody need be asked any more about a call that could not be made. */
+  /** Ends calls that wait for consent and could not run any more. */
   #endUndecided(): void {
     for (const frame of [...this.#host.undecided]) {
       try {
@@ -373,7 +370,7 @@ export class ToolRegistry implements RegistryReader {
     };
   }
 
-  /** What the call could not reach is not there for it either. */
+  /** The registry as the call sees it: without tools that it may not use. */
   #viewFor(frame: CallFrame): RegistryView {
     const snapshot = this.snapshot();
     const isThere = (info: ToolInfo) => isWithinReach(info, frame);
@@ -387,7 +384,7 @@ export class ToolRegistry implements RegistryReader {
       search(query, limit = USUAL_LIMIT) {
         const best = snapshot.search(query, limit);
         if (best.every(isThere)) return best;
-        // Some of the best are out of reach: others take their places.
+        // Some matches may not be used, so the next best are taken.
         return snapshot.search(query, Number.POSITIVE_INFINITY).filter(isThere).slice(0, limit);
       },
       findByTag: (tag) => snapshot.findByTag(tag).filter(isThere),
@@ -396,7 +393,7 @@ export class ToolRegistry implements RegistryReader {
     };
   }
 
-  /** For `ctx.call`: a failed child rejects, and a child that nobody waits for never crashes the process. */
+  /** For `ctx.call`: a failed child rejects; an unobserved failure does not end the process. */
   #callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult> {
     const child = this.#frame(name, input, options, parent);
     const answer = startCall(child).then((result) => {
@@ -408,7 +405,7 @@ export class ToolRegistry implements RegistryReader {
   }
 }
 
-/** A caller in plain JavaScript may ask for anything; some of it cannot even be printed. */
+/** A caller in plain JavaScript may pass anything, even values that cannot be printed. */
 function nameOf(name: unknown): string {
   try {
     return String(name);

@@ -25,35 +25,34 @@ import {
   walkSchemas,
 } from "./visit.ts";
 
-/** What compiling needs to know of a schema, seen on the way through it. */
+/** Facts about a schema that compiling needs. */
 export interface JsonSchemaFacts {
   readonly dialect: Dialect;
-  /** A reference names a metaschema, which then has to be loaded. */
+  /** A reference names a metaschema, which must then be loaded. */
   readonly usesMetaschema: boolean;
   /** A property is named like a member of `Object.prototype`, so inherited members must not count as present. */
   readonly usesInheritedNames: boolean;
-  /** A pattern could take long to match by backtracking, so the engine that does not backtrack has to be loaded. */
+  /** A pattern could take long by backtracking, so the linear engine must be loaded. */
   readonly usesRiskyPatterns: boolean;
-  /** Schemas in it refer to others, so that it may stand for far more than it says. */
+  /** It contains references, so it may expand to far more schemas than it has. */
   readonly usesReferences: boolean;
 }
 
-/** What is wrong at one place of a schema. */
 export interface SchemaFlaw {
   readonly schema: object;
-  /** The keyword, and the member of it; nothing when it is the schema as a whole. */
+  /** The keyword and its member; undefined for the schema as a whole. */
   readonly steps?: readonly (string | number)[] | undefined;
-  /** Goes on where the name of the place ends. */
+  /** A sentence that continues after the name of the place. */
   readonly problem: string;
 }
 
-/** What one walk through a schema gathers. */
+/** State of one walk through a schema. */
 interface Walk {
   readonly root: JsonSchemaObject;
   readonly seen: Map<object, SchemaPlace>;
   readonly references: { readonly target: string; readonly place: SchemaPlace }[];
   readonly anchors: Set<string>;
-  /** Whoever is told of flaws did not write the schema, and is given no advice. */
+  /** If set, flaws are reported here without advice, since the reader did not write the schema. */
   readonly onFlaw: ((flaw: SchemaFlaw) => void) | undefined;
   hasReferences: boolean;
   hasNestedIds: boolean;
@@ -64,9 +63,8 @@ interface Walk {
 const maximumDepth = 200;
 
 /**
- * Refuses a JSON Schema that is plainly wrong, in time linear in its size and without loading a validator.
- * What needs a closer look is found when the schema is first used. Throws `SchemaError` for the first flaw, or tells
- * of all of them.
+ * Refuses an invalid JSON Schema, in linear time and without loading a validator. Subtler flaws show on first use.
+ * Throws `SchemaError` for the first flaw, or reports all to `onFlaw`.
  */
 export function checkJsonSchema(
   root: JsonSchemaObject,
@@ -106,7 +104,7 @@ export function checkJsonSchema(
 
 function isFirstVisit(place: SchemaPlace, walk: Walk): boolean {
   if (place.depth > maximumDepth) {
-    blame(walk, place, undefined, `nests more than ${maximumDepth} levels; use $ref and $defs instead.`);
+    reportFlaw(walk, place, undefined, `nests more than ${maximumDepth} levels; use $ref and $defs instead.`);
     return false;
   }
   if (!walk.seen.has(place.schema)) {
@@ -116,13 +114,13 @@ function isFirstVisit(place: SchemaPlace, walk: Walk): boolean {
   for (let above = place.parent; above !== undefined; above = above.parent) {
     if (above.schema !== place.schema) continue;
     const advice = 'write the recursion as { "$ref": "#/$defs/<name>" }';
-    blame(walk, place, undefined, `contains itself as an object; ${advice}.`);
+    reportFlaw(walk, place, undefined, `contains itself as an object; ${advice}.`);
     break;
   }
   return false;
 }
 
-/** Checks all keywords of one schema. Always says to go on below it. */
+/** Checks all keywords of one schema. Always true: go on below it. */
 function checkPlace(place: SchemaPlace, walk: Walk): true {
   const { schema } = place;
   for (const keyword in schema) {
@@ -132,18 +130,19 @@ function checkPlace(place: SchemaPlace, walk: Walk): true {
   return true;
 }
 
-/** What stands in the place of a schema and is no object. */
+/** Checks a value in the place of a schema that is not an object. */
 function checkMember(member: unknown, steps: SchemaSteps, place: SchemaPlace, walk: Walk): void {
   const isNames = steps[0] === "dependencies" && Array.isArray(member);
   const isAbsent = member === undefined && typeof steps[1] !== "number";
   if (typeof member === "boolean" || isNames || isAbsent) return;
-  blame(walk, place, steps, `must be a schema (an object, true or false), ${got(member)}.`);
+  reportFlaw(walk, place, steps, `must be a schema (an object, true or false), ${describeGot(member)}.`);
 }
 
 function checkKeyword(place: SchemaPlace, keyword: string, value: unknown, walk: Walk): void {
   switch (arrangementOf(keyword)) {
     case "list":
-      if (!Array.isArray(value)) blame(walk, place, [keyword], `must be an array of schemas, ${got(value)}.`);
+      if (!Array.isArray(value))
+        reportFlaw(walk, place, [keyword], `must be an array of schemas, ${describeGot(value)}.`);
       return;
     case "map":
       checkMap(place, keyword, value, walk);
@@ -156,7 +155,7 @@ function checkKeyword(place: SchemaPlace, keyword: string, value: unknown, walk:
 function checkMap(place: SchemaPlace, keyword: string, value: unknown, walk: Walk): void {
   if (!isRecord(value)) {
     const wanted = keyword === "dependencies" ? "an object" : "an object of schemas";
-    blame(walk, place, [keyword], `must be ${wanted}, ${got(value)}.`);
+    reportFlaw(walk, place, [keyword], `must be ${wanted}, ${describeGot(value)}.`);
     return;
   }
   for (const name of Object.keys(value)) {
@@ -173,7 +172,7 @@ function checkPlainKeyword(place: SchemaPlace, keyword: string, value: unknown, 
   if (wanted === undefined) return;
   const form = forms[wanted];
   if (form !== undefined && !form.fits(value)) {
-    blame(walk, place, [keyword], `must be ${form.name}, ${got(value)}.`);
+    reportFlaw(walk, place, [keyword], `must be ${form.name}, ${describeGot(value)}.`);
     return;
   }
   if (referenceKeywords.includes(keyword)) walk.hasReferences = true;
@@ -183,13 +182,13 @@ function checkPlainKeyword(place: SchemaPlace, keyword: string, value: unknown, 
       break;
     case "enum":
       if (!Array.isArray(value))
-        blame(walk, place, [keyword], `must be an array of the allowed values, ${got(value)}.`);
+        reportFlaw(walk, place, [keyword], `must be an array of the allowed values, ${describeGot(value)}.`);
       break;
     case "required":
       checkNames(place, [keyword], value, walk);
       break;
     case "dependentRequired":
-      if (!isRecord(value)) blame(walk, place, [keyword], `must be an object, ${got(value)}.`);
+      if (!isRecord(value)) reportFlaw(walk, place, [keyword], `must be an object, ${describeGot(value)}.`);
       for (const name of keysOf(value)) {
         if (name in Object.prototype) walk.usesInheritedNames = true;
         checkNames(place, [keyword, name], memberAt(value, [name]), walk);
@@ -224,12 +223,12 @@ const forms: Readonly<Record<string, { readonly name: string; readonly fits: (va
 function checkType(place: SchemaPlace, value: unknown, walk: Walk): void {
   const odd = (Array.isArray(value) ? value : [value]).filter((name) => !isJsonType(name));
   if (odd.length === 0) return;
-  blame(walk, place, ["type"], `must be one of ${jsonTypes.join(", ")}, ${got(odd[0])}.`);
+  reportFlaw(walk, place, ["type"], `must be one of ${jsonTypes.join(", ")}, ${describeGot(odd[0])}.`);
 }
 
 function checkNames(place: SchemaPlace, steps: SchemaSteps, value: unknown, walk: Walk): void {
   if (!Array.isArray(value) || !value.every((name) => typeof name === "string")) {
-    blame(walk, place, steps, `must be an array of property names, ${got(value)}.`);
+    reportFlaw(walk, place, steps, `must be an array of property names, ${describeGot(value)}.`);
     return;
   }
   if (value.some((name) => name in Object.prototype)) walk.usesInheritedNames = true;
@@ -241,17 +240,17 @@ function checkPattern(place: SchemaPlace, steps: SchemaSteps, pattern: string, w
     walk.usesRiskyPatterns ||= isRiskyPattern(pattern);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    blame(walk, place, steps, `is not a regular expression: ${reason}.`);
+    reportFlaw(walk, place, steps, `is not a regular expression: ${reason}.`);
   }
 }
 
-/** References into documents with their own ids are left to the validator, which knows how to resolve them. */
+/** With nested ids, references are left to the validator. */
 function checkReference(target: string, place: SchemaPlace, walk: Walk): void {
   const rootId = typeof walk.root.$id === "string" ? walk.root.$id.replace(/#$/, "") : undefined;
   if (walk.hasNestedIds) return;
   const own = rootId !== undefined && target.startsWith(rootId) ? target.slice(rootId.length) : target;
   if (own === "" || own === "#") return;
-  const refuse = (problem: string) => blame(walk, place, ["$ref"], `points to ${problem}.`);
+  const refuse = (problem: string) => reportFlaw(walk, place, ["$ref"], `points to ${problem}.`);
   const shown = JSON.stringify(target);
   if (own.startsWith("#/")) {
     if (memberAt(walk.root, pointerSteps(own)) === undefined) refuse(`${shown}, which is not in this schema`);
@@ -269,10 +268,15 @@ function refuseEndless(walk: Walk): void {
   if (found === undefined) return;
   const place = walk.seen.get(found.schema) ?? walk.seen.get(walk.root)!;
   const advice = walk.onFlaw === undefined ? " Change its $ref." : "";
-  blame(walk, place, undefined, `${found.problem}, so no value could be checked.${advice}`);
+  reportFlaw(walk, place, undefined, `${found.problem}, so no value could be checked.${advice}`);
 }
 
-function blame({ onFlaw }: Walk, place: SchemaPlace, steps: SchemaSteps | undefined, problem: string): void {
+function reportFlaw(
+  { onFlaw }: Walk,
+  place: SchemaPlace,
+  steps: SchemaSteps | undefined,
+  problem: string,
+): void {
   if (onFlaw !== undefined) {
     onFlaw({ schema: place.schema, steps: steps?.filter((step) => step !== undefined), problem });
     return;
@@ -286,13 +290,13 @@ function blame({ onFlaw }: Walk, place: SchemaPlace, steps: SchemaSteps | undefi
   });
 }
 
-function got(value: unknown): string {
+function describeGot(value: unknown): string {
   return `got ${describeReceived(value)}`;
 }
 
 /**
- * All that would keep a validator from using a JSON Schema: what `checkJsonSchema` refuses, and what a validator only
- * finds when it compiles the schema. Takes time linear in its size.
+ * Lists all flaws that would keep a validator from using a schema: those of `checkJsonSchema`, and those found only by
+ * compiling. Linear time.
  */
 export function jsonSchemaFlaws(root: JsonSchemaObject): SchemaFlaw[] {
   const keywords = Object.keys(root);
@@ -306,38 +310,39 @@ export function jsonSchemaFlaws(root: JsonSchemaObject): SchemaFlaw[] {
   const taken = new Set<string>();
   for (const place of addresses.schemas) {
     const { schema } = place;
-    const blame = (keyword: string, problem: string) => flaws.push({ schema, steps: [keyword], problem });
-    if (Array.isArray(schema.enum) && schema.enum.length === 0) blame("enum", "allows no value at all.");
+    const reportFlaw = (keyword: string, problem: string) =>
+      flaws.push({ schema, steps: [keyword], problem });
+    if (Array.isArray(schema.enum) && schema.enum.length === 0) reportFlaw("enum", "allows no value at all.");
     for (const keyword of ["exclusiveMinimum", "exclusiveMaximum"]) {
       if (!["undefined", "number", "boolean"].includes(typeof schema[keyword]))
-        blame(keyword, "must be a number.");
+        reportFlaw(keyword, "must be a number.");
     }
     for (const keyword of ["nullable", "$recursiveAnchor"]) {
       if (!["undefined", "boolean"].includes(typeof schema[keyword]))
-        blame(keyword, "must be true or false.");
+        reportFlaw(keyword, "must be true or false.");
     }
     for (const [keyword, name] of namesOf(place)) {
-      if (name === undefined) blame(keyword, "is not a name that can be referred to.");
-      else if (taken.has(name)) blame(keyword, "is the name of another part of the schema too.");
+      if (name === undefined) reportFlaw(keyword, "is not a name that can be referred to.");
+      else if (taken.has(name)) reportFlaw(keyword, "is the name of another part of the schema too.");
       else taken.add(name);
     }
     for (const keyword of Object.keys(schema)) {
       if (isKnownKeyword(keyword) || !holdsNames(schema[keyword])) continue;
-      blame(keyword, "names parts of itself, where no schema is.");
+      reportFlaw(keyword, "names parts of itself, where no schema is.");
     }
     for (const keyword of referenceKeywords) {
       const target = schema[keyword];
       if (typeof target !== "string") continue;
-      // The other two are known within a document only.
+      // `$dynamicRef` and `$recursiveRef` work within a document only.
       const isPossible = keyword === "$ref" || isFragment(target);
       if (isPossible && isThere(target, place, addresses, schemas, dialectOf(root))) continue;
-      blame(keyword, `points to ${JSON.stringify(target)}, where no schema is.`);
+      reportFlaw(keyword, `points to ${JSON.stringify(target)}, where no schema is.`);
     }
   }
   return flaws;
 }
 
-/** What the schema is called, by the keyword that says so; undefined for what can be no name. */
+/** The names of the schema by keyword; undefined for an invalid name. */
 function namesOf({ schema, base }: AddressedSchema): [keyword: string, name: string | undefined][] {
   const names: [string, string | undefined][] = [];
   const { $id, $anchor, $dynamicAnchor } = schema;
@@ -351,7 +356,7 @@ function namesOf({ schema, base }: AddressedSchema): [keyword: string, name: str
   return names;
 }
 
-/** Validators look for names inside everything that is an object, also where they look for nothing else. */
+/** Validators look for names in all objects, even where no schema is expected. */
 function holdsNames(value: unknown): boolean {
   const waiting = [value];
   while (waiting.length > 0) {
@@ -370,7 +375,7 @@ function isThere(
   schemas: ReadonlySet<unknown>,
   dialect: Dialect,
 ): boolean {
-  // Each validator knows that of its own draft alone, by one address.
+  // Each validator knows only the metaschema of its own draft.
   const scheme = dialect === "draft-07" ? "http:" : "https:";
   if (isMetaschema(target))
     return target.startsWith(scheme) && /\/schema#?$/.test(target) && target.includes(dialect);

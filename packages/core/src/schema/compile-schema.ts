@@ -20,8 +20,8 @@ import { isZod3, isZod4 } from "./zod-definition.ts";
 const compiled = new WeakMap<object, CompiledSchema>();
 
 /**
- * Makes a schema of any accepted shape ready for use: Zod 4, Zod 3, a Standard Schema, a plain object of such
- * schemas, or a JSON Schema. The same object gives the same answer. Throws `SchemaError` for anything else.
+ * Compiles a schema of any accepted shape: Zod 4, Zod 3, a Standard Schema, a plain object of such schemas, or a JSON
+ * Schema. Cached by identity. Throws `SchemaError` for anything else.
  */
 export function compileSchema(schema: unknown): CompiledSchema {
   if ((typeof schema !== "object" && typeof schema !== "function") || schema === null) {
@@ -51,7 +51,7 @@ function compileLibrarySchema(schema: unknown): CompiledSchema | undefined {
   return undefined;
 }
 
-/** An object counts as a shape as soon as one member is a schema of a library; then all must be. */
+/** An object with one library schema counts as a shape; then all members must be library schemas. */
 function compileShape(schema: JsonSchemaObject): CompiledSchema | undefined {
   const names = Object.keys(schema);
   if (!names.some((name) => isLibrarySchema(schema[name]))) return undefined;
@@ -74,7 +74,7 @@ function isLibrarySchema(value: unknown): boolean {
   return isZod4(value) || isZod3(value) || isStandardSchema(value);
 }
 
-/** An object without a single keyword is most often a list of properties whose wrapping was forgotten. */
+/** An object without any keyword is mostly a list of properties without its wrapper. */
 function checkKeywords(schema: JsonSchemaObject): JsonSchemaObject {
   const keys = Object.keys(schema);
   if (keys.length === 0 || keys.some(isKeyword)) return schema;
@@ -157,7 +157,7 @@ class ShapeValidator implements CompiledSchema {
   }
 }
 
-/** An issue of a field as an issue of the whole. */
+/** Moves an issue of a field to the whole object. */
 function below(name: string, issue: SchemaIssue): SchemaIssue {
   const key = issuePath([name]);
   if (issue.path === "") {
@@ -181,7 +181,7 @@ function toJsonSchema(fields: ReadonlyMap<string, CompiledSchema>): JsonSchemaOb
   return required.length === 0 ? { type: "object", properties } : { type: "object", properties, required };
 }
 
-/** A reference inside a field's schema counts from that field's place in the whole. */
+/** References in a field's schema are relative to that field's place. */
 function moveReferences(schema: unknown, place: string): unknown {
   if (!isRecord(schema)) return schema;
   const moved = mapSchemas(schema, (part) => moveReferences(part, place));
@@ -192,7 +192,7 @@ function moveReferences(schema: unknown, place: string): unknown {
 function takesUndefined(field: CompiledSchema): boolean {
   const outcome = field.validate(undefined);
   if (!isPromise(outcome)) return outcome.ok;
-  // The answer of an asynchronous field is not waited for; such a field counts as required.
+  // An asynchronous field counts as required; its result is ignored.
   outcome.catch(() => {});
   return false;
 }

@@ -1,14 +1,14 @@
 import { issuePath, UnsafeValue } from "./issue.ts";
 import { isRecord, type JsonSchemaObject, listOf } from "./visit.ts";
 
-/** Deeper than any argument a tool takes, and shallow enough for every validator's stack. */
+/** Deeper than any real argument, and shallow enough for every validator's stack. */
 const maximumDepth = 500;
-/** Members of all objects and arrays together; beyond it a value is an attack or a shared structure unrolled. */
+/** Members of all objects and arrays together; a larger value is an attack or an unrolled shared structure. */
 const maximumSize = 1_000_000;
 
-/** Members of objects in one JSON text of a caller. Each has a key that is looked at many times on its way, unlike the items of a list. */
+/** Keys in one JSON text of a caller. Unlike list items, keys are looked at many times. */
 const mostKeys = 100_000;
-/** A text as short as this is read in no time, whatever is in it. */
+/** Shorter texts are parsed quickly, whatever they contain. */
 const harmlessText = 64 * 1024;
 
 /** Counts the members seen in one walk. Module state instead of an object: this runs on every call. */
@@ -36,7 +36,7 @@ export function withoutPrototypeKeys(value: unknown): unknown {
   return copyMember(value, false, 0, value);
 }
 
-/** Whether there is nothing to take out of a value, and nothing to refuse. */
+/** Whether the value needs no copy and no refusal. */
 function isHarmless(value: object, depth: number): boolean {
   if (depth >= maximumDepth) return false;
   if (Array.isArray(value)) {
@@ -47,7 +47,7 @@ function isHarmless(value: object, depth: number): boolean {
     }
     return seen <= maximumSize;
   }
-  // Who made an object is read faster than its prototype.
+  // Reading `constructor` is faster than reading the prototype.
   if (value.constructor !== Object && !isPlainObject(value)) return true;
   for (const key in value) {
     if (key === "__proto__") return false;
@@ -58,7 +58,7 @@ function isHarmless(value: object, depth: number): boolean {
   return seen <= maximumSize;
 }
 
-/** How many members a tree has, counted up to a limit. For trees that `copyPlain` made. */
+/** Counts the members of a tree that `copyPlain` made, up to a limit. */
 export function countMembers(value: unknown, limit: number): number {
   if (typeof value !== "object" || value === null) return 0;
   const members = Object.values(value);
@@ -71,8 +71,8 @@ export function countMembers(value: unknown, limit: number): number {
 }
 
 /**
- * What makes a JSON text too much to read, or nothing. Looks at the text alone, because reading a few megabytes of brackets or of
- * keys takes seconds in which nothing else is answered. Whoever takes JSON from others asks here before reading it.
+ * Says what makes a JSON text too large to parse, or undefined. Looks at the text alone, because parsing a few
+ * megabytes of brackets or keys blocks the process for seconds. Must be called before parsing JSON from others.
  */
 export function tooMuchJson(text: string, limit = mostKeys): string | undefined {
   if (text.length <= harmlessText) return undefined;
@@ -98,7 +98,7 @@ export function tooMuchJson(text: string, limit = mostKeys): string | undefined 
   return undefined;
 }
 
-/** Where the quote stands that closes a text: one with an even number of backslashes before it. */
+/** The position of the quote that closes a text. */
 function endOfText(text: string, from: number): number {
   for (let index = from; index < text.length; index++) {
     const code = text.charCodeAt(index);
@@ -108,7 +108,7 @@ function endOfText(text: string, from: number): number {
   return text.length;
 }
 
-/** `flatten` says whether instances of classes are copied as plain objects or left as they are. */
+/** `flatten`: copy instances of classes as plain objects; otherwise keep them. */
 function copyMember(value: object, flatten: boolean, depth: number, root: object): unknown {
   if (depth >= maximumDepth) throw unsafe(root, "levels of nesting", maximumDepth, "more than 500 levels");
   if (Array.isArray(value)) {
@@ -149,7 +149,7 @@ function count(members: number, root: object): void {
   if (seen > maximumSize) throw unsafe(root, "members in all", maximumSize, "a larger value");
 }
 
-/** A circle is as deep as one likes, so it is looked for only where a value turns out too deep or too large. */
+/** A circular value is endlessly deep, so a circle is looked for only when a value is too deep or too large. */
 function unsafe(root: object, measure: string, limit: number, received: string): UnsafeValue {
   const circle = pathOfCircle(root);
   if (circle === undefined)
@@ -157,7 +157,7 @@ function unsafe(root: object, measure: string, limit: number, received: string):
   return refusal(issuePath(circle), "a value without circular references", "a circular reference");
 }
 
-/** The keys that lead from the root to a container that stands for an ancestor of its own, if there is one. */
+/** The path from the root to a container that is its own ancestor, if there is one. */
 function pathOfCircle(root: object): readonly unknown[] | undefined {
   const cleared = new Set<object>();
   const chain: object[] = [];
@@ -188,15 +188,15 @@ function refusal(path: string, expected: string, received: string): UnsafeValue 
 
 export type Copier = (value: unknown) => unknown;
 
-/** A schema this deep or this wide is copied the general way; the code for it would only fill memory. */
+/** Larger schemas use the general copy; generated code would only fill memory. */
 const deepest = 8;
 const mostNodes = 200;
 
 /**
- * A function that copies values of the shape that the schema describes, two to four times faster than the general
- * copy (which is a third of a call with nested arguments), and hands whatever looks different (a missing or unknown key, a class instance, a part that the schema
- * does not spell out) to the general copy. It validates nothing. Answers `copyPlain` itself where there is
- * nothing to gain, or where functions cannot be made from text.
+ * Makes a function that copies values of the schema's shape two to four times faster than the general copy (a third of
+ * a call with nested arguments). Anything unexpected (a missing or unknown key, a class instance, an unspecified part)
+ * goes to the general copy. It validates nothing. Returns `copyPlain` when there is nothing to gain, or when code
+ * cannot be generated.
  */
 export function compileCopier(schema: JsonSchemaObject): Copier {
   const writer: Writer = { functions: [], nodes: 0 };
@@ -204,12 +204,12 @@ export function compileCopier(schema: JsonSchemaObject): Copier {
   if (name === undefined) return copyPlain;
   try {
     const source = `"use strict";\n${writer.functions.join("\n")}\nreturn ${name};`;
-    const copy = new Function("copyPlain", source)(copyPlain) as Copier; // The text is all ours; keys are quoted.
+    const copy = new Function("copyPlain", source)(copyPlain) as Copier; // The source is generated here; keys are quoted.
     return (value) => {
       try {
         return copy(value);
       } catch {
-        return copyPlain(value); // It refuses the same value and can say where in the whole of it.
+        return copyPlain(value); // It throws the same refusal, with the path from the root.
       }
     };
   } catch {
@@ -222,7 +222,7 @@ interface Writer {
   nodes: number;
 }
 
-/** Writes the function for one part of the schema and answers its name; nothing when the part is not spelt out. */
+/** Writes the function for one part of the schema and returns its name; undefined when the part is not specified. */
 function writeNode(schema: unknown, writer: Writer, depth: number): string | undefined {
   if (!isRecord(schema) || depth > deepest || writer.nodes >= mostNodes) return undefined;
   writer.nodes++;
@@ -239,7 +239,7 @@ function writeObject(
   depth: number,
 ): string | undefined {
   const keys = Object.keys(properties);
-  // Every object inherits some names, and reading one of those would find it where the value has none.
+  // Inherited names would be found even when the value lacks them.
   if (keys.length === 0 || keys.some((key) => key in Object.prototype)) return undefined;
   const members = keys.map((key, index) => {
     const copier = writeNode(properties[key], writer, depth + 1);
@@ -278,7 +278,7 @@ function writeArray(items: Record<string, unknown>, writer: Writer, depth: numbe
   return name;
 }
 
-/** A member that the schema leaves open may still hold an object, which must be copied as well. */
+/** An unspecified member may still hold an object, which must be copied. */
 function copied({ local, copier }: { local: string; copier: string | undefined }): string {
   return copier === undefined
     ? `typeof ${local} === "object" && ${local} !== null ? copyPlain(${local}) : ${local}`
@@ -288,13 +288,13 @@ function copied({ local, copier }: { local: string; copier: string | undefined }
 /** A change to one member of a value, at any depth. */
 export interface Edit {
   readonly path: readonly unknown[];
-  /** `undefined` takes the member out. */
+  /** `undefined` removes the member. */
   readonly value: unknown;
 }
 
 /**
- * A copy of a value with some members changed. Containers on the way to a change are copied, each once; all else is
- * shared. Every path must lead through plain objects and arrays.
+ * Copies a value with some members changed. Copies only the containers on the paths; shares the rest. Every path must
+ * lead through plain objects and arrays.
  */
 export function editCopy(value: unknown, edits: readonly Edit[]): unknown {
   const root: Record<string, unknown> = { value };

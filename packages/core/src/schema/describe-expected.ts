@@ -3,7 +3,7 @@ import { isRecord, type JsonSchemaObject, listOf, resolveReference, subjectOf, t
 const maximumDepth = 3;
 const maximumChoices = 12;
 
-/** What a schema wants, in words: `integer ≥ 1`, `one of "a", "b"`, `string in email format`. */
+/** Describes what a schema accepts: `integer ≥ 1`, `one of "a", "b"`, `string in email format`. */
 export function describeExpected(schema: unknown, root: JsonSchemaObject, depth = 0): string {
   if (schema === false) return "nothing";
   if (!isRecord(schema) || depth > maximumDepth) return "a value";
@@ -27,8 +27,8 @@ export function describeExpected(schema: unknown, root: JsonSchemaObject, depth 
 }
 
 /**
- * What one keyword of a schema wants, with the others about the same type. A limit may stand beside a reference or
- * alternatives that the value fits; describing those would contradict what came.
+ * Describes one keyword with the others of the same type. A limit may stand beside a reference or alternatives that the
+ * value fits, so describing those would mislead.
  */
 export function describeKeyword(
   keyword: string,
@@ -45,7 +45,7 @@ export function describeKeyword(
   return describeType(typeof value === "number" ? "number" : subject, schema, root, 0);
 }
 
-/** What is left when `not` forbids a schema. Where words would forbid too much, the schema itself is shown. */
+/** Describes what `not` leaves. Shows the schema itself where words would forbid too much. */
 export function describeAllBut(forbidden: unknown, root: JsonSchemaObject, depth = 0): string {
   const schema = (isRecord(forbidden) ? followed(forbidden, root) : undefined) ?? forbidden;
   if (!isRecord(schema) || Object.keys(schema).length === 0) return "nothing";
@@ -104,7 +104,7 @@ function describeObject(schema: JsonSchemaObject): string {
   return `object${sizeLimits(schema.minProperties, schema.maxProperties, "property")}`;
 }
 
-/** An object among alternatives, told apart by its constants or else by the keys it needs. */
+/** Describes an object among alternatives by its constants or its required keys. */
 function describeForm(schema: JsonSchemaObject): string {
   const properties = isRecord(schema.properties) ? Object.entries(schema.properties) : [];
   const constants = properties.flatMap(([name, property]) =>
@@ -147,7 +147,7 @@ function describeArray(schema: JsonSchemaObject, root: JsonSchemaObject, depth: 
   return size === "" ? `array of ${items}${unique}` : `array${size}${unique}, each ${items}`;
 }
 
-/** The types that a schema names, with OpenAPI's way to allow null. */
+/** The types of a schema, including OpenAPI's `nullable`. */
 function namedTypes(schema: JsonSchemaObject): readonly unknown[] {
   const types = Array.isArray(schema.type) ? schema.type : schema.type ? [schema.type] : [];
   return schema.nullable === true && types.length > 0 && !types.includes("null") ? [...types, "null"] : types;

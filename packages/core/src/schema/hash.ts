@@ -1,14 +1,12 @@
-/*
- * Fingerprints of texts and values: 64 bits as 16 hexadecimal digits, fast, well mixed and the same on every machine. Not
- * cryptographic: whoever can choose the text can make collisions.
- *
- * Two 32-bit lanes read two characters at a time. They rotate by different amounts, so that a difference which cancels
- * out in one lane stays in the other. They are module state instead of a result object, because this runs on every call.
+/**
+ * Hashes of texts and values: 64 bits as 16 hexadecimal digits, fast, well mixed and the same on every machine. Not
+ * cryptographic. Two 32-bit halves read two characters at a time and rotate by different amounts, so that a difference
+ * that cancels out in one stays in the other. They are module state instead of a result object, because this runs on
+ * every call.
  */
 let first = 0;
 let second = 0;
 
-/** The fingerprint of a text. */
 export function hashText(text: string): string {
   first = 0x243f6a88 ^ text.length;
   second = 0x85a308d3 ^ text.length;
@@ -19,25 +17,24 @@ export function hashText(text: string): string {
 }
 
 /**
- * A fingerprint of a JSON value, the same for any order of keys: equal values give equal texts, and different
- * ones almost surely different texts. Reads the value as `JSON.stringify` does, but a BigInt by its digits, and a set or
- * map by its members. It builds no text of the value, which makes it several times faster than hashing its JSON. Never
- * throws: a part that is circular, too deep or unreadable counts as a word that says so.
+ * Hashes a JSON value; the order of keys does not matter. Reads the value as `JSON.stringify` does, but a BigInt by its
+ * digits, and a set or map by its members. Builds no text, so it is several times faster than hashing JSON. Never
+ * throws: a circular, too deep or unreadable part counts as a fixed word.
  */
 export function hashValue(value: unknown): string {
   try {
     return hashWith(value, undefined);
   } catch {
-    // Something in it is deep, circular or throws: once more, watching every step.
+    // Something is deep, circular or throws: try again with checks at every step.
     return hashWith(value, []);
   }
 }
 
-/** The containers around the one that is read, when every step is watched. */
+/** The containers around the current one; only set for the checked pass. */
 let ancestors: object[] | undefined;
 
-function hashWith(value: unknown, watched: object[] | undefined): string {
-  ancestors = watched;
+function hashWith(value: unknown, chain: object[] | undefined): string {
+  ancestors = chain;
   first = 0;
   second = 0;
   absorb(value, 0);
@@ -58,7 +55,7 @@ function absorb(value: unknown, depth: number): void {
     case "object":
       if (value === null) combine(NULL);
       else if (ancestors === undefined) absorbContainer(value, depth);
-      else absorbWatched(value, depth, ancestors);
+      else absorbChecked(value, depth, ancestors);
       return;
     case "bigint":
       absorbText(String(value), 0xb1);
@@ -69,15 +66,15 @@ function absorb(value: unknown, depth: number): void {
 }
 
 const NULL = 0x9011;
-/** Nearly every value is shallower than this, and a shallow one cannot be circular. */
+/** Deeper values, which may be circular, get the checked pass. */
 const DEEPEST = 100;
 /** Deeper than any argument a tool takes, and shallow enough for every stack. */
-const DEEPEST_WATCHED = 500;
+const DEEPEST_CHECKED = 500;
 
-function absorbWatched(value: object, depth: number, around: object[]): void {
+function absorbChecked(value: object, depth: number, around: object[]): void {
   const [one, other] = [first, second];
   try {
-    if (depth >= DEEPEST_WATCHED) absorbText("[too deep]", 0x51);
+    if (depth >= DEEPEST_CHECKED) absorbText("[too deep]", 0x51);
     else if (around.includes(value)) absorbText("[circular]", 0x51);
     else {
       around.push(value);
@@ -186,9 +183,9 @@ function combine(word: number): void {
   second = (second << 17) | (second >>> 15);
 }
 
-/** Lets every bit of a lane reach every other bit. */
-function mix(lane: number): number {
-  let mixed = lane ^ (lane >>> 16);
+/** Lets every bit affect every other bit. */
+function mix(half: number): number {
+  let mixed = half ^ (half >>> 16);
   mixed = Math.imul(mixed, 0x7feb352d);
   mixed ^= mixed >>> 15;
   mixed = Math.imul(mixed, 0x846ca68b);
@@ -202,7 +199,7 @@ function hexadecimal(high: number, low: number): string {
   return digitsOf(high) + digitsOf(low);
 }
 
-function digitsOf(lane: number): string {
-  const upper = digits[lane >>> 24]! + digits[(lane >>> 16) & 255]!;
-  return upper + digits[(lane >>> 8) & 255]! + digits[lane & 255]!;
+function digitsOf(half: number): string {
+  const upper = digits[half >>> 24]! + digits[(half >>> 16) & 255]!;
+  return upper + digits[(half >>> 8) & 255]! + digits[half & 255]!;
 }

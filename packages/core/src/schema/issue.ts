@@ -7,10 +7,10 @@ export interface SchemaIssue {
   readonly message: string;
 }
 
-/** More than this helps nobody; the first ones are shown. */
+/** Only the first issues are shown. */
 export const maximumIssues = 20;
 
-/** An issue in the words all schemas share. `message` replaces the usual sentence with the author's own. */
+/** Makes an issue in the common wording. `message` replaces the standard sentence with the author's. */
 export function mismatch(
   segments: readonly unknown[],
   expected: string,
@@ -25,7 +25,7 @@ export function mismatch(
   return { path, expected, received: came, message: sentence(path, expected, came) };
 }
 
-/** A key that the schema does not have. `known` are the keys it has, if they can be told. */
+/** Makes an issue for an unknown key. `known`: the keys of the schema, if known. */
 export function unknownKey(
   parent: readonly unknown[],
   key: string,
@@ -75,7 +75,7 @@ function step(segment: unknown, isFirst: boolean): string {
 
 const longest = 80;
 
-/** What came, in a few words: `string "abc"`, `number 4`, `array of 3 items`, `nothing`. Never throws. */
+/** Describes a received value: `string "abc"`, `number 4`, `array of 3 items`, `nothing`. Never throws. */
 export function describeReceived(value: unknown): string {
   switch (typeof value) {
     case "undefined":
@@ -105,7 +105,7 @@ function describeReceivedObject(value: object): string {
     if (keys.length === 0) return "empty object";
     return clipReceived(`object with ${keys.slice(0, 6).join(", ")}${keys.length > 6 ? ", …" : ""}`);
   } catch {
-    // A proxy may refuse to be looked at.
+    // A proxy may throw.
     return "object";
   }
 }
@@ -130,7 +130,7 @@ export function nearestKey(key: string, known: Iterable<string>): string | undef
   return nearest;
 }
 
-/** `filePath`, `file_path` and `file-path` are one word to whoever mixes them up. Clipped to bound the work. */
+/** Makes `filePath`, `file_path` and `file-path` equal. Clipped to bound the work. */
 function normalize(key: string): string {
   return key
     .slice(0, 64)
@@ -167,7 +167,7 @@ function editDistance(left: string, right: string): number {
   return previous[right.length]!;
 }
 
-/** Thrown, and caught by the validators, when a value is no finite tree. */
+/** Thrown for a value that is circular, too deep or too large; the validators catch it. */
 export class UnsafeValue {
   readonly issue: SchemaIssue;
   constructor(issue: SchemaIssue) {
@@ -175,7 +175,7 @@ export class UnsafeValue {
   }
 }
 
-/** The issue that stands for whatever was thrown while a value was looked at. */
+/** Makes an issue of anything thrown while a value was checked. */
 export function describeFailure(error: unknown): SchemaIssue {
   if (error instanceof UnsafeValue) return error.issue;
   if (error instanceof RangeError) {

@@ -24,8 +24,8 @@ export function jsonSchemaIssues(
 }
 
 /**
- * A keyword with branches, such as `anyOf`, comes right after the errors of its branches. Reading from the end,
- * each one takes those along and answers for them.
+ * The error of a keyword with branches, such as `anyOf`, follows the errors of its branches. So this reads from the
+ * end, and each such error replaces those of its branches.
  */
 function condense(errors: readonly ErrorObject[], value: unknown, root: JsonSchemaObject): SchemaIssue[] {
   const groups: SchemaIssue[][] = [];
@@ -46,7 +46,7 @@ function condense(errors: readonly ErrorObject[], value: unknown, root: JsonSche
 
 const branchingKeywords = new Set(["anyOf", "oneOf", "contains", "propertyNames"]);
 
-/** Whether an error arose inside a branch of another: at or below its place, and not from a sibling keyword. */
+/** Whether an error comes from a branch of the composite: at or below its place, and not from a sibling keyword. */
 function belongsTo(error: ErrorObject, composite: ErrorObject): boolean {
   if (error.keyword === "required" && error.parentSchema === composite.parentSchema) return false;
   if (!`${error.instancePath}/`.startsWith(`${composite.instancePath}/`)) return false;
@@ -82,7 +82,7 @@ function explainBranches(
   return [mismatch(segments, anyOf(branches.map((branch) => describeExpected(branch, root, 1))), error.data)];
 }
 
-/** The errors of the one branch that was evidently meant, if there is one. */
+/** The errors of the branch that was evidently meant, if there is one. */
 function likeliestBranch(
   error: ErrorObject,
   branches: readonly unknown[],
@@ -106,7 +106,7 @@ function isInBranch(error: ErrorObject, branch: unknown, branchPath: string): bo
   return typeof reference === "string" && error.schemaPath.startsWith(`${reference}/`);
 }
 
-/** Rules a branch out: the value is of another type, or a key that tells branches apart has another value. */
+/** Whether the error rules its branch out: the value has another type, or a distinguishing key has another value. */
 function isElsewhere(error: ErrorObject, composite: ErrorObject): boolean {
   const depth = error.instancePath.split("/").length - composite.instancePath.split("/").length;
   if (error.keyword === "type" || error.keyword === "enum") return depth === 0;

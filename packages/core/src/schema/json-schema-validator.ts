@@ -10,14 +10,14 @@ import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./patter
 import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
 import type { JsonSchemaObject } from "./visit.ts";
 
-/** Listing every error of a larger value would cost more memory than the answer is worth. */
+/** Larger values get only their first errors, to save memory. */
 const largestFullyExplained = 5_000;
 
-/** Schemas that a value is held against, of those whose references could multiply them without end. */
+/** Limits on checked subschemas, for schemas whose references could multiply endlessly. */
 const MOST_STEPS = 100_000;
 const MOST_STEPS_TO_EXPLAIN = 20_000;
 
-/** A JSON Schema. The engine is loaded and the schema compiled when it is first used. */
+/** Loads the engine and compiles the schema on first use. */
 export class JsonSchemaValidator implements CompiledSchema {
   readonly kind = "json-schema";
   readonly #schema: JsonSchemaObject;
@@ -106,7 +106,7 @@ export class JsonSchemaValidator implements CompiledSchema {
       return jsonSchemaIssues(firstErrors, copy, this.#schema);
     }
     this.#explain ??= this.#engine!.compile(this.#schema, this.#facts, true);
-    // Where the reasons are too many to be gathered, the first one is told.
+    // If collecting all errors takes too many steps, the first errors are reported.
     if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS_TO_EXPLAIN);
     try {
       this.#explain(copy);
@@ -123,7 +123,6 @@ function without(copy: object, unknown: readonly string[]): Record<string, unkno
   return Object.fromEntries(Object.entries(copy).filter(([key]) => !left.has(key)));
 }
 
-/** What turns schemas of one dialect into functions. */
 interface JsonSchemaEngine {
   /** `everyIssue` makes a slower function that does not stop at the first error. Throws `SchemaError`. */
   compile(schema: JsonSchemaObject, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction;
@@ -131,13 +130,12 @@ interface JsonSchemaEngine {
 
 const MOST_REMEMBERED = 500;
 const LONGEST_REMEMBERED = 20_000;
-/** More than browsers take. */
+/** More than browsers accept. */
 const LONGEST_URL = 4_000;
 
 const engines = new Map<Dialect, JsonSchemaEngine>();
 const loading = new Map<Dialect, Promise<JsonSchemaEngine>>();
 
-/** The engine of a dialect if it has been loaded. */
 function loadedEngine(dialect: Dialect): JsonSchemaEngine | undefined {
   return engines.get(dialect);
 }
@@ -161,12 +159,12 @@ async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
     import("ajv-formats/dist/formats.js"),
   ]);
   const { url } = fullFormats;
-  // The only expression of a format whose time grows faster than the text.
+  // The only format expression whose time is not linear in the text.
   const isUrl = (text: string) => text.length <= LONGEST_URL && url instanceof RegExp && url.test(text);
   const formats = { ...fullFormats, url: isUrl };
   const recent = new Recent<ValidateFunction>(MOST_REMEMBERED);
   const make = (prepared: object, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction => {
-    // One instance per schema: a shared one would remember every schema, pattern and id for ever.
+    // One instance per schema: a shared one would keep every schema, pattern and id forever.
     const ajv = new Ajv({
       ...commonOptions,
       formats,
@@ -201,7 +199,7 @@ async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
   return engine;
 }
 
-/** A file that is reloaded brings the schema it had before, and many tools share one: the same text, one function. */
+/** The text under which a compiled schema is cached: reloaded files and similar tools share it. */
 function textOf(prepared: object): string | undefined {
   try {
     const text = JSON.stringify(prepared);
@@ -225,7 +223,7 @@ async function importAjv(dialect: Dialect): Promise<AjvClass> {
   return (await import("ajv/dist/2020.js")).Ajv2020;
 }
 
-/** The engine's own keyword divides, which refuses 19.99 as a multiple of 0.01. */
+/** The engine's own keyword divides, and refuses 19.99 as a multiple of 0.01. */
 const multipleOf: KeywordDefinition & { readonly keyword: string } = {
   keyword: "multipleOf",
   type: "number",
@@ -257,10 +255,10 @@ function areUnique(isWanted: boolean, items: readonly unknown[]): boolean {
   }
   return true;
 }
-/** Where the engine looks for the errors of a keyword. */
+/** The engine reads a keyword's errors here. */
 areUnique.errors = [] as { keyword: string; params: { i: number; j: number } }[];
 
-/** Stands in every schema of those that refer to each other, and counts how often one of them is gone through. */
+/** A keyword that is added to every schema with references, to count the checks. */
 const STEP = "toolrack:step";
 const step: KeywordDefinition = {
   keyword: STEP,
@@ -272,7 +270,7 @@ const step: KeywordDefinition = {
   errors: false,
 };
 
-/** References may make a schema stand for more schemas than could ever be gone through, for a value of any size. */
+/** References can multiply the checks without end, even for a small value. */
 class TooManySteps extends Error {
   constructor() {
     super(
@@ -281,12 +279,12 @@ class TooManySteps extends Error {
   }
 }
 
-/** For each member of a value that is larger than most. */
+/** Additional steps per member of the value. */
 const STEPS_FOR_MEMBER = 100;
 let stepsLeft = 0;
 let checked: unknown;
 
-/** Is to be called before a check of a schema with references: so many steps may be made, and more for a large value. */
+/** Must be called before checking a schema with references. Allows so many steps, and more for a large value. */
 function beginCheck(value: unknown, steps: number): void {
   stepsLeft = steps;
   checked = value;
@@ -298,22 +296,22 @@ function extend(): void {
   if (stepsLeft <= 0) throw new TooManySteps();
 }
 
-/** The engine only ever asks a pattern for `test`. */
+/** The engine only calls `test`. */
 const regExpEngine = Object.assign((pattern: string) => toPattern(pattern) as RegExp, { code: "toPattern" });
 
 const commonOptions: Options = {
   strict: false,
   logger: false,
   useDefaults: true,
-  // `check-json-schema.ts` and the engine's own keyword checks take the place of the slow metaschemas.
+  // `check-json-schema.ts` replaces the slow metaschemas.
   validateSchema: false,
-  // The issues are written by us, from the schema and the value that an error carries.
+  // We write the issues ourselves, from the schema and value of each error.
   messages: false,
   verbose: true,
   code: { regExp: regExpEngine },
 };
 
-/** A map that keeps the entries used last, for what is worth reusing but not worth keeping for ever. */
+/** A map that keeps the most recently used entries. */
 export class Recent<Value> {
   readonly #limit: number;
   readonly #entries = new Map<string, Value>();
@@ -326,7 +324,7 @@ export class Recent<Value> {
     return this.#entries.size;
   }
 
-  /** The value for the key; made, and remembered, when it is not there. */
+  /** Makes and keeps the value when it is missing. */
   get(key: string, make: () => Value): Value {
     let value = this.#entries.get(key);
     if (value === undefined) value = make();
@@ -338,8 +336,8 @@ export class Recent<Value> {
 }
 
 /**
- * Whether a number is a whole multiple of another, both taken as the decimals they are written as: 19.99 is one of
- * 0.01, although dividing the binary fractions says otherwise. Nothing is a multiple of 0.
+ * Whether a number is a multiple of another, both taken as decimals: 19.99 is a multiple of 0.01, although binary
+ * division says otherwise. Nothing is a multiple of 0.
  */
 export function isMultipleOf(value: number, divisor: number): boolean {
   if (Number.isSafeInteger(value) && Number.isSafeInteger(divisor)) return value % divisor === 0;
@@ -362,7 +360,7 @@ function decimalOf(number: number): Decimal {
   return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length };
 }
 
-/** As a whole number of units of ten to the power of `exponent`. */
+/** The decimal in units of ten to the power of `exponent`. */
 function scaled(decimal: Decimal, exponent: number): bigint {
   return decimal.digits * 10n ** BigInt(decimal.exponent - exponent);
 }

@@ -1,8 +1,8 @@
 import { isRecord } from "./visit.ts";
 
 /**
- * The value as JSON text, and as a value that is plain JSON. The common case is one `JSON.stringify`; only a
- * value that JSON cannot hold (circular, BigInt, too deep) is copied.
+ * Returns the value as JSON text and as plain JSON. Copies only a value that JSON cannot hold (circular, BigInt, too
+ * deep).
  */
 export function safeJson(value: unknown): { readonly text: string; readonly value: unknown } {
   try {

@@ -2,7 +2,7 @@ import { toPattern } from "./pattern.ts";
 import { SchemaError } from "./types.ts";
 import { arrangementOf, isRecord, type JsonSchemaObject, mapSchemas, typeOfValue } from "./visit.ts";
 
-/** What a keyword's value must be when it is no schema. */
+/** The type of each keyword that does not hold schemas. */
 export const plainKeywords: Readonly<
   Record<string, "number" | "count" | "string" | "boolean" | "strings" | "any">
 > = {
@@ -56,12 +56,12 @@ export function isKnownKeyword(key: string): boolean {
   return arrangementOf(key) !== undefined || Object.hasOwn(plainKeywords, key);
 }
 
-/** Also those that are somebody's own. */
+/** Includes custom keywords. */
 export function isKeyword(key: string): boolean {
   return isKnownKeyword(key) || /^(\$|x-)/.test(key);
 }
 
-/** The dialects that are understood, each with the part of `$schema` that names it. */
+/** The supported dialects, named as in `$schema`. */
 export type Dialect = "2020-12" | "2019-09" | "draft-07";
 
 /** 2020-12 unless `$schema` names another; drafts 3 to 6 are read as draft 7. */
@@ -71,14 +71,14 @@ export function dialectOf(schema: JsonSchemaObject): Dialect {
   return /draft-0[3-7]/.test(declared) ? "draft-07" : "2020-12";
 }
 
-/** A schema's own text that ships with every validator, so a reference to it needs no network. */
+/** Metaschemas ship with every validator, so a reference to one needs no network. */
 export function isMetaschema(reference: string): boolean {
   return /^https?:\/\/json-schema\.org\/(draft\/20(19-09|20-12)\/|draft-07\/)?schema\b/.test(reference);
 }
 
 /**
- * A schema as plain JSON, with `type: "object"` at its root where it describes an object. The schema itself when
- * it is that already. Throws `SchemaError` when it cannot be written as JSON.
+ * The schema as plain JSON, with `type: "object"` at its root if it describes an object. Returns the same object if
+ * nothing changes. Throws `SchemaError` when it cannot be written as JSON.
  */
 export function plainJsonSchema(schema: JsonSchemaObject): JsonSchemaObject {
   const plain = isJson(schema, 0) ? schema : throughJson(schema);
@@ -88,7 +88,7 @@ export function plainJsonSchema(schema: JsonSchemaObject): JsonSchemaObject {
 
 function describesObject(schema: JsonSchemaObject): boolean {
   if (schema.properties !== undefined || schema.required !== undefined) return true;
-  // An empty schema is how authors write "no arguments"; every provider wants an object there.
+  // Authors write "no arguments" as an empty schema; providers want an object.
   return Object.keys(schema).every((keyword) => annotations.has(keyword));
 }
 
@@ -121,9 +121,8 @@ function isJson(value: unknown, depth: number): boolean {
 }
 
 /**
- * A copy of a schema in the form the engine takes. Authors mix drafts and OpenAPI habits, and a tool that
- * works elsewhere should work here: what has one obvious meaning is translated, what has none is left out. `mark` is a
- * keyword that every schema in it is given.
+ * Copies a schema in the form that the engine accepts. Authors mix drafts and OpenAPI: keywords with one obvious
+ * meaning are translated, others dropped. `mark`: a keyword that is added to every schema in it.
  */
 export function prepareJsonSchema(
   schema: JsonSchemaObject,
@@ -145,7 +144,7 @@ export function prepareJsonSchema(
   return prepared;
 }
 
-/** Until 2020-12, `items` could be a list and `additionalItems` took the rest. Says whether it was so here. */
+/** Translates the tuples before 2020-12, a list in `items` with `additionalItems`. False when there is none. */
 export function renameTuple(schema: Record<string, unknown>): boolean {
   if (!Array.isArray(schema.items)) return false;
   schema.prefixItems = schema.items;
@@ -155,7 +154,7 @@ export function renameTuple(schema: Record<string, unknown>): boolean {
   return true;
 }
 
-/** In draft 4, `exclusiveMinimum: true` sharpened `minimum`. Says whether it did here. */
+/** Translates `exclusiveMinimum: true` of draft 4. False when there is none. */
 export function renameLimit(schema: Record<string, unknown>, exclusive: string, inclusive: string): boolean {
   if (typeof schema[exclusive] !== "boolean") return false;
   const isExclusive = schema[exclusive] && schema[inclusive] !== undefined;
@@ -167,8 +166,8 @@ export function renameLimit(schema: Record<string, unknown>, exclusive: string, 
 }
 
 /**
- * Whether a default fits its own schema, as far as the simple keywords tell. Many tools declare
- * `{ "type": "string", "default": null }`; filling that in would refuse every call that leaves the key out.
+ * Whether a default fits its own schema, by the simple keywords. Many tools declare `{ "type": "string", "default":
+ * null }`; filling that in would refuse every call without the key.
  */
 function acceptsDefault(schema: JsonSchemaObject): boolean {
   const value = schema.default;

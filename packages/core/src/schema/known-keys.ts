@@ -18,8 +18,8 @@ export interface KnownKeys {
 }
 
 /**
- * The keys that may be kept, the rest being unknown. `undefined` when the schema lists no properties, or says
- * anything about other keys: whatever is in doubt is kept.
+ * The known keys; all others are dropped. Undefined when the schema lists no properties or has rules for other keys:
+ * then all are kept.
  */
 export function knownKeys(root: JsonSchemaObject): KnownKeys | undefined {
   const { isClosed, names, patterns } = readKeyPlace(root, [root], undefined);
@@ -31,21 +31,20 @@ export interface FoundKey {
   readonly parent: readonly (string | number)[];
   readonly key: string;
   readonly value: unknown;
-  /** The keys that are listed there, if they can be told. */
   readonly known?: ReadonlySet<string>;
 }
 
 interface FoundKeys {
-  /** Keys that no part of the schema lists; at most as many as are worth telling. */
+  /** Keys that no part of the schema lists; at most `maximumIssues`. */
   readonly unlisted: FoundKey[];
-  /** Keys that only some of several alternatives list, all of which the value may mean. */
+  /** Keys that only some of the possible alternatives list. */
   readonly doubtful: FoundKey[];
 }
 
 /**
- * Tells which keys of a value, at any depth, a JSON Schema does not list. An object is looked at where the schema
- * lists its properties and says nothing about other keys; for alternatives, where all that fit do. Reads the
- * schema as it goes, and remembers what it read.
+ * Finds the keys of a value, at any depth, that a JSON Schema does not list. Checks objects whose properties are listed
+ * without a rule for other keys; for alternatives, if that is true for all that fit. Reads the schema on demand and
+ * caches.
  */
 export class KeyGuide {
   readonly #root: JsonSchemaObject;
@@ -86,7 +85,7 @@ export class KeyGuide {
     found: FoundKeys,
   ) {
     const { parts } = this.#placeOf(schemas, value);
-    // An item that `contains` describes need not fit any other description.
+    // An item that matches `contains` need not match anything else.
     if (parts.some((part) => part.contains !== undefined)) return;
     const listed = Math.max(0, ...parts.map((part) => listedItems(part).length));
     const rest = parts.flatMap((part) => itemSchemas(part, listed));
@@ -111,7 +110,7 @@ function isListed(place: KeyPlace, key: string): boolean {
   return place.names.has(key) || place.patterns.some((pattern) => pattern.test(key));
 }
 
-/** The schemas of a member. Those of listed keys are remembered; others may have any number of names. */
+/** The schemas of a member, cached for listed keys only; others may have any number of names. */
 function schemasOf(place: KeyPlace, key: string): readonly unknown[] {
   const known = place.members.get(key);
   if (known !== undefined) return known;
@@ -146,27 +145,27 @@ function listedItems(part: JsonSchemaObject): readonly unknown[] {
 interface KeyPlace {
   readonly parts: JsonSchemaObject[];
   readonly names: Set<string>;
-  /** Those of the names that do not depend on which alternative was meant. */
+  /** The names that do not depend on the chosen alternative. */
   readonly certain: Set<string>;
   readonly patterns: Pattern[];
-  /** The schemas of members, filled in as they are asked for. */
+  /** A cache of the members' schemas. */
   readonly members: Map<string, readonly unknown[]>;
-  /** Whether a key that is not listed is unknown. Whatever is in doubt is not. */
+  /** Whether unlisted keys are unknown. False in doubt. */
   isClosed: boolean;
   /** Whether all this is the same for every value. */
   isFixed: boolean;
 }
 
-/** Keywords that speak about keys in ways a list of names cannot answer for. */
+/** Keywords with rules for keys that a list of names cannot express. */
 const openingKeywords = [
   ...["additionalProperties", "unevaluatedProperties", "propertyNames", "$dynamicRef", "$recursiveRef"],
 ];
-/** Those for which a key counts whatever its name is, so that none may be dropped. */
+/** Keywords for which every key counts, so none may be dropped. */
 const countingKeywords = ["minProperties", "maxProperties", "not"];
 
 /**
- * Reads all that the schemas, which hold at once, say about the keys of a value, or, without one, of any value. Then a
- * list of properties in an alternative does not count: the value may mean another one.
+ * Reads the key rules of schemas that all apply to a value, or to any value if none is given. Then a list of properties
+ * in an alternative does not count: another alternative may be meant.
  */
 function readKeyPlace(
   root: JsonSchemaObject,
@@ -216,7 +215,7 @@ function readKeyPlace(
     }
     const dependent = [...valuesOf(schema.dependentSchemas), ...valuesOf(schema.dependencies)];
     for (const part of [schema.then, schema.else, ...dependent]) collect(part, isAlternative);
-    // A condition knows its keys, but describes no member of the value.
+    // A condition mentions keys, but does not describe members.
     const described = place.parts.length;
     collect(schema.if, isAlternative);
     place.parts.length = described;
@@ -232,7 +231,7 @@ function readKeyPlace(
   }
 }
 
-/** Whether nothing at the surface of a schema rules the value out: its type, the keys it needs, its constants. */
+/** Whether type, required keys and constants of a schema allow the value. */
 function mayFit(root: JsonSchemaObject, schema: unknown, value: object): boolean {
   let branch = schema;
   for (let step = 0; step < 10 && isRecord(branch) && typeof branch.$ref === "string"; step++)
@@ -254,7 +253,7 @@ function allowsScalar(schema: unknown, value: unknown): boolean {
   return !Array.isArray(schema.enum) || schema.enum.includes(value);
 }
 
-/** The names that a schema itself speaks of. */
+/** All key names in the schema itself. */
 function mentioned(schema: JsonSchemaObject): string[] {
   return [
     ...keysOf(schema.properties),
@@ -267,7 +266,7 @@ function mentioned(schema: JsonSchemaObject): string[] {
   ];
 }
 
-/** The keys of a value, at any depth, that are gone in what parsing made of it, where that is of the same form. */
+/** The keys of a value, at any depth, that are missing after parsing, where the shape is the same. */
 export function lostKeys(value: unknown, parsed: unknown): FoundKey[] {
   const lost: FoundKey[] = [];
   compare(value, parsed, []);

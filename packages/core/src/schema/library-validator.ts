@@ -11,16 +11,16 @@ import {
 } from "./types.ts";
 import { type JsonSchemaObject, memberAt } from "./visit.ts";
 
-/** What one schema of a library offers. Each library has a file that makes these. */
+/** A schema of a library. Each library has a file that makes these. */
 export interface LibrarySchema {
   readonly kind: SchemaKind;
   /** Parses with the library's own code. May throw what an author's callback throws. */
   parse(value: unknown): SchemaOutcome | Promise<SchemaOutcome>;
-  /** The top-level keys, when the schema lists them and says nothing about others. Asked once. */
+  /** The top-level keys, if the schema lists them without a rule for others. Called once. */
   knownKeys(): readonly string[] | undefined;
-  /** A JSON Schema that lists the keys which parsing can take, at every depth, if there is one. Asked once. */
+  /** A JSON Schema of the keys that parsing accepts at every depth, if there is one. Called once. */
   keySchema(): JsonSchemaObject | undefined;
-  /** Makes the JSON Schema of the input side. Asked once. Throws `SchemaError`. */
+  /** The JSON Schema of the input. Called once. Throws `SchemaError`. */
   jsonSchema(): JsonSchemaObject;
 }
 
@@ -71,14 +71,14 @@ export class LibraryValidator implements CompiledSchema {
     if (found !== undefined && found.unlisted.length > 0) return refusal(found.unlisted, []);
     const suspects = found === undefined ? lostKeys(value, outcome.value) : found.doubtful;
     const lost = suspects.filter((suspect) => isLost(suspect, outcome.value));
-    return lost.length === 0 ? outcome : this.#refuseIdle(outcome, value, lost);
+    return lost.length === 0 ? outcome : this.#refuseUnused(outcome, value, lost);
   }
 
   /**
-   * Refuses keys that are gone from the result, unless they had a part in it: a transform may have read them. The
-   * value without them tells; it is parsed once more only in this case.
+   * Refuses keys that are missing in the result, unless a transform read them. To find out, parses the value once more
+   * without them.
    */
-  #refuseIdle(
+  #refuseUnused(
     outcome: SchemaOutcome & { readonly ok: true },
     value: object,
     lost: readonly FoundKey[],
@@ -90,7 +90,7 @@ export class LibraryValidator implements CompiledSchema {
       const again = this.#schema.parse(editCopy(value, edits));
       return isPromise(again) ? again.then(decide, () => outcome) : decide(again);
     } catch {
-      return outcome; // A callback that cannot do without them needs them.
+      return outcome; // A callback that throws without the keys needs them.
     }
   }
 
@@ -138,7 +138,7 @@ function keysBeyond(value: object, known: ReadonlySet<string>): string[] | undef
   return unknown;
 }
 
-/** Without a list of keys, a smaller result tells that some were dropped. */
+/** Without a list of keys, a smaller result shows that some were dropped. */
 function keysLost(value: object, result: unknown): string[] {
   if (typeof result !== "object" || result === null || Array.isArray(value)) return [];
   const keys = Object.keys(value);
@@ -157,7 +157,7 @@ function withDropped(
   return dropped.length === 0 ? outcome : { ok: true, value: outcome.value, dropped };
 }
 
-/** An author's callback that throws spoils the answer for one value, not the program. */
+/** An author's callback that throws makes the value invalid. */
 function failed(error: unknown): { readonly ok: false; readonly issues: readonly SchemaIssue[] } {
   if (SchemaError.is(error)) throw error;
   return { ok: false, issues: [describeFailure(error)] };
@@ -167,7 +167,7 @@ export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
-/** A JSON Schema that a library or a converter made, as plain JSON without the dialect it is in anyway. */
+/** Makes a converter's JSON Schema plain JSON, without `$schema`. */
 export function finishLibrarySchema(made: Record<string, unknown>): JsonSchemaObject {
   const { $schema: _, ...schema }: Record<string, unknown> = toJson(made);
   if (schema.type !== undefined || schema.properties === undefined) return schema;

@@ -1,11 +1,11 @@
 import type { RE2JS } from "re2js";
 
-/** As much of a `RegExp` as a pattern from outside needs. */
+/** The part of `RegExp` that patterns from outside need. */
 export interface Pattern {
   test(text: string): boolean;
 }
 
-/** `pattern` is read with Unicode rules; the many patterns those rules forbid are read without. */
+/** Compiles with Unicode rules, or without them if they forbid the pattern. */
 export function toRegExp(pattern: string, flags = ""): RegExp {
   const stateless = flags.replace(/[gyuv]/g, "");
   try {
@@ -17,7 +17,7 @@ export function toRegExp(pattern: string, flags = ""): RegExp {
 
 let linear: typeof RE2JS | undefined;
 
-/** Loads what matches any pattern in time linear in the text. It takes some 30 ms, so only schemas that need it do. */
+/** Loads the linear-time engine. It takes some 30 ms, so only schemas that need it do this. */
 export async function loadLinearPatterns(): Promise<void> {
   linear ??= (await import("re2js")).RE2JS;
 }
@@ -26,16 +26,15 @@ export function areLinearPatternsLoaded(): boolean {
   return linear !== undefined;
 }
 
-/** Whether matching it by backtracking could take long for some text, so that the linear way has to be loaded. */
+/** Whether backtracking could take long for some text, so that the linear engine is needed. */
 export function isRiskyPattern(source: string): boolean {
   return longestFor(source) < Number.POSITIVE_INFINITY;
 }
 
 /**
- * A pattern that may come from anywhere, a caller, a schema or an upstream: whatever the pattern and the text, matching it
- * cannot hold up the process. Texts that are short enough for the pattern are matched by the platform, the others in linear
- * time, once `loadLinearPatterns` has been awaited. `flags` may be those of a `RegExp`; where it begins is not
- * remembered, so `g` and `y` do nothing. Throws `SyntaxError` for what is no regular expression.
+ * Compiles a pattern from a caller, a schema or an upstream so that matching can never block the process. Short texts
+ * are matched by the platform, longer ones in linear time, once `loadLinearPatterns` has been awaited. `flags` as in
+ * `RegExp`; `g` and `y` do nothing. Throws `SyntaxError`.
  */
 export function toPattern(source: string, flags = ""): Pattern {
   const platform = toRegExp(source, flags);
@@ -51,9 +50,9 @@ export function toPattern(source: string, flags = ""): Pattern {
   };
 }
 
-/** What the platform is trusted with: some hundredths of a second in the worst case. */
+/** Steps allowed on the platform's engine: some hundredths of a second at worst. */
 const MOST_STEPS = 3_000_000;
-/** A pattern that takes so few steps for each character of a long text is linear. */
+/** A pattern with so few steps per character of a long text is linear. */
 const LONG = 1_000_000;
 const MOST_STEPS_FOR_EACH = 20;
 const lengths = [2_000, 1_000, 500, 300, 200, 150, 100, 75, 50, 35, 25, 16, 12, 8, 6, 4, 2];
@@ -64,13 +63,10 @@ function longestFor(source: string): number {
   return lengths.find((length) => mostSteps(source, length) <= MOST_STEPS) ?? 0;
 }
 
-/** To compile a longer one can itself take long. */
+/** Compiling a longer pattern can itself take long. */
 const LONGEST_SOURCE = 3_000;
 
-/**
- * Looking around and back-references have no linear form: a text that is too long for the platform counts as one that
- * does not fit.
- */
+/** Lookaround and back-references have no linear form: a text that is too long for the platform does not match. */
 function carefulPattern(source: string, flags: string): Pattern {
   try {
     if (linear === undefined || source.length > LONGEST_SOURCE) throw new Error("no linear form");
@@ -87,7 +83,7 @@ function carefulPattern(source: string, flags: string): Pattern {
 
 const BLANKS = "\\t\\n\\v\\f\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff";
 
-/** The linear engine's `\s` is that of ASCII. */
+/** The linear engine's `\s` covers ASCII only. */
 function withWideBlanks(source: string): string {
   let isInClass = false;
   return source.replace(/\\[sS]|\\.|[[\]]/gs, (sign) => {
@@ -99,9 +95,8 @@ function withWideBlanks(source: string): string {
 }
 
 /**
- * The most steps that matching by backtracking can take for a text of this length, whatever the text: how many ways there
- * are through the pattern, times what each of them costs. Reads a regular expression that is known to be one, and
- * matches nothing. Where it cannot tell it counts too many, never too few.
+ * An upper bound of the backtracking steps for any text of this length: the number of ways through the pattern, times
+ * the cost of each. Expects a valid regular expression. Never too low.
  */
 function mostSteps(source: string, length: number): number {
   const groups: Group[] = [new Group(false)];
@@ -121,7 +116,7 @@ function mostSteps(source: string, length: number): number {
       groups.at(-1)!.add(group.close());
     } else if (sign === "|") group.beginBranch();
     else {
-      // What refers to an earlier group compares as much text as that group took.
+      // A back-reference compares as much text as its group matched.
       const isReference = sign === "\\" && /[1-9k]/.test(source[at + 1] ?? "");
       group.add({ ways: 1, cost: isReference ? length + 1 : 1 });
       if (sign === "\\") at++;
@@ -135,7 +130,7 @@ function mostSteps(source: string, length: number): number {
 }
 
 interface Part {
-  /** In how many ways it can match at one place. */
+  /** The number of ways to match at one place. */
   readonly ways: number;
   /** The steps that one way takes. */
   readonly cost: number;
@@ -149,7 +144,7 @@ interface Repetition {
 
 const nothing: Part = { ways: 1, cost: 0 };
 
-/** A group between parentheses while it is read, or the whole pattern. */
+/** A group that is being read, or the whole pattern. */
 class Group {
   readonly #isLook: boolean;
   hasChoice = false;
@@ -185,7 +180,7 @@ class Group {
 
   close(): Part {
     const { ways, cost } = this.#total();
-    // Looking ahead or behind goes through its own ways once, and offers one to what follows.
+    // Lookaround tries its own ways once, and offers one way to what follows.
     return this.#isLook ? { ways: 1, cost: ways * cost } : { ways, cost };
   }
 
@@ -199,7 +194,7 @@ function inSequence(one: Part, other: Part): Part {
   return { ways: one.ways * other.ways, cost: one.cost + other.cost };
 }
 
-/** `*`, `+`, `?`, `{2}`, `{2,}` and `{2,5}`, each also with the `?` that makes it take as little as it can. */
+/** `*`, `+`, `?`, `{2}`, `{2,}` and `{2,5}`, each also lazy. */
 function repetitionAt(source: string, at: number): Repetition | undefined {
   const sign = source[at];
   if (sign !== "*" && sign !== "+" && sign !== "?" && sign !== "{") return undefined;

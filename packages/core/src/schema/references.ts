@@ -18,7 +18,7 @@ export interface AddressedSchema {
 
 const noAddress = "schema://root/";
 
-/** Every schema inside one, and what its references lead to, also through ids. */
+/** All schemas inside a schema, and the targets of its references, also by ids. */
 export class Addresses {
   readonly schemas: AddressedSchema[] = [];
   readonly #named = new Map<string, AddressedSchema>();
@@ -46,7 +46,7 @@ export class Addresses {
     }
   }
 
-  /** Whatever is there, which may be no schema, with the address of its document. */
+  /** The referenced value, which need not be a schema, and the address of its document. */
   find(reference: string, base: string): { readonly value: unknown; readonly base: string } | undefined {
     const hash = reference.indexOf("#");
     const address = hash === -1 ? reference : reference.slice(0, hash);
@@ -77,7 +77,7 @@ function resolveAddress(address: string, base: string): string {
   }
 }
 
-/** A schema that no value can be checked against in reasonable time. */
+/** A schema that takes too long to check any value. */
 interface EndlessSchema {
   readonly schema: object;
   readonly problem: string;
@@ -100,7 +100,7 @@ export function findEndless(root: JsonSchemaObject): EndlessSchema | undefined {
   const addresses = new Addresses(root);
   const totals = new Map<object, number>();
   const open = new Set<object>();
-  // Depth first, with a stack of its own: chains of references may be longer than the stack of the program.
+  // Uses its own stack: chains of references may be longer than the call stack.
   const stack: Open[] = [];
   const begin = (next: AddressedSchema) => {
     open.add(next.schema);

@@ -4,7 +4,7 @@ import { finishLibrarySchema, isPromise, type LibrarySchema } from "./library-va
 import { SchemaError, type SchemaOutcome } from "./types.ts";
 import { type JsonSchemaObject, memberAt } from "./visit.ts";
 
-/** As much of the Standard Schema contract as is used. */
+/** The used part of the Standard Schema contract. */
 export interface StandardSchema {
   readonly "~standard": {
     readonly vendor?: string;
@@ -21,7 +21,7 @@ interface StandardResult {
 interface StandardIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[];
-  /** Valibot and ArkType say in words what they wanted. */
+  /** Set by Valibot and ArkType, in words. */
   readonly expected?: unknown;
 }
 
@@ -70,7 +70,7 @@ function listingOf(schema: StandardSchema): JsonSchemaObject | undefined {
   try {
     return toJsonSchema(schema);
   } catch {
-    // Without a JSON Schema the keys cannot be told.
+    // Without a JSON Schema the keys are unknown.
     return undefined;
   }
 }

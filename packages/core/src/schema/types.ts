@@ -53,8 +53,8 @@ export class SchemaError extends Error {
 }
 
 /**
- * What `execute` is given: the type that parsing with this schema produces. Zod, Standard Schemas, objects of
- * them, and JSON Schemas written in place are read; for anything else it is `Record<string, unknown>`.
+ * The type of the arguments that `execute` gets: the output of the schema. Reads Zod, Standard Schemas, objects of
+ * them, and literal JSON Schemas; for anything else `Record<string, unknown>`.
  */
 export type InferInput<Schema> = unknown extends Schema
   ? Record<string, unknown>
@@ -104,7 +104,7 @@ type ShapeOutput<Schema> = Flatten<
 type TakesUndefined<Schema> =
   undefined extends LibraryOutput<Schema> ? (unknown extends LibraryOutput<Schema> ? false : true) : false;
 
-/** A schema that says nothing still gets an object. */
+/** An empty schema still gets an object. */
 type JsonRoot<Output> = unknown extends Output ? Record<string, unknown> : Output;
 
 /** The values a JSON Schema allows, as far as its keywords are literals. */
@@ -124,7 +124,7 @@ type JsonOutput<Schema> = Schema extends { readonly const: infer Constant }
 
 type JsonUnion<Branch> = Branch extends unknown ? JsonOutput<Branch> : never;
 
-/** OpenAPI's way to allow null; the validator heeds it beside a `type` only. */
+/** OpenAPI's `nullable`; the validator uses it only beside a `type`. */
 type JsonNull<Schema> = Schema extends { readonly nullable: true } ? null : never;
 
 /** Distributes over several types. A widened `string` tells nothing. */
@@ -162,7 +162,7 @@ type JsonObject<Schema> = Schema extends { readonly properties: infer Properties
     ? Record<string, Others extends boolean ? unknown : JsonOutput<Others>>
     : Record<string, unknown>;
 
-/** Keys that are there after parsing: the required ones, and those whose default is filled in. */
+/** Keys that are present after parsing: required ones, and those with a default. */
 type PresentKeys<Schema, Properties> =
   | (Schema extends { readonly required: readonly (infer Name)[] } ? Extract<keyof Properties, Name> : never)
   | {

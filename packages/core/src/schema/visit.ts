@@ -1,19 +1,19 @@
 /**
- * The one way through a JSON Schema. Everything that looks into schemas (checks, validators, formats, forms, commands) is
- * a small rule on top of what stands here: where schemas sit inside a schema, what a reference leads to, and readers
- * for keywords that may hold anything. Nothing here throws for a malformed schema, and nothing is ever fetched.
+ * The shared traversal of JSON Schemas for checks, validators, formats, forms and commands: where subschemas are, what
+ * a reference points to, and readers for unchecked keywords. Never throws for a malformed schema, and never fetches
+ * anything.
  */
 
 /** A JSON Schema document (2020-12 unless `$schema` says draft-07). */
 export type JsonSchema = boolean | JsonSchemaObject;
-/** A JSON Schema that is no boolean. */
+/** A JSON Schema that is not a boolean. */
 export interface JsonSchemaObject {
   readonly [keyword: string]: unknown;
 }
 
 export type JsonType = "string" | "number" | "integer" | "boolean" | "null" | "object" | "array";
 
-/** The way from a schema to one directly inside it: a keyword, and the name or number below it. */
+/** The path from a schema to a direct subschema: a keyword, and a name or index. */
 export type SchemaSteps = readonly [keyword: string, member?: string | number];
 
 /** How a keyword holds schemas: one, a list, by name, or (`items` of older drafts) one or a list. */
@@ -38,28 +38,27 @@ const arrangements = new Map<string, Arrangement>([
   ["prefixItems", "list"],
   ["$defs", "map"],
   ["definitions", "map"],
-  // Until draft 7. Some of its members are lists of names, which no visitor takes for schemas.
+  // Until draft 7. Some members are lists of names, which visitors skip.
   ["dependencies", "map"],
   ["dependentSchemas", "map"],
   ["patternProperties", "map"],
   ["properties", "map"],
 ]);
 
-/** The keywords that hold schemas. */
 export const schemaKeywords: readonly string[] = [...arrangements.keys()];
 
-/** How a keyword holds schemas; nothing for a keyword that holds none. */
+/** Undefined for a keyword that holds no schemas. */
 export function arrangementOf(keyword: string): Arrangement | undefined {
   return arrangements.get(keyword);
 }
 
-/** These are about the same value as the schema that holds them; all others are about a part of it. */
+/** Subschemas that apply to the same value as their parent; all others apply to a part of it. */
 export const sameValueKeywords: readonly string[] = [
   ...["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"],
 ];
 export const referenceKeywords: readonly string[] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/** Calls `see` with whatever stands at each place inside a schema where a schema belongs, in the order it is written. */
+/** Calls `see` with every value in the place of a direct subschema, in written order. */
 export function visitMembers(
   schema: JsonSchemaObject,
   see: (member: unknown, steps: SchemaSteps) => void,
@@ -77,8 +76,8 @@ export function visitMembers(
 }
 
 /**
- * A copy of a schema with each schema directly inside it replaced. Values that merely look like schemas (`default`,
- * `enum`, `const`, `examples`) are left alone, and so is what is not a schema at all.
+ * Copies a schema with each direct subschema replaced. Leaves values that only look like schemas (`default`, `enum`,
+ * `const`, `examples`) and malformed ones unchanged.
  */
 export function mapSchemas(
   schema: JsonSchemaObject,
@@ -101,26 +100,26 @@ export function mapSchemas(
   return copy;
 }
 
-/** One schema on the way down from the root. */
+/** A schema and its position below the root. */
 export interface SchemaPlace {
   readonly schema: JsonSchemaObject;
-  /** The schema that holds it; nothing for the root. */
+  /** Undefined for the root. */
   readonly parent: SchemaPlace | undefined;
   readonly steps: SchemaSteps | readonly [];
   readonly depth: number;
 }
 
 /**
- * Walks from a schema through all schemas inside it, in the order they are written. `enter` says whether to go on below
- * one; whoever walks a schema that may hold one object twice, or hold itself, says no when it comes again. `other` is
- * told of what is no object at a place where a schema belongs.
+ * Walks through all schemas inside a schema, in written order. `enter` returns whether to go on below one; if a schema
+ * may contain an object twice, or itself, `enter` must return false for a repetition. `other` gets values in the place
+ * of a schema that are not objects.
  */
 export function walkSchemas(
   root: JsonSchemaObject,
   enter: (place: SchemaPlace) => boolean,
   other?: (member: unknown, steps: SchemaSteps, holder: SchemaPlace) => void,
 ): void {
-  // A stack of its own: schemas may nest deeper than the stack of the program.
+  // Uses its own stack: schemas may nest deeper than the call stack.
   const waiting: SchemaPlace[] = [];
   const enterAll = (place: SchemaPlace) => {
     if (!enter(place)) return;
@@ -129,7 +128,7 @@ export function walkSchemas(
       if (isRecord(schema)) waiting.push({ schema, parent: place, steps, depth: place.depth + 1 });
       else other?.(schema, steps, place);
     });
-    // The first of them is the next to be taken.
+    // Reversed, so that the first is popped first.
     if (waiting.length - start > 1) reverseFrom(waiting, start);
   };
   enterAll({ schema: root, parent: undefined, steps: [], depth: 0 });
@@ -144,7 +143,7 @@ function reverseFrom(places: SchemaPlace[], start: number): void {
   }
 }
 
-/** What a reference inside a document leads to: a pointer, an anchor, or the document itself by its `$id`. */
+/** Resolves a reference inside a document: a pointer, an anchor, or the document's own `$id`. */
 export function resolveReference(root: JsonSchemaObject, reference: string): JsonSchema | undefined {
   if (reference === "#" || reference === "#/" || reference === root.$id) return root;
   if (reference.startsWith("#/")) {
@@ -169,8 +168,8 @@ function anchored(root: JsonSchemaObject, anchor: string): JsonSchemaObject | un
 }
 
 /**
- * The schema and all others that may describe the same value: what it refers to, its parts and its alternatives.
- * A reference that leads back to where it came from is followed once.
+ * The schema and all others that may describe the same value: targets, parts and alternatives. A circular reference is
+ * followed once.
  */
 export function describingSchemas(
   schema: unknown,
@@ -196,11 +195,11 @@ function decoded(step: string): string {
   try {
     return decodeURIComponent(step);
   } catch {
-    return step; // A stray percent sign: the step is meant as it stands.
+    return step; // A stray percent sign is taken literally.
   }
 }
 
-/** A JSON pointer with further steps behind it. */
+/** Appends steps to a JSON pointer. */
 export function pointer(path: string, ...steps: readonly (string | number | undefined)[]): string {
   const known = steps.filter((step) => step !== undefined);
   return path + known.map((step) => `/${String(step).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
@@ -211,14 +210,14 @@ export function memberAt(value: unknown, path: readonly unknown[]): unknown {
   let place = value;
   for (const step of path) {
     if (typeof place !== "object" || place === null) return undefined;
-    const key = step as PropertyKey; // Anything else is turned into a string, and then is not found.
+    const key = step as PropertyKey; // Other values become strings, which are not found.
     if (!Object.hasOwn(place, key)) return undefined;
     place = (place as Record<PropertyKey, unknown>)[key]; // Arrays and objects are both read by key.
   }
   return place;
 }
 
-// Readers for values of which nothing is known yet: what is not of the right shape reads as empty.
+// Readers for unchecked values: a wrong shape reads as empty.
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
@@ -244,7 +243,7 @@ export function namesIn(value: unknown): string[] {
   return listOf(value).filter((name) => typeof name === "string");
 }
 
-/** The value as a schema; what is none accepts anything. */
+/** A value that is not a schema accepts anything. */
 export function schemaFrom(value: unknown): JsonSchema {
   return isSchema(value) ? value : true;
 }
@@ -280,7 +279,7 @@ export function typeOfValue(value: unknown): JsonType {
   return typeof value === "boolean" ? "boolean" : "object";
 }
 
-/** Keywords that speak of one type only, from which an author's forgotten `type` can be told. */
+/** Keywords that imply a type, for schemas without `type`. */
 const keywordsOfType: readonly [JsonType, readonly string[]][] = [
   [
     "object",
@@ -299,12 +298,12 @@ const keywordsOfType: readonly [JsonType, readonly string[]][] = [
   ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
 ];
 
-/** The type that a keyword speaks about. It lets all values of other types pass. */
+/** The type to which a keyword applies; it accepts all values of other types. */
 export function subjectOf(keyword: string): JsonType | undefined {
   return keywordsOfType.find(([, keywords]) => keywords.includes(keyword))?.[0];
 }
 
-/** The types a schema names, or lets be told from its other keywords; nothing when it takes any value. */
+/** The types that a schema names or implies; undefined when it accepts any value. */
 export function typesOf(schema: JsonSchemaObject): JsonType[] | undefined {
   if (isJsonType(schema.type)) return [schema.type];
   if (Array.isArray(schema.type)) return schema.type.filter(isJsonType);

@@ -1,7 +1,7 @@
 import { isRecord, listOf } from "./visit.ts";
 import type { ZodIssue } from "./zod-issues.ts";
 
-/** As much of a Zod 4 schema as is used, whichever copy or build of Zod it comes from. */
+/** The used part of a Zod 4 schema, of any copy or build of Zod. */
 export interface Zod4Schema {
   readonly _zod: {
     readonly def: ZodDefinition;
@@ -19,7 +19,7 @@ export interface Zod4Schema {
   toJSONSchema?(options: Readonly<Record<string, unknown>>): Record<string, unknown>;
 }
 
-/** As much of a Zod 3 schema as is used. */
+/** The used part of a Zod 3 schema. */
 export interface Zod3Schema {
   readonly _def: { readonly typeName: string; readonly [member: string]: unknown };
   readonly "~standard"?: Zod4Schema["~standard"];
@@ -30,7 +30,7 @@ export interface Zod3Schema {
 
 export type ZodSchema = Zod4Schema | Zod3Schema;
 
-/** What a schema is made of, in the words of Zod 4. Which members there are depends on `type`. */
+/** A definition in Zod 4's terms. The members depend on `type`. */
 export interface ZodDefinition {
   readonly type: string;
   readonly [member: string]: unknown;
@@ -55,7 +55,7 @@ export function isZod3(value: unknown): value is Zod3Schema {
   return isRecord(value) && "safeParse" in value && isRecord(value._def) && "typeName" in value._def;
 }
 
-/** The definition of a schema of either Zod; nothing for what is no such schema. */
+/** The definition of a Zod 3 or 4 schema; undefined for anything else. */
 export function definitionOf(schema: unknown): ZodDefinition | undefined {
   if (isZod4(schema)) return schema._zod.def;
   return isZod3(schema) ? inWordsOfZod4(schema._def) : undefined;
@@ -94,7 +94,7 @@ function inWordsOfZod4(definition: Zod3Schema["_def"]): ZodDefinition {
   }
 }
 
-/** What the author's function gives; nothing when it needs something that is not there yet. */
+/** Calls an author's function; undefined when it throws, because something is not defined yet. */
 export function called(make: unknown): unknown {
   try {
     return typeof make === "function" ? make() : undefined;
@@ -103,23 +103,22 @@ export function called(make: unknown): unknown {
   }
 }
 
-/** Whether a callback of the author's sees the value before the schema does. */
+/** Whether an author's callback gets the value before the schema. */
 export function isPreprocess({ type, in: input }: ZodDefinition): boolean {
   return type === "preprocess" || (type === "pipe" && definitionOf(input)?.type === "transform");
 }
 
-/** What becomes of keys that an object does not list: they are dropped, refused, kept, or must fit a schema. */
+/** What happens to unlisted keys: dropped, refused, kept, or checked by a schema. */
 export function otherKeys({ catchall, unknownKeys }: ZodDefinition): "drop" | "refuse" | "keep" | ZodSchema {
   const type = definitionOf(catchall)?.type;
   if (unknownKeys === "strict") return "refuse";
-  // Zod 3 has a `never` here unless it was told something else, Zod 4 when it was told to refuse.
+  // `never` is the default in Zod 3, but in Zod 4 it means that unlisted keys are refused.
   if (type === undefined || (type === "never" && unknownKeys !== undefined))
     return unknownKeys === "passthrough" ? "keep" : "drop";
   if (type === "never") return "refuse";
-  return type === "unknown" || type === "any" ? "keep" : (catchall as ZodSchema); // It has a definition.
+  return type === "unknown" || type === "any" ? "keep" : (catchall as ZodSchema); // It has a definition, so it is a schema.
 }
 
-/** The checks that are attached to a schema, in the words of Zod 4. */
 export function checksOf(definition: ZodDefinition): Record<string, unknown>[] {
   const { type, typeName, checks } = definition;
   const isZod3Array = typeName !== undefined && type === "array";

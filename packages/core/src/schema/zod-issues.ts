@@ -113,7 +113,7 @@ function expectedOf(issue: ZodIssue): string {
   }
 }
 
-/** How that which JSON cannot hold is sent; `convertRefused` takes exactly this. */
+/** The JSON forms of values that JSON cannot hold, as `convertRefused` accepts them. */
 const jsonForms: Readonly<Record<string, string>> = {
   date: 'date and time with its zone, such as "2026-05-01T09:30:00Z", or date',
   bigint: `integer, written as text beyond ${Number.MAX_SAFE_INTEGER}`,
@@ -144,7 +144,7 @@ function describeFormat(issue: ZodIssue): string {
   return `string in ${format} format`;
 }
 
-/** The sentences Zod itself writes begin like this; anything else is the author's. */
+/** Recognizes Zod's own sentences; any other message is the author's. */
 function isStandardMessage(issue: ZodIssue): boolean {
   if (issue.code === "custom" && issue.message !== "Invalid input") return false;
   return /^(Invalid\b|Too (small|big)|Unrecognized|Required$|Expected |(String|Number|Array|Set|Date|BigInt) must |Input not )/.test(
@@ -157,9 +157,9 @@ function asNumber(limit: unknown): unknown {
 }
 
 /**
- * A copy of a value that Zod refused, in which the dates, big integers, sets and maps that it missed are made from
- * their JSON forms; `undefined` when there is nothing to make. Zod's own issues say where, which is exact through
- * every wrapper, recursion and alternative. A made value is never made again, so repeating this comes to an end.
+ * Copies a refused value with dates, big integers, sets and maps made from their JSON forms; undefined when there are
+ * none. Zod's issues give the exact places, through every wrapper, recursion and alternative. A made value is never
+ * made again, so repetition ends.
  */
 export function convertRefused(issues: readonly ZodIssue[], value: unknown): unknown {
   const found = issues.flatMap((issue) => conversionsIn(issue, [], value));
@@ -184,7 +184,7 @@ function conversionsIn(issue: ZodIssue, base: readonly unknown[], value: unknown
   return (fitting ?? (meant && ways[alternatives.indexOf(meant)]) ?? []).flat();
 }
 
-/** By the name that Zod gives to what it expected. Each answers `undefined` for what is no such thing. */
+/** By Zod's name of the expected type. Each returns `undefined` for an unsuitable value. */
 const makers = new Map<unknown, (json: unknown) => unknown>([
   ["date", toDate],
   ["bigint", toBigInt],
@@ -192,7 +192,7 @@ const makers = new Map<unknown, (json: unknown) => unknown>([
   ["map", (json) => (isListOfPairs(json) ? new Map(json) : undefined)],
 ]);
 
-/** A day, or a time with its zone: without one, it would mean another moment on every machine. */
+/** A day, or a time with its zone; without a zone it would differ between machines. */
 const isoDate = /^\d{4}-(\d\d)-(\d\d)(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d))?$/;
 
 function toDate(json: unknown): Date | undefined {
@@ -205,7 +205,7 @@ function toDate(json: unknown): Date | undefined {
   return day.getUTCDate() === Number(parts[2]) ? date : undefined;
 }
 
-/** A number that JSON has already rounded is refused rather than taken for another one. */
+/** Refuses a number that JSON has already rounded. */
 function toBigInt(json: unknown): bigint | undefined {
   if (typeof json === "number") return Number.isSafeInteger(json) ? BigInt(json) : undefined;
   return typeof json === "string" && /^-?\d{1,1000}$/.test(json) ? BigInt(json) : undefined;

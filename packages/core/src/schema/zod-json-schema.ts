@@ -17,8 +17,8 @@ type Json = Record<string, unknown>;
 type Convert = (schema: unknown) => Json;
 
 /**
- * The JSON Schema of what a Zod schema takes in, made by the schema itself where it can. Schemas of Zod 3, of zod/mini
- * and of Zod before 4.2 cannot; those are read by `convertZod`.
+ * The JSON Schema of a Zod schema's input, made by Zod itself if it can. `convertZod` handles Zod 3, zod/mini and Zod
+ * before 4.2.
  */
 export function zodJsonSchema(schema: ZodSchema): JsonSchemaObject {
   try {
@@ -31,7 +31,7 @@ export function zodJsonSchema(schema: ZodSchema): JsonSchemaObject {
   }
 }
 
-/** A JSON Schema that lists the keys which parsing can take. */
+/** A JSON Schema of the keys that parsing accepts. */
 export function zodKeySchema(schema: ZodSchema): JsonSchemaObject {
   return finishLibrarySchema(convertZod(schema, "keys"));
 }
@@ -59,17 +59,14 @@ const libraryOptions = {
   },
 };
 
-/** Deeper than any schema a person writes; a lazy schema that makes a new one each time never ends. */
 const deepest = 100;
 
 /**
- * Reads a schema's definition into a JSON Schema of its input side. What JSON Schema cannot express is left open. A
- * callback that comes first takes anything: a model is shown what follows it, but for the question which keys are taken
- * it is left open too. A schema that is met again while it is still being converted becomes a reference into `$defs`;
- * all others are written out where they stand.
+ * Converts a definition to a JSON Schema of its input. Parts that JSON Schema cannot express accept anything. Before a
+ * preprocessing callback any input is possible: a model is shown the schema after it, but for `keys` it is left open. A
+ * recursive schema becomes a reference into `$defs`; all others are inlined.
  */
 export function convertZod(root: ZodSchema, purpose: "model" | "keys" = "model"): Json {
-  /** The schemas that are being converted, with their names once they have been referred to. */
   const active = new Map<unknown, string | undefined>();
   const definitions: Json = {};
   let count = 0;
@@ -156,7 +153,7 @@ function convertDefinition(definition: ZodDefinition, convert: Convert): Json {
     case "lazy":
       return convert(called(definition.getter));
     default:
-      // Whatever wraps another schema takes in what that takes in.
+      // Wrappers accept what their inner schema accepts.
       return convert(innerType);
   }
 }
@@ -186,8 +183,8 @@ function convertTuple({ items, rest }: ZodDefinition, convert: Convert): Json {
 }
 
 /**
- * Whether a key may be left out. Asked of the definition, since parsing would run the author's callbacks. Zod 4 says it;
- * before a preprocessing callback, which sees everything, what follows it decides.
+ * Whether a key may be left out. Read from the definition, since parsing would run the author's callbacks. Zod 4 has a
+ * flag; after a preprocessing callback, the following schema decides.
  */
 function mayBeLeftOut(schema: unknown, depth: number): boolean {
   const definition = definitionOf(schema);
@@ -225,14 +222,14 @@ function commonType(values: readonly unknown[]): Json {
   return others.length === 0 && (type === "string" || type === "number") ? { type } : {};
 }
 
-/** A numeric TypeScript enum also maps its numbers back to names; those entries are no values. */
+/** Leaves out the reverse mapping of numeric TypeScript enums. */
 function enumValues(entries: unknown): unknown[] {
   const pairs = Object.entries(entries ?? {});
   const numbers = new Set(pairs.map(([, value]) => value).filter((value) => typeof value === "number"));
   return pairs.filter(([name]) => !numbers.has(Number(name))).map(([, value]) => value);
 }
 
-/** What the author said about a schema. Zod 4 keeps it in one registry for all its copies. */
+/** The author's description and title. Zod 4 keeps them in one registry for all its copies. */
 function annotationsOf(schema: unknown): Json {
   if (!isZod4(schema)) return isRecord(schema) ? defined({ description: schema.description }) : {};
   const registry = (globalThis as { __zod_globalRegistry?: { get(schema: unknown): Json | undefined } }) // Not in any type.
@@ -300,7 +297,7 @@ const formats: Readonly<Record<string, string>> = {
   hostname: "hostname",
 };
 
-/** One of Zod's string formats: as a format where there is one, else as a pattern. */
+/** Writes a string format of Zod as a format, or else as a pattern. */
 function writeFormat(json: Json, format: string, pattern: unknown): void {
   if (format === "base64" || format === "base64url") json.contentEncoding = format;
   else if (Object.hasOwn(formats, format)) json.format = formats[format];

@@ -32,7 +32,7 @@ export function zodSchema(schema: ZodSchema): LibrarySchema {
     jsonSchema: () => zodJsonSchema(schema),
   };
 
-  /** `came` is what the caller sent, in the words of which issues speak; `value` may have been converted. */
+  /** `came` is the caller's value, for issues; `value` may have been converted. */
   function parse(value: unknown, came: unknown): SchemaOutcome | Promise<SchemaOutcome> {
     if (mode === "new") mode = hasCallbacks(schema) ? "async" : isZod4(schema) ? "undecided" : "sync";
     if (mode === "async") return parseAsync(value, came);
@@ -48,9 +48,9 @@ export function zodSchema(schema: ZodSchema): LibrarySchema {
   }
 
   /**
-   * Runs in the mode that allows promises, which a schema without them answers at once. Trying the synchronous
-   * mode instead would leave a promise of the author's unwatched, and its rejection would end the process. The
-   * answer counts once a value has passed, since a value that fails early does not reach every check.
+   * Runs in the mode that allows promises; a synchronous schema still returns at once. The synchronous mode would leave
+   * an author's promise unobserved, and its rejection would end the process. Decides only after a value has passed,
+   * since a failing value does not reach every check.
    */
   function decide(zod4: Zod4Schema, value: unknown, came: unknown): SchemaOutcome | Promise<SchemaOutcome> {
     const result = zod4._zod.run({ value, issues: [] }, { async: true });
@@ -171,7 +171,7 @@ export function loadZodCompiler(): Promise<ZodCompiler | undefined> {
   loading ??= import(/* @vite-ignore */ specifier).then(
     (module: Partial<ZodCompiler>) =>
       typeof module.compile === "function" && module.version !== undefined
-        ? (module as ZodCompiler) // Both members that must be there are.
+        ? (module as ZodCompiler) // Both required members are present.
         : undefined,
     () => undefined,
   );
@@ -179,8 +179,8 @@ export function loadZodCompiler(): Promise<ZodCompiler | undefined> {
 }
 
 /**
- * A schema that gives the same answers about five times faster, or the schema itself. Only a compiler of exactly
- * the schema's own version is trusted to know its insides. Never throws.
+ * Returns a compiled schema, about five times faster, or the schema itself. The compiler must have exactly the schema's
+ * version. Never throws.
  */
 export function compileZod(compiler: ZodCompiler | undefined, schema: Zod4Schema): Zod4Schema {
   if (compiler === undefined || compiler.globalConfig?.jitless === true) return schema;

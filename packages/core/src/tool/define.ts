@@ -41,7 +41,7 @@ export interface ToolImplementation {
   readonly formatValidationError?: (error: ValidationFailure) => string;
 }
 
-/** What becomes of the body that an `init` returns. */
+/** The result of `define` for the body that an `init` returns. */
 type Defined<Body> = Body extends PromiseLike<unknown> ? Promise<ToolInfo> : ToolInfo;
 
 const implementation = Symbol.for("toolrack.implementation");
@@ -52,7 +52,7 @@ const implementation = Symbol.for("toolrack.implementation");
  * `DefinitionError` when something is missing or wrong, naming the field.
  */
 export function define<const Parameters extends ToolParameters>(config: ToolConfig<Parameters>): ToolInfo;
-// One overload for both kinds of `init`: of two, the compiler types the arguments of `execute` only in one.
+// One overload for both kinds of `init`: with two, the compiler infers the arguments of `execute` in one only.
 export function define<const Parameters extends ToolParameters, Init extends () => unknown>(
   id: string,
   init: Init & (() => ToolBody<Parameters> | Promise<ToolBody<Parameters>>),
@@ -71,19 +71,19 @@ export function define(first: unknown, second?: unknown): ToolInfo | Promise<Too
     : fromBody(first, body);
 }
 
-/** Marks an opencode-style tool. It gets its name where it is hung on the rack: `Tool.define(name, tool({…}))`. */
+/** Marks an opencode-style tool. `Tool.define(name, tool({…}))` gives it its name. */
 export function tool<const Args extends ToolParameters>(definition: PluginTool<Args>): PluginTool<Args> {
   return definition;
 }
 
 /** The function behind a tool's `execute`, for the pipeline, which has already validated. */
 export function implementationOf(execute: ToolInfo["execute"]): ToolImplementation {
-  // The symbol is ours; what stands behind it was put there by `build` or `withImplementation`.
+  // Only `build` and `withImplementation` set this symbol.
   const known = (execute as { [implementation]?: ToolImplementation })[implementation]; // See above.
   return known ?? { run: execute };
 }
 
-/** The same `execute` with another function behind it: for hosts that put something around every run. */
+/** Returns the same `execute` with another implementation, for hosts that wrap every run. */
 export function withImplementation(
   execute: ToolInfo["execute"],
   body: ToolImplementation,
@@ -168,7 +168,7 @@ function checkedExecute(
       );
     }
     try {
-      // The validated value is what the schema's type promises; only the compiler cannot see it.
+      // The validated value has the schema's type, which the compiler cannot see.
       const validated = Object.create(context, { input: { value: outcome.value } }) as ToolContext<never>;
       return toResult(await body.run(validated));
     } catch (thrown) {
@@ -195,7 +195,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
-/** A tool that cannot be made or hung on the rack. Raised while defining or registering, never during a call. */
+/** A tool cannot be defined or registered. Never thrown during a call. */
 export class DefinitionError extends Error {
   override readonly name = "DefinitionError";
   /** The part of the definition that is wrong. */

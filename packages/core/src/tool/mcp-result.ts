@@ -12,7 +12,7 @@ interface ReadContent {
   readonly isExact: boolean;
 }
 
-/** Where a block's `_meta` carries the name of a file, which images and sounds have no field for. */
+/** The key in a block's `_meta` for a file name, which images and sounds have no field for. */
 const filenameKey = "toolrack/filename";
 const attachmentScheme = "attachment:///";
 const unknownMime = "application/octet-stream";
@@ -101,14 +101,14 @@ export interface McpCallToolResult {
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
-/** Where `_meta` carries what MCP has no field for, so that a rack behind a rack loses nothing. */
+/** Keys in `_meta` for what MCP has no field for, so that a rack behind a rack loses nothing. */
 const typeKey = "toolrack/type";
 const errorKey = "toolrack/error";
 
-/** The result as MCP says it. `fromMcpResult` gives the same result back. */
+/** Converts a result to MCP. `fromMcpResult` restores the same result. */
 export function toMcpResult(result: ToolResult): McpCallToolResult {
   const isDerivable = result.error === undefined || sameJson(result.error, errorFrom(result.content));
-  // A client must be able to read why, even where the text says nothing.
+  // A client must see the reason even if the text is empty.
   const said = result.content || (isDerivable ? "" : (result.error?.message ?? ""));
   const content = result.blocks ?? writeBlocks(said, result.attachments ?? []);
   const meta = {
@@ -118,21 +118,21 @@ export function toMcpResult(result: ToolResult): McpCallToolResult {
   };
   return {
     content,
-    // Of a result that was cut for the model, the whole would come back in by this door.
+    // The structured value of a cut result would contain the whole result again.
     ...(result.structured !== undefined && !isCut(result) && { structuredContent: result.structured }),
     ...(result.type === "error" && { isError: true as const }),
     ...(result.metadata !== undefined || Object.keys(meta).length > 0 ? { _meta: meta } : {}),
   };
 }
 
-/** As the bound stage marks a result of which the model is shown a part. */
+/** Whether the bound stage has cut the result. */
 function isCut({ metadata }: ToolResult): boolean {
   return isRecord(metadata?.truncated) && typeof metadata.truncated.callId === "string";
 }
 
 /**
- * A result as an MCP server gave it. Never throws: what is not an MCP result becomes text. The blocks are kept
- * only when text and attachments could not rebuild them.
+ * Reads the result of an MCP server. Never throws: anything else becomes text. Keeps the blocks only if text and
+ * attachments cannot rebuild them.
  */
 export function fromMcpResult(value: unknown): ToolResult {
   const given = isRecord(value) ? value : { content: value };

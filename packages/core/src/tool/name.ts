@@ -4,18 +4,18 @@ const canonical = /^[A-Za-z0-9_-]{1,64}$/;
 // 48 bits: among 100,000 names that share a stem, the odds of one collision are about 1 in 50,000.
 const hashLength = 12;
 
-/** Whether a name can be used as it is: every provider the rack speaks to accepts it. */
+/** Whether all supported providers accept the name unchanged. */
 export function isCanonicalName(name: string): boolean {
   return canonical.test(name);
 }
 
 /**
- * The name under which a tool stands on the rack. A canonical name stays as it is. Any other name keeps its
- * readable head and tail and carries a hash of the whole original, so that two different names never become
- * one. It depends on nothing but the name: it is the same on every machine and in every order of loading.
+ * The name of a tool on the rack. A canonical name stays. Any other keeps its readable head and tail and gets a hash of
+ * the original, so that two names never become one. It depends only on the name, not on the machine or the order of
+ * loading.
  */
 export function canonicalName(name: string, limit = 64): string {
-  // On a command line, what begins with a hyphen is an option.
+  // A leading hyphen would be an option on a command line.
   if (isCanonicalName(name) && name.length <= limit && !name.startsWith("-")) return name;
   const hash = hashText(name).slice(0, hashLength);
   const readable = name.replace(/[^A-Za-z0-9_-]+/g, "_").replace(/^[_-]+|[_-]+$/g, "") || "tool";
@@ -27,7 +27,7 @@ export function canonicalName(name: string, limit = 64): string {
   return `${readable.slice(0, head)}_${hash}_${readable.slice(readable.length - (room - 1 - head))}`;
 }
 
-/** An edit distance beyond this is not a slip of the pen, and computing it would cost more than it tells. */
+/** A larger edit distance is not a typing error. */
 const maxEdits = 4;
 const maxNameLength = 128;
 
@@ -57,7 +57,7 @@ function isBetter(score: number, name: string, other: { name: string; score: num
   return score > other.score || (score === other.score && name < other.name);
 }
 
-/** Exact where it reaches `needed`; anything below may come back as 0, which saves most of the work. */
+/** Exact from `needed` on; lower scores may be 0, which saves most of the work. */
 function similarity(
   wanted: string,
   words: readonly string[],
@@ -70,8 +70,8 @@ function similarity(
 }
 
 /**
- * A name that goes on where the wanted one ends is nearer than one with another letter: two tools that want one name
- * have it with a hash behind it.
+ * A name that continues the wanted one is nearer than one with another letter: two tools that want the same name get a
+ * hash after it.
  */
 function completion(wanted: string, candidate: string): number {
   const extra = candidate.length - wanted.length;
@@ -80,7 +80,7 @@ function completion(wanted: string, candidate: string): number {
 
 function spelling(wanted: string, letters: number, candidate: string, needed: number): number {
   const longest = Math.max(wanted.length, candidate.length);
-  // Rounding may take away what is just enough, hence the one edit on top.
+  // One edit more, to make up for rounding.
   const useful = Math.floor((1 - needed) * (longest + 1)) + 1;
   const allowed = Math.min(maxEdits, Math.floor(longest / 3), useful);
   if (Math.abs(wanted.length - candidate.length) > allowed) return 0;
@@ -90,7 +90,7 @@ function spelling(wanted: string, letters: number, candidate: string, needed: nu
   return edits > allowed ? 0 : 1 - edits / (longest + 1);
 }
 
-/** How much of what was asked for is in the candidate, word by word, preferring candidates with little else. */
+/** The share of the wanted words in the candidate, less for longer candidates. */
 function overlap(wanted: string, words: readonly string[], candidate: string, needed: number): number {
   const extra = Math.max(0, candidate.length - wanted.length);
   const most = 0.6 + 0.3 / (1 + extra / wanted.length);
@@ -128,7 +128,7 @@ function bitCount(value: number): number {
   return count;
 }
 
-/** One row serves every comparison: they never overlap. It grows with the longest text so far. */
+/** Reused by every comparison. Grows with the longest text. */
 let row = new Uint16Array(129);
 
 /**

@@ -2,13 +2,13 @@ import { DefinitionError } from "./define.ts";
 import type { ContentBlock } from "./result.ts";
 import type { CallClient } from "./types.ts";
 
-/** What the author's functions of a prompt or a resource are given. */
+/** The context of the functions of a prompt or a resource. */
 export interface OfferingContext {
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
-  /** Whoever asks, when it can be asked something in turn. */
+  /** The caller, if it can answer questions. */
   readonly client: CallClient | undefined;
-  /** Who asks, as records name it. */
+  /** The caller's name, as in records. */
   readonly caller: string;
 }
 
@@ -18,13 +18,13 @@ export interface PromptMessage {
   readonly content: ContentBlock;
 }
 
-/** A gap of a prompt that a person fills in. */
+/** An argument of a prompt that a person fills in. */
 export interface PromptArgument {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
   readonly required?: boolean;
-  /** What a person may mean who has typed so far; `others` has the arguments that are filled in already. */
+  /** Suggests values for the text typed so far; `others` are the arguments that are filled in already. */
   readonly complete?: (
     typed: string,
     others: Readonly<Record<string, string>>,
@@ -47,7 +47,7 @@ export interface PromptConfig {
 
 const brand = Symbol.for("toolrack.prompt");
 
-/** A text with gaps that a person picks, fills in and gives to a model. */
+/** A text with arguments that a person fills in and gives to a model. */
 export interface PromptInfo extends PromptConfig {
   readonly arguments: readonly PromptArgument[];
 }
@@ -102,7 +102,7 @@ export interface FixedResourceConfig extends ResourceDescription {
   readonly size?: number;
   /** May throw: the caller is told its message. */
   readonly read: (context: OfferingContext) => ResourceBody | Promise<ResourceBody>;
-  /** Calls `changed` whenever the content is another one, until the function that it returns is called. */
+  /** Calls `changed` whenever the content changes. Returns a function that stops it. */
   readonly watch?: (changed: () => void) => () => void;
 }
 
@@ -114,7 +114,7 @@ export interface ResourceTemplateConfig extends ResourceDescription {
     variables: Readonly<Record<string, string>>,
     context: OfferingContext,
   ) => ResourceBody | undefined | Promise<ResourceBody | undefined>;
-  /** What a variable may be, for each by its name. */
+  /** Suggests values for variables, by name. */
   readonly complete?: Readonly<
     Record<
       string,

@@ -4,9 +4,8 @@ import { fromMcpResult } from "./mcp-result.ts";
 import type { FilePart, RawResult, ToolResult } from "./result.ts";
 
 /**
- * Whatever a tool returned, in one form. Accepts a `ToolResult`, an MCP result, `{title, output}`,
- * `{success, output, error}`, bytes, any JSON value, and what JSON cannot hold. Never throws for a value that
- * can be read at all.
+ * Converts a tool's return value. Accepts a `ToolResult`, an MCP result, `{title, output}`, `{success, output, error}`,
+ * bytes, any JSON value, and values that JSON cannot hold. Throws only for streams and unreadable values.
  */
 export function toResult(value: unknown): RawResult {
   if (typeof value === "string") return { content: value, type: "text" };
@@ -39,7 +38,7 @@ function fromObject(value: Record<string, unknown>): RawResult {
 const STREAM =
   "The tool returned a stream, a response or a generator, which is not a result. Read it, and return what it gave.";
 
-/** What JSON would turn into `{}` without a word. */
+/** Values that JSON would silently turn into `{}`. */
 function isStream(value: object): boolean {
   return (
     Symbol.asyncIterator in value ||
@@ -49,7 +48,7 @@ function isStream(value: object): boolean {
   );
 }
 
-/** The same with everything that programs read made plain JSON. */
+/** Makes structured value, metadata and blocks plain JSON. */
 function plain(result: RawResult): RawResult {
   const { content, structured, metadata, blocks } = result;
   if (structured === undefined && metadata === undefined && blocks === undefined) return result;
@@ -60,7 +59,7 @@ function plain(result: RawResult): RawResult {
     ...(known === undefined || known.text.length === content.length
       ? {}
       : { structuredSize: known.text.length }),
-    // As plain JSON, both have the form that they had before.
+    // As plain JSON, both keep their form.
     ...(metadata === undefined ? {} : { metadata: safeJson(metadata).value as RawResult["metadata"] }), // See above.
     ...(blocks === undefined ? {} : { blocks: safeJson(blocks).value as RawResult["blocks"] }), // See above.
   };

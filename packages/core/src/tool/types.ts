@@ -45,7 +45,7 @@ export interface ToolInfo {
   readonly displayName?: string;
   readonly aliases?: readonly string[];
   readonly outputSchema?: ToolParameters;
-  /** Where it came from, for people: a file, a table row, an MCP server. */
+  /** The source, for people: a file, a table row, an MCP server. */
   readonly origin?: string;
 }
 
@@ -53,19 +53,16 @@ export interface ToolInfo {
 export interface LoopPolicy {
   /** What makes two calls the same: the named arguments, or whatever the function returns. */
   readonly key?: readonly string[] | ((input: Record<string, unknown>) => unknown);
-  /** `"poll"`: waiting by repeating is this tool's purpose, so it gets four times the patience. */
+  /** `"poll"`: the tool is meant to be repeated while waiting, so it may repeat four times as often. */
   readonly repeatable?: "poll";
 }
 
-/** What a tool says about itself beside its schema. Unknown keys are kept and passed on. */
+/** A tool's description of itself besides its schema. Unknown keys are kept. */
 export interface ToolMetadata {
   readonly category?: string;
-  /** What the caller must hold. `*` inside a held permission matches any run of characters. */
+  /** Permissions that the caller needs. `*` in a caller's permission matches any run of characters. */
   readonly permissions?: readonly string[];
-  /**
-   * Names of tools, with `*` for any run of characters, that this one calls on behalf of whoever may use it, also of a
-   * caller who could not call them directly.
-   */
+  /** Patterns of tool names that this tool may call for any caller, even one that may not call them directly. */
   readonly calls?: readonly string[];
   /** Longest run in milliseconds; 0 means no limit. */
   readonly timeout?: number;
@@ -76,13 +73,13 @@ export interface ToolMetadata {
   /** The question the person is asked. */
   readonly confirm?: string;
   readonly tags?: readonly string[];
-  /** Why it is switched off and what would switch it on again, as a sentence, for whoever calls it. */
+  /** Why the tool is off and how to switch it on, as a sentence for callers. */
   readonly disabledReason?: string;
   /** Changes nothing: repeating it with the same result brings nothing new. */
   readonly readOnly?: boolean;
   /** May be run twice with the effect of once. */
   readonly idempotent?: boolean;
-  /** Reaches systems outside the rack's control. */
+  /** Uses systems outside the rack's control. */
   readonly openWorld?: boolean;
   /**
    * Refuse unknown arguments, at any depth, instead of dropping or keeping them. A key is unknown where the schema
@@ -125,9 +122,7 @@ export interface ChildOptions {
   readonly tid?: string;
 }
 
-/**
- * What a tool is given. Every member may be destructured; what a tool does not touch costs nothing.
- */
+/** The context of a call. Members may be destructured; unused members cost nothing. */
 export interface ToolContext<Input = Record<string, unknown>> {
   readonly callId: string;
   /** The validated arguments, defaults filled in. */
@@ -145,7 +140,7 @@ export interface ToolContext<Input = Record<string, unknown>> {
   /** Settings and secrets granted to this tool. */
   readonly env: Readonly<Record<string, string>>;
   readonly logger: Logger;
-  /** The same for every retry of this very call; hand it to services that support it. */
+  /** The same for every retry of this call; for services that support it. */
   readonly idempotencyKey: string;
   /** Updates the call's state. Never throws; ignored once the call has ended. A tool cannot end its own call. */
   metadata(update: Partial<ToolState>): void;
@@ -156,11 +151,11 @@ export interface ToolContext<Input = Record<string, unknown>> {
   /** Resolves when a person agrees; rejects with `ApprovalDeniedError` otherwise. */
   ask(request: string | AskRequest): Promise<void>;
   /**
-   * Asks whoever made the call for something, in the middle of the run: a choice, a name, a number. Rejects when that
-   * caller cannot be asked; `client?.can("elicitation/create")` says so beforehand.
+   * Asks the caller for a choice, a name or a number during the run. Rejects when the caller cannot be asked;
+   * `client?.can("elicitation/create")` tells beforehand.
    */
   elicit(request: string | ElicitRequest): Promise<ElicitAnswer>;
-  /** Whoever made the call, when it can be spoken to. */
+  /** The caller, if it can be asked. */
   readonly client: ToolClient | undefined;
 
   /** `callId`, as older tools spell it. */
@@ -174,16 +169,16 @@ export interface ToolContext<Input = Record<string, unknown>> {
   readonly extra: Readonly<Record<string, unknown>>;
 }
 
-/** What a caller can be asked while its call runs, by the names that MCP gives these questions. */
+/** Questions to a caller during its call, by their MCP names. */
 export type ClientMethod = "elicitation/create" | "sampling/createMessage" | "roots/list";
 
-/** Whoever made a call, as far as it can be spoken to while the call runs. */
+/** The caller of a running call, if it can be asked. */
 export interface CallClient {
-  /** What the caller says that it is: `Cursor 2.4`. Not to be trusted. */
+  /** The caller's own name: `Cursor 2.4`. Not to be trusted. */
   readonly name?: string;
-  /** From which level on it wants to hear what is logged, as MCP names the levels. Undefined when it has not said. */
+  /** The lowest log level that the caller wants, as MCP names it. Undefined when it has not said. */
   readonly logLevel?: string | undefined;
-  /** With `params`: whether it can be asked this very question, such as one of a certain `mode`. */
+  /** With `params`: whether it accepts this very question, such as one of a certain `mode`. */
   can(method: ClientMethod, params?: object): boolean;
   /** Resolves with the caller's answer; rejects when it has none, or when the signal aborts. */
   request(method: ClientMethod, params: object, signal: AbortSignal): Promise<unknown>;
@@ -191,20 +186,19 @@ export interface CallClient {
   notify(method: string, params: object): void;
 }
 
-/** The same as a tool has it at hand. */
+/** The client as a tool uses it. */
 export interface ToolClient extends CallClient {
-  /** Without `params` there are none; without a signal the question is withdrawn when the call ends. */
+  /** Without a signal, the question is withdrawn when the call ends. */
   request(method: ClientMethod, params?: object, signal?: AbortSignal): Promise<unknown>;
 }
 
-/** A question to the person at the other end, with the values that are wanted from them. */
+/** A question to the person at the client, with the wanted values. */
 export interface ElicitRequest {
   readonly message: string;
   /** A flat JSON Schema of what is wanted: texts, numbers, booleans and choices. */
   readonly schema?: object;
 }
 
-/** What a person answered to a question. */
 export interface ElicitAnswer {
   readonly action: "accept" | "decline" | "cancel";
   /** What was entered, when the action is `accept`. */
@@ -217,7 +211,7 @@ interface StateBase {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-/** Where a call stands. It moves `pending → running → completed | error`; a finished state never changes. */
+/** The state of a call. It moves `pending → running → completed | error`; a finished state never changes. */
 export type ToolState =
   | (StateBase & { readonly status: "pending"; readonly raw?: string })
   | (StateBase & { readonly status: "running"; readonly time: { readonly start: number } })
@@ -243,12 +237,12 @@ export interface RegistryStats {
   readonly categories: Readonly<Record<string, number>>;
 }
 
-/** Reads of the rack. All of them see one moment: a change elsewhere never shows half. */
+/** Read access to the rack. All reads are consistent: no change shows half. */
 export interface RegistryReader {
   get(name: string): ToolInfo | undefined;
   getAll(): ToolInfo[];
   list(category?: string): ToolInfo[];
-  /** The best first; at most 20, or so many. */
+  /** Best first; at most `limit`, default 20. */
   search(query: string, limit?: number): ToolInfo[];
   findByTag(tag: string): ToolInfo[];
   getStats(): RegistryStats;

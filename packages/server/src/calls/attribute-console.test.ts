@@ -1,7 +1,7 @@
 import { type RackEvent, Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
 import { logLine } from "@toolrack/core/internal";
 import { expect, it } from "vitest";
-import { attributeConsole, tellConsoleBy } from "../helpers/console-output.ts";
+import { attributeConsole, setConsoleLog } from "../helpers/console-output.ts";
 import { currentCall } from "../helpers/current-call.ts";
 
 it("what a tool prints is printed, and is a line of its call", async () => {
@@ -9,7 +9,7 @@ it("what a tool prints is printed, and is a line of its call", async () => {
   const print = (...values: unknown[]) => void printed.push(values);
   const target = { debug: print, log: print, info: print, warn: print, error: print };
   attributeConsole(target);
-  tellConsoleBy(logLine);
+  setConsoleLog(logLine);
   const registry = new ToolRegistry();
   const lines: unknown[] = [];
   registry.subscribe((event: RackEvent) => {

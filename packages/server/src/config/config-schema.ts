@@ -3,7 +3,7 @@ import type { Config } from "./config.ts";
 import { grantProblem, type WorkerLimits } from "./sandbox.ts";
 import { problemOfToolPattern } from "./tool-patterns.ts";
 
-/** A group of keys that are all known. */
+/** An object with these keys and no others. */
 function group<Keys extends object>(properties: Keys) {
   return { type: "object", additionalProperties: false, properties } as const;
 }
@@ -40,7 +40,7 @@ const limits = {
   graceMs: count,
 } satisfies Record<keyof WorkerLimits, typeof count>;
 
-/** What a config may say. Variables of the environment, and their documentation, are derived from it. */
+/** The keys of a config. The environment variables and their documentation are derived from it. */
 export const configSchema: JsonSchemaObject = group({
   tools: texts,
   builtins: choice,
@@ -111,8 +111,8 @@ export const configSchema: JsonSchemaObject = group({
 });
 
 /**
- * What is wrong with a config that fits the schema, for people, each with the key that it is at. A host that is none would
- * grant nothing, and nobody would notice.
+ * Lists what is wrong with a config that fits the schema, each problem with its key. A misspelt host would silently
+ * grant nothing.
  */
 export function configProblems({ sandbox, providers = {}, ...config }: Config): string[] {
   const hosts = Object.entries(sandbox?.grants ?? {}).flatMap(([tool, grant]) =>
@@ -124,7 +124,7 @@ export function configProblems({ sandbox, providers = {}, ...config }: Config): 
   return [...hosts, ...addresses, ...toolPatternProblems({ ...config, sandbox })];
 }
 
-/** The same for its patterns of tools only. */
+/** The same for the tool patterns only. */
 export function toolPatternProblems({
   mcp,
   sandbox,
@@ -152,14 +152,14 @@ function problemsAt(
   });
 }
 
-/** What is wrong with an address in which all references are filled in; undefined when it can be asked. */
+/** Says what is wrong with a provider's address after its references are filled in; undefined when it is usable. */
 export function addressProblem(baseURL: string): string | undefined {
   if (hasCredentials(baseURL)) return credentialsProblem;
   const isHttp = URL.canParse(baseURL) && /^https?:$/.test(new URL(baseURL).protocol);
   return isHttp ? undefined : "is no http or https address.";
 }
 
-/** The address as people are shown it: as it was written, without credentials and without the values of a query. */
+/** The address for display, without credentials and without the values of its query. */
 export function shownAddress(baseURL: string): string {
   return baseURL
     .replace(/\/+$/, "")
@@ -178,7 +178,7 @@ function hasCredentials(baseURL: string): boolean {
   return credentials.test(baseURL);
 }
 
-/** A variable of the environment that stands for one key of the config. */
+/** An environment variable for one key of the config. */
 export interface ConfigVariable {
   /** `TOOLRACK_LOG_MAX_BYTES` */
   readonly name: string;
@@ -188,10 +188,10 @@ export interface ConfigVariable {
   readonly schema: JsonSchemaObject;
 }
 
-/** One for every key that the config's schema has. */
+/** One variable for every key of the schema. */
 export const configVariables: readonly ConfigVariable[] = variablesOf(configSchema, []);
 
-/** What the variable may hold, in a form that reads the same in every language. */
+/** Describes the variable's values in a form that needs no translation. */
 export function formOf({ schema }: ConfigVariable): string {
   const { type, enum: choices } = schema;
   if (Array.isArray(choices)) return choices.map((choice) => `\`${choice}\``).join(", ");
@@ -211,7 +211,7 @@ export function formOf({ schema }: ConfigVariable): string {
 }
 
 function variablesOf(schema: JsonSchemaObject, path: readonly string[]): ConfigVariable[] {
-  // Every property of the schema above is a schema.
+  // Every property of this schema is a schema.
   const properties = (schema.properties ?? {}) as Record<string, JsonSchemaObject>;
   return Object.entries(properties).flatMap(([key, part]) => {
     const place = [...path, key];

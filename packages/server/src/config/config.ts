@@ -1,8 +1,8 @@
 import type { SandboxConfig } from "./sandbox.ts";
 
 /**
- * The host application's services, as contract 1 finds them in `ctx.service`. Say what yours are:
- * `declare module "toolrack" { interface Services { project: ProjectService } }`.
+ * The host application's services, which tools of contract 1 get as `ctx.service`. Declare yours: `declare module
+ * "toolrack" { interface Services { project: ProjectService } }`.
  */
 // biome-ignore lint/suspicious/noEmptyInterface: applications add their own members to it.
 export interface Services {}
@@ -11,35 +11,34 @@ export interface Services {}
 // biome-ignore lint/suspicious/noEmptyInterface: applications add their own members to it.
 export interface Models {}
 
-/** How a model is to be talked to. */
+/** What a model can do. */
 export interface ModelTraits {
-  /** `tags`: it has no tool calls of its own; they are written into the text. Default `native`. */
+  /** `tags`: the model has no native tool calls and writes them into its text. Default `native`. */
   readonly toolCalls?: "native" | "tags";
-  /** Whether it takes images that tools return. Default true. */
+  /** Whether the model accepts images that tools return. Default true. */
   readonly images?: boolean;
   /** Default: `chat.contextTokens`. */
   readonly contextTokens?: number;
 }
 
-/** A server that models are asked on. What it says of its models holds for those that say nothing themselves. */
+/** A server with models. Its traits hold for models that have none of their own. */
 export interface ModelProvider extends ModelTraits {
-  /** Up to and with `/v1`, as OpenAI's clients take it. */
+  /** Including `/v1`, as for OpenAI's clients. */
   readonly baseURL: string;
   readonly apiKey?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Default: those that the server lists. */
+  /** Default: the models that the server lists. */
   readonly models?: readonly (string | (ModelTraits & { readonly id: string }))[];
 }
 
-/** What a workspace's `toolrack.config.ts` may say. Everything is optional. */
 export interface Config {
   /** Folders with tool files, relative to the workspace. Default `["tools"]`. */
   readonly tools?: readonly string[];
   /** Whether the built-in tools are on the rack. Default true. */
   readonly builtins?: boolean;
-  /** What handlers of contract 1 find in `ctx.service`. */
+  /** The `ctx.service` of contract 1. */
   readonly services?: Services & Readonly<Record<string, unknown>>;
-  /** What handlers of contract 1 find in `ctx.model`. */
+  /** The `ctx.model` of contract 1. */
   readonly models?: Models & Readonly<Record<string, unknown>>;
   /** Anything else that handlers of contract 1 expect in their `ctx`, such as `helper` or `curl`. */
   readonly context?: Readonly<Record<string, unknown>>;
@@ -54,39 +53,44 @@ export interface Config {
   readonly log?: {
     /** Default `log/ToolBox.log`. */
     readonly file?: string;
-    /** A file that grew beyond it is put aside. Default 10 MiB. */
+    /** A larger file is rotated. Default 10 MiB. */
     readonly maxBytes?: number;
-    /** How many files that were put aside are kept. Default 5. */
+    /** How many rotated files are kept. Default 5. */
     readonly keep?: number;
   };
   /** Where `toolrack serve` listens, unless its command line says otherwise. */
   readonly server?: {
     /** Default `127.0.0.1`: only this machine. */
     readonly host?: string;
-    /** Default 7300; 0 takes any free one. */
+    /** Default 7300; 0 takes any free port. */
     readonly port?: number;
-    /** Names in the `Host` header that are answered beside loopback and the address itself: those of a proxy. */
+    /**
+     * Values of the `Host` header that are accepted besides loopback and the address itself, such as a proxy's name.
+     */
     readonly allowedHosts?: readonly string[];
     /** Origins whose pages may call the server from a browser. Default none. */
     readonly allowedOrigins?: readonly string[];
     /** The largest body of a request, in bytes. Default 10 MiB. */
     readonly maxBody?: number;
-    /** Requests a second for each token but the workspace's own; twice as many at once. 0: no limit. Default 100. */
+    /**
+     * Requests per second for each token except the workspace's own, with bursts of twice as many. 0: no limit. Default
+     * 100.
+     */
     readonly rateLimit?: number;
-    /** How many calls of one tool may be under way. Default 256. */
+    /** How many calls of one tool may run at once. Default 256. */
     readonly maxCallsPerTool?: number;
-    /** How long calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
+    /** How long running calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
     readonly drainTimeout?: number;
   };
   readonly approvals?: {
-    /** How long a question waits for an answer, in milliseconds; then it is a denial. Default 5 minutes. */
+    /** How long a question waits for an answer before it counts as denied, in milliseconds. Default 5 minutes. */
     readonly timeout?: number;
   };
-  /** What `toolrack serve` keeps of calls that have ended. */
+  /** How long `toolrack serve` keeps ended calls. */
   readonly retention?: {
-    /** Older ones are deleted. Default 30. */
+    /** Older calls are deleted. Default 30. */
     readonly days?: number;
-    /** The oldest are deleted when all together are larger. Default 1 GiB. */
+    /** When all calls together are larger, the oldest are deleted. Default 1 GiB. */
     readonly maxBytes?: number;
   };
   /** How the rack is shown to MCP clients, and which MCP servers it uses itself. */
@@ -94,14 +98,14 @@ export interface Config {
     /** The file with the `mcpServers` that the rack uses, relative to the workspace. Default `mcp.json`. */
     readonly file?: string;
     /**
-     * What happens to a tool of such a server whose description or schema is not what was approved. Default
-     * `quarantine`: it is switched off until somebody approves the change. `trust`: the change is taken over. `off`:
-     * nothing is remembered. What is seen for the first time is trusted.
+     * What happens when the description or schema of such a server's tool differs from the approved one. `quarantine`
+     * (default): the tool is switched off until somebody approves the change. `trust`: the change is accepted. `off`:
+     * nothing is remembered. A tool that is seen for the first time is trusted.
      */
     readonly pinning?: "quarantine" | "trust" | "off";
     /**
-     * Whether clients are shown `toolrack_search` and `toolrack_call` instead of all tools; calls by any name work all
-     * the same. Default `auto`: when there are more than `threshold`.
+     * Whether clients see `toolrack_search` and `toolrack_call` instead of all tools. Calls by any name work in either
+     * case. `auto` (default): when there are more than `threshold` tools.
      */
     readonly metaTools?: "auto" | "on" | "off";
     /** Default 100. */
@@ -109,15 +113,15 @@ export interface Config {
     /** Tools that are listed beside the meta-tools, as patterns: `web_*`, `mcp:KEY`. Default none. */
     readonly alwaysListed?: readonly string[];
     /**
-     * Who is asked before a dangerous tool runs for an MCP client. Default `client`: the inbox, and also the person at
-     * the client when it can ask them and may approve, which over HTTP its token says; the first answer counts. `stdio`:
-     * of the clients only one that started the program itself. `inbox`: the inbox alone.
+     * Who is asked before a dangerous tool runs for an MCP client. `client` (default): the inbox, and also the person
+     * at the client if the client can ask and may approve (over HTTP its token says so); the first answer counts.
+     * `stdio`: the inbox, and the client only if it started this program. `inbox`: the inbox alone.
      */
     readonly approvals?: "client" | "stdio" | "inbox";
   };
   /** Tools that live in the database and in folders with a `SKILL.md`. */
   readonly skills?: {
-    /** What models call them by: `id` (default), or `readable` names such as `searxng_search__web_search`. */
+    /** How models call these tools: by `id` (default), or by `readable` names such as `searxng_search__web_search`. */
     readonly toolNames?: "id" | "readable";
     /** Folders of skills, relative to the workspace. Default `["skills"]`. */
     readonly folders?: readonly string[];
@@ -125,33 +129,32 @@ export interface Config {
     readonly allowPrivateNetwork?: boolean;
   };
   /**
-   * Servers that speak OpenAI's Chat Completions, by name. `${NAME}` in an address, key or header stands for a variable
-   * of the environment, `${secret:NAME}` for a secret of the workspace. `OPENAI_BASE_URL` and `OPENAI_API_KEY` make one
-   * named `openai`.
+   * Servers with OpenAI's Chat Completions API, by name. `${NAME}` in an address, key or header is replaced by an
+   * environment variable, `${secret:NAME}` by a secret of the workspace. `OPENAI_BASE_URL` and `OPENAI_API_KEY` make
+   * one named `openai`.
    */
   readonly providers?: Readonly<Record<string, ModelProvider>>;
   /** Conversations with models. */
   readonly chat?: {
-    /** The model when nobody names one: `NAME`, or `PROVIDER/NAME`. Default: the first that a provider has. */
+    /** The default model: `NAME`, or `PROVIDER/NAME`. Default: the first model of a provider. */
     readonly model?: string;
-    /** How often a model is asked in one turn. Default 50. */
+    /** The most requests to a model in one turn. Default 50. */
     readonly maxRounds?: number;
-    /** How long a turn may take, in seconds, without the time that people take to answer. Default 900. */
+    /** The longest turn in seconds, not counting the time that people take to answer. Default 900. */
     readonly maxSeconds?: number;
     /** Tokens of all requests of one turn. Default 2,000,000. */
     readonly maxTokens?: number;
     /** Characters of one answer of a model: text, reasoning and arguments together. Default 4,000,000. */
     readonly maxAnswer?: number;
-    /** What a model can read at a time, in tokens; old results give way before it is full. Default 128,000. */
+    /** The model's context size in tokens; old results are left out before it is full. Default 128,000. */
     readonly contextTokens?: number;
-    /** Tokens that definitions of tools may take; with more, the most fitting are offered. Default 16,000. */
+    /** Tokens for tool definitions; if all tools need more, the best matching are offered. Default 16,000. */
     readonly toolBudget?: number;
   };
-  /** What tools that run in the sandbox may have and use. */
   readonly sandbox?: SandboxConfig;
   /** Longest run of a tool that sets no limit of its own, in milliseconds. Default 120,000. */
   readonly timeout?: number;
-  /** What callers hold who do not say, as patterns. Default: everything, since the tools are the operator's own. */
+  /** The permissions of callers that name none, as patterns. Default: all, since the tools are the operator's own. */
   readonly permissions?: readonly string[];
 }
 
@@ -160,20 +163,19 @@ export function defineConfig(config: Config): Config {
   return config;
 }
 
-const USUAL_DAYS = 30;
-const USUAL_BYTES = 1024 ** 3;
+const DEFAULT_DAYS = 30;
+const DEFAULT_BYTES = 1024 ** 3;
 
-/** How long, and how much of, what ended is kept. */
 export function retentionOf({
   retention = {},
 }: Pick<Config, "retention">): Required<NonNullable<Config["retention"]>> {
-  const { days = USUAL_DAYS, maxBytes = USUAL_BYTES } = retention;
+  const { days = DEFAULT_DAYS, maxBytes = DEFAULT_BYTES } = retention;
   return { days, maxBytes };
 }
 
-/** The directory that Toolrack opened, and what tools in it may touch. */
+/** The opened directory, and what its tools may touch. */
 export interface Workspace {
-  /** Absolute. Relative paths of tools resolve here, never against the process's own directory. */
+  /** Absolute. Tools resolve relative paths here, never against the process's directory. */
   readonly directory: string;
   /** Absolute directories that file tools may touch; the workspace itself comes first. */
   readonly roots: readonly string[];
@@ -185,14 +187,17 @@ export interface Workspace {
   };
   /** Absolute folders whose files become tools. */
   readonly toolFolders?: readonly string[];
-  /** Absolute folders, each of whose folders may be a skill. */
+  /** Absolute folders whose subfolders may be skills. */
   readonly skillFolders?: readonly string[];
   /** Absolute: the file that names MCP servers. */
   readonly mcpFile?: string;
   /** Absolute. */
   readonly logFile?: string;
-  /** Absolute paths of files elsewhere that run all the same: what tools and the config import, what skills and MCP servers start. */
+  /**
+   * Absolute paths of files outside these folders whose code runs too: imports of tools and the config, programs of
+   * skills and MCP servers.
+   */
   readonly usedFiles?: () => Promise<readonly string[]>;
-  /** Whether whoever is behind the call that was given this has an admin grant. Without it: no. */
+  /** Whether the caller has an admin grant. Default: no. */
   readonly isAdmin?: boolean;
 }

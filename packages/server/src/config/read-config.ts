@@ -14,7 +14,7 @@ import {
   toolPatternProblems,
 } from "./config-schema.ts";
 
-/** A key that is set, and by what. */
+/** A key of the config that is set, and what set it. */
 export interface ConfigOrigin {
   readonly key: string;
   /** `toolrack.config.ts`, `TOOLRACK_SERVER_PORT`, or `TOOLRACK_SERVER_PORT in .env`. */
@@ -30,12 +30,14 @@ const names = [
 ];
 const schema = compileSchema(configSchema);
 
-/** Evaluates a file of code. */
 interface ConfigLoader {
   load(path: string): Promise<{ readonly exports: unknown }>;
 }
 
-/** The workspace's config file, over which variables of the environment win. Throws `LoadError`. Warns of what is passed over. */
+/**
+ * Reads the workspace's config file; environment variables win over it. Throws `LoadError`. Warns of files that look
+ * like a config and are not read.
+ */
 export async function readConfig(
   workspace: string,
   graph: ConfigLoader,
@@ -62,8 +64,8 @@ export async function readConfig(
 async function readConfigFile(path: string, graph: ConfigLoader): Promise<Config> {
   const { exports } = await graph.load(path);
   const given = isRecord(exports) && exports.default !== undefined ? exports.default : exports;
-  const outcome = await schema.validate(shallow(given));
-  const config = given as Config; // Used only when the schema has found nothing wrong with it.
+  const outcome = await schema.validate(withoutLiveObjects(given));
+  const config = given as Config; // Used only when the schema accepts it.
   const problems = outcome.ok
     ? configProblems(config)
     : outcome.issues.map(({ path: key, message }) => (key === "" ? message : `${key}: ${message}`));
@@ -81,10 +83,10 @@ function checkPatterns(workspace: string, variable: SetVariable): void {
 }
 
 function withVariable(config: Config, { path, value }: SetVariable): Config {
-  return withValue(config, path, value) as Config; // The value was held against the key's own schema.
+  return withValue(config, path, value) as Config; // The value was checked by the key's own schema.
 }
 
-/** A copy with another value; what lies beside it is handed on as it is. */
+/** Copies the object with another value at the path. */
 function withValue(holder: unknown, [key, ...rest]: readonly string[], value: unknown): unknown {
   if (key === undefined) return value;
   const object = isRecord(holder) ? holder : {};
@@ -95,8 +97,8 @@ function valueAt(holder: unknown, path: readonly string[]): unknown {
   return path.reduce((at, key) => (isRecord(at) ? at[key] : undefined), holder);
 }
 
-/** Services and models are live objects: an empty one stands for each, so that nothing of them is copied or looked at. */
-function shallow(config: unknown): unknown {
+/** Replaces services and models by empty objects: they are live objects that the schema must not copy or look at. */
+function withoutLiveObjects(config: unknown): unknown {
   if (!isRecord(config)) return config;
   const live = ["services", "models", "context"].filter((key) => isObject(config[key]));
   return { ...config, ...Object.fromEntries(live.map((key) => [key, {}])) };
@@ -106,16 +108,16 @@ function isObject(value: unknown): boolean {
   return typeof value === "object" && value !== null;
 }
 
-/** A key of the config that the environment sets. */
+/** A key of the config that an environment variable sets. */
 export interface SetVariable extends ConfigVariable {
   readonly value: unknown;
-  /** The file of the workspace that it comes from, when it does. */
+  /** The workspace's file that sets the variable, if one does. */
   readonly file?: string;
 }
 
 /**
- * The keys of the config that variables set. An empty variable sets nothing. Throws `LoadError`, which names the
- * variable, what came and what was expected.
+ * Reads the keys of the config that variables set. An empty variable sets nothing. Throws `LoadError`, which names the
+ * variable, its value and what was expected.
  */
 export async function readVariables(
   workspace: string,
@@ -144,7 +146,7 @@ async function readValue(
   const { name, schema } = variable;
   const value = toValue(schema, text);
   if (value === undefined) {
-    // Objects may hold passwords, so what came is not repeated.
+    // The value is not repeated: it may hold passwords.
     return { problem: `Expected JSON at \`${name}\`, got text that is none. It takes: ${formOf(variable)}.` };
   }
   const wrapped = compileSchema({ type: "object", properties: { [name]: schema } });
@@ -153,7 +155,7 @@ async function readValue(
   return { problem: outcome.issues.map(({ message }) => message).join(" ") };
 }
 
-/** The text as the schema's type has it. Undefined for what should be JSON and is not. */
+/** Converts the text to the schema's type. Undefined when it should be JSON and is not. */
 function toValue({ type }: JsonSchemaObject, text: string): unknown {
   switch (type) {
     case "string":
@@ -172,7 +174,7 @@ function toValue({ type }: JsonSchemaObject, text: string): unknown {
     case "object":
       return parse(text);
     default:
-      // One of several types, or of some values: a word is a text, anything else is JSON.
+      // The schema has several types or an enum: JSON if it parses, otherwise a text.
       return parse(text) ?? text;
   }
 }
@@ -192,15 +194,15 @@ function parse(text: string): unknown {
   }
 }
 
-/** The first that sets a variable wins. */
+/** The first file that sets a variable wins. */
 const files = [".env.local", ".env"];
 
-/** Which file set what is in the environment now: as global as the environment itself. */
+/** The file that set each environment variable. Global, as the environment is. */
 const origins = new Map<string, string>();
 
 /**
- * Puts what the workspace's `.env.local` and `.env` say into the environment, where tools and the config look for it.
- * What is set there already wins. Answers with a function that takes it back, so that the next workspace has its own.
+ * Loads the workspace's `.env.local` and `.env` into the environment, where tools and the config look. Variables that
+ * are set already win. Returns a function that removes them again, so that the next workspace has its own.
  */
 export async function loadEnvironment(workspace: string, logger: Logger): Promise<() => void> {
   const added = new Map<string, string>();
@@ -220,7 +222,7 @@ export async function loadEnvironment(workspace: string, logger: Logger): Promis
   };
 }
 
-/** The file of the workspace that set the variable; undefined when it was there before. */
+/** The workspace's file that set the variable; undefined when the process had it before. */
 export function environmentFileOf(name: string): string | undefined {
   return origins.get(name);
 }
@@ -239,7 +241,7 @@ async function readEnvironmentFile(
   }
 }
 
-/** Files that look like the config and are none: it is code, so JSON and YAML are not read. */
+/** Files named like a config that are not read: the config is code, never JSON or YAML. */
 export function unreadConfigs(workspace: string): string[] {
   if (!existsSync(workspace)) return [];
   return readdirSync(workspace).filter(

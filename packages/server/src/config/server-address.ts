@@ -2,61 +2,66 @@ import { randomBytes } from "node:crypto";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Where the server of a workspace is, for commands that talk to it. */
+/** The address of a workspace's server, for commands that talk to it. */
 export interface ServerAddress {
   readonly url: string;
   readonly pid: number;
 }
 
-/** The newest server's, with those that were there before it. */
-interface Note extends ServerAddress {
+/** The address of the newest server, and of earlier ones that may still run. */
+interface AddressFile extends ServerAddress {
   readonly others?: readonly ServerAddress[];
 }
 
 /**
- * Notes the address where only this user can read it. Answers how to take the note away again: then the one of a server
- * that was there before, and still runs, is back.
+ * Writes the address to a file that only this user can read. Returns a function that removes it again; an earlier
+ * server that still runs is then the newest.
  */
 export async function writeServerAddress(workspace: string, url: string): Promise<() => Promise<void>> {
   const own: ServerAddress = { url, pid: process.pid };
-  await writeNote(workspace, [own, ...(await readNote(workspace)).filter(isAlive)]);
+  await writeAddresses(workspace, [own, ...(await readAddresses(workspace)).filter(isAlive)]);
   return async () => {
-    const others = (await readNote(workspace)).filter((one) => one.url !== own.url || one.pid !== own.pid);
-    await writeNote(workspace, others.filter(isAlive));
+    const others = (await readAddresses(workspace)).filter(
+      (one) => one.url !== own.url || one.pid !== own.pid,
+    );
+    await writeAddresses(workspace, others.filter(isAlive));
   };
 }
 
-/** Undefined when no server noted one. A server that was killed leaves its own behind. */
+/** Undefined when there is no address. A killed server leaves its address behind. */
 export async function readServerAddress(workspace: string): Promise<ServerAddress | undefined> {
-  return (await readNote(workspace))[0];
+  return (await readAddresses(workspace))[0];
 }
 
-/** Whether there is such a process; it need not be the one that wrote the note. */
+/** Whether a process with this id exists. It may be another program by now. */
 export function isAlive({ pid }: Pick<ServerAddress, "pid">): boolean {
   try {
     return process.kill(pid, 0);
   } catch (thrown) {
-    // It is there, and belongs to somebody else.
+    // The process exists and belongs to another user.
     return (thrown as NodeJS.ErrnoException).code === "EPERM"; // `kill` throws nothing else.
   }
 }
 
-async function readNote(workspace: string): Promise<ServerAddress[]> {
+async function readAddresses(workspace: string): Promise<ServerAddress[]> {
   try {
-    const { others = [], ...newest }: Note = JSON.parse(await readFile(fileOf(workspace), "utf8"));
+    const { others = [], ...newest }: AddressFile = JSON.parse(await readFile(fileOf(workspace), "utf8"));
     return [newest, ...others].filter(({ url, pid }) => typeof url === "string" && typeof pid === "number");
   } catch {
     return [];
   }
 }
 
-async function writeNote(workspace: string, [newest, ...others]: readonly ServerAddress[]): Promise<void> {
+async function writeAddresses(
+  workspace: string,
+  [newest, ...others]: readonly ServerAddress[],
+): Promise<void> {
   const file = fileOf(workspace);
   if (newest === undefined) return rm(file, { force: true });
-  const note: Note = { ...newest, ...(others.length === 0 ? {} : { others }) };
-  // A file that a killed server left may be of any mode; a new one is not. And nobody reads half of it.
+  const content: AddressFile = { ...newest, ...(others.length === 0 ? {} : { others }) };
+  // A new file has the right mode, whatever mode an old one had, and the rename shows no half-written file.
   const draft = `${file}.${randomBytes(6).toString("hex")}`;
-  await writeFile(draft, `${JSON.stringify(note)}\n`, { mode: 0o600, flag: "wx" });
+  await writeFile(draft, `${JSON.stringify(content)}\n`, { mode: 0o600, flag: "wx" });
   await rename(draft, file);
 }
 

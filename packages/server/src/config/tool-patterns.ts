@@ -1,14 +1,14 @@
 import type { ToolMetadata } from "@toolrack/core";
 
 /**
- * Whether a name fits a pattern in which `*` stands for any run of characters and `?` for one. Case does not
- * count: two tools whose names differ by case only are one tool.
+ * Whether a name matches a pattern: `*` is any run of characters, `?` one. Case is ignored, because two tools cannot
+ * differ by case only.
  */
 export function matchesPattern(pattern: string, name: string): boolean {
   return matchesExactly(pattern.toLowerCase(), name.toLowerCase());
 }
 
-/** The same where case counts, as with names that are given elsewhere: there, `get` and `GET` may be two tools. */
+/** The same with regard to case, for names of other servers: there, `get` and `GET` may be two tools. */
 function matchesExactly(pattern: string, text: string): boolean {
   let at = 0;
   let position = 0;
@@ -22,7 +22,7 @@ function matchesExactly(pattern: string, text: string): boolean {
       at++;
       position++;
     } else if (star !== -1) {
-      // The last star takes one character more. Earlier ones never need to, so this is never exponential.
+      // Only the last star takes one more character, so the time is never exponential.
       at = star + 1;
       position = ++resume;
     } else {
@@ -33,30 +33,30 @@ function matchesExactly(pattern: string, text: string): boolean {
   return at === pattern.length;
 }
 
-/** The tools of one server: all of them, or those whose own names fit the pattern. */
-interface OfServer {
+/** A parsed pattern for one server: `tool` is a pattern of the server's own names. */
+interface ServerPattern {
   readonly server: string;
   readonly tool: string;
 }
 
 /**
- * Whether a tool, prompt or resource fits any of the patterns. One of the form `mcp:KEY` is for what exactly that MCP
- * server offers, and `mcp:KEY/PATTERN` for what of it the server itself calls so, case included; any other is for the
- * name on the rack. The patterns are read once, and where none is of that form, nothing but the name is ever looked at.
+ * Returns a function that tells whether a tool, prompt or resource matches any of the patterns. `mcp:KEY` matches all
+ * of that MCP server; `mcp:KEY/PATTERN` matches the server's own names, with case; any other pattern matches the name
+ * on the rack. Patterns are parsed once.
  */
 export function toolMatcher(patterns: readonly string[] = []): (item: RackItem) => boolean {
-  const names = patterns.filter((pattern) => !speaksOfServer(pattern));
-  const fitsName = ({ name }: RackItem) => names.some((pattern) => matchesPattern(pattern, name));
-  const ofServers = patterns.filter(speaksOfServer).map(read);
-  if (ofServers.length === 0) return fitsName;
-  return (item) => fitsName(item) || isOf(ofServers, originOf(item));
+  const names = patterns.filter((pattern) => !isServerPattern(pattern));
+  const matchesName = ({ name }: RackItem) => names.some((pattern) => matchesPattern(pattern, name));
+  const serverPatterns = patterns.filter(isServerPattern).map(parseServerPattern);
+  if (serverPatterns.length === 0) return matchesName;
+  return (item) => matchesName(item) || matchesServer(serverPatterns, originOf(item));
 }
 
-/** Why a pattern could never fit anything, as a sentence; undefined when it could. */
+/** Says why a pattern could never match, as a sentence; undefined when it could. */
 export function problemOfToolPattern(pattern: string): string | undefined {
   if (pattern !== pattern.trim()) return `"${pattern}" begins or ends with a blank. Leave it out.`;
-  if (!speaksOfServer(pattern)) return undefined;
-  const { server, tool } = read(pattern);
+  if (!isServerPattern(pattern)) return undefined;
+  const { server, tool } = parseServerPattern(pattern);
   if (server.trim() === "") {
     return `"${pattern}" names no MCP server. Write mcp:KEY for all tools of one, or mcp:KEY/PATTERN for some of them.`;
   }
@@ -74,17 +74,16 @@ export function problemOfToolPattern(pattern: string): string | undefined {
 
 const PREFIX = "mcp:";
 
-/** No tool has a colon in its name. */
-function speaksOfServer(pattern: string): boolean {
+/** The prefix is unambiguous: no tool has a colon in its name. */
+function isServerPattern(pattern: string): boolean {
   return pattern.slice(0, PREFIX.length).toLowerCase() === PREFIX;
 }
 
 /**
- * Keys and the names that servers give may both have slashes. The first one ends the key, whose own are written `%2F`, so
- * that a pattern means one thing whatever servers there are: a key is written as in an address, since none has a percent
- * sign.
+ * Keys and tool names may both have slashes. The first slash ends the key; slashes of the key are written `%2F`, as in
+ * a URL. No key has a percent sign, so a pattern has one meaning whatever servers there are.
  */
-function read(pattern: string): OfServer {
+function parseServerPattern(pattern: string): ServerPattern {
   const rest = pattern.slice(PREFIX.length);
   const end = rest.indexOf("/");
   if (end === -1) return { server: keyOf(rest), tool: "*" };
@@ -99,50 +98,46 @@ function keyOf(written: string): string {
   }
 }
 
-function isOf(wanted: readonly OfServer[], origin: UpstreamOrigin | undefined): boolean {
+function matchesServer(wanted: readonly ServerPattern[], origin: UpstreamOrigin | undefined): boolean {
   if (origin === undefined) return false;
   return wanted.some(({ server, tool }) => server === origin.server && matchesExactly(tool, origin.tool));
 }
 
-/** Which upstream MCP server something on the rack is of, and what it is called there. */
+/** The upstream MCP server that something on the rack comes from, and its name there. */
 interface UpstreamOrigin {
-  /** The key of the server. */
   readonly server: string;
-  /** The name that the server itself gives it. */
+  /** The server's own name for it. */
   readonly tool: string;
 }
 
-/**
- * Something that patterns speak of: a tool, or a prompt, resource or skill, which is judged as a tool of its name would
- * be.
- */
+/** What patterns match: a tool, or a prompt, resource or skill, which is treated like a tool of its name. */
 export interface RackItem {
   readonly name: string;
   readonly metadata?: ToolMetadata;
 }
 
-const ours = new WeakSet<object>();
+const genuineOrigins = new WeakSet<object>();
 
-/** What the metadata of a thing of an upstream server has as its `mcp`. */
+/** Registers the `mcp` metadata of an item of an upstream server as genuine. */
 export function upstreamOrigin<Origin extends UpstreamOrigin>(origin: Origin): Origin {
-  ours.add(origin);
+  genuineOrigins.add(origin);
   return origin;
 }
 
 /**
- * The server that really stands behind it. Whoever writes a tool may write any metadata, so that only what this rack
- * made itself counts: no other tool gets into what was granted of a server by claiming to be of it.
+ * The server that the item really comes from. Any tool may claim any metadata, so only objects made by `upstreamOrigin`
+ * count: otherwise a tool could use what was granted to a server.
  */
 export function originOf({ metadata }: RackItem): UpstreamOrigin | undefined {
   const origin = metadata?.mcp;
-  const isOurs = typeof origin === "object" && origin !== null && ours.has(origin);
-  return isOurs ? (origin as UpstreamOrigin) : undefined; // Only such were let in above.
+  const isGenuine = typeof origin === "object" && origin !== null && genuineOrigins.has(origin);
+  return isGenuine ? (origin as UpstreamOrigin) : undefined; // Only such objects are registered.
 }
 
-/** What a person can type and read in one line, as other programs let them: names of tools are made of it all the same. */
+/** Characters that a person can type and read in one line; tool names are derived from the key. */
 const validKey = /^(?=.{1,100}$)[\p{L}\p{N}@](?:[\p{L}\p{M}\p{N} _.@/:+()-]*[\p{L}\p{M}\p{N}_.@/:+()-])?$/u;
 
-/** Why a text cannot be the key of a server; undefined when it can. */
+/** Says why a text cannot be the key of a server; undefined when it can. */
 export function problemOfKey(key: string): string | undefined {
   if (validKey.test(key)) return undefined;
   return `"${key.slice(0, 100)}" cannot be the key of a server. Use letters, digits, spaces and _ . - @ / : + ( ), at most 100, with a letter, a digit or @ first.`;

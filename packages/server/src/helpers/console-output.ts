@@ -8,31 +8,31 @@ import { currentCall } from "./current-call.ts";
 
 const methods = { debug: "debug", log: "info", info: "info", warn: "warn", error: "error" } as const;
 
-let tell: typeof logLine | undefined;
+let log: typeof logLine | undefined;
 
 /**
- * Says how a line is told of. Whoever opens a workspace does: imported here, all of core would be loaded by commands that
- * open none, and twice by `mcp`, which starts itself anew.
+ * Sets the function that logs a line. The opener of a workspace calls it: an import here would load all of core for
+ * commands that open no workspace, and twice for `mcp`, which restarts itself.
  */
-export function tellConsoleBy(how: typeof logLine): void {
-  tell = how;
+export function setConsoleLog(write: typeof logLine): void {
+  log = write;
 }
 
-/** What a tool of this process prints by `console` is also a line of its call's log. It is printed as before. */
+/** Patches `console` so that what a tool prints is also added to its call's log. It is printed as before. */
 export function attributeConsole(target: Pick<Console, keyof typeof methods> = console): void {
-  // The keys are those of the object above, which `entries` does not say.
+  // `entries` loses the types of the keys.
   for (const [name, level] of Object.entries(methods) as [keyof typeof methods, LogLevel][]) {
     const print = target[name].bind(target);
     target[name] = (...values: unknown[]) => {
       print(...values);
       const context = currentCall.getStore();
-      if (context !== undefined) tell?.(context, level, formatted(values));
+      if (context !== undefined) log?.(context, level, formatValues(values));
     };
   }
 }
 
-/** A value may refuse to be looked at, which has not kept it from being printed. */
-function formatted(values: readonly unknown[]): string {
+/** Formatting may throw for a hostile value. */
+function formatValues(values: readonly unknown[]): string {
   try {
     return format(...values);
   } catch {
@@ -40,7 +40,7 @@ function formatted(values: readonly unknown[]): string {
   }
 }
 
-/** Names the two descriptors to the program that takes the place of this one. */
+/** Passes the two descriptors to the restarted program. */
 const VARIABLE = "TOOLRACK_OWN_STREAMS";
 
 interface OwnStreams {
@@ -49,11 +49,11 @@ interface OwnStreams {
 }
 
 /**
- * Streams to whoever started this process that nothing else in it can touch: descriptors 0 and 1, which every tool,
- * library and child process writes to and reads from, are `/dev/null` and the standard error. Descriptors can only be
- * moved by a program that replaces this one, so that a shell does it and starts us again in the same process. Where
- * that cannot be done the usual streams are answered, and only what tools write by `console` and `process.stdout` is
- * kept away, by the process's own protection.
+ * Opens streams to the parent process that nothing else in this process can touch: tools, libraries and child processes
+ * write to descriptors 0 and 1, which become `/dev/null` and standard error. Only a program that replaces this one can
+ * move descriptors, so a shell does it and starts us again in the same process. Where that is impossible, returns the
+ * usual streams, and only `console` and `process.stdout` of tools are kept away from them, by the process's own
+ * protection.
  */
 export function ownStreams(print: (text: string) => void): OwnStreams {
   const given = process.env[VARIABLE];
@@ -70,11 +70,11 @@ export function ownStreams(print: (text: string) => void): OwnStreams {
 function restart(execve: NonNullable<typeof process.execve>): never {
   const words = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
   const move = 'exec "$@" 4<&0 3>&1 0</dev/null 1>&2';
-  // Node warns of `execve` itself, which is nothing to its user.
+  // Node would warn that `execve` is experimental, which does not concern the user.
   process.removeAllListeners("warning");
   process.on("warning", () => {});
   return execve("/bin/sh", ["sh", "-c", move, "toolrack", ...words], {
-    ...(process.env as Record<string, string>), // Values of the environment are texts; only unset ones are not.
+    ...(process.env as Record<string, string>), // The environment holds only texts.
     [VARIABLE]: "4,3",
   });
 }
@@ -83,7 +83,7 @@ function openStreams(input: number, output: number): OwnStreams {
   return { input: readableOf(input), output: writableOf(output) };
 }
 
-/** Pipes and sockets are read without a thread for each read; files and terminals cannot be. */
+/** A socket reads pipes without a thread per read; files and terminals need a file stream. */
 function readableOf(descriptor: number): Readable {
   try {
     return new Socket({ fd: descriptor, readable: true, writable: false });

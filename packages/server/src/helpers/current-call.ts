@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { ToolContext } from "@toolrack/core";
 
-/** The call inside which code runs, for contracts whose functions are not handed a context. */
+/** The call whose code runs now, for contracts whose functions get no context. */
 export const currentCall = new AsyncLocalStorage<ToolContext>();

@@ -1,29 +1,28 @@
 import { loadLinearPatterns, type Pattern, toPattern } from "@toolrack/core/internal";
 
-/** More than anybody writes by hand. */
 const LONGEST_GLOB = 1_000;
 /** How many texts one range such as `{1..9}` may stand for. */
 const LONGEST_RANGE = 100;
 
 export interface GlobOptions {
-  /** Whether `{a,b}` is a choice; `.gitignore` knows none. */
+  /** Whether `{a,b}` is a choice; in `.gitignore` it is not. */
   readonly braces?: boolean;
   readonly ignoreCase?: boolean;
-  /** What may come before the glob, as a part of a regular expression. */
+  /** A regular expression that matches what may come before the glob. */
   readonly before?: string;
 }
 
 /**
- * The one matcher of paths by globs that come from outside: `*`, `?`, `[a-z]`, `[!a-z]`, `**` between slashes, `{a,b}` and `{1..9}`. A
- * choice is one part of a pattern that is matched in linear time, never a list of all that it could mean. A name that begins
- * with a dot is a name like any other. Throws for a glob that is too long or that no text can fit.
+ * Compiles a glob from outside for matching paths: `*`, `?`, `[a-z]`, `[!a-z]`, `**` between slashes, `{a,b}` and
+ * `{1..9}`. A choice is matched in linear time and never expanded. A dot at the start of a name is not special. Throws
+ * for a glob that is too long or invalid.
  */
 export async function compileGlob(glob: string, options: GlobOptions = {}): Promise<Pattern> {
   await loadLinearPatterns();
   return globPattern(glob, options);
 }
 
-/** The same, for whoever has awaited `loadLinearPatterns`. */
+/** The same; `loadLinearPatterns` must have been awaited. */
 export function globPattern(glob: string, options: GlobOptions = {}): Pattern {
   if (glob.length > LONGEST_GLOB)
     throw new Error(
@@ -62,7 +61,7 @@ function sourceOf(glob: string, { braces = true }: GlobOptions): string {
   return source;
 }
 
-/** `**` as a whole name of a path stands for any number of folders; any other stars are one star. */
+/** `**` as a whole path segment matches any number of folders; any other run of stars is one star. */
 function starsAt(glob: string, at: number): [source: string, end: number] {
   let end = at;
   while (glob[end] === "*") end++;
@@ -72,11 +71,11 @@ function starsAt(glob: string, at: number): [source: string, end: number] {
   return glob[end] === "/" ? ["(?:.*/)?", end + 1] : [".*", end];
 }
 
-/** One sign out of several. A bracket that is never closed is a bracket. */
+/** A character class. A bracket that is never closed is literal. */
 function classAt(glob: string, at: number): [source: string, end: number] {
   const isNegated = glob[at + 1] === "!" || glob[at + 1] === "^";
   const start = at + (isNegated ? 2 : 1);
-  // A closing bracket that comes first is one of the signs.
+  // A closing bracket in the first place belongs to the class.
   const end = glob.indexOf("]", start + 1);
   if (end === -1) return [literal("["), at + 1];
   const signs = [...glob.slice(start, end).replaceAll("\\", "")]
@@ -85,7 +84,10 @@ function classAt(glob: string, at: number): [source: string, end: number] {
   return [isNegated ? `[^${signs}/]` : `[${signs}]`, end + 1];
 }
 
-/** Where the signs of `{a,b}` stand, and what each of them is in a regular expression. Braces without a choice are braces. */
+/**
+ * The positions of the signs of `{a,b}`, and the regular expression for each. Braces without a comma or range are
+ * literal.
+ */
 function choicesIn(glob: string): Map<number, string> {
   const choices = new Map<number, string>();
   const open: { at: number; commas: number[] }[] = [];

@@ -1,6 +1,6 @@
 export { compileGlob, globPattern } from "./glob.ts";
 export { parseJsonc, parseJsoncTree } from "./jsonc.ts";
-export { LineSplitter, type LineTaker } from "./lines.ts";
+export { type LineHandler, LineSplitter } from "./lines.ts";
 export { makeOwnFile, makeOwnFolder, readOwnFile } from "./own-folder.ts";
 export { ProcessGroup, type ProcessStat, processIds, processStat } from "./processes.ts";
 export { productVersion } from "./product-version.ts";

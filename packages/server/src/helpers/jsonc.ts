@@ -1,17 +1,14 @@
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 
-/**
- * JSON as people write it in the files of editors: with comments and with commas before a closing bracket. Throws
- * `SyntaxError` with the line of the mistake.
- */
+/** Parses JSON with comments and trailing commas. Throws `SyntaxError` with the line of the mistake. */
 export function parseJsonc(text: string): unknown {
   return plainValue(parseJsoncTree(text));
 }
 
-/** The same with the place of every value in the text. */
+/** The same as a tree with the position of every value. */
 export function parseJsoncTree(text: string): Node {
   const errors: ParseError[] = [];
-  // A byte order mark is no part of the JSON; a blank keeps every place where it is.
+  // Replaces a byte order mark by a blank, so that positions stay right.
   const plain = text.replace(/^\uFEFF/, " ");
   const root = parseTree(plain, errors, { allowTrailingComma: true });
   const [first] = errors;
@@ -22,7 +19,7 @@ export function parseJsoncTree(text: string): Node {
   throw new SyntaxError(`line ${line}: this is no JSON (${words})`);
 }
 
-/** The library's own way would take a key `__proto__` for the prototype and leave it out. */
+/** The library's own conversion would set the prototype for a key `__proto__`. */
 function plainValue({ type, children = [], value }: Node): unknown {
   if (type === "array") return children.map(plainValue);
   if (type !== "object") return value;

@@ -1,41 +1,41 @@
 import { isUtf8 } from "node:buffer";
 
-export interface LineTaker {
-  /** Without the end of the line. */
+export interface LineHandler {
+  /** `line` is without its line end. */
   onLine(line: string, bytes: number): void;
   /**
-   * A line is no UTF-8: what can be read of it. Who has no use for it is given the same as a line like any other, with
-   * marks in the place of what cannot be read.
+   * Called for a line that is not valid UTF-8. Without this method, `onLine` gets it, with replacement characters for
+   * the invalid bytes.
    */
   onGarbled?(line: string): void;
-  /** A line has ended that was too long to be kept: how it begins and how it ends. */
+  /** Called at the end of a line that was too long to be kept, with its first and last characters. */
   onTooLong(start: string, end: string): void;
 }
 
 const NEWLINE = 10;
-/** How much is kept of both ends of a line that is too long. */
+/** Bytes that are kept of both ends of a line that is too long. */
 const EDGE = 200;
 const nothing = Buffer.alloc(0);
-/** What stands for bytes that cannot be read. It may also have been sent as such. */
-const MARK = "\uFFFD";
+/** Replaces invalid bytes. A valid line may contain it too. */
+const REPLACEMENT = "\uFFFD";
 
-/** Puts pieces of a stream together to lines of UTF-8. Looks at every byte once, however long a line is. */
+/** Splits a stream into lines of UTF-8. Looks at every byte once, however long a line is. */
 export class LineSplitter {
-  /** That of a line, in bytes. */
+  /** The longest line, in bytes. */
   longest: number;
-  readonly #taker: LineTaker;
-  /** Of a line whose end has not come. */
+  readonly #handler: LineHandler;
+  /** The pieces of a line that has not ended. */
   #pieces: Buffer[] = [];
   #length = 0;
   /** The ends of a line that is too long. */
   #skipped: { readonly start: Buffer; end: Buffer } | undefined;
 
-  constructor(longest: number, taker: LineTaker) {
+  constructor(longest: number, handler: LineHandler) {
     this.longest = longest;
-    this.#taker = taker;
+    this.#handler = handler;
   }
 
-  /** Whether the line whose end has not come is too long already. */
+  /** Whether the line that has not ended is too long already. */
   get isTooLong(): boolean {
     return this.#skipped !== undefined;
   }
@@ -44,7 +44,7 @@ export class LineSplitter {
     for (let at = 0; at < piece.length; ) at = this.next(piece, at);
   }
 
-  /** Takes one line, or what there is of it, beginning at a place of the piece. Answers where the next one begins. */
+  /** Reads one line, or a part of it, from this position of the piece. Returns where the next line begins. */
   next(piece: Buffer, from: number): number {
     const end = piece.indexOf(NEWLINE, from);
     if (end === -1) {
@@ -52,12 +52,12 @@ export class LineSplitter {
       return piece.length;
     }
     // Most lines come whole.
-    if (this.#length === 0 && end - from <= this.longest) this.#give(piece, from, end);
+    if (this.#length === 0 && end - from <= this.longest) this.#emit(piece, from, end);
     else this.#finish(piece.subarray(from, end));
     return end + 1;
   }
 
-  /** Nothing more comes: the last line may have no end of its own. */
+  /** The stream has ended; the last line may lack a line end. */
   end(): void {
     if (this.#length > 0) this.#finish(nothing);
   }
@@ -68,18 +68,18 @@ export class LineSplitter {
     this.#pieces = [];
     this.#length = 0;
     this.#skipped = undefined;
-    if (skipped === undefined) this.#give(Buffer.concat(pieces, length), 0, length);
-    else this.#taker.onTooLong(skipped.start.toString("utf8"), skipped.end.toString("utf8"));
+    if (skipped === undefined) this.#emit(Buffer.concat(pieces, length), 0, length);
+    else this.#handler.onTooLong(skipped.start.toString("utf8"), skipped.end.toString("utf8"));
   }
 
-  #give(bytes: Buffer, from: number, end: number): void {
+  #emit(bytes: Buffer, from: number, end: number): void {
     const line = bytes.toString("utf8", from, end);
-    const taker = this.#taker;
-    // Only where there is a mark can anything have been lost.
+    const handler = this.#handler;
+    // Only a line with a replacement character can have invalid bytes.
     const isGarbled =
-      taker.onGarbled !== undefined && line.includes(MARK) && !isUtf8(bytes.subarray(from, end));
-    if (isGarbled) taker.onGarbled?.(line);
-    else taker.onLine(line, end - from);
+      handler.onGarbled !== undefined && line.includes(REPLACEMENT) && !isUtf8(bytes.subarray(from, end));
+    if (isGarbled) handler.onGarbled?.(line);
+    else handler.onLine(line, end - from);
   }
 
   #keep(part: Buffer): void {
@@ -94,7 +94,7 @@ export class LineSplitter {
   }
 }
 
-/** How a line ends that came in these pieces. None of them is empty, so that there are enough in as many as bytes are kept. */
+/** The end of a line that came in these pieces. No piece is empty, so the last EDGE pieces hold enough bytes. */
 function endOf(pieces: readonly Buffer[]): Buffer {
   return Buffer.concat(pieces.slice(-EDGE).map((piece) => piece.subarray(-EDGE))).subarray(-EDGE);
 }

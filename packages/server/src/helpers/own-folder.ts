@@ -4,30 +4,29 @@ import { chmod, link, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 
 /**
- * Makes `.toolrack`, the folder of what belongs to a workspace's server, or opens it as far as it has to be. Sandboxed
- * tools may run as users of their own and must be able to pass through it to the packages they use, so that others may
- * walk in, and not look around. Hence everything private in it is closed by itself. The mode is the same whichever part
- * of the server is the first to come.
+ * Makes `.toolrack`, the folder of a workspace's server, or widens its mode. Sandboxed tools may run as other users and
+ * must pass through it to their packages, so others may enter it but not list it. Every private file in it has a
+ * private mode of its own. The mode is the same whichever part of the server makes the folder.
  */
 export function makeOwnFolder(folder: string): void {
   const isNew = mkdirSync(folder, { recursive: true }) !== undefined;
-  // Windows keeps no such mode: there the rights of the folder above decide.
+  // Windows has no such mode: the rights of the parent folder decide.
   if (process.platform === "win32") return;
   const { mode, uid } = statSync(folder);
   const user = process.getuid?.();
-  // What another user made is that user's to open.
+  // Only the owner and root may change the mode.
   if (user !== 0 && user !== uid) return;
   const wanted = isNew ? 0o711 : (mode & 0o7777) | 0o011;
   if ((mode & 0o7777) !== wanted) chmodSync(folder, wanted);
 }
 
-/** Writes a file that only its owner can read. Where there is one already, it stays: two processes agree on one text. */
+/** Writes a file that only its owner can read. An existing file stays, so that two processes agree on one text. */
 export async function makeOwnFile(file: string, text: string): Promise<void> {
   makeOwnFolder(dirname(file));
   const draft = `${file}.${randomBytes(6).toString("hex")}`;
   try {
     await writeFile(draft, text, { mode: 0o600, flag: "wx", flush: true });
-    // Unlike a rename, a link never replaces what another process has just made.
+    // Unlike a rename, a link never replaces a file that another process has just made.
     await link(draft, file).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "EEXIST") throw error;
     });
@@ -36,14 +35,14 @@ export async function makeOwnFile(file: string, text: string): Promise<void> {
   }
 }
 
-/** The trimmed text of such a file, which is closed to others if it is open. Undefined when there is none. */
+/** The trimmed text of such a file; undefined when there is none. Makes the file private if others can read it. */
 export async function readOwnFile(file: string): Promise<string | undefined> {
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;
     throw error;
   });
   if (text === undefined) return undefined;
-  // Windows keeps no such mode: there the folder's own rights decide.
+  // Windows has no such mode: the rights of the folder decide.
   if (process.platform !== "win32" && ((await stat(file)).mode & 0o077) !== 0) await chmod(file, 0o600);
   return text.trim();
 }

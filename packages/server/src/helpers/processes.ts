@@ -2,21 +2,24 @@ import type { ChildProcess } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** What the system shows of a process in `/proc/ID/stat`. */
+/** A process as `/proc/ID/stat` shows it. */
 export interface ProcessStat {
   readonly id: number;
   readonly parent: number;
   /** The id of its process group. */
   readonly group: number;
-  /** It has ended, and nobody has collected it yet. */
+  /** The process has ended, and its parent has not collected it yet. */
   readonly isOver: boolean;
-  /** Of processor time, its own and the system's for it. Linux counts in hundredths on every machine that Node runs on. */
+  /**
+   * Processor time of the program and of the system for it. Linux counts in hundredths on all machines that Node
+   * supports.
+   */
   readonly cpuSeconds: number;
-  /** As the system counts it: with the id, it cannot be mistaken for a later process of the same id. */
+  /** In the system's own unit. Together with the id, it tells the process from a later one with the same id. */
   readonly startedAt: string;
 }
 
-/** Undefined for a process that is not there, or that the system does not show: only Linux does. */
+/** Undefined when there is no such process, and on systems other than Linux. */
 export function processStat(id: number): ProcessStat | undefined {
   let line: string;
   try {
@@ -24,7 +27,7 @@ export function processStat(id: number): ProcessStat | undefined {
   } catch {
     return undefined;
   }
-  // The name of the program comes in brackets and may hold anything; the state follows as the third field.
+  // The program's name is in brackets and may contain anything; the state is the third field.
   const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
   const [state, parent, group] = fields;
   return {
@@ -37,7 +40,7 @@ export function processStat(id: number): ProcessStat | undefined {
   };
 }
 
-/** Of all processes. Only Linux shows them; elsewhere there are none. */
+/** The ids of all processes; empty on systems other than Linux. */
 export function processIds(): number[] {
   if (process.platform !== "linux") return [];
   return readdirSync("/proc").flatMap((name) => (/^\d+$/.test(name) ? [Number(name)] : []));
@@ -46,13 +49,13 @@ export function processIds(): number[] {
 const GRACE = 2_000;
 const POLL = 25;
 
-/** Groups that would outlive the server, because each is a session of its own. */
+/** Groups that must be killed when the server ends: each is a session of its own and would outlive it. */
 const running = new Set<number>();
 let isWatchingExit = false;
 
 /**
- * A child that was started with `detached: true`, together with everything it started that stayed in its group.
- * The group outlives its leader, so ending the leader alone would leave the rest running.
+ * A child that was started with `detached: true`, with all its descendants that stayed in its group. Ending the child
+ * alone would leave the others running.
  */
 export class ProcessGroup {
   readonly id: number;
@@ -68,25 +71,25 @@ export class ProcessGroup {
     return signalGroup(this.id, 0) && hasLivingMember(this.id);
   }
 
-  /** Asks first, then kills. Resolves when no process of the group is left. */
+  /** Sends SIGTERM, then SIGKILL. Resolves when no process of the group is left. */
   async end(): Promise<void> {
     signalGroup(this.id, "SIGTERM");
     const deadline = performance.now() + GRACE;
     while (this.isAlive && performance.now() < deadline) await delay(POLL);
     signalGroup(this.id, "SIGKILL");
-    // Nothing can refuse that; a process that waits for a device may only be late.
-    const patience = performance.now() + GRACE;
-    while (this.isAlive && performance.now() < patience) await delay(POLL);
+    // No process can refuse SIGKILL, but one that waits for a device may end late.
+    const killDeadline = performance.now() + GRACE;
+    while (this.isAlive && performance.now() < killDeadline) await delay(POLL);
     this.release();
   }
 
-  /** From here on the group lives its own life: the end of the server no longer ends it. */
+  /** The end of the server no longer ends this group. */
   release(): void {
     running.delete(this.id);
   }
 }
 
-/** Answers whether there was anything to signal. */
+/** Returns whether the group exists. */
 function signalGroup(id: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-id, signal);
@@ -97,8 +100,7 @@ function signalGroup(id: number, signal: NodeJS.Signals | 0): boolean {
 }
 
 /**
- * Ended processes stay in their group until their parent collects them, and an orphan's new parent may take its time.
- * Where the system shows the state of processes, those do not count.
+ * Whether a process of the group runs. On Linux, ended processes that their parent has not collected yet do not count.
  */
 function hasLivingMember(group: number): boolean {
   if (process.platform !== "linux") return true;

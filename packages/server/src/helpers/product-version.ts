@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 
-/** The version of this package, as its manifest says. */
 export function productVersion(): string {
   const manifest: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
   return (manifest as { version: string }).version; // npm allows no manifest without one.

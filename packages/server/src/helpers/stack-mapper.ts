@@ -2,7 +2,7 @@ import { SourceMap } from "node:module";
 
 const LONGEST_LINE = 2_000;
 
-/** Points stack traces of loaded files at the source that people wrote. */
+/** Maps stack traces of compiled files to their sources. */
 export class StackMapper {
   readonly #texts = new Map<string, string>();
   readonly #maps = new Map<string, SourceMap | undefined>();
@@ -32,7 +32,7 @@ export class StackMapper {
     return thrown;
   }
 
-  /** A longer line is no place in a file but a message, in which looking for one could take long. */
+  /** A longer line is part of a message; searching it for positions could take long. */
   #mappedLine(text: string): string {
     if (text.length > LONGEST_LINE) return text;
     return text.replace(
@@ -41,7 +41,7 @@ export class StackMapper {
     );
   }
 
-  /** The first line of the source that the error's stack names inside the file. */
+  /** The first line number of this file in the error's stack. */
   lineOf(thrown: unknown, path: string): number | undefined {
     this.apply(thrown);
     const stack = thrown instanceof Error ? String(thrown.stack) : "";

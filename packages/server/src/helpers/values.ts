@@ -3,12 +3,12 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What was thrown, in words. */
+/** The message of anything that was thrown. */
 export function reasonOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
-/** What comes first: the end of the work, or the signal, whose reason is thrown. The work goes on by itself then. */
+/** Waits for the work. Throws the signal's reason when that aborts first; the work then goes on unobserved. */
 export async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
   const refuse = () => reject(signal.reason);
@@ -21,7 +21,7 @@ export async function unlessAborted(work: Promise<unknown>, signal: AbortSignal)
   }
 }
 
-/** What is short in a message of JSON-RPC. A request has both, a notification only a method, an answer only an id. */
+/** The short members of a JSON-RPC message. A request has both, a notification only a method, a response only an id. */
 interface MessageHead {
   readonly id?: string | number;
   readonly method?: string;
@@ -33,22 +33,22 @@ const FIRST = new RegExp(`^\\s*\\{((?:${MEMBER},)+)`);
 const LAST = new RegExp(`((?:,${MEMBER})+)\\}\\s*$`);
 
 /**
- * Of a message that was too long to be kept, from its beginning and its end: whoever writes one puts what is short before
- * or after what is long. Empty where it cannot be told.
+ * Reads the short members of a message that was too long to be kept, from its beginning and end: senders put them
+ * before or after the long ones. Empty when they are not found.
  */
 export function headOfLongMessage(start: string, end: string): MessageHead {
   const first = FIRST.exec(start)?.[1]?.slice(0, -1) ?? "";
   const last = LAST.exec(end)?.[1]?.slice(1) ?? "";
   const members = [first, last].filter((text) => text !== "").join(",");
   try {
-    // Nothing but members of these types was let in above.
+    // The patterns match only members of these types.
     return JSON.parse(`{${members}}`) as MessageHead;
   } catch {
     return {};
   }
 }
 
-/** A word as it must be typed into a shell. */
+/** Quotes a word for a shell. */
 export function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
@@ -59,22 +59,22 @@ export interface LoadFailure {
   readonly file: string;
   readonly line?: number;
   readonly reason: string;
-  /** What would fix it. */
+  /** How to fix it. */
   readonly remedy: string;
-  /** The lines around the trouble, which is marked; of the file at fault, where that is one that this one imports. */
+  /** The lines around the mistake, which is marked. They may be of an imported file. */
   readonly frame?: string;
 }
 
-/** A file that cannot be loaded, and where in it the trouble is. */
+/** A file cannot be loaded. */
 export class LoadError extends Error {
   override readonly name = "LoadError";
   readonly line: number | undefined;
   /** In characters, from 0. */
   readonly column: number | undefined;
   readonly remedy: string;
-  /** The file that is at fault when it is not the one being loaded: a helper that it imports. */
+  /** The file with the mistake, when it is one that the loaded file imports. */
   readonly path: string | undefined;
-  /** What is wrong lies outside the files, so it may be right the next time although no file changed. */
+  /** The cause lies outside the files, so loading may succeed later although no file changed. */
   readonly retry: boolean;
 
   constructor(
@@ -91,12 +91,12 @@ export class LoadError extends Error {
   }
 }
 
-/** Packages that could not be installed, and which of them is at fault where that is known. */
+/** Packages could not be installed. `packageName`: the failed one, if known. */
 export class DependencyError extends Error {
   override readonly name = "DependencyError";
   readonly packageName: string | undefined;
   readonly remedy: string;
-  /** Whether it may go well the next time although nothing was changed: the network was away, for example. */
+  /** Whether it may succeed later without a change, for example after a network failure. */
   readonly isTemporary: boolean;
 
   constructor(
@@ -111,7 +111,7 @@ export class DependencyError extends Error {
   }
 }
 
-/** A host as it is compared: lower case, without brackets and without the dot of the root. */
+/** Normalizes a host for comparison: lower case, without brackets and the final dot. */
 export function plainHost(host: string): string {
   return host
     .toLowerCase()
@@ -119,15 +119,15 @@ export function plainHost(host: string): string {
     .replace(/\.$/, "");
 }
 
-/** The object itself, or an empty one for anything that has no keys. For data that nobody has checked. */
+/** The value if it is an object with keys, otherwise an empty object. For unchecked data. */
 export function asRecord(value: unknown): Record<string, unknown> {
   return isRecord(value) ? value : {};
 }
 
 type Defined<Members> = { [Key in keyof Members]?: Exclude<Members[Key], undefined> };
 
-/** Without the members that are undefined: `{ name, ...defined({ mark, sourcePath }) }`. */
+/** Leaves out undefined members: `{ name, ...defined({ mark, sourcePath }) }`. */
 export function defined<Members extends object>(members: Members): Defined<Members> {
   const present = Object.entries(members).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(present) as Defined<Members>; // Exactly what the type says.
+  return Object.fromEntries(present) as Defined<Members>; // The filter does what the type says.
 }

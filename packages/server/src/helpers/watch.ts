@@ -2,14 +2,14 @@ import { stat } from "node:fs/promises";
 import { watch } from "chokidar";
 
 /**
- * Calls `onChange` after a file changed, came or went: at once where the system tells of it, and otherwise within about
- * a second. The system tells nothing of a link that is turned to another file, of a file behind a link that was away, and
- * of files on some network drives.
+ * Calls `onChange` after a file was changed, added or removed: at once if the system reports it, otherwise within about
+ * a second. Systems do not report a link that now points to another file, a file behind a link that was missing, and
+ * files on some network drives.
  */
 export function watchFile(path: string, onChange: () => Promise<unknown>): { close(): Promise<void> } {
   let seen: string | undefined;
   const watcher = watchFiles([path], async () => {
-    // Before it is read, so that a change in between is seen.
+    // Taken before `onChange` reads the file, so that a change in between is seen.
     seen = await fingerprintOf(path);
     await onChange();
   });
@@ -21,7 +21,7 @@ export function watchFile(path: string, onChange: () => Promise<unknown>): { clo
   };
   let looking: Promise<void> | undefined;
   const lookAgain = () => {
-    // Whoever is told of a change reports its own failures.
+    // `onChange` reports its own failures.
     looking ??= look()
       .catch(() => {})
       .finally(() => {
@@ -38,7 +38,7 @@ export function watchFile(path: string, onChange: () => Promise<unknown>): { clo
   };
 }
 
-/** Of the file that a link leads to. */
+/** Follows links. */
 async function fingerprintOf(path: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
@@ -48,12 +48,14 @@ async function fingerprintOf(path: string): Promise<string> {
   }
 }
 
-/** Editors write a file in several steps, and a checkout changes many: what comes together is one change. */
+/**
+ * Milliseconds. Editors write a file in several steps, and a checkout changes many files: these count as one change.
+ */
 const QUIET = 40;
 
 /**
- * Calls `onChange` after something below the paths changed. It says only that; what changed is found by looking,
- * so a missed or doubled event does no harm. Changes during a call lead to one more call after it.
+ * Calls `onChange` after something below the paths changed, without saying what: `onChange` looks for itself, so a
+ * missed or repeated event does no harm. Changes during a call lead to one more call after it.
  */
 export function watchFiles(
   paths: readonly string[],
@@ -83,7 +85,7 @@ export function watchFiles(
     clearTimeout(timer);
     timer = setTimeout(run, QUIET);
   });
-  // A folder that cannot be watched is a worse watch, not a reason to end the process.
+  // A folder that cannot be watched must not end the process.
   watcher.on("error", () => {});
 
   return {

@@ -21,7 +21,7 @@ import {
   Resolver,
   ToolFiles,
 } from "../files/index.ts";
-import { tellConsoleBy } from "../helpers/console-output.ts";
+import { setConsoleLog } from "../helpers/console-output.ts";
 import { StackMapper, watchFiles } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
@@ -31,65 +31,66 @@ import { loadBuiltins, openOnDemand } from "./on-demand.ts";
 
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
-  /** Where tools and the loader talk to people. */
   readonly logger: Logger;
   /** Secret values that no record may show. */
   readonly secrets?: () => Iterable<string>;
-  /** Where sandboxed tools get theirs from; the workspace's store is opened for it when not given. */
+  /** The secrets of sandboxed tools. Default: those of the workspace's store. */
   readonly toolSecrets?: Secrets;
-  /** Where skills and experts are; that of the workspace is opened, when it has one, if none is given. */
+  /** The store with skills and experts. Default: the workspace's store, if it has one. */
   readonly store?: Store;
   /** `false` leaves the built-in tools out, whatever the config says. */
   readonly builtins?: boolean;
-  /** Folders of tool files instead of those that the config names; absolute. */
+  /** Absolute folders of tool files, instead of those of the config. */
   readonly folders?: readonly string[];
   /** `false` keeps compiled files in memory only, so that opening the workspace writes nothing into it. */
   readonly cache?: boolean;
 }
 
-/** A workspace that has been opened: its tools on a rack, and what is behind them. */
 export interface App {
   readonly workspace: Workspace;
   readonly config: Config;
-  /** Which keys of it are set, and by what. */
+  /** Which keys of the config are set, and by what. */
   readonly configOrigins: readonly ConfigOrigin[];
   readonly registry: ToolRegistry;
   readonly files: ToolFiles;
-  /** Prompts, resources and skills, from wherever they come. */
+  /** Prompts, resources and skills of all sources. */
   readonly offerings: Offerings;
   /** Skills and experts, with their tools on the rack. */
   readonly skills: SkillLibrary;
   readonly log: CallLog;
-  /** Who is behind a call. */
+  /** Knows the caller behind each call. */
   readonly book: CallBook;
-  /** Where unreviewed code runs. Opened by the first who asks, and closed with the workspace. */
+  /** Where unreviewed code runs. Opened on first use and closed with the workspace. */
   readonly sandbox: () => Promise<Sandbox>;
   /**
-   * The workspace's store, for commands that keep what they do in it: opened by the first who asks, and closed with the
-   * workspace, unless it was given. The secrets in it are masked from then on.
+   * The workspace's store, for commands that write to it. Opened on first use and closed with the workspace, unless it
+   * was given. From then on its secrets are masked.
    */
   readonly store: () => Promise<Store>;
-  /** What opening it found. */
+  /** What was found when the tool files were loaded. */
   readonly report: LoadReport;
-  /** Adds files that somebody else of the rack runs: they give power to whoever writes them. */
+  /**
+   * Adds files that other parts of the rack run. Tools must not write to them, since whoever writes them controls what
+   * runs.
+   */
   addUsedFiles(usedFilesOf: () => readonly string[]): void;
-  /** Reloads whenever a tool file changes, until it is closed. */
+  /** Reloads tool files whenever they change, until the workspace is closed. */
   watch(onReload: (report: LoadReport) => void): void;
   close(): Promise<void>;
 }
 
-/** How long a file may take to load. */
+/** Milliseconds that a file may take to load. */
 const EVALUATION_LIMIT = 10_000;
 
 /** The composition root: the only place that knows all parts. Throws `LoadError` for a config that is not valid. */
 export async function openWorkspace(directory: string, options: OpenOptions): Promise<App> {
   forgetCompiledSources();
-  tellConsoleBy(logLine);
+  setConsoleLog(logLine);
   const { logger } = options;
   const isTemporary = options.cache === false;
   const root = resolve(directory);
   const stacks = new StackMapper();
-  // Filled in below: the config itself may import what is provided, before the rest exists.
+  // Set below. The config may import provided modules before the other parts exist.
   let provided: ProvidedParts | undefined;
   const modules: ModuleGraphParts = {
     compiler: new Compiler(isTemporary ? undefined : join(root, ".toolrack", "cache", "compiled")),
@@ -102,20 +103,20 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   const configGraph = ModuleGraph.empty(modules);
   const { config, origins: configOrigins } = await readConfig(root, configGraph, logger).catch(
     async (thrown) => {
-      // Whoever is told of a bad config finds nothing at work in the folder.
+      // When the caller gets the error, nothing may still write into the folder.
       await modules.compiler.settle();
       unloadEnvironment();
       throw thrown;
     },
   );
   const folders = options.folders ?? (config.tools ?? ["tools"]).map((folder) => resolve(root, folder));
-  const others: (() => readonly string[])[] = [];
+  const extraUsedFiles: (() => readonly string[])[] = [];
   const usedFiles = async () => [
     ...configGraph.paths(),
     ...configGraph.places(),
     ...(await files.importedFiles()),
     ...skills.usedFiles(),
-    ...others.flatMap((usedFilesOf) => usedFilesOf()),
+    ...extraUsedFiles.flatMap((usedFilesOf) => usedFilesOf()),
   ];
   const workspace = { ...toWorkspace(root, config, folders), usedFiles };
   const onDemand = openOnDemand(root, config, logger, isTemporary);
@@ -150,7 +151,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
 
   const surroundings: InternalSurroundings = {
     ...config.context,
-    // An application may have said what its services are; then only its own config can have them all.
+    // An application may declare the types of its services; only its own config can satisfy them.
     service: (config.services ?? {}) as InternalSurroundings["service"],
     model: (config.models ?? {}) as InternalSurroundings["model"], // As above.
     workspace,
@@ -192,9 +193,9 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   };
 
   const report = await files.load();
-  // After the files: a skill's tool may stand for one of theirs.
-  // Tools of files work without it; whoever needs the store itself is told why it is not there.
-  const withoutStore = (error: Error) => {
+  // Skills are opened after the files, because a skill's tool may stand for a tool of a file. Without a store, tools of
+  // files work; commands that need the store are told why it is missing.
+  const warnWithoutStore = (error: Error) => {
     logger.warn(`Skills and experts that the store keeps are left out. ${error.message}`);
     return undefined;
   };
@@ -202,7 +203,8 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     registry,
     config,
     workspace,
-    store: options.store ?? (isTemporary ? undefined : await onDemand.existingStore().catch(withoutStore)),
+    store:
+      options.store ?? (isTemporary ? undefined : await onDemand.existingStore().catch(warnWithoutStore)),
     sandbox: onDemand.sandbox,
     secrets: async () => {
       skillSecrets ??= await onDemand.secrets(false);
@@ -231,7 +233,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     },
     report,
     addUsedFiles(usedFilesOf) {
-      others.push(usedFilesOf);
+      extraUsedFiles.push(usedFilesOf);
     },
     watch(onReload) {
       if (watchers.length > 0) return;
@@ -257,7 +259,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   };
 }
 
-/** Built-in tools have no row in the tables of skills, where they go by this name. */
+/** Adds the name by which skills refer to a built-in tool. */
 function withBuiltinName(info: ToolInfo): ToolInfo {
   return { ...info, aliases: [...(info.aliases ?? []), info.name.replace(/^internal_/, "builtin_")] };
 }
@@ -275,7 +277,10 @@ function toWorkspace(directory: string, config: Config, toolFolders: readonly st
   };
 }
 
-/** Keys of model providers that stand in the config itself; one that it only names is known from where it is. */
+/**
+ * API keys of providers that are written in the config itself; references to variables and secrets are masked
+ * elsewhere.
+ */
 function providerKeys({ providers = {} }: Config): string[] {
   return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
 }
@@ -289,6 +294,6 @@ function logFileOf(directory: string, config: Config): string {
 }
 
 function unavailable(id: string): ProvidedParts {
-  if (id === "core" || id === "toolrack" || id === "plugin") return {} as ProvidedParts; // These need none of it.
+  if (id === "core" || id === "toolrack" || id === "plugin") return {} as ProvidedParts; // These modules need no parts.
   throw new Error("The config cannot call tools: they are loaded after it.");
 }

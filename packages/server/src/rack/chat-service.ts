@@ -5,35 +5,33 @@ import type { ApprovalInbox, Approver } from "../calls/index.ts";
 import type { ChatService, ToolsService } from "../chat/index.ts";
 import type { App } from "./app.ts";
 
-/** Conversations with models on a workspace that this process has opened. */
 export interface OpenedChat extends AsyncDisposable {
   readonly app: App;
   readonly chat: ChatService;
   /** The same as `chat.tools`. */
   readonly tools: ToolsService;
-  /** Where questions of dangerous tools wait for an answer. */
   readonly approvals: ApprovalInbox;
-  /** Somebody who answers there with the rights of the owner. The name is kept with the answer. */
+  /** Makes an approver with the owner's rights. The name is stored with each answer. */
   readonly approver: (name: string) => Approver;
   close(): Promise<void>;
 }
 
-/** Trouble goes to standard error; what is only worth knowing is left to programs that ask for it. */
+/** Writes warnings and errors to standard error, and nothing else. */
 const quiet: Logger = { debug() {}, info() {}, warn: console.error, error: console.error };
-/** How long calls may go on when it is closed, in milliseconds. */
+/** Milliseconds that running calls may go on after `close`. */
 const DRAIN = 2_000;
 
 /**
- * Opens a workspace for a program that talks to models itself, without a server. The program is its owner: what it does
- * not say for whom, it does with everything in reach. Leaves nothing open when it rejects.
+ * Opens a workspace for a program that uses models without a server. The program has the owner's rights unless it names
+ * a grant. Leaves nothing open when it rejects.
  */
 export async function openChatService(
   directory: string,
   { logger = quiet }: { readonly logger?: Logger } = {},
 ): Promise<OpenedChat> {
-  // Most who import this package only define something, and need not wait for all of it.
+  // Loaded on first use: most programs import this package only to define tools.
   const [{ openRack }, { openChat }] = await Promise.all([import("./rack.ts"), import("./chat.ts")]);
-  // What was opened last is closed first.
+  // Closes in reverse order.
   const opened = new AsyncDisposableStack();
   try {
     const rack = await openRack(resolve(directory), { logger, watch: false }, opened);
@@ -42,7 +40,7 @@ export async function openChatService(
     opened.defer(() => approvals.stop());
     opened.defer(async () => mcp.close());
     const chat = await openChat({ app, store, approvals, calls, secrets, logger });
-    // Before questions are withdrawn: a turn that waits for an answer goes on at the next start.
+    // Closed before questions are withdrawn, so that a turn that waits for an answer goes on at the next start.
     opened.defer(() => chat.close());
     const close = () => opened.disposeAsync();
     const approver = (name: string): Approver => ({ name, grant: masterGrant });

@@ -17,12 +17,12 @@ export interface OpenChatParts {
   readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
 }
 
-/** Seconds from one look for turns of processes that died to the next. */
-const FOLLOWING = 10;
+/** Seconds between looks for turns of dead processes. */
+const ORPHAN_CHECK_SECONDS = 10;
 
 /**
- * Opens conversations with models on a rack. With a provider, the tools that help a model along are hung up: one that
- * reads results, and those that find and call others. Turns that a process left are taken up.
+ * Opens the chat of a rack. If a provider is configured, registers the tools that help a model: one that reads long
+ * results, and those that find and call other tools. Resumes turns of dead processes.
  */
 export async function openChat(parts: OpenChatParts): Promise<ChatService> {
   const { app, store, approvals, calls, secrets, logger, retry } = parts;
@@ -50,6 +50,6 @@ export async function openChat(parts: OpenChatParts): Promise<ChatService> {
     registry.apply({ put: [readResultTool(store.calls), ...missing] });
   }
   await chat.recover();
-  chat.follow(FOLLOWING);
+  chat.follow(ORPHAN_CHECK_SECONDS);
   return chat;
 }

@@ -2,7 +2,7 @@ export { type App, type OpenOptions, openWorkspace } from "./app.ts";
 export { type OpenedChat, openChatService } from "./chat-service.ts";
 export type { ServeOptions, Serving } from "./serve.ts";
 
-// Most commands serve nothing: what does is loaded when it is asked for.
+// Most commands do not serve, so this code is loaded on first use.
 import type { ownEntries as OwnEntries } from "./mcp-servers.ts";
 import type { serve as Serve, serveStdio as ServeStdio } from "./serve.ts";
 

@@ -11,7 +11,7 @@ import { DependencyStore } from "../sandbox/index.ts";
 import type { Store, StoredMcpServer } from "../store/index.ts";
 import type { App } from "./app.ts";
 
-/** Hangs the tools of the workspace's upstream MCP servers up, and starts the servers without waiting for them. */
+/** Registers the tools of the workspace's upstream MCP servers, and starts the servers without waiting for them. */
 export async function openMcpServers(parts: {
   readonly app: Pick<App, "registry" | "offerings" | "workspace" | "config" | "addUsedFiles">;
   readonly store: Pick<Store, "mcpServers">;
@@ -44,29 +44,29 @@ export async function openMcpServers(parts: {
   return servers;
 }
 
-/** An entry that is this rack itself. */
+/** An MCP server entry that points to this rack itself. */
 export interface OwnEntry {
   readonly key: string;
-  /** The file that it stands in; undefined for one of the store. */
+  /** The file of the entry; undefined for an entry of the store. */
   readonly place?: string;
   readonly problem: string;
 }
 
-/** Those among the entries of the workspace's file and of the store that show by themselves that they are of this rack. */
+/** Finds the entries of the workspace's file and of the store that evidently point to this rack. */
 export async function ownEntries(
   { workspace: { directory }, config }: Pick<App, "workspace" | "config">,
   rows: readonly StoredMcpServer[],
 ): Promise<OwnEntry[]> {
   const place = resolve(directory, config.mcp?.file ?? "mcp.json");
   const address = (await readServerAddress(directory))?.url;
-  // What is wrong with the file is told where its servers are.
+  // Errors of the file are reported when its servers are opened.
   const entries = await readMcpFile(place).then(
     (file) => file.entries,
     () => new Map<string, ServerEntry>(),
   );
   const found = [
     ...[...entries].map(([key, entry]) => ({ key, entry, place })),
-    // The store has what was an entry when it was added.
+    // The store checks entries when they are added.
     ...rows.flatMap(({ key, entry }) => (entry === undefined ? [] : [{ key, entry: entry as ServerEntry }])),
   ];
   return found.flatMap(({ entry, ...where }) => {

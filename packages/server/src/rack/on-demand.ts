@@ -13,17 +13,17 @@ import { makeOwnFolder, StackMapper } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { Store } from "../store/index.ts";
 
-/** Packages that no tool used for so long are deleted. */
+/** Milliseconds after which unused packages are deleted. */
 const UNUSED_DEPENDENCIES = 30 * 24 * 60 * 60_000;
 
-/** Calls it when it is first asked for, and answers everybody with the same. */
+/** Opens a value on first use, and returns the same value to all. */
 function once<Value>(open: () => Promise<Value>) {
   let opened: Promise<Value> | undefined;
   const get = () => {
     opened ??= open();
     return opened;
   };
-  /** Only where somebody has asked for it, and it could be opened. */
+  /** Does nothing when the value was never opened or failed to open. */
   const close = async (end: (value: Value) => Promise<void> | void) => {
     const value = await opened?.catch(() => undefined);
     if (value !== undefined) await end(value);
@@ -31,15 +31,15 @@ function once<Value>(open: () => Promise<Value>) {
   return { get, close };
 }
 
-/** What most commands never need of a workspace. */
+/** The parts of a workspace that most commands never need. */
 export interface OnDemand {
   readonly sandbox: () => Promise<Sandbox>;
   readonly store: () => Promise<Store>;
-  /** Nothing when none was made yet. */
+  /** Undefined when the workspace has no store yet. */
   readonly existingStore: () => Promise<Store | undefined>;
-  /** Nothing when they are only to be read and no store was made yet. */
+  /** Undefined when `isWriting` is false and the workspace has no store yet. */
   readonly secrets: (isWriting: boolean) => Promise<Secrets | undefined>;
-  /** Those of contract 5. */
+  /** The tools of contract 5. */
   readonly singleFiles: (
     modules: ModuleGraphParts,
     toolSecrets: ToolSecrets,
@@ -49,13 +49,13 @@ export interface OnDemand {
 }
 
 /**
- * The parts of a workspace that are opened, and even imported, by the first who asks, and closed with the workspace.
- * `isTemporary`: nothing is written into the workspace for the sandbox's sake.
+ * Opens and imports these parts on first use, and closes them with the workspace. `isTemporary`: nothing is written
+ * into the workspace for the sandbox.
  */
 export function openOnDemand(root: string, config: Config, logger: Logger, isTemporary: boolean): OnDemand {
   const own = join(root, ".toolrack");
   let temporary: string | undefined;
-  /** Where the sandbox and the packages of tools lie, in the workspace or beside it. */
+  /** The folder of the sandbox and of tool packages, in the workspace or temporary. */
   const folder = () => {
     if (!isTemporary) return own;
     temporary ??= mkdtempSync(join(tmpdir(), "toolrack-sandbox-"));
@@ -72,7 +72,7 @@ export function openOnDemand(root: string, config: Config, logger: Logger, isTem
   const sandbox = once(async () => {
     const { openSandbox } = await import("../sandbox/index.ts");
     const { require, allowForeign } = config.sandbox ?? {};
-    // Whoever made it: tools' users pass through it to the packages that they use.
+    // Users of sandboxed tools must be able to pass through it to their packages.
     makeOwnFolder(folder());
     const opened = await openSandbox({
       directory: join(folder(), "sandbox"),
@@ -125,8 +125,8 @@ export function openOnDemand(root: string, config: Config, logger: Logger, isTem
 }
 
 /**
- * The built-in tools, adapted like any other tool of contract 1. They alone learn whether an admin is behind a call, in
- * one place for all of them, so that none can forget to ask.
+ * The built-in tools, adapted like any tool of contract 1. Only they learn whether the caller is an admin, in one place
+ * for all of them.
  */
 export function loadBuiltins(
   surroundings: InternalSurroundings,
@@ -138,14 +138,14 @@ export function loadBuiltins(
       const origin = `built-in ${group}/${tool.name}`;
       const place = { folders: [group], stem: tool.name, origin };
       return (
-        adaptInternal(withGrant(tool, isAdmin), place, new FileVersion(origin, stacks), surroundings)
+        adaptInternal(withAdminFlag(tool, isAdmin), place, new FileVersion(origin, stacks), surroundings)
           ?.tools ?? []
       );
     }),
   );
 }
 
-function withGrant(tool: InternalTool, isAdmin: (callId: string) => boolean): InternalTool {
+function withAdminFlag(tool: InternalTool, isAdmin: (callId: string) => boolean): InternalTool {
   return {
     ...tool,
     handler: (args, ctx) => {

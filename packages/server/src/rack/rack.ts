@@ -22,48 +22,48 @@ import { openMcpServers } from "./mcp-servers.ts";
 
 export interface OpenRackOptions {
   readonly logger: Logger;
-  /** Takes up changes of `mcp.json` as they come. */
+  /** Follows changes of `mcp.json`. */
   readonly watch: boolean;
 }
 
-/** A workspace with all that outlives a call: what every way of serving it shares. */
+/** A workspace with its store, approvals, calls and MCP servers: the parts that all ways of serving share. */
 export interface OpenedRack {
   readonly app: App;
   readonly store: Store;
   readonly approvals: ApprovalInbox;
   readonly calls: Calls;
-  /** To be closed by who serves it, before calls are waited for: some of them wait for a client. */
+  /** The server must close it before it waits for calls, since some calls wait for a client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
   readonly secrets: Secrets;
-  /** How many calls a process that died had left running. */
+  /** How many calls of dead processes were marked as interrupted. */
   readonly interrupted: number;
 }
 
-/** How long tools may take to clean up. */
-const PATIENCE = 6_000;
+/** Milliseconds that tools may take to clean up. */
+const CLEANUP_LIMIT = 6_000;
 
-/** Opens the workspace. What is to be closed is on the stack, also when it rejects. */
+/** Opens the workspace. Puts all that must be closed on the stack `opened`, also when it rejects. */
 export async function openRack(
   root: string,
   options: OpenRackOptions,
   opened: AsyncDisposableStack,
 ): Promise<OpenedRack> {
   const { logger } = options;
-  // Before the store, because the file may say which database it is.
-  const forget = await loadEnvironment(root, logger);
-  opened.defer(async () => forget());
+  // Loaded before the store is opened, because `.env` may name the database.
+  const unloadEnvironment = await loadEnvironment(root, logger);
+  opened.defer(async () => unloadEnvironment());
   const folder = join(root, ".toolrack");
   const url = process.env.DATABASE_URL;
   const store = await openStore({ directory: folder, logger, ...(url === undefined ? {} : { url }) });
-  opened.defer(() => within(store.close(), "The store", logger));
+  opened.defer(() => closeWithinLimit(store.close(), "The store", logger));
   const interrupted = await store.calls.settleInterrupted();
-  const known = await openSecrets({ directory: folder, store });
-  for (const reason of known.unreadable.values()) logger.warn(reason);
-  // Made before the tools are loaded, so that none of them can show it.
+  const openedSecrets = await openSecrets({ directory: folder, store });
+  for (const reason of openedSecrets.unreadable.values()) logger.warn(reason);
+  // Created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
-  const secrets = () => [token, ...known.values()];
-  // The rack, whose calls they follow, asks the inbox.
+  const secrets = () => [token, ...openedSecrets.values()];
+  // Set below: the workspace needs the inbox, and the inbox needs the workspace.
   let book: CallBook | undefined;
   const originOf = (callId: string) => book?.firstCallerOf(callId);
   let rack: Rack | undefined;
@@ -79,30 +79,30 @@ export async function openRack(
     timeout: () => rack?.approvalTimeout,
     check: async (name, input) => (rack === undefined ? [] : issuesOf(rack.registry, name, input)),
   });
-  opened.defer(() => within(approvals.close(), "The approvals", logger));
+  opened.defer(() => closeWithinLimit(approvals.close(), "The approvals", logger));
 
   const app = await openWorkspace(root, {
     logger,
     secrets,
-    toolSecrets: known,
+    toolSecrets: openedSecrets,
     store,
     approval: approvals.policy,
   });
-  opened.defer(() => Promise.race([app.close(), wait(PATIENCE, undefined, { ref: false })]));
+  opened.defer(() => Promise.race([app.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
   book = app.book;
   app.skills.follow();
 
   const servers = await openMcpServers({
     app,
     store,
-    secrets: known,
+    secrets: openedSecrets,
     identity: identityOf(root, token),
     logger,
   });
   mcpServers = servers;
   opened.defer(() => servers.close());
   if (options.watch) servers.watch();
-  opened.defer(() => Promise.race([store.follower.close(), wait(PATIENCE, undefined, { ref: false })]));
+  opened.defer(() => Promise.race([store.follower.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
 
   const calls = openCalls({
     book: app.book,
@@ -127,8 +127,8 @@ export async function openRack(
     expertById: (id) => expertView(app.skills.experts.byId(id)),
     onExpertsChanged: (listener) => app.skills.experts.subscribe(listener),
   });
-  followOthers({ store, approvals, secrets: known, servers, logger });
-  return { app, store, approvals, calls, mcp, mcpServers, secrets: known, interrupted };
+  followOthers({ store, approvals, secrets: openedSecrets, servers, logger });
+  return { app, store, approvals, calls, mcp, mcpServers, secrets: openedSecrets, interrupted };
 }
 
 /** An expert as MCP clients see it. */
@@ -139,17 +139,17 @@ function expertView(expert: Expert | undefined): ExpertView | undefined {
   return { id, name, version, allow, ...(instructions ? { instructions } : {}) };
 }
 
-/** What questions that are answered late, or with other arguments, need of the rack. */
+/** What the approval inbox needs of the rack for late answers and changed arguments. */
 interface Rack {
   readonly registry: ToolRegistry;
   readonly calls: Calls;
   readonly approvalTimeout: number | undefined;
 }
 
-/** Seconds from one look for what processes left behind that died to the next. */
-const LOOK_FOR_REMAINS = 10;
+/** Seconds between looks for calls of dead processes. */
+const ORPHAN_CHECK_SECONDS = 10;
 
-/** Takes up what other processes on the same store do, until the store's follower is closed. */
+/** Follows changes of other processes on the same store, until the store's follower is closed. */
 function followOthers(rack: {
   readonly store: Store;
   readonly approvals: ApprovalInbox;
@@ -165,13 +165,13 @@ function followOthers(rack: {
     refresh: () => servers.refresh(),
     failed: warn("What other processes changed could not be read"),
   });
-  // Secrets that were set elsewhere are masked here too, and a server may have waited for one.
+  // Secrets that another process set are masked here too, and an MCP server may have waited for one.
   store.follower.follow("secrets", {
     refresh: () => secrets.refresh().then(() => servers.followSecrets()),
     failed: warn("Secrets that were set meanwhile could not be read"),
   });
   store.follower.follow("remains", {
-    seconds: LOOK_FOR_REMAINS,
+    seconds: ORPHAN_CHECK_SECONDS,
     async refresh() {
       await store.calls.settleInterrupted();
       await approvals.refresh();
@@ -180,16 +180,16 @@ function followOthers(rack: {
   });
 }
 
-/** How long what is on its way to the disk may take when the server ends. */
-const LAST_WRITES = 15_000;
+/** Milliseconds that the last writes may take when the server ends. */
+const LAST_WRITES_LIMIT = 15_000;
 
-/** A database that does not answer must not keep the process from ending. */
-async function within(closing: Promise<void>, what: string, logger: Logger): Promise<void> {
+/** Gives up waiting after a while: a database that does not answer must not keep the process from ending. */
+async function closeWithinLimit(closing: Promise<void>, what: string, logger: Logger): Promise<void> {
   const late = Symbol();
-  const outcome = await Promise.race([closing, wait(LAST_WRITES, late, { ref: false })]);
+  const outcome = await Promise.race([closing, wait(LAST_WRITES_LIMIT, late, { ref: false })]);
   if (outcome !== late) return;
   process.exitCode = 1;
   logger.error(
-    `${what} did not close within ${LAST_WRITES / 1000} s. What it had not written yet may be lost.`,
+    `${what} did not close within ${LAST_WRITES_LIMIT / 1000} s. What it had not written yet may be lost.`,
   );
 }

@@ -15,38 +15,40 @@ import { startWatchdog } from "./watchdog.ts";
 
 export interface ServeOptions {
   readonly logger: Logger;
-  /** Default: what the config says. */
+  /** Default: the config's. */
   readonly host?: string;
   readonly port?: number;
-  /** The words that start the program again, from any folder: a Node, its options, and the program. */
+  /** The command that starts the program again from any folder: Node, its options, and the program. */
   readonly program?: readonly string[];
-  /** Watches the event loop from a thread, and ends the process when it is to stop and cannot. For a process of its own. */
+  /**
+   * Watches the event loop from a thread, and ends the process when it should stop and cannot. Only for a process that
+   * does nothing else.
+   */
   readonly watchdog?: boolean;
-  /** Reloads tool files whenever they change, and tells of it. */
+  /** Called after tool files changed and were reloaded. Without it, files are not watched. */
   readonly onReload?: (report: LoadReport) => void;
 }
 
-/** A workspace that is being served. */
 export interface Serving {
   readonly app: App;
   readonly store: Store;
   readonly url: string;
   /** The workspace's own token. */
   readonly token: string;
-  /** How many calls a process that died had left running. */
+  /** How many calls of dead processes were marked as interrupted. */
   readonly interrupted: number;
-  /** Takes no more work, lets calls end for a while, cancels the rest and closes everything. */
+  /** Accepts no more calls, waits a while for running calls, cancels the rest and closes everything. */
   close(): Promise<void>;
 }
 
 const DAY = 24 * 60 * 60_000;
 const HOUR = 60 * 60_000;
 
-/** Opens a workspace with all that outlives a call, and serves it. Leaves nothing open when it rejects. */
+/** Opens a workspace and serves it over HTTP. Leaves nothing open when it rejects. */
 export async function serve(directory: string, options: ServeOptions): Promise<Serving> {
   const root = resolve(directory);
   const { logger } = options;
-  // What was opened last is closed first.
+  // Closes in reverse order.
   const opened = new AsyncDisposableStack();
   try {
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
@@ -56,7 +58,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
     }
     const chat = await openChat({ app, store, approvals, calls, secrets, logger });
-    // In the background, so that the first call of a sandboxed tool does not wait for it.
+    // Opened in the background, so that the first call of a sandboxed tool does not wait for it.
     const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
     if (isSandboxed) void app.sandbox().catch((error) => logger.warn(`[sandbox] ${String(error)}`));
     const { host = app.config.server?.host, port = app.config.server?.port } = options;
@@ -78,7 +80,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       ...httpSettingsOf(app.config),
     });
     opened.defer(() => server.close());
-    // After the server, which records what overdue schedules begin at once.
+    // Started after the server, which records the calls of overdue schedules.
     if (app.registry.get(SCHEDULE_TOOL) === undefined) {
       await importTasks({ directory: root, registry: app.registry, store, logger });
     }
@@ -90,7 +92,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       logger,
     });
     for (const tool of schedules.tools) {
-      // A team may bring the tool that it has.
+      // The workspace may have a tool of this name.
       if (app.registry.get(tool.name) === undefined) app.registry.register(tool);
       else
         logger.warn(
@@ -98,15 +100,15 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
         );
     }
     opened.defer(() => schedules.close());
-    // Before the server drains: a call that waits for a person would hold it up for nothing.
+    // Stopped before the server waits for calls: a call that waits for a person would delay it in vain.
     opened.defer(() => approvals.stop());
     opened.defer(async () => mcp.close());
-    // Before questions are withdrawn: a turn that waits for an answer is left as it is, and goes on at the next start.
+    // Closed before questions are withdrawn, so that a turn that waits for an answer goes on at the next start.
     opened.defer(() => chat.close());
 
     const { onReload } = options;
     if (onReload !== undefined) app.watch(onReload);
-    opened.defer(keepHouse(store, app.config, logger));
+    opened.defer(pruneHourly(store, app.config, logger));
     opened.defer(await writeServerAddress(root, server.url));
     return {
       app,
@@ -122,15 +124,14 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   }
 }
 
-/** What the config says about the HTTP surface; the rest has its defaults. */
 function httpSettingsOf({ server = {} }: Config): Partial<HttpSettings> {
   const { host: _host, port: _port, rateLimit, ...settings } = server;
   if (rateLimit === undefined) return settings;
   return { ...settings, rateLimit: rateLimit > 0 && { perSecond: rateLimit, burst: 2 * rateLimit } };
 }
 
-/** Deletes what is too old or too much, now and every hour. Answers how to end it. */
-function keepHouse(store: Store, config: Config, logger: Logger): () => Promise<void> {
+/** Deletes records beyond the retention, now and every hour. Returns a function that stops it. */
+function pruneHourly(store: Store, config: Config, logger: Logger): () => Promise<void> {
   const { days, maxBytes } = retentionOf(config);
   const prune = () =>
     store.prune({ maxAge: days * DAY, maxBytes }).catch((error) => {
@@ -149,19 +150,22 @@ function keepHouse(store: Store, config: Config, logger: Logger): () => Promise<
 export interface ServeStdioOptions {
   readonly logger: Logger;
   readonly streams: StdioStreams;
-  /** Only what this expert has. */
+  /** Serves only the tools of this expert. */
   readonly expert?: string;
-  /** Reloads tool files whenever they change, and tells of it. */
+  /** Called after tool files changed and were reloaded. Without it, files are not watched. */
   readonly onReload?: (report: LoadReport) => void;
-  /** Watches the event loop from a thread, and ends the process when it is to stop and cannot. For a process of its own. */
+  /**
+   * Watches the event loop from a thread, and ends the process when it should stop and cannot. Only for a process that
+   * does nothing else.
+   */
   readonly watchdog?: boolean;
-  /** Ends it from this side. */
+  /** Ends the connection from this side. */
   readonly signal: AbortSignal;
 }
 
 /**
- * How long calls that nobody waited for may go on after the client has gone, in milliseconds. Clients kill a server that
- * has not ended after two seconds.
+ * Milliseconds that running calls may go on after the client has gone. Clients kill a server that has not ended after
+ * two seconds.
  */
 const DRAIN = 500;
 
@@ -180,7 +184,7 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   opened.defer(async () => switches.close());
   opened.defer(() => calls.close(DRAIN));
-  // Before the calls drain: one that waits for a person would hold them up for nothing.
+  // Stopped before the calls are waited for: a call that waits for a person would delay them in vain.
   opened.defer(() => approvals.stop());
   opened.defer(async () => mcp.close());
   const connection = await mcp.stdio(streams, expert);

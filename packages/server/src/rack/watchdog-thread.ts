@@ -6,19 +6,19 @@ import { dirname } from "node:path";
 import { workerData } from "node:worker_threads";
 import { WATCHED, type WatchdogData, type Watched } from "./watchdog.ts";
 
-/*
- * The thread of the watchdog. It counts its own beats in which the event loop of the process had none, rather than
- * time: a machine that slept, or a process that was stopped, wakes both.
+/**
+ * The thread of the watchdog. It counts its own beats during which the event loop had none. It does not measure time,
+ * because a machine that slept or a stopped process resumes both.
  */
 
 const { beats, beat, logFile, parent } = workerData as WatchdogData; // Written by `startThread`.
 
-/** Beats that the loop may miss after a signal: three seconds. Whoever sends one usually waits for longer before it kills. */
-const MOST_AFTER_SIGNAL = 6;
-/** Beats after which a loop that nobody wants to end is worth a warning: ten seconds. */
-const WORTH_TELLING = 20;
-/** How long the main thread may take to answer. */
-const ANSWER = 1_000;
+/** Three seconds: the beats that the loop may miss after a signal. Senders usually wait longer before they kill. */
+const MISSED_AFTER_SIGNAL_LIMIT = 6;
+/** Ten seconds: the missed beats after which a warning is written, without a signal. */
+const MISSED_BEFORE_WARNING = 20;
+/** Milliseconds that the main thread may take to answer. */
+const ANSWER_LIMIT = 1_000;
 
 const signals = listenForSignals(["SIGTERM", "SIGINT", "SIGHUP"]);
 let last = -1;
@@ -32,16 +32,16 @@ setInterval(() => {
     last = now;
     missed = 0;
     missedAfterSignal = 0;
-    signals.heard = undefined; // The process heard it too.
+    signals.heard = undefined; // The main thread got the signal too.
     return;
   }
   if (isEnding) return;
   missed++;
   const signal = signals.heard ?? (hasLostParent() ? "SIGTERM" : undefined);
-  if (signal !== undefined && ++missedAfterSignal >= MOST_AFTER_SIGNAL) {
+  if (signal !== undefined && ++missedAfterSignal >= MISSED_AFTER_SIGNAL_LIMIT) {
     isEnding = true;
     void end(signal);
-  } else if (missed === WORTH_TELLING) void tell("Nothing else is answered meanwhile.");
+  } else if (missed === MISSED_BEFORE_WARNING) void warn("Nothing else is answered meanwhile.");
 }, beat);
 
 function hasLostParent(): boolean {
@@ -50,15 +50,15 @@ function hasLostParent(): boolean {
 
 async function end(signal: NodeJS.Signals): Promise<void> {
   const why = signals.heard === undefined ? "The process that started it is gone" : `It was sent ${signal}`;
-  await tell(`${why}, so it is ended here.`);
+  await warn(`${why}, so it is ended here.`);
   await ask<void>(`release(${JSON.stringify(signal)})`);
   signals.close();
-  // Nobody listens for it any more, so the system ends the process as the signal says.
+  // The signal has no listeners any more, so the system ends the process.
   process.kill(process.pid, signal);
-  setTimeout(() => process.kill(process.pid, "SIGKILL"), ANSWER);
+  setTimeout(() => process.kill(process.pid, "SIGKILL"), ANSWER_LIMIT);
 }
 
-async function tell(consequence: string): Promise<void> {
+async function warn(consequence: string): Promise<void> {
   const report = await ask<ReturnType<Watched["report"]>>("report()");
   const seconds = Math.round((missed * beat) / 1000);
   const calls = report === undefined || report.calls.length === 0 ? "none" : report.calls.join(", ");
@@ -72,7 +72,7 @@ async function tell(consequence: string): Promise<void> {
   });
 }
 
-/** Runs an expression in the main thread, in the middle of whatever that does; undefined when it does not answer. */
+/** Evaluates an expression in the main thread, interrupting its code; undefined when it does not answer. */
 function ask<Answer>(expression: string): Promise<Answer | undefined> {
   return new Promise((resolve) => {
     const session = new Session();
@@ -80,13 +80,13 @@ function ask<Answer>(expression: string): Promise<Answer | undefined> {
       quietly(() => session.disconnect());
       resolve(answer);
     };
-    setTimeout(finish, ANSWER);
+    setTimeout(finish, ANSWER_LIMIT);
     try {
       session.connectToMainThread();
       session.post(
         "Runtime.evaluate",
         { expression: `globalThis[Symbol.for("${WATCHED}")].${expression}`, returnByValue: true },
-        // The expression is one of the two above, and gives what `Watched` says.
+        // The expression calls a method of `Watched`.
         (_, answer) => finish(answer?.result.value as Answer | undefined),
       );
     } catch {
@@ -101,8 +101,8 @@ interface Signals {
 }
 
 /**
- * Threads are not given signals, although libuv, below Node, tells every loop that asks. So they are asked for there: the
- * class is what `process.on("SIGTERM")` itself uses.
+ * Node gives threads no signals, although libuv tells every event loop that asks. So this uses the internal class
+ * behind `process.on("SIGTERM")`.
  */
 function listenForSignals(names: readonly NodeJS.Signals[]): Signals {
   const signals: Signals = { heard: undefined, close() {} };
@@ -121,7 +121,7 @@ function listenForSignals(names: readonly NodeJS.Signals[]): Signals {
       for (const handle of handles) handle.close();
     };
   } catch {
-    // A Node that hides them: the thread still tells of a loop that stands still.
+    // This Node hides the class. The thread still warns of a blocked loop.
   }
   return signals;
 }
@@ -130,6 +130,6 @@ function quietly(act: () => void): void {
   try {
     act();
   } catch {
-    // There is nobody left to tell.
+    // A failure cannot be reported anywhere.
   }
 }

@@ -4,41 +4,42 @@ import type { ToolRegistry } from "@toolrack/core";
 
 export interface WatchdogOptions {
   readonly registry: ToolRegistry;
-  /** Gets a line as well; whoever looks for the reason later looks there. */
+  /** The warning is also written to this log. */
   readonly logFile: string;
-  /** Whether the process is of no use without the one that started it. */
+  /** Whether the process must end when its parent ends. */
   readonly endsWithParent: boolean;
 }
 
-/** What the thread is told of the process that it watches. */
 export interface WatchdogData {
-  /** Counted up with every beat of the event loop. */
+  /** Incremented with every beat of the event loop. */
   readonly beats: Int32Array<SharedArrayBuffer>;
   readonly beat: number;
   readonly logFile: string;
-  /** Its process id, when the end of it is the end of this process. */
+  /** The parent's process id, if this process must end with it. */
   readonly parent: number | undefined;
 }
 
-/** Under this name of `globalThis` the thread finds what follows, through the inspector, while this thread stands still. */
+/**
+ * The key in `globalThis` of the object below. The thread calls it through the inspector while this thread is blocked.
+ */
 export const WATCHED = "toolrack.watchdog";
 
 export interface Watched {
-  /** What is under way, and where the code stands that keeps the event loop. */
+  /** The running calls, and the stack of the code that blocks the event loop. */
   report(): { readonly calls: string[]; readonly stack: string };
-  /** Lets everybody who waits for the end of the process do what is left to do, and leaves the signal to the system. */
+  /** Runs the exit listeners, and removes the signal's listeners so that the system handles it. */
   release(signal: string): void;
 }
 
 const BEAT = 500;
-/** A thread costs some 10 MB, so there is none while nothing is called. Beats, a minute. */
+/** One minute, in beats. After it without a call the thread ends, because it costs some 10 MB. */
 const LONGEST_IDLE = 120;
 
 /**
- * Watches that the event loop turns, from a thread. While it stands still no signal is heard, so a process whose tools
- * block it could only be killed hard, and nobody would know why. The thread hears the signals too: when the loop does not
- * turn for some seconds after one, it writes what was under way to standard error and the log, and ends the process.
- * It runs while calls are made, and keeps nothing alive. Returns a function that stops it.
+ * Watches the event loop from a thread. A blocked loop hears no signal, so the process could only be killed, and nobody
+ * would know why. The thread hears signals too: when the loop stays blocked for some seconds after one, it writes the
+ * running calls to standard error and the log, and ends the process. The thread runs only while calls are made, and
+ * keeps nothing alive. Returns a function that stops it.
  */
 export function startWatchdog(options: WatchdogOptions): () => void {
   const { registry } = options;
@@ -96,13 +97,13 @@ function startThread({
   timer.unref();
   const thread = new Worker(PROGRAM, {
     workerData,
-    // Signals of a thread are none of the public interface. Where they cannot be had, the thread only tells of what it sees.
+    // Needed for signals in a thread. Without them the thread only warns.
     execArgv: ["--expose-internals", "--no-warnings"],
     env: {},
     resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 },
   });
   thread.unref();
-  // A guard that fails must not be the cause of a failure.
+  // A failing watchdog must not fail the process.
   thread.on("error", () => {});
   return {
     stop() {
@@ -112,15 +113,15 @@ function startThread({
   };
 }
 
-/** What stands below is what was running when the inspector stepped in. */
+/** The stack of the code that ran when the inspector interrupted it. */
 function stackHere(): string {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 30;
   const { stack = "" } = new Error();
   Error.stackTraceLimit = stackTraceLimit;
-  // The first lines are of this function, of the report and of the inspector.
+  // The first lines are this function, the report and the inspector.
   return stack.split("\n").slice(4).join("\n");
 }
 
-/** Beside this file, and of the same kind: TypeScript in the source tree, JavaScript when it is built. */
+/** Beside this file: TypeScript in the source tree, JavaScript when built. */
 const PROGRAM = fileURLToPath(import.meta.url).replace(/(\.\w+)$/, "-thread$1");

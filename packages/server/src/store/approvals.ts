@@ -1,7 +1,7 @@
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
 import { sql } from "kysely";
-import { problemOfRulePattern, toKey } from "./forms.ts";
 import type { Instance } from "./instances.ts";
+import { problemOfRulePattern, toKey } from "./keys.ts";
 import { changesRows, flag, json, key, type Page, plain, RowMap, readPage, text, whole } from "./rows.ts";
 import type { ApprovalRow, ApprovalRuleRow, StoreDatabase } from "./schema.ts";
 
@@ -15,21 +15,21 @@ export interface StoredApproval extends ApprovalRequest {
   readonly reason?: string;
   /** The arguments as the person who agreed changed them. */
   readonly arguments?: Readonly<Record<string, unknown>>;
-  /** For which calls to come the answer counts as well. */
+  /** The later calls for which the answer counts too. */
   readonly rule?: AnsweredFor;
 }
 
 export type AnsweredFor = Pick<ApprovalRule, "tool" | "input" | "exact" | "sessionID">;
 
-/** An answer for calls to come. */
+/** A standing answer for later calls. */
 export interface ApprovalRule {
   readonly id: string;
-  /** A pattern of tools, as the scopes of tokens have them. */
+  /** A pattern of tool names, as in the scopes of tokens. */
   readonly tool: string;
   readonly decision: "allow" | "ask" | "deny";
   /** Only for calls with these arguments. */
   readonly input?: Readonly<Record<string, unknown>>;
-  /** With `input`: only for calls that have no other arguments beside these. */
+  /** With `input`: only for calls that have no other arguments. */
   readonly exact?: boolean;
   /** Only for calls of this session. */
   readonly sessionID?: string;
@@ -41,18 +41,23 @@ export interface ApprovalRule {
 
 export interface ApprovalQuery {
   readonly state?: StoredApproval["state"];
-  /** Only those of calls in this session. */
   readonly session?: string;
   /** At most 500; default 50. Newest first. */
   readonly limit?: number;
   readonly cursor?: string;
 }
 
-/** In `resumable`: the call can be made anew; and it was agreed to on another node, but nobody went on with it yet. */
+/**
+ * Values of the column `resumable`. RESUMABLE: the call can be made anew. AGREED_ELSEWHERE: besides, another node
+ * agreed to it, and no process has gone on with it yet.
+ */
 const RESUMABLE = 1;
-export const TO_TAKE = 2;
-/** The least time that the process of a call is left to find an answer, in milliseconds. */
-const TIME_TO_TAKE = 5_000;
+export const AGREED_ELSEWHERE = 2;
+/**
+ * Milliseconds before the expiry in which another node's answer is refused: the call's process might not find it in
+ * time.
+ */
+const TIME_TO_FIND_ANSWER = 5_000;
 
 const approvals = new RowMap<StoredApproval, Omit<ApprovalRow, "instance" | "resumable">>({
   id: plain(),
@@ -64,7 +69,7 @@ const approvals = new RowMap<StoredApproval, Omit<ApprovalRow, "instance" | "res
   message: text(),
   details: json(),
   dangerous: flag(),
-  // Questions from before this was kept are all of the first kind.
+  // Rows from before this column existed are all `before`.
   stage: {
     ...plain<StoredApproval["stage"]>(),
     read: (stage) => (stage === "during" ? stage : "before"),
@@ -87,7 +92,7 @@ const rules = new RowMap<ApprovalRule, ApprovalRuleRow>({
   tool: plain(),
   decision: plain(),
   input: json(),
-  // Null where it is not said, so that older rules and newer ones read the same.
+  // Null when the rule does not say, so that older and newer rules read the same.
   exact: flag(),
   sessionID: key(),
   caller: key(),
@@ -142,13 +147,16 @@ export class ApprovalRepository {
 
   /** Whether the question waits for an answer, but the process whose call asked it no longer lives. */
   async isOrphan(id: string): Promise<boolean> {
-    const row = await this.#pending().where("id", "=", asId(id)).executeTakeFirst();
+    const row = await this.#selectPending().where("id", "=", asId(id)).executeTakeFirst();
     return row !== undefined && (await this.#instance.findDead([row.instance ?? ""])).length > 0;
   }
 
-  /** Denies the orphans whose call cannot be made anew: an answer could change nothing any more. Returns how many. */
+  /**
+   * Denies open questions of dead processes whose call cannot be made anew: an answer could change nothing. Returns how
+   * many.
+   */
   async closeOrphans(reason: string, decidedBy: string): Promise<number> {
-    const owners = await this.#pending().distinct().execute();
+    const owners = await this.#selectPending().distinct().execute();
     const dead = await this.#instance.findDead(owners.map(({ instance }) => instance ?? ""));
     if (dead.length === 0) return 0;
     const { numUpdatedRows } = await this.#db
@@ -162,8 +170,8 @@ export class ApprovalRepository {
   }
 
   /**
-   * The first answer counts, whoever gives it and on whichever node; `isAccepted` is false for any later one, and for
-   * one that comes too late. Undefined when there is no such question.
+   * The first answer counts, from any person and any node. `isAccepted` is false for a second answer and after the
+   * question expired. Undefined when there is no such question.
    */
   async decide(
     id: string,
@@ -171,25 +179,25 @@ export class ApprovalRepository {
     decidedBy: string,
     rule?: AnsweredFor,
   ): Promise<{ readonly isAccepted: boolean; readonly approval: StoredApproval } | undefined> {
-    const change = this.#deciding(id, decision, decidedBy, rule).where("expires_at", ">", Date.now());
-    return this.#decided(id, await changesRows(change));
+    const change = this.#buildDecision(id, decision, decidedBy, rule).where("expires_at", ">", Date.now());
+    return this.#reportDecision(id, await changesRows(change));
   }
 
   /**
-   * As `decide`, for a question whose call waits in another process: that process finds the answer and takes it. Not
-   * accepted, though still pending, is one about to expire, which could not be found in time, and one of this process.
+   * As `decide`, for a question whose call waits in another process, which finds the answer and takes it. An answer is
+   * not accepted, though the question is still pending, when it is about to expire or belongs to this process.
    */
   async decideElsewhere(...[id, decision, decidedBy, rule]: Parameters<ApprovalRepository["decide"]>) {
-    const change = this.#deciding(id, decision, decidedBy, rule)
+    const change = this.#buildDecision(id, decision, decidedBy, rule)
       .set({
-        resumable: sql<number>`case when resumable = ${sql.lit(RESUMABLE)} then ${sql.lit(TO_TAKE)} else resumable end`,
+        resumable: sql<number>`case when resumable = ${sql.lit(RESUMABLE)} then ${sql.lit(AGREED_ELSEWHERE)} else resumable end`,
       })
-      .where("expires_at", ">", Date.now() + TIME_TO_TAKE)
+      .where("expires_at", ">", Date.now() + TIME_TO_FIND_ANSWER)
       .where("instance", "!=", this.#instance.id);
-    return this.#decided(id, await changesRows(change));
+    return this.#reportDecision(id, await changesRows(change));
   }
 
-  /** Those of the given questions that no longer wait, whoever decided them. */
+  /** Returns those of the given questions that are no longer pending. */
   async findDecided(ids: readonly string[]): Promise<StoredApproval[]> {
     if (ids.length === 0) return [];
     const all = this.#db.selectFrom("approvals").selectAll();
@@ -198,22 +206,22 @@ export class ApprovalRepository {
   }
 
   /**
-   * Takes what `decideElsewhere` agreed to for a call that can be made anew: true for the one process that may go on with
+   * Claims a call that `decideElsewhere` agreed to and that can be made anew. True for exactly one process, which makes
    * the call.
    */
   take(id: string): Promise<boolean> {
     const row = this.#db.updateTable("approvals").set({ resumable: 0 }).where("id", "=", asId(id));
-    return changesRows(row.where("resumable", "=", TO_TAKE));
+    return changesRows(row.where("resumable", "=", AGREED_ELSEWHERE));
   }
 
-  /** Takes what was agreed to with `decideElsewhere` when the process that should have taken it no longer lives. */
+  /** The same for all calls whose own process died before it could claim them. */
   async takeOrphans(): Promise<StoredApproval[]> {
     const rows = await this.#db
       .selectFrom("approvals")
       .selectAll()
       .where("state", "=", "allowed")
-      .where("resumable", "=", TO_TAKE)
-      // What a call makes is made by that call, when it is made again.
+      .where("resumable", "=", AGREED_ELSEWHERE)
+      // A child call is made by its parent, when the parent is made again.
       .where("parent_call_id", "is", null)
       // Nobody expects a call that was agreed to days ago.
       .where("expires_at", ">", Date.now())
@@ -227,7 +235,7 @@ export class ApprovalRepository {
     return taken;
   }
 
-  /** Ends the questions that nobody answered in time. Returns how many. */
+  /** Marks questions that nobody answered in time as expired. Returns how many. */
   async expire(now: number): Promise<number> {
     const { numUpdatedRows } = await this.#db
       .updateTable("approvals")
@@ -238,7 +246,7 @@ export class ApprovalRepository {
     return Number(numUpdatedRows);
   }
 
-  /** Rejects for a pattern that could not be read back as it was given. */
+  /** Rejects a pattern that the store could not keep unchanged. */
   async addRule(rule: ApprovalRule): Promise<void> {
     const problem = problemOfRulePattern(rule.tool);
     if (problem !== undefined) throw new Error(problem);
@@ -264,11 +272,11 @@ export class ApprovalRepository {
     await answered.where("created_at", "<", time).execute();
   }
 
-  #pending() {
+  #selectPending() {
     return this.#db.selectFrom("approvals").select("instance").where("state", "=", "pending");
   }
 
-  #deciding(id: string, decision: ApprovalDecision, decidedBy: string, rule: AnsweredFor | undefined) {
+  #buildDecision(id: string, decision: ApprovalDecision, decidedBy: string, rule: AnsweredFor | undefined) {
     const isAllowed = decision.decision === "allow";
     const changes = approvals.toChanges({
       state: isAllowed ? "allowed" : "denied",
@@ -285,17 +293,16 @@ export class ApprovalRepository {
       .where("state", "=", "pending");
   }
 
-  async #decided(id: string, isAccepted: boolean) {
+  async #reportDecision(id: string, isAccepted: boolean) {
     if (!isAccepted) await this.expire(Date.now());
     const approval = await this.get(id);
     return approval && { isAccepted, approval };
   }
 }
 
-/** What others need of it. */
 export type ApprovalStore = Omit<ApprovalRepository, "prune">;
 
-/** Ids are made here, of plain letters. Anything else is none, and some engines do not even compare it with one. */
+/** Ids are made of plain letters. Any other text is not an id, and some engines refuse even to compare it with one. */
 function asId(id: string): string {
   return /^[\w-]*$/.test(id) ? id : "";
 }

@@ -10,12 +10,12 @@ export interface Blob {
   readonly bytes: number;
 }
 
-/** A blob this young may belong to a record that is just being written. */
-const YOUNGEST_GARBAGE = 60 * 60 * 1000;
+/** Milliseconds. A younger blob may belong to a record that is just being written. */
+const LEAST_AGE_TO_DELETE = 60 * 60 * 1000;
 
 /**
- * Long texts as files, named by what they hold, so that the same text is kept once. Every character takes the same
- * number of bytes, one or two, so that any page is read without the pages before it.
+ * Keeps long texts as files named by the hash of their content, so that the same text is kept once. Every character
+ * takes the same number of bytes, one or two, so that any page can be read without the pages before it.
  */
 export class BlobDirectory {
   readonly #directory: string;
@@ -24,7 +24,7 @@ export class BlobDirectory {
     this.#directory = directory;
   }
 
-  /** Resolves when the file is on the disk, under its name and whole. */
+  /** Resolves when the whole file is on the disk under its final name. */
   async write(text: string): Promise<Blob> {
     const encoding: Encoding = fitsLatin1(text) ? "latin1" : "utf16le";
     const bytes = Buffer.from(text, encoding);
@@ -44,7 +44,7 @@ export class BlobDirectory {
     return blob;
   }
 
-  /** A page of the text, offset and limit in characters; undefined when the file is not here. */
+  /** Reads a page of the text, offset and limit in characters. Undefined when the file is not here. */
   async read(name: string, offset = 0, limit = Number.POSITIVE_INFINITY): Promise<string | undefined> {
     const encoding: Encoding = name.endsWith(".latin1") ? "latin1" : "utf16le";
     const width = encoding === "latin1" ? 1 : 2;
@@ -61,7 +61,10 @@ export class BlobDirectory {
     }
   }
 
-  /** Deletes what nothing refers to. `findReferenced` is asked after the files have been listed. */
+  /**
+   * Deletes old files that no record refers to; returns how many. Calls `findReferenced` after listing the files, so
+   * that a file written in between is not deleted.
+   */
   async collect(findReferenced: () => Promise<ReadonlySet<string>>): Promise<number> {
     const files = await this.#list();
     if (files.length === 0) return 0;
@@ -92,7 +95,7 @@ function fitsLatin1(text: string): boolean {
   return !/[^\x00-\xff]/.test(text);
 }
 
-/** Makes a file that is there young again, so that it is not taken for garbage. */
+/** Sets the file's time to now, so that it is not collected. False when there is no such file. */
 async function refresh(path: string): Promise<boolean> {
   const now = new Date();
   return utimes(path, now, now).then(
@@ -120,5 +123,5 @@ async function openIfThere(path: string): Promise<FileHandle | undefined> {
 
 async function isOld(path: string): Promise<boolean> {
   const found = await stat(path).catch(() => undefined);
-  return found !== undefined && Date.now() - found.mtimeMs > YOUNGEST_GARBAGE;
+  return found !== undefined && Date.now() - found.mtimeMs > LEAST_AGE_TO_DELETE;
 }

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import { toKey } from "./forms.ts";
 import type { Instance } from "./instances.ts";
+import { toKey } from "./keys.ts";
 import {
   changesRows,
   fromJson,
@@ -16,36 +16,35 @@ import {
 } from "./rows.ts";
 import type { ChatMessageRow, ChatSessionRow, StoreDatabase, Tables } from "./schema.ts";
 
-/** A conversation. */
 export interface ChatSession {
   readonly id: string;
-  /** The id of the grant that it belongs to. */
+  /** The id of the grant that the session belongs to. */
   readonly owner: string;
   readonly title: string;
-  /** As it was asked for; the usual one when empty. */
+  /** As the client named it. Empty: the default model. */
   readonly model: string;
-  /** The name or id of an expert, when there is one. */
+  /** The name or id of an expert. */
   readonly expert?: string;
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Whether a message is being answered, here or elsewhere. */
+  /** Whether a message is being answered, in this process or another. */
   readonly running: boolean;
-  /** What else it remembers. Plain JSON. */
+  /** Plain JSON. */
   readonly state: ChatSessionState;
 }
 
 interface ChatSessionState {
-  /** What a model is told at the beginning, beside what the expert says. */
+  /** The system prompt, besides the expert's instructions. */
   readonly system?: string;
-  /** The tools that were chosen for it, when not all could be offered. */
+  /** The tools that were chosen, when not all could be offered. */
   readonly tools?: readonly string[];
-  /** The calls whose results are no longer shown to the model, by its own ids. */
+  /** Ids, as the model gave them, of calls whose results are no longer shown to the model. */
   readonly compacted?: readonly string[];
 }
 
 type ChatMessageStatus = Exclude<ChatMessageRow["status"], "stopping">;
 
-/** What a person said, or what came of it. */
+/** A message of a person, or the answer to it. */
 export interface ChatMessage {
   readonly id: string;
   readonly sessionId: string;
@@ -57,7 +56,7 @@ export interface ChatMessage {
   readonly updatedAt: number;
   /** Plain JSON: content and parts, as the chat defines them. */
   readonly body: Readonly<Record<string, unknown>>;
-  /** Set when the body is too large to be read: how many bytes it takes. The body is empty then. */
+  /** The size in bytes of a body that is too large to be read; `body` is then empty. */
   readonly unread?: number;
 }
 
@@ -67,15 +66,13 @@ export type NewChatMessage = Pick<ChatMessage, "id" | "role" | "status" | "body"
 export type MessageChanges = Pick<ChatMessage, "status" | "body">;
 
 export interface SessionQuery {
-  /** Only those of this owner. */
   readonly owner?: string;
-  /** At most 500; default 50. The last that was used comes first. */
+  /** At most 500; default 50. The most recently used come first. */
   readonly limit?: number;
   readonly cursor?: string;
 }
 
 export interface MessageQuery {
-  /** Only those with a smaller position. */
   readonly before?: number;
   /** At most 500; default 50. */
   readonly limit?: number;
@@ -84,15 +81,17 @@ export interface MessageQuery {
 export interface MessagePage {
   /** Oldest first. */
   readonly items: readonly ChatMessage[];
-  /** There are older ones: what to ask for as `before`. */
+  /** Set when there are older messages: the `before` of the next query. */
   readonly previous?: number;
 }
 
-/** Messages of a client's own conversation that only the rack has seen; brought back when it goes on. */
+/**
+ * Messages that the rack added to a client's own conversation and the client has not seen. They are inserted again when
+ * the client goes on.
+ */
 export interface Handoff {
   readonly id: string;
   readonly owner: string;
-  /** The session of the calls in them. */
   readonly sessionId: string;
   readonly messages: readonly unknown[];
 }
@@ -151,7 +150,7 @@ export class ChatRepository {
   }
 
   async getSession(id: string): Promise<ChatSession | undefined> {
-    const row = await this.#session(id);
+    const row = await this.#findSession(id);
     return row && toSession(row);
   }
 
@@ -174,7 +173,7 @@ export class ChatRepository {
     return this.getSession(id);
   }
 
-  /** With its messages. Says whether there was one. */
+  /** Removes the session's messages too. False when there was no such session. */
   async removeSession(id: string): Promise<boolean> {
     return this.#db.transaction().execute(async (transaction) => {
       await transaction.deleteFrom("chat_messages").where("session_id", "=", toKey(id)).execute();
@@ -184,14 +183,17 @@ export class ChatRepository {
 
   /** Oldest first. */
   async listMessages(sessionId: string): Promise<ChatMessage[]> {
-    const rows = await this.#messages()
+    const rows = await this.#selectMessages()
       .where("session_id", "=", toKey(sessionId))
       .orderBy("position")
       .execute();
     return rows.map(toMessage);
   }
 
-  /** The last ones of the session, or of those before one: as many as fit into some megabytes, at least one. */
+  /**
+   * The last messages of the session, or the last before `before`: as many as fit into MOST_IN_PAGE bytes, at least
+   * one.
+   */
   async pageMessages(sessionId: string, { before, limit }: MessageQuery): Promise<MessagePage> {
     const count = pageLimit(limit);
     let selection = this.#db
@@ -203,10 +205,10 @@ export class ChatRepository {
       .orderBy("position", "desc")
       .limit(count + 1)
       .execute();
-    const fitting = howManyFit(found.map((row) => Number(row.octets)));
+    const fitting = countFitting(found.map((row) => Number(row.octets)));
     const last = found[Math.min(fitting, count) - 1];
     if (last === undefined) return { items: [] };
-    const rows = await this.#messages()
+    const rows = await this.#selectMessages()
       .where("session_id", "=", toKey(sessionId))
       .where("position", ">=", last.position)
       .where("position", "<=", found[0]!.position)
@@ -217,20 +219,21 @@ export class ChatRepository {
   }
 
   async getMessage(id: string): Promise<ChatMessage | undefined> {
-    const row = await this.#messages().where("id", "=", toKey(id)).executeTakeFirst();
+    const row = await this.#selectMessages().where("id", "=", toKey(id)).executeTakeFirst();
     return row && toMessage(row);
   }
 
   /**
-   * Adds the messages with which a turn begins, the last of them running, and marks the session as busy: in one step, so
-   * that no other process begins one too. Undefined, and nothing is added, while a turn of it runs anywhere.
+   * Adds the messages of a new turn, the last of them running, and marks the session as busy, in one transaction, so
+   * that no other process begins a turn too. Returns undefined and adds nothing while a turn of the session runs
+   * anywhere.
    */
   async beginTurn(sessionId: string, begun: readonly NewChatMessage[]): Promise<ChatMessage[] | undefined> {
     const turn = begun.at(-1)?.id;
     if (turn === undefined) throw new Error("A turn begins with a message.");
     return this.#db.transaction().execute(async (transaction) => {
       const now = Date.now();
-      // The row is locked by its change, so that whoever counts positions next sees these.
+      // The update locks the row, so that the next turn counts positions after these messages.
       const session = transaction
         .updateTable("chat_sessions")
         .set({ turn, instance: this.#instance.id, updated_at: now })
@@ -254,13 +257,13 @@ export class ChatRepository {
     });
   }
 
-  /** Resolves when it is safely written. With a status other than `running`, the session is free again. */
+  /** Resolves when the message is safely written. Any status but `running` frees the session. */
   async saveMessage(id: string, { status, body }: MessageChanges): Promise<void> {
     await this.#db.transaction().execute(async (transaction) => {
       const now = Date.now();
       await transaction
         .updateTable("chat_messages")
-        // One that runs on may be marked as to be stopped, and stays so.
+        // A running message may have the status `stopping`, which must stay.
         .set({ ...(status === "running" ? {} : { status }), body: toJson(body), updated_at: now })
         .where("id", "=", toKey(id))
         .execute();
@@ -273,9 +276,9 @@ export class ChatRepository {
     });
   }
 
-  /** Asks whichever process answers a message of the session to stop. The id of that message, if there is one. */
+  /** Asks the process that answers a message of the session to stop. Returns the id of that message. */
   async requestStop(sessionId: string): Promise<string | undefined> {
-    const turn = (await this.#session(sessionId))?.turn ?? undefined;
+    const turn = (await this.#findSession(sessionId))?.turn ?? undefined;
     if (turn === undefined) return undefined;
     await this.#db
       .updateTable("chat_messages")
@@ -286,7 +289,7 @@ export class ChatRepository {
     return turn;
   }
 
-  /** Those of the given messages, still running, that somebody asked to stop. */
+  /** Returns those of the given messages that run and that somebody asked to stop. */
   async findStopped(ids: readonly string[]): Promise<string[]> {
     if (ids.length === 0) return [];
     const rows = await this.#db
@@ -298,13 +301,13 @@ export class ChatRepository {
     return rows.map(({ id }) => id);
   }
 
-  /** The message of the session that is being answered, here or elsewhere, as it was last saved. */
+  /** The message that is being answered in this process or another, as it was last saved. */
   async getRunning(sessionId: string): Promise<ChatMessage | undefined> {
-    const turn = (await this.#session(sessionId))?.turn ?? undefined;
+    const turn = (await this.#findSession(sessionId))?.turn ?? undefined;
     return turn === undefined ? undefined : this.getMessage(turn);
   }
 
-  /** The running messages of processes that have ended. Each becomes this process's, and is given to one caller only. */
+  /** Takes over the running messages of dead processes. Each message is given to one process only. */
   async claimOrphans(): Promise<ChatMessage[]> {
     const busy = await this.#db
       .selectFrom("chat_sessions")
@@ -323,13 +326,12 @@ export class ChatRepository {
     return claimed;
   }
 
-  /** Whether a turn of the session runs, here or elsewhere. */
   async isBusy(sessionId: string): Promise<boolean> {
-    const row = await this.#session(sessionId);
+    const row = await this.#findSession(sessionId);
     return row !== undefined && row.turn !== null;
   }
 
-  /** In the place of one of the same id and owner. */
+  /** Replaces a handoff of the same id and owner. */
   async addHandoff(handoff: Handoff): Promise<void> {
     const row = { ...handoffs.toRow(handoff), created_at: Date.now() };
     await this.#db.transaction().execute(async (transaction) => {
@@ -345,7 +347,7 @@ export class ChatRepository {
     return row && { ...handoffs.toRecord(row), id, owner };
   }
 
-  /** Deletes what nobody has touched since the given time. */
+  /** Deletes handoffs made and sessions last used before the given time. */
   async prune(oldest: number): Promise<void> {
     const limit = Math.floor(oldest);
     await this.#db.deleteFrom("chat_handoffs").where("created_at", "<", limit).execute();
@@ -357,32 +359,31 @@ export class ChatRepository {
     for (const { id } of await old.execute()) await this.removeSession(id);
   }
 
-  #messages() {
+  #selectMessages() {
     return this.#db
       .selectFrom("chat_messages")
       .select(["id", "session_id", "position", "role", "status", "created_at", "updated_at"])
       .select([octets.as("octets"), readableBody.as("body")]);
   }
 
-  #session(id: string): Promise<ChatSessionRow | undefined> {
+  #findSession(id: string): Promise<ChatSessionRow | undefined> {
     return this.#db.selectFrom("chat_sessions").selectAll().where("id", "=", toKey(id)).executeTakeFirst();
   }
 }
 
-/** What others need of it. */
 export type ChatStore = Omit<ChatRepository, "prune">;
 
-/** What a body may take to be read, and what the bodies of a page take together, in bytes. */
+/** Bytes: the largest body that is read, and the limit for all bodies of a page together. */
 const MOST_READ = 100_000_000;
 const MOST_IN_PAGE = 4_000_000;
 
-/** How many bytes a body takes: every engine knows without reading it. */
+/** The size of a body, which every engine knows without reading it. */
 const octets = sql<number | string>`octet_length(body)`;
-/** The body, unless it is too large: reading one like that would take the whole process with it. */
+/** Null for a body that is too large: reading it would exhaust the memory of the process. */
 const readableBody = sql<string | null>`case when octet_length(body) <= ${sql.lit(MOST_READ)} then body end`;
 
-/** At least one; those that are not read take nothing. */
-function howManyFit(sizes: readonly number[]): number {
+/** How many of the messages fit into a page: at least one. Bodies that are not read count as nothing. */
+function countFitting(sizes: readonly number[]): number {
   let left = MOST_IN_PAGE;
   const first = sizes.findIndex((size, at) => {
     left -= size > MOST_READ ? 0 : size;
@@ -400,7 +401,7 @@ function toMessage(row: ReadMessageRow): ChatMessage {
   return { ...messages.toRecord(row), ...(row.body === null ? { unread: Number(row.octets) } : {}) };
 }
 
-/** A message that is to be stopped runs until it is. */
+/** A message with the status `stopping` still runs. */
 function toStatus(status: unknown): ChatMessageStatus {
-  return status === "stopping" ? "running" : (status as ChatMessageStatus); // The column holds no other words.
+  return status === "stopping" ? "running" : (status as ChatMessageStatus); // The column holds no other values.
 }

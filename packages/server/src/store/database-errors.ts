@@ -1,18 +1,18 @@
 import type { DatabaseConnection, Dialect, Driver } from "kysely";
 
 /**
- * Why the store cannot do what it was asked for. `away`: the database server does not answer. `busy`: another process
- * holds the file locked. `full`: there is no room left. `failing`: the disk cannot be read or written. `damaged`: the
- * file is no whole database any more.
+ * Why the store cannot be used. `away`: the database server does not answer. `busy`: another process holds the file
+ * locked. `full`: the disk is full. `failing`: the disk cannot be read or written. `damaged`: the file is not a whole
+ * database any more.
  */
 export type UnavailableReason = "away" | "busy" | "full" | "failing" | "damaged";
 
-/** Seconds after which asking again makes sense. */
+/** Seconds after which a client may ask again. */
 const RETRY_AFTER = 5;
 
 /**
- * Thrown by every repository of the store when it cannot be used now, whatever was asked of it. The message is for
- * whoever asked, and says what to do; `cause` has what the database said, which is for the log.
+ * Thrown by every repository while the database cannot be used. The message is for the caller and says what to do;
+ * `cause` is the database's own error, for the log.
  */
 export class StoreUnavailable extends Error {
   readonly code = "store_unavailable";
@@ -25,7 +25,7 @@ export class StoreUnavailable extends Error {
     this.reason = reason;
   }
 
-  /** What was thrown, if it says that the store cannot be used; undefined when it is about something else. */
+  /** Undefined for an error that does not mean that the store cannot be used. */
   static from(thrown: unknown): StoreUnavailable | undefined {
     if (thrown instanceof StoreUnavailable) return thrown;
     const reason = reasonOf(thrown);
@@ -43,15 +43,15 @@ const messages: Readonly<Record<UnavailableReason, string>> = {
     "The file in which the rack keeps its data is damaged, so this could not be done. Stop the server and run `toolrack doctor --repair`: it keeps a copy and saves what can be read.",
 };
 
-/** By the codes of the three databases and of the operating system. */
+/** Reads the error codes of the three databases and of the operating system. */
 function reasonOf(thrown: unknown): UnavailableReason | undefined {
   if (isFullDisk(thrown)) return "full";
   const { code, errcode, fatal, message } = fieldsOf(thrown);
-  // SQLite, with the finer distinctions in the upper bits.
+  // SQLite's code is in the lower eight bits; the upper bits only refine it.
   if (typeof errcode === "number") return sqliteReasons[errcode & 0xff];
   if (code === "EIO" || code === "EROFS") return "failing";
   if (typeof code === "string" && awayCodes.test(code)) return "away";
-  // MySQL's driver marks so what ends a connection; PostgreSQL's gives the others no code.
+  // MySQL's driver sets `fatal` on errors that end a connection; PostgreSQL's gives such errors no code.
   const isAway = fatal === true || (thrown instanceof Error && awayMessages.test(String(message)));
   return isAway ? "away" : undefined;
 }
@@ -72,22 +72,22 @@ const awayCodes =
 const awayMessages =
   /connection (terminated|timeout|ended)|timeout exceeded when trying to connect|query read timeout|client has encountered a connection error/i;
 
-/** There is no room left where the data is kept, or the user may have no more of it. */
+/** Whether the disk, or the user's share of it, is full. */
 export function isFullDisk(error: unknown): boolean {
-  const { code, errcode } = saidBy(error);
+  const { code, errcode } = databaseErrorOf(error);
   if (typeof errcode === "number") return (errcode & 0xff) === 13;
   return typeof code === "string" && /^(?:ENOSPC|EDQUOT|53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/.test(code);
 }
 
-/** Lock conflicts, and connections that were refused or lost. Data and statements that are wrong are not. */
+/** True for lock conflicts and for connections that were refused or lost: the same statement may succeed later. */
 export function isTransientError(error: unknown): boolean {
-  const { code, errcode, fatal, message } = saidBy(error);
-  // SQLite: busy and locked, with the finer distinctions in the upper bits.
+  const { code, errcode, fatal, message } = databaseErrorOf(error);
+  // SQLite's codes for busy and locked; the upper bits only refine them.
   if (typeof errcode === "number") return (errcode & 0xff) === 5 || (errcode & 0xff) === 6;
-  // MySQL's driver marks so what ends a connection.
+  // MySQL's driver sets it on errors that end a connection.
   if (fatal === true) return true;
   if (typeof code === "string") return transientCodes.test(code);
-  // The PostgreSQL driver gives these no code.
+  // The PostgreSQL driver gives these errors no code.
   return /connection (terminated|timeout|ended)|timeout exceeded when trying to connect|query read timeout/i.test(
     String(message),
   );
@@ -99,18 +99,18 @@ const transientCodes =
 /** Whether a row with the same key is there already. */
 export function isDuplicateKey(error: unknown): boolean {
   const { code, errcode } = fieldsOf(error);
-  // SQLite: constraint of a primary key, and of a unique index.
+  // The numbers are SQLite's: a primary key, and a unique index.
   return errcode === 1555 || errcode === 2067 || code === "23505" || code === "ER_DUP_ENTRY";
 }
 
-/** SQLite: the row is one that the table never takes, or has already. */
+/** SQLite only: the row breaks a constraint of the table, or its key is taken. */
 export function isConstraintError(error: unknown): boolean {
   const { errcode } = fieldsOf(error);
   return typeof errcode === "number" && (errcode & 0xff) === 19;
 }
 
-/** What the database itself said, where the store has put it in words of its own. */
-function saidBy(error: unknown): Record<string, unknown> {
+/** The database's own error, also when it is wrapped in `StoreUnavailable`. */
+function databaseErrorOf(error: unknown): Record<string, unknown> {
   const fields = fieldsOf(error);
   return fields.code === "store_unavailable" ? fieldsOf(fields.cause) : fields;
 }
@@ -119,24 +119,27 @@ function fieldsOf(thrown: unknown): Record<string, unknown> {
   return (thrown ?? {}) as Record<string, unknown>; // Anything thrown may have any property.
 }
 
-/** Is told of every change between a database that answers and one that does not. */
+/** Called once when the database stops answering, and once when it answers again. */
 export interface Reachability {
   lost(error: StoreUnavailable): void;
   found(): void;
 }
 
-/** The dialect, with every failure that means that the database cannot be used thrown as `StoreUnavailable`. */
-export function reporting(dialect: Dialect, reachability: Reachability): Dialect {
+/**
+ * Wraps the dialect so that it throws `StoreUnavailable` when the database cannot be used, and reports to
+ * `reachability`.
+ */
+export function reportAvailability(dialect: Dialect, reachability: Reachability): Dialect {
   return {
-    createDriver: () => reportingDriver(dialect.createDriver(), reachability),
+    createDriver: () => patchDriver(dialect.createDriver(), reachability),
     createQueryCompiler: () => dialect.createQueryCompiler(),
     createAdapter: () => dialect.createAdapter(),
     createIntrospector: (db) => dialect.createIntrospector(db),
   };
 }
 
-function reportingDriver(driver: Driver, reachability: Reachability): Driver {
-  const seen = new WeakSet<DatabaseConnection>();
+function patchDriver(driver: Driver, reachability: Reachability): Driver {
+  const patched = new WeakSet<DatabaseConnection>();
   let isLost = false;
   const fail = (error: unknown): never => {
     const unavailable = StoreUnavailable.from(error);
@@ -146,23 +149,23 @@ function reportingDriver(driver: Driver, reachability: Reachability): Driver {
     }
     throw unavailable ?? error;
   };
-  const answered = <Answer>(answer: Answer): Answer => {
+  const reportAnswer = <Answer>(answer: Answer): Answer => {
     if (isLost) reachability.found();
     isLost = false;
     return answer;
   };
   const acquire = driver.acquireConnection.bind(driver);
-  // The drivers know connections by the very objects that they gave out, so these are changed and not wrapped.
+  // Drivers compare connections by identity, so a connection is patched here and not wrapped.
   driver.acquireConnection = async (options) => {
-    // Whatever keeps it from connecting, a wrong password too, is the same for who asks.
+    // Any failure to connect, a wrong password too, means the same to the caller.
     const connection = await acquire(options).catch((error) =>
       fail(StoreUnavailable.from(error) ?? new StoreUnavailable("away", error)),
     );
-    if (seen.has(connection)) return connection;
-    seen.add(connection);
+    if (patched.has(connection)) return connection;
+    patched.add(connection);
     const execute = connection.executeQuery.bind(connection);
     connection.executeQuery = <Row>(query: Parameters<typeof execute>[0]) =>
-      execute<Row>(query).then(answered, fail);
+      execute<Row>(query).then(reportAnswer, fail);
     return connection;
   };
   return driver;

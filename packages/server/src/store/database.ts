@@ -2,8 +2,8 @@ import { realpathSync } from "node:fs";
 import { CompiledQuery, type Dialect, Kysely, MysqlDialect, PostgresDialect } from "kysely";
 import type { PoolConnection } from "mysql2";
 import type { PoolConfig } from "pg";
-import { type Reachability, reporting, StoreUnavailable } from "./database-errors.ts";
-import { mysqlAddress } from "./forms.ts";
+import { type Reachability, reportAvailability, StoreUnavailable } from "./database-errors.ts";
+import { mysqlAddress } from "./keys.ts";
 import type { Engine, StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
@@ -11,9 +11,9 @@ import { SqliteReader } from "./sqlite-reader.ts";
 export interface OpenedDatabase {
   readonly engine: Engine;
   readonly db: StoreDatabase;
-  /** Runs a query that may look at many rows, without holding up anything else. */
+  /** Runs a query that may look at many rows, without blocking this thread. */
   scan<Row>(query: Scan<Row>): Promise<Row[]>;
-  /** Of everybody in this process who has the same database open. */
+  /** Shared by all in this process who have the same database open. */
   readonly pending: PromisedWrites;
   close(): Promise<void>;
 }
@@ -23,17 +23,17 @@ interface Scan<Row> {
   execute(): Promise<Row[]>;
 }
 
-const nobodyListens: Reachability = { lost() {}, found() {} };
+const ignoreReachability: Reachability = { lost() {}, found() {} };
 
-/** `place` is the file of SQLite, the URL of a server. */
+/** `place`: the path of the SQLite file, or the URL of the database server. */
 export async function openDatabase(
   engine: Engine,
   place: string,
-  reachability = nobodyListens,
+  reachability = ignoreReachability,
 ): Promise<OpenedDatabase> {
   if (engine === "sqlite") {
     const opened = openShared(place);
-    // Whoever opens it does not know of those who have it open already.
+    // Another part of this process may have calls in its journal that this reader must see.
     await opened.pending.commit();
     return opened;
   }
@@ -45,32 +45,35 @@ export async function openDatabase(
   return { engine, db, pending, scan: (query) => query.execute(), close: () => db.destroy() };
 }
 
-/** What this process has promised to write to a database, and a reader of it must see. */
+/**
+ * The writers of this process whose rows are safe in a journal and not yet in the database. A reader commits them
+ * first.
+ */
 export class PromisedWrites {
   readonly #writers = new Set<PromisedWriter>();
 
-  /** Answers how to take it off again. */
+  /** Returns a function that removes the writer. */
   add(writer: PromisedWriter): () => void {
     this.#writers.add(writer);
     return () => void this.#writers.delete(writer);
   }
 
-  /** To be awaited before calls are read: all of them, or one. Never rejects. */
+  /** Must be awaited before calls are read: all of them, or the named one. Never rejects. */
   async commit(callId?: string): Promise<void> {
     for (const writer of this.#writers) await writer.commit(callId);
   }
 }
 
 interface PromisedWriter {
-  /** Resolves when the database has the calls that are safe by now, or only the one that is named. Never rejects. */
+  /** Resolves when the database has all calls of the journal, or the named one. Never rejects. */
   commit(callId?: string): Promise<void>;
 }
 
 const shared = new Map<string, { readonly opened: OpenedDatabase; users: number }>();
 
 /**
- * One connection for each file in a process. SQLite waits for a lock by blocking the thread: a second connection would
- * keep the first from ever letting go of it.
+ * Opens one connection per file and process. SQLite waits for a lock by blocking the thread, so a second connection of
+ * the same thread would wait for the first one forever.
  */
 function openShared(file: string): OpenedDatabase {
   const database = shared.get(pathOf(file)) ?? { opened: openSqlite(file), users: 0 };
@@ -99,7 +102,7 @@ function openSqlite(file: string): OpenedDatabase {
       const rows = await reader.query(sql, parameters).catch((error) => {
         throw StoreUnavailable.from(error) ?? error;
       });
-      return rows as Row[]; // The thread answers with what the query itself would have.
+      return rows as Row[]; // The thread runs the same query.
     },
     async close() {
       await reader.close();
@@ -108,11 +111,11 @@ function openSqlite(file: string): OpenedDatabase {
   };
 }
 
-function connect(dialect: Dialect, reachability = nobodyListens): StoreDatabase {
-  return new Kysely<Tables>({ dialect: reporting(dialect, reachability) });
+function connect(dialect: Dialect, reachability = ignoreReachability): StoreDatabase {
+  return new Kysely<Tables>({ dialect: reportAvailability(dialect, reachability) });
 }
 
-/** Also for a file that is not there yet. */
+/** The path itself when the file does not exist yet. */
 function pathOf(file: string): string {
   try {
     return realpathSync(file);
@@ -121,7 +124,7 @@ function pathOf(file: string): string {
   }
 }
 
-/** Which engine a `DATABASE_URL` means; SQLite when there is none. */
+/** Reads the engine from a `DATABASE_URL`; SQLite when there is none. */
 export function engineOf(url: string | undefined): Engine {
   if (url === undefined || url === "") return "sqlite";
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1]?.toLowerCase();
@@ -140,12 +143,12 @@ async function createPostgresDialect(url: string): Promise<Dialect> {
   // Loaded only where it is used: most workspaces keep their records in SQLite.
   const { default: pg } = await import("pg");
   const getTypeParser = (oid: number, format?: "text" | "binary") =>
-    // Every bigint of ours is a time or a size, far below where numbers get inexact.
+    // All bigint columns are times or sizes, far below the limit of exact numbers.
     oid === INT8 && format !== "binary" ? Number : pg.types.getTypeParser(oid, format as "text");
   const pool = new pg.Pool({
     connectionString: url,
     connectionTimeoutMillis: 10_000,
-    // A server that hangs fails what waits for it: nothing here takes that long.
+    // No query of ours takes that long: the server hangs.
     query_timeout: QUERY_LIMIT,
     statement_timeout: QUERY_LIMIT,
     keepAlive: true,
@@ -154,8 +157,8 @@ async function createPostgresDialect(url: string): Promise<Dialect> {
     // The declared type is a family of overloads for each format; this one function answers all of them.
     types: { getTypeParser } as unknown as NonNullable<PoolConfig["types"]>,
   });
-  // A connection that breaks fails the query in flight or is replaced with the next one. Unheard, these events would end
-  // the process: the pool's for idle connections, the client's own for those between two queries of a transaction.
+  // A broken connection fails its query or is replaced by the pool. Without listeners these events would end the
+  // process: the pool's event for idle connections, the client's for those between two queries of a transaction.
   pool.on("error", () => {});
   pool.on("connect", (client) => client.on("error", () => {}));
   return new PostgresDialect({ pool });
@@ -175,12 +178,12 @@ async function createMysqlDialect(url: string): Promise<Dialect> {
   return new MysqlDialect({
     pool,
     onCreateConnection: async (connection) => {
-      // The driver quotes values with backslashes, which a server's own mode may not understand; and a server that is
-      // not strict cuts what is too long without a word.
+      // The driver quotes values with backslashes, which some modes of the server do not understand. A server that is
+      // not strict cuts long texts silently.
       await connection.executeQuery(
         CompiledQuery.raw("set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"),
       );
-      // The usual level locks the gaps between rows, and writers on several nodes would wait for each other.
+      // The default level locks the gaps between rows, and writers on several nodes would wait for each other.
       await connection.executeQuery(
         CompiledQuery.raw("set session transaction isolation level read committed"),
       );
@@ -190,10 +193,10 @@ async function createMysqlDialect(url: string): Promise<Dialect> {
 
 const QUERY_LIMIT = 30_000;
 
-/** A server that hangs fails what waits for it: nothing here takes that long. The driver takes a limit by query only. */
+/** Gives every query a time limit, which the driver accepts per query only. */
 function limitQueries(connection: PoolConnection): void {
   const query = connection.query.bind(connection);
-  // The overloads cannot be told apart in one function; the dialect uses this form alone.
+  // The dialect calls only this overload.
   const limited = (sql: string, values: unknown[], done: () => void) =>
     query({ sql, values, timeout: QUERY_LIMIT }, done);
   Object.assign(connection, { query: limited });

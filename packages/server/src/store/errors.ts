@@ -43,7 +43,7 @@ export class McpServerError extends Error {
   }
 }
 
-/** It was changed after whoever wants to change it had looked at it. */
+/** The skill, tool or expert was changed after the caller had read it. */
 export class SkillChangedError extends Error {
   override readonly name = "SkillChangedError";
   /** The skill, tool or expert as it is now. */

@@ -1,21 +1,21 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { ExpertConflictError, SkillChangedError } from "./errors.ts";
-import { newId, toStorableText } from "./forms.ts";
+import { newId, toStorableText } from "./keys.ts";
 import { changesRows, looseJson, plain, RowMap, text, textOrEmpty } from "./rows.ts";
 import type { ExpertRow, StoreDatabase } from "./schema.ts";
 import { laterThan, type RegistryVersion, refuseUnseen, type SeenVersion, whereSeen } from "./versions.ts";
 
-/** A named set of skills and single tools: what one kind of caller is given. */
+/** A named set of skills and single tools, for one kind of caller. */
 export interface StoredExpert {
   readonly id: string;
-  /** Unique, whatever the case of its letters. Stands in addresses: `/mcp/{name}`. */
+  /** Unique without regard to case. Part of addresses: `/mcp/{name}`. */
   readonly name: string;
   readonly description: string;
-  /** What a model is told that speaks as this expert. */
+  /** Instructions for the model that acts as this expert. */
   readonly instructions: string;
   /** Ids of skills, in their order. */
   readonly skills: readonly string[];
-  /** Patterns of tools, as the scopes of tokens have them. */
+  /** Patterns of tool names, as in the scopes of tokens. */
   readonly tools: readonly string[];
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
@@ -30,13 +30,13 @@ const experts = new RowMap<Omit<StoredExpert, "skills">, Omit<ExpertRow, "name_k
   name: text(),
   description: textOrEmpty(),
   instructions: textOrEmpty(),
-  // What is no list of patterns allows nothing.
+  // A value that is not a list of patterns allows no tool.
   tools: { ...looseJson(patternsIn), hasDefault: true },
   createdAt: plain(),
   updatedAt: plain(),
 });
 
-/** Every change counts in the registry's version. A name or id that is taken is refused with `ExpertConflictError`. */
+/** Every change raises the registry's version. A name or id that is taken is refused with `ExpertConflictError`. */
 export class ExpertRepository {
   readonly #db: StoreDatabase;
   readonly #version: RegistryVersion;
@@ -46,7 +46,7 @@ export class ExpertRepository {
     this.#version = version;
   }
 
-  /** In order of their making. */
+  /** Oldest first. */
   async list(): Promise<StoredExpert[]> {
     const all = this.#db.selectFrom("experts").selectAll();
     const rows = await all.orderBy("created_at").orderBy("id").execute();
@@ -62,7 +62,7 @@ export class ExpertRepository {
     const id = expert.id ?? newId();
     return this.#change(async (db) => {
       const now = Date.now();
-      const row = toRow({ ...NOTHING, ...expert, id, createdAt: now, updatedAt: now });
+      const row = toRow({ ...emptyExpert, ...expert, id, createdAt: now, updatedAt: now });
       await refuseTaken(db, row.name_key, id);
       if ((await find(db, id)) !== undefined) {
         throw new ExpertConflictError("id", `There is an expert with the id "${id}" already.`);
@@ -72,7 +72,10 @@ export class ExpertRepository {
     });
   }
 
-  /** Every change gives a later `updatedAt`. Another version than the one seen is refused with `SkillChangedError`. */
+  /**
+   * Every change gives a later `updatedAt`. Throws `SkillChangedError` when the expert is no longer the version that
+   * was seen.
+   */
   update(id: string, changes: ExpertChanges, { seen }: SeenVersion = {}): Promise<StoredExpert | undefined> {
     return this.#change(async (db) => {
       const old = await find(db, id);
@@ -106,10 +109,9 @@ export class ExpertRepository {
   }
 }
 
-/** What others need of it. */
 export type ExpertStore = Pick<ExpertRepository, keyof ExpertRepository>;
 
-const NOTHING = { description: "", instructions: "", tools: [] };
+const emptyExpert = { description: "", instructions: "", tools: [] };
 
 async function find(db: StoreDatabase, id: string): Promise<StoredExpert | undefined> {
   const row = await db.selectFrom("experts").selectAll().where("id", "=", id).executeTakeFirst();
@@ -126,13 +128,13 @@ async function linkSkills(db: StoreDatabase, id: string, skills: readonly string
   return unique;
 }
 
-async function refuseTaken(db: StoreDatabase, key: string, own: string): Promise<void> {
+async function refuseTaken(db: StoreDatabase, key: string, ownId: string): Promise<void> {
   const twin = await db
     .selectFrom("experts")
     .select(["id", "name"])
     // A row that was written by hand may have no key.
     .where(({ eb, fn }) => eb(fn.coalesce("name_key", fn<string>("lower", ["name"])), "=", key))
-    .where("id", "<>", own)
+    .where("id", "<>", ownId)
     .executeTakeFirst();
   if (twin === undefined) return;
   throw new ExpertConflictError("name", `There is an expert "${twin.name}" already (${twin.id}).`);

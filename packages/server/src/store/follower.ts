@@ -1,21 +1,24 @@
 /** Something that other processes on the same store may change. */
 export interface Followed {
-  /** A value that is another one after every change. Without it every look refreshes. */
+  /** Returns a value that changes with every change. Without it, every look refreshes. */
   readonly version?: () => Promise<unknown>;
-  /** Takes over what was changed. When it rejects, it is called again at the next look. */
+  /** Reads the changes. When it rejects, it is called again at the next look. */
   readonly refresh: () => Promise<void>;
-  /** Is told why looking failed: once, and again for another reason or after a look that succeeded. Must not throw. */
+  /** Called when a look fails; not again for the same reason until a look has succeeded. Must not throw. */
   readonly failed: (error: unknown) => void;
   /** Seconds from one look to the next. Default 1. */
   readonly seconds?: number;
-  /** False while nobody waits for a change: then the store is not asked. */
+  /** While it returns false, the store is not asked. */
   readonly isNeeded?: () => boolean;
 }
 
 export interface Following {
-  /** Looks at once. A look under way is not waited for: it may have read what was before. Never rejects. */
+  /**
+   * Looks at once, also while another look is under way, which may have read the state before the change. Never
+   * rejects.
+   */
   look(): Promise<void>;
-  /** Looks no more. Resolves when the look under way has ended; never rejects. */
+  /** Ends the looks. Resolves when the look under way has ended; never rejects. */
   stop(): Promise<void>;
 }
 
@@ -24,8 +27,8 @@ type ReadVersion = (topic: string, read: () => Promise<unknown>) => Promise<unkn
 const SECOND = 1_000;
 
 /**
- * Follows what other processes change, with one timer for all who want to know. No topic waits for another, and none is
- * looked at twice at a time, so that a store that hangs is not asked over and over. Does not keep the process alive.
+ * Polls the store for changes of other processes, with one timer for all topics. Topics do not wait for each other, and
+ * no topic has two looks at a time, so that a store that hangs gets no more queries. Does not keep the process alive.
  */
 export class Follower {
   readonly #topics = new Set<Topic>();
@@ -33,7 +36,7 @@ export class Follower {
   #seconds = 0;
   #isClosed = false;
 
-  /** The first look comes after `seconds`. Those who follow one topic share a query for its version. */
+  /** The first look comes after `seconds`. Followers of the same topic share one query for its version. */
   follow(topic: string, followed: Followed): Following {
     const own = new Topic(topic, followed);
     if (!this.#isClosed) {
@@ -81,7 +84,7 @@ class Topic {
   readonly followed: Followed;
   underWay: Promise<void> | undefined;
   #seen: unknown;
-  #complaint: string | undefined;
+  #lastFailure: string | undefined;
 
   constructor(name: string, followed: Followed) {
     this.#name = name;
@@ -98,15 +101,16 @@ class Topic {
   async look(readVersion: ReadVersion): Promise<void> {
     const { version, refresh, failed } = this.followed;
     try {
-      // Before it refreshes: what is written meanwhile counts a version that is yet to be seen.
+      // The version is read before the refresh: a change during the refresh has a newer version, which the next look
+      // sees.
       const now = version && (await readVersion(this.#name, version));
       if (version === undefined || now !== this.#seen) await refresh();
       this.#seen = now;
-      this.#complaint = undefined;
+      this.#lastFailure = undefined;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (reason !== this.#complaint) failed(error);
-      this.#complaint = reason;
+      if (reason !== this.#lastFailure) failed(error);
+      this.#lastFailure = reason;
     }
   }
 }

@@ -32,7 +32,7 @@ export {
   type SkillToolType,
   skillToolTypes,
   toKey,
-} from "./forms.ts";
+} from "./keys.ts";
 export type {
   McpServerStore,
   McpToolChange,
@@ -59,7 +59,7 @@ export type { SecretInfo, StoredToken, TokenStore, ToolSwitch } from "./tokens.t
 export type { RegistryVersion, SeenVersion } from "./versions.ts";
 
 import type { problemsOf, repairDatabase as Repair } from "./repair/repair-database.ts";
-// Most commands never open the database: what does is loaded when it is asked for.
+// Most commands never open the database, so its code is loaded on first use.
 import type { openStore as Open } from "./store.ts";
 
 export const openStore: typeof Open = async (options) => (await import("./store.ts")).openStore(options);
@@ -67,7 +67,7 @@ export const openStore: typeof Open = async (options) => (await import("./store.
 export const repairDatabase: typeof Repair = async (directory) =>
   (await import("./repair/repair-database.ts")).repairDatabase(directory);
 
-/** What is wrong with a SQLite file, sentence by sentence; nothing when it is whole. */
+/** Lists what is wrong with a SQLite file, in SQLite's words; empty when it is whole. */
 export async function databaseProblems(...args: Parameters<typeof problemsOf>): Promise<string[]> {
   return (await import("./repair/repair-database.ts")).problemsOf(...args);
 }

@@ -9,8 +9,8 @@ const HEARTBEAT_INTERVAL = 10_000;
 const HEARTBEAT_LIMIT = 60_000;
 
 /**
- * This opening of the store. A call under way is marked with it, so that others can tell whether whoever ran the call
- * still lives: by a lock in the directory they share, or else by a heartbeat in the database they share.
+ * One opening of the store. A running call bears its id, so that other processes can tell whether the process that runs
+ * the call still lives: by a lock file in a shared directory, or by a heartbeat in a shared database.
  */
 export class Instance {
   readonly id = randomUUID();
@@ -39,7 +39,7 @@ export class Instance {
     return instance;
   }
 
-  /** Those of the given instances that no longer live. Never this one. */
+  /** Returns those of the given instances that no longer live; never this one. */
   async findDead(ids: readonly string[]): Promise<string[]> {
     const beating = new Set(await this.#findBeating());
     return ids.filter((id) => {
@@ -49,22 +49,22 @@ export class Instance {
     });
   }
 
-  /** Takes away the locks that nobody holds any more. To be called when what their processes left is settled. */
-  async sweep(): Promise<void> {
-    // A lock that is just being made is held by nobody yet.
-    const youngest = Date.now() - BEING_MADE;
+  /** Removes lock files that no process holds. Must be called after the calls of their processes are settled. */
+  async removeFreeLocks(): Promise<void> {
+    // A process that is just starting does not hold its lock yet.
+    const youngest = Date.now() - LOCK_STARTUP;
     const others = lockedInstances(this.#directory).filter(
-      (id) => id !== this.id && madeAt(lockOf(this.#directory, id)) < youngest,
+      (id) => id !== this.id && modifiedAt(lockPath(this.#directory, id)) < youngest,
     );
     await this.forget(others.filter((id) => probeInstanceLock(this.#directory, id) === "free"));
   }
 
   async forget(dead: readonly string[]): Promise<void> {
-    for (const id of dead) rmSync(lockOf(this.#directory, id), { force: true });
+    for (const id of dead) rmSync(lockPath(this.#directory, id), { force: true });
     if (dead.length > 0) await this.#db.deleteFrom("instances").where("id", "in", dead).execute();
   }
 
-  /** While the database is still open. Others take it for dead from now on. */
+  /** Must be called while the database is open. Other processes take this instance for dead from now on. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#beating;
@@ -77,12 +77,12 @@ export class Instance {
     }
   }
 
-  /** Only nodes of a shared database need a heartbeat: whoever opens a SQLite file sees the locks beside it. */
+  /** Only nodes of a shared database need a heartbeat: processes on one SQLite file see each other's locks. */
   async #startBeating(): Promise<void> {
     if (this.#engine === "sqlite") return;
     await this.#beat();
     this.#timer = setInterval(() => {
-      // A beat that fails is made up for by the next.
+      // The next beat follows soon.
       this.#beating = this.#beat().catch(() => {});
     }, HEARTBEAT_INTERVAL);
     this.#timer.unref();
@@ -90,12 +90,12 @@ export class Instance {
 
   async #beat(): Promise<void> {
     const heartbeat_at = databaseNow(this.#engine);
-    const beaten = await this.#db
+    const updated = await this.#db
       .updateTable("instances")
       .set({ heartbeat_at })
       .where("id", "=", this.id)
       .executeTakeFirst();
-    if (beaten.numUpdatedRows > 0n) return;
+    if (updated.numUpdatedRows > 0n) return;
     await this.#db.insertInto("instances").values({ id: this.id, heartbeat_at }).execute();
   }
 
@@ -110,7 +110,7 @@ export class Instance {
   }
 }
 
-/** The clock of the database, because those of two nodes may differ by minutes. */
+/** The database's clock, because the clocks of two nodes may differ by minutes. */
 function databaseNow(engine: Engine): RawBuilder<number> {
   switch (engine) {
     case "sqlite":
@@ -124,34 +124,34 @@ function databaseNow(engine: Engine): RawBuilder<number> {
 
 /** Milliseconds. */
 const LONGEST_PROBE = 1_000;
-const BEING_MADE = 10_000;
+const LOCK_STARTUP = 10_000;
 
 /**
- * A file that is locked as long as its process lives: the system lets go of the lock however the process ends, and no
- * reused process id can be mistaken for it. Node has no file locks of its own, but SQLite does, on every platform.
+ * A file that is locked as long as its process lives: the system releases the lock however the process ends, and a
+ * reused process id cannot be mistaken for it. Node has no file locks, so SQLite's are used.
  */
 class InstanceLock implements Disposable {
   readonly #path: string;
-  readonly #holder: DatabaseSync;
+  readonly #database: DatabaseSync;
 
   constructor(directory: string, id: string) {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
-    this.#path = lockOf(directory, id);
+    this.#path = lockPath(directory, id);
     closeSync(openSync(this.#path, "a", 0o600));
-    // Whoever looks for locks that nobody holds may hold this one for a moment.
-    this.#holder = new DatabaseSync(this.#path, { timeout: LONGEST_PROBE });
-    this.#holder.exec("begin exclusive");
+    // Another process that probes this lock may hold it for a moment.
+    this.#database = new DatabaseSync(this.#path, { timeout: LONGEST_PROBE });
+    this.#database.exec("begin exclusive");
   }
 
   [Symbol.dispose](): void {
-    this.#holder.close();
+    this.#database.close();
     rmSync(this.#path, { force: true });
   }
 }
 
-/** `absent`: no process with this id has its locks in this directory, or it ended in order. */
+/** `absent`: the instance has no lock in this directory, or ended normally. */
 function probeInstanceLock(directory: string, id: string): "held" | "free" | "absent" {
-  const path = lockOf(directory, id);
+  const path = lockPath(directory, id);
   if (!existsSync(path)) return "absent";
   const probe = new DatabaseSync(path);
   try {
@@ -164,23 +164,23 @@ function probeInstanceLock(directory: string, id: string): "held" | "free" | "ab
   }
 }
 
-/** The ids of all instances that have, or left, a lock here. */
+/** The ids of all instances with a lock file here, living or dead. */
 function lockedInstances(directory: string): string[] {
   if (!existsSync(directory)) return [];
   const locks = readdirSync(directory).filter((name) => name.endsWith(".lock"));
   return locks.map((name) => name.slice(0, -".lock".length));
 }
 
-/** The ids of the instances whose processes live, and have the store of this directory open. */
+/** The ids of the living instances that have the store of this directory open. */
 export function livingInstances(directory: string): string[] {
   return lockedInstances(directory).filter((id) => probeInstanceLock(directory, id) === "held");
 }
 
-/** Infinity when it is gone meanwhile. */
-function madeAt(path: string): number {
+/** Infinity when the file is gone. */
+function modifiedAt(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Number.POSITIVE_INFINITY;
 }
 
-function lockOf(directory: string, id: string): string {
+function lockPath(directory: string, id: string): string {
   return join(directory, `${id}.lock`);
 }

@@ -1,27 +1,27 @@
 import { isDuplicateKey } from "./database-errors.ts";
-import { toKey } from "./forms.ts";
+import { toKey } from "./keys.ts";
 import { changesRows, flag, key, looseJson, plain, RowMap } from "./rows.ts";
 import type { McpServerRow, McpToolRow, StoreDatabase } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
 
-/** What an operator said about one tool of an upstream server. */
+/** An operator's changes to one tool of an upstream server. */
 export interface ToolOverride {
-  /** Another last part of its name. */
+  /** Replaces the last part of its name. */
   readonly rename?: string;
-  /** Another description. */
+  /** Replaces its description. */
   readonly describe?: string;
 }
 
-/** What is kept about an upstream MCP server. Also about one that a file names: then there is no entry. */
+/** The stored state of an upstream MCP server. A server that only a file names has no `entry`. */
 export interface StoredMcpServer {
   readonly key: string;
-  /** As it would stand in `mcpServers`; what another version or somebody by hand wrote may be of any form. */
+  /** As in `mcpServers`. Not checked: another version or a person may have written it. */
   readonly entry?: unknown;
-  /** Said by an operator, over what the entry says. */
+  /** An operator's choice, which wins over the entry. */
   readonly enabled?: boolean;
-  /** How it talks, found out once. */
+  /** How the server talks, found out once. */
   readonly verdict?: object;
-  /** What it offered when it was last seen. */
+  /** What the server offered when it was last seen. */
   readonly catalogue?: object;
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -36,9 +36,9 @@ export interface StoredMcpTool {
   readonly server: string;
   /** The name that the server gives it. */
   readonly name: string;
-  /** The definition that was agreed to; the text that stands there when it is no JSON. */
+  /** The definition that somebody approved. The raw text when the column is not JSON. */
   readonly approved?: unknown;
-  /** The definition that it has changed to since, and that nobody has agreed to. */
+  /** The changed definition that nobody has approved yet. */
   readonly pending?: object;
   readonly approvedAt?: number;
   readonly approvedBy?: string;
@@ -52,26 +52,26 @@ export interface McpToolChange {
   readonly override?: ToolOverride | null;
 }
 
-/** A name of the rack that a server once had for something of its own. */
+/** A name on the rack that a server has or once had. */
 export interface ClaimedName {
-  /** In lower case: names that differ by case only are one. */
+  /** In lower case, because names do not differ by case. */
   readonly name: string;
   readonly server: string;
 }
 
 /**
- * What somebody decided is handed on as it stands where it is no JSON, so that it can be shown and mended. What was only
- * learnt is learnt again.
+ * A decision that is not JSON is returned as raw text, so that it can be shown and mended. Learnt values that are
+ * damaged are dropped and learnt again.
  */
-const decided = looseJson((value, written) => value ?? written);
-const learnt = looseJson((value) => (typeof value === "object" && value !== null ? value : undefined));
+const decidedJson = looseJson((value, written) => value ?? written);
+const learntJson = looseJson((value) => (typeof value === "object" && value !== null ? value : undefined));
 
 const servers = new RowMap<StoredMcpServer, McpServerRow>({
   key: key("server_key"),
-  entry: decided,
+  entry: decidedJson,
   enabled: flag(),
-  verdict: learnt,
-  catalogue: learnt,
+  verdict: learntJson,
+  catalogue: learntJson,
   createdAt: plain(),
   updatedAt: plain(),
 });
@@ -79,20 +79,19 @@ const servers = new RowMap<StoredMcpServer, McpServerRow>({
 const tools = new RowMap<StoredMcpTool, Omit<McpToolRow, "tool_key">>({
   server: key("server_key"),
   name: plain(),
-  approved: decided,
-  pending: learnt,
+  approved: decidedJson,
+  pending: learntJson,
   approvedAt: plain(),
   approvedBy: key(),
-  override: learnt,
+  override: learntJson,
 });
 
-/** Names that are written at once. */
 const MOST_NAMES = 200;
 
 /**
- * Whatever changes what other processes on the same store do with a server counts as a new version of the registry: its
- * entry, its switch, what was agreed to and said about its tools, its names. What a process only learnt does not, nor what
- * was there before.
+ * Raises the registry's version for changes that other processes must follow: a server's entry, its switch, approvals
+ * and overrides of its tools, its names. Values that a process only learnt, and writes that change nothing, do not
+ * count.
  */
 export class McpServerRepository {
   readonly #db: StoreDatabase;
@@ -103,7 +102,7 @@ export class McpServerRepository {
     this.#version = version;
   }
 
-  /** By key, without what was learnt about them: `verdict` and `catalogue`. */
+  /** Ordered by key, without the learnt `verdict` and `catalogue`. */
   async list(): Promise<StoredMcpServer[]> {
     const all = this.#db
       .selectFrom("mcp_servers")
@@ -118,15 +117,15 @@ export class McpServerRepository {
     return row && servers.toRecord(row);
   }
 
-  /** A new one, as its entry says. False where there is an entry already, which stays as it is. */
+  /** Adds a server. False when the key has an entry already, which stays. */
   async add(key: string, entry: object): Promise<boolean> {
     return this.#write(
       async (db) => {
-        // Something may have been learnt about it, or said of one with this key in a file.
+        // There may be a row without an entry: for a server of this key in a file.
         const found = db.selectFrom("mcp_servers").select("entry").where("server_key", "=", toKey(key));
         const change = { entry, enabled: null };
         if ((await found.executeTakeFirst()) !== undefined) {
-          return changesRows(updatedServer(db, key, change).where("entry", "is", null));
+          return changesRows(updateServer(db, key, change).where("entry", "is", null));
         }
         await insertServer(db, key, change);
         return true;
@@ -140,13 +139,13 @@ export class McpServerRepository {
     const isForOthers = change.entry !== undefined || change.enabled !== undefined;
     await this.#write(
       async (db) => {
-        if (!(await changesRows(updatedServer(db, key, change)))) await insertServer(db, key, change);
+        if (!(await changesRows(updateServer(db, key, change)))) await insertServer(db, key, change);
       },
       () => isForOthers,
     );
   }
 
-  /** With everything that is kept about its tools but their names. Says whether there was such a server. */
+  /** Removes the server and the rows of its tools; its names stay. False when there was no such server. */
   remove(key: string): Promise<boolean> {
     return this.#write(async (db) => {
       await db.deleteFrom("mcp_tools").where("server_key", "=", toKey(key)).execute();
@@ -182,18 +181,16 @@ export class McpServerRepository {
     );
   }
 
-  /** Those of servers that were removed too. */
   async names(): Promise<ClaimedName[]> {
     return this.#db.selectFrom("mcp_names").select(["name_key as name", "server_key as server"]).execute();
   }
 
-  /** Another than before when there are new ones: none is ever taken away. */
+  /** Changes with every new name, since names are never removed. */
   async countNames(): Promise<number> {
     const counted = this.#db.selectFrom("mcp_names").select(({ fn }) => fn.countAll().as("count"));
     return Number((await counted.executeTakeFirstOrThrow()).count);
   }
 
-  /** Adds to those that the server has. */
   async claimNames(server: string, names: readonly string[]): Promise<void> {
     const server_key = toKey(server);
     await this.#write(
@@ -215,12 +212,12 @@ export class McpServerRepository {
     );
   }
 
-  /** Counts a version for something about a server that is kept elsewhere. */
+  /** Raises the version for a change to a server that is kept elsewhere. */
   async tellOthers(): Promise<void> {
     await this.#version.bump();
   }
 
-  /** All or nothing, and counted for other processes unless it is not for them. */
+  /** Edits in one transaction, which raises the version unless `isForOthers` returns false. */
   async #write<Result>(
     edit: (db: StoreDatabase) => Promise<Result>,
     isForOthers?: (result: Result) => boolean,
@@ -228,17 +225,16 @@ export class McpServerRepository {
     try {
       return await this.#version.change(edit, isForOthers);
     } catch (error) {
-      // Somebody else has made the row in between.
+      // Another process made the row in between.
       if (!isDuplicateKey(error)) throw error;
       return this.#version.change(edit, isForOthers);
     }
   }
 }
 
-/** What others need of it. */
 export type McpServerStore = Pick<McpServerRepository, keyof McpServerRepository>;
 
-function updatedServer(db: StoreDatabase, key: string, change: McpServerChange) {
+function updateServer(db: StoreDatabase, key: string, change: McpServerChange) {
   const columns = servers.toChanges({ ...change, updatedAt: Date.now() });
   return db.updateTable("mcp_servers").set(columns).where("server_key", "=", toKey(key));
 }

@@ -4,12 +4,12 @@ import type { Engine } from "./schema.ts";
 import { SchemaChanges } from "./schema-changes.ts";
 
 /**
- * A step is run once for a database, in the order of the names, and never changed after a release. MySQL cannot undo a
- * step that failed half-way, so each one can be run again over its own beginnings.
+ * A step runs once for each database, in the order of the names, and never changes after a release. MySQL cannot undo a
+ * step that failed half-way, so each step can be run again over its own beginnings.
  */
 type MigrationStep = (changes: SchemaChanges) => Promise<void>;
 
-/** The names are written into the database. */
+/** The database remembers the steps by these names. */
 export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
   async "0001_first_tables"({ createTable, createIndex, run }) {
     await createTable("calls")`
@@ -79,7 +79,7 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
     `;
     await createIndex("schedules_by_next_run", "schedules", ["state", "next_run_at"]);
     await createTable("registry_version")`id integer primary key, version whole not null`;
-    // There is one row, here from the beginning, so that counting never has to ask whether it is.
+    // The only row exists from the start, so that counting is always an update.
     await run(sql`insert into registry_version (id, version)
     select 1, 0 from (select count(*) as n from registry_version) as found where found.n = 0`);
   },
@@ -128,14 +128,13 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
     await createIndex("expert_skills_by_skill", "expert_skills", ["skill_id"]);
   },
 
-  /** Decisions about tools that outlive the process; rules of one caller; when a schedule ended. */
   async "0003_switches"({ createTable, addColumn, run }) {
     await createTable("tool_switches")`
       -- In lower case: names that differ by case only are one.
       name_key key primary key, tool_name key not null, enabled integer not null,
       switched_by key not null, switched_at whole not null
     `;
-    // Only for calls of this caller; for all of them when there is none.
+    // Null: the rule is for all callers.
     await addColumn("approval_rules", "caller", "key");
     await addColumn("schedules", "ended_at", "whole");
     await run(sql`update schedules set ended_at = coalesce(last_run_at, created_at)
@@ -166,9 +165,9 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
     `;
   },
 
-  /** What a question asks about, and which process waits for the answer. */
+  /** At which stage a question is asked, and which process waits for the answer. */
   async "0005_live_questions"({ addColumn }) {
-    // `before` or `during` a run; older questions are all of the first kind.
+    // `before` or `during` a run; null in older rows means `before`.
     await addColumn("approvals", "stage", "key");
     await addColumn("approvals", "instance", "key");
     // Whether the call can be made anew when its process died while the question waited.
@@ -176,14 +175,14 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
   },
 
   /**
-   * Most calls are completed and many belong to no session. Nobody looks for them by that, so they need not be in the
-   * indexes, which are half the cost of writing a call. MySQL has no such indexes and keeps those it has.
+   * Most calls are completed and many have no session. Nobody looks for these by state or session, so the indexes leave
+   * them out: indexes are half the cost of writing a call. MySQL has no partial indexes and keeps the full ones.
    */
   async "0006_leaner_indexes"({ engine, run }) {
     if (engine === "mysql") return;
     await run(sql`drop index if exists calls_by_state`);
     await run(sql`drop index if exists calls_by_session`);
-    // Queries repeat the conditions word by word: SQLite draws no conclusions.
+    // Queries must repeat these conditions literally, or SQLite does not use the index.
     await run(sql`create index calls_by_state on calls (state, timestamp) where state <> 'completed'`);
     await run(sql`create index calls_by_session on calls (session_id, timestamp) where session_id <> ''`);
   },
@@ -216,7 +215,7 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
     `;
   },
 
-  /** Operators write rows with a client of their database, and say only what they know: the rest has a default. */
+  /** Operators write rows by hand with a database client: columns that they leave out get a default. */
   async "0008_rows_by_hand"({ relaxColumns, addColumn }) {
     const times = { created_at: 0, updated_at: 0 };
     await relaxColumns("skills", { enabled: 1, trusted: 1, ...times }, [
@@ -235,23 +234,23 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
     await addColumn("skills", "front_matter_text", "text");
   },
 
-  /** What an answer means for calls to come. */
+  /** What an answer means for later calls. */
   async "0009_answers"({ addColumn }) {
-    // The rule that the answer to a question became; it is known also after the rule was taken back.
+    // The rule that the answer created; kept also after the rule was removed.
     await addColumn("approvals", "rule", "text");
-    // Whether a rule speaks only of calls that have no other arguments; older rules never do.
+    // Whether a rule is only for calls without other arguments; null in older rules means no.
     await addColumn("approval_rules", "exact", "integer");
   },
 
-  /** What a tool said while it ran, and how long the rack worked on its result. */
+  /** A tool's log lines, and how long the rack worked on its result. */
   async "0010_call_log"({ addColumn }) {
-    // JSON, bounded by whoever gathers it; null for the many calls that said nothing.
+    // JSON of bounded size; null for the many calls without log lines.
     await addColumn("calls", "log", "text");
     // The last part of `run_duration`; null in older rows.
     await addColumn("calls", "after_duration", "real");
   },
 
-  /** Which server had which names on the rack, so that none of them silently becomes that of another server. */
+  /** Which server had which names on the rack, so that no name silently passes to another server. */
   async "0011_mcp_names"({ createTable }) {
     await createTable("mcp_names")`
       -- In lower case: names that differ by case only are one.
@@ -264,16 +263,16 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
 const TABLE = "toolrack_migrations";
 
 /**
- * Brings the database to this version's tables, one process at a time. Refuses a database that a newer version has
- * already changed.
+ * Brings the database to this version's tables, one process at a time. Throws for a database that a newer version has
+ * changed.
  */
 export async function migrate<Tables>(opened: Kysely<Tables>, engine: Engine): Promise<void> {
-  // The tables that the type speaks of are only made here.
+  // The tables of the type are only created here.
   const db = opened as unknown as Kysely<unknown>;
   const done = await executedSteps(db);
   if (done !== undefined) {
     refuseNewer(done);
-    // Almost every start ends here, without asking the database for its list of tables.
+    // Almost every start returns here, without the slow query for the list of tables.
     if (done.length === Object.keys(migrationSteps).length) return;
   }
   const migrator = new Migrator({
@@ -284,12 +283,12 @@ export async function migrate<Tables>(opened: Kysely<Tables>, engine: Engine): P
   });
   const { error } = await migrator.migrateToLatest();
   if (error === undefined) return;
-  // A newer version may have been at work at the same moment.
+  // A newer version may have migrated at the same moment.
   refuseNewer((await executedSteps(db)) ?? []);
   throw error;
 }
 
-/** Nothing when the database has never been migrated. */
+/** Undefined when the database has never been migrated. */
 async function executedSteps(db: Kysely<unknown>): Promise<string[] | undefined> {
   try {
     const { rows } = await sql<{ name: string }>`select name from ${sql.table(TABLE)}`.execute(db);
@@ -302,7 +301,7 @@ async function executedSteps(db: Kysely<unknown>): Promise<string[] | undefined>
 
 function isMissingTable(error: unknown): boolean {
   const { code, message } = error as { code?: unknown; message?: unknown }; // Anything thrown may have these.
-  // SQLite has no code of its own for it.
+  // SQLite has no error code for a missing table.
   return code === "42P01" || code === "ER_NO_SUCH_TABLE" || /no such table/.test(String(message));
 }
 

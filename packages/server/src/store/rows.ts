@@ -1,32 +1,32 @@
 import { redact } from "@toolrack/core/internal";
 import { type Expression, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
 import { InvalidCursorError } from "./errors.ts";
-import { toKey, toStorableText } from "./forms.ts";
+import { toKey, toStorableText } from "./keys.ts";
 import type { Engine, Tables } from "./schema.ts";
 
-/** How a member of a record stands in a column of its row. A member that is undefined is a column that is null. */
+/** How a member of a record is kept in a column of its row. An undefined member is a null column. */
 interface Field<Value> {
   /** Default: the name of the member in lower case, with underscores. */
   readonly column?: string | undefined;
   write(value: Value): string | number;
-  /** Is given null only where `hasDefault` is set. Undefined leaves the member out. */
+  /** Gets null only when `hasDefault` is set. Undefined leaves the member out. */
   read(column: unknown): Value | undefined;
   readonly hasDefault?: true;
 }
 
 type Fields<Item> = { readonly [Key in keyof Item]-?: Field<NonNullable<Item[Key]>> };
 
-/** Makes rows of records and records of rows, by one description of both. */
+/** Converts records to rows and back, by one description of the columns. */
 export class RowMap<Item extends object, Row extends object> {
   readonly #fields: readonly (readonly [member: string, column: string, field: Field<unknown>])[];
 
   constructor(fields: Fields<Item>) {
-    // What each field is given and gives has the type of its member, which `Fields` checks and `entries` forgets.
+    // `Fields` checks that each field has the type of its member, which `entries` forgets.
     const entries = Object.entries(fields) as [string, Field<unknown>][];
     this.#fields = entries.map(([member, field]) => [member, field.column ?? toColumn(member), field]);
   }
 
-  /** All columns of the map; null for what the record does not have. */
+  /** All columns of the map; null for members that are missing. */
   toRow(record: Item): Row {
     const values = new Map<string, unknown>(Object.entries(record));
     const columns = this.#fields.map(([member, column, { write }]) => {
@@ -36,7 +36,7 @@ export class RowMap<Item extends object, Row extends object> {
     return Object.fromEntries(columns) as Row; // The columns of the table are those of the map.
   }
 
-  /** Only the columns of members that are there; null takes a value away. */
+  /** Only the columns of the given members; null clears a column. */
   toChanges(changes: { readonly [Key in keyof Item]?: Item[Key] | null | undefined }): Partial<Row> {
     const values = new Map<string, unknown>(Object.entries(changes));
     const columns = this.#fields.flatMap(([member, column, { write }]) => {
@@ -61,7 +61,7 @@ function toColumn(member: string): string {
   return member.replace(/(?<=[a-z])[A-Z]+/g, (letters) => `_${letters}`).toLowerCase();
 }
 
-/** A column that holds the value itself: numbers, and words and ids of our own. */
+/** A column that holds the value itself: numbers, ids and fixed words. */
 export function plain<Value extends string | number>(column?: string): Field<Value> {
   return { column, write: (value) => value, read: (found) => found as Value }; // Written with the same type.
 }
@@ -71,7 +71,7 @@ export function whole(column?: string): Field<number> {
   return { column, write: Math.round, read: Number };
 }
 
-/** A text that is looked up by; see `toKey`. */
+/** A text by which rows are looked up; see `toKey`. */
 export function key(column?: string): Field<string> {
   return { column, write: toKey, read: String };
 }
@@ -80,7 +80,7 @@ export function text(column?: string): Field<string> {
   return { column, write: toStorableText, read: String };
 }
 
-/** A text that is empty where a row that was written by hand leaves it out. */
+/** Empty when a row that was written by hand leaves it out. */
 export function textOrEmpty(column?: string): Field<string> {
   return { column, write: toStorableText, read: (found) => String(found ?? ""), hasDefault: true };
 }
@@ -95,7 +95,7 @@ export function json<Value>(column?: string): Field<Value> {
   return { column, write: toJson, read: (found) => JSON.parse(String(found)) as Value };
 }
 
-/** JSON in a row that somebody may have written by hand. `accept` is given undefined for what is none. */
+/** JSON in a row that somebody may have written by hand. `accept` gets undefined when it is not JSON. */
 export function looseJson<Value>(
   accept: (value: unknown, written: string) => Value | undefined,
 ): Field<Value> {
@@ -111,11 +111,11 @@ function parseJson(written: string): unknown {
   }
 }
 
-/** Bytes of the longest JSON that is kept of arguments. */
-const LONGEST = 1024 * 1024;
-const SHOWN = 4_000;
+/** Bytes of the longest arguments that are kept, and characters that are shown of longer ones. */
+const LONGEST_JSON = 1024 * 1024;
+const SHOWN_CHARACTERS = 4_000;
 
-/** JSON of any value. What JSON cannot hold is replaced, never a reason to lose the record. */
+/** JSON of any value. Values that JSON cannot hold are replaced, so that no record is lost. */
 export function toJson(value: unknown): string {
   try {
     // Undefined for a function or a symbol.
@@ -125,19 +125,19 @@ export function toJson(value: unknown): string {
   }
 }
 
-/** JSON of arguments; very long ones give way to their beginning. */
+/** JSON of arguments; very long arguments are cut to their beginning. */
 export function toBoundedJson(value: Readonly<Record<string, unknown>>): string {
   const written = toJson(value);
-  if (Buffer.byteLength(written) <= LONGEST) return written;
-  return toJson(tooLarge(written.length, written.slice(0, SHOWN)));
+  if (Buffer.byteLength(written) <= LONGEST_JSON) return written;
+  return toJson(tooLarge(written.length, written.slice(0, SHOWN_CHARACTERS)));
 }
 
-/** Stands where arguments were too large to keep, or to show in a list. */
+/** Replaces arguments that are too large to keep, or to show in a list. */
 export function tooLarge(length: number, beginning?: string): Record<string, unknown> {
   return { "[too large]": `${length} characters of JSON${beginning === undefined ? "" : `: ${beginning}…`}` };
 }
 
-/** The JSON that this store wrote; undefined for none. */
+/** Parses JSON that this store wrote; undefined for null. */
 export function fromJson<Value>(written: string | null): Value | undefined {
   // The columns hold what was written with the same types.
   return written === null ? undefined : (JSON.parse(written) as Value);
@@ -157,19 +157,19 @@ export function pageLimit(limit: number | undefined): number {
 
 interface PageQuery<Selected, Row, Item> {
   readonly limit: number | undefined;
-  /** From the page before. */
+  /** `next` of the page before. */
   readonly cursor: string | undefined;
-  /** The columns by which it is ordered: newest first, and by id within one millisecond. */
+  /** The columns of the order: newest first, and by id within one millisecond. */
   readonly time: string;
   readonly id: string;
   readonly toItem: (row: Row) => Item;
   readonly placeOf: (item: Item) => Cursor;
   readonly isId?: (id: string) => boolean;
-  /** How the query is run, where that is not the usual way. */
+  /** Runs the query. Default: `execute`. */
   readonly run?: (query: Selected) => Promise<Row[]>;
 }
 
-/** Reads one page of what is selected. Throws `InvalidCursorError`. */
+/** Reads one page of the selection. Throws `InvalidCursorError`. */
 export async function readPage<Table extends keyof Tables, Row, Item>(
   selection: SelectQueryBuilder<Tables, Table, Row>,
   query: PageQuery<SelectQueryBuilder<Tables, Table, Row>, Row, Item>,
@@ -181,7 +181,7 @@ export async function readPage<Table extends keyof Tables, Row, Item>(
   if (cursor !== undefined) {
     const after = parseCursor(cursor);
     if (!isId(after.id)) throw new InvalidCursorError();
-    // The first condition says less than the second, but an index can be used for it.
+    // The second condition implies the first, but only the first can use an index.
     wanted = wanted
       .where(sql<SqlBool>`${time} <= ${after.time}`)
       .where(sql<SqlBool>`(${time} < ${after.time} or ${id} < ${after.id})`);
@@ -193,7 +193,6 @@ export async function readPage<Table extends keyof Tables, Row, Item>(
   return rows.length > limit && last !== undefined ? { items, next: formatCursor(placeOf(last)) } : { items };
 }
 
-/** Where a page ended. */
 interface Cursor {
   readonly time: number;
   readonly id: string;
@@ -208,12 +207,12 @@ function parseCursor(cursor: string): Cursor {
   if (!Array.isArray(value) || value.length !== 2) throw new InvalidCursorError();
   const [time, id] = value;
   if (!Number.isSafeInteger(time) || typeof id !== "string") throw new InvalidCursorError();
-  // A cursor with other characters in between would be read all the same.
+  // Decoding ignores foreign characters, so a changed cursor would pass otherwise.
   if (formatCursor({ time, id }) !== cursor) throw new InvalidCursorError();
   return { time, id: toKey(id) };
 }
 
-/** Whether the column holds the text anywhere, whatever the case of Latin letters. */
+/** Whether the column contains the text, without regard to the case of Latin letters. */
 export function contains(engine: Engine, column: string, wanted: string): Expression<SqlBool> {
   const pattern = `%${escapeLike(wanted)}%`;
   const reference = sql.ref(column);
@@ -223,28 +222,28 @@ export function contains(engine: Engine, column: string, wanted: string): Expres
     case "postgres":
       return sql`${reference} ilike ${pattern} escape '!'`;
     case "mysql":
-      // A collation that ignores case would also take every emoji for the same.
+      // A collation that ignores case would also treat all emoji as equal.
       return sql`lower(${reference}) like lower(${pattern}) escape '!'`;
   }
 }
 
-/** Whether the column fits a glob of `*` and `?`, case and all. */
+/** Whether the column matches a glob of `*` and `?`; case counts. */
 export function matchesGlob(engine: Engine, column: string, glob: string): Expression<SqlBool> {
   const reference = sql.ref(column);
   if (!/[*?]/.test(glob)) return sql`${reference} = ${glob}`;
-  // SQLite's `like` ignores case; its own `glob` does not, and needs only its brackets taken literally. The plus keeps it
-  // from an index that gives the rows in another order: it would sort all that match, where a page needs a few.
+  // SQLite's `like` ignores case, so `glob` is used, with brackets taken literally. The plus keeps SQLite from an index
+  // in another order: it would sort all matches, while a page needs a few.
   if (engine === "sqlite") return sql`+${reference} glob ${glob.replaceAll("[", "[[]")}`;
   const pattern = escapeLike(glob).replaceAll("*", "%").replaceAll("?", "_");
   return sql`${reference} like ${pattern} escape '!'`;
 }
 
-/** The usual backslash means different things to the engines. */
+/** Escapes with `!`, because the engines treat a backslash differently. */
 function escapeLike(wanted: string): string {
   return wanted.replace(/[!%_]/g, "!$&");
 }
 
-/** Runs a change, and says whether there was a row to change. */
+/** Runs the statement. True when it changed a row. */
 export async function changesRows(change: {
   executeTakeFirst(): Promise<{ numUpdatedRows: bigint } | { numDeletedRows: bigint }>;
 }): Promise<boolean> {

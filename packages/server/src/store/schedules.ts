@@ -1,4 +1,4 @@
-import { toKey } from "./forms.ts";
+import { toKey } from "./keys.ts";
 import { changesRows, json, key, plain, RowMap, whole } from "./rows.ts";
 import type { ScheduleRow, StoreDatabase } from "./schema.ts";
 
@@ -7,23 +7,23 @@ export type ScheduleTiming =
   | { readonly kind: "every"; readonly interval: number }
   | { readonly kind: "cron"; readonly expression: string; readonly timeZone?: string };
 
-/** A tool that is to be called later, once or again and again. Times are milliseconds since the epoch. */
+/** A tool call that is planned once or repeatedly. Times are milliseconds since the epoch. */
 export interface StoredSchedule {
   readonly id: string;
   readonly toolName: string;
   readonly arguments: Readonly<Record<string, unknown>>;
   readonly caller: string;
   readonly timing: ScheduleTiming;
-  /** What becomes of a run whose time passed while nothing was there to run it. */
+  /** What happens to a run whose time passed while no server ran. */
   readonly missed: "run" | "skip";
   readonly state: "active" | "finished" | "cancelled";
-  /** Present exactly while it is active. */
+  /** Present exactly while the schedule is active. */
   readonly nextRunAt?: number;
   readonly lastRunAt?: number;
   readonly lastCallId?: string;
   readonly runs: number;
   readonly createdAt: number;
-  /** When it ran for the last time, or was cancelled. */
+  /** When the last run was, or when it was cancelled. */
   readonly endedAt?: number;
 }
 
@@ -33,11 +33,11 @@ export type NewSchedule = Pick<
 > & { readonly nextRunAt: number };
 
 interface ScheduleStep {
-  /** The time that is due, as it was read. */
+  /** The due time as it was read from the schedule. */
   readonly dueAt: number;
-  /** The one after it; without it the schedule is finished. */
+  /** The next time; without it the schedule is finished. */
   readonly nextRunAt?: number;
-  /** The call that runs now; without it the time is passed over. */
+  /** The call that runs now; without it this time is skipped. */
   readonly callId?: string;
 }
 
@@ -66,7 +66,6 @@ export class ScheduleRepository {
     this.#db = db;
   }
 
-  /** Resolves when it is safely written. */
   async add(schedule: NewSchedule): Promise<StoredSchedule> {
     const row = schedules.toRow({ ...schedule, state: "active", runs: 0, createdAt: Date.now() });
     await this.#db.insertInto("schedules").values(row).execute();
@@ -78,11 +77,11 @@ export class ScheduleRepository {
     return row && schedules.toRecord(row);
   }
 
-  /** The soonest first; those that will not run any more last. */
+  /** The soonest first; ended schedules last. */
   async list({ state }: { readonly state?: StoredSchedule["state"] } = {}): Promise<StoredSchedule[]> {
     const all = this.#db.selectFrom("schedules").selectAll();
     const rows = await (state === undefined ? all : all.where("state", "=", state))
-      // Engines place nulls differently.
+      // Engines sort nulls differently.
       .orderBy(({ case: choose }) => choose().when("next_run_at", "is", null).then(1).else(0).end())
       .orderBy("next_run_at")
       .orderBy("created_at", "desc")
@@ -91,22 +90,21 @@ export class ScheduleRepository {
     return rows.map(schedules.toRecord);
   }
 
-  /** Active ones whose time has come, at most 100, the longest overdue first. */
+  /** Active schedules whose time has come, at most 100, the longest overdue first. */
   async listDue(now: number): Promise<StoredSchedule[]> {
     const due = this.#active().selectAll().where("next_run_at", "<=", Math.floor(now));
     const rows = await due.orderBy("next_run_at").orderBy("id").limit(DUE_AT_ONCE).execute();
     return rows.map(schedules.toRecord);
   }
 
-  /** When the next active one is due. */
   async nextRunAt(): Promise<number | undefined> {
     const next = this.#active().select("next_run_at").orderBy("next_run_at").limit(1);
     return (await next.executeTakeFirst())?.next_run_at ?? undefined;
   }
 
   /**
-   * Takes a due time off the schedule, before its call is made. True for one caller only, on all nodes and across
-   * crashes: whoever gets it makes the call, so that no time is run twice.
+   * Moves the schedule on from a due time, before the call is made. True for one caller only, over all nodes and
+   * crashes: that caller makes the call, so no time runs twice.
    */
   advance(id: string, { dueAt, nextRunAt, callId }: ScheduleStep): Promise<boolean> {
     const change = this.#db
@@ -125,7 +123,7 @@ export class ScheduleRepository {
     return changesRows(change);
   }
 
-  /** False when it is not active. */
+  /** False when the schedule is not active. */
   cancel(id: string): Promise<boolean> {
     const change = this.#db
       .updateTable("schedules")
@@ -133,7 +131,7 @@ export class ScheduleRepository {
     return changesRows(change.where("id", "=", id).where("state", "=", "active"));
   }
 
-  /** Deletes those that ended before the given time. */
+  /** Deletes schedules that ended before the given time. */
   async prune(oldest: number): Promise<void> {
     const ended = this.#db.deleteFrom("schedules").where("state", "!=", "active");
     await ended.where("ended_at", "<", Math.floor(oldest)).execute();

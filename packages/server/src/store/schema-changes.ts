@@ -2,8 +2,8 @@ import { type CreateTableBuilder, type Kysely, type RawBuilder, sql } from "kyse
 import type { Engine } from "./schema.ts";
 
 /**
- * `key`: a text that somebody else chose and that is compared exactly, up to 255 characters. `code`: an id, hash or word
- * of our own, up to 80 ASCII characters. `text`: of any length. `whole`: milliseconds since the epoch, or a size.
+ * `key`: a text from outside that is compared exactly, up to 255 characters. `code`: an id, hash or word of our own, up
+ * to 80 ASCII characters. `text`: of any length. `whole`: milliseconds since the epoch, or a size.
  */
 const columnTypes = ["key", "code", "text", "whole", "real", "integer"] as const;
 type ColumnType = (typeof columnTypes)[number];
@@ -14,7 +14,7 @@ function columnType(name: string): ColumnType {
   return type;
 }
 
-/** One meaning for the three engines: exact comparison, every character of Unicode, no small limits. */
+/** The same meaning in all three engines: exact comparison, all of Unicode, no small limits. */
 function typesOf(engine: Engine): Readonly<Record<ColumnType, RawBuilder<unknown>>> {
   const types = {
     key: sql`varchar(255)`,
@@ -28,15 +28,15 @@ function typesOf(engine: Engine): Readonly<Record<ColumnType, RawBuilder<unknown
     case "sqlite":
       return types;
     case "postgres":
-      // Without the collation, order and speed would depend on the locale the database was made with.
+      // Without the collation, order and speed would depend on the locale of the database.
       return { ...types, key: sql`varchar(255) collate "C"`, code: sql`varchar(80) collate "C"` };
     case "mysql":
-      // `text` would end at 64 KiB there.
+      // MySQL's `text` ends at 64 KiB.
       return { ...types, code: sql`varchar(80) character set ascii collate ascii_bin`, text: sql`longtext` };
   }
 }
 
-/** What a step may do to a database. The members are bound, so that a step can take those that it needs. */
+/** The changes that a migration step may make. The members are bound, so that a step can destructure them. */
 export class SchemaChanges {
   readonly engine: Engine;
   readonly #db: Kysely<unknown>;
@@ -52,7 +52,7 @@ export class SchemaChanges {
     await statement.execute(this.#db);
   };
 
-  /** The template has the columns and constraints as SQL has them, with types of ours, and comments behind `--`. */
+  /** The template lists columns and constraints as in SQL, with the types above, and comments after `--`. */
   readonly createTable = (name: string) => async (form: TemplateStringsArray) => {
     let table: CreateTableBuilder<string, string> = this.#db.schema.createTable(name).ifNotExists();
     for (const line of form
@@ -64,21 +64,21 @@ export class SchemaChanges {
       else for (const column of line.split(",")) table = this.#withColumn(table, column.trim());
     }
     if (this.engine === "mysql") {
-      // MySQL's own defaults may be latin1, and compare without regard to case.
+      // MySQL's defaults may be latin1 and ignore case.
       table = table.modifyEnd(sql`engine=InnoDB default character set utf8mb4 collate utf8mb4_bin`);
     }
     await table.execute();
   };
 
-  /** It may be there already where a step that failed half-way could not be undone. */
+  /** The column may exist already, when the step failed half-way and could not be undone. */
   readonly addColumn = async (table: string, column: string, type: ColumnType): Promise<void> => {
     const added = this.#db.schema.alterTable(table).addColumn(column, this.#types[type]);
-    await added.execute().catch(unless("ER_DUP_FIELDNAME"));
+    await added.execute().catch(ignoreError("ER_DUP_FIELDNAME"));
   };
 
   /**
-   * Makes an index that may be there already; MySQL has no words for that, only an error. `sparse` leaves out rows
-   * without a value where the engine can, so that they cost nothing to write.
+   * Makes an index unless it exists; MySQL has no syntax for that, only an error. `sparse` leaves out rows without a
+   * value where the engine can, so that they cost nothing to write.
    */
   readonly createIndex = async (
     name: string,
@@ -88,14 +88,14 @@ export class SchemaChanges {
   ): Promise<void> => {
     const index = this.#db.schema.createIndex(name).on(table).columns(columns);
     if (this.engine === "mysql") {
-      await index.execute().catch(unless("ER_DUP_KEYNAME"));
+      await index.execute().catch(ignoreError("ER_DUP_KEYNAME"));
       return;
     }
     const named = index.ifNotExists();
     await (sparse === undefined ? named : named.where(sql.ref(sparse), "is not", null)).execute();
   };
 
-  /** Gives columns a default, and lets others be left out altogether. */
+  /** Gives some columns a default, and makes others optional. */
   readonly relaxColumns = async (
     table: string,
     defaults: Readonly<Record<string, number>>,
@@ -116,7 +116,7 @@ export class SchemaChanges {
     }
   };
 
-  /** SQLite changes no column: the table is made anew from its own words, and its rows are moved. */
+  /** SQLite cannot change a column: makes a new table from the old table's own statement, and moves the rows. */
   async #rebuild(
     table: string,
     defaults: Readonly<Record<string, number>>,
@@ -125,17 +125,20 @@ export class SchemaChanges {
     const { rows } = await sql<{ type: string; sql: string }>`
       select type, sql from sqlite_master where tbl_name = ${table} and sql is not null order by type desc
     `.execute(this.#db);
-    const [made, ...indexes] = rows.map((row) => row.sql);
-    if (made === undefined) throw new Error(`The database has no table ${table}.`);
-    let words = made.replace(`"${table}"`, `"${table}_next"`);
+    const [created, ...indexes] = rows.map((row) => row.sql);
+    if (created === undefined) throw new Error(`The database has no table ${table}.`);
+    let statement = created.replace(`"${table}"`, `"${table}_next"`);
     for (const [column, value] of Object.entries(defaults)) {
-      words = words.replace(new RegExp(`("${column}" \\w+) not null`), `$1 default ${value} not null`);
+      statement = statement.replace(
+        new RegExp(`("${column}" \\w+) not null`),
+        `$1 default ${value} not null`,
+      );
     }
     for (const column of optional) {
-      words = words.replace(new RegExp(`("${column}" [\\w()]+) not null`), "$1");
+      statement = statement.replace(new RegExp(`("${column}" [\\w()]+) not null`), "$1");
     }
     const next = sql.table(`${table}_next`);
-    await this.run(sql.raw(words));
+    await this.run(sql.raw(statement));
     await this.run(sql`insert into ${next} select * from ${sql.table(table)}`);
     await this.run(sql`drop table ${sql.table(table)}`);
     await this.run(sql`alter table ${next} rename to ${sql.table(table)}`);
@@ -145,9 +148,9 @@ export class SchemaChanges {
   #withColumn(table: CreateTableBuilder<string, string>, column: string): CreateTableBuilder<string, string> {
     if (column === "") return table;
     const [, name = "", type = "", rest = ""] = /^(\w+) (\w+)(.*)$/.exec(column) ?? [];
-    return table.addColumn(name, this.#types[columnType(type)], (made) => {
-      if (rest === " primary key") return made.primaryKey();
-      const filled = rest.startsWith(" not null") ? made.notNull() : made;
+    return table.addColumn(name, this.#types[columnType(type)], (created) => {
+      if (rest === " primary key") return created.primaryKey();
+      const filled = rest.startsWith(" not null") ? created.notNull() : created;
       return rest.endsWith(" unique") ? filled.unique() : filled;
     });
   }
@@ -165,7 +168,7 @@ function withConstraint(
   return table.addPrimaryKeyConstraint(name, columns);
 }
 
-function unless(code: string): (error: { code?: unknown }) => void {
+function ignoreError(code: string): (error: { code?: unknown }) => void {
   return (error) => {
     if (error.code !== code) throw error;
   };

@@ -1,11 +1,11 @@
 import type { Kysely } from "kysely";
-import type { SkillToolType } from "./forms.ts";
+import type { SkillToolType } from "./keys.ts";
 
 export type Engine = "sqlite" | "postgres" | "mysql";
 
 export type StoreDatabase = Kysely<Tables>;
 
-/** The tables as queries see them. The columns are explained where the migrations make them. */
+/** The tables as queries see them. The migrations explain the columns. */
 export interface Tables {
   calls: CallRow;
   instances: { id: string; heartbeat_at: number };
@@ -86,7 +86,7 @@ export interface ToolSwitchRow
   extends Texts<"name_key" | "tool_name" | "switched_by">,
     Numbers<"enabled" | "switched_at"> {}
 
-/** In rows of skills and experts, what may be null was left out by whoever wrote the row by hand. */
+/** In rows of skills and experts, a column is null when a person who wrote the row by hand left it out. */
 export interface SkillRow
   extends Texts<"id" | "name">,
     OptionalTexts<"mark" | "source_path" | "description" | "front_matter" | "front_matter_text" | "skill_md">,
@@ -124,6 +124,6 @@ export interface ChatMessageRow
   extends Texts<"id" | "session_id" | "body">,
     Numbers<"position" | "created_at" | "updated_at"> {
   role: "user" | "assistant";
-  /** `stopping`: it runs, and somebody asked to stop it. */
+  /** `stopping`: the message runs, and somebody asked to stop it. */
   status: "running" | "completed" | "stopped" | "interrupted" | "error" | "stopping";
 }

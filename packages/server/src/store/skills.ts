@@ -1,7 +1,7 @@
 import { isRecord } from "../helpers/index.ts";
 import { isDuplicateKey } from "./database-errors.ts";
 import { SkillChangedError, SkillConflictError } from "./errors.ts";
-import { newId, type SkillToolType } from "./forms.ts";
+import { newId, type SkillToolType } from "./keys.ts";
 import { changesRows, flag, looseJson, plain, RowMap, text, textOrEmpty } from "./rows.ts";
 import type { SkillRow, SkillToolRow, StoreDatabase } from "./schema.ts";
 import {
@@ -18,19 +18,19 @@ export interface StoredSkill {
   readonly id: string;
   /** For people: `SearXNG Search`. No two skills share it. */
   readonly name: string;
-  /** What readable names of its tools begin with, instead of what the name gives. */
+  /** The prefix of its tools' readable names. Default: made from the name. */
   readonly mark?: string;
   readonly description: string;
   /** Markdown below the front matter of its `SKILL.md`. */
   readonly instructions: string;
-  /** Everything else that its `SKILL.md` says of it, such as `license` or `metadata`. */
+  /** The other keys of the front matter, such as `license` or `metadata`. */
   readonly frontMatter: Readonly<Record<string, unknown>>;
-  /** The front matter as somebody wrote it, so that an export can keep its wording and comments. */
+  /** The front matter as its author wrote it, so that an export keeps its wording and comments. */
   readonly frontMatterText?: string;
-  /** Where its scripts lie, relative to the workspace, when they are not kept as files of the skill itself. */
+  /** The folder of its scripts, relative to the workspace, when they are not files of the skill itself. */
   readonly sourcePath?: string;
   readonly enabled: boolean;
-  /** False for what came from elsewhere: then its scripts have no network, and its tools no secrets. */
+  /** False for a skill from elsewhere: its scripts get no network, and its tools no secrets. */
   readonly trusted: boolean;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
@@ -38,7 +38,7 @@ export interface StoredSkill {
 }
 
 export interface StoredSkillTool {
-  /** Unique among all tools of all skills; the name that models are given. */
+  /** Unique among the tools of all skills. Models call the tool by it. */
   readonly id: string;
   readonly skillId: string;
   /** Unique within the skill: `web_search`. */
@@ -47,7 +47,7 @@ export interface StoredSkillTool {
   readonly displayName?: string;
   readonly description: string;
   readonly type: SkillToolType;
-  /** What it takes, as it was written: usually JSON. Empty for nothing. */
+  /** The parameters as they were written, usually JSON. Empty: none. */
   readonly usage: string;
   readonly command?: string;
   readonly endpoint?: string;
@@ -68,7 +68,7 @@ export interface SkillFile {
 export type SkillChanges = Partial<
   Omit<StoredSkill, "id" | "createdAt" | "updatedAt" | "mark" | "sourcePath">
 > & {
-  /** Null takes it away. */
+  /** Null removes it. */
   readonly mark?: string | null;
   readonly sourcePath?: string | null;
 };
@@ -86,15 +86,14 @@ export type NewSkill = Pick<StoredSkill, "name"> & Partial<Omit<StoredSkill, "cr
 export type NewSkillTool = Pick<StoredSkillTool, "name" | "type"> &
   Partial<Omit<StoredSkillTool, "skillId" | "createdAt" | "updatedAt">>;
 
-/** A skill with all that belongs to it. */
 export interface SkillBundle {
   readonly skill: NewSkill;
   readonly tools: readonly NewSkillTool[];
   readonly files: readonly SkillFile[];
 }
 
-/** Rows in one statement: every engine limits how many values a statement may have. */
-const AT_ONCE = 500;
+/** Every engine limits how many values a statement may have. */
+const ROWS_PER_STATEMENT = 500;
 
 const skills = new RowMap<StoredSkill, SkillRow>({
   id: plain(),
@@ -127,14 +126,14 @@ const tools = new RowMap<StoredSkillTool, Omit<SkillToolRow, "position">>({
   updatedAt: plain(),
 });
 
-/** A row that was written by hand need not say what kind of tool it is. */
+/** A row that was written by hand may leave out the type. */
 function toTool(row: SkillToolRow): StoredSkillTool {
   return tools.toRecord({ ...row, type: row.type ?? (row.endpoint === null ? "script" : "http") });
 }
 
 /**
- * Skills, their tools and files. Every change resolves when it is safely written, and counts in the registry's version.
- * What another row has already is refused with `SkillConflictError`.
+ * Skills, their tools and files. Every change resolves when it is safely written, and raises the registry's version. A
+ * name or id that is taken is refused with `SkillConflictError`.
  */
 export class SkillRepository {
   readonly #db: StoreDatabase;
@@ -147,12 +146,12 @@ export class SkillRepository {
     this.#fingerprint = new SkillFingerprint(db);
   }
 
-  /** Another one after any change of skills and experts by somebody else, also one that counted no version. */
+  /** Changes with every change of skills and experts by somebody else, also one that did not raise the version. */
   fingerprint(): Promise<string> {
     return this.#fingerprint.read();
   }
 
-  /** In order of their making. */
+  /** Oldest first. */
   async list(): Promise<StoredSkill[]> {
     const all = this.#db.selectFrom("skills").selectAll();
     return (await all.orderBy("created_at").orderBy("id").execute()).map(skills.toRecord);
@@ -163,7 +162,7 @@ export class SkillRepository {
     return row && skills.toRecord(row);
   }
 
-  /** Of one skill, or of all; those of a skill in their order. */
+  /** The tools of one skill, or of all; within a skill by position. */
   async listTools(skillId?: string): Promise<StoredSkillTool[]> {
     const all = this.#db.selectFrom("skill_tools").selectAll();
     const wanted = skillId === undefined ? all : all.where("skill_id", "=", skillId);
@@ -184,7 +183,7 @@ export class SkillRepository {
     }));
   }
 
-  /** With its tools and files, all or nothing. Ids that are not given are made. */
+  /** Adds the skill, its tools and files in one transaction. Makes the ids that are missing. */
   add(bundle: SkillBundle): Promise<StoredSkill> {
     const id = bundle.skill.id ?? newId();
     return this.#change(async (db) => {
@@ -195,18 +194,18 @@ export class SkillRepository {
     });
   }
 
-  /** The same in the place of the skill with this id; tools keep the time of their making. */
+  /** As `add`, in place of the skill with this id; tools keep their `createdAt`. */
   replace(id: string, bundle: SkillBundle): Promise<StoredSkill> {
     return this.#change(async (db) => {
       const old = await findSkill(db, id);
       const before = db.selectFrom("skill_tools").select(["id", "created_at"]).where("skill_id", "=", id);
-      const born = new Map((await before.execute()).map((tool) => [tool.id, tool.created_at]));
+      const createdTimes = new Map((await before.execute()).map((tool) => [tool.id, tool.created_at]));
       await removeRows(db, id);
-      return insertSkill(db, id, bundle, old?.created_at ?? Date.now(), born);
+      return insertSkill(db, id, bundle, old?.created_at ?? Date.now(), createdTimes);
     });
   }
 
-  /** With `files`, those instead of the ones that are there, in the same step. Every change gives a later `updatedAt`. */
+  /** `files` replace all files of the skill, in the same transaction. Every change gives a later `updatedAt`. */
   update(
     id: string,
     changes: SkillChanges,
@@ -230,7 +229,7 @@ export class SkillRepository {
     });
   }
 
-  /** With its tools and files, and out of every expert. */
+  /** Removes its tools and files too, and takes it out of every expert. */
   remove(id: string): Promise<boolean> {
     return this.#change(async (db) => {
       await db.deleteFrom("expert_skills").where("skill_id", "=", id).execute();
@@ -277,7 +276,7 @@ export class SkillRepository {
     try {
       return await this.#version.change(edit);
     } catch (thrown) {
-      // Another node was faster than the question before the insert.
+      // Another node inserted between the check and the insert.
       if (!isDuplicateKey(thrown)) throw thrown;
       throw new SkillConflictError(
         "name",
@@ -287,7 +286,6 @@ export class SkillRepository {
   }
 }
 
-/** What others need of it. */
 export type SkillStore = Pick<SkillRepository, keyof SkillRepository>;
 
 function findSkill(db: StoreDatabase, id: string): Promise<SkillRow | undefined> {
@@ -303,17 +301,17 @@ async function insertSkill(
   id: string,
   bundle: SkillBundle,
   createdAt: number,
-  born: ReadonlyMap<string, number>,
+  createdTimes: ReadonlyMap<string, number>,
 ): Promise<StoredSkill> {
   const now = Date.now();
   const empty = { description: "", instructions: "", frontMatter: {}, enabled: true, trusted: true };
   const row = skills.toRow({ ...empty, ...bundle.skill, id, createdAt, updatedAt: now });
   await refuseTakenSkill(db, row.name, row.mark, id);
-  refuseTwins(bundle.tools);
-  const toolRows = bundle.tools.map((tool, position) => newToolRow(tool, id, position, now, born));
+  refuseRepeatedNames(bundle.tools);
+  const toolRows = bundle.tools.map((tool, position) => newToolRow(tool, id, position, now, createdTimes));
   await db.insertInto("skills").values(row).execute();
-  for (let at = 0; at < toolRows.length; at += AT_ONCE) {
-    const part = toolRows.slice(at, at + AT_ONCE);
+  for (let at = 0; at < toolRows.length; at += ROWS_PER_STATEMENT) {
+    const part = toolRows.slice(at, at + ROWS_PER_STATEMENT);
     const ids = part.map((tool) => tool.id);
     const taken = await db.selectFrom("skill_tools").select("id").where("id", "in", ids).executeTakeFirst();
     if (taken !== undefined) throw takenToolId(taken.id);
@@ -323,22 +321,22 @@ async function insertSkill(
   return skills.toRecord(row);
 }
 
-/** `born`: when those were made that were there before. */
+/** `createdTimes`: of tools that existed before, by id. */
 function newToolRow(
   tool: NewSkillTool,
   skillId: string,
   position: number,
   now: number,
-  born?: ReadonlyMap<string, number>,
+  createdTimes?: ReadonlyMap<string, number>,
 ): SkillToolRow {
   const id = tool.id ?? newId();
-  const createdAt = born?.get(id) ?? now;
+  const createdAt = createdTimes?.get(id) ?? now;
   const empty = { description: "", usage: "", enabled: true };
   return { ...tools.toRow({ ...empty, ...tool, id, skillId, createdAt, updatedAt: now }), position };
 }
 
 async function insertFiles(db: StoreDatabase, skillId: string, files: readonly SkillFile[]): Promise<void> {
-  // One by one: together they may be more than a statement can hold.
+  // One by one: all files together may be too large for one statement.
   for (const { path, content, executable } of files) {
     const row = {
       skill_id: skillId,
@@ -360,13 +358,13 @@ async function refuseTakenSkill(
   db: StoreDatabase,
   name: string,
   mark: string | null,
-  own: string,
+  ownId: string,
 ): Promise<void> {
   const namesake = await db
     .selectFrom("skills")
     .select("id")
     .where("name", "=", name)
-    .where("id", "<>", own)
+    .where("id", "<>", ownId)
     .executeTakeFirst();
   if (namesake !== undefined) {
     throw new SkillConflictError("name", `There is a skill "${name}" already (${namesake.id}).`);
@@ -376,25 +374,25 @@ async function refuseTakenSkill(
     .selectFrom("skills")
     .select("name")
     .where("mark", "=", mark)
-    .where("id", "<>", own)
+    .where("id", "<>", ownId)
     .executeTakeFirst();
   if (twin !== undefined) {
     throw new SkillConflictError("mark", `The skill "${twin.name}" has the mark "${mark}" already.`);
   }
 }
 
-async function refuseTakenTool(db: StoreDatabase, skillId: string, name: string, own = ""): Promise<void> {
+async function refuseTakenTool(db: StoreDatabase, skillId: string, name: string, ownId = ""): Promise<void> {
   const twin = await db
     .selectFrom("skill_tools")
     .select("id")
     .where("skill_id", "=", skillId)
     .where("name", "=", name)
-    .where("id", "<>", own)
+    .where("id", "<>", ownId)
     .executeTakeFirst();
   if (twin !== undefined) throw takenToolName(name, twin.id);
 }
 
-function refuseTwins(tools: readonly NewSkillTool[]): void {
+function refuseRepeatedNames(tools: readonly NewSkillTool[]): void {
   const names = new Set<string>();
   for (const { name } of tools) {
     if (names.has(name)) throw takenToolName(name);

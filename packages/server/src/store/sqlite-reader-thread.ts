@@ -24,7 +24,7 @@ function answer(database: DatabaseSync, id: number, sql: string, parameters: rea
     // The repositories bind texts, numbers and nulls only.
     return { id, rows: database.prepare(sql).all(...(parameters as SQLInputValue[])) };
   } catch (error) {
-    const { errcode } = error as { errcode?: number }; // SQLite's own number, where it is SQLite that failed.
+    const { errcode } = error as { errcode?: number }; // Set when SQLite itself failed.
     const message = error instanceof Error ? error.message : String(error);
     return { id, error: message, ...(errcode === undefined ? {} : { errcode }) };
   }

@@ -8,8 +8,8 @@ interface Waiting {
 }
 
 /**
- * Queries that look at many rows, on a thread and a connection of their own: SQLite works on the thread that asks, and
- * the server's own must go on. The thread is started by the first query, and ends when nothing has been asked for a while.
+ * Runs queries that look at many rows on a thread and connection of their own, because SQLite blocks the thread that
+ * asks. The first query starts the thread, which ends after a minute without queries.
  */
 export class SqliteReader {
   readonly #file: string;
@@ -41,7 +41,7 @@ export class SqliteReader {
 
   #start(): Worker {
     const thread = new Worker(PROGRAM, { workerData: this.#file, execArgv: [], env: {} });
-    // A search that nobody waits for must not keep the process alive.
+    // A query must not keep the process alive.
     thread.unref();
     thread.on("message", (answer: ReadAnswer) => this.#answer(answer));
     thread.on("error", (error) =>
@@ -75,5 +75,5 @@ export class SqliteReader {
 
 const LONGEST_IDLE = 60_000;
 
-/** Beside this file, and of the same kind: TypeScript in the source tree, JavaScript when it is built. */
+/** Beside this file: TypeScript in the source tree, JavaScript when built. */
 const PROGRAM = fileURLToPath(import.meta.url).replace(/(\.\w+)$/, "-thread$1");

@@ -13,16 +13,19 @@ import {
 } from "kysely";
 import { isTransientError } from "./database-errors.ts";
 
-/** SQLite waits for another process by blocking this one, so it does not wait long; the driver waits on without. */
+/**
+ * Milliseconds. SQLite waits for a lock by blocking the thread, so it waits for a short time only; the driver then
+ * waits on without blocking.
+ */
 const BUSY_TIMEOUT = 50;
 const LONGEST_WAIT = 5_000;
-/** Nothing else goes on while a file is opened, which another process that has just closed it may hold up. */
+/** Milliseconds. Opening blocks the thread anyway, and a process that has just closed the file may delay it. */
 const OPENING_TIMEOUT = 5_000;
 const CACHED_STATEMENTS = 200;
-/** Pages of the log, 16 MB. Calls change the same few pages again and again, which are then copied once. */
+/** Pages of the log, 16 MB. Calls change the same few pages again and again; a late checkpoint copies them once. */
 const CHECKPOINT_AFTER = 4_000;
 
-/** Kysely on node:sqlite, with every statement compiled once. */
+/** Kysely on node:sqlite, with a cache of compiled statements. */
 export function createSqliteDialect(file: string): Dialect {
   return new LockingDialect({ database: new CachingDatabase(openDatabase(file)) });
 }
@@ -36,7 +39,7 @@ class LockingDialect extends SqliteDialect {
   }
 
   override createDriver(): SqliteDriver {
-    return new PatientDriver(this.#config);
+    return new RetryingDriver(this.#config);
   }
 
   override createAdapter(): SqliteAdapter {
@@ -44,17 +47,20 @@ class LockingDialect extends SqliteDialect {
   }
 }
 
-/** Waits for the lock of another process while this one goes on with everything else. */
-class PatientDriver extends SqliteDriver {
+/** Waits for another process's lock without blocking the thread. */
+class RetryingDriver extends SqliteDriver {
   override async acquireConnection(): Promise<DatabaseConnection> {
     const connection = await super.acquireConnection();
     return {
-      executeQuery: (query) => patiently(() => connection.executeQuery(query)),
+      executeQuery: (query) => retryWhileLocked(() => connection.executeQuery(query)),
       streamQuery: (query, size) => connection.streamQuery(query, size),
     };
   }
 
-  /** SQLite ends the transaction itself when the disk is full or fails; what it said then is what counts. */
+  /**
+   * SQLite itself ends the transaction when the disk is full or fails. Then the rollback fails, and only the first
+   * error matters.
+   */
   override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
     try {
       await super.rollbackTransaction(connection);
@@ -64,7 +70,7 @@ class PatientDriver extends SqliteDriver {
   }
 }
 
-async function patiently<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+async function retryWhileLocked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   const end = performance.now() + LONGEST_WAIT;
   for (;;) {
     try {
@@ -76,7 +82,7 @@ async function patiently<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** Migrations run in one transaction, which takes the write lock at once: that is the lock between processes. */
+/** Lets migrations run in one transaction. It takes the write lock at once, which keeps other processes out. */
 class LockingAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
     return true;
@@ -84,12 +90,12 @@ class LockingAdapter extends SqliteAdapter {
 }
 
 function openDatabase(file: string): DatabaseSync {
-  // SQLite gives its side files the mode of the main one, so that one is made first.
+  // SQLite gives its side files the mode of the main file, so that is made private first.
   closeSync(openSync(file, "a", 0o600));
   chmodSync(file, 0o600);
   const database = new DatabaseSync(file, { timeout: OPENING_TIMEOUT, enableForeignKeyConstraints: true });
   try {
-    // The first takes effect in a new file only: what is deleted later can then be given back to the disk.
+    // The first pragma works in a new file only. With it, deleted pages can be given back to the disk.
     database.exec(
       "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
     );
@@ -101,7 +107,7 @@ function openDatabase(file: string): DatabaseSync {
   return database;
 }
 
-/** What Kysely needs of a driver. The statements used least lately make room for new ones. */
+/** The database as Kysely needs it. Keeps the most recently used statements compiled. */
 class CachingDatabase implements SqliteDatabase {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, SqliteStatement>();
@@ -117,7 +123,8 @@ class CachingDatabase implements SqliteDatabase {
       this.#statements.set(text, known);
       return known;
     }
-    // A transaction that reads first and then finds another writer cannot wait for it: it fails. So take the lock.
+    // A transaction that reads first and then meets another writer fails without waiting, so take the write lock at
+    // once.
     const made = wrap(this.#database.prepare(text === "begin" ? "begin immediate" : text));
     this.#statements.set(text, made);
     for (const oldest of this.#statements.keys()) {

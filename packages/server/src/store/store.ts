@@ -32,7 +32,7 @@ import {
 } from "./tokens.ts";
 import { RegistryVersion } from "./versions.ts";
 
-/** Everything that outlives the process, on SQLite, PostgreSQL or MySQL/MariaDB. */
+/** All data that outlives the process, on SQLite, PostgreSQL or MySQL/MariaDB. */
 export interface Store {
   readonly engine: Engine;
   readonly calls: CallStore;
@@ -46,25 +46,25 @@ export interface Store {
   readonly toolSwitches: ToolSwitchStore;
   readonly chat: ChatStore;
   readonly registryVersion: RegistryVersion;
-  /** Tells of what other processes on the same database change. */
+  /** Follows what other processes change in the same database. */
   readonly follower: Follower;
   /**
-   * Deletes what is older (milliseconds) or more (bytes of all calls) than the retention says, oldest first, and blobs
-   * that nothing refers to. What is running, waiting for an answer or scheduled stays.
+   * Deletes records older than `maxAge` (milliseconds), then the oldest calls until all take less than `maxBytes`, and
+   * blobs that nothing refers to. Running calls, open questions and active schedules stay.
    */
   prune(options: { readonly maxAge?: number; readonly maxBytes?: number }): Promise<void>;
-  /** Bytes that are free where the files of the store lie; undefined where the system does not say. */
+  /** Free bytes on the disk of the store's files; undefined when the system does not say. */
   room(): Promise<number | undefined>;
-  /** Writes what is waiting, then closes. */
+  /** Writes what is waiting first. */
   close(): Promise<void>;
 }
 
 export interface StoreOptions {
-  /** For the SQLite file, blobs and locks, which are for this user only. Made when it is not there. */
+  /** For the SQLite file, blobs and locks, readable by this user only. Made when it does not exist. */
   readonly directory: string;
   /** `postgres://…`, `mysql://…` or `mariadb://…`; SQLite without it. */
   readonly url?: string;
-  /** Is told what could not be brought in of what a process left behind. Default: the console. */
+  /** Gets warnings about records of dead processes that could not be imported. Default: the console. */
   readonly logger?: Pick<Logger, "warn" | "error">;
 }
 
@@ -82,7 +82,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
       ),
     found: () => logger.warn(`${shown} answers again.`),
   };
-  const isCut = engine === "sqlite" && tellOfDamagedLog(directory, logger);
+  const isCut = engine === "sqlite" && warnOfDamagedLog(directory, logger);
   const { database, instance } = await open(engine, place, locks, reachability, isCut).catch((error) => {
     throw new Error(`Cannot open ${shown}: ${reasonOf(error)}${adviceFor(error)}`, { cause: error });
   });
@@ -143,7 +143,7 @@ async function open(
 ) {
   const database = await openDatabase(engine, place, reachability);
   try {
-    // Pages of the changes that were cut off may be in the file already, beside older ones that belong to them.
+    // Some pages of the lost changes may be in the file already, beside older pages that do not fit them.
     const [problem] = isCut ? problemsOf(place, true) : [];
     if (problem !== undefined) throw new StoreUnavailable("damaged", new Error(problem));
     await migrate(database.db, engine);
@@ -163,7 +163,7 @@ async function close(calls: CallRepository, instance: Instance, database: Opened
   }
 }
 
-/** Gives pages that are free back to the disk, some at a time so that calls can be written in between. */
+/** Gives free pages back to the disk, some at a time so that calls can be written in between. */
 async function shrink(db: OpenedDatabase["db"]): Promise<void> {
   for (;;) {
     const { rows } = await sql<{ freelist_count: number }>`pragma freelist_count`.execute(db);
@@ -171,19 +171,19 @@ async function shrink(db: OpenedDatabase["db"]): Promise<void> {
     if (free === 0) return;
     await sql`pragma incremental_vacuum(500)`.execute(db);
     const after = await sql<{ freelist_count: number }>`pragma freelist_count`.execute(db);
-    // A file from before this was possible gives nothing back.
+    // An old file without `auto_vacuum` gives nothing back.
     if ((after.rows[0]?.freelist_count ?? 0) >= free) return;
     await nextTurn();
   }
 }
 
 /**
- * SQLite reads the log beside the database up to the first place that is damaged, and leaves the rest out without a word.
- * Says so, and keeps a copy. Answers whether something was left out.
+ * SQLite reads the write-ahead log up to the first damaged place and silently ignores the rest. Warns about it and
+ * keeps a copy. Returns whether something was left out.
  */
-function tellOfDamagedLog(directory: string, logger: Pick<Logger, "warn">): boolean {
+function warnOfDamagedLog(directory: string, logger: Pick<Logger, "warn">): boolean {
   const path = join(directory, "toolrack.db-wal");
-  // Who has the database open keeps the log in order.
+  // While another process has the database open, the log is in use and not damaged.
   if (!existsSync(path) || livingInstances(join(directory, "instances")).length > 0) return false;
   const { isDamaged, frames, dropped } = readWriteAheadLog(path);
   if (!isDamaged) return false;
@@ -203,7 +203,7 @@ function describePlace(engine: Engine, place: string): string {
   return `the database at ${protocol}//${host}${pathname}`;
 }
 
-/** What to do about a file that is damaged; nothing to add for other failures. */
+/** Advice for a damaged file; empty for other failures. */
 function adviceFor(error: unknown): string {
   if (StoreUnavailable.from(error)?.reason !== "damaged") return "";
   return ". The file is damaged. Run `toolrack doctor --repair` in the workspace: it keeps a copy of the file and saves what can be read into a new one. Or put a backup in its place.";
@@ -211,7 +211,7 @@ function adviceFor(error: unknown): string {
 
 function reasonOf(thrown: unknown): string {
   const error = thrown instanceof StoreUnavailable ? thrown.cause : thrown;
-  // Several addresses of one host fail together, and their common error has no message of its own.
+  // When all addresses of a host fail, the common error has no message.
   const first = error instanceof AggregateError ? error.errors[0] : error;
   return first instanceof Error ? first.message : String(first);
 }

@@ -1,5 +1,5 @@
 import { isDuplicateKey } from "./database-errors.ts";
-import { toKey } from "./forms.ts";
+import { toKey } from "./keys.ts";
 import { changesRows, flag, json, key, plain, RowMap, text } from "./rows.ts";
 import type { StoreDatabase, TokenRow, ToolSwitchRow } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
@@ -64,23 +64,22 @@ export class TokenRepository {
       .updateTable("tokens")
       .set({ last_used_at: at })
       .where("id", "=", id)
-      // Several nodes may tell of their uses in any order.
+      // Several nodes may report uses in any order.
       .where(({ or, eb }) => or([eb("last_used_at", "is", null), eb("last_used_at", "<", at)]))
       .execute();
   }
 }
 
-/** What others need of it. */
 export type TokenStore = Pick<TokenRepository, keyof TokenRepository>;
 
-/** What may be known of a secret. */
+/** A secret without its value. */
 export interface SecretInfo {
   readonly name: string;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
 
-/** Keeps values that have been encrypted before they come here. */
+/** Keeps values that the caller has encrypted. */
 export class SecretRepository {
   readonly #db: StoreDatabase;
 
@@ -88,7 +87,7 @@ export class SecretRepository {
     this.#db = db;
   }
 
-  /** Replaces the value that is there. */
+  /** Adds or replaces the value. */
   async set(name: string, encrypted: string): Promise<void> {
     if (toKey(name) !== name) {
       throw new Error(
@@ -101,13 +100,13 @@ export class SecretRepository {
     try {
       await this.#db.insertInto("secrets").values(row).execute();
     } catch (error) {
-      // Somebody else has set it in between.
+      // Another process has set it in between.
       if (!isDuplicateKey(error)) throw error;
       await this.#update(name, encrypted);
     }
   }
 
-  /** Only while the value that is there is `before`. Says whether it was. */
+  /** Only if the present value is `before`; otherwise returns false. */
   replace(name: string, encrypted: string, before: string): Promise<boolean> {
     return this.#update(name, encrypted, before);
   }
@@ -125,7 +124,7 @@ export class SecretRepository {
     return all.orderBy("name").execute();
   }
 
-  /** Given a value, only while it is that one. */
+  /** With `encrypted`: only if that is the present value. */
   remove(name: string, encrypted?: string): Promise<boolean> {
     const row = this.#db.deleteFrom("secrets").where("name", "=", toKey(name));
     return changesRows(encrypted === undefined ? row : row.where("value", "=", encrypted));
@@ -138,7 +137,7 @@ export class SecretRepository {
   }
 }
 
-/** What an operator decided about a tool. It holds for whatever tool has the name, now or later. */
+/** An operator's decision to switch a tool on or off. It holds for any tool of that name, now or later. */
 export interface ToolSwitch {
   readonly toolName: string;
   readonly enabled: boolean;
@@ -163,9 +162,9 @@ export class ToolSwitchRepository {
     this.#version = version;
   }
 
-  /** In place of what was decided before. Resolves when it is safely written. */
+  /** Replaces an earlier decision. Resolves when it is safely written. */
   async set(decided: ToolSwitch): Promise<void> {
-    // Names that differ by case only are one.
+    // Names do not differ by case.
     const row = { ...switches.toRow(decided), name_key: toKey(decided.toolName.toLowerCase()) };
     const write = () =>
       this.#version.change(async (db) => {
@@ -173,7 +172,7 @@ export class ToolSwitchRepository {
         await db.insertInto("tool_switches").values(row).execute();
       });
     await write().catch((error) => {
-      // Somebody else has set it in between.
+      // Another process has set it in between.
       if (!isDuplicateKey(error)) throw error;
       return write();
     });
@@ -186,5 +185,4 @@ export class ToolSwitchRepository {
   }
 }
 
-/** What others need of it. */
 export type ToolSwitchStore = Pick<ToolSwitchRepository, keyof ToolSwitchRepository>;

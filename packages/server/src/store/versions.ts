@@ -15,14 +15,13 @@ export class RegistryVersion {
     return readVersion(this.#db);
   }
 
-  /** One more than any version before. */
   bump(): Promise<number> {
     return this.#db.transaction().execute(raiseVersion);
   }
 
   /**
-   * Makes a change and counts it, in one transaction, so that no node sees the new version before what it stands for;
-   * others that count wait until it ends. Nothing is counted when `isCounted` says so of the result.
+   * Makes a change and raises the version in one transaction, so that no node sees the new version before the change;
+   * other writers wait meanwhile. The version stays when `isCounted` returns false.
    */
   change<Result>(
     edit: (db: StoreDatabase) => Promise<Result>,
@@ -50,7 +49,10 @@ async function readVersion(db: StoreDatabase): Promise<number> {
   return (await row.executeTakeFirstOrThrow()).version;
 }
 
-/** Which version is changed: the `updatedAt` of what was looked at. Another one is refused with `SkillChangedError`. */
+/**
+ * The `updatedAt` of the version that the caller has read. If the row has another one by now, the change is refused
+ * with `SkillChangedError`.
+ */
 export interface SeenVersion {
   readonly seen?: number | undefined;
 }
@@ -59,12 +61,12 @@ export function refuseUnseen(seen: number | undefined, now: SkillChangedError["n
   if (seen !== undefined && seen !== now.updatedAt) throw new SkillChangedError(now);
 }
 
-/** Another node may write between the look and the change. */
+/** Checked again in the update, because another node may write between the read and the update. */
 export function whereSeen(seen: number | undefined): Expression<SqlBool> {
   return seen === undefined ? sql<SqlBool>`1 = 1` : sql<SqlBool>`updated_at = ${seen}`;
 }
 
-/** A moment that no version before had, whatever the clock says. */
+/** A time after every earlier version, even when the clock was set back. */
 export function laterThan(updatedAt: number): number {
   return Math.max(Date.now(), updatedAt + 1);
 }
@@ -72,9 +74,8 @@ export function laterThan(updatedAt: number): number {
 const tables = ["skills", "skill_tools", "skill_files", "experts", "expert_skills"] as const;
 
 /**
- * A text that changes with any row of skills and experts, also one that an operator edits with a client of the
- * database, which counts no version. It is asked for every other second, so each engine answers the cheapest way that
- * it has.
+ * A text that changes with every change of skills and experts, also when an operator edits a row with a database
+ * client, which raises no version. It is read every other second, so each engine uses its cheapest way.
  */
 export class SkillFingerprint {
   readonly #db: StoreDatabase;
@@ -91,7 +92,7 @@ export class SkillFingerprint {
     return this.#fromSqlite();
   }
 
-  /** Every version of a row bears the number of the transaction that wrote it. */
+  /** Every row has the number of the transaction that wrote it. */
   async #fromPostgres(): Promise<string> {
     const parts = tables.map(
       (table) =>
@@ -107,7 +108,7 @@ export class SkillFingerprint {
     return rows.map(({ Checksum: sum }) => String(sum)).join(" ");
   }
 
-  /** Nothing is read as long as no other connection has written to the file. */
+  /** Reads the tables only after another connection has written to the file. */
   async #fromSqlite(): Promise<string> {
     const { rows } = await sql<{ data_version: number }>`pragma data_version`.execute(this.#db);
     const dataVersion = rows[0]?.data_version ?? 0;

@@ -20,8 +20,8 @@ import type { ToolInfo } from "../../tool/types.ts";
 import type { CallFrame } from "../frame.ts";
 
 /**
- * Finds the tool. The list that the caller was shown decides what a name means; what has been switched off or
- * taken down since then is refused all the same.
+ * Finds the tool. The list that the caller was shown decides what a name means, but a tool that was disabled or removed
+ * since then is refused.
  */
 export function resolve(frame: CallFrame): void {
   const { host, name, options } = frame;
@@ -52,7 +52,7 @@ export function resolve(frame: CallFrame): void {
   }
 }
 
-/** Refuses a tool that is outside the caller's limits, before anything of it, such as its schema, shows. */
+/** Refuses a tool that the caller may not use, before an error can reveal its schema. */
 export function reach(frame: CallFrame): void {
   const { parent, options } = frame;
   if (options.allow === undefined && parent === undefined) return;
@@ -64,7 +64,10 @@ export function reach(frame: CallFrame): void {
   });
 }
 
-/** Whether a call may reach a tool on behalf of those above it: no limit of theirs keeps it out, as far as none of them vouches for it. */
+/**
+ * Whether a call may use a tool. Checks the limits of each call upwards, until one whose tool lists the other in
+ * `metadata.calls`.
+ */
 export function isWithinReach(tool: ToolInfo, from: CallFrame): boolean {
   for (let at: CallFrame | undefined = from; at !== undefined; at = at.parent) {
     if (at.entry?.info.metadata.calls?.some((pattern) => covers(pattern, tool.name))) return true;
@@ -73,7 +76,7 @@ export function isWithinReach(tool: ToolInfo, from: CallFrame): boolean {
   return true;
 }
 
-/** Compares what the tool asks for with what the caller holds. */
+/** Compares the tool's permissions with the caller's. */
 export function permit(frame: CallFrame): void {
   const { info } = frame.tool;
   const required = requiredBy(frame);
@@ -111,7 +114,7 @@ export function covers(held: string, permission: string): boolean {
   return permission.length - last.length >= from && permission.endsWith(last);
 }
 
-/** Asks loop detection whether the session repeats itself. A detector that fails lets the call pass. */
+/** Refuses a call that loop detection blocks. A failing detector lets the call pass. */
 export function guard(frame: CallFrame): void {
   if (!frame.host.sessions.watches(frame)) return;
   const verdict = frame.host.sessions.assessNext(frame);
@@ -126,8 +129,8 @@ export function guard(frame: CallFrame): void {
 }
 
 /**
- * Looks again at what let the call in, after a person has thought about it: that may have taken hours. What runs is the
- * version that was agreed to, also where the rack has a newer one.
+ * Repeats the admission checks after a person's consent, which may have taken hours. The approved version runs, even if
+ * the rack has a newer one.
  */
 export async function recheck(frame: CallFrame): Promise<void> {
   const why = await whyWithdrawn(frame);
@@ -140,12 +143,12 @@ export async function recheck(frame: CallFrame): Promise<void> {
   requireStanding(frame);
 }
 
-/** Throws when the tool is gone or switched off, or out of reach of the caller by now. */
+/** Throws when the tool is meanwhile gone, disabled or out of the caller's reach. */
 export function requireStanding(frame: CallFrame): void {
   const { toolName, input } = frame;
   const before = frame.current ?? frame.tool;
   const now = frame.host.find(before.info.name);
-  // Another tool may have taken the name for an alias of its own.
+  // Another tool may now have the name as an alias.
   if (now === undefined || now.key !== before.key) {
     throw new ToolNotFoundError(takenDown(toolName), { toolName, input, data: { suggestions: [] } });
   }
@@ -157,7 +160,7 @@ export function requireStanding(frame: CallFrame): void {
   permit(frame);
 }
 
-/** Who made the first call of a chain is behind all of them. */
+/** Asks for every call of the chain, up to the first caller. */
 async function whyWithdrawn(frame: CallFrame): Promise<string | undefined> {
   for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
     const why = await whyWithdrawnFrom(at);
@@ -170,7 +173,7 @@ async function whyWithdrawnFrom({ callId, options, host }: CallFrame): Promise<s
   try {
     return await options.withdrawn?.(callId);
   } catch (thrown) {
-    // What failed there is for whoever runs the rack, not for the caller.
+    // The failure is for the operator, not for the caller.
     host.settings.logger.error(`It is not known whether the caller of ${callId} is still there:`, thrown);
     return callerUnknown;
   }

@@ -6,9 +6,9 @@ import { pausing } from "../time.ts";
 import { recheck } from "./admission.ts";
 import { accept, misfit, outcomeOf } from "./validate.ts";
 
-const USUAL_TIMEOUT = 5 * 60_000;
+const DEFAULT_TIMEOUT = 5 * 60_000;
 
-/** Obtains consent where the policy wants it. Anything but a clear yes is a no. */
+/** Obtains consent if the policy asks for it. Anything but a clear yes is a denial. */
 export function approve(frame: CallFrame): Promise<void> | undefined {
   const policy = frame.host.settings.approval;
   const dangerous = isDangerous(frame);
@@ -16,7 +16,7 @@ export function approve(frame: CallFrame): Promise<void> | undefined {
   return consent(frame, policy);
 }
 
-/** What an operator has marked since the caller was shown its list counts as well. */
+/** Also if the tool was marked as dangerous after the caller was shown its list. */
 function isDangerous({ tool, current }: CallFrame): boolean {
   return tool.info.metadata.dangerous === true || current?.info.metadata.dangerous === true;
 }
@@ -34,7 +34,7 @@ async function consent(frame: CallFrame, policy: ApprovalPolicy | undefined): Pr
   if (frame.flags?.waited !== undefined) await recheck(frame);
 }
 
-/** A question that a tool asks in the middle of its run. The same people answer, in the same way. */
+/** Asks a question of a running tool, by the same policy. */
 export async function ask(
   frame: CallFrame,
   message: string,
@@ -80,14 +80,14 @@ async function askPerson(
   }
   const { events, undecided } = frame.host;
   const secrets = frame.host.settings.secrets();
-  const tell = (decision?: ApprovalDecision) => {
+  const emit = (decision?: ApprovalDecision) => {
     if (!events.wanted) return;
     const { message, details } = request;
     const shown = secrets.apply({ message, ...(details === undefined ? {} : { details }) });
     events.emit({ type: "approval", request: { ...request, ...shown }, ...(decision && { decision }) });
   };
   using _ = pausing(frame);
-  tell();
+  emit();
   const askedAt = performance.now();
   const isBefore = frame.startedAt === 0;
   if (isBefore) undecided.add(frame);
@@ -96,12 +96,12 @@ async function askPerson(
       refuseOnThrow(() => person.call(policy, request, signal)),
     );
     const decision = isDecision(answer) ? answer : refusal("the answer was not a decision");
-    tell(decision);
+    emit(decision);
     return decision;
   } catch (thrown) {
-    // Whoever shows the question must learn that it is closed, also when nobody answered it.
+    // Listeners that show the question must learn that it is closed.
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    tell(refusal(reason));
+    emit(refusal(reason));
     throw thrown;
   } finally {
     if (isBefore) {
@@ -111,29 +111,29 @@ async function askPerson(
   }
 }
 
-/** Waits no longer than the request allows, and no longer than the call lives. */
+/** Waits until the request expires or the call ends. */
 async function inTime(
   frame: CallFrame,
   request: ApprovalRequest,
   question: (signal: AbortSignal) => Promise<ApprovalVerdict>,
 ): Promise<ApprovalVerdict> {
   const limit = request.expiresAt - Date.now();
-  const patience = new AbortController();
-  const giveUp = () => patience.abort();
+  const controller = new AbortController();
+  const giveUp = () => controller.abort();
   frame.signal.addEventListener("abort", giveUp, { once: true });
-  // A timer cannot be longer than 24 days; who may wait longer is not hurried.
+  // A timer cannot be longer than 24 days; a longer limit gets none.
   const timer = limit < LONGEST_TIMER ? setTimeout(giveUp, limit) : undefined;
-  const nobody = new Promise<undefined>((resolve) => {
-    patience.signal.addEventListener("abort", () => resolve(undefined), { once: true });
+  const unanswered = new Promise<undefined>((resolve) => {
+    controller.signal.addEventListener("abort", () => resolve(undefined), { once: true });
   });
   try {
-    const answer = await Promise.race([question(patience.signal), nobody]);
+    const answer = await Promise.race([question(controller.signal), unanswered]);
     if (answer === undefined) throw frame.abortReason ?? expired(frame, limit);
     return answer;
   } finally {
     clearTimeout(timer);
     frame.signal.removeEventListener("abort", giveUp);
-    patience.abort();
+    controller.abort();
   }
 }
 
@@ -165,7 +165,7 @@ function requestFor(
   details?: ApprovalRequest["details"],
 ): ApprovalRequest {
   const { info } = frame.tool;
-  const timeout = frame.host.settings.approval?.timeout ?? USUAL_TIMEOUT;
+  const timeout = frame.host.settings.approval?.timeout ?? DEFAULT_TIMEOUT;
   return {
     callId: frame.callId,
     ...(frame.parent === undefined ? {} : { parentCallId: frame.parent.callId }),

@@ -5,9 +5,8 @@ import { Mask } from "../mask.ts";
 import { visibleInput } from "../state.ts";
 
 /**
- * Caps what goes to a model. The whole text is kept and can be read in pages by call id; a structured value that is too
- * large for an answer stands in it as JSON, behind the text. A call made by another tool is not cut: its reader is a
- * program.
+ * Shortens results for a model. The whole text is kept and can be read in pages by call id; a structured value that is
+ * too large is appended to it as JSON. Results for other tools are not cut, since their readers are programs.
  */
 export function bound(frame: CallFrame): void {
   const draft = frame.draft;
@@ -18,7 +17,8 @@ export function bound(frame: CallFrame): void {
   const fits = draft.content.length <= maxContent && !isBulky;
   if (frame.parent === undefined) keepResultKeys(frame, draft, fits);
   if (fits) return;
-  // What is kept can be read by others than the caller. Of a call that no tool made, known secrets are masked already.
+  // Others than the caller can read the kept text, so it is masked. For a call of a client, known secrets are masked
+  // already.
   const found = new Set<string>();
   visibleInput(frame, found);
   const known = frame.parent === undefined ? Mask.none : frame.host.settings.secrets();
@@ -36,13 +36,13 @@ export function bound(frame: CallFrame): void {
   frame.flag().truncated = true;
 }
 
-/** What the record has of a result that goes to a tool whole. */
+/** The result as its record has it. */
 export function withoutBulk(result: ToolResult): ToolResult {
   const { structured: _, ...rest } = result;
   return rest;
 }
 
-/** The text of most results with a structured value is its JSON already. */
+/** Most structured results have their JSON as text already. */
 function withJson(content: string, structured: unknown): string {
   const json = JSON.stringify(structured);
   return content === json || content === "" ? json : `${content}\n\n${json}`;
@@ -69,7 +69,7 @@ function shorten(frame: CallFrame, draft: RawResult, whole: string): RawResult {
   };
 }
 
-/** Never between the two halves of a character. */
+/** Never cuts a surrogate pair. */
 function cutPoint(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return code >= 0xdc00 && code <= 0xdfff ? at + 1 : at;

@@ -6,12 +6,12 @@ import { FrameContext } from "../context.ts";
 import type { CallFrame } from "../frame.ts";
 import { stateChanged } from "../state.ts";
 
-/** Runs the tool, with its time limits watched from here on. */
+/** Runs the tool. Its time limits start here. */
 export function run(frame: CallFrame): Promise<unknown> | undefined {
   const { implementation } = frame.tool;
   start(frame);
-  if (frame.ended) return; // Somebody who was told of the start cancelled it.
-  // The arguments have passed the schema, which promises what the tool declares.
+  if (frame.ended) return; // A listener cancelled the call at its start.
+  // The arguments have passed the tool's schema.
   const output = implementation.run(new FrameContext(frame) as never);
   if (!isThenable(output)) {
     frame.output = output;
@@ -22,7 +22,7 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
 
 function start(frame: CallFrame): void {
   const { metadata } = frame.tool.info;
-  // What came before took no time worth asking for, unless somebody wants to know.
+  // Reading the clock is skipped when nothing waited and nobody listens.
   const now = frame.waited || frame.host.events.wanted ? performance.now() : frame.createdAt;
   frame.status = "running";
   frame.startedAt = now;
@@ -36,7 +36,7 @@ function start(frame: CallFrame): void {
   stateChanged(frame);
 }
 
-/** Zero and nothing both mean "no limit". */
+/** Zero and undefined both mean no limit. */
 function shortest(own: number, callers: number | undefined): number {
   if (callers === undefined || callers <= 0) return own;
   return own > 0 ? Math.min(own, callers) : callers;
@@ -47,8 +47,8 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 /**
- * Makes a result of what the tool returned and holds it to the output schema. An error that the tool returned
- * is an error in every record, like one that it threw.
+ * Converts the tool's return value to a result and checks it against the output schema. A returned error counts like a
+ * thrown one.
  */
 export function check(frame: CallFrame): Promise<void> | undefined {
   if (frame.host.events.wanted) frame.ranAt = performance.now();
@@ -66,11 +66,11 @@ export function check(frame: CallFrame): Promise<void> | undefined {
   const { output } = frame.tool;
   if (output === undefined) return;
   const outcome = output.validate(draft.structured);
-  if (outcome instanceof Promise) return outcome.then((settled) => hold(frame, settled));
-  hold(frame, outcome);
+  if (outcome instanceof Promise) return outcome.then((settled) => requireFit(frame, settled));
+  requireFit(frame, outcome);
 }
 
-function hold(frame: CallFrame, outcome: SchemaOutcome): void {
+function requireFit(frame: CallFrame, outcome: SchemaOutcome): void {
   if (outcome.ok) return;
   const message = badOutput(frame.toolName, outcome.issues);
   if (frame.tool.info.metadata.outputCheck === "warn") {
@@ -85,8 +85,8 @@ function hold(frame: CallFrame, outcome: SchemaOutcome): void {
 }
 
 /**
- * Hides known secrets from whoever reads the result. A call made by another tool keeps them: its reader is a program,
- * which may need them; what others are told of it is masked on the way.
+ * Masks known secrets in the result for a client. Results for another tool keep them, since a program may need them;
+ * their events are masked.
  */
 export function mask(frame: CallFrame): void {
   const { draft, parent, host } = frame;

@@ -11,12 +11,12 @@ import { tooMuchJson } from "../../schema/copy.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
 import type { CallFrame } from "../frame.ts";
 
-/** Mending is for the slips of a model, not for guessing at megabytes. */
+/** Characters. Longer texts are not repaired. */
 const LONGEST_REPAIR = 256 * 1024;
 
 /**
- * Turns what the caller sent into arguments that fit the schema. Text that is not JSON is never run as `{}`:
- * it is mended only when the mended value fits, never for a dangerous tool, and the record says so.
+ * Turns the input into arguments that fit the schema. Text that is not JSON never runs as `{}`: it is repaired only if
+ * the repaired value fits, never for a dangerous tool, and the record says so.
  */
 export function validate(frame: CallFrame): Promise<void> | undefined {
   const { raw } = frame;
@@ -59,7 +59,7 @@ export function outcomeOf(frame: CallFrame, value: unknown): SchemaOutcome | Pro
   }
 }
 
-/** A schema that turns out to be unusable is the tool's fault, not the caller's. */
+/** An unusable schema is the tool's fault, not the caller's. */
 function fault(frame: CallFrame, thrown: unknown): never {
   const problem = thrown instanceof Error ? thrown.message : String(thrown);
   throw new ToolExecutionError(brokenSchema(frame.toolName, problem), {
@@ -73,7 +73,7 @@ function fault(frame: CallFrame, thrown: unknown): never {
 export function accept(frame: CallFrame, outcome: SchemaOutcome): void {
   if (!outcome.ok) throw misfit(frame, outcome);
   if (outcome.dropped !== undefined && outcome.dropped.length > 0) frame.flag().dropped = outcome.dropped;
-  // The validator starts from an object and keeps it one, unless the schema's author transforms it.
+  // The validator gets an object and returns one, unless the schema's author transforms it.
   frame.input = outcome.value as Record<string, unknown>;
 }
 
@@ -89,7 +89,7 @@ function customMessage(frame: CallFrame, message: string, issues: SchemaIssues):
   try {
     return frame.tool.implementation.formatValidationError?.({ message, issues });
   } catch {
-    return undefined; // An author's formatter that fails must not hide what is wrong.
+    return undefined; // A failing formatter must not hide the issues.
   }
 }
 
@@ -98,7 +98,7 @@ type SchemaIssues = Extract<SchemaOutcome, { ok: false }>["issues"];
 async function repair(frame: CallFrame, text: string, problem: string): Promise<void> {
   const refusal = refuse(frame, notJson(frame.toolName, problem));
   if (frame.tool.info.metadata.dangerous === true || text.length > LONGEST_REPAIR) throw refusal;
-  const mended = await mend(text);
+  const mended = await parseRepaired(text);
   if (typeof mended !== "object" || mended === null || Array.isArray(mended)) throw refusal;
   const outcome = await outcomeOf(frame, mended);
   if (!outcome.ok) throw refusal;
@@ -106,7 +106,7 @@ async function repair(frame: CallFrame, text: string, problem: string): Promise<
   accept(frame, outcome);
 }
 
-async function mend(text: string): Promise<unknown> {
+async function parseRepaired(text: string): Promise<unknown> {
   const { jsonrepair } = await import("jsonrepair");
   try {
     return JSON.parse(jsonrepair(text));
@@ -129,9 +129,8 @@ function describe(value: unknown): string {
 }
 
 /**
- * Arguments that came as the JSON of an object become that object before anything looks at them: a call that is refused
- * is then recorded, masked and counted the same, whichever way its arguments were written. Any other text stays what it
- * is, for validation to say what is wrong with it.
+ * Parses arguments that came as JSON text before anything else looks at them, so that refused calls are recorded,
+ * masked and counted alike. Other texts stay, and validation reports them.
  */
 export function readArguments(frame: CallFrame): void {
   const { raw, host } = frame;
@@ -141,6 +140,6 @@ export function readArguments(frame: CallFrame): void {
     const parsed: unknown = JSON.parse(raw);
     if (typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)) frame.raw = parsed;
   } catch {
-    // Validation says so, if it comes to that.
+    // Validation reports it.
   }
 }

@@ -2,21 +2,21 @@ import { isRecord, type JsonSchema, keysOf, listOf, walkSchemas } from "../../sc
 
 /** What search knows of a tool. */
 export interface SearchDocument {
-  /** What `search` answers with. A second document with the same key replaces the first. */
+  /** Returned by `search`. A second document with the same key replaces the first. */
   readonly key: string;
   readonly name: string;
   readonly aliases?: readonly string[];
   readonly title?: string;
   readonly displayName?: string;
   readonly description?: string;
-  /** A function is called once, when the document is added; if it throws, the tool is found by the rest. */
+  /** A function is called once, when the document is added; if it throws, the tool is indexed without parameters. */
   readonly parameters?: JsonSchema | (() => JsonSchema);
   readonly tags?: readonly string[];
   readonly category?: string;
 }
 
 interface SearchField {
-  /** How much one occurrence counts beside one in the description. */
+  /** The weight of an occurrence, relative to the description. */
   readonly weight: number;
   /** How strongly a longer text discounts each of its words (BM25's `b`); short fields vary by chance. */
   readonly lengthDiscount: number;
@@ -60,7 +60,7 @@ function parameterText(parameters: SearchDocument["parameters"]): ReturnType<typ
   try {
     return schemaText(typeof parameters === "function" ? parameters() : (parameters ?? true));
   } catch {
-    // A schema that cannot be made is reported where it is used; here it must not hide the tool.
+    // A broken schema is reported elsewhere; here it must not hide the tool.
     return { names: [], descriptions: [] };
   }
 }
@@ -78,7 +78,6 @@ function withinLimit(texts: readonly string[]): readonly string[] {
 
 const MAX_FIELD_LENGTH = 20_000;
 
-/** What the parameters of a tool say in words. */
 interface SchemaText {
   readonly names: readonly string[];
   /** Descriptions and titles, and the values of enumerations. */
@@ -114,7 +113,7 @@ export function schemaText(schema: JsonSchema): SchemaText {
 const MAX_DEPTH = 12;
 const MAX_NODES = 1_000;
 const MAX_ENUM_VALUES = 50;
-/** Conditions and what must not be say nothing about what a tool takes. */
+/** Without `if` and `not`, which do not describe a tool's arguments. */
 const READ_KEYWORDS = new Set([
   ...[
     "properties",
@@ -131,17 +130,17 @@ const READ_KEYWORDS = new Set([
 ]);
 
 /**
- * What somebody may have meant by a term that no tool contains. The last word of a request may be unfinished,
- * so it stands for the terms it begins; any word stands for the terms one slip away (a letter missing, added,
- * changed, or two swapped); and an unfinished word for the stem it has already outgrown (`calculat` for
- * `calcul`). Reads the whole vocabulary once, so it is meant for short requests.
+ * Terms that may be meant by a term that no tool contains: for an unfinished last word, the terms that begin with it;
+ * for any word, the terms one edit away (a letter missing, added, changed, or two swapped); and for an unfinished word
+ * that is longer than its stem (`calculat`), the stem (`calcul`). Reads the whole vocabulary, so it is meant for short
+ * requests.
  */
 export function similarTerms(term: string, vocabulary: Iterable<string>, unfinished: boolean): string[] {
   const continued: string[] = [];
   const misspelt: string[] = [];
   let outgrown = "";
   for (const candidate of vocabulary) {
-    if (term.length >= MIN_LENGTH && isOneSlipAway(term, candidate)) misspelt.push(candidate);
+    if (term.length >= MIN_LENGTH && isOneEditAway(term, candidate)) misspelt.push(candidate);
     if (!unfinished) continue;
     if (candidate.startsWith(term)) continued.push(candidate);
     const isLonger = candidate.length >= MIN_LENGTH && candidate.length > outgrown.length;
@@ -152,7 +151,7 @@ export function similarTerms(term: string, vocabulary: Iterable<string>, unfinis
   return outgrown === "" ? [] : [outgrown];
 }
 
-function isOneSlipAway(left: string, right: string): boolean {
+function isOneEditAway(left: string, right: string): boolean {
   const difference = right.length - left.length;
   if (difference < -1 || difference > 1) return false;
   let start = 0;
@@ -164,7 +163,7 @@ function isOneSlipAway(left: string, right: string): boolean {
   return swapped === right.slice(start, start + 2) && left.slice(start + 2) === right.slice(start + 2);
 }
 
-/** The shortest first; equal lengths in alphabetical order, so that the answer never varies. */
+/** The shortest first; equal lengths alphabetically, so that the result is stable. */
 function nearest(found: string[]): string[] {
   return found
     .sort((left, right) => left.length - right.length || (left < right ? -1 : 1))

@@ -7,7 +7,7 @@ interface SearchMatch {
   readonly score: number;
 }
 
-/** What is kept of a document, to score it and to take it out again. */
+/** What is needed to score and remove a document. */
 interface IndexedDocument {
   readonly key: string;
   /** How many words each of its fields has. */
@@ -18,9 +18,8 @@ interface IndexedDocument {
 }
 
 /**
- * Finds tools by what they are called and what they say about themselves: BM25F over the fields of
- * `SearchDocument`, after the tools whose name or alias is the request itself. Scores depend only on the
- * documents that are in the index now, never on those that were or on the order in which they came.
+ * Searches tools by their names and texts: first tools whose name or alias is the query itself, then BM25F over the
+ * fields of `SearchDocument`. Scores depend only on the documents in the index, not on its history.
  */
 export class ToolIndex {
   /** By slot. The slot of a removed document is empty until another takes it. */
@@ -80,7 +79,7 @@ export class ToolIndex {
     return matches.slice(0, Math.floor(limit));
   }
 
-  /** The terms of a request that some document contains, the most telling ones when there are very many. */
+  /** The terms of a query that some document contains; the highest weights when there are very many. */
   #weighTerms(query: string): [term: string, weight: number][] {
     const wanted = queryTerms(query);
     const words = wanted.filter((each) => each.isWord);

@@ -2,7 +2,7 @@ import type { ApprovalRequest } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
 import { upstreamOrigin } from "../../config/tool-patterns.ts";
 import type { ApprovalRule } from "../../store/approvals.ts";
-import { toKey } from "../../store/forms.ts";
+import { toKey } from "../../store/keys.ts";
 import { ruleFor } from "./rules.ts";
 
 const rule = (decision: ApprovalRule["decision"], tool: string, more: Partial<ApprovalRule> = {}) => ({

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
-import { LineSplitter, type LineTaker } from "../../helpers/index.ts";
+import { type LineHandler, LineSplitter } from "../../helpers/index.ts";
 
-interface PacedTaker extends LineTaker {
+interface PacedTaker extends LineHandler {
   /** The input has ended, and every line has been read. */
   end(): void;
   /** The input was closed before its end. */

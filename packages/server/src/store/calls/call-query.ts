@@ -1,5 +1,5 @@
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
-import { toKey, toStorableText } from "../forms.ts";
+import { toKey, toStorableText } from "../keys.ts";
 import { contains, matchesGlob } from "../rows.ts";
 import type { Engine, Tables } from "../schema.ts";
 
@@ -15,34 +15,31 @@ export interface CallQuery {
   readonly until?: number;
   /** Anywhere in the arguments, the recorded result or the error, whatever the case of Latin letters. */
   readonly text?: string;
-  /** The call that made them. */
   readonly parent?: string;
-  /** A call, all that it made, and all that those made. */
+  /** Only this call and its descendants. */
   readonly root?: string;
   /** Glob over the caller. */
   readonly caller?: string;
   /** Only calls that no other call made. */
   readonly top?: boolean;
-  /** Only calls that bear this flag. */
   readonly flag?: "loop";
   /** At most 500; default 50. Newest first. */
   readonly limit?: number;
-  /** From the page before. */
+  /** `next` of the page before. */
   readonly cursor?: string;
 }
 
-/** No index helps with what these ask for. */
+/** Whether the query has a condition that no index helps with. */
 export function looksAtMany({ text, tool, caller, minDuration, maxDuration, top, flag }: CallQuery): boolean {
   return [top || undefined, text, tool, caller, minDuration, maxDuration, flag].some(
     (condition) => condition !== undefined,
   );
 }
 
-/** Said beside what implies it, because the index by state has only rows of which it is said. */
+/** Added to conditions that imply it: SQLite uses the partial index only when a query repeats its condition. */
 export const isNotCompleted = sql<SqlBool>`state <> 'completed'`;
 const hasSession = sql<SqlBool>`session_id <> ''`;
 
-/** The conditions of a query, all of them checked by the database. */
 export function filterCalls(
   expression: ExpressionBuilder<Tables, "calls">,
   engine: Engine,
@@ -62,7 +59,7 @@ export function filterCalls(
   }
   if (query.parent !== undefined) conditions.push(expression("parent_call_id", "=", toKey(query.parent)));
   if (query.top === true) conditions.push(expression("parent_call_id", "is", null));
-  // A quote within a text of the flags is written with a backslash, so that this is the name of one and nothing else.
+  // Quotes inside JSON texts are escaped, so this matches a key and nothing else.
   if (query.flag !== undefined) conditions.push(contains(engine, "flags", `"${query.flag}":`));
   if (query.root !== undefined) conditions.push(isInChain(toKey(query.root)));
   if (query.caller !== undefined) {
@@ -73,7 +70,7 @@ export function filterCalls(
   if (query.since !== undefined) conditions.push(expression("timestamp", ">=", Math.ceil(query.since)));
   if (query.until !== undefined) conditions.push(expression("timestamp", "<=", Math.floor(query.until)));
   if (query.text !== undefined && query.text !== "") {
-    // In JSON, quotes and line breaks are written differently.
+    // JSON escapes quotes and line breaks.
     const inJson = JSON.stringify(query.text).slice(1, -1);
     conditions.push(
       expression.or([
@@ -87,8 +84,8 @@ export function filterCalls(
 }
 
 /**
- * Whether a call is the given one or was made by it, directly or not. The root itself may not have been written yet when
- * calls that it made are. `union` leaves out what was found before, so that damaged records cannot go round in circles.
+ * Whether a call is the root or one of its descendants. The root's own row may not be written yet. `union` drops
+ * repeated rows, so damaged records cannot cause an endless loop.
  */
 function isInChain(root: string): Expression<SqlBool> {
   return sql`call_id in (

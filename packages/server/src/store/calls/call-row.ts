@@ -1,26 +1,25 @@
 import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
 import type { Blob, BlobDirectory } from "../blobs.ts";
-import { toKey, toStorableText } from "../forms.ts";
+import { toKey, toStorableText } from "../keys.ts";
 import { fromJson, json, key, plain, RowMap, text, toBoundedJson, toJson, tooLarge } from "../rows.ts";
 import type { CallRow } from "../schema.ts";
 
-/** A call as it is kept. */
 export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   /** `error` also for a call that was interrupted. */
   readonly status: "running" | "completed" | "error";
-  /** The bounded one; a larger whole is a blob, read by page. Empty while the call runs. */
+  /** The bounded result; the whole text of a longer one is a blob, read by page. Empty while the call runs. */
   readonly result: ToolResult;
   /** Characters of the whole result text. */
   readonly resultSize: number;
-  /** The call that this one repeats. */
+  /** The call that this call repeats. */
   readonly replayOf?: string;
-  /** `interrupted`: the process died while it ran. */
+  /** `interrupted`: the process died during the call. */
   readonly outcome: "running" | "completed" | "error" | "interrupted";
-  /** What the tool said while it ran, where it said something. Not in lists. */
+  /** The tool's log lines. Not in lists. */
   readonly log?: readonly CallLine[];
 }
 
-/** A call that has begun, noted so that a crash leaves a trace. */
+/** A call that has begun, recorded so that a crash leaves a trace. */
 export interface StartedCall {
   readonly callId: string;
   readonly parentCallId?: string;
@@ -29,12 +28,12 @@ export interface StartedCall {
   readonly sessionID: string;
   readonly caller: string;
   readonly timestamp: number;
-  /** How many calls it is away from the first one of its chain. Default 0. */
+  /** The distance from the first call of its chain. Default 0. */
   readonly depth?: number;
   readonly parameters: Record<string, unknown>;
 }
 
-/** Something that a tool said while it ran. `note`: said by the rack, of lines that are not kept. */
+/** A line that a tool logged. `note`: the rack's own remark about lines that are not kept. */
 export interface CallLine {
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -42,23 +41,23 @@ export interface CallLine {
   readonly text: string;
 }
 
-/** Characters of a text that a row holds; longer ones are blobs. */
+/** Characters. Longer texts are blobs. */
 const LONGEST_INLINE = 64 * 1024;
-/** Characters that a row keeps of a text that is a blob, when nobody has shortened it yet. */
+/** Characters of a blob's text that the row keeps, when it is not shortened yet. */
 const SHOWN = 16 * 1024;
 const LONGEST_LABEL = 250;
 
-/** What a result has besides its text. */
+/** The parts of a result besides its text. */
 interface MoreOfResult {
   readonly structured?: unknown;
   readonly attachments?: ToolResult["attachments"];
   readonly blocks?: ToolResult["blocks"];
   readonly metadata?: ToolResult["metadata"];
-  /** The text is the JSON of the structured value, which is therefore kept once. */
+  /** The text is the JSON of the structured value, so only the text is kept. */
   readonly structuredIsText?: true;
 }
 
-/** A row of which nothing is known. The order of its columns is that of statements and journals, and never changes. */
+/** An empty row. The order of its columns is that of statements and journals, and never changes. */
 export const blankRow: CallRow = {
   call_id: "",
   parent_call_id: null,
@@ -110,13 +109,13 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
   };
 }
 
-/** Everything that decides whether the row can be made now, or only after blobs have been written. */
+/** A finished call before its blobs, if any, are written and its row is made. */
 export interface FinishedCall {
   readonly record: ToolCallRecord;
   readonly result: ToolResult;
   readonly replayOf: string | undefined;
   readonly instance: string;
-  /** The whole text, where it is too long for the row or `result` has only a part of it. */
+  /** The whole text, when it is too long for the row or `result` has only a part of it. */
   readonly longText: string | undefined;
   readonly more: string | undefined;
   readonly log: readonly CallLine[] | undefined;
@@ -211,14 +210,14 @@ function moreOf(result: ToolResult): string | undefined {
   return toJson(more);
 }
 
-/** The part of a long text that stays in the row, unless it has been shortened for the model already. */
+/** Shortens the text for the row, unless it has been shortened for the model already. */
 function shorten(content: string, callId: string): string {
   if (content.length <= LONGEST_INLINE) return content;
   const rest = content.length - SHOWN;
   return `${content.slice(0, SHOWN)}\n… ${rest} more characters: the whole result is kept as call ${callId}; read on from offset ${SHOWN} …`;
 }
 
-/** An error repeats the arguments; they are kept once. */
+/** Leaves out the arguments that the error repeats: the row has them already. */
 function errorJson(error: ToolErrorResponse, parameters: string): string {
   const { details } = error;
   const json = toJson(
@@ -239,13 +238,13 @@ function toOptionalKey(text: string | undefined): string | null {
   return text === undefined ? null : toKey(text);
 }
 
-/** For texts that are shown and not looked up by. */
+/** For texts that are only shown; no query compares them. */
 function toLabel(text: string): string {
   if (text.length <= LONGEST_LABEL) return toStorableText(text);
   return `${toStorableText(text.slice(0, LONGEST_LABEL))}…`;
 }
 
-/** The members of a call that stand in columns of their own. */
+/** The members of a call that have columns of their own. */
 const calls = new RowMap<
   Omit<StoredCall, "parameters" | "status" | "result" | "log">,
   Omit<ListedRow, "parameters" | "result_text" | "result_type">
@@ -271,7 +270,7 @@ const calls = new RowMap<
   resultSize: plain(),
 });
 
-/** In a list, what is long is left in the database. */
+/** Long columns, which lists do not read. */
 const unlisted = ["parameters", "result_text", "more", "more_blob", "log"] as const;
 type UnlistedColumn = (typeof unlisted)[number];
 export type ListedRow = Omit<CallRow, UnlistedColumn> & { parameters: string | null; result_text: string };
@@ -280,7 +279,7 @@ export const listedColumns = callColumns.filter(
   (column): column is Exclude<keyof CallRow, UnlistedColumn> => !unlisted.some((one) => one === column),
 );
 
-/** The call as it was recorded. `more`: what the result has besides its text, where that and the log have been read. */
+/** Makes the call from its row. `more` and `logged` are the columns that lists do not read. */
 export function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
   const { error: recorded, ...call } = calls.toRecord(row);
   const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);

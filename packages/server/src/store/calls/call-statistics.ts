@@ -6,19 +6,19 @@ import type { StoreDatabase } from "../schema.ts";
 import { filterCalls } from "./call-query.ts";
 
 export interface StatisticsQuery {
-  /** Milliseconds since the epoch: only calls that arrived at it or after it, and not after `until`. */
+  /** Milliseconds since the epoch, both included. */
   readonly since: number;
   readonly until: number;
   /** Glob over the tool's name. */
   readonly tool?: string;
 }
 
-/** How many calls ended, and how long they took, in milliseconds. Without times where none is known. */
+/** Counts of ended calls, and their durations in milliseconds where known. */
 interface CallTotals {
   readonly calls: number;
-  /** Those that did not complete. */
+  /** Calls that did not complete. */
   readonly errors: number;
-  /** So long took half of them at the most, and nineteen of twenty. */
+  /** Half of the calls, and 19 of 20, took at most this long. */
   readonly p50?: number;
   readonly p95?: number;
 }
@@ -26,9 +26,9 @@ interface CallTotals {
 export interface CallStatistics extends CallTotals {
   /** The length of a slice of time, in milliseconds. Slices begin at whole multiples of it since the epoch. */
   readonly interval: number;
-  /** The oldest first; slices without a call are left out. */
+  /** Oldest first; slices without calls are left out. */
   readonly buckets: readonly (CallTotals & { readonly at: number })[];
-  /** Those with the most calls first, at most 500. */
+  /** The tools with the most calls first, at most 500. */
   readonly tools: readonly (CallTotals & { readonly toolName: string })[];
 }
 
@@ -42,7 +42,7 @@ interface TotalsRow {
 
 const MOST_TOOLS = 500;
 
-/** Counts in the database, so that no call has to leave it. */
+/** The database does the counting. */
 export async function readStatistics(
   database: OpenedDatabase,
   query: StatisticsQuery,
@@ -65,7 +65,7 @@ export async function readStatistics(
   };
 }
 
-/** The totals of all: what `totalsBy` would say of a single group, in a fraction of the time. */
+/** The totals of all calls: what `totalsBy` would give for a single group, in a fraction of the time. */
 async function readTotals(database: OpenedDatabase, query: StatisticsQuery): Promise<CallTotals> {
   const ended = database.db
     .selectFrom("calls")
@@ -79,7 +79,7 @@ async function readTotals(database: OpenedDatabase, query: StatisticsQuery): Pro
     if (known === 0) return null;
     const before = Math.min(known - 1, Math.floor(place));
     const after = known - 1 - before;
-    // Counted from the nearer end, so that fewer have to be put in order.
+    // Counts from the nearer end, so that the database sorts fewer rows.
     const [nearer, offset] = before <= after ? (["asc", before] as const) : (["desc", after] as const);
     const placed = ended.where("duration", "is not", null).select("duration").orderBy("duration", nearer);
     const [found] = await database.scan(placed.limit(1).offset(offset));
@@ -87,14 +87,13 @@ async function readTotals(database: OpenedDatabase, query: StatisticsQuery): Pro
   };
   const p50 = await durationAt(known / 2);
   const p95 = await durationAt((known * 19) / 20);
-  // Of no calls at all, the number of failures is unknown to the engines.
+  // For no rows, engines give null as the number of failures.
   return toTotals({ calls: row?.calls ?? 0, errors: row?.errors ?? 0, p50, p95 });
 }
 
 /**
- * The totals of each group of calls. Every call is given its place in the order of durations within its group, those of
- * which none is known last; a percentile is the longest of the first so many. Whole numbers only, because the engines
- * divide them differently.
+ * The totals of each group of calls. Calls are numbered by duration within their group, unknown durations last; a
+ * percentile is the longest duration among the first so many. Integers only, because the engines divide differently.
  */
 function totalsBy(
   { db, engine }: OpenedDatabase,
@@ -152,7 +151,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** So that a chart has some dozens of slices, each of a length that people think in. */
+/** Gives a chart some dozens of slices of a familiar length. */
 function intervalFor(span: number): number {
   if (span <= 2 * HOUR) return MINUTE;
   if (span <= 2 * DAY) return 15 * MINUTE;
@@ -181,15 +180,15 @@ export async function pruneCalls(db: StoreDatabase, { maxAge, maxBytes }: Retent
       .orderBy("call_id")
       .limit(ROWS_AT_ONCE)
       .execute();
-    const doomed: string[] = [];
+    const expired: string[] = [];
     for (const { call_id, timestamp, size } of rows) {
       if (timestamp >= oldest && excess <= 0) break;
-      doomed.push(call_id);
+      expired.push(call_id);
       excess -= size;
     }
-    if (doomed.length === 0) return;
-    await db.deleteFrom("calls").where("call_id", "in", doomed).where("state", "!=", "running").execute();
-    if (doomed.length < ROWS_AT_ONCE) return;
+    if (expired.length === 0) return;
+    await db.deleteFrom("calls").where("call_id", "in", expired).where("state", "!=", "running").execute();
+    if (expired.length < ROWS_AT_ONCE) return;
     await nextTurn();
   }
 }
@@ -211,6 +210,6 @@ async function totalSize(db: StoreDatabase): Promise<number> {
     .selectFrom("calls")
     .select(({ fn }) => fn.sum("size").as("total"))
     .executeTakeFirstOrThrow();
-  // PostgreSQL and MySQL answer with a decimal, which their drivers give as text; without calls there is no sum.
+  // PostgreSQL and MySQL give a decimal as text; without calls the sum is null.
   return Number(total ?? 0);
 }

@@ -4,7 +4,7 @@ import { isDuplicateKey } from "../database-errors.ts";
 import type { CallRow, StoreDatabase } from "../schema.ts";
 import { blankRow, callColumns } from "./call-row.ts";
 
-/** Rows and bytes that one statement inserts at the most: servers limit both parameters and packets. */
+/** The most rows and bytes of one insert: servers limit parameters and packets. */
 const LARGEST_STATEMENT = 32;
 const LONGEST_STATEMENT = 1024 * 1024;
 
@@ -12,7 +12,7 @@ const LONGEST_STATEMENT = 1024 * 1024;
 export class CallTable {
   readonly #db: StoreDatabase;
   readonly #instance: string;
-  /** The text of the statement by its number of rows: building it anew costs more than running it. */
+  /** The insert's text by its number of rows: building it costs more than running it. */
   readonly #inserts = new Map<number, string>();
 
   constructor(db: StoreDatabase, instance: string) {
@@ -20,7 +20,7 @@ export class CallTable {
     this.#instance = instance;
   }
 
-  /** Writes all rows or none. The started rows of the calls in `replaced` give way to them. */
+  /** Writes all rows or none. Deletes the started rows of the calls in `replaced`. */
   async write(rows: readonly CallRow[], replaced: readonly string[]): Promise<void> {
     const statements = splitRows(rows).map((group) => this.#insert(group));
     const [only] = statements;
@@ -36,9 +36,8 @@ export class CallTable {
   }
 
   /**
-   * Writes one row that could not be written together with others; a finished call never fails for its id.
-   * A caller may choose an id that an earlier call had. Neither record may be lost for that, or a call could be hidden by
-   * repeating an id: the later one gets an id of its own.
+   * Writes one row that failed together with others. A caller may reuse the id of an earlier call; the later record
+   * then gets an id of its own, so that no record is lost and no call can be hidden by repeating an id.
    */
   async writeAlone(row: CallRow, isReplacing: boolean): Promise<void> {
     try {
@@ -46,11 +45,11 @@ export class CallTable {
     } catch (error) {
       if (!isDuplicateKey(error)) throw error;
       if (row.state === "running" || (await this.#isWritten(row))) return;
-      await this.#writeBeside({ ...row, call_id: idBeside(row) });
+      await this.#writeUnderNewId({ ...row, call_id: deriveId(row) });
     }
   }
 
-  async #writeBeside(row: CallRow): Promise<void> {
+  async #writeUnderNewId(row: CallRow): Promise<void> {
     try {
       await this.write([row], []);
     } catch (error) {
@@ -58,7 +57,7 @@ export class CallTable {
     }
   }
 
-  /** The row itself, when a connection broke between its commit and the answer. */
+  /** True when this very row was committed, and the connection broke before the answer. */
   async #isWritten({ call_id, timestamp, state }: CallRow): Promise<boolean> {
     const found = await this.#db
       .selectFrom("calls")
@@ -76,7 +75,7 @@ export class CallTable {
       .deleteFrom("calls")
       .where("call_id", "in", callIds)
       .where("instance", "=", this.#instance)
-      // Another node may have taken this one for dead.
+      // Another node may have taken this instance for dead and marked the call.
       .where("state", "in", ["running", "interrupted"])
       .execute();
   }
@@ -90,7 +89,7 @@ export class CallTable {
   #insertText(rows: readonly CallRow[]): string {
     const known = this.#inserts.get(rows.length);
     if (known !== undefined) return known;
-    // Of a row that stands for each, only the number and the columns matter here.
+    // Only the number of rows and the columns matter here, not the values.
     const { sql } = this.#db
       .insertInto("calls")
       .values(rows.map(() => blankRow))
@@ -100,8 +99,8 @@ export class CallTable {
   }
 }
 
-/** Always the same for the same row, so that one which is written again from a journal is not kept twice. */
-function idBeside(row: CallRow): string {
+/** The same row always gets the same id, so that a row that is replayed from a journal is not kept twice. */
+function deriveId(row: CallRow): string {
   const hash = createHash("sha256").update(JSON.stringify(callColumns.map((column) => row[column])));
   return `${row.call_id}~${hash.digest("hex").slice(0, 12)}`;
 }
@@ -111,7 +110,7 @@ function splitRows(rows: readonly CallRow[]): CallRow[][] {
   let group: CallRow[] = [];
   let length = 0;
   for (const row of rows) {
-    // The size counts blobs too, which are not sent: the group is then smaller than it might be.
+    // The size includes blobs, which are not sent, so a group may be smaller than possible.
     if (group.length === LARGEST_STATEMENT || (group.length > 0 && length + row.size > LONGEST_STATEMENT)) {
       groups.push(group);
       group = [];

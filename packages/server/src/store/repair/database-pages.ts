@@ -8,27 +8,26 @@ export interface PageRow {
   readonly values: readonly SqlValue[];
 }
 
-/** What was read of a table. */
 export interface ReadTable {
   readonly rows: Iterable<PageRow>;
-  /** Places of rows that could not be read, counted while the rows are read. */
+  /** How many rows could not be read. Final once all `rows` have been read. */
   readonly lost: () => number;
 }
 
 const TABLE_LEAF = 0x0d;
 const TABLE_INTERIOR = 0x05;
 const FILE_HEADER = 100;
-/** Kinds of pages in the map that a database with `auto_vacuum` keeps of its pages. */
+/** Kinds of entries in the page map of a database with `auto_vacuum`. */
 const ROOT = 1;
 const BRANCH = 5;
 const DEFAULT_PAGE_SIZE = 4096;
-/** No tree of pages is deeper than this; a damaged one may go in circles. */
+/** No tree of pages is deeper; a damaged one may have a cycle. */
 const DEEPEST = 64;
 
 /**
- * Reads the rows of a SQLite file page by page, without SQLite: it gives up a whole table when one page near its root is
- * damaged, although the pages with the rows are whole. Which table such a page belongs to is in the map of pages.
- * Never reads a page that is free, so that what was deleted does not come back.
+ * Reads the rows of a SQLite file page by page, without SQLite, which gives up a whole table when a page near its root
+ * is damaged although the pages with the rows are whole. The page map tells which table such a page belongs to. Never
+ * reads free pages, so that deleted rows do not come back.
  */
 export class DatabasePages implements Disposable {
   readonly #file: number;
@@ -49,7 +48,7 @@ export class DatabasePages implements Disposable {
     readSync(this.#file, head, 0, FILE_HEADER, 0);
     const said = head.readUInt16BE(16) === 1 ? 65_536 : head.readUInt16BE(16);
     const isHead = head.subarray(0, 15).toString("latin1") === "SQLite format 3" && isPageSize(said);
-    // Without its head a file is taken for one of ours.
+    // Without a header, the file is read with the settings of our own databases.
     this.#pageSize = isHead ? said : DEFAULT_PAGE_SIZE;
     this.#usable = this.#pageSize - (isHead ? head.readUInt8(20) : 0);
     this.#hasMap = isHead ? head.readUInt32BE(52) > 0 : true;
@@ -62,7 +61,7 @@ export class DatabasePages implements Disposable {
     if (this.#log !== undefined) closeSync(this.#log);
   }
 
-  /** The root page of every table by its name, with the text that made it; undefined when that cannot be read. */
+  /** The root page and `create` statement of every table by name; undefined when they cannot be read. */
   schema(): Map<string, { readonly root: number; readonly sql: string }> | undefined {
     const tables = new Map<string, { root: number; sql: string }>();
     const { rows, lost } = this.table(1);
@@ -75,8 +74,8 @@ export class DatabasePages implements Disposable {
   }
 
   /**
-   * The rows of the table that begins at this page. `columns`: how many it has, if no other table has as many; a page of
-   * which the map no longer says whose it is, is known by that.
+   * The rows of the table with this root page. `columns`: the number of its columns, if no other table has as many;
+   * then pages without an owner in the map are recognized by it.
    */
   table(root: number, columns?: number): ReadTable {
     let lost = 0;
@@ -98,7 +97,7 @@ export class DatabasePages implements Disposable {
     }
   }
 
-  /** By the tree itself, and by the map of pages where the tree is broken. */
+  /** Finds the leaf pages in the tree, and in the page map where the tree is broken. */
   #leavesOf(root: number, columns: number | undefined, lose: (count: number) => void): Set<number> {
     const leaves = new Set<number>();
     const seen = new Set<number>();
@@ -125,7 +124,7 @@ export class DatabasePages implements Disposable {
         if (owner === root || this.#widthOf(page, number) === columns) leaves.add(number);
       }
     }
-    // A page of which nothing is known held one row at least.
+    // An unreadable page held at least one row.
     lose(broken.length);
     return leaves;
   }
@@ -137,15 +136,15 @@ export class DatabasePages implements Disposable {
   }
 
   /**
-   * The root of the tree that the page is in, by the map; `unknown` where the part of the map that says so is lost, and
-   * undefined for a page that is free or something else.
+   * The root of the page's tree, by the page map. `unknown`: that part of the map is lost. Undefined: the page is free
+   * or has another use.
    */
   #rootOf(number: number): number | "unknown" | undefined {
     for (let at = number, depth = 0; depth < DEEPEST; depth++) {
       const { kind, parent } = this.#mapped(at) ?? {};
       if (kind === ROOT) return at;
       if (kind !== BRANCH || parent === undefined || parent < 1) return at === number ? undefined : "unknown";
-      // The tree of tables itself has no entry in the map.
+      // Page 1, the root of the schema table, has no entry in the map.
       if (parent === 1) return 1;
       at = parent;
     }
@@ -179,11 +178,11 @@ export class DatabasePages implements Disposable {
       const payload = this.#payload(page, cell.at, length);
       return payload && { rowid, values: valuesOf(payload) };
     } catch {
-      return undefined; // It points outside of its page, or is no record.
+      return undefined; // The cell points outside of its page, or is not a record.
     }
   }
 
-  /** A long record goes on in other pages, each of which names the next. */
+  /** A long record continues in overflow pages, each of which names the next. */
   #payload(page: Buffer, at: number, length: number): Buffer | undefined {
     const most = this.#usable - 35;
     if (length <= most) return at + length <= page.length ? page.subarray(at, at + length) : undefined;
@@ -207,7 +206,7 @@ function headOf(number: number): number {
   return number === 1 ? FILE_HEADER : 0;
 }
 
-/** Whether it is a page of a table's tree, and which; undefined for another one, and for one that makes no sense. */
+/** Whether the page is a leaf or an inner page of a table; undefined for any other or damaged page. */
 function kindOf(page: Buffer, number: number): number | undefined {
   const head = headOf(number);
   const kind = page[head];
@@ -232,7 +231,7 @@ function childrenOf(page: Buffer, number: number): number[] {
   return [...children, page.readUInt32BE(headOf(number) + 8)];
 }
 
-/** Throws for what is no record. */
+/** Throws when the bytes are not a record. */
 function valuesOf(payload: Buffer): SqlValue[] {
   const head = new Reader(payload, 0);
   const end = Number(head.varint());

@@ -21,14 +21,14 @@ import { DatabasePages, type PageRow, type SqlValue } from "./database-pages.ts"
 export interface RepairedTable {
   readonly name: string;
   readonly saved: number;
-  /** At least so many: of a page that cannot be read nobody knows how many rows it had. */
+  /** At least so many: how many rows an unreadable page had is unknown. */
   readonly lost: number;
 }
 
 export interface RepairReport {
-  /** The first things that are wrong with the file, in SQLite's words. None: it is whole, and nothing was done. */
+  /** The first problems of the file, in SQLite's words. Empty: the file is whole, and nothing was done. */
   readonly problems: readonly string[];
-  /** Where the damaged file is now, with those beside it. */
+  /** The folder with the damaged file and its log files. */
   readonly backup?: string;
   readonly tables: readonly RepairedTable[];
 }
@@ -37,8 +37,8 @@ const FILES = ["toolrack.db", "toolrack.db-wal", "toolrack.db-shm"] as const;
 const MIGRATIONS = "toolrack_migrations";
 
 /**
- * Saves what can be read of the damaged SQLite file of a store into a new one, which takes its place. The damaged file is
- * copied first, with those beside it, and the copy stays. Throws `RepairRefused` while a process has the store open.
+ * Saves the readable rows of a store's damaged SQLite file into a new file, which replaces it. First copies the damaged
+ * file and its log files; the copy stays. Throws `RepairRefused` while a process has the store open.
  */
 export async function repairDatabase(directory: string): Promise<RepairReport> {
   const file = join(directory, FILES[0]);
@@ -57,7 +57,7 @@ export async function repairDatabase(directory: string): Promise<RepairReport> {
     const backup = join(directory, `damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`);
     mkdirSync(backup, { mode: 0o700 });
     copyInto(directory, backup);
-    // The copy in `work` may have been changed by SQLite when it looked for problems.
+    // Reads the backup, because SQLite may have changed the copy in `work` while it looked for problems.
     const repaired = join(work, "repaired.db");
     const tables = await fill(repaired, join(backup, FILES[0]));
     const left = problemsOf(repaired);
@@ -71,7 +71,7 @@ export async function repairDatabase(directory: string): Promise<RepairReport> {
   }
 }
 
-/** Answers with the path of the copy of the database. */
+/** Returns the path of the copied database. */
 function copyInto(directory: string, target: string): string {
   for (const name of FILES) {
     const from = join(directory, name);
@@ -91,8 +91,8 @@ function sync(path: string): void {
 }
 
 /**
- * What SQLite finds wrong with the file. `quick` leaves out whether indexes fit their tables, and does not change the
- * file; otherwise it may, if only by taking over what is in the log beside it.
+ * Lists what SQLite finds wrong with the file. `quick` skips the indexes and never changes the file; the full check
+ * may, by applying the log beside it.
  */
 export function problemsOf(file: string, quick = false): string[] {
   let database: DatabaseSync | undefined;
@@ -108,7 +108,7 @@ export function problemsOf(file: string, quick = false): string[] {
   }
 }
 
-/** Makes a new database, and puts into it what can be read of the damaged one. */
+/** Makes a new database with the readable rows of the damaged one. */
 async function fill(repaired: string, damaged: string): Promise<RepairedTable[]> {
   const { db, close } = await openDatabase("sqlite", repaired);
   await migrate(db, "sqlite");
@@ -116,7 +116,7 @@ async function fill(repaired: string, damaged: string): Promise<RepairedTable[]>
   using pages = new DatabasePages(damaged);
   using own = new DatabasePages(repaired);
   const ours = own.schema() ?? new Map<string, never>();
-  // A version makes its tables in the same order everywhere, so that they begin at the same pages.
+  // One version always creates its tables in the same order, so their root pages are the same.
   const theirs = pages.schema() ?? ours;
   const database = new DatabaseSync(repaired, { enableForeignKeyConstraints: false });
   try {
@@ -157,11 +157,11 @@ function refuseNewer(pages: DatabasePages, root: number | undefined): void {
 
 interface Column {
   readonly name: string;
-  /** Whether the number of the row stands for it. */
+  /** Whether the column is an alias of the rowid. */
   readonly isRowid: boolean;
 }
 
-/** The columns of a table in their order, by the statement that made it. */
+/** The columns of a table in order, from its `create` statement. */
 function columnsOf(sql: string, table: string): Column[] {
   const scratch = new DatabaseSync(":memory:");
   try {
@@ -177,7 +177,7 @@ function columnsOf(sql: string, table: string): Column[] {
   }
 }
 
-/** Puts rows into a table of the new database; those that it does not take are counted. */
+/** Inserts rows into a table of the new database, and counts those that it refuses. */
 class TableCopy {
   readonly #database: DatabaseSync;
   readonly #table: string;
@@ -200,13 +200,13 @@ class TableCopy {
         this.#insert(row.values.length).run(...this.#valuesOf(row));
         saved++;
       } catch {
-        refused++; // It is damaged in itself, and breaks a rule of the table.
+        refused++; // The row is damaged and breaks a constraint of the table.
       }
     }
     return { saved, refused };
   }
 
-  /** A row from before a column was added ends before it; the column then has its default. */
+  /** A row from before a column was added is shorter; the column gets its default. */
   #insert(length: number): StatementSync {
     const known = this.#inserts.get(length);
     if (known !== undefined) return known;
@@ -234,14 +234,14 @@ class TableCopy {
   }
 }
 
-/** Deletes rows that refer to one that was lost. Answers how many of each table. */
+/** Deletes rows that refer to a lost row. Returns how many per table. */
 function removeOrphans(database: DatabaseSync): Map<string, number> {
   const orphans = new Map<string, number>();
   for (;;) {
     const found = database.prepare("pragma foreign_key_check").all();
     if (found.length === 0) return orphans;
     for (const { table, rowid } of found) {
-      const { changes } = database.prepare(`delete from "${table}" where rowid = ?`).run(rowid as number); // Every table of ours has one.
+      const { changes } = database.prepare(`delete from "${table}" where rowid = ?`).run(rowid as number); // All our tables have a rowid.
       orphans.set(String(table), (orphans.get(String(table)) ?? 0) + Number(changes));
     }
   }

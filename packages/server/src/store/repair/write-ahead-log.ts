@@ -1,41 +1,41 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 
-/** What there is in the file beside a SQLite database that has its latest changes. */
+/** The contents of SQLite's write-ahead log, the file with the latest changes. */
 export interface WriteAheadLog {
-  /** Where in the file the latest committed content of each page is, by the number of the page. */
+  /** The offset of each page's latest committed content, by page number. */
   readonly pages: ReadonlyMap<number, number>;
-  /** Frames that SQLite reads, each a page. */
+  /** How many frames SQLite reads. A frame is one page. */
   readonly frames: number;
-  /** Frames behind them that were written for the same changes and cannot be read any more. */
+  /** Later frames of the same log that SQLite cannot read any more. */
   readonly dropped: number;
-  /** Whether something in it is neither a frame of now nor what is left of earlier ones. */
+  /** Whether the log has frames that are neither current nor left over from an earlier log. */
   readonly isDamaged: boolean;
 }
 
 const HEADER = 32;
 const FRAME_HEADER = 24;
-/** `0x377f0682`, with the last bit set where checksums are made of big-endian words. */
+/** The last bit is set when checksums use big-endian words. */
 const MAGIC = 0x377f0682;
-/** Every restart of the log counts its first salt up by one; what is older by no more than this is a leftover. */
+/** Each restart of the log raises its first salt by one. A salt that is at most this much older is a leftover. */
 const GENERATIONS = 1 << 20;
-const none: WriteAheadLog = { pages: new Map(), frames: 0, dropped: 0, isDamaged: false };
+const emptyLog: WriteAheadLog = { pages: new Map(), frames: 0, dropped: 0, isDamaged: false };
 
 /**
- * Reads the log as SQLite does when it recovers: frame by frame, up to the first whose checksum is wrong. SQLite says
- * nothing of what it leaves out; this does. To be called while nobody has the database open.
+ * Reads the log as SQLite does when it recovers: up to the first frame with a wrong checksum. Unlike SQLite, it reports
+ * what is left out. Must be called while no process has the database open.
  */
 export function readWriteAheadLog(path: string): WriteAheadLog {
   const file = openSync(path, "r");
   try {
     const { size } = fstatSync(file);
-    if (size === 0) return none;
+    if (size === 0) return emptyLog;
     const header = Buffer.alloc(HEADER);
-    if (readSync(file, header, 0, HEADER, 0) < HEADER) return { ...none, isDamaged: true };
+    if (readSync(file, header, 0, HEADER, 0) < HEADER) return { ...emptyLog, isDamaged: true };
     const pageSize = header.readUInt32BE(8);
     const sum = new Checksum((header.readUInt32BE(0) & 1) === 1);
     sum.add(header.subarray(0, 24));
     const isHeader = (header.readUInt32BE(0) & ~1) >>> 0 === MAGIC && sum.matches(header, 24);
-    if (!isHeader || !isPageSize(pageSize)) return { ...none, isDamaged: true };
+    if (!isHeader || !isPageSize(pageSize)) return { ...emptyLog, isDamaged: true };
     return readFrames(file, size, header, pageSize, sum);
   } finally {
     closeSync(file);
@@ -67,7 +67,7 @@ function readFrames(
     frames += uncommitted.length;
     uncommitted = [];
   }
-  // A process that is killed leaves at most one frame that is not whole. More, or one of no known age, is damage.
+  // A killed process leaves at most one incomplete frame. More, or a frame with an unknown salt, is damage.
   let dropped = 0;
   let isForeign = false;
   for (let behind = at; behind + frame.length <= size && frameAt(behind); behind += frame.length) {
@@ -86,7 +86,7 @@ export function isPageSize(size: number): boolean {
   return size >= 512 && size <= 65_536 && (size & (size - 1)) === 0;
 }
 
-/** SQLite's own, over pairs of words, from the header on to the last frame. */
+/** SQLite's checksum, which runs on from the header to the last frame. */
 class Checksum {
   readonly #isBigEndian: boolean;
   #one = 0;

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { ExpertConflictError, SkillConflictError } from "../errors.ts";
-import { newId } from "../forms.ts";
+import { newId } from "../keys.ts";
 import type { NewSkillTool } from "../skills.ts";
 
 import type { Store } from "../store.ts";

@@ -3,8 +3,8 @@ import type { ConnectionOptions } from "mysql2";
 import { parse, v7 } from "uuid";
 
 /**
- * Why a rule cannot be kept with this pattern, as a sentence; undefined when it can. One that the store shortened would
- * fit nothing any more, and what it denies would be allowed.
+ * Says why a rule cannot have this pattern, as a sentence; undefined when it can. The store would shorten such a
+ * pattern: it would match nothing, and what the rule denies would be allowed.
  */
 export function problemOfRulePattern(pattern: string): string | undefined {
   if (isKey(pattern)) return undefined;
@@ -19,8 +19,8 @@ export type SkillToolType = (typeof skillToolTypes)[number];
 const DIGITS = 24;
 
 /**
- * A new id for a row that people and models may see: a UUID of version 7 in lower-case letters and digits, so that it
- * can be a tool's name with every provider, grows with time, and begins with a letter.
+ * A new id for a row that people and models may see: a UUID of version 7 in lower-case letters and digits. So it can be
+ * a tool's name with every provider, begins with a letter, and sorts by time.
  */
 export function newId(): string {
   const number = BigInt(`0x${Buffer.from(parse(v7())).toString("hex")}`);
@@ -28,8 +28,8 @@ export function newId(): string {
 }
 
 /**
- * A text that is looked up by: ids, names, sessions. One that is too long, or that an engine would hold or compare
- * differently, is shortened and told apart by its hash. The same text always gives the same key.
+ * The form of an id, name or session in which rows are looked up. A text that is too long, or that an engine would
+ * change or compare differently, is shortened and ends with its hash. The same text always gives the same key.
  */
 export function toKey(text: string): string {
   if (isKey(text)) return text;
@@ -37,12 +37,11 @@ export function toKey(text: string): string {
   return `${toStorableText(text.slice(0, LONGEST_KEY - 40)).trimEnd()}~${hash}`;
 }
 
-/** How much is held before calls are refused. */
+/** How many records may wait in memory before calls are refused. */
 export const mostHeld = { records: 10_000, bytes: 64 * 1024 * 1024 } as const;
 
 /**
- * Where and as whom to connect, read from the URL by hand, so that its query string cannot switch on what is off
- * here.
+ * Reads the address and user from the URL by hand, so that its query string cannot change other options of the driver.
  */
 export function mysqlAddress(url: string): ConnectionOptions {
   const { hostname, port, username, password, pathname, searchParams } = new URL(url);
@@ -58,7 +57,7 @@ export function mysqlAddress(url: string): ConnectionOptions {
     ...(socketPath === null ? {} : { socketPath }),
     ...(isEncrypted ? { ssl: {} } : {}),
     multipleStatements: false,
-    // A server must not be able to ask for files of this machine.
+    // Otherwise a server could ask for files of this machine.
     flags: ["-LOCAL_FILES"],
   };
 }
@@ -66,15 +65,15 @@ export function mysqlAddress(url: string): ConnectionOptions {
 const LONGEST_KEY = 200;
 
 /**
- * The text as every engine can hold it. PostgreSQL refuses the character NUL, and half of a surrogate pair has no form in
- * UTF-8; both become visible signs.
+ * Changes the text so that every engine can hold it. PostgreSQL refuses NUL, and UTF-8 has no half surrogate pairs;
+ * both become visible characters.
  */
 export function toStorableText(text: string): string {
   if (!text.includes("\0") && text.isWellFormed()) return text;
   return text.replaceAll("\0", "␀").toWellFormed();
 }
 
-/** Whether a text is its own key, so that it is read back as it was written. MySQL ignores blanks at the end when it compares. */
+/** Whether the text is stored unchanged. MySQL ignores blanks at the end when it compares. */
 function isKey(text: string): boolean {
   return text.length <= LONGEST_KEY && !text.includes("\0") && !text.endsWith(" ") && text.isWellFormed();
 }
