@@ -94,7 +94,7 @@ export async function entryAt(path: string): Promise<Stats | undefined> {
 /** With the server's token a tool could approve its own calls, and the log shows the calls of others. */
 export function belongsToServer(path: string): Error {
   return new Error(
-    `"${path}" belongs to the server linkItself: tools may not touch .toolrack, and the log is for admins. Use another path.`,
+    `"${path}" belongs to the server itself: tools may not touch .toolrack, and the log is for admins. Use another path.`,
   );
 }
 

@@ -56,7 +56,7 @@ export function checkStatement(sql: string, isWrite: boolean): void {
   if (word === "") throw new Error("The sql holds no statement. Give exactly one SQL statement.");
   if (!isWrite && !readingWords.has(word)) {
     throw new Error(
-      `${word} is not a readingWords statement, and internal_database_query only reads. Use internal_database_update to change data.`,
+      `${word} is not a reading statement, and internal_database_query only reads. Use internal_database_update to change data.`,
     );
   }
   if (isWrite && refusedWords.has(word)) {
