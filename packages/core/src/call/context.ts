@@ -53,7 +53,7 @@ export class FrameContext implements ToolContext {
   // A symbol, not a private field: a host may put its own context in front of this one by inheritance. Declared only: to
   // define a field by a key that is looked up is slow.
   declare readonly [frameKey]: CallFrame;
-  readonly input: Record<string, unknown>;
+  declare readonly input: Record<string, unknown>;
 
   constructor(frame: CallFrame) {
     this[frameKey] = frame;

@@ -17,8 +17,7 @@ import type { CallFrame } from "./frame.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, resolve } from "./stages/admission.ts";
 import { approve } from "./stages/approve.ts";
-import { bound, withoutBulk } from "./stages/bound.ts";
-import { check, mask, run } from "./stages/run.ts";
+import { bound, check, mask, run, withoutBulk } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";
 import { recordOf, shownInput, sourceOf, stateChanged, visibleInput } from "./state.ts";
 import { answerLate, beginInTurn, overdueTurn } from "./time.ts";
@@ -118,7 +117,7 @@ function listen(frame: CallFrame, signal: AbortSignal): void {
     return;
   }
   signal.addEventListener("abort", onAbort, { once: true });
-  frame.unlistenCaller = () => signal.removeEventListener("abort", onAbort);
+  frame.onCallerAbort = onAbort;
 }
 
 function complete(frame: CallFrame): void {
@@ -174,7 +173,13 @@ function errorFor(frame: CallFrame, thrown: unknown): ToolError {
 function end(frame: CallFrame, status: "completed" | "error"): void {
   const { host, parent } = frame;
   frame.endedAt = performance.now();
-  if (frame.unlistenCaller !== undefined) quietly(frame.unlistenCaller);
+  if (frame.onCallerAbort !== undefined) {
+    try {
+      frame.options.signal?.removeEventListener("abort", frame.onCallerAbort);
+    } catch {
+      // It is not known what kind of signal it is.
+    }
+  }
   if (parent !== undefined) parent.children?.delete(frame);
   if (frame.flags !== undefined) quietly(() => explain(frame));
   if (frame.sessionID !== "") host.sessions.observe(frame);
@@ -206,13 +211,17 @@ const noSecrets = new Set<string>();
 
 function tellRecord(frame: CallFrame, result: ToolResult): void {
   const { error, host } = frame;
-  const { found: own } = shownInput(frame, sourceOf(frame));
-  const found = own.size === 0 && error === undefined ? noSecrets : new Set(own);
-  const record = recordOf(frame, found);
-  // The caller may read the secrets of its own arguments; whoever reads the record may not.
-  const kept = frame.flags?.truncated ? withoutBulk(result) : result;
-  const known = frame.parent === undefined ? Mask.none : host.settings.secrets();
-  const shown = known.and(found).apply(frame.parent === undefined ? result : kept);
+  const input = shownInput(frame, sourceOf(frame));
+  const found = input.found.size === 0 && error === undefined ? noSecrets : new Set(input.found);
+  const record = recordOf(frame, input, found);
+  let shown = result;
+  if (frame.parent !== undefined) {
+    const kept = frame.flags?.truncated ? withoutBulk(result) : result;
+    shown = host.settings.secrets().and(found).apply(kept);
+  } else if (found.size > 0) {
+    // The caller may read the secrets of its own arguments; whoever reads the record may not.
+    shown = Mask.none.and(found).apply(result);
+  }
   host.events.emit({ type: "record", record, result: shown, ...(error === undefined ? {} : { error }) });
 }
 

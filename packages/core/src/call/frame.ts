@@ -34,6 +34,8 @@ export class CallFrame {
   readonly createdAt: number;
 
   entry: ToolEntry | undefined = undefined;
+  /** The same, for the stages after the one that finds it. */
+  tool!: ToolEntry;
   /** The tool as it is registered now, when that is not the version that runs. What it demands counts as well. */
   current: ToolEntry | undefined = undefined;
   input: Record<string, unknown> = noInput;
@@ -83,7 +85,8 @@ export class CallFrame {
   abortReason: ToolError | undefined = undefined;
   /** Is told when the call is aborted, by whoever needs nothing else of a signal. */
   onAbort: ((reason: ToolError) => void) | undefined = undefined;
-  unlistenCaller: (() => void) | undefined = undefined;
+  /** Listens to the caller's signal. */
+  onCallerAbort: (() => void) | undefined = undefined;
   children: Set<CallFrame> | undefined = undefined;
   resolve: (result: ToolResult) => void = ignore;
 
@@ -121,12 +124,6 @@ export class CallFrame {
       this.options.caller ??
       (this.parent === undefined ? "" : `${this.parent.toolName}_${this.parent.callId}`)
     );
-  }
-
-  /** The tool of a call that has been resolved. */
-  get tool(): ToolEntry {
-    if (this.entry === undefined) throw new Error("The call has not been resolved yet.");
-    return this.entry;
   }
 
   get signal(): AbortSignal {
@@ -211,14 +208,11 @@ export class CallHistory {
   readonly #prefix = `call_${Math.random().toString(36).slice(2, 10)}${Date.now().toString(36)}_`;
   #ring: (CallFrame | undefined)[] = [];
   #next = 0;
-  #count = 0;
+  /** How many calls there were. */
+  count = 0;
 
   constructor(limit: number) {
     this.#limit = limit;
-  }
-
-  nextSequence(): number {
-    return ++this.#count;
   }
 
   idOf(sequence: number): string {

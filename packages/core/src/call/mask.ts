@@ -27,6 +27,7 @@ export class Mask implements Iterable<string> {
   readonly #beginnings: RegExp | undefined;
   /** Another mask, whose values are hidden too. */
   readonly #other: Mask | undefined;
+  readonly isEmpty: boolean;
 
   constructor(values: Iterable<string>, other?: Mask) {
     this.#values = [...new Set(values)].filter((value) => value.length >= SHORTEST && value !== REDACTED);
@@ -35,15 +36,12 @@ export class Mask implements Iterable<string> {
     this.#folded = [...new Set(long.map(inLowerCase))];
     if (long.length > 0) this.#beginnings = new RegExp(long.map(toPattern).join("|"), "i");
     this.#other = other?.isEmpty === false ? other : undefined;
+    this.isEmpty = this.#values.length === 0 && this.#other === undefined;
   }
 
   /** A mask that hides these values too. */
   and(values: ReadonlySet<string>): Mask {
     return values.size === 0 ? this : new Mask(values, this);
-  }
-
-  get isEmpty(): boolean {
-    return this.#values.length === 0 && this.#other === undefined;
   }
 
   *[Symbol.iterator](): Generator<string> {
@@ -53,13 +51,17 @@ export class Mask implements Iterable<string> {
 
   /** Whether any of the values is in the text. */
   finds(text: string): boolean {
-    return this.#finds(text) || this.#other?.finds(text) === true;
+    if (this.#short.length > 0 && this.#short.some((value) => text.includes(value))) return true;
+    if (this.#beginnings?.test(text) === true) {
+      const folded = inLowerCase(text);
+      if (this.#folded.some((value) => folded.includes(value))) return true;
+    }
+    return this.#other?.finds(text) === true;
   }
 
   /** The text with every value masked; the same text when there is none in it. */
   inText(text: string): string {
-    const masked = this.#other === undefined ? text : this.#other.inText(text);
-    return this.#finds(masked) ? this.#masked(masked) : masked;
+    return this.finds(text) ? this.#masked(this.#other?.inText(text) ?? text) : text;
   }
 
   /**
@@ -99,13 +101,6 @@ export class Mask implements Iterable<string> {
     return Object.fromEntries(entries);
   }
 
-  #finds(text: string): boolean {
-    if (this.#short.length > 0 && this.#short.some((value) => text.includes(value))) return true;
-    if (this.#beginnings?.test(text) !== true) return false;
-    const folded = inLowerCase(text);
-    return this.#folded.some((value) => folded.includes(value));
-  }
-
   /** What values cover is masked as one, where they overlap or stand side by side: no rest of a value is left. */
   #masked(text: string): string {
     const folded = inLowerCase(text);
@@ -121,6 +116,35 @@ export class Mask implements Iterable<string> {
     }
     return masked + text.slice(end);
   }
+}
+
+/** Secret values, or what says them. A list is read again when another one has taken its place. */
+export type SecretValues = (() => Iterable<string>) | { readonly list: readonly string[] };
+
+/**
+ * The secrets made ready for masking, again only when they have changed. A host that cannot say them must not cost a
+ * call its record; those that it said before are masked.
+ */
+export function readyMask(secrets: SecretValues): () => Mask {
+  /** The list that was read last, when it can never change. */
+  let fixed: Iterable<string> | undefined;
+  let values: readonly string[] = [];
+  let mask = Mask.none;
+  return () => {
+    try {
+      const now = typeof secrets === "function" ? secrets() : secrets.list;
+      if (now === fixed) return mask;
+      const list = [...now];
+      if (list.length !== values.length || list.some((value, at) => value !== values[at])) {
+        mask = new Mask(list);
+        values = list;
+      }
+      fixed = Object.isFrozen(now) ? now : undefined;
+    } catch {
+      // Nobody is left to tell.
+    }
+    return mask;
+  };
 }
 
 /** A copy of the value that may be logged, without these values. `found` is given what else was masked. */
@@ -172,7 +196,7 @@ function masked(value: unknown, mask: Mask, key: string, depth: number): unknown
   let isChanged = false;
   for (const entry of entries) {
     const [key, item] = entry;
-    entry[0] = mask.inText(key);
+    if (mask.finds(key)) entry[0] = mask.inText(key);
     entry[1] = masked(item, mask, key, depth + 1);
     isChanged ||= entry[0] !== key || entry[1] !== item;
   }
@@ -209,7 +233,7 @@ const secretParameters = new Set(["token", "key", "signature", "sig"]);
 type Found = Set<string> | undefined;
 
 function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], depth: number): unknown {
-  const value = typeof given === "object" && given !== null ? unpacked(given) : given;
+  const value = given instanceof Map || given instanceof Set ? unpacked(given) : given;
   if (typeof value === "string") return shownText(value, mask, found);
   if (typeof value === "bigint") return value.toString();
   if (typeof value === "function" || typeof value === "symbol") return `[${typeof value}]`;
@@ -251,7 +275,7 @@ function copyObject(value: object, mask: Mask, found: Found, ancestors: object[]
 
 function isSecret(key: string, item: unknown): boolean {
   if (item === undefined || item === null || typeof item === "boolean") return false;
-  const holds = heldBy(key);
+  const holds = known.get(key) ?? heldBy(key);
   // `token` also counts things (`max_tokens`), so only its texts are secret.
   return holds === "secrets" || (holds === "tokens" && typeof item === "string");
 }
@@ -263,8 +287,6 @@ const known = new Map<string, Held>();
 const MOST_KNOWN = 2_000;
 
 function heldBy(key: string): Held {
-  const before = known.get(key);
-  if (before !== undefined) return before;
   const words = wordsOf(key);
   const isNamed = words.some(
     (word, index) => secretWords.has(word) || secretPairs.has(`${words[index - 1]} ${word}`),

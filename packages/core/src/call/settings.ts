@@ -1,7 +1,7 @@
 import type { RegistrySnapshot } from "../registry/catalog.ts";
 import { DefinitionError } from "../tool/define.ts";
 import type { CallClient, Logger, ToolInfo, ToolState } from "../tool/types.ts";
-import { Mask } from "./mask.ts";
+import { type Mask, readyMask, type SecretValues } from "./mask.ts";
 
 /** How a registry runs calls. Every value has a safe default. */
 export interface CallSettings {
@@ -31,9 +31,9 @@ export interface CallSettings {
   readonly directory: string;
   /**
    * Secret values that are masked in records, events and results. Asked several times in every call, so the same frozen
-   * array should be given until something in it changes.
+   * array should be given until something in it changes; or something whose `list` is such an array.
    */
-  readonly secrets: () => Iterable<string>;
+  readonly secrets: SecretValues;
 }
 
 /** The settings as the pipeline has them. */
@@ -76,33 +76,7 @@ export function checkedSettings(given: Partial<CallSettings>): CheckedSettings {
   if (!Number.isInteger(settings.historyLimit) || settings.historyLimit < 0) {
     throw new DefinitionError("The setting historyLimit must be a whole number, 0 or more.", "historyLimit");
   }
-  return { ...settings, secrets: readySecrets(settings.secrets) };
-}
-
-/**
- * The secrets made ready for masking, again only when they have changed. A host that cannot say them must not cost a
- * call its record; those that it said before are masked.
- */
-function readySecrets(secrets: CallSettings["secrets"]): () => Mask {
-  /** The list that was read last, when it can never change. */
-  let fixed: Iterable<string> | undefined;
-  let values: readonly string[] = [];
-  let mask = Mask.none;
-  return () => {
-    try {
-      const now = secrets();
-      if (now === fixed) return mask;
-      const list = [...now];
-      if (list.length !== values.length || list.some((value, at) => value !== values[at])) {
-        mask = new Mask(list);
-        values = list;
-      }
-      fixed = Object.isFrozen(now) ? now : undefined;
-    } catch {
-      // Nobody is left to tell.
-    }
-    return mask;
-  };
+  return { ...settings, secrets: readyMask(settings.secrets) };
 }
 
 /** What a caller says about a call. Everything is optional. */

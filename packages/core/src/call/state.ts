@@ -32,7 +32,7 @@ export function stateChanged(frame: CallFrame): void {
   const { metadata } = frame.options;
   if (!events.wanted && metadata === undefined) return;
   const event = new StateEvent(frame);
-  if (metadata !== undefined) events.guard(() => metadata(event.state), undefined);
+  if (metadata !== undefined) events.guard(() => metadata(event.state));
   events.emit(event);
 }
 
@@ -127,14 +127,18 @@ class StateEvent {
   }
 }
 
-/** `found` is given the secrets of the arguments. */
-export function recordOf(frame: CallFrame, found = new Set<string>()): ToolCallRecord {
+/** `shown` are its arguments; `found` has their secrets, and is given those of the error. */
+export function recordOf(
+  frame: CallFrame,
+  shown = shownInput(frame, sourceOf(frame)),
+  found = new Set(shown.found),
+): ToolCallRecord {
   const { entry, options, parent, error, flags } = frame;
-  const tid = tidOf(frame);
+  const tid = parent === undefined ? options.tid : tidOf(frame);
   const record = {
     toolName: frame.toolName,
     displayName: entry?.info.displayName ?? frame.toolName,
-    parameters: visibleInput(frame, found),
+    parameters: shown.input,
     parametersHash: frame.parametersHash ?? hashValue(frame.startedAt > 0 ? frame.input : frame.raw),
     timestamp: toEpoch(frame.createdAt),
     callId: frame.callId,
@@ -189,7 +193,11 @@ export function shownInput(frame: CallFrame, source: unknown): ShownInput {
   const before = frame.shown;
   if (before !== undefined && before.source === source && before.known === known) return before;
   const found = spare;
-  const input = toRecord(known.shown(source, found));
+  const plain = known.shown(source, found);
+  let input: Record<string, unknown> = {};
+  if (typeof plain === "object" && plain !== null && !Array.isArray(plain)) {
+    input = plain as Record<string, unknown>; // A copy of its own, by key.
+  } else if (plain !== undefined && plain !== null) input = { raw: plain };
   if (found.size > 0) spare = new Set();
   const shown = { source, known, input, found: found.size > 0 ? found : none };
   frame.shown = shown;
@@ -206,11 +214,4 @@ function ownSecrets(error: ToolError | undefined, found: Set<string>): ReadonlyS
   // Of large arguments only a masked extract is remembered; the error still has them.
   if (error !== undefined) Mask.none.shown(error.input, found);
   return found;
-}
-
-function toRecord(plain: unknown): Record<string, unknown> {
-  if (typeof plain === "object" && plain !== null && !Array.isArray(plain)) {
-    return plain as Record<string, unknown>; // A copy of its own, by key.
-  }
-  return plain === undefined || plain === null ? {} : { raw: plain };
 }

@@ -11,11 +11,11 @@ let second = 0;
 /** The fingerprint of a text. */
 export function hashText(text: string): string {
   first = 0x243f6a88 ^ text.length;
-  second = 0x85a308d3 ^ text.length;
-  absorbCharacters(text);
+  second = 0x85a308d3;
+  absorbText(text, text.length << 8);
   first = mix(first ^ Math.imul(second, 0x27d4eb2f));
   second = mix(second ^ Math.imul(first, 0x165667b1));
-  return hexadecimal(first, second);
+  return digitsOf(first) + digitsOf(second);
 }
 
 /**
@@ -25,24 +25,23 @@ export function hashText(text: string): string {
  * throws: a part that is circular, too deep or unreadable counts as a word that says so.
  */
 export function hashValue(value: unknown): string {
+  ancestors = undefined;
+  first = 0;
+  second = 0;
   try {
-    return hashWith(value, undefined);
+    absorb(value, 0);
   } catch {
     // Something in it is deep, circular or throws: once more, watching every step.
-    return hashWith(value, []);
+    ancestors = [];
+    first = 0;
+    second = 0;
+    absorb(value, 0);
   }
+  return digitsOf(mix(first)) + digitsOf(mix(second ^ first));
 }
 
 /** The containers around the one that is read, when every step is watched. */
 let ancestors: object[] | undefined;
-
-function hashWith(value: unknown, watched: object[] | undefined): string {
-  ancestors = watched;
-  first = 0;
-  second = 0;
-  absorb(value, 0);
-  return hexadecimal(mix(first), mix(second ^ first));
-}
 
 function absorb(value: unknown, depth: number): void {
   switch (typeof value) {
@@ -50,7 +49,13 @@ function absorb(value: unknown, depth: number): void {
       absorbText(value, 0x51);
       return;
     case "number":
-      absorbNumber(value);
+      if (!Number.isFinite(value)) {
+        combine(NULL); // As JSON does.
+        return;
+      }
+      double[0] = value === 0 ? 0 : value; // Minus zero is zero in JSON.
+      combine(words[0]! ^ 0x4e);
+      combine(words[1]!);
       return;
     case "boolean":
       combine(value ? 0x7a11 : 0xfa15);
@@ -69,6 +74,9 @@ function absorb(value: unknown, depth: number): void {
 }
 
 const NULL = 0x9011;
+/** The bits of a number. */
+const double = new Float64Array(1);
+const words = new Int32Array(double.buffer);
 /** Nearly every value is shallower than this, and a shallow one cannot be circular. */
 const DEEPEST = 100;
 /** Deeper than any argument a tool takes, and shallow enough for every stack. */
@@ -110,18 +118,14 @@ function absorbContainer(value: object, depth: number): void {
     absorb(value.toJSON(), depth + 1);
     return;
   }
-  absorbObject(value as Record<string, unknown>, plain, depth); // Any object may be read by its own keys.
-}
-
-/** Every member is hashed by itself and the hashes are added up, so their order does not matter. */
-function absorbObject(value: Record<string, unknown>, plain: boolean, depth: number): void {
+  // Every member is hashed by itself and the hashes are added up, so their order does not matter.
   const outerFirst = first;
   const outerSecond = second;
   let sumFirst = 0;
   let sumSecond = 0;
   let members = 0;
   for (const key in value) {
-    const member = value[key];
+    const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
     if (member === undefined || typeof member === "function" || typeof member === "symbol") continue;
     if (!plain && !Object.hasOwn(value, key)) continue;
     first = 0x0b1ec7;
@@ -142,10 +146,6 @@ function absorbObject(value: Record<string, unknown>, plain: boolean, depth: num
 function absorbText(text: string, kind: number): void {
   first ^= kind ^ (text.length << 8);
   second ^= text.length;
-  absorbCharacters(text);
-}
-
-function absorbCharacters(text: string): void {
   const { length } = text;
   let one = first;
   let two = second;
@@ -166,19 +166,6 @@ function absorbCharacters(text: string): void {
   second = two;
 }
 
-const double = new Float64Array(1);
-const words = new Int32Array(double.buffer);
-
-function absorbNumber(value: number): void {
-  if (!Number.isFinite(value)) {
-    combine(NULL); // As JSON does.
-    return;
-  }
-  double[0] = value === 0 ? 0 : value; // Minus zero is zero in JSON.
-  combine(words[0]! ^ 0x4e);
-  combine(words[1]!);
-}
-
 function combine(word: number): void {
   first = Math.imul(first ^ word, 0x9e3779b1);
   first = (first << 13) | (first >>> 19);
@@ -197,10 +184,6 @@ function mix(lane: number): number {
 
 /** Four look-ups are several times faster than `toString(16)` and padding. */
 const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
-
-function hexadecimal(high: number, low: number): string {
-  return digitsOf(high) + digitsOf(low);
-}
 
 function digitsOf(lane: number): string {
   const upper = digits[lane >>> 24]! + digits[(lane >>> 16) & 255]!;

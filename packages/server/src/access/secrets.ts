@@ -27,6 +27,8 @@ export interface Secrets {
    * that are held.
    */
   values(): Iterable<string>;
+  /** Is called whenever there are other values. */
+  onChange(listener: () => void): void;
   /** What could not be read at the opening: the reason by name. */
   readonly unreadable: ReadonlyMap<string, string>;
 }
@@ -62,6 +64,7 @@ class StoredSecrets implements Secrets {
   /** By name, the latest last. Also values that were replaced: calls under way may still show them. */
   readonly #known = new Map<string, Set<string>>();
   readonly #held = new Map<string, readonly string[]>();
+  readonly #listeners: (() => void)[] = [];
   #values: readonly string[] = [];
 
   constructor(store: Store["secrets"], key: EncryptionKey) {
@@ -168,8 +171,13 @@ class StoredSecrets implements Secrets {
     return this.#values;
   }
 
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
   #collect(): void {
     this.#values = [...this.#known.values(), ...this.#held.values()].flatMap((some) => [...some]);
+    for (const listener of this.#listeners) listener();
   }
 }
 
@@ -203,11 +211,6 @@ export class ToolSecrets {
   /** Reads all that there are, so that they are masked from the first call on. */
   async load(): Promise<void> {
     await this.#secrets(false);
-  }
-
-  /** Values that were read here, for masking. */
-  values(): Iterable<string> {
-    return this.#known?.values() ?? [];
   }
 
   async #secrets(isWriting: boolean): Promise<Secrets | undefined> {

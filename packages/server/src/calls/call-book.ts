@@ -61,6 +61,7 @@ export class LiveCall implements StartedCall {
   lines: CallLines | undefined = undefined;
   /** Set while it waits for somebody's answer: stops looking whether its caller's token is still good. */
   endWaiting: (() => void) | undefined = undefined;
+  /** Is told once the call has ended and its record is safe. */
   settle: ((recorded: RecordedCall) => void) | undefined = undefined;
 
   constructor(
@@ -88,13 +89,6 @@ export class LiveCall implements StartedCall {
   get parameters(): Record<string, unknown> {
     return this.beginning?.state.input ?? {};
   }
-
-  /** Resolves once the call has ended and its record is safe. */
-  recorded(): Promise<RecordedCall> {
-    return new Promise((settle) => {
-      this.settle = settle;
-    });
-  }
 }
 
 /** Is told of every call of the rack. Must not throw. */
@@ -103,7 +97,7 @@ export interface CallFollower {
   /** Somebody is asked, and the call waits for the answer; or it waits no more. */
   waits?(call: LiveCall, isWaiting: boolean): void;
   /** `call` is undefined for one that was refused before it began. */
-  ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void;
+  ended?(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void;
 }
 
 /** Timers that a call set may make calls long after it has ended, but not for ever. */
@@ -180,9 +174,18 @@ export class CallBook {
 
   readonly #listen = (event: RackEvent): void => {
     switch (event.type) {
-      case "state":
-        this.#move(event);
+      case "state": {
+        const { callId, status } = event;
+        const isOver = status === "completed" || status === "error";
+        let call = this.#live.get(callId);
+        if (!isOver && call?.beginning === undefined) {
+          call ??= this.#take(event);
+          call.beginning = event;
+          for (const follower of this.#followers) follower.begun?.(call, event);
+        }
+        if (call?.watcher?.state !== undefined) call.watcher.state(event.state);
         return;
+      }
       case "progress":
       case "log":
         this.#say(event);
@@ -192,22 +195,21 @@ export class CallBook {
         if (call !== undefined) for (const each of this.#followers) each.waits?.(call, event.isWaiting);
         return;
       }
-      case "record":
-        this.#end(event.record, event.result);
+      case "record": {
+        const { record, result } = event;
+        const call = this.#live.get(record.callId);
+        if (call?.origin !== undefined) {
+          this.#ended.set(record.callId, call.origin);
+          if (this.#ended.size >= MOST_REMEMBERED / 2) {
+            this.#endedBefore = this.#ended;
+            this.#ended = new Map();
+          }
+        }
+        if (call?.grant === undefined) this.#live.delete(record.callId);
+        for (const follower of this.#followers) follower.ended?.(call, record, result);
+      }
     }
   };
-
-  #move(event: StateEvent): void {
-    const { callId, status } = event;
-    const isOver = status === "completed" || status === "error";
-    let call = this.#live.get(callId);
-    if (!isOver && call?.beginning === undefined) {
-      call ??= this.#take(event);
-      call.beginning = event;
-      for (const follower of this.#followers) follower.begun?.(call, event);
-    }
-    if (call?.watcher?.state !== undefined) call.watcher.state(event.state);
-  }
 
   /** Takes up a call that no surface has handed in. */
   #take(event: StateEvent): LiveCall {
@@ -247,19 +249,6 @@ export class CallBook {
     }
     if (event.type === "log") call.watcher?.log?.(event);
     else call.watcher?.progress?.(event.update);
-  }
-
-  #end(record: ToolCallRecord, result: ToolResult): void {
-    const call = this.#live.get(record.callId);
-    if (call?.origin !== undefined) {
-      this.#ended.set(record.callId, call.origin);
-      if (this.#ended.size >= MOST_REMEMBERED / 2) {
-        this.#endedBefore = this.#ended;
-        this.#ended = new Map();
-      }
-    }
-    if (call?.grant === undefined) this.#live.delete(record.callId);
-    for (const follower of this.#followers) follower.ended(call, record, result);
   }
 }
 

@@ -215,17 +215,20 @@ export class FileVersion {
     this.#stacks = stacks;
   }
 
-  /** Runs the author's function as a call of this version, with stack traces that point at the source. */
-  async run<Result>(context: ToolContext<unknown>, call: () => Result | Promise<Result>): Promise<Result> {
-    this.#underWay.add(context);
-    try {
-      // Functions that look it up take what they need of it; none reads the input, whose type differs.
-      return await currentCall.run(context as ToolContext, call);
-    } catch (thrown) {
-      throw this.#stacks.apply(thrown);
-    } finally {
-      this.#leave(context);
-    }
+  /** The author's function, as calls of this version run it, with stack traces that point at the source. */
+  watch<Input, Result>(call: (context: ToolContext<Input>) => Result | Promise<Result>) {
+    return async (context: ToolContext<Input>): Promise<Result> => {
+      this.#underWay.add(context);
+      try {
+        // Functions that look it up take what they need of it; none reads the input, whose type differs.
+        return await currentCall.run(context as ToolContext, call, context);
+      } catch (thrown) {
+        throw this.#stacks.apply(thrown);
+      } finally {
+        this.#underWay.delete(context);
+        this.#onChange?.();
+      }
+    };
   }
 
   /** Waits for the calls under way, then lets the file clean up. Answers what went wrong, and never rejects. */

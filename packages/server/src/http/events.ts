@@ -55,6 +55,8 @@ export class EventFeed {
   #next = 1;
   /** The first event that somebody could have heard of: before the first reader, nothing is kept. */
   #first: number | undefined;
+  /** Whether there has ever been a reader. Until then nobody can come back for what was missed. */
+  isFollowed = false;
   #scheduled = false;
   #dropped = 0;
   #shared: { from: number; to: number; bytes: Buffer } | undefined;
@@ -67,11 +69,6 @@ export class EventFeed {
 
   get readers(): number {
     return this.#readers.size;
-  }
-
-  /** Whether there has ever been a reader. Until then nobody can come back for what was missed. */
-  get isFollowed(): boolean {
-    return this.#first !== undefined;
   }
 
   /** How many readers took nothing any more. */
@@ -98,6 +95,7 @@ export class EventFeed {
     isWelcome: () => Promise<boolean>,
   ): void {
     this.#first ??= this.#next;
+    this.isFollowed = true;
     const resumed = lastEventId === undefined ? undefined : this.#numberAfter(lastEventId);
     const reader: Reader = { outgoing, grant, isWelcome, next: resumed ?? this.#next, blockedAt: undefined };
     openEventStream(outgoing);

@@ -119,7 +119,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { registry, files } = app;
   const token = await ensureMasterToken(app.workspace.directory);
   const approvals = given ?? (await ApprovalInbox.open({ store, logger }));
-  let stopping = false;
 
   const whole: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(settings) };
   const { maxCallsPerTool } = whole;
@@ -140,6 +139,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   unsubscribe.push(() => switches.close(), publishLibrary(feed, { skills: app.skills, switches }));
   const authenticator = new Authenticator(token, store.tokens);
+  const guard = new RequestGuard({ ...whole, authenticator });
   const services: HttpServices = {
     ...app,
     store,
@@ -154,7 +154,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       for (const extension of extensions) await extension.grantsChanged?.();
     },
     authenticator,
-    guard: new RequestGuard({ ...whole, authenticator, stopping: () => stopping }),
+    guard,
     service,
     recorder,
     feed,
@@ -162,14 +162,14 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     settings: whole,
     logger,
     prove: (at, nonce) => serverProof(token, at, nonce),
-    stopping: () => stopping,
+    stopping: () => guard.isStopping,
   };
   const signIns = mcpServers === undefined ? [] : [oauthCallbackMount(mcpServers)];
   const routes = apiRoutes(services, extensions);
   const router = new Router(services, { routes, mounts: [...mounts, ...signIns], pages });
   const server = makeServer(router, services);
   const stop = async () => {
-    stopping = true;
+    guard.isStopping = true;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     await calls.close(whole.drainTimeout);
     feed.close();

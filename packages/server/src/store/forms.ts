@@ -7,7 +7,7 @@ import { parse, v7 } from "uuid";
  * fit nothing any more, and what it denies would be allowed.
  */
 export function problemOfRulePattern(pattern: string): string | undefined {
-  if (isKey(pattern)) return undefined;
+  if (toKey(pattern) === pattern) return undefined;
   return "The pattern of a rule has at most 200 characters, no blank at its end, and neither NUL nor half of a surrogate pair in it.";
 }
 
@@ -32,7 +32,10 @@ export function newId(): string {
  * differently, is shortened and told apart by its hash. The same text always gives the same key.
  */
 export function toKey(text: string): string {
-  if (isKey(text)) return text;
+  // MySQL ignores blanks at the end when it compares.
+  const isKept =
+    text.length <= LONGEST_KEY && !text.includes("\0") && !text.endsWith(" ") && text.isWellFormed();
+  if (isKept) return text;
   const hash = createHash("sha256").update(text, "utf16le").digest("hex").slice(0, 32);
   return `${toStorableText(text.slice(0, LONGEST_KEY - 40)).trimEnd()}~${hash}`;
 }
@@ -72,9 +75,4 @@ const LONGEST_KEY = 200;
 export function toStorableText(text: string): string {
   if (!text.includes("\0") && text.isWellFormed()) return text;
   return text.replaceAll("\0", "␀").toWellFormed();
-}
-
-/** Whether a text is its own key, so that it is read back as it was written. MySQL ignores blanks at the end when it compares. */
-function isKey(text: string): boolean {
-  return text.length <= LONGEST_KEY && !text.includes("\0") && !text.endsWith(" ") && text.isWellFormed();
 }

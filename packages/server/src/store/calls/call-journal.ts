@@ -38,16 +38,20 @@ export class CallJournal {
   }
 
   /** Adds all rows or none. False when they have to wait for the database; never throws. */
-  append(rows: readonly CallRow[]): boolean {
+  append(calls: readonly { readonly row: CallRow }[]): boolean {
     if (this.#isClosed || this.#isTorn || this.#size > this.#largest) return false;
     let text = "";
-    for (const row of rows) {
+    for (const { row } of calls) {
       // The size counts blobs too, which are not in the line: writing them took longer than a transaction does.
       if (row.size > LARGEST_ROW) return false;
       text += `${JSON.stringify(row)}\n`;
     }
     try {
-      this.#write(Buffer.from(text));
+      const bytes = Buffer.from(text);
+      this.#file ??= openSync(this.path, "ax", 0o600);
+      const written = writeSync(this.#file, bytes);
+      if (written < bytes.length) throw new Error("no space left for the whole line");
+      this.#size += written;
       return true;
     } catch (error) {
       this.#mend();
@@ -75,13 +79,6 @@ export class CallJournal {
     } catch (error) {
       this.#onFailure(error);
     }
-  }
-
-  #write(bytes: Buffer): void {
-    this.#file ??= openSync(this.path, "ax", 0o600);
-    const written = writeSync(this.#file, bytes);
-    if (written < bytes.length) throw new Error("no space left for the whole line");
-    this.#size += written;
   }
 
   /** Cuts off what is behind the last whole line. */

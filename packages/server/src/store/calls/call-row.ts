@@ -97,7 +97,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
   return {
     ...blankRow,
     call_id: toKey(call.callId),
-    parent_call_id: toOptionalKey(call.parentCallId),
+    parent_call_id: call.parentCallId === undefined ? null : toKey(call.parentCallId),
     tool_name: toKey(call.toolName),
     display_name: toLabel(call.displayName),
     session_id: toKey(call.sessionID),
@@ -105,7 +105,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
     depth: call.depth ?? 0,
     timestamp: Math.round(call.timestamp),
     instance,
-    size: bytesOf(parameters),
+    size: Buffer.byteLength(parameters),
     parameters,
   };
 }
@@ -119,6 +119,8 @@ export interface FinishedCall {
   /** The whole text, where it is too long for the row or `result` has only a part of it. */
   readonly longText: string | undefined;
   readonly more: string | undefined;
+  /** Whether one of the two has to be written as a blob. */
+  readonly needsBlobs: boolean;
   readonly log: readonly CallLine[] | undefined;
 }
 
@@ -133,11 +135,9 @@ export function prepareFinished(
   const text = whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
   const longText = isLong ? text : undefined;
-  return { record, result, replayOf, instance, longText, more: moreOf(result), log };
-}
-
-export function needsBlobs({ longText, more }: FinishedCall): boolean {
-  return longText !== undefined || (more !== undefined && more.length > LONGEST_INLINE);
+  const more = moreOf(result);
+  const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
+  return { record, result, replayOf, instance, longText, more, needsBlobs, log };
 }
 
 export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
@@ -159,11 +159,12 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
   );
   const more = moreBlob === undefined ? (call.more ?? null) : null;
   const log = call.log === undefined ? null : toJson(call.log);
-  const inline = bytesOf(parameters) + bytesOf(text) + bytesOf(error) + bytesOf(more) + bytesOf(log);
+  let size = Buffer.byteLength(parameters) + Buffer.byteLength(text);
+  for (const other of [error, more, log]) if (other !== null) size += Buffer.byteLength(other);
   return {
     call_id: toKey(record.callId),
-    parent_call_id: toOptionalKey(record.parentCallId),
-    replay_of: toOptionalKey(call.replayOf),
+    parent_call_id: record.parentCallId === undefined ? null : toKey(record.parentCallId),
+    replay_of: call.replayOf === undefined ? null : toKey(call.replayOf),
     tool_name: toKey(record.toolName),
     display_name: toLabel(record.displayName),
     session_id: toKey(record.sessionID),
@@ -176,7 +177,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     duration: record.duration,
     run_duration: record.runDuration,
     instance: call.instance,
-    size: inline + (textBlob?.bytes ?? 0) + (moreBlob?.bytes ?? 0),
+    size: size + (textBlob?.bytes ?? 0) + (moreBlob?.bytes ?? 0),
     result_type: result.type,
     result_size: longText?.length ?? text.length,
     result_blob: textBlob?.name ?? null,
@@ -229,14 +230,6 @@ function errorJson(error: ToolErrorResponse, parameters: string): string {
   if (json.length <= LONGEST_INLINE) return json;
   const { name, code, message, recoverable } = error;
   return toJson({ name, code, message: message.slice(0, SHOWN), recoverable });
-}
-
-function bytesOf(text: string | null): number {
-  return text === null ? 0 : Buffer.byteLength(text);
-}
-
-function toOptionalKey(text: string | undefined): string | null {
-  return text === undefined ? null : toKey(text);
 }
 
 /** For texts that are shown and not looked up by. */

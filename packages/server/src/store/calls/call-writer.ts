@@ -4,37 +4,26 @@ import type { CallRow } from "../schema.ts";
 import type { CallJournal } from "./call-journal.ts";
 import type { CallTable } from "./call-table.ts";
 
-/** Calls that have begun and whose rows are held back for a moment, in the order in which they began. */
-export class StartQueue {
-  /** When each is due, in milliseconds on the `performance` clock. A map keeps the order. */
-  readonly #starts = new Map<string, { readonly due: number; readonly makeRow: () => CallRow }>();
+interface Start {
+  /** In milliseconds on the `performance` clock. */
+  readonly due: number;
+  readonly makeRow: () => CallRow;
+}
 
-  /** How many have not ended. */
-  get size(): number {
-    return this.#starts.size;
-  }
-
-  add(callId: string, due: number, makeRow: () => CallRow): void {
-    this.#starts.set(callId, { due, makeRow });
-  }
-
-  /** The call has ended: its beginning need not be written any more. */
-  end(callId: string): void {
-    this.#starts.delete(callId);
-  }
-
+/** Calls that have begun and whose rows are held back for a moment, by id, in the order in which they began. */
+export class StartQueue extends Map<string, Start> {
   /** Whether there is one whose row has been held back long enough. */
   isDue(now: number): boolean {
-    for (const { due } of this.#starts.values()) return due <= now;
+    for (const { due } of this.values()) return due <= now;
     return false;
   }
 
   /** The rows of those that are due, no more than `most`. */
   take(now: number, most: number): CallRow[] {
     const rows: CallRow[] = [];
-    for (const [callId, { due, makeRow }] of this.#starts) {
+    for (const [callId, { due, makeRow }] of this) {
       if (due > now || rows.length === most) break;
-      this.#starts.delete(callId);
+      this.delete(callId);
       rows.push(makeRow());
     }
     return rows;
@@ -57,7 +46,7 @@ interface Entry {
   /** Takes the place of the row that claimed the call's id. */
   readonly isClaimed?: boolean;
   /** Nobody waits for a started row, nor for one that is in the journal. */
-  waiter?: PromiseWithResolvers<void> | undefined;
+  waiter?: PromiseWithResolvers<"safe"> | undefined;
   isInJournal?: boolean;
   isRefused?: boolean;
 }
@@ -123,16 +112,16 @@ export class CallWriter {
 
   /** Most calls end before their row is asked for. */
   started(callId: string, makeRow: () => CallRow): void {
-    this.#starts.add(callId, performance.now() + this.#delay, makeRow);
+    this.#starts.set(callId, { due: performance.now() + this.#delay, makeRow });
     this.#arm();
   }
 
   /** Resolves when the row is safe. */
-  finished(row: CallRow): Promise<void> {
-    this.#starts.end(row.call_id);
-    const waiter = Promise.withResolvers<void>();
+  finished(row: CallRow): Promise<"safe"> {
+    this.#starts.delete(row.call_id);
+    const waiter = Promise.withResolvers<"safe">();
     this.#ended.push({ row, waiter });
-    this.#turn ??= setImmediate(() => this.#endTurn());
+    this.#turn ??= setImmediate(this.#endTurn);
     return waiter.promise;
   }
 
@@ -162,15 +151,17 @@ export class CallWriter {
     this.#journal?.close(this.#inJournal > 0);
   }
 
-  #endTurn(): void {
+  readonly #endTurn = (): void => {
     const ended = this.#ended;
     this.#queueEnded();
-    if (!this.#isSafe(ended)) {
+    // A database that refuses rows is waited for, so that whoever makes calls learns of it.
+    const isForJournal = this.#refused.length === 0 && ended.length < WORTH_A_TRANSACTION;
+    if (!isForJournal || this.#journal?.append(ended) !== true) {
       this.#begin();
       return;
     }
     for (const entry of ended) {
-      entry.waiter?.resolve();
+      entry.waiter?.resolve("safe");
       entry.waiter = undefined;
       entry.isInJournal = true;
     }
@@ -178,19 +169,13 @@ export class CallWriter {
     this.#inJournal += ended.length;
     if (this.#inJournal >= MOST_HELD_BACK) this.#begin();
     else this.#arm();
-  }
+  };
 
   #queueEnded(): void {
     clearImmediate(this.#turn);
     this.#turn = undefined;
     for (const entry of this.#ended) this.#finishes.push(entry);
     this.#ended = [];
-  }
-
-  /** A database that refuses rows is waited for, so that whoever makes calls learns of it. */
-  #isSafe(ended: readonly Entry[]): boolean {
-    if (this.#journal === undefined || this.#refused.length > 0) return false;
-    return ended.length < WORTH_A_TRANSACTION && this.#journal.append(ended.map(({ row }) => row));
   }
 
   #begin(): void {
@@ -276,7 +261,7 @@ export class CallWriter {
     // A row that is written again later still takes the place of its beginning.
     if (StoreUnavailable.from(error) === undefined) this.#running.delete(row.call_id);
     if (isInJournal) this.#inJournal--;
-    else if (error === undefined) waiter?.resolve();
+    else if (error === undefined) waiter?.resolve("safe");
     else waiter?.reject(error);
   }
 

@@ -15,7 +15,6 @@ import {
   type CallLine,
   type FinishedCall,
   listedColumns,
-  needsBlobs,
   prepareFinished,
   type StartedCall,
   type StoredCall,
@@ -115,15 +114,15 @@ export class CallRepository {
   ): Promise<"safe" | "held"> {
     const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
-    return this.#write(call).then(safe, (error) => {
+    return this.#write(call).catch((error) => {
       const unavailable = StoreUnavailable.from(error);
       if (unavailable === undefined) throw error;
       return this.#hold(call, unavailable);
     });
   }
 
-  #write(call: FinishedCall): Promise<void> {
-    if (!needsBlobs(call)) return this.#writer.finished(toFinishedRow(call));
+  #write(call: FinishedCall): Promise<"safe"> {
+    if (!call.needsBlobs) return this.#writer.finished(toFinishedRow(call));
     const written = toRowWithBlobs(call, this.#blobs).then((row) => this.#writer.finished(row));
     const settled = written.catch(() => {}).then(() => void this.#blobWrites.delete(settled));
     this.#blobWrites.add(settled);
@@ -132,7 +131,7 @@ export class CallRepository {
 
   #hold(call: FinishedCall, why?: StoreUnavailable): "held" {
     const row = toFinishedRow(call);
-    const isWhole = !needsBlobs(call);
+    const isWhole = !call.needsBlobs;
     const bytes = row.size + (call.longText?.length ?? 0);
     this.held.add({ row, bytes, isWhole, write: () => this.#write(call) }, why);
     return "held";
@@ -294,8 +293,6 @@ export class CallRepository {
     }
   }
 }
-
-const safe = () => "safe" as const;
 
 /** Long arguments are left out; measuring them is left out too where the row as a whole is small. */
 function listedParameters(expression: ExpressionBuilder<Tables, "calls">) {

@@ -13,7 +13,7 @@ export interface HeldCall {
   /** Whether `row` is all there is to write. A row without its blobs is not worth keeping in the journal. */
   readonly isWhole: boolean;
   /** Tries once more. Rejects with `StoreUnavailable` while the store cannot take it. */
-  write(): Promise<void>;
+  write(): Promise<unknown>;
 }
 
 /** Milliseconds from one attempt to write what is held to the next. */
@@ -30,6 +30,10 @@ export class HeldCalls {
   readonly #journal: CallJournal;
   readonly #writer: Pick<CallWriter, "refused">;
   readonly #inJournal = new WeakSet<HeldCall>();
+  /** True when no more are to be taken: whoever would make a call is refused. */
+  isFull = false;
+  /** While it holds some, others are added behind them rather than tried first: one that waits tells all. */
+  isHolding = false;
   #queue: HeldCall[] = [];
   #bytes = 0;
   #why: StoreUnavailable | undefined;
@@ -62,19 +66,9 @@ export class HeldCalls {
     return this.#writer.refused;
   }
 
-  /** True when no more are to be taken: whoever would make a call is refused. */
-  get isFull(): boolean {
-    return this.#queue.length >= mostHeld.records || this.#bytes >= mostHeld.bytes;
-  }
-
   /** Why the store takes none; undefined when nothing waits. */
   get reason(): UnavailableReason | undefined {
     return this.#queue.length === 0 ? undefined : this.#why?.reason;
-  }
-
-  /** While it holds some, others are added behind them rather than tried first: one that waits tells all. */
-  get isHolding(): boolean {
-    return this.#queue.length > 0;
   }
 
   /** `why` is left out for a call that joins others. */
@@ -83,7 +77,8 @@ export class HeldCalls {
     this.#why = why ?? this.#why;
     this.#queue.push(call);
     this.#bytes += call.bytes;
-    if (call.isWhole && this.#journal.append([call.row])) this.#inJournal.add(call);
+    this.#look();
+    if (call.isWhole && this.#journal.append([call])) this.#inJournal.add(call);
     if (this.#total++ === 0) this.#logger.error(beginning(this.#why));
     if (this.isFull && !wasFull) this.#logger.error(fullText(this.#queue.length, this.#bytes));
     this.#arm();
@@ -127,6 +122,7 @@ export class HeldCalls {
       const failures = await Promise.all(batch.map((call) => this.#write(call)));
       const kept = batch.filter((_, at) => failures[at] !== undefined);
       this.#queue = [...kept, ...this.#queue.slice(batch.length)];
+      this.#look();
       const failure = failures.find((one) => one !== undefined);
       if (failure === undefined) continue;
       this.#why = failure;
@@ -153,7 +149,14 @@ export class HeldCalls {
       this.#logger.error(`The call ${call.row.call_id} could not be recorded: ${String(error)}`);
     }
     this.#bytes -= call.bytes;
+    this.#look();
     return undefined;
+  }
+
+  /** How things stand is asked for with every call, and changes seldom. */
+  #look(): void {
+    this.isHolding = this.#queue.length > 0;
+    this.isFull = this.#queue.length >= mostHeld.records || this.#bytes >= mostHeld.bytes;
   }
 }
 
