@@ -87,7 +87,8 @@ export class ClientDialog<Result> implements CallClient {
   #asked = 0;
   /** None stands for two questions. */
   #keys: Set<string> | undefined;
-  #missed: NeededAbility | undefined;
+  /** What the client was to be asked although it never said that it can be. */
+  missed: NeededAbility | undefined;
 
   constructor(options: DialogOptions, input: Readonly<Record<string, unknown>> = noAnswers) {
     this.subject = options.subject;
@@ -123,11 +124,6 @@ export class ClientDialog<Result> implements CallClient {
     return this.#end !== undefined;
   }
 
-  /** What the client was to be asked although it never said that it can be. */
-  get missed(): NeededAbility | undefined {
-    return this.#missed;
-  }
-
   /** The questions that wait for an answer. */
   get open(): readonly Question[] {
     return Array.from(this.#open.values(), ({ question }) => question);
@@ -135,12 +131,12 @@ export class ClientDialog<Result> implements CallClient {
 
   /** What the work ended with, once it has, and when nothing has to be said before. */
   get ended(): Result | undefined {
-    return this.#end?.kind === "ended" && !this.#hasNotices ? this.#end.result : undefined;
+    return this.#end?.kind === "ended" && this.#notices?.isEmpty !== false ? this.#end.result : undefined;
   }
 
   /** Whether there is a step to be taken. */
   get hasNews(): boolean {
-    return this.#end !== undefined || this.#hasNotices || this.#untold.length > 0;
+    return this.#end !== undefined || this.#notices?.isEmpty === false || this.#untold.length > 0;
   }
 
   /** Acts once, now or as soon as there is a step to be taken. Only one may wait at a time. */
@@ -218,7 +214,7 @@ export class ClientDialog<Result> implements CallClient {
   request(method: ClientMethod, params: object, signal: AbortSignal): Promise<unknown> {
     const missing = missingAbility(this.#abilities, method, params);
     if (missing !== undefined) {
-      this.#missed = missing;
+      this.missed = missing;
       const lacks = nameOf(missing);
       return Promise.reject(
         new Error(`The MCP client that made this call did not declare ${lacks}, which ${method} needs.`),
@@ -284,10 +280,6 @@ export class ClientDialog<Result> implements CallClient {
     this.#notices ??= new NoticeQueue();
     this.#notices.add(notice);
     this.#wakeUp();
-  }
-
-  get #hasNotices(): boolean {
-    return this.#notices?.isEmpty === false;
   }
 
   /** Notices are no news as long as the client does not read; room for them is. */

@@ -91,9 +91,10 @@ class McpHttp {
     try {
       const { experts } = this.#serving;
       const asked = callerOf(incoming, grant, experts);
-      const sessionId = sessionIdOf(incoming);
+      const isInSession = incoming.headers["mcp-session-id"] !== undefined;
+      const sessionId = isInSession ? sessionIdOf(incoming) : undefined;
       if (incoming.method !== "POST") return this.#handleOther(incoming, outgoing, asked, sessionId);
-      checkCharset(incoming);
+      if (incoming.headers["content-type"] !== "application/json") checkCharset(incoming);
       const body = await readBody(incoming, this.#maxBody);
       if (typeof body !== "object" || body === null) throw invalid("The body is not a JSON-RPC message.");
       // Looked for once more, and only now: while the body came the expert may have changed, and the session ended.
@@ -102,7 +103,8 @@ class McpHttp {
       const posted = { incoming, outgoing, caller, session };
       if (Array.isArray(body)) return await this.#takeBatch(posted, body);
       const message = readRpc(body);
-      if (message?.kind !== "response" && "method" in body) id = refusedIdOf(body);
+      if (message?.kind === "request") id = message.id;
+      else if (message === undefined && "method" in body) id = refusedIdOf(body);
       if (message === undefined) {
         throw invalid("Bad Request: the request body is not a valid JSON-RPC message");
       }
@@ -302,19 +304,16 @@ function statelessPeer(caller: Caller): Peer {
 /** Grants stay the same from one request to the next, and so does what their callers see. */
 const wholeCallers = new WeakMap<Grant, Caller>();
 
-function wholeCallerOf(grant: Grant): Caller {
-  const known = wholeCallers.get(grant);
-  if (known !== undefined) return known;
+function newWholeCaller(grant: Grant): Caller {
   const caller = new Caller(grant);
   wholeCallers.set(grant, caller);
   return caller;
 }
 
 function callerOf({ url = "/" }: IncomingMessage, grant: Grant, experts: ExpertResolver | undefined): Caller {
-  if (url === "/mcp") return wholeCallerOf(grant);
   const end = url.indexOf("?");
   const path = end === -1 ? url : url.slice(0, end);
-  if (path === "/mcp" || path === "/mcp/") return wholeCallerOf(grant);
+  if (path === "/mcp" || path === "/mcp/") return wholeCallers.get(grant) ?? newWholeCaller(grant);
   const name = decoded(path.slice("/mcp/".length));
   const expert = name === undefined ? undefined : experts?.(name);
   if (expert !== undefined && mayUseExpert(grant, expert)) return new Caller(grant, expert);

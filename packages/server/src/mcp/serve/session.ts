@@ -57,31 +57,25 @@ export class ClientRequest {
   readonly method: string;
   readonly params: RpcParams;
   readonly peer: Peer;
+  readonly caller: Caller;
   readonly reply: Reply;
+  /** It was answered, or nobody waits for the answer. */
+  isOver = false;
   /** How the work behind it is cancelled. */
   onCancel: ((reason: string) => void) | undefined;
   /** Ends it from the server's side. Only of a request that has no end of its own, so that nobody waits for it. */
   stop: (() => void) | undefined;
   readonly #table: RequestTable | undefined;
-  #isOver = false;
 
   constructor({ id, method, params }: RpcRequest, peer: Peer, reply: Reply, table?: RequestTable) {
     this.id = id;
     this.method = method;
     this.params = params;
     this.peer = peer;
+    this.caller = peer.caller;
     this.reply = reply;
     this.#table = table;
     table?.set(id, this);
-  }
-
-  get caller(): Caller {
-    return this.peer.caller;
-  }
-
-  /** It was answered, or nobody waits for the answer. */
-  get isOver(): boolean {
-    return this.#isOver;
   }
 
   get wants(): Wants {
@@ -124,8 +118,8 @@ export class ClientRequest {
   }
 
   #end(): boolean {
-    if (this.#isOver) return false;
-    this.#isOver = true;
+    if (this.isOver) return false;
+    this.isOver = true;
     if (this.#table?.get(this.id) === this) this.#table.delete(this.id);
     return true;
   }

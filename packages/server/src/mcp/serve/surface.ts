@@ -43,11 +43,11 @@ export function createMcpSurface({
   } = config;
   const lists = new ToolLists(rooms.registry, { mode, threshold, isPinned: toolMatcher(alwaysListed) });
   const serverInfo = { name: "toolrack", title: "Toolrack", version: productVersion() };
-  // Whether the client of a grant is asked at all is decided here; whether it may answer, the grant says.
-  const isAsked = (grant: Grant) => approvals === "client" || (approvals === "stdio" && grant === operator);
   const serving: McpServing = {
     ...rooms,
-    approverOf: ({ grant }) => (isAsked(grant) ? grant : undefined),
+    // Whether the client of a grant is asked at all is decided here; whether it may answer, the grant says.
+    approverOf: ({ grant }) =>
+      approvals === "client" || (approvals === "stdio" && grant === operator) ? grant : undefined,
     serverInfo,
     modern: modernCodec(serverInfo),
     lists,

@@ -1,5 +1,6 @@
 import {
   type CallRequest,
+  callToolName,
   type EndedCall,
   meantTool,
   racksKey,
@@ -72,15 +73,18 @@ export function callTool(serving: McpServing, request: ClientRequest) {
     throw misfit("tools/call", "arguments", expected("record", input));
   }
   if (params.requestState !== undefined) return resume(serving, request, name, input);
-  requireVisible(serving, caller, name);
+  const { registry } = serving;
+  const info = registry.get(name);
+  if (info === undefined || !caller.sees(info)) throw unseen(serving, caller, name);
   const call: ToolCall = input === undefined ? { name } : { name, arguments: input };
-  const support = taskSupportOf(serving, caller, call);
+  const meant = info.name === callToolName ? meantTool(registry, call) : info;
+  const support = meant?.metadata.task === undefined ? undefined : taskSupportOf(caller, meant);
   const options = dialogOptions(serving, request, name);
   if (support !== undefined && peer.codec.era === "modern" && knowsTasks(peer.abilities)) {
     void beginTask(serving, request, call, support, options).catch((thrown) => request.fail(thrown));
     return;
   }
-  if (support?.support === "required") throw missingTasks(meantTool(serving.registry, call)?.name);
+  if (support?.support === "required") throw missingTasks(meant?.name);
   const dialog = startToolCall(serving, caller, call, metaOf(params), options);
   converse(serving, request, dialog, (answered, ended) => answerCall(serving, answered, dialog, ended));
 }
@@ -156,7 +160,7 @@ function startToolCall(
   const dialog = new ClientDialog<EndedCall>(options, input);
   const { allow } = caller;
   const session = meta["toolrack/sessionID"];
-  const headers = traceOf(meta);
+  const headers = meta.traceparent === undefined ? undefined : traceOf(meta);
   const call: { -readonly [Key in keyof CallRequest]: CallRequest[Key] } = {
     name,
     input,
@@ -210,12 +214,10 @@ function traceOf(meta: RpcParams): Record<string, string> | undefined {
   };
 }
 
-/** Throws for a name that means nothing to this caller: the protocol wants an error there, not a result. */
-function requireVisible({ registry, lists }: McpServing, caller: Caller, name: string): void {
-  const info = registry.get(name);
-  if (info !== undefined && caller.sees(info)) return;
+/** For a name that means nothing to this caller: the protocol wants an error there, not a result. */
+function unseen({ registry, lists }: McpServing, caller: Caller, name: string): RpcError {
   const { isShortened } = lists.of(caller);
-  throw invalidParams(
+  return invalidParams(
     isShortened ? whereNamesAre(name) : unknownTool(registry, name, (tool) => caller.sees(tool)).message,
   );
 }

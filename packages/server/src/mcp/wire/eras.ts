@@ -154,7 +154,7 @@ export function modernCodec(serverInfo: object): EraCodec {
       return JSON.stringify({ ...result, resultType, ...cache, _meta: { ...own, ..._meta } });
     },
     encodeCall(answer) {
-      const said = withText(answer);
+      const said = answer.structuredContent === undefined ? answer : withText(answer);
       if (said._meta !== undefined) return this.encode("tools/call", said);
       return JSON.stringify(said).slice(0, -1) + ending;
     },
@@ -169,7 +169,7 @@ export const legacyCodec: EraCodec = {
   era: "legacy",
   encode: (_, result) => JSON.stringify(result),
   encodeCall(answer, outputSchema) {
-    const said = withText(answer);
+    const said = answer.structuredContent === undefined ? answer : withText(answer);
     const { structuredContent: value } = said;
     // Structured content is an object in these versions, so that any other value is wrapped; in the list its schema is too.
     const isWrapped = value !== undefined && (!isRecord(value) || isWrappedSchema(outputSchema));
@@ -190,7 +190,7 @@ export const legacyCodec: EraCodec = {
 /** A value that is no object is also told as text, for clients that look there alone. */
 function withText(answer: CallAnswer): CallAnswer {
   const { structuredContent: value, content } = answer;
-  if (value === undefined || isRecord(value) || content.some(({ type }) => type === "text")) return answer;
+  if (isRecord(value) || content.some(({ type }) => type === "text")) return answer;
   return { ...answer, content: [...content, { type: "text", text: JSON.stringify(value) }] };
 }
 

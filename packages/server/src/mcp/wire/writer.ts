@@ -63,7 +63,6 @@ export class MessageWriter {
   readonly flow = new WriteFlow(() => this.#output.writableNeedDrain || this.#unwritten.length > SOME);
   readonly #output: Writable;
   readonly #options: WriterOptions;
-  readonly #flush = () => this.flush();
   #unwritten = "";
   /** News that wait for a client that does not read just now. */
   readonly #news = new Set<string>();
@@ -95,13 +94,13 @@ export class MessageWriter {
   /** The same for a message that is JSON already, and no news. */
   write(text: string): void {
     if (this.#isOverflowed) return;
-    if (this.#unwritten === "") setImmediate(this.#flush);
+    if (this.#unwritten === "") setImmediate(this.flush);
     const [before, after] = this.#options.frame;
     this.#unwritten += before + text + after;
   }
 
   /** Hands on what was gathered. */
-  flush(): void {
+  readonly flush = (): void => {
     if (this.#unwritten === "") return;
     const text = this.#unwritten;
     const { writableLength, writableEnded, destroyed } = this.#output;
@@ -111,7 +110,7 @@ export class MessageWriter {
       this.#news.clear();
       this.#options.overflowed(writableLength);
     } else if (!writableEnded && !destroyed && this.#output.write(text)) this.#freed();
-  }
+  };
 
   #freed(): void {
     for (const text of this.#news) this.write(text);
