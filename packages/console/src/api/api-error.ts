@@ -1,9 +1,9 @@
 import { isRecord } from "../text/index.ts";
 
-/** What a proxy answers for a server that is away, and the server itself while it starts or stops. */
+/** Statuses of a proxy whose server is away, and of a server that starts or stops. */
 const AWAY = [502, 503, 504];
 
-/** What the server refused and why, or `unreachable` when it did not answer at all. */
+/** A refusal by the server, or `unreachable` when it did not answer at all. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly status: number;
@@ -27,7 +27,7 @@ export class ApiError extends Error {
     return this.code === "unreachable" || AWAY.includes(this.status);
   }
 
-  /** Anything thrown as an `ApiError`; what the server did not refuse is a failure of the console itself. */
+  /** Turns anything thrown into an `ApiError`. Errors that are no refusals are failures of the console itself. */
   static of(thrown: unknown): ApiError {
     return thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
   }
@@ -55,10 +55,10 @@ function parse(text: string): unknown {
   }
 }
 
-/** The body of an answer. Rejects with an `ApiError` when the connection broke before its end, or when it is no JSON. */
+/** Reads the JSON body of an answer. Rejects with an `ApiError` when the connection breaks or the body is not JSON. */
 export async function readJson<Answer>(response: Response, signal?: AbortSignal): Promise<Answer> {
   try {
-    // Which shape a path answers with is written down in types.ts, and checked by the server's own tests.
+    // The shape of each answer is declared in types.ts and checked by the server's tests.
     return (await response.json()) as Answer;
   } catch (thrown) {
     if (signal?.aborted) throw thrown;

@@ -10,14 +10,14 @@ export interface CallWatcher {
   readonly state?: (state: { readonly status: string; readonly title?: string }) => void;
   readonly progress?: (update: CallProgress) => void;
   readonly log?: (line: CallLine) => void;
-  /** The call as its record has it while it is under way, where it is looked for instead of followed. */
+  /** Called with the record of a running call when the console polls it instead of following its stream. */
   readonly found?: (call: Call) => void;
 }
 
-/** A longer answer is not taken from the stream, where it would hold up the page, but read from the record. */
+/** Longer answers are read from the record, because in the stream they would block the page. */
 const LONGEST_ANSWER = 1_000_000;
 
-/** Makes a call and reports on it while it runs. The call outlives the page: its id finds it again, and cancels it. */
+/** Makes a call and reports its progress. The call outlives the page; its id finds and cancels it. */
 export function runTool(
   name: string,
   body: { readonly arguments: unknown; readonly callId: string; readonly sessionID?: string },
@@ -56,11 +56,11 @@ async function follow(
   const headers = { accept: "text/event-stream" };
   const response = await open(route, { path, body, headers });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
-  // Only a call whose id is known can be found in the records.
+  // Only a call with a known id can be read from the records.
   const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;
   const events = readEvents(response.body, { longest });
   for (;;) {
-    // A broken connection counts as one that has ended.
+    // A broken connection counts as the end of the stream.
     const { done, value: streamed } = await events
       .next()
       .catch(() => ({ done: true, value: undefined }) as const);
@@ -82,11 +82,11 @@ export function isUnderWay({ status }: { readonly status: CallStatus }): boolean
   return status === "running" || status === "pending";
 }
 
-/** Milliseconds between looks, and for how long a server may be away. */
-const LOOK_EVERY = 1_000;
+/** Milliseconds between polls, and how long the server may be away. */
+const POLL_INTERVAL = 1_000;
 const LONGEST_AWAY = 60_000;
 
-/** What became of a call that is not followed, from its record, once it has ended and the server answers. */
+/** The outcome of a call, polled from its record until the call has ended and the server answers. */
 export async function findAnswer(callId: string | undefined, watcher: CallWatcher = {}): Promise<CallAnswer> {
   let lastAnswer = Date.now();
   while (callId !== undefined && Date.now() - lastAnswer < LONGEST_AWAY) {
@@ -99,7 +99,7 @@ export async function findAnswer(callId: string | undefined, watcher: CallWatche
       // A call that the server does not know was lost before it was recorded.
       if (!(thrown instanceof ApiError) || thrown.code !== "unreachable") throw unreachable(thrown);
     }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));
+    await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL));
   }
   throw unreachable();
 }
@@ -124,7 +124,7 @@ function answerOf(call: Call): CallAnswer {
 /** A larger record is read by a worker. */
 const LARGE = 2_000_000;
 
-/** One call, under way or ended. Of a very large one the page is given what it can show. */
+/** A running or finished call. Of a very large one, only the part that the page can show. */
 export async function readCall(callId: string, signal?: AbortSignal): Promise<Call> {
   const response = await open("GET /api/calls/{callId}", { path: { callId }, ...(signal && { signal }) });
   if (Number(response.headers.get("content-length") ?? 0) <= LARGE) return readJson(response, signal);

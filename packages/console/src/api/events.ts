@@ -10,10 +10,7 @@ export interface StreamedEvent {
   readonly oversized: boolean;
 }
 
-/**
- * Reads server-sent events. Data longer than `longest` is dropped as it arrives: the reader asks for it in
- * pages instead.
- */
+/** Reads server-sent events. Data longer than `longest` is dropped; the reader fetches it in pages instead. */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
   options: { readonly longest?: number; readonly onBytes?: () => void } = {},
@@ -36,9 +33,9 @@ export async function* readEvents(
           line = line.slice(0, LONGEST_FIELD_NAME);
           lineIsCut = true;
         }
-        if (index === lines.length - 1) break; // The rest of this line has not come yet.
+        if (index === lines.length - 1) break; // The line is incomplete.
         const whole = line.endsWith("\r") ? line.slice(0, -1) : line;
-        if (whole !== "") take(draft, whole, lineIsCut);
+        if (whole !== "") addLine(draft, whole, lineIsCut);
         else {
           const { event, data, ...rest } = draft;
           if (event !== undefined) yield { ...rest, event, data: data.join("\n") };
@@ -49,7 +46,7 @@ export async function* readEvents(
       }
     }
   } finally {
-    // Whoever stops reading early wants the connection closed as well.
+    // Closes the connection when the reader stops early.
     await reader.cancel().catch(() => {});
   }
 }
@@ -63,9 +60,9 @@ interface Draft {
   oversized: boolean;
 }
 
-function take(draft: Draft, line: string, isCut: boolean): void {
+function addLine(draft: Draft, line: string, isCut: boolean): void {
   const colon = line.indexOf(":");
-  if (colon === 0) return; // A sign of life.
+  if (colon === 0) return; // A comment line, sent as heartbeat.
   const field = colon === -1 ? line : line.slice(0, colon);
   const value = colon === -1 ? "" : line.slice(colon + 1).replace(/^ /, "");
   if (field === "event") draft.event = value;
@@ -76,7 +73,7 @@ function take(draft: Draft, line: string, isCut: boolean): void {
 
 export type StreamState = "connecting" | "open" | "waiting" | "closed";
 
-/** What happens on the rack. `reset`: events were missed, so lists are to be read anew. */
+/** An event of the rack. `reset`: events were missed, so lists must be read again. */
 export interface RackEvent {
   readonly type: string;
   readonly data: Readonly<Record<string, unknown>>;
@@ -84,7 +81,7 @@ export interface RackEvent {
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
-/** The server gives a sign of life every 15 seconds; a connection without any is dead although nobody said so. */
+/** The server sends a heartbeat every 15 seconds; a longer silence means that the connection is dead. */
 const LONGEST_SILENCE = 40_000;
 
 type Listener = (event: RackEvent) => void;
@@ -92,11 +89,10 @@ type Listener = (event: RackEvent) => void;
 /** The one connection for events. It resumes where it broke off; `reset` tells listeners that events were lost. */
 export class EventStream {
   readonly state = ref<StreamState>("closed");
-  /** When the next attempt is made, while it waits. */
   readonly retryAt = ref(0);
   readonly #listeners = new Set<Listener>();
   #lastId: string | undefined;
-  /** There was a connection before, which may have broken before it gave an id. */
+  /** Whether there was a connection before. It may have ended without an event id. */
   #hasBegun = false;
   #run: AbortController | undefined;
   #wake: (() => void) | undefined;
@@ -112,14 +108,14 @@ export class EventStream {
     void this.#keepOpen(this.#run.signal);
   }
 
-  /** Forgets where it was. */
+  /** Ends the connection and forgets the position. */
   stop(): void {
     this.pause();
     this.#lastId = undefined;
     this.#hasBegun = false;
   }
 
-  /** Ends the connection. The next one goes on where this one was. */
+  /** Ends the connection. The next one continues from the same position. */
   pause(): void {
     this.#run?.abort();
     this.#run = undefined;
@@ -139,12 +135,12 @@ export class EventStream {
       if (signal.aborted) return;
       wait = opened ? FIRST_WAIT : Math.min(wait * 2, LONGEST_WAIT);
       this.state.value = "waiting";
-      // Many consoles that lost one server do not all come back in the same instant.
+      // Random, so that many consoles do not reconnect in the same instant.
       await this.#sleep(wait * (0.75 + Math.random() / 2));
     }
   }
 
-  /** Reads until the connection ends. Says whether there was one. */
+  /** Reads until the connection ends. Returns whether there was a connection. */
   async #read(outer: AbortSignal): Promise<boolean> {
     const attempt = new AbortController();
     const signal = AbortSignal.any([outer, attempt.signal]);
@@ -164,10 +160,10 @@ export class EventStream {
       if (response.body === null) return true;
       for await (const { event, id, data } of readEvents(response.body, { onBytes: stillAlive })) {
         if (id !== undefined) this.#lastId = id;
-        // The first `ready` is the beginning; a later one means that the server did not know where we were.
+        // The first `ready` begins the stream; a later one means that the server did not know our position.
         if (event === "ready" && !isResumed) continue;
-        const told = { type: event === "ready" ? "reset" : event, data: dataOf(data) };
-        for (const listener of this.#listeners) listener(told);
+        const rackEvent = { type: event === "ready" ? "reset" : event, data: dataOf(data) };
+        for (const listener of this.#listeners) listener(rackEvent);
       }
     } catch (thrown) {
       if (thrown instanceof ApiError && thrown.status === 401) this.pause();
@@ -193,7 +189,7 @@ export function resumeAfter(lastId: string | undefined): Record<string, string> 
   return lastId === undefined ? {} : { "last-event-id": lastId };
 }
 
-/** Every event of the feed carries an object; anything else is nothing a listener could read. */
+/** The data of every event is an object; anything else is ignored. */
 function dataOf(text: string): RackEvent["data"] {
   const value: unknown = JSON.parse(text);
   return isRecord(value) ? value : {};
@@ -201,7 +197,7 @@ function dataOf(text: string): RackEvent["data"] {
 
 export const eventStream = new EventStream();
 
-/** Hears of events whose type begins with one of the given texts, and of `reset`, for as long as the page lives. */
+/** Subscribes to `reset` and to events whose type begins with one of the prefixes, while the page lives. */
 export function useEvents(prefixes: readonly string[], listener: (event: RackEvent) => void): void {
   const stop = eventStream.subscribe((event) => {
     if (event.type === "reset" || prefixes.some((prefix) => event.type.startsWith(prefix))) listener(event);

@@ -11,7 +11,7 @@ export {
   tryTool,
 } from "./calls.ts";
 export { eventStream, type RackEvent, readEvents, resumeAfter, useEvents } from "./events.ts";
-// All of it: the generator writes what the console asks for, and types.ts has the last word on a name.
+// Exports all generated types; types.ts overrides some names.
 export type * from "./generated-types.ts";
 export { open, readPages, request, unlessForbidden } from "./request.ts";
 export { currentSession, followOtherTabs, openSession, signIn, signOut } from "./session.ts";

@@ -3,10 +3,7 @@ import type { Call } from "./generated-types.ts";
 
 export type LargeCall = { readonly call: Call } | Pick<ApiError, "status" | "code" | "message">;
 
-/**
- * Parses records that would block the page. It leaves out what the page cannot show: long results are read
- * in pages.
- */
+/** Parses records that would block the page. Long results are left out, because the page reads them in pieces. */
 addEventListener(
   "message",
   async ({ data }: MessageEvent<{ readonly path: string; readonly token: string }>) => {
@@ -18,15 +15,15 @@ addEventListener(
         throw new ApiError(0, "unreachable", "");
       });
       if (!response.ok) throw await ApiError.from(response);
-      tell({ call: withoutBulk(await readJson<Call>(response)) });
+      send({ call: withoutBulk(await readJson<Call>(response)) });
     } catch (thrown) {
       const { status, code, message } = ApiError.of(thrown);
-      tell({ status, code, message });
+      send({ status, code, message });
     }
   },
 );
 
-function tell(answer: LargeCall): void {
+function send(answer: LargeCall): void {
   postMessage(answer);
 }
 

@@ -25,7 +25,7 @@ type ListRoute = {
   [Route in keyof Answers]: Answers[Route] extends { readonly items: readonly unknown[] } ? Route : never;
 }[keyof Answers];
 
-/** The items of a list that comes in pages: all of them, or about `most`, and whether there are more. */
+/** All items of a paged list, or about `most`, and whether there are more. */
 export async function readPages<Route extends ListRoute>(
   route: Route,
   asked: Asked,
@@ -34,7 +34,7 @@ export async function readPages<Route extends ListRoute>(
   const items: Answers[Route]["items"][number][] = [];
   let cursor: string | undefined;
   do {
-    // Every list has items; one that comes in pages says where the next one begins.
+    // Every list has `items`; a paged one also has the cursor of the next page.
     const page: { items: Answers[Route]["items"]; next?: string } = await request(route, {
       ...asked,
       query: { ...asked.query, cursor },
@@ -45,7 +45,7 @@ export async function readPages<Route extends ListRoute>(
   return { items, hasMore: cursor !== undefined };
 }
 
-/** What was asked for, or something else for a token that may not know it. */
+/** The answer, or a fallback when the token may not read it. */
 export async function unlessForbidden<Answer, Else>(
   asking: Promise<Answer>,
   otherwise: Else,
@@ -56,7 +56,7 @@ export async function unlessForbidden<Answer, Else>(
   });
 }
 
-/** The answer itself, once it is known not to be a refusal. */
+/** The response. Rejects with an `ApiError` for a refusal. */
 export async function open(route: string, asked: Asked = {}): Promise<Response> {
   const { token } = currentSession;
   const [method = "GET", path = ""] = route.split(" ");

@@ -4,8 +4,8 @@ import { keep, kept } from "../text/index.ts";
 const KEY = "toolrack.token";
 
 /**
- * Why somebody has to sign in. `expired`: the token worked on this page, so the page may hold typed text;
- * `rejected`: it never worked.
+ * Why the person has to sign in. `expired`: the token worked on this page, so the page may hold typed text; `rejected`:
+ * it never worked.
  */
 export type Refusal = "missing" | "rejected" | "expired";
 
@@ -17,7 +17,7 @@ interface Session {
 const session = reactive<Session>({ token: undefined, refusal: undefined });
 let wasAccepted = false;
 
-/** Who the console is to the server. */
+/** The console's sign-in state. */
 export const currentSession = readonly(session);
 
 /**
@@ -41,7 +41,7 @@ export function signIn(token: string): void {
   session.refusal = undefined;
 }
 
-/** Here and in all tabs. */
+/** Signs out in all tabs. */
 export function signOut(): void {
   keep(KEY, undefined);
   leave("missing");

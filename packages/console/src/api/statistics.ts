@@ -14,7 +14,10 @@ interface Wanted {
   readonly tool?: string;
 }
 
-/** Counts and times of calls since a moment. Who is no admin is given those of the latest calls that it may see. */
+/**
+ * Counts and durations of calls since a moment. For others than admins they are computed from the latest calls that
+ * they may see.
+ */
 export async function readStatistics(wanted: Wanted, signal: AbortSignal): Promise<RackStatistics> {
   try {
     const { p50, p95, ...found } = await request("GET /api/stats", { query: { ...wanted }, signal });
@@ -43,7 +46,7 @@ async function summariseLatest(wanted: Wanted, signal: AbortSignal): Promise<Rac
   };
 }
 
-/** The newest calls since a moment, at most about so many. */
+/** The newest calls since a moment, about `most` of them. */
 export async function readCalls(
   query: { readonly since: number; readonly tool?: string; readonly flag?: "loop" },
   most: number,
@@ -61,11 +64,11 @@ export interface CallTotals {
 }
 
 export interface CallStatistics extends CallTotals {
-  /** Slices of time by when they begin, oldest first, also those in which nothing happened. */
+  /** Time slices by their start, oldest first, including empty ones. */
   readonly buckets: readonly (CallTotals & { readonly at: number })[];
 }
 
-/** Counts and times of the calls that ended between two moments, over all and in slices of equal length. */
+/** Counts and durations of the calls that ended between two moments, in total and per time slice. */
 export function summariseCalls(
   calls: readonly CallSummary[],
   { since, until, slices }: { readonly since: number; readonly until: number; readonly slices: number },
@@ -94,7 +97,7 @@ function percentile(sorted: readonly number[], part: number): number | undefined
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
 }
 
-/** All slices of the time that was asked about: the server leaves out those in which nothing happened. */
+/** Adds the empty slices that the server leaves out. */
 export function fillBuckets(
   statistics: Pick<Statistics, "since" | "until" | "interval" | "buckets">,
 ): CallStatistics["buckets"] {
@@ -114,7 +117,7 @@ export interface CaughtLoop {
   readonly verdict: LoopVerdict;
 }
 
-/** The loops that were caught, newest first; of one loop, only the last call that belonged to it. */
+/** The detected loops, newest first, each with only its last call. */
 export function loopsOf(calls: readonly CallSummary[]): CaughtLoop[] {
   const seen = new Set<string>();
   return calls.flatMap((call) => {

@@ -4,7 +4,7 @@ import type { Call, CallSummary } from "./generated-types.ts";
 
 /** What the HTTP API answers, in the console's words. The shapes are the server's own; see `generated-types.ts`. */
 
-/** What a call under way and one that has ended, in a list or alone, have in common. */
+/** The members that running and finished calls have, in lists and alone. */
 export type CallFacts = Pick<Call, keyof Call & keyof CallSummary>;
 export type CallStatus = Call["status"];
 export type CallLine = NonNullable<Call["log"]>[number];
@@ -12,7 +12,7 @@ export type LoopVerdict = NonNullable<CallFlags["loop"]>;
 
 export interface CallAnswer extends Omit<Document.CallAnswer, "result"> {
   readonly result: ToolResult;
-  /** Set by the console when the result is only the beginning of the whole. */
+  /** Set by the console when the result is only a beginning. */
   readonly resultSize?: number;
 }
 
@@ -25,7 +25,7 @@ export interface CallProgress {
 export type SkillFile = Document.Skill["files"][number];
 export type SkillToolType = Document.SkillTool["type"];
 
-/** A tool of a skill as it is saved and tried. `null` takes a field away. */
+/** A tool of a skill to save or to try. `null` removes a field. */
 export interface SkillToolDraft {
   readonly name: string;
   readonly type: SkillToolType;
@@ -38,7 +38,7 @@ export interface SkillToolDraft {
   readonly enabled: boolean;
 }
 
-/** A call in an answer, with what the events of its turn said of it. */
+/** A call in an answer, with the state from the events of its turn. */
 export interface ChatToolPart extends Document.ChatToolPart {
   readonly progress?: CallProgress;
   readonly loop?: LoopVerdict;
@@ -47,6 +47,6 @@ export type ChatPart = Document.ChatTextPart | ChatToolPart;
 
 type SentMessage = Omit<Document.ChatMessage, "parts">;
 
-/** A message as the server has it, or one that is being written and that the server has not named yet. */
+/** A message of the server, or one in progress that has no id yet. */
 export type ChatMessage = Pick<SentMessage, "id" | "role" | "status"> &
   Partial<SentMessage> & { readonly parts?: readonly ChatPart[] };

@@ -8,5 +8,5 @@ export { default as MediaView } from "./MediaView.vue";
 export { default as ResultView } from "./ResultView.vue";
 export { mediaOf, messageOf, resultSize, shareOf } from "./result.ts";
 
-/** Comes with its parser when the first page of Markdown is shown. */
+/** Loaded with its parser when the first Markdown is shown. */
 export const MarkdownView = defineAsyncComponent(() => import("./MarkdownView.vue"));

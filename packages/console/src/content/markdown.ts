@@ -1,15 +1,13 @@
 import MarkdownIt, { type Token } from "markdown-it";
 import { isSafeLink } from "./result.ts";
 
-/** A part of a page of Markdown: an element by its tag, or words, whose tag is empty. Tags of HTML in it stay words. */
+/** A node of a Markdown page: an element, or text when the tag is empty. HTML tags stay text. */
 export interface MarkdownNode {
   readonly tag: string;
   readonly text?: string;
   readonly children: readonly MarkdownNode[];
   readonly href?: string;
-  /** Of a list with numbers: the first one. */
   readonly start?: number;
-  /** Of an item in a list of tasks: whether it is done. */
   readonly isDone?: boolean;
 }
 
@@ -17,10 +15,10 @@ export interface MarkdownNode {
 const reader = new MarkdownIt({ html: false, linkify: false }).disable(["code", "lheading", "reference"]);
 reader.normalizeLink = (address) => address;
 reader.normalizeLinkText = (address) => address.replace(/^mailto:/i, "");
-// A picture within the text itself is taken for a link here, and shown as its name below.
+// An inline picture passes as a link here, and is shown as its name below.
 reader.validateLink = (address) => isSafeLink(address) || /^data:image\//i.test(address);
 
-/** The search for the ends of pictures that have none takes ever longer; nobody shows so many. */
+/** Limit, because parsing unfinished pictures gets slower with their number. */
 const MOST_PICTURES = 5_000;
 
 export function parseMarkdown(text: string): readonly MarkdownNode[] {
@@ -28,7 +26,7 @@ export function parseMarkdown(text: string): readonly MarkdownNode[] {
   return treeOf(reader.parse(withNestedLists(text), {}));
 }
 
-/** Makes a tree of the parser's flat list of tokens, in which those that open and close stand around what is inside. */
+/** Turns the parser's flat list of opening and closing tokens into a tree. */
 function treeOf(tokens: readonly Token[], isInLink = false): readonly MarkdownNode[] {
   let at = 0;
   const read = (inLink: boolean): MarkdownNode[] => {
@@ -63,7 +61,8 @@ function leafOf(token: Token, isInLink: boolean): readonly MarkdownNode[] {
     case "hardbreak":
       return [textOf("\n")];
     case "image": {
-      // A picture would be fetched from elsewhere, so it is a link to it; one that leads nowhere is what it is called.
+      // Pictures become links, because they would be fetched from other servers. A picture without an address becomes
+      // its name.
       const href = String(token.attrGet("src") ?? "");
       return linkTo(href, [textOf(token.content || href.slice(0, 80))], isInLink);
     }
@@ -81,13 +80,13 @@ function itemOf(children: readonly MarkdownNode[]): MarkdownNode {
   return { tag: "li", isDone: box !== " ", children: [paragraph, ...rest] };
 }
 
-/** A link has no link inside, and an empty one is called by its address. */
+/** Links are not nested, and a link without text shows its address. */
 function linkTo(href: string, children: readonly MarkdownNode[], isInLink: boolean): MarkdownNode[] {
   const shown = children.length === 0 ? [textOf(href)] : children;
   return isInLink || !isSafeLink(href) ? [...shown] : [{ tag: "a", href, children: shown }];
 }
 
-/** Ends where a sentence around it goes on, in Chinese too. */
+/** A bare web address. It ends at punctuation, Chinese included. */
 const address = /(?<![A-Za-z0-9_])https?:\/\/[^\s<>"'`*，。；：！？、（）「」『』《》【】]+/g;
 
 function withAddresses(text: string): MarkdownNode[] {
@@ -95,7 +94,7 @@ function withAddresses(text: string): MarkdownNode[] {
   let at = 0;
   for (const { 0: found, index } of text.matchAll(address)) {
     let href = found;
-    // What ends the sentence around it is not part of it, nor is a bracket that was opened before it.
+    // Punctuation at the end of the sentence and unbalanced brackets are not part of the address.
     const isBalanced = () => href.split("(").length >= href.split(")").length;
     while (/[.,;:!?\])}~_|]$/.test(href) && !(href.endsWith(")") && isBalanced())) href = href.slice(0, -1);
     if (!/:\/\/./.test(href)) continue;
@@ -109,7 +108,7 @@ function textOf(text: string): MarkdownNode {
   return { tag: "", text, children: [] };
 }
 
-/** Texts that follow each other become one, and empty ones go. */
+/** Joins adjacent texts and drops empty ones. */
 function joined(nodes: readonly MarkdownNode[]): MarkdownNode[] {
   const result: MarkdownNode[] = [];
   for (const node of nodes) {
@@ -121,8 +120,8 @@ function joined(nodes: readonly MarkdownNode[]): MarkdownNode[] {
 }
 
 /**
- * Models indent the lists within a numbered item by two, where Markdown asks for as much as the text of the item. Such
- * lists, and what is in them, are moved to where they are meant to be.
+ * Models indent lists inside a numbered item by two spaces, but Markdown asks for the width of the marker. Indents such
+ * lists as they are meant.
  */
 function withNestedLists(text: string): string {
   const open: { readonly marker: number; readonly text: number; readonly shift: number }[] = [];
@@ -135,7 +134,7 @@ function withNestedLists(text: string): string {
       const [, sign = "", space = " "] = /^ *([-*+]|\d{1,9}[.)])( +|$)/.exec(line) ?? [];
       const isItem = sign !== "" && fence === "";
       if (line.trim() === "") return line;
-      // A line that is not indented ends the items around it, unless it goes on with their sentence.
+      // A line without indent ends the items around it, unless it continues their sentence.
       while (open.length > 0 && indent < open.at(-1)!.marker + 2) open.pop();
       const around = open.at(-1);
       const shift = (around?.shift ?? 0) + (isItem ? Math.max(0, (around?.text ?? 0) - indent) : 0);

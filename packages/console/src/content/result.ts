@@ -3,8 +3,8 @@ import { t } from "../i18n/index.ts";
 import { isRecord } from "../text/index.ts";
 
 /**
- * The start of a result, its full length, and the call whose record has the rest. The note that models get
- * in the middle goes.
+ * The beginning of a result, its full length, and the call whose record has the rest. Removes the note for models in
+ * the middle.
  */
 export function wholeOf({ content, metadata }: ToolResult, total = 0, callId?: string) {
   const { head, total: all, callId: origin } = isRecord(metadata?.truncated) ? metadata.truncated : {};
@@ -19,7 +19,7 @@ export interface Medium {
   readonly name: string;
 }
 
-/** Everything in a result that is not text. What lies on another machine becomes a link: it is never fetched unasked. */
+/** All attachments of a result. Files on other machines become links and are never fetched unasked. */
 export function mediaOf({ attachments = [], blocks = [] }: ToolResult): Medium[] {
   const files = attachments.map(({ mime, url, filename }) => medium(mime, url, filename));
   const fromBlocks = blocks.flatMap((block) => {
@@ -31,7 +31,7 @@ export function mediaOf({ attachments = [], blocks = [] }: ToolResult): Medium[]
       return [medium("", uri, typeof name === "string" ? name : uri)];
     return [];
   });
-  // A file that is in both was given once.
+  // A file in both lists is shown once.
   const seen = new Set<string>();
   return [...files, ...fromBlocks].filter(({ url }) => !seen.has(url) && seen.add(url));
 }
@@ -40,21 +40,23 @@ function medium(mime: string, url: string, name?: string): Medium {
   const shown = name ?? (mime || url);
   if (!url.startsWith("data:")) return { kind: "link", url: isSafeLink(url) ? url : "", name: name ?? url };
   const [family] = mime.split("/");
-  // Pictures that can carry scripts are only ever shown as pictures, where scripts do not run.
+  // SVG is shown only as an image, where its scripts do not run.
   const kind = family === "image" || family === "audio" || family === "video" ? family : "file";
   return { kind, url, name: shown };
 }
 
-/** About how many bytes a result has: its text as UTF-8, and what came with it. Exact for what is at hand whole. */
+/**
+ * The approximate size of a result in bytes: its text as UTF-8 and its attachments. Exact when the whole text is here.
+ */
 export function resultSize(result: ToolResult, total?: number): number {
   const whole = wholeOf(result, total);
   const shown = new TextEncoder().encode(whole.text).length;
-  // Of a longer text only the characters are known; the rest is taken to be like the beginning.
+  // Of a longer text only the length is known; its bytes are estimated from the beginning.
   const text = whole.text === "" ? whole.total : shown * (whole.total / whole.text.length);
   return mediaOf(result).reduce((sum, { url }) => sum + dataSize(url), Math.round(text));
 }
 
-/** The bytes that a `data:` address holds; 0 for any other. */
+/** The size of a `data:` address in bytes; 0 for any other. */
 export function dataSize(url: string): number {
   const comma = url.indexOf(",");
   if (!url.startsWith("data:") || comma === -1) return 0;
@@ -63,11 +65,11 @@ export function dataSize(url: string): number {
   return Math.floor((length * 3) / 4) - (url.endsWith("==") ? 2 : url.endsWith("=") ? 1 : 0);
 }
 
-/** What the rack tells a model whose call was denied: the reason, and not to come back with the same. */
+/** The rack's text for a model whose call was denied: the reason, and not to try again. */
 const denial =
   /^Running ".*?" was refused(?:: (?<reason>.*)|, without giving a reason)\. It did not run\. Do not repeat the call unchanged\.$/s;
 
-/** What went wrong with a call, for people. What was written for the model that made it is said in other words. */
+/** The error of a call for people. Texts written for models are reworded. */
 export function messageOf({ code, message }: { readonly code: string; readonly message: string }): string {
   const found = code === "approval_denied" ? denial.exec(message) : null;
   if (found === null) return message;
@@ -75,15 +77,15 @@ export function messageOf({ code, message }: { readonly code: string; readonly m
   return reason === undefined ? t("errors.denied") : t("errors.deniedBecause", { reason });
 }
 
-/** How much of a call is done, from 0 to 1; undefined where nobody knows. */
+/** Progress of a call from 0 to 1; undefined when unknown. */
 export function shareOf({ progress, total }: CallProgress = {}): number | undefined {
   return progress === undefined || !total ? undefined : Math.min(1, progress / total);
 }
 
-/** Lines at each end of a long log that are shown at first. */
+/** How many lines are shown at each end of a long log. */
 const SHOWN = 20;
 
-/** The beginning and the end of a long log, or all of it; `hidden` lines are left out before the line `at`, if any. */
+/** The lines to show of a log; `hidden` lines are left out before the line `at`, if any. */
 export function foldLines(lines: readonly CallLine[], showsAll: boolean) {
   const hidden = lines.length - 2 * SHOWN;
   // Hiding fewer lines would save no space.
@@ -95,12 +97,12 @@ export function logAsText(lines: readonly CallLine[]): string {
   return lines.map(({ at, level, text }) => `${new Date(at).toISOString()} ${level} ${text}`).join("\n");
 }
 
-/** How long a block may be: small enough that laying out those on the screen takes no time. */
+/** Longest block in characters: short enough to lay out without delay. */
 const LONGEST = 32 * 1024;
 
 /**
- * Cuts a text into blocks at line breaks, which are left out because a block ends a line. Only a longer
- * line is cut.
+ * Cuts a text into blocks at line breaks, which are dropped because every block ends a line. Only a line longer than a
+ * block is cut.
  */
 export function intoBlocks(text: string): string[] {
   const blocks: string[] = [];
@@ -115,7 +117,7 @@ export function intoBlocks(text: string): string[] {
   return blocks;
 }
 
-/** A link may lead to a page or a mailbox; anything that would run something is none. */
+/** Allows links to pages and mailboxes; anything that could run code is refused. */
 export function isSafeLink(href: string): boolean {
   return /^(https?:|mailto:)/i.test(href);
 }
@@ -130,7 +132,6 @@ const signs = [
   /\[[^\]\n]+\]\(https?:/,
 ];
 
-/** Whether a text was most likely written as Markdown. */
 export function looksLikeMarkdown(text: string): boolean {
   const head = text.slice(0, 4_000);
   return signs.filter((sign) => sign.test(head)).length >= 2 || /^#{1,3} \S.*\n/.test(head);

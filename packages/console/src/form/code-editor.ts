@@ -15,7 +15,7 @@ export interface EditorOptions {
   readonly onPaste?: (text: string) => void;
 }
 
-/** An editor in a shadow root, where its styles are adopted sheets: the security policy refuses style elements. */
+/** An editor in a shadow root with adopted style sheets, because the security policy refuses style elements. */
 export function openEditor(host: HTMLElement, options: EditorOptions) {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const theme = new Compartment();
@@ -37,7 +37,7 @@ export function openEditor(host: HTMLElement, options: EditorOptions) {
         theme.of(EditorView.theme(looks, { dark: options.isDark })),
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ "aria-label": options.label }),
-        // Tab leaves the editor after Escape, so that nobody is caught in it.
+        // After Escape, Tab leaves the editor, so that keyboard users are not trapped.
         keymap.of([
           ...defaultKeymap.filter(({ key }) => key !== "Mod-Enter"),
           ...historyKeymap,
@@ -54,7 +54,7 @@ export function openEditor(host: HTMLElement, options: EditorOptions) {
     }),
   });
   if (options.language === "markdown") {
-    // Markdown brings the languages that stand in it, and is fetched by whoever writes it; it can be typed in meanwhile.
+    // Markdown support is large, so it is loaded while the person can already type.
     void import("@codemirror/lang-markdown").then(({ markdown }) =>
       view.dispatch({ effects: language.reconfigure(markdown()) }),
     );

@@ -3,14 +3,14 @@ import { isRecord, sameJson } from "../text/index.ts";
 /** A schema without `$ref` and `allOf`. */
 export type Keywords = Readonly<Record<string, unknown>>;
 
-/** A schema in the one form that fields are drawn from. Children are made when they are asked for: schemas recurse. */
+/** A schema in the form from which fields are drawn. Children are made on demand, because schemas recurse. */
 export type FieldNode = FieldFacts & FieldShape;
 
 export interface FieldFacts {
   readonly title?: string;
   readonly description?: string;
   readonly nullable: boolean;
-  /** Present, even as `undefined`, only when the schema has one. */
+  /** Present only when the schema has a default, even if that is `undefined`. */
   readonly default?: unknown;
   readonly examples: readonly unknown[];
   readonly deprecated: boolean;
@@ -49,10 +49,7 @@ export interface UnionOption {
   readonly node: Child;
 }
 
-/**
- * Whether this kind of field can show the value. Looks no deeper than the field. What does not fit is
- * edited as JSON.
- */
+/** Whether this kind of field can show the value, without looking at nested fields. Other values are edited as JSON. */
 export function fits(node: FieldNode, value: unknown, depth = 0): boolean {
   if (value === undefined) return true;
   if (value === null) return node.nullable || node.kind === "any";
@@ -80,7 +77,7 @@ export function fits(node: FieldNode, value: unknown, depth = 0): boolean {
     case "map":
       return isRecord(value);
     case "union":
-      // A union may be one of its own branches; that deep inside nothing is decided any more.
+      // A union may contain itself, so the depth is limited.
       return depth < DEEPEST_FIT && node.options.some((option) => fits(option.node(), value, depth + 1));
     case "any":
       return true;
@@ -91,7 +88,7 @@ export function choiceIs(choice: Choice, value: unknown): boolean {
   return sameJson(choice.value, value);
 }
 
-/** The option that a value belongs to: of those that fit, the one that knows most of it. -1 when none does. */
+/** The index of the option that describes the value best; -1 when none fits. */
 export function optionFor(node: Extract<FieldNode, { kind: "union" }>, value: unknown): number {
   let best = -1;
   let bestScore = Number.NEGATIVE_INFINITY;
@@ -108,7 +105,7 @@ const DEEPEST_FIT = 6;
 function scoreOf(node: FieldNode, value: unknown, depth: number): number {
   if (!fits(node, value)) return NO_FIT;
   if (depth > DEEPEST_FIT || value === null || value === undefined) return 0;
-  if (node.kind === "any") return -1; // Anything else that fits says more.
+  if (node.kind === "any") return -1; // Any other option that fits is more specific.
   if (node.kind === "choice" || node.kind === "choices") return 2;
   if (node.kind === "number") return node.integer === Number.isInteger(value) ? 1 : 0;
   if (node.kind === "object" && isRecord(value)) {
@@ -132,13 +129,13 @@ function scoreOf(node: FieldNode, value: unknown, depth: number): number {
   return 1;
 }
 
-/** What is asked of a value beside its kind: the text `form.hints.NAME` and what stands in it. */
+/** A constraint on a value: the text `form.hints.NAME` and its parameters. */
 export interface Hint {
   readonly name: string;
   readonly values: Readonly<Record<string, string | number>>;
 }
 
-/** The bounds of a field, so that nobody has to find them by being refused. */
+/** The constraints of a field, shown before the server refuses a value. */
 export function hintsOf({ kind, schema }: FieldNode): Hint[] {
   switch (kind) {
     case "number":
@@ -159,7 +156,7 @@ export function hintsOf({ kind, schema }: FieldNode): Hint[] {
   }
 }
 
-/** Those that say something to people; the others are for programs, or show in how the field looks. */
+/** Formats worth showing to people; the others are for programs, or show in how the field looks. */
 const formats = new Set(["date-time", "time", "email", "uri", "url", "uuid", "hostname", "ipv4", "ipv6"]);
 
 function numberHints(schema: FieldNode["schema"]): Hint[] {
@@ -202,7 +199,7 @@ export function withoutSecrets(node: FieldNode, value: unknown, depth = 0): unkn
     const child = childAt(node, key);
     return child === undefined ? part : withoutSecrets(child(), part, depth + 1);
   };
-  // A list keeps its places.
+  // Items of a list keep their index.
   if (Array.isArray(value)) return value.map((part, index) => kept(part, index) ?? null);
   if (!isRecord(value)) return value;
   const entries = Object.entries(value).map(([key, part]) => [key, kept(part, key)] as const);
@@ -211,7 +208,7 @@ export function withoutSecrets(node: FieldNode, value: unknown, depth = 0): unkn
 
 const DEEPEST_VALUE = 64;
 
-/** The field of a part of a value, by its key or place. */
+/** The field of a member or item. */
 function childAt(node: FieldNode, key: string | number): Child | undefined {
   switch (node.kind) {
     case "object":
@@ -229,7 +226,7 @@ function childAt(node: FieldNode, key: string | number): Child | undefined {
 
 const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 
-/** A path one step longer, written the way the server names places in its issues: `items[0].name`, `headers["x-id"]`. */
+/** Extends a path in the form of the server's issues: `items[0].name`, `headers["x-id"]`. */
 export function pathStep(path: string, step: string | number): string {
   if (typeof step === "number") return `${path}[${step}]`;
   if (!identifier.test(step)) return `${path}[${JSON.stringify(step)}]`;

@@ -3,18 +3,21 @@ import type { ApiError } from "../api/index.ts";
 import type { FieldNode } from "./field-node.ts";
 
 export interface FormContext {
-  /** What the server said about places in the arguments, by path. */
+  /** The server's issues by path. */
   readonly issues: ComputedRef<ReadonlyMap<string, string>>;
   readonly disabled: ComputedRef<boolean>;
-  /** A field tells that what was typed is no value yet, or that it is one again. */
+  /** A field reports whether its typed text is not a valid value yet. */
   report(path: string, isProblem: boolean): void;
-  /** Whether what is typed there, or anywhere in it, is no value yet. */
+  /** Whether the text typed at or below the path is not a valid value yet. */
   isBroken(path: string): boolean;
   readonly largest: ComputedRef<number | undefined>;
-  /** Changes when all values come from elsewhere: what was typed and is no value yet is then of no use. */
+  /** Changes when all values are replaced from outside; unfinished typed text is then dropped. */
   readonly replaced: Readonly<Ref<number>>;
   idOf(path: string): string;
-  /** Draws the control of any field. Given here, as fields hold fields, and files must not import each other in circles. */
+  /**
+   * Draws the control of any field. Passed here, because fields contain fields and files must not import each other in
+   * circles.
+   */
   readonly body: Component;
 }
 
@@ -26,7 +29,6 @@ export interface ControlAttributes {
   readonly "aria-invalid": boolean;
 }
 
-/** What every kind of field is given. */
 export interface FieldProps<Kind extends FieldNode["kind"]> {
   node: Extract<FieldNode, { kind: Kind }>;
   path: string;
@@ -48,7 +50,7 @@ export function useForm(): FormContext {
   return context;
 }
 
-/** What the server said about places in the arguments, by path; of several about one place, the first. */
+/** The server's issues by path; only the first for each path. */
 export function issuesOf(error: ApiError | undefined): ReadonlyMap<string, string> {
   const issues: unknown = error?.code === "invalid_arguments" ? error.details.issues : [];
   const known = (Array.isArray(issues) ? issues : []).filter(

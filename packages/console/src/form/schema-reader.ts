@@ -11,8 +11,8 @@ import type {
 } from "./field-node.ts";
 
 /**
- * Turns any JSON Schema of any draft into the tree that fields are drawn from. What it cannot read is
- * edited as JSON.
+ * Turns a JSON Schema of any draft into the tree from which fields are drawn. Parts that it cannot read are edited as
+ * JSON.
  */
 export function normalise(schema: unknown, root: unknown = schema, key = ""): FieldNode {
   return new Reader(root).read(schema, key);
@@ -77,7 +77,7 @@ class Reader {
     const { anyOf: _, oneOf: __, ...base } = keywords;
     const flat = branches.map((branch) => this.#flatten(branch, depth + 1));
     const allowed = typesOf(base);
-    // A branch for null counts only where the rest of the schema lets null through.
+    // A null branch counts only if the rest of the schema allows null.
     const nullable = flat.some(isNullOnly) && (allowed.length === 0 || allowed.includes("null"));
     const merged = flat.filter((branch) => !isNullOnly(branch)).map((branch) => mergeSchemas(base, branch));
     if (merged.length === 0) return choiceOf([null], keywords);
@@ -117,7 +117,7 @@ class Reader {
 
   #arrayOf(keywords: Keywords): FieldShape {
     const { prefixItems, items, additionalItems, uniqueItems, maxItems } = keywords;
-    // Before 2020, `items` itself was the list of a tuple's parts.
+    // Before draft 2020-12, `items` itself was the list of a tuple's parts.
     const parts = Array.isArray(prefixItems) ? prefixItems : Array.isArray(items) ? items : undefined;
     if (parts !== undefined) {
       const rest = Array.isArray(prefixItems) ? items : additionalItems;
@@ -157,7 +157,7 @@ class Reader {
   }
 }
 
-/** How far references and branches are followed before a schema is taken to go in circles. */
+/** How deep references and branches are followed; deeper schemas count as circular. */
 const DEEPEST = 32;
 
 function factsOf(keywords: Keywords, nullable: boolean): FieldFacts {
@@ -214,7 +214,7 @@ function isNullOnly(keywords: Keywords): boolean {
   return types.length === 1 && types[0] === "null";
 }
 
-/** The types a schema names; where it names none, the one its keywords give away. */
+/** The types of a schema, or else the type that its keywords imply. */
 function typesOf(keywords: Keywords): readonly string[] {
   const { type, nullable } = keywords;
   const named = Array.isArray(type)
@@ -222,7 +222,7 @@ function typesOf(keywords: Keywords): readonly string[] {
     : typeof type === "string"
       ? [type]
       : inferred(keywords);
-  const orNull = nullable === true && named.length > 0 ? ["null"] : []; // OpenAPI 3.0 says it this way.
+  const orNull = nullable === true && named.length > 0 ? ["null"] : []; // The OpenAPI 3.0 form.
   return [...new Set([...named, ...orNull])];
 }
 
@@ -268,7 +268,7 @@ function distinct(options: readonly UnionOption[]): UnionOption[] {
   });
 }
 
-/** One schema that asks for what both ask for, as far as a form needs to know; `second` has the last word. */
+/** Combines two schemas as far as a form needs it; `second` wins. */
 export function mergeSchemas(first: Keywords, second: Keywords): Keywords {
   const merged: Record<string, unknown> = { ...first, ...second };
   const properties = [first.properties, second.properties].filter(isRecord);
@@ -278,12 +278,12 @@ export function mergeSchemas(first: Keywords, second: Keywords): Keywords {
   const { enum: allowed } = second;
   if (Array.isArray(first.enum) && Array.isArray(allowed))
     merged.enum = first.enum.filter((value) => allowed.some((one) => sameJson(one, value)));
-  // Both unions hold, and a field can offer only one: the second one is tried, the server knows about the other.
+  // A field can offer only one union: the second is used, and the server checks the other.
   if ("anyOf" in first && "oneOf" in second) delete merged.anyOf;
   return merged;
 }
 
-/** By entries: a property may be called `__proto__`, which an assignment would take for something else. */
+/** Works on entries, because assigning a property called `__proto__` would set the prototype. */
 function mergeProperties(first: Keywords, second: Keywords): Keywords {
   const merged = Object.entries(second).map(([key, schema]) => {
     const before = Object.hasOwn(first, key) ? first[key] : undefined;
@@ -297,7 +297,7 @@ const longTexts =
 const longFormats = new Set(["textarea", "markdown", "code", "multiline", "html"]);
 const secretNames = /(password|passwd|secret|api_?key|access_?token|private_?key)/i;
 
-/** What a text is: a line, a page, a secret or a file. Its format says so, or else often its name. */
+/** The kind of a text: a line, a long text, a secret or a file. Decided by its format, or else by its name. */
 export function textShape(
   { format, contentEncoding, contentMediaType, maxLength }: Keywords,
   key: string,

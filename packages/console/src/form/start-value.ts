@@ -1,9 +1,9 @@
 import type { FieldNode } from "./field-node.ts";
 
-/** What a value begins as when a person adds one: the least that fits. */
+/** The initial value when a person adds one: the smallest that fits. */
 export function startValue(node: FieldNode, depth = 0): unknown {
   if ("default" in node && node.default !== undefined) return structuredClone(node.default);
-  // Only a schema that no value can ever fit asks for something inside itself without end.
+  // Only a schema that no value can fit requires itself without end.
   if (depth > DEEPEST) return null;
   switch (node.kind) {
     case "text":
@@ -32,7 +32,7 @@ export function startValue(node: FieldNode, depth = 0): unknown {
   }
 }
 
-/** What a form begins with: only what the schema fixes anyhow. Everything else is for the person to say. */
+/** The initial arguments: only values that the schema fixes. The person sets everything else. */
 export function startArguments(node: FieldNode): Record<string, unknown> {
   if (node.kind !== "object") return {};
   const fixed = node.properties.flatMap(({ key, required, node: child }) => {
@@ -56,7 +56,6 @@ function startObject(node: Extract<FieldNode, { kind: "object" }>, depth: number
   return Object.fromEntries(required.map(({ key, node: child }) => [key, startValue(child(), depth + 1)]));
 }
 
-/** An example of the arguments, for who wants to see what a tool takes. */
 export function exampleValue(node: FieldNode, depth = 0): unknown {
   if (node.examples.length > 0) return structuredClone(node.examples[0]);
   if ("default" in node && node.default !== undefined) return startValue(node);
@@ -74,19 +73,19 @@ export function exampleValue(node: FieldNode, depth = 0): unknown {
   return Object.fromEntries(wanted.map(({ key, node: child }) => [key, exampleValue(child(), depth + 1)]));
 }
 
-/** The number nearest to zero that fits the bounds, or near enough where they leave no room. */
+/** The number nearest to zero within the bounds, or an approximation if there is none. */
 export function startNumber({ schema, integer }: Extract<FieldNode, { kind: "number" }>): number {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = schema;
   const least = largest(minimum, exclusiveMinimum);
   const most = smallest(maximum, exclusiveMaximum);
-  // Before draft 6 `exclusiveMinimum: true` said how `minimum` was meant.
+  // Before draft 6, `exclusiveMinimum: true` made `minimum` exclusive.
   const isAbove = exclusiveMinimum === true || exclusiveMinimum === least;
   const isBelow = exclusiveMaximum === true || exclusiveMaximum === most;
   const step = typeof multipleOf === "number" && multipleOf > 0 ? multipleOf : integer ? 1 : 0;
   const fits = (value: number) =>
     (isAbove ? value > least : value >= least) && (isBelow ? value < most : value <= most);
   if (fits(0)) return 0;
-  // Zero lies outside, so one of the bounds is the near one.
+  // Zero is out of bounds, so the nearest number is next to one of the bounds.
   const isUp = least >= 0;
   const bound = isUp ? least : most;
   if (step > 0) {

@@ -1,6 +1,6 @@
 import { language } from "./i18n.ts";
 
-/** Numbers, sizes, times and moments, as the language of the console writes them. */
+/** Formats numbers, sizes, durations and times in the language of the console. */
 
 const units = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
 
@@ -63,7 +63,7 @@ export function timeOf(at: number): string {
 const hours = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
 const DAY = 86_400;
 
-/** Moments on an axis, given in seconds: times of the day, and the day itself where one begins. */
+/** Labels for an axis, from times in seconds: the time of day, or the date where a day begins. */
 export function momentLabels(moments: readonly number[], timeZone?: string): string[] {
   const zone = timeZone === undefined ? {} : { timeZone };
   const time = moment({ ...hours, ...zone });
@@ -83,12 +83,12 @@ function moment(options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   return formatter(JSON.stringify(options), (locale) => new Intl.DateTimeFormat(locale, options));
 }
 
-/** Formatters are slow to make, and lists need them for every row. */
+/** Formatters are slow to create, and lists need them for every row. */
 const formatters = new Map<string, unknown>();
 
 function formatter<Format>(key: string, make: (locale: string) => Format): Format {
   const name = `${language.value} ${key}`;
   if (!formatters.has(name)) formatters.set(name, make(language.value));
-  // A key stands for one kind of format: options of numbers and of moments have different members.
+  // Every key has one kind of formatter, because options for numbers and dates have different members.
   return formatters.get(name) as Format;
 }

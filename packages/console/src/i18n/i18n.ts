@@ -21,10 +21,10 @@ export const i18n = createI18n<[Messages], Language, false>({
   fallbackLocale: false,
 });
 
-/** The text of a key in the language of the console, and whether there is one. What draws it follows the language. */
+/** Translates a key, and tells whether it exists. Components redraw when the language changes. */
 export const { t, te, locale: language } = i18n.global;
 
-/** What the person chose, or else the first of the browser's languages that there is. */
+/** The chosen language, or else the first supported language of the browser. */
 export function preferredLanguage(): Language {
   const stored = kept(KEY);
   const chosen = languages.find(({ code }) => code === stored);

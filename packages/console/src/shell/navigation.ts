@@ -20,15 +20,15 @@ import {
 import { ApiError } from "../api/index.ts";
 
 export interface Page {
-  /** Names the route, and the text `navigation.NAME`. */
+  /** Name of the route and of the text `navigation.NAME`. */
   readonly name: string;
   readonly icon: Component;
-  /** After `g`, the key that leads here. */
+  /** The key that opens the page after `g`. */
   readonly key: string;
   readonly route: RouteRecordRaw;
 }
 
-/** Everything the navigation shows. A new page is one more entry, and its text in both languages. */
+/** The pages of the navigation. A new page needs an entry here and its text in both languages. */
 export const pages: readonly Page[] = [
   page("home", House, "h", "/", () => import("../pages/home/HomePage.vue")),
   page("tools", Wrench, "t", "/tools/:tool?", () => import("../pages/tools/ToolsPage.vue")),
@@ -48,7 +48,7 @@ function page(name: string, icon: Component, key: string, path: string, componen
 }
 type LazyPage = () => Promise<{ default: Component }>;
 
-/** Addresses that belong to a page of the navigation without being it. */
+/** Other routes, which belong to a page of the navigation. */
 const further: readonly RouteRecordRaw[] = [
   {
     path: "/calls/:callId",
@@ -65,7 +65,7 @@ const further: readonly RouteRecordRaw[] = [
   { path: "/:rest(.*)*", name: "nowhere", component: () => import("../pages/NowherePage.vue") },
 ];
 
-/** Reads the address at once, so it is made after the token was taken out of it. */
+/** Reads the address at once, so call it after the token was removed from it. */
 export function openRouter(): Router {
   const routes = [...pages.map(({ route }) => route), ...further];
   const router = createRouter({ history: createWebHistory(), routes });
@@ -78,7 +78,7 @@ export interface FailedNavigation {
   readonly error: ApiError;
 }
 
-/** The page that could not be fetched, until one could. */
+/** The page that failed to load, until one loads. */
 export const failedNavigation = shallowRef<FailedNavigation>();
 
 const KEY = "toolrack.reloaded";

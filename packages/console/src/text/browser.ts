@@ -1,4 +1,4 @@
-/** What this browser remembers under a name. A browser that keeps nothing is no reason to fail. */
+/** Reads a stored text. Browsers may refuse storage, which is no failure. */
 export function kept(key: string): string | undefined {
   try {
     return localStorage.getItem(key) ?? undefined;
@@ -7,17 +7,17 @@ export function kept(key: string): string | undefined {
   }
 }
 
-/** Remembers a text under a name; `undefined` forgets it. */
+/** Stores a text; `undefined` removes it. */
 export function keep(key: string, text: string | undefined): void {
   try {
     if (text === undefined) localStorage.removeItem(key);
     else localStorage.setItem(key, text);
   } catch {
-    // It is not remembered, and everything works all the same.
+    // Everything works without storage.
   }
 }
 
-/** Puts a text into the clipboard. The API for it exists only on secure pages; elsewhere a selection is copied. */
+/** Copies a text. The clipboard API exists only on secure pages; elsewhere a selection is copied. */
 export async function copyText(text: string): Promise<boolean> {
   if (navigator.clipboard !== undefined) {
     const copied = await navigator.clipboard.writeText(text).then(
@@ -27,7 +27,7 @@ export async function copyText(text: string): Promise<boolean> {
     if (copied) return true;
   }
   const focused = document.activeElement instanceof HTMLElement ? document.activeElement : undefined;
-  // A dialog takes the focus back from whatever lies outside of it, and with it the selection.
+  // Inside the dialog, because a dialog takes the focus, and with it the selection, from elements outside.
   const host = focused?.closest('[role="dialog"], [role="alertdialog"]') ?? document.body;
   const area = document.createElement("textarea");
   area.value = text;
@@ -46,6 +46,6 @@ export function saveFile(name: string, parts: BlobPart[], type: string): void {
   link.href = address;
   link.download = name;
   link.click();
-  // The download has begun by the next turn; the data may go.
+  // The download has begun by then, so the data can be released.
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

@@ -17,13 +17,13 @@ type Keyed = Readonly<Record<string, unknown>>;
 
 export type ParsedJson =
   | { readonly ok: true; readonly value: unknown }
-  /** `inexact`: a number that a program would read as another one. */
+  /** `inexact`: a number that would lose digits. */
   | { readonly ok: false; readonly message: string; readonly inexact?: string };
 
-/** The value of a JSON text. One that would lose digits on the way, as ids of 17 digits do, is none. */
+/** Parses JSON. Fails for numbers that would lose digits, such as ids of 17 digits. */
 export function parseJson(text: string): ParsedJson {
   let inexact: string | undefined;
-  // How a number was written is told to whoever asks, though TypeScript does not know of it yet.
+  // Browsers pass the written number to the reviver, but TypeScript does not know it yet.
   const check = (_key: string, value: unknown, context?: { source?: string }) => {
     if (typeof value === "number" && context?.source !== undefined && !isExact(context.source))
       inexact ??= context.source;
@@ -38,7 +38,7 @@ export function parseJson(text: string): ParsedJson {
   }
 }
 
-/** Whether a number is read as what is written. The last digits of a fraction are nobody's id. */
+/** Whether a number keeps its digits. Lost digits of a fraction do not matter. */
 export function isExact(written: string): boolean {
   const value = Number(written);
   if (!Number.isFinite(value)) return false;
@@ -52,8 +52,7 @@ export function jsonProblem({ message, inexact }: Extract<ParsedJson, { ok: fals
 }
 
 /**
- * Reads JSON with comments, extra commas, single quotes or code fences. Undefined for what shows no object
- * or list at all.
+ * Reads JSON with comments, extra commas, single quotes or code fences. Undefined for text without an object or list.
  */
 export async function mendJson(text: string): Promise<unknown> {
   const bare = withoutFences(text);
@@ -68,7 +67,7 @@ export async function mendJson(text: string): Promise<unknown> {
   }
 }
 
-/** What stands between the first fences; all of a text that has none. */
+/** The text between the first code fences, or the whole text. */
 export function withoutFences(text: string): string {
   const fenced = /^[ \t]*(```+|~~~+)[^\n]*\n([\s\S]*?)(?:^[ \t]*\1|$(?![\s\S]))/m.exec(text);
   return (fenced?.[2] ?? text).trim();

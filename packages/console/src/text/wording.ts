@@ -1,6 +1,6 @@
 const han = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/gu;
 
-/** About how many tokens a model pays for a text. An estimate: tokenisers differ, and a real one is slow and large. */
+/** Estimates the tokens of a text. Tokenisers differ, and a real one is slow and large. */
 export function estimateTokens(text: string): number {
   const wide = text.match(han)?.length ?? 0;
   return Math.ceil((text.length - wide) / 4 + wide / 1.5);
@@ -14,7 +14,7 @@ export function shellWords(words: readonly string[]): string {
   return words.map(shellWord).join(" ");
 }
 
-/** A command of the program that runs in any folder, for the workspace that this is the console of, where the server tells both. */
+/** A command for this workspace that works in any folder, if the server tells program and folder. */
 export function programLine(
   server: { readonly program?: readonly string[]; readonly workspace?: string } | undefined,
   ...words: readonly string[]
@@ -28,10 +28,10 @@ export interface DiffLine {
   readonly text: string;
 }
 
-/** Beyond it the middle is shown as replaced whole: the table of the search grows with the square. */
+/** With more lines the middle is shown as replaced, because the table grows with the square. */
 const MOST_LINES = 1_500;
 
-/** The lines of two texts, beside what they share, in one list. */
+/** The removed, added and common lines of two texts in one list. */
 export function lineDiff(before: string, after: string): DiffLine[] {
   const left = before.split("\n");
   const right = after.split("\n");
@@ -50,7 +50,7 @@ export function lineDiff(before: string, after: string): DiffLine[] {
 function middle(left: readonly string[], right: readonly string[]): DiffLine[] {
   if (left.length > MOST_LINES || right.length > MOST_LINES)
     return [...left.map(removed), ...right.map(added)];
-  // lengths[i][j]: how many lines the rests from i and j have in common at most.
+  // lengths[i][j]: length of the longest common subsequence of the lines from i and from j on.
   const lengths = Array.from({ length: left.length + 1 }, () => new Uint16Array(right.length + 1));
   for (let i = left.length - 1; i >= 0; i--) {
     for (let j = right.length - 1; j >= 0; j--) {

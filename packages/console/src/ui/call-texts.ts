@@ -18,7 +18,7 @@ interface StandingCall {
   readonly error?: { readonly code: string } | undefined;
 }
 
-/** The status for people: a cancelled or denied call did not fail, and one of the `waiting` calls does not run. */
+/** The status for people: cancelled and denied calls do not count as failed, and `waiting` calls not as running. */
 export function shownStatus(call: StandingCall, waiting?: ReadonlySet<string>): ShownStatus {
   const { callId, status, error } = call;
   if (status === "running" && callId !== undefined && waiting?.has(callId)) return "pending";
@@ -27,7 +27,10 @@ export function shownStatus(call: StandingCall, waiting?: ReadonlySet<string>): 
   return error?.code === "approval_denied" ? "denied" : "error";
 }
 
-/** Says in the language of the console what repeats, how often and since when. What it does not know the server says. */
+/**
+ * Describes a loop in the console's language: what repeats, how often and since when. Unknown kinds use the server's
+ * text.
+ */
 export function loopEvidence({ signal, count, period, evidence = "" }: LoopVerdict, tool: string): string {
   const since = /#(\d+)/.exec(evidence)?.[1];
   const key = `loops.evidence.${signal}`;
@@ -35,7 +38,7 @@ export function loopEvidence({ signal, count, period, evidence = "" }: LoopVerdi
   return t(key, { count, period: period ?? 1, tool, since });
 }
 
-/** What a person is told of a failure: what the server said, unless there are words of this language for it. */
+/** The text of a failure: translated if possible, else the server's message. */
 export function errorText({ code, status, message }: ApiError): string {
   if (code === "unreachable" || code === "forbidden") return t(`errors.${code}`);
   if (code === "unexpected") return t("errors.unexpected", { problem: message });

@@ -15,12 +15,14 @@ import { sameJson } from "../text/index.ts";
 export interface Draft<Source, Form> {
   readonly form: Ref<Form>;
   readonly isChanged: ComputedRef<boolean>;
-  /** What somebody else made of it meanwhile, where that is neither what it was nor what is typed here. */
+  /** Somebody else's newer version, when it differs from both the base and the typed one. */
   readonly theirs: ShallowRef<Source | undefined>;
-  /** Goes on with what is typed: to save it is to replace theirs. */
+  /** Keeps the typed version; saving then replaces theirs. */
   keepMine(): void;
   takeTheirs(): void;
-  /** Saves as a change of what was seen. Another version whose form is the same is as good. Rejects when it is refused. */
+  /**
+   * Saves on top of the version that was seen, or of a newer one with the same form. Rejects when the server refuses.
+   */
   save(saving: Saving<Source>): Promise<"saved" | "conflict">;
 }
 
@@ -30,12 +32,12 @@ export interface Saving<Source> {
   read(): Promise<Source>;
 }
 
-/** How often somebody else may be faster in a row. */
+/** Attempts to save when somebody else keeps saving first. */
 const MOST_ATTEMPTS = 5;
 
 /**
- * A form over something that others may change. Their changes show at once where nothing is typed; else
- * `theirs` holds them.
+ * A form for something that others may change. Their changes show at once unless there is unsaved text; then `theirs`
+ * holds them.
  */
 export function useDraft<Source, Form>(
   source: () => Source,
@@ -43,7 +45,7 @@ export function useDraft<Source, Form>(
 ): Draft<Source, Form> {
   const base = shallowRef(source());
   const theirs = shallowRef<Source>();
-  const form = ref(formOf(base.value)) as Ref<Form>; // Forms are plain data, of which a ref makes nothing else.
+  const form = ref(formOf(base.value)) as Ref<Form>; // Forms are plain data, so a ref does not change their type.
   const isBase = (now: Source) => sameJson(formOf(now), formOf(base.value));
   const isChanged = computed(() => !sameJson(form.value, formOf(base.value)));
 
@@ -78,7 +80,7 @@ export function useDraft<Source, Form>(
         const sent = JSON.stringify(form.value);
         try {
           const now = await write(base.value);
-          // What was typed on while it was saved stays.
+          // Keeps text that was typed during the save.
           const isSame = JSON.stringify(form.value) === sent;
           base.value = now;
           theirs.value = undefined;
@@ -104,7 +106,7 @@ interface Work {
 
 const works = new Set<Work>();
 
-/** Registers unsaved text: somebody who would lose it by a move, except one that it `survives`, is asked first. */
+/** Registers unsaved text: a navigation that would lose it asks first, unless the text `survives` it. */
 export function useUnsavedWork(isUnsaved: () => boolean, survives: Move = () => false): void {
   const work = { isUnsaved, survives };
   if (works.size === 0) window.addEventListener("beforeunload", warn);
@@ -119,12 +121,12 @@ export function losesWork(to: RouteLocationNormalized, from: RouteLocationNormal
   return [...works].some(({ isUnsaved, survives }) => isUnsaved() && !survives(to, from));
 }
 
-/** What is typed belongs to something that is gone, so nobody is asked about it. */
+/** Drops unsaved text of a removed item without asking. */
 export function dropUnsavedWork(): void {
   works.clear();
 }
 
-/** A move to the same thing: only how it is looked at changes, apart from these parts of the address. */
+/** Whether a navigation stays at the same item: path and these query keys are unchanged. */
 export function isSamePlace(...queries: readonly string[]): Move {
   return (to, from) =>
     to.name === from.name &&

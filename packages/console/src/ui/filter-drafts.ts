@@ -3,25 +3,28 @@ import { onBeforeRouteLeave } from "vue-router";
 import { useQuery } from "./screen.ts";
 
 /**
- * Filters in the address. Typed text gets there when typing pauses; one step back undoes a whole typed text, where a change
- * is a step in the browser's history at all.
+ * Keeps filters in the address. Typed text is written when typing pauses; with `isStep`, one step back in the history
+ * undoes a whole typed text.
  */
 export function useFilterDrafts<Key extends string>(
   keys: readonly Key[],
   { pause = 300, isStep = true } = {},
 ) {
   const { text, set: setQuery } = useQuery();
-  const drafts = reactive(Object.fromEntries(keys.map((key) => [key, text(key)]))) as Record<Key, string>; // One for each key.
+  const drafts = reactive(Object.fromEntries(keys.map((key) => [key, text(key)]))) as Record<Key, string>; // It has all keys.
   const timers = new Map<string, ReturnType<typeof setTimeout>>();
   let typedLast: string | undefined;
 
-  /** An empty text takes a filter away. `typed`: the field in which somebody types on, which replaces what it said before. */
+  /**
+   * An empty text removes a filter. `typed`: the field that is still being typed in, whose last history step is
+   * replaced.
+   */
   function set(change: Readonly<Record<string, string>>, typed?: string): void {
     const goesOn = !isStep || (typed !== undefined && typedLast === typed);
     typedLast = typed;
-    const news = Object.entries(change).filter(([key, value]) => text(key) !== value);
-    const query = Object.fromEntries(news.map(([key, value]) => [key, value || undefined]));
-    if (news.length > 0) void setQuery(query, goesOn ? "replace" : "push");
+    const changed = Object.entries(change).filter(([key, value]) => text(key) !== value);
+    const query = Object.fromEntries(changed.map(([key, value]) => [key, value || undefined]));
+    if (changed.length > 0) void setQuery(query, goesOn ? "replace" : "push");
   }
   function type(key: Key): void {
     clearTimeout(timers.get(key));
@@ -38,14 +41,14 @@ export function useFilterDrafts<Key extends string>(
   watch(
     () => keys.map(text),
     () => {
-      // What is being typed is newer than the address.
+      // Typed text is newer than the address.
       for (const key of keys)
         if (!timers.has(key) && drafts[key].trim() !== text(key)) drafts[key] = text(key);
     },
   );
   onBeforeRouteLeave(clear);
   onScopeDispose(clear);
-  /** What is typed from now on is a step of its own. */
+  /** Text typed from now on is a new history step. */
   const endTyping = () => {
     typedLast = undefined;
   };

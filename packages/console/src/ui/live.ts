@@ -4,13 +4,13 @@ import { type Remote, useLive } from "./remote.ts";
 
 const questions = shallowRef<readonly Approval[]>([]);
 
-/** The questions that wait for a person, as the console last read them; none for who may not decide them. */
+/** The open approvals; empty for people who may not decide them. */
 export const waitingApprovals = computed(() => questions.value);
 
-/** How many questions wait for a person; shown in the navigation and in the title of the window. */
+/** Shown in the navigation and in the title of the window. */
 export const waitingCount = computed(() => questions.value.length);
 
-/** The calls that wait for an answer: those that a question is about, and those that made them. */
+/** Ids of the calls that wait for approval, and of the calls that made them. */
 export const waitingCalls = computed(
   (): ReadonlySet<string> =>
     new Set(
@@ -36,7 +36,7 @@ const seen = ref<readonly Reload[]>([]);
 
 export const seenReloads = computed(() => seen.value);
 
-/** Takes note of reloads for as long as the console is open, whichever page is on the screen. */
+/** Records reloads while the console is open, on any page. */
 export function keepReloads(): void {
   useEvents(["reload.finished"], ({ type, data }) => {
     if (type !== "reload.finished") return;
@@ -53,7 +53,7 @@ export function keepReloads(): void {
   });
 }
 
-/** What was loaded when: what the server remembers, for who may know it, and what happened since the console was opened. */
+/** The loads of tool files: those that the server remembers, for admins, and those since the console was opened. */
 export function useReloads() {
   const openedAt = Date.now();
   const remote = useLive((signal) => unlessForbidden(request("GET /api/reloads", { signal }), undefined));

@@ -6,17 +6,16 @@ export interface Remote<Value> {
   readonly error: ShallowRef<ApiError | undefined>;
   readonly isLoading: ShallowRef<boolean>;
   /**
-   * Reads again; the old value stays until the answer is there. Older answers never replace newer ones.
-   * Never rejects.
+   * Reads again; the old value stays until the answer arrives. Older answers never replace newer ones. Never rejects.
    */
   reload(): Promise<void>;
-  /** Reads anew soon. However often it is asked for, it reads at most once in so many milliseconds. */
+  /** Reads again soon, at most once in `pause` milliseconds. */
   reloadSoon(pause?: number): void;
 }
 
 const PAUSE = 400;
 
-/** Something read from the server. What failed because the server was away is read again once it is back. */
+/** A value from the server. A read that failed because the server was away is repeated when it is back. */
 export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>): Remote<Value> {
   const value = shallowRef<Value>();
   const error = shallowRef<ApiError>();
@@ -48,7 +47,7 @@ export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>):
       if (current === attempt) isLoading.value = false;
     }
   };
-  // After a new sign-in other things may be visible.
+  // A new sign-in may see other things.
   watch(
     () => currentSession.token,
     (token) => {
@@ -71,7 +70,7 @@ export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>):
   };
 }
 
-/** The same, read at once, and again soon after every event whose type begins with one of the given texts. */
+/** Like `useRemote`, but reads at once, and again soon after events whose type begins with one of the prefixes. */
 export function useLive<Value>(
   read: (signal: AbortSignal) => Promise<Value>,
   events: readonly string[] = [],
@@ -85,10 +84,7 @@ export function useLive<Value>(
 const FIRST_WAIT = 1_000;
 const LONGEST_WAIT = 15_000;
 
-/**
- * Repeats what failed because the server was away: when the connection is back, or after growing waits
- * while it holds.
- */
+/** Repeats a read that failed because the server was away: when the connection is back, or after growing waits. */
 export function useReread(error: () => ApiError | undefined, reread: () => unknown): void {
   let wait = FIRST_WAIT;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -109,11 +105,11 @@ export function useReread(error: () => ApiError | undefined, reread: () => unkno
 export interface Attempt {
   readonly isBusy: Ref<boolean>;
   readonly failure: ShallowRef<ApiError | undefined>;
-  /** Does the work and says whether it was done. Never rejects. */
+  /** Runs the work and returns whether it succeeded. Never rejects. */
   attempt(work: () => Promise<unknown>): Promise<boolean>;
 }
 
-/** Something that a person asks the server to do, and that may be refused. `after` runs after each, done or not. */
+/** An action that the server may refuse. `after` runs after each attempt, successful or not. */
 export function useAttempt(after?: () => unknown): Attempt {
   const isBusy = ref(false);
   const failure = shallowRef<ApiError>();
@@ -137,7 +133,7 @@ export function useAttempt(after?: () => unknown): Attempt {
   };
 }
 
-/** Does something every so many milliseconds for as long as the page lives and somebody can see it. */
+/** Runs the work at this interval while the page exists and is visible. */
 export function usePolling(work: () => void, every: number): void {
   const timer = setInterval(() => {
     if (!document.hidden) work();
@@ -147,14 +143,14 @@ export function usePolling(work: () => void, every: number): void {
 
 let remote: Remote<Server> | undefined;
 
-/** What the server says of itself, read once for all that want to know. Only an admin is told; others see nothing. */
+/** Information about the server, shared by all components. Only admins get it. */
 export function useServerInfo(): ShallowRef<Server | undefined> {
   remote ??= readOnce();
   return remote.value;
 }
 
 function readOnce(): Remote<Server> {
-  // It outlives the page that asked first.
+  // Its own scope, because it outlives the first component that uses it.
   return effectScope(true).run(() => useLive((signal) => request("GET /api/server", { signal })))!;
 }
 

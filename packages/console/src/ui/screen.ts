@@ -20,7 +20,7 @@ const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 
 const stored = kept(KEY);
 export const theme = ref<Theme>(themes.find((known) => known === stored) ?? "system");
-/** What is shown, for what draws its own colours. */
+/** Whether the dark theme is shown, for components that draw their own colours. */
 export const isDark = ref(false);
 
 export function setTheme(chosen: Theme): void {
@@ -37,11 +37,11 @@ function apply(): void {
 systemIsDark.addEventListener("change", apply);
 apply();
 
-/** The time, once a second for all that shows times; a page in the background does not tick. */
+/** The time, updated every second for all components; paused while the page is hidden. */
 export const now = ref(Date.now());
 
 setInterval(() => {
-  // In tests the page is gone before the clock is.
+  // In tests the document is gone before this timer.
   if (globalThis.document?.hidden === false) now.value = Date.now();
 }, 1_000);
 document.addEventListener("visibilitychange", () => {
@@ -60,7 +60,7 @@ export const narrowScreen = readonly(isNarrow);
 export type CopyState = "" | "copied" | "failed";
 
 const MOMENT = 1_600;
-/** Longer, as the person has to read how to copy by hand. */
+/** Shown longer, because it explains how to copy by hand. */
 const LONGER = 6_000;
 
 export function useCopy(): { readonly state: Ref<CopyState>; copy(text: string): Promise<void> } {
@@ -82,7 +82,7 @@ export function useCopy(): { readonly state: Ref<CopyState>; copy(text: string):
   };
 }
 
-/** Keys for the whole page, but not in fields, dialogs and input methods. `mod+k` stands for Ctrl or Command. */
+/** Keyboard shortcuts of the page, inactive in fields, dialogs and input methods. `mod+k` means Ctrl or Command. */
 export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
   let prefix = "";
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -121,7 +121,7 @@ export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardE
   });
 }
 
-/** Whether the key belongs to a field or a dialog. The path reaches into shadow roots, where editors live. */
+/** Whether the key belongs to a field or a dialog. Uses the composed path, because editors live in shadow roots. */
 function isElsewhere(event: KeyboardEvent): boolean {
   const [target] = event.composedPath();
   if (!(target instanceof HTMLElement)) return false;
@@ -129,7 +129,7 @@ function isElsewhere(event: KeyboardEvent): boolean {
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }
 
-/** What stands in the address behind `?`. A change leaves the rest of it as it is, and `undefined` takes a key away. */
+/** The query of the address. A change keeps other keys, and `undefined` removes a key. */
 export function useQuery() {
   const route = useRoute();
   const router = useRouter();
@@ -142,7 +142,7 @@ export function useQuery() {
   };
 }
 
-/** Which of some views the address names under a key; the first one, which it need not name, where it names none. */
+/** The view that the address names under a key; default is the first, which is left out of the address. */
 export function useView<View extends string>(
   key: string,
   views: () => readonly View[],

@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:
 import { join } from "node:path";
 import { makeOwnFile, readOwnFile } from "../helpers/index.ts";
 
-/** A secret that cannot be kept or read. The message is for people, and never has any of the value in it. */
+/** A secret cannot be stored or read. The message is for people and never holds any part of the value. */
 export class SecretError extends Error {
   override readonly name = "SecretError";
 }
@@ -10,8 +10,8 @@ export class SecretError extends Error {
 const form = /^(file|keyring):([A-Za-z0-9_-]+)$/;
 
 /**
- * The key that secrets are encrypted with. The file `key` says where it is: `keyring:<account>`, or `file:<key>` where
- * there is no keyring. A keyring that is locked for once is therefore never mistaken for one without a key.
+ * The key that secrets are encrypted with. The file `key` says where it lies: `keyring:<account>`, or `file:<key>`
+ * where there is no keyring. So a keyring that is only locked is never mistaken for one without a key.
  */
 export class EncryptionKey {
   readonly #file: string;
@@ -22,26 +22,26 @@ export class EncryptionKey {
     this.#keyring = keyring;
   }
 
-  /** Nothing when no key has been made yet. Throws `SecretError` when it cannot be had. */
+  /** Returns undefined when no key has been made yet. Throws `SecretError` when the key cannot be read. */
   async read(): Promise<Buffer | undefined> {
     const text = await readOwnFile(this.#file);
     if (text === undefined) return undefined;
     const [, place, rest] = form.exec(text) ?? [];
     if (place === undefined || rest === undefined) throw this.#unusable("it is damaged");
-    return this.#decode(place === "file" ? rest : await this.#fromKeyring(rest));
+    return this.#decode(place === "file" ? rest : await this.#readFromKeyring(rest));
   }
 
-  /** Makes one if need be. Two processes that do so at once agree on one. */
+  /** Returns the key, and makes one first where there is none. Two processes that do so at once get the same key. */
   async ensure(): Promise<Buffer> {
     const existing = await this.read();
     if (existing !== undefined) return existing;
-    await makeOwnFile(this.#file, `${await this.#place(randomBytes(KEY_BYTES).toString("base64url"))}\n`);
+    await makeOwnFile(this.#file, `${await this.#store(randomBytes(KEY_BYTES).toString("base64url"))}\n`);
     const key = await this.read();
     if (key === undefined) throw this.#unusable("it vanished while it was being made");
     return key;
   }
 
-  async #place(key: string): Promise<string> {
+  async #store(key: string): Promise<string> {
     const account = randomBytes(12).toString("hex");
     try {
       const keyring = await this.#keyring();
@@ -53,7 +53,7 @@ export class EncryptionKey {
     }
   }
 
-  async #fromKeyring(account: string): Promise<string> {
+  async #readFromKeyring(account: string): Promise<string> {
     const keyring = await this.#keyring();
     const key = await keyring?.read(account).catch((error: Error) => {
       throw this.#unusable(`the key is in the keyring of the system, which says: ${error.message}`);
@@ -83,7 +83,7 @@ export class EncryptionKey {
 export interface Keyring {
   /** Rejects when the keyring is locked or not there. */
   read(account: string): Promise<string | undefined>;
-  /** Rejects when it was not kept. */
+  /** Rejects when the keyring did not store the password. */
   write(account: string, password: string): Promise<void>;
 }
 
@@ -110,15 +110,15 @@ export async function osKeyring(): Promise<Keyring | undefined> {
 
 const ALGORITHM = "aes-256-gcm";
 const VERSION = "v1";
-/** As GCM wants it. Random each time: one key encrypts far fewer values than would make two alike. */
+/** The length that GCM expects. A nonce is random: one key encrypts far too few values for two nonces to be alike. */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 const KEY_BYTES = 32;
 
 /**
- * Encrypts values as `v1.<key's id>.<nonce>.<tag>.<text>`. The name is authenticated with the value, so that whoever
- * can write to the database cannot give one secret the value of another.
+ * Encrypts values as `v1.<key's id>.<nonce>.<tag>.<text>`. The name is authenticated with the value, so that somebody
+ * who can write to the database cannot give one secret the value of another.
  */
 export class ValueCipher {
   readonly #key: Buffer;

@@ -16,15 +16,15 @@ export interface Grant {
   /** Whether the tool exists for this caller at all. */
   mayUse(tool: RackItem): boolean;
   mayUseExpert(expert: string): boolean;
-  /** Whether it may answer whether a call of the tool runs, or goes on: its own calls like those of others. */
+  /** Whether the caller may approve calls of the tool: its own calls as well as those of others. */
   mayApprove(tool: RackItem): boolean;
-  /** Whether there is any tool that it may approve. */
+  /** Whether there is any tool that the caller may approve. */
   readonly isApprover: boolean;
-  /** Whether it may talk to models, on the account of whoever pays the provider. */
+  /** Whether the caller may talk to models, which costs the operator money. */
   readonly mayChat: boolean;
 }
 
-/** The token that was made at the first start: the operator's own. */
+/** The grant of the operator's own token, which is made at the first start. */
 export const masterGrant: Grant = {
   id: "master",
   name: "master",
@@ -37,7 +37,7 @@ export const masterGrant: Grant = {
   mayChat: true,
 };
 
-/** What a token's scopes do not mention, it may not do. */
+/** A token may do only what its scopes mention. */
 export function grantOf(token: StoredToken): Grant {
   const { id, name, scopes, expiresAt } = token;
   const admin = scopes.admin === true;
@@ -51,7 +51,7 @@ export function grantOf(token: StoredToken): Grant {
     mayUseExpert: (expert) => admin || fitsAny(scopes.experts, expert),
     mayApprove: admin ? () => true : toolMatcher(scopes.approve),
     isApprover: admin || (scopes.approve ?? []).length > 0,
-    // A model is of use to who has tools for it; others have to be given it.
+    // A token that has tools may chat by default. Any other token needs the scope `chat`.
     mayChat: admin || (scopes.chat ?? [...(scopes.tools ?? []), ...(scopes.experts ?? [])].length > 0),
   };
 }
@@ -66,8 +66,8 @@ interface Watched {
 }
 
 /**
- * Ends what somebody has under way whose token is taken back or expires: at once where it is taken back here, in a moment
- * where that happens on another node. Looks only while there is something to end.
+ * Ends work under way whose token is revoked or expires: at once when this process revokes it, a moment later when
+ * another node does. Reads the tokens only while there is work to watch.
  */
 export class GrantWatch {
   readonly #tokens: Pick<TokenStore, "list">;
@@ -87,7 +87,9 @@ export class GrantWatch {
     });
   }
 
-  /** Calls `end` when the token is no longer good, with a sentence for people. Returns how to watch no more. */
+  /**
+   * Calls `end` with a sentence for people when the token is no longer valid. Returns a function that stops watching.
+   */
   watch(grant: Watched["grant"], end: Watched["end"]): () => void {
     if (grant.id === masterGrant.id) return () => {};
     const watched = { grant, end };
@@ -95,21 +97,21 @@ export class GrantWatch {
     return () => void this.#watched.delete(watched);
   }
 
-  /** Ends what is to be ended now. Never rejects. */
+  /** Ends all work whose token is no longer valid. Never rejects. */
   look(): Promise<void> {
     return this.#following.look();
   }
 
-  /** Why the token is no longer good, in a sentence for people. Undefined when it is. Rejects when that cannot be looked up. */
+  /** Tells people why the token is no longer valid; undefined when it is. Rejects when the tokens cannot be read. */
   async whyEnded(grant: Watched["grant"]): Promise<string | undefined> {
-    return grant.id === masterGrant.id ? undefined : whyEnded(grant, await this.#known());
+    return grant.id === masterGrant.id ? undefined : whyEnded(grant, await this.#readTokenIds());
   }
 
   async #look(): Promise<void> {
-    // A token that is issued while they are being read is not among them.
+    // A token that is issued while the list is being read is missing from it, so only work watched before is judged.
     const before = [...this.#watched];
     if (before.length === 0) return;
-    const known = await this.#known();
+    const known = await this.#readTokenIds();
     for (const watched of before) {
       if (!this.#watched.has(watched)) continue;
       const why = whyEnded(watched.grant, known);
@@ -119,12 +121,12 @@ export class GrantWatch {
     }
   }
 
-  async #known(): Promise<ReadonlySet<string>> {
+  async #readTokenIds(): Promise<ReadonlySet<string>> {
     return new Set((await this.#tokens.list()).map(({ id }) => id));
   }
 }
 
-/** What the owner of something that is stored may do now. Undefined when its token is gone. */
+/** What the token that owns a stored item may do now. Undefined when the token is gone or has expired. */
 export async function grantOfCaller(
   owner: string,
   tokens: Pick<TokenStore, "list">,

@@ -14,20 +14,20 @@ export interface WritingCall {
 }
 
 export interface GuardedWrite extends PowerOptions {
-  /** How people read the path. */
+  /** The path as people are shown it. */
   readonly shown: string;
-  /** What happens there, for the question and the refusal. Default `Write`. */
+  /** What the tool does to the path, for the question and the refusal. Default `Write`. */
   readonly verb?: "Write" | "Copy to" | "Move" | "Delete" | "Make" | "Format";
-  /** What is there now: a folder is looked through, because what lies in it goes with it. */
+  /** What is at the path now. A folder is searched, because all that lies in it is moved or removed with it. */
   readonly existing?: Stats | undefined;
-  /** Whether the person was asked already, about the call as a whole. */
+  /** Whether a person has already been asked about the call as a whole. */
   readonly isAsked?: boolean;
 }
 
 /**
- * Every built-in tool that writes, moves, removes or makes something asks here first, with the real path. A file that
- * gives power is changed for an admin only, who is asked whether it is meant; anybody else is refused, and no approval
- * makes up for the grant. Skills and MCP servers that appear by it wait until an admin approves them.
+ * Every built-in tool calls this, with the real path, before it writes, moves, removes or makes something. Only an
+ * admin may change a file that gives power, and is asked first. Anybody else is refused, and no approval replaces the
+ * grant. Skills and MCP servers that appear through the change wait until an admin approves them.
  */
 export async function guardWrite(call: WritingCall, real: string, write: GuardedWrite): Promise<void> {
   const { workspace } = call;
@@ -42,7 +42,7 @@ export async function guardWrite(call: WritingCall, real: string, write: Guarded
   if (power !== undefined) await new Unapproved(workspace).note(real, call.caller);
 }
 
-/** What concerns a caller without an admin grant only. */
+/** Reasons that count only for callers without an admin grant. */
 async function reasonToRefuse(
   { workspace, signal }: WritingCall,
   real: string,

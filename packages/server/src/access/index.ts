@@ -24,10 +24,10 @@ export {
 } from "./network/body.ts";
 export { type OpenedResponse, openUrl, parseUrl } from "./network/open-url.ts";
 export {
-  isPrivateTwin,
+  isLinkToPrivate,
   ownFolders,
   type PowerPlaces,
-  powerJudge,
+  powerCheck,
   powerOf,
   privatePaths,
   realRoots,

@@ -11,8 +11,8 @@ export type PowerPlaces = Pick<
 >;
 
 /**
- * THE list: files that give power by their name, wherever they lie below a root. A name is matched in lower case. What
- * gives power by its place, which the config decides, is in `placesOf` below.
+ * The one list of files that give power by their name, wherever they lie below a root. Names are matched in lower case.
+ * `placesOf` below lists the files that give power by their place, which the config decides.
  */
 const namedFiles: readonly { readonly name: RegExp; readonly why: string }[] = [
   { name: /^\.toolrack$/, why: "It belongs to the server itself." },
@@ -43,17 +43,17 @@ const namedFiles: readonly { readonly name: RegExp; readonly why: string }[] = [
   { name: /\.calls\.ya?ml$/, why: "It holds calls that the operator runs." },
 ];
 
-/** Where something gives power because the config, or a tool, names it. */
+/** A path that gives power because the config, or a tool, names it. */
 interface Place {
-  /** Absolute: links that lead there, and where they end. */
+  /** Absolute paths: the links that lead there, and where they end. */
   readonly ways: readonly string[];
   readonly why: string;
-  /** The files beside it whose names begin with its own count too. */
+  /** Whether files beside it whose names begin with its own name count too. */
   readonly hasTail?: boolean;
 }
 
 export interface PowerOptions {
-  /** Whether a folder above such a file counts, because it is replaced, moved or removed with it. Default true. */
+  /** Whether a folder that holds such a file counts, because the file goes with it. Default true. */
   readonly above?: boolean;
 }
 
@@ -63,11 +63,11 @@ export async function powerOf(
   real: string,
   options?: PowerOptions,
 ): Promise<string | undefined> {
-  return (await powerJudge(workspace))(real, options);
+  return (await powerCheck(workspace))(real, options);
 }
 
-/** The same for many paths, as the places are now. */
-export async function powerJudge(
+/** Like `powerOf`, for many paths. The places are read once, now. */
+export async function powerCheck(
   workspace: PowerPlaces,
 ): Promise<(real: string, options?: PowerOptions) => string | undefined> {
   const roots = await realRoots(workspace);
@@ -114,7 +114,7 @@ export function realRoots({ roots }: Pick<Workspace, "roots">): Promise<string[]
 }
 
 function powerOfName(roots: readonly string[], real: string): string | undefined {
-  // The names above a root are not the caller's doing. A root may lie in another, below a folder with such a name.
+  // Names above a root are not the caller's choice. When roots lie inside each other, the innermost one counts.
   const ways = roots.filter((root) => isInside(root, real)).map((root) => foldPath(relative(root, real)));
   const names = ways.sort((one, other) => one.length - other.length)[0]?.split(sep) ?? [];
   return namedFiles.find(({ name }) => names.some((part) => name.test(part)))?.why;
@@ -135,7 +135,7 @@ async function placesOf(workspace: PowerPlaces): Promise<Place[]> {
     ...(await linkedPackages(join(home, "node_modules"))).map((path) => ({ path, why: USED })),
     ...(logFile === undefined ? [] : [{ path: logFile, why: LOG, hasTail: true }]),
     ...used
-      .flatMap(meantBy)
+      .flatMap(filesMeantBy)
       .filter((path) => !isInside(path, directory) && !isInside(path, home))
       .map((path) => ({ path, why: USED, hasTail: true })),
   ];
@@ -144,7 +144,7 @@ async function placesOf(workspace: PowerPlaces): Promise<Place[]> {
   );
 }
 
-/** Folders of skills, and what in them is a link: that skill lies elsewhere. */
+/** The folders of skills, and the links in them: a linked skill lies elsewhere. */
 export async function skillPlaces(folders: readonly string[] = []): Promise<string[]> {
   const places = [...folders];
   for (const folder of folders) {
@@ -154,7 +154,7 @@ export async function skillPlaces(folders: readonly string[] = []): Promise<stri
   return places;
 }
 
-/** Packages that lie elsewhere: a link in `node_modules` leads to them, as npm makes for those of the project itself. */
+/** Packages that lie outside `node_modules` and are linked into it, as npm does for the project's own packages. */
 async function linkedPackages(modules: string): Promise<string[]> {
   const linked: string[] = [];
   for (const entry of await readdir(modules, { withFileTypes: true }).catch(() => [])) {
@@ -171,18 +171,18 @@ const LOG = "It is the log of all calls.";
 const USED = "A tool, a skill, an MCP server or the config runs it.";
 
 /**
- * An import finds `x.ts` where `x.js` or `x/index.js` was meant, so that whatever is named like the file can take its
- * place. A folder that is imported whole may be the workspace itself, which then is left out.
+ * An import of `x.js` or `x/index.js` may find `x.ts`, so any file with the same stem can take the file's place. A
+ * folder that is imported whole may be the workspace itself; `placesOf` leaves that out.
  */
-function meantBy(path: string): string[] {
+function filesMeantBy(path: string): string[] {
   const stem = path.slice(0, path.length - extname(path).length);
   return /[\\/]index$/.test(stem) ? [path, stem, dirname(path)] : [path, stem];
 }
 
 /**
- * Says of real paths whether they are out of the caller's reach, so that not even their names are shown: `.toolrack`,
- * which holds the token and the store, for everybody; the log, and what belongs to other workspaces below this one, for
- * whoever is no admin.
+ * Returns a check whether a real path is hidden from the caller, even its name. `.toolrack`, which holds the token and
+ * the store, is hidden from everybody. The log, and the files of other workspaces below this one, are hidden from
+ * callers without an admin grant.
  */
 export async function privatePaths(workspace: PowerPlaces): Promise<(real: string) => boolean> {
   const { logFile, isAdmin } = workspace;
@@ -193,7 +193,6 @@ export async function privatePaths(workspace: PowerPlaces): Promise<(real: strin
     const path = foldPath(real);
     if (own.some((folder) => isInside(folder, path))) return true;
     if (log.some((file) => path === file || path.startsWith(`${file}.`))) return true;
-    // Also that of another workspace that lies below this one.
     if (isAdmin === true) return false;
     return roots.some(
       (root) => isInside(root, path) && relative(root, path).split(sep).includes(".toolrack"),
@@ -201,14 +200,14 @@ export async function privatePaths(workspace: PowerPlaces): Promise<(real: strin
   };
 }
 
-/** Where the server keeps its own files, which tools may not touch: the folder, and what it is a link to. */
+/** The folder of the server's own files, which tools may not touch, and the place that it links to. */
 export async function ownFolders({ directory }: Pick<Workspace, "directory">): Promise<string[]> {
   const own = join(await realPathOf(directory), ".toolrack");
   return [own, ...(await waysTo(own))];
 }
 
-/** Whether a file that goes by several names is one of those that are out of reach. */
-export async function isPrivateTwin(workspace: PowerPlaces, { nlink, ino, dev }: Stats): Promise<boolean> {
+/** Whether a file with several hard links is one of the hidden files. */
+export async function isLinkToPrivate(workspace: PowerPlaces, { nlink, ino, dev }: Stats): Promise<boolean> {
   if (nlink < 2) return false;
   const isPrivate = await privatePaths(workspace);
   const { directory, logFile } = workspace;

@@ -12,8 +12,8 @@ export function isInside(directory: string, path: string): boolean {
 }
 
 /**
- * A path as it is compared with what must not be touched. Some file systems do not tell names by their case, by how
- * their letters are composed, or by characters that nobody sees; Windows ignores dots and blanks at the end of a name.
+ * Folds a path for comparison with protected paths. Some file systems ignore case, Unicode composition or invisible
+ * characters in names; Windows ignores dots and blanks at the end of a name.
  */
 export function foldPath(path: string): string {
   const folded = path
@@ -27,8 +27,8 @@ export function foldPath(path: string): string {
 }
 
 /**
- * Like `realpath`, for paths whose end does not exist yet. A link that points to nothing is followed too, or a
- * new file could be written through it to anywhere.
+ * Like `realpath`, for paths whose end does not exist yet. A link to a missing file is followed too; otherwise a new
+ * file could be written through it to anywhere.
  */
 export async function realPathOf(path: string, links = 0): Promise<string> {
   try {
@@ -46,8 +46,8 @@ export async function realPathOf(path: string, links = 0): Promise<string> {
 }
 
 /**
- * Everything that decides what a path leads to: each link on the way, and the place where it ends. Whoever exchanges one
- * of them, or a folder above it, exchanges what the path leads to. Links in a circle end where they began.
+ * Returns every link on the way of a path, and the place where it ends. Replacing one of them, or a folder above it,
+ * changes what the path leads to. A circle of links ends where it began.
  */
 export async function waysTo(path: string): Promise<string[]> {
   const ways: string[] = [];

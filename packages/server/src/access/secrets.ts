@@ -3,33 +3,27 @@ import { EncryptionKey, type Keyring, osKeyring, SecretError, ValueCipher } from
 
 /** Values that tools need and nobody may see. */
 export interface Secrets {
-  /** Replaces the value that is there. Resolves when it is safely written. */
+  /** Replaces the current value. Resolves when the new one is safely written. */
   set(name: string, value: string): Promise<void>;
-  /** Like `set`, but only while the value that is there is `before`. Says whether it was. */
+  /** Like `set`, but only when the current value is `before`. Returns whether it was. */
   replace(name: string, value: string, before: string): Promise<boolean>;
   /** Throws `SecretError` for a value that this workspace's key did not encrypt. */
   get(name: string): Promise<string | undefined>;
   /** Names and times, by name; never a value. Needs no key. */
   list(): Promise<SecretInfo[]>;
-  /** Says whether there was such a secret. Needs no key. Given a value, only while it is that one. */
+  /** Returns whether it was removed. With a value, removes it only when it has that value; that needs the key. */
   remove(name: string, value?: string): Promise<boolean>;
-  /** Reads what was set elsewhere since, so that it is masked here too. */
+  /** Reads the secrets that other processes have set since, so that they are masked here too. */
   refresh(): Promise<void>;
-  /** A value that is part of this secret, or was had for it: it is masked like the secret from now on. */
+  /** Masks a value like this secret from now on: a part of it, or a value that was obtained with it. */
   learn(name: string, value: string): void;
-  /**
-   * Values that are kept elsewhere, such as in a file, and are masked like secrets while their owner has them: they take
-   * the place of those that the owner held before, and none end it.
-   */
+  /** Masks values that are stored elsewhere, instead of those that the owner gave before. An empty list ends it. */
   hold(owner: string, values: Iterable<string>): void;
-  /**
-   * Every value known here, for masking: those of the opening, the last of each that were set, read or learnt, and those
-   * that are held.
-   */
+  /** All values to mask: of the opening, the latest that were set, read or learnt, and those of owners. */
   values(): Iterable<string>;
   /** Is called whenever there are other values. */
   onChange(listener: () => void): void;
-  /** What could not be read at the opening: the reason by name. */
+  /** The secrets that could not be read, with the reason by name. */
   readonly unreadable: ReadonlyMap<string, string>;
 }
 
@@ -37,14 +31,14 @@ export interface SecretsOptions {
   /** The workspace's `.toolrack`, where the key lies beside the store. */
   readonly directory: string;
   readonly store: Pick<Store, "secrets">;
-  /** That of the operating system when not given. */
+  /** Default: the keyring of the operating system. */
   readonly keyring?: () => Promise<Keyring | undefined>;
 }
 
-/** Alone, or behind the name of the only tool that is given it: `weather/API_KEY`. */
+/** A plain name, or one behind the name of the only tool that gets the secret: `weather/API_KEY`. */
 const validName = /^(?:[A-Za-z0-9_-]{1,64}\/)?[A-Za-z_][A-Za-z0-9_.-]{0,99}$/;
 const LONGEST_VALUE = 64 * 1024;
-/** Of one secret, those that are masked: the value of now, its parts, and those of some time before. */
+/** How many values of one secret are masked: the current one, its parts, and some earlier ones. */
 const MOST_VALUES = 16;
 
 /** Opens the secrets of a workspace. A secret that cannot be read does not keep the others from being used. */
@@ -59,11 +53,11 @@ class StoredSecrets implements Secrets {
   readonly unreadable = new Map<string, string>();
   readonly #store: Store["secrets"];
   readonly #key: EncryptionKey;
-  /** When what was read last had been set. */
-  readonly #seen = new Map<string, number>();
-  /** By name, the latest last. Also values that were replaced: calls under way may still show them. */
+  /** By name, the time at which the value that was read last had been set. */
+  readonly #readAt = new Map<string, number>();
+  /** By name, the latest last. Replaced values stay in it, because calls under way may still show them. */
   readonly #known = new Map<string, Set<string>>();
-  readonly #held = new Map<string, readonly string[]>();
+  readonly #heldByOwner = new Map<string, readonly string[]>();
   readonly #listeners: (() => void)[] = [];
   #values: readonly string[] = [];
 
@@ -74,8 +68,8 @@ class StoredSecrets implements Secrets {
 
   async refresh(): Promise<void> {
     for (const { name, updatedAt } of await this.#store.list()) {
-      if (this.#seen.get(name) === updatedAt) continue;
-      this.#seen.set(name, updatedAt);
+      if (this.#readAt.get(name) === updatedAt) continue;
+      this.#readAt.set(name, updatedAt);
       try {
         await this.get(name);
       } catch (thrown) {
@@ -141,7 +135,7 @@ class StoredSecrets implements Secrets {
     return isRemoved;
   }
 
-  /** What the store has for the secret, where its value is this one. */
+  /** The encrypted text in the store, if the secret has this value. */
   async #find(name: string, value: string): Promise<string | undefined> {
     const encrypted = await this.#store.get(name);
     return encrypted !== undefined && (await this.#decrypt(name, encrypted)) === value
@@ -154,7 +148,7 @@ class StoredSecrets implements Secrets {
     if (values.has(value) && [...values].at(-1) === value) return;
     values.delete(value);
     values.add(value);
-    // A secret that is renewed every hour must not make masking dearer for ever.
+    // Without a limit, a secret that is renewed every hour would make masking slower and slower.
     if (values.size > MOST_VALUES) values.delete([...values][0]!);
     this.#known.set(name, values);
     this.#collect();
@@ -162,8 +156,8 @@ class StoredSecrets implements Secrets {
 
   hold(owner: string, values: Iterable<string>): void {
     const held = [...new Set(values)];
-    if (held.length === 0) this.#held.delete(owner);
-    else this.#held.set(owner, held);
+    if (held.length === 0) this.#heldByOwner.delete(owner);
+    else this.#heldByOwner.set(owner, held);
     this.#collect();
   }
 
@@ -176,23 +170,23 @@ class StoredSecrets implements Secrets {
   }
 
   #collect(): void {
-    this.#values = [...this.#known.values(), ...this.#held.values()].flatMap((some) => [...some]);
+    this.#values = [...this.#known.values(), ...this.#heldByOwner.values()].flatMap((some) => [...some]);
     for (const listener of this.#listeners) listener();
   }
 }
 
-/** The name under which a value is kept that only one tool is given. */
+/** The name under which a secret of a single tool is stored. */
 export function toolSecretName(tool: string, name: string): string {
   return `${tool}/${name}`;
 }
 
-/** The secrets of single tools, out of a store that is opened when the first of them is asked for. */
+/** The secrets of single tools. The store is opened when the first of them is asked for. */
 export class ToolSecrets {
   readonly #open: (isWriting: boolean) => Promise<Secrets | undefined>;
   #opened: Promise<Secrets | undefined> | undefined;
   #known: Secrets | undefined;
 
-  /** `open` may answer nothing when only to be read, where there is no store yet. */
+  /** `open` may return undefined when it is not for writing and there is no store yet. */
   constructor(open: (isWriting: boolean) => Promise<Secrets | undefined>) {
     this.#open = open;
   }
@@ -201,21 +195,21 @@ export class ToolSecrets {
     return (await this.#secrets(false))?.get(toolSecretName(tool, name));
   }
 
-  /** Undefined removes it. */
+  /** An undefined value removes the secret. */
   async set(tool: string, name: string, value: string | undefined): Promise<void> {
     const secrets = await this.#secrets(value !== undefined);
     if (value === undefined) await secrets?.remove(toolSecretName(tool, name));
     else await secrets?.set(toolSecretName(tool, name), value);
   }
 
-  /** Reads all that there are, so that they are masked from the first call on. */
+  /** Reads all secrets, so that they are masked from the first call on. */
   async load(): Promise<void> {
     await this.#secrets(false);
   }
 
   async #secrets(isWriting: boolean): Promise<Secrets | undefined> {
     if (this.#known !== undefined) return this.#known;
-    // Where nothing was kept yet, there may be something by the next time.
+    // Not kept when it finds no store: there may be one the next time.
     this.#opened ??= this.#open(isWriting).finally(() => {
       this.#opened = undefined;
     });
@@ -224,7 +218,7 @@ export class ToolSecrets {
   }
 }
 
-/** Where secret values come from. Asked often, so it should not do more than hand out what it has. */
+/** Returns secret values. Called several times in every call, so it must be cheap. */
 export type SecretSource = () => Iterable<string>;
 
 /** All secret values that a process knows, in every form in which they may be written. */
@@ -237,7 +231,7 @@ export class MaskedValues {
     this.#sources = sources;
   }
 
-  /** The same array until a value comes or goes. */
+  /** Returns the same array until a value is added or removed. */
   readonly list = (): readonly string[] => {
     if (this.#isSame()) return this.#forms;
     this.#plain = this.#sources.flatMap((source) => [...source()]);
@@ -245,7 +239,7 @@ export class MaskedValues {
     return this.#forms;
   };
 
-  /** Looked at where they are: this is asked several times in every call, and nearly always answered with yes. */
+  /** Compares without copying: this runs several times in every call, and nearly always finds no change. */
   #isSame(): boolean {
     let at = 0;
     for (const source of this.#sources) {
@@ -255,12 +249,12 @@ export class MaskedValues {
   }
 }
 
-/** Shorter pieces of base64 stand in texts by chance. */
+/** Shorter pieces of base64 occur in texts by chance. */
 const SHORTEST_PIECE = 8;
 
 /**
- * A secret as it may be written where it is not written plainly. These are the forms that are masked, in any mix of
- * upper and lower case, and docs/guides/server.md promises them; a new one is added in both places.
+ * The forms in which a secret may be written. These forms are masked, in any mix of upper and lower case.
+ * docs/guides/server.md promises them, so a new form is added in both places.
  */
 export function writtenForms(value: string): string[] {
   // A value that was piped in often ends with a line break, which most programs cut off.
@@ -273,9 +267,9 @@ export function writtenForms(value: string): string[] {
   return [...forms];
 }
 
-/** As a part, as browsers and Python leave less or more of it, as a whole address, and as a form sends it. */
+/** As part of a URL with more or fewer escapes (browsers, Python), as a whole URL, and as a form sends it. */
 function inUrl(text: string): string[] {
-  // Half of a character has no form in a URL.
+  // `encodeURIComponent` throws for half of a surrogate pair.
   const whole = text.toWellFormed();
   const part = encodeURIComponent(whole);
   const strict = part.replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16)}`);
@@ -283,7 +277,9 @@ function inUrl(text: string): string[] {
   return [part, strict, strict.replaceAll("%2F", "/"), encodeURI(whole), form];
 }
 
-/** Inside a JSON text, also where that stands in another one; as Python, PHP and Go write it, and as Node prints a value. */
+/**
+ * Inside a JSON text, also one that is nested in another; as Python, PHP and Go write it, and as Node prints a value.
+ */
 function inJson(text: string): string[] {
   const json = JSON.stringify(text).slice(1, -1);
   const escaped = (signs: RegExp) =>
@@ -316,7 +312,7 @@ function inBytes(text: string): string[] {
   return [Buffer.from(text).toString("hex"), ...pieces, ...urlSafe];
 }
 
-/** What is the same in base64 whatever stands before and after: it depends on how many bytes stand before. */
+/** The part of the base64 text that does not depend on its surroundings, for each offset modulo 3. */
 function piecesInBase64(value: string): string[] {
   return [0, 1, 2].flatMap((before) => {
     const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(value)]);

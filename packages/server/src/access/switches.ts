@@ -5,13 +5,14 @@ export interface ToolSwitchesParts {
   readonly registry: ToolRegistry;
   readonly store: Pick<Store, "toolSwitches" | "registryVersion" | "follower">;
   readonly logger: Logger;
-  /** Knows which names a name has given way to; what was switched off under it stays off under these. */
+  /** Knows the new names of a renamed tool. A tool that was switched off under its old name stays off under these. */
   readonly names?: { successorsOf(toolName: string): readonly string[] } | undefined;
 }
 
 /**
- * What operators switched on or off. A decision is on disk before it counts, outlives restarts and reloads, and holds for
- * a tool that comes later under the same name: it is applied in the very step that hangs the tool up.
+ * The tools that operators switched on or off. A decision is on disk before it takes effect and survives restarts and
+ * reloads. It also applies to a tool that is published later under the same name, in the same step in which that tool
+ * appears.
  */
 export class ToolSwitches {
   readonly #registry: ToolRegistry;
@@ -22,13 +23,12 @@ export class ToolSwitches {
   readonly #following: Following;
   readonly #listeners = new Set<(decided: ToolSwitch) => void>();
   #decided: ReadonlyMap<string, ToolSwitch> = new Map();
-  /** How often it was begun to read them, and which of those times they are of. */
-  #begun = 0;
-  #loaded = 0;
-  /** How often something was decided here. */
-  #written = 0;
+  /** Numbers the reads of the decisions: how many have begun, and which one the current decisions came from. */
+  #readsBegun = 0;
+  #appliedRead = 0;
+  #decisionCount = 0;
   #isApplying = false;
-  /** Something changed that was not looked at yet. */
+  /** Set when the registry or the decisions changed and have not been applied yet. */
   #isBehind = false;
 
   private constructor({ registry, store, logger, names }: ToolSwitchesParts) {
@@ -44,14 +44,14 @@ export class ToolSwitches {
     });
   }
 
-  /** Applies what was decided before. To be called before anybody can call a tool. */
+  /** Applies the stored decisions. Must be called before anybody can call a tool. */
   static async open(parts: ToolSwitchesParts): Promise<ToolSwitches> {
     const switches = new ToolSwitches(parts);
     await switches.refresh();
     return switches;
   }
 
-  /** What was decided about the tool with this canonical name. */
+  /** The decision about the tool with this canonical name. */
   get(toolName: string): ToolSwitch | undefined {
     return this.#decided.get(keyOf(toolName));
   }
@@ -61,7 +61,7 @@ export class ToolSwitches {
     return decided!;
   }
 
-  /** The same for several. When one cannot be written, those before it hold. */
+  /** When one decision cannot be written, those before it take effect. */
   async setAll(toolNames: readonly string[], enabled: boolean, by: string): Promise<readonly ToolSwitch[]> {
     const written: ToolSwitch[] = [];
     try {
@@ -71,32 +71,32 @@ export class ToolSwitches {
         written.push(decided);
       }
     } finally {
-      this.#written++;
+      this.#decisionCount++;
       const known = written.map((one) => [keyOf(one.toolName), one] as const);
       this.#decided = new Map([...this.#decided, ...known]);
       this.#apply();
-      for (const one of written) this.#tell(one);
+      for (const one of written) this.#notify(one);
     }
     return written;
   }
 
-  /** Is told of each decision once the rack follows it, until the function that it answers is called. */
+  /** Calls the listener with each decision once it has taken effect. Returns a function that stops it. */
   subscribe(listener: (decided: ToolSwitch) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Reads again what was decided, for another node may have. */
+  /** Reads the decisions again, because another node may have made some. */
   async refresh(): Promise<void> {
-    const turn = ++this.#begun;
+    const read = ++this.#readsBegun;
     const decided = await this.#read();
-    // One that began before and comes later may not know of what was decided in between.
-    if (turn < this.#loaded) return;
-    this.#loaded = turn;
+    // A read that began earlier but ends later may miss newer decisions.
+    if (read < this.#appliedRead) return;
+    this.#appliedRead = read;
     const before = this.#decided;
     this.#decided = new Map(decided.map((one) => [keyOf(one.toolName), one]));
     this.#apply();
-    for (const one of decided) if (before.get(keyOf(one.toolName))?.at !== one.at) this.#tell(one);
+    for (const one of decided) if (before.get(keyOf(one.toolName))?.at !== one.at) this.#notify(one);
   }
 
   close(): void {
@@ -104,20 +104,20 @@ export class ToolSwitches {
     this.#unsubscribe();
   }
 
-  /** What was decided here while it was being read may be in it or not. */
+  /** Reads again when a decision was made here during the read: the list may or may not contain it. */
   async #read(): Promise<readonly ToolSwitch[]> {
     for (;;) {
-      const written = this.#written;
+      const written = this.#decisionCount;
       const decided = await this.#store.toolSwitches.list();
-      if (written === this.#written) return decided;
+      if (written === this.#decisionCount) return decided;
     }
   }
 
-  #tell(decided: ToolSwitch): void {
+  #notify(decided: ToolSwitch): void {
     for (const listener of this.#listeners) listener(decided);
   }
 
-  /** Changing the rack brings us here again: then one more look follows, instead of one inside the other. */
+  /** Changing the registry calls this again; the loop then runs once more instead of recursing. */
   #apply(): void {
     this.#isBehind = true;
     if (this.#isApplying) return;
@@ -143,9 +143,9 @@ export class ToolSwitches {
 
   #applyOne({ toolName, enabled }: ToolSwitch): void {
     const info = this.#registry.get(toolName);
-    // An alias of another tool is not what was switched.
+    // The decision is not about a tool that only has this name as an alias.
     if (info === undefined || keyOf(info.name) !== keyOf(toolName) || info.disabled !== enabled) return;
-    // Nobody can switch on what another part of the rack keeps off, and says why.
+    // An operator cannot switch on a tool that another part of the rack keeps disabled for a stated reason.
     if (enabled && info.metadata.disabledReason !== undefined) return;
     this.#registry.update(info.name, { disabled: !enabled });
     this.#logger.debug(`${info.name} is ${enabled ? "enabled" : "disabled"}, as was decided before`);

@@ -12,65 +12,65 @@ export type Authentication =
   | { readonly ok: false; readonly reason: "missing" | "malformed" | "unknown" | "expired" };
 
 interface Credentials {
-  /** The `Authorization` header. */
   readonly authorization: string | undefined;
   /**
-   * A token from the URL, for readers of an event stream in a browser, which cannot send headers. URLs end up in
-   * histories and logs, so nothing else takes one, and the header wins where there is one.
+   * A token from the URL, for event streams in a browser, which cannot send headers. URLs end up in histories and logs,
+   * so nothing else accepts it, and a header takes precedence.
    */
   readonly query?: string | undefined;
 }
 
-interface Known {
+interface CachedGrant {
   readonly grant: Grant | undefined;
   readonly until: number;
 }
 
-/** A token as it is compared and looked up. */
 interface Hashed {
   readonly hash: string;
   readonly isMaster: boolean;
 }
 
-/** A token that was taken back works no longer than this. */
-const REMEMBER = 5_000;
-const MOST_REMEMBERED = 1_000;
-/** How often the store is told that a token is in use. */
-const TOUCH_EVERY = 60_000;
+/**
+ * How long, in milliseconds, a looked-up token is cached: a token revoked on another node works no longer than this.
+ */
+const CACHE_MS = 5_000;
+const MOST_CACHED = 1_000;
+/** Milliseconds between two notes in the store that a token is in use. */
+const TOUCH_EVERY_MS = 60_000;
 
-const masterFound: Authentication = { ok: true, grant: masterGrant };
+const masterAuthentication: Authentication = { ok: true, grant: masterGrant };
 
-/** Says who bears a token. */
+/** Finds the grant of the token in a request. */
 export class Authenticator {
   readonly #master: Buffer;
   readonly #tokens: TokenStore;
-  readonly #known = new Map<string, Known>();
+  readonly #grants = new Map<string, CachedGrant>();
   readonly #touched = new Map<string, number>();
   /**
-   * Of headers that let somebody in before, so that a token is not hashed anew with every request. Whether it still does
-   * is asked each time. Where a header stands in the map follows from all of its bytes and a key that only this process
-   * has: how long it takes to miss one tells nothing of those that are in it.
+   * Hashes of the tokens in headers that were accepted before, so that a token is not hashed anew for every request;
+   * whether the token is still valid is checked each time. The map's own hash covers all bytes and uses a key that only
+   * this process has, so the time of a miss tells nothing about its entries.
    */
-  readonly #hashed = new Map<string, Hashed>();
+  readonly #hashesByHeader = new Map<string, Hashed>();
 
   constructor(master: string, tokens: TokenStore) {
     this.#master = Buffer.from(hashToken(master));
     this.#tokens = tokens;
   }
 
-  /** Answers at once when it knows the token. */
+  /** Returns without a promise when the token is cached. */
   authenticate({ authorization, query }: Credentials): Authentication | Promise<Authentication> {
     if (authorization === undefined) {
       return query === undefined ? { ok: false, reason: "missing" } : this.#check(this.#hash(query));
     }
-    const known = this.#hashed.get(authorization);
-    if (known?.isMaster) return masterFound;
+    const known = this.#hashesByHeader.get(authorization);
+    if (known?.isMaster) return masterAuthentication;
     return known === undefined ? this.#readHeader(authorization) : this.#check(known);
   }
 
-  /** To be called when a token was taken back here, so that it opens nothing any more. */
+  /** Must be called when a token was revoked in this process, so that it stops working at once. */
   forget(): void {
-    this.#known.clear();
+    this.#grants.clear();
   }
 
   async #readHeader(authorization: string): Promise<Authentication> {
@@ -79,26 +79,26 @@ export class Authenticator {
     const hashed = this.#hash(bearer);
     const found = await this.#check(hashed);
     if (!found.ok) return found;
-    if (this.#hashed.size >= MOST_REMEMBERED) this.#hashed.clear();
-    this.#hashed.set(authorization, hashed);
+    if (this.#hashesByHeader.size >= MOST_CACHED) this.#hashesByHeader.clear();
+    this.#hashesByHeader.set(authorization, hashed);
     return found;
   }
 
   #hash(token: string): Hashed {
     const hash = hashToken(token);
-    // Hashes are compared, so that neither the length nor any byte of the token shows in the time it takes.
+    // Hashes are compared in constant time, so that the time tells neither the length nor any byte of the token.
     return { hash, isMaster: timingSafeEqual(Buffer.from(hash), this.#master) };
   }
 
   #check({ hash, isMaster }: Hashed): Authentication | Promise<Authentication> {
-    if (isMaster) return masterFound;
+    if (isMaster) return masterAuthentication;
     const now = performance.now();
-    const known = this.#known.get(hash);
-    if (known !== undefined && known.until > now) return this.#judge(known.grant);
-    return this.#find(hash, now).then((grant) => this.#judge(grant));
+    const known = this.#grants.get(hash);
+    if (known !== undefined && known.until > now) return this.#authenticationFor(known.grant);
+    return this.#find(hash, now).then((grant) => this.#authenticationFor(grant));
   }
 
-  #judge(grant: Grant | undefined): Authentication {
+  #authenticationFor(grant: Grant | undefined): Authentication {
     if (grant === undefined) return { ok: false, reason: "unknown" };
     const now = Date.now();
     if (grant.expiresAt !== undefined && grant.expiresAt <= now) return { ok: false, reason: "expired" };
@@ -109,15 +109,15 @@ export class Authenticator {
   async #find(hash: string, now: number): Promise<Grant | undefined> {
     const stored = await this.#tokens.findByHash(hash);
     const grant = stored === undefined ? undefined : grantOf(stored);
-    if (this.#known.size >= MOST_REMEMBERED) this.#known.clear();
-    this.#known.set(hash, { grant, until: now + REMEMBER });
+    if (this.#grants.size >= MOST_CACHED) this.#grants.clear();
+    this.#grants.set(hash, { grant, until: now + CACHE_MS });
     return grant;
   }
 
   #touch(id: string, now: number): void {
-    if (now - (this.#touched.get(id) ?? 0) < TOUCH_EVERY) return;
+    if (now - (this.#touched.get(id) ?? 0) < TOUCH_EVERY_MS) return;
     this.#touched.set(id, now);
-    // When a token was last used is good to know, and no reason to refuse a request.
+    // Failing to note the last use is no reason to refuse a request.
     this.#tokens.touch(id, now).catch(() => this.#touched.delete(id));
   }
 }
@@ -129,10 +129,10 @@ export interface TokenWish {
   readonly expiresAt?: number;
 }
 
-/** Records name tokens, and keep names only up to some length. */
+/** Call records hold the names of tokens, up to this length. */
 const LONGEST_NAME = 100;
 
-/** Makes a token. Its text is in the answer and nowhere else: the store keeps only the hash. */
+/** Makes a token. Only the returned value holds its text: the store keeps the hash. */
 export async function issueToken(
   tokens: TokenStore,
   wish: TokenWish,
@@ -153,8 +153,8 @@ export async function issueToken(
 const SHORTEST = 16;
 
 /**
- * The workspace's own token, made at the first start and kept where only its owner can read it. Two servers that
- * start at once agree on one.
+ * The workspace's own token, made at the first start in a file that only its owner can read. Two servers that start at
+ * once get the same token.
  */
 export async function ensureMasterToken(workspace: string): Promise<string> {
   const file = join(workspace, ".toolrack", "token");
@@ -166,7 +166,7 @@ export async function ensureMasterToken(workspace: string): Promise<string> {
   return token;
 }
 
-/** Undefined when none has been made yet, or it cannot be read. Changes nothing. */
+/** Returns undefined when there is no token yet, or it cannot be read. Changes nothing. */
 export async function readMasterToken(workspace: string): Promise<string | undefined> {
   const text = await readFile(join(workspace, ".toolrack", "token"), "utf8").catch(() => "");
   return text.trim() || undefined;
@@ -182,19 +182,19 @@ async function readToken(file: string): Promise<string | undefined> {
   return token;
 }
 
-/** What is kept of a token. A token holds 256 random bits, so a plain hash cannot be turned back by guessing. */
+/** The hash that the store keeps. A token has 256 random bits, so a plain hash cannot be reversed by guessing. */
 export function hashToken(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
 
-/** What is asked of somebody who says to be the server: different each time, so that no answer can be used again. */
+/** A challenge for a program that claims to be the server: different each time, so that no reply can be used again. */
 export function newNonce(): string {
   return randomBytes(24).toString("base64url");
 }
 
 /**
- * Shows that whoever answers knows the workspace's token, without showing the token. The port is part of it: a program
- * on another port cannot have the server answer in its place.
+ * Proves that the server knows the workspace's token without showing it. The port is part of the proof, so that a
+ * program on another port cannot pass on the server's own reply.
  */
 export function serverProof(token: string, port: number, nonce: string): string {
   return createHmac("sha256", token).update(`toolrack server\n${port}\n${nonce}`).digest("base64url");

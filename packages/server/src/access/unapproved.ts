@@ -7,26 +7,26 @@ import { isRecord, makeOwnFolder, parseJsonc } from "../helpers/index.ts";
 import { skillPlaces } from "./power-files.ts";
 import { foldPath, isInside, waysTo } from "./real-path.ts";
 
-/** That a tool call wrote to a place which only people should write to. */
+/** Notes that a tool call wrote to a place which only people should write to. */
 interface Mark {
-  /** Who is behind the call. */
+  /** The caller of the tool call. */
   readonly by: string;
   readonly at: string;
-  /** What of the place an admin has agreed to since, or had before: paths of skills, or hashes of entries. */
+  /** What an admin has approved there, before or since: paths of skills, or hashes of entries. */
   readonly approved: readonly string[];
 }
 
-/** By the place, absolute: the folder of a skill, a folder of skills, or the file that names MCP servers. */
+/** By absolute path: the folder of a skill, a folder of skills, or the file that names MCP servers. */
 type Marks = Readonly<Record<string, Mark>>;
 
-/** Changes of one file are made one after the other, whoever makes them. */
-const turns = new Map<string, Promise<unknown>>();
+/** Changes to one file run one after the other, for all instances in this process. */
+const changesByFile = new Map<string, Promise<unknown>>();
 
 type Places = Pick<Workspace, "directory" | "skillFolders" | "mcpFile">;
 
 /**
- * Remembers which skills and MCP servers came from tool calls and not from a person, until an admin approves them. It is
- * kept in a file beside the store, because it speaks of files on this disk; every process on the workspace reads it anew.
+ * Remembers which skills and MCP servers tool calls wrote, until an admin approves them. The list is a file beside the
+ * store, because it is about files on this disk; every process of the workspace reads it anew.
  */
 export class Unapproved {
   readonly #places: Places;
@@ -37,7 +37,7 @@ export class Unapproved {
     this.#file = join(places.directory, ".toolrack", "unapproved.json");
   }
 
-  /** To be called before a tool call changes something at the real path: what appears there then is not approved. */
+  /** Must be called before a tool call changes something at the real path: what appears there is unapproved. */
   async note(real: string, by: string): Promise<void> {
     const skills = await this.#skillsAt(real);
     const mcpFile = await this.#mcpFileAt(real);
@@ -56,7 +56,7 @@ export class Unapproved {
     });
   }
 
-  /** Says which skills in folders wait for an admin, by the path of the folder: in a sentence for people. */
+  /** Returns a function that says, in a sentence for people, why the skill in a folder waits for an admin. */
   async skills(): Promise<(directory: string) => Promise<string | undefined>> {
     const marks = await this.#read();
     return async (directory) => {
@@ -82,7 +82,7 @@ export class Unapproved {
     });
   }
 
-  /** The same for entries of the file that names MCP servers, by key and what is written there. */
+  /** Like `skills`, for the entries of the file that names MCP servers, by their key and value. */
   async servers(): Promise<(key: string, given: unknown) => string | undefined> {
     const mark = (await this.#read())[this.#mcpFile];
     return (key, given) =>
@@ -91,7 +91,7 @@ export class Unapproved {
         : `It was added or changed after a tool call of ${nameOf(mark.by)} wrote to the file.`;
   }
 
-  /** Once all entries of the file are approved, people write to it again without being asked. */
+  /** Once all entries of the file are approved, the mark is removed: people may write to it again without approval. */
   async approveServer(key: string, given: unknown): Promise<void> {
     const file = this.#mcpFile;
     await this.#change(async (marks) => {
@@ -107,7 +107,7 @@ export class Unapproved {
     return resolve(this.#places.directory, this.#places.mcpFile ?? "mcp.json");
   }
 
-  /** The skill that the path belongs to; the whole folder of skills where it is put in place at once. */
+  /** The skill that the path belongs to, or the whole folder of skills when that folder is put in place at once. */
   async #skillsAt(real: string): Promise<string[]> {
     const path = foldPath(real);
     const found: string[] = [];
@@ -131,7 +131,7 @@ export class Unapproved {
   }
 
   #change(change: (marks: Marks) => Promise<Marks>): Promise<void> {
-    const changed = (turns.get(this.#file) ?? Promise.resolve()).then(async () => {
+    const changed = (changesByFile.get(this.#file) ?? Promise.resolve()).then(async () => {
       const before = await this.#read();
       const after = await change(before);
       if (hashValue(before) === hashValue(after)) return;
@@ -140,14 +140,14 @@ export class Unapproved {
       await writeFile(temporary, JSON.stringify(after, null, 2), { mode: 0o600 });
       await rename(temporary, this.#file);
     });
-    turns.set(
+    changesByFile.set(
       this.#file,
       changed.catch(() => {}),
     );
     return changed;
   }
 
-  /** A file that cannot be read is an error, and not an approval of everything. */
+  /** Throws when the file cannot be read: that must not count as an approval of everything. */
   async #read(): Promise<Marks> {
     const text = await readFile(this.#file, "utf8").catch((error: NodeJS.ErrnoException) => {
       if (error.code === "ENOENT" || error.code === "ENOTDIR") return "{}";
@@ -165,8 +165,8 @@ export class Unapproved {
 }
 
 /**
- * What a file that names MCP servers says of each, in the form of most clients (`mcpServers`) or that of VS Code
- * (`servers`). Of two with one key the first counts.
+ * The entries of a file that names MCP servers, in the form of most clients (`mcpServers`) or of VS Code (`servers`).
+ * When both have a key, `mcpServers` counts.
  */
 export function serversIn(document: unknown): ReadonlyMap<string, unknown> {
   const { mcpServers, servers } = isRecord(document) ? document : {};

@@ -2,18 +2,18 @@ import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { ProcessGroup } from "../helpers/index.ts";
 
-/** More output than this is a runaway, not a result. */
+/** A command that writes more than this many bytes is ended. */
 export const FLOOD_LIMIT = 100 * 1024 * 1024;
 
 /**
- * How long to wait for the output of an ended command to close. What the command itself wrote is in the pipe by
- * then; a pipe that stays open longer is held by a background process.
+ * Milliseconds to wait until the output of an ended command closes. Its own output is in the pipe by then; a pipe that
+ * stays open longer is held by a background process.
  */
-const DRAIN = 300;
+const DRAIN_MS = 300;
 
 interface CommandOptions {
   readonly command: string;
-  /** Present: run the command itself with these. Absent: let the shell run it. */
+  /** When given, the command is started directly with these; otherwise the shell runs it. */
   readonly args?: readonly string[] | undefined;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
@@ -36,8 +36,8 @@ export interface CommandOutcome {
 }
 
 /**
- * Runs a command in a process group of its own. Resolves whatever its exit code is; rejects only when it cannot be
- * started. Never waits for background processes that keep the output open.
+ * Runs a command in its own process group. Resolves for any exit code; rejects only when it cannot be started. Never
+ * waits for background processes that keep the output open.
  */
 export async function runCommand(options: CommandOptions): Promise<CommandOutcome> {
   options.signal.throwIfAborted();
@@ -72,7 +72,7 @@ export async function runCommand(options: CommandOptions): Promise<CommandOutcom
   child.stdout!.on("data", keep(stdout));
   child.stderr!.on("data", keep(stderr));
   if (options.stdin !== undefined) {
-    // A command that ends without reading its input closes the pipe; that is its own affair.
+    // A command may end without reading its input, which closes the pipe.
     child.stdin!.on("error", () => {});
     child.stdin!.end(options.stdin);
   }
@@ -96,12 +96,12 @@ export async function runCommand(options: CommandOptions): Promise<CommandOutcom
   return { stdout, stderr, exitCode: child.exitCode, exitSignal: child.signalCode, ended, background };
 }
 
-/** Resolves when the streams have closed, or when they have had time enough. */
+/** Resolves when the streams have closed, or after `DRAIN_MS`. */
 function closed(streams: readonly Readable[]): Promise<void> {
   const open = streams.filter((stream) => !stream.closed);
   return new Promise((resolve) => {
-    // Timers run before input is read, so a late timer alone could give up on output that is already there.
-    const timer = setTimeout(() => setImmediate(resolve), DRAIN);
+    // Timers run before input is read, so a late timer alone could drop output that is already there.
+    const timer = setTimeout(() => setImmediate(resolve), DRAIN_MS);
     const whenClosed = open.map((stream) => new Promise((close) => stream.once("close", close)));
     void Promise.all(whenClosed).then(() => {
       clearTimeout(timer);
@@ -110,12 +110,8 @@ function closed(streams: readonly Readable[]): Promise<void> {
   });
 }
 
-/**
- * Keeps the beginning and the end of a stream, and counts what lay between. Memory stays within about twice the
- * limit, however much is written.
- */
+/** Keeps the beginning and the end of a stream, and counts what is dropped between them. */
 export class CappedOutput {
-  /** How many bytes were written in all. */
   size = 0;
   readonly #headLimit: number;
   readonly #tailLimit: number;
@@ -149,9 +145,9 @@ export class CappedOutput {
     const omitted = this.size - head.length - tail.length;
     if (omitted === 0) return Buffer.concat([head, tail]).toString("utf8");
     const note = `[… ${omitted.toLocaleString("en-US")} of ${this.size.toLocaleString("en-US")} bytes left out …]`;
-    // A decoder keeps back the bytes of a character that goes on after the cut.
+    // With `stream`, the decoder drops an incomplete character at the cut.
     const begun = new TextDecoder("utf-8", { ignoreBOM: true }).decode(head, { stream: true });
-    // Those of a character that began before the cut all begin with the bits 10.
+    // Bytes that continue a character from before the cut begin with the bits 10.
     const first = tail.findIndex((byte, index) => index === 3 || byte >> 6 !== 0b10);
     return `${begun}\n${note}\n${tail.subarray(Math.max(0, first)).toString("utf8")}`;
   }
@@ -162,18 +158,15 @@ export class CappedOutput {
   }
 }
 
-/** Variables that say how the machine is set up and never hold a secret. `LC_*` counts as well. */
+/** Variables that describe the machine and never hold a secret. `LC_*` counts as well. */
 const safeNames = new Set(["PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL", "TERM"]);
 
-/** May the value of this variable be shown, or handed to a child process? */
+/** Whether the value of this variable may be shown, or passed to a child process. */
 export function isSafeVariable(name: string): boolean {
   return safeNames.has(name) || /^LC_[A-Z]+$/.test(name);
 }
 
-/**
- * The environment of a child process: the safe variables, then the additions. Nothing else of the server's own
- * environment gets in, because that is where tokens and passwords live.
- */
+/** The safe variables and the additions: the rest of the server's environment may hold secrets. */
 export function childEnvironment(additions: Readonly<Record<string, string>> = {}): Record<string, string> {
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) {

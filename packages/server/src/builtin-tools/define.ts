@@ -1,10 +1,10 @@
 import type { JsonSchemaObject, ToolMetadata } from "@toolrack/core";
 import type { InternalTool, InternalToolContext } from "../calls/index.ts";
 
-/** One argument of a tool, or one member of its result: the schema, and the type of what fits it. */
+/** One argument of a tool, or one member of its result: its schema and type. */
 export interface Field<Value> {
   readonly schema: JsonSchemaObject;
-  /** False for one that may be left out, and for one with a default. */
+  /** False for an optional field, and for one with a default. */
   readonly isRequired: boolean;
   /** Never set: it only carries the type. */
   readonly value?: Value;
@@ -12,7 +12,7 @@ export interface Field<Value> {
 
 type Fields = Readonly<Record<string, Field<unknown>>>;
 
-/** What a handler is given: the pipeline has checked the arguments and filled in the defaults. */
+/** The arguments of a handler, validated and with defaults filled in. */
 export type Values<Given extends Fields> = {
   readonly [Name in keyof Given]: Given[Name] extends Field<infer Value> ? Value : never;
 };
@@ -29,7 +29,7 @@ interface ToolDeclaration<Input extends Fields> {
   readonly metadata: ToolMetadata;
 }
 
-/** A built-in tool in contract 1. The types of its arguments follow from `input`. */
+/** Defines a built-in tool in contract 1. The types of its arguments follow from `input`. */
 export function defineTool<const Input extends Fields>(declaration: ToolDeclaration<Input>): InternalTool {
   const { input, isClosed, output, ...tool } = declaration;
   return {
@@ -59,7 +59,7 @@ interface Rules<Value> {
   readonly default?: Value;
 }
 
-/** A field by its schema, for what the functions below have no word for. */
+/** A field with any schema, for types that the functions below lack. */
 export function field<Value>(schema: JsonSchemaObject): Field<Value> {
   return { schema, isRequired: !("default" in schema) };
 }
@@ -106,7 +106,7 @@ export function optional<Value>({ schema }: Field<Value>): Field<Value | undefin
   return { schema, isRequired: false };
 }
 
-/** What a tool gives back: a text for models, and the same as data. */
+/** The result of a tool: a text for models, and the same as data. */
 export function answer(text: string, structuredContent: object) {
   return { content: [{ type: "text", text }], structuredContent };
 }
@@ -118,7 +118,7 @@ export function amount(count: number, one: string, many = `${one}s`): string {
 
 const units = ["KB", "MB", "GB", "TB"] as const;
 
-/** A number of bytes as people read it: `812 bytes`, `1.2 MB`. */
+/** A number of bytes for people: `812 bytes`, `1.2 MB`. */
 export function formatSize(bytes: number): string {
   if (bytes < 1024) return amount(bytes, "byte");
   let value = bytes / 1024;

@@ -11,23 +11,22 @@ import {
 } from "../access/index.ts";
 import { amount } from "./define.ts";
 
-/** The part of a workspace that says where file tools may go. */
+/** The part of a workspace that limits where file tools may go. */
 export type Confinement = PowerPlaces;
 
 export interface ConfineOptions {
-  /** Refuse a path at which there is nothing, and name what is near. */
+  /** Refuse a missing path, and suggest similar names. */
   readonly mustExist?: boolean;
-  /** Take a link at the end of the path for itself, not for what it points to: to delete or move it. */
+  /** Do not follow a link at the end of the path: to delete or move the link itself. */
   readonly keepLink?: boolean;
 }
 
-/** A path that a tool was given, checked. */
 export interface Place {
-  /** Absolute and without links. Only this was checked: use it, never the path that was asked for. */
+  /** Absolute and without links. Only this path was checked: never use the original one. */
   readonly real: string;
-  /** As people read it. */
+  /** The path as people see it. */
   readonly shown: string;
-  /** What is there now, links not followed. */
+  /** What is there now; links are not followed. */
   readonly stats: Stats | undefined;
 }
 
@@ -35,13 +34,13 @@ export interface ExistingPlace extends Place {
   readonly stats: Stats;
 }
 
-/** Where a path of a tool leads. Rejects like `confinePath`. */
+/** Resolves and checks a path. Rejects like `confinePath`. */
 export async function locate(workspace: Confinement, path: string, options?: ConfineOptions): Promise<Place> {
   const real = await confinePath(workspace, path, options);
   return { real, shown: await showPath(workspace, real), stats: await entryAt(real) };
 }
 
-/** The same for something that must be there. */
+/** Like `locate`, but rejects when nothing is there. */
 export async function locateExisting(
   workspace: Confinement,
   path: string,
@@ -53,8 +52,8 @@ export async function locateExisting(
 }
 
 /**
- * The real, absolute path behind what a tool was given; every link in it is resolved, also for a file that does
- * not exist yet. Rejects when it lies outside the workspace's roots, and when it is out of the caller's reach.
+ * The real, absolute path of a tool's argument, with every link resolved, also for a file that does not exist yet.
+ * Rejects when it lies outside the workspace's roots, or is hidden from the caller.
  */
 export async function confinePath(
   workspace: Confinement,
@@ -62,7 +61,7 @@ export async function confinePath(
   { mustExist = false, keepLink = false }: ConfineOptions = {},
 ): Promise<string> {
   if (path.trim() === "")
-    throw new Error('The path is empty. Name a file or a folder; "." is the workspace itself.');
+    throw new Error('The path is empty. Name a file or a folder; "." is the workspace linkItself.');
   if (path.includes("\0"))
     throw new Error(`The path ${JSON.stringify(path)} holds a NUL byte, which no file name can.`);
   const asked = resolve(workspace.directory, path);
@@ -77,14 +76,14 @@ export async function confinePath(
   return real;
 }
 
-/** A confined path as people read it: relative to the workspace where it lies in it, with forward slashes. */
+/** A confined path for people: relative to the workspace if it lies in it, with forward slashes. */
 export async function showPath(workspace: Confinement, real: string): Promise<string> {
   const home = await realPathOf(workspace.directory);
   const shown = isInside(home, real) ? relative(home, real) || "." : real;
   return shown.split(sep).join("/");
 }
 
-/** What is at the path, links not followed; `undefined` when there is nothing. */
+/** What is at the path, without following links; `undefined` when there is nothing. */
 export async function entryAt(path: string): Promise<Stats | undefined> {
   return lstat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
@@ -92,10 +91,10 @@ export async function entryAt(path: string): Promise<Stats | undefined> {
   });
 }
 
-/** A tool that reads the server's token could approve its own calls, and the log holds what others called. */
+/** With the server's token a tool could approve its own calls, and the log shows the calls of others. */
 export function belongsToServer(path: string): Error {
   return new Error(
-    `"${path}" belongs to the server itself: tools may not touch .toolrack, and the log is for admins. Use another path.`,
+    `"${path}" belongs to the server linkItself: tools may not touch .toolrack, and the log is for admins. Use another path.`,
   );
 }
 
@@ -105,14 +104,14 @@ async function resolveAsked(
   roots: readonly string[],
   keepLink: boolean,
 ): Promise<string> {
-  const itself = async () => join(await realPathOf(dirname(asked)), basename(asked));
+  const linkItself = async () => join(await realPathOf(dirname(asked)), basename(asked));
   try {
     const real = await realPathOf(asked);
-    // A root may itself be reached by a link; it still is the root.
-    return keepLink && !roots.includes(real) ? await itself() : real;
+    // A link to a root counts as the root.
+    return keepLink && !roots.includes(real) ? await linkItself() : real;
   } catch (error) {
-    const { code, message = String(error) } = error as NodeJS.ErrnoException; // What the file system says.
-    if (keepLink && code === "ELOOP") return itself();
+    const { code, message = String(error) } = error as NodeJS.ErrnoException; // As the file system throws.
+    if (keepLink && code === "ELOOP") return linkItself();
     throw new Error(`"${path}" cannot be reached: ${reasons.get(code ?? "") ?? message}.`, { cause: error });
   }
 }
@@ -132,7 +131,7 @@ function outside(workspace: Confinement, path: string, asked: string): Error {
   );
 }
 
-/** What to say of a path at which there is nothing: where it stops existing, and which names there are near to the one asked for. */
+/** Describes a missing path: where it stops existing, and which similar names there are. */
 async function describeMissing(
   workspace: Confinement,
   path: string,
@@ -156,7 +155,7 @@ async function describeMissing(
   const where = missing === basename(real) ? "" : `: no "${missing}" in ${shown}`;
   const absent = `There is no "${path}"${where}.`;
   if (near.length > 0) return `${absent} Nearest in ${shown}: ${near.join(", ")}.`;
-  // A path keeps its spelling.
+  // A path must not be capitalised.
   const begun = place === "." ? "The workspace" : shown;
   if (names.length === 0) return `${absent} ${begun} is empty.`;
   return `${absent} ${begun} has ${amount(names.length, "entry", "entries")}; internal_file_list shows them.`;
@@ -164,7 +163,7 @@ async function describeMissing(
 
 const MOST_NAMES = 5;
 
-/** The names most like `wanted`, best first; none when nothing is near. */
+/** The names most similar to `wanted`, best first. */
 function nearestNames(wanted: string, names: readonly string[]): string[] {
   const target = wanted.toLowerCase();
   return names
@@ -175,14 +174,14 @@ function nearestNames(wanted: string, names: readonly string[]): string[] {
     .map(({ name }) => name);
 }
 
-/** Edit distance, but a name that merely has more or fewer endings counts as near. */
+/** The edit distance, but a name that only differs in its endings counts as near. */
 function distanceTo(wanted: string, name: string): number {
   if (wanted === name) return 0;
   const stem = wanted.replace(/\.[^.]*$/, "");
   if (stem.length > 2 && (name.startsWith(`${stem}.`) || name === stem)) return 1;
   if (wanted.length > 3 && name.includes(wanted)) return 2;
   if (Math.abs(wanted.length - name.length) > Math.max(2, wanted.length / 3)) return Number.POSITIVE_INFINITY;
-  // Each row holds the distances of one more letter of `wanted` to every beginning of `name`.
+  // Each row holds the distances of one more letter of `wanted` to every prefix of `name`.
   let row = Array.from({ length: name.length + 1 }, (_, length) => length);
   for (const [index, letter] of [...wanted].entries()) {
     const next = [index + 1];
@@ -193,7 +192,7 @@ function distanceTo(wanted: string, name: string): number {
   return row.at(-1)!;
 }
 
-/** Into a folder the entry keeps its name; a path that ends in a slash means a folder, also a new one. */
+/** The target of a copy or move. In a folder the entry keeps its name; a final slash means a folder. */
 export async function findDestination(
   workspace: Confinement,
   destination: string,
@@ -201,14 +200,14 @@ export async function findDestination(
 ): Promise<Place> {
   const followed = await confinePath(workspace, destination);
   const isFolder = destination.endsWith("/") || (await entryAt(followed))?.isDirectory() === true;
-  // What is no folder is replaced itself when it is a link, not what it points to.
+  // A link that leads to no folder is replaced itself, not its target.
   const real = isFolder
     ? join(followed, name)
     : await confinePath(workspace, destination, { keepLink: true });
   return { real, shown: await showPath(workspace, real), stats: await entryAt(real) };
 }
 
-/** Rejects when what is there may not be replaced by what comes. Two folders are left to the caller. */
+/** Throws when the entry at the destination may not be replaced by the source. The caller handles two folders. */
 export function checkReplaceable(source: Stats, { stats, shown }: Place, overwrite: boolean): void {
   if (stats === undefined) return;
   if (!overwrite) {
@@ -223,7 +222,7 @@ export function checkReplaceable(source: Stats, { stats, shown }: Place, overwri
   );
 }
 
-/** Rejects when doing away with a place would do away with a root of the workspace, or with the server's own files. */
+/** Rejects when removing a place would remove a root of the workspace, or the server's own files. */
 export async function refuseRoot(
   workspace: Confinement,
   { real, shown }: Place,

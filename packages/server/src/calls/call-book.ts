@@ -16,10 +16,9 @@ import { callToolName } from "./meta-tools.ts";
 export type StateEvent = Extract<RackEvent, { type: "state" }>;
 export type LogEvent = Extract<RackEvent, { type: "log" }>;
 
-/** What is known of a call before it begins. */
 export type AnnouncedCall = Omit<StartedCall, "parameters"> & { readonly replayOf?: string };
 
-/** Is told of a call while it is under way. */
+/** Receives the events of one call while it is under way. */
 export interface CallWatcher {
   state?(state: ToolState): void;
   progress?(update: ProgressUpdate): void;
@@ -28,11 +27,11 @@ export interface CallWatcher {
 
 export interface RecordedCall {
   readonly record: ToolCallRecord;
-  /** False when the record is not safe: the store refused it, or cannot take it now. The call happened all the same. */
+  /** False when the store refused the record or cannot take it now. The call happened all the same. */
   readonly recorded: boolean;
 }
 
-/** Whoever made the first call of a chain. */
+/** The caller of the first call of a chain. */
 interface Origin {
   readonly caller: string;
   readonly isAdmin: boolean;
@@ -51,15 +50,15 @@ export class LiveCall implements StartedCall {
   /** The call that this one repeats. */
   readonly replayOf: string | undefined;
   readonly origin: Origin | undefined;
-  /** Undefined for a call that was not handed in by a surface, such as one that a tool makes. */
+  /** Undefined for a call that no surface made, such as one that a tool makes. */
   readonly grant: Grant | undefined;
   watcher: CallWatcher | undefined;
-  /** Its first state; undefined until it begins. */
+  /** Its first state event; undefined until it begins. */
   beginning: StateEvent | undefined = undefined;
   span: Span | undefined = undefined;
-  /** Made for the first line: most calls say nothing. */
+  /** Made when the call logs its first line: most calls log nothing. */
   lines: CallLines | undefined = undefined;
-  /** Set while it waits for somebody's answer: stops looking whether its caller's token is still good. */
+  /** Set while the call waits for an answer: stops watching its caller's token. */
   endWaiting: (() => void) | undefined = undefined;
   /** Is told once the call has ended and its record is safe. */
   settle: ((recorded: RecordedCall) => void) | undefined = undefined;
@@ -85,47 +84,46 @@ export class LiveCall implements StartedCall {
     this.watcher = watcher;
   }
 
-  /** Masked. Read only when it is written that the call has begun: most calls end before. */
+  /** Masked. Read only when the store writes that the call has begun: most calls end before. */
   get parameters(): Record<string, unknown> {
     return this.beginning?.state.input ?? {};
   }
 }
 
-/** Is told of every call of the rack. Must not throw. */
+/** Receives the events of every call of the rack. Must not throw. */
 export interface CallFollower {
   begun?(call: LiveCall, event: StateEvent): void;
-  /** Somebody is asked, and the call waits for the answer; or it waits no more. */
+  /** The call begins to wait for an answer, of a person or its caller, or stops waiting. */
   waits?(call: LiveCall, isWaiting: boolean): void;
-  /** `call` is undefined for one that was refused before it began. */
+  /** `call` is undefined for a call that was refused before it began. */
   ended?(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void;
 }
 
-/** Timers that a call set may make calls long after it has ended, but not for ever. */
-const MOST_REMEMBERED = 10_000;
-/** Callers that act for the operator of the workspace: the program itself, its command line, and its own token. */
+/** Origins of ended calls that are remembered: a timer of a call may make calls long after it has ended. */
+const MOST_ORIGINS = 10_000;
+/** Callers that act for the operator: the program itself, its command line, and the master token. */
 const operators: ReadonlySet<string> = new Set(["", "cli", masterGrant.caller]);
 
 /**
- * The calls under way on a rack, each with all that is known of it. Also knows who is behind a call: one that a tool makes
- * names that tool as its caller, or whatever the tool says; rights and rules are those of whoever made the first call of the
- * chain.
+ * The calls under way on a rack. Also knows the caller of the first call of each chain: a nested call names the tool
+ * that made it, or whatever that tool says, as its caller, but has the rights and rules of the chain's first caller.
  */
 export class CallBook {
   readonly registry: ToolRegistry;
   readonly #live = new Map<string, LiveCall>();
   readonly #followers: CallFollower[] = [];
-  /** Origins of calls that have ended. Two halves, of which the older one gives way whole. */
+  /** Origins of calls that have ended. When the newer map is full, it replaces the older one. */
   #ended = new Map<string, Origin>();
   #endedBefore = new Map<string, Origin>();
   readonly #unsubscribe: () => void;
 
-  /** To be made before any call is. */
+  /** Must be created before the first call. */
   constructor(registry: ToolRegistry) {
     this.registry = registry;
     this.#unsubscribe = registry.subscribe(this.#listen, ["state", "progress", "log", "waiting", "record"]);
   }
 
-  /** Returns a function that ends it. */
+  /** Returns a function that stops following. */
   follow(follower: CallFollower): () => void {
     this.#followers.push(follower);
     return () => {
@@ -134,7 +132,7 @@ export class CallBook {
     };
   }
 
-  /** To be called right before a surface makes a call. It stays in the book until `leave`. */
+  /** Must be called right before a surface makes a call. The call stays in the book until `leave`. */
   enter(call: AnnouncedCall, grant: Grant, watcher?: CallWatcher): LiveCall {
     const origin = { caller: grant.caller, isAdmin: grant.admin };
     const live = new LiveCall(call, call.depth ?? 0, origin, grant, watcher);
@@ -146,19 +144,18 @@ export class CallBook {
     this.#live.delete(call.callId);
   }
 
-  /** The call, while it is under way. */
   get(callId: string): LiveCall | undefined {
     return this.#live.get(callId);
   }
 
-  /** The caller of the first call of the chain. Undefined when it is not known any more. */
-  of(callId: string): string | undefined {
+  /** The caller of the first call of the chain. Undefined when it is no longer known. */
+  firstCallerOf(callId: string): string | undefined {
     return this.#originOf(callId)?.caller;
   }
 
   /**
-   * Whether whoever made the first call has an admin grant. So has the program itself: its command line, and the code of
-   * whoever uses it as a library and names no other caller. Nobody who is not known any more has one.
+   * Whether the caller of the first call has an admin grant. So have the command line, and code that uses the program
+   * as a library and names no other caller. False when the first call is no longer known.
    */
   isAdmin(callId: string): boolean {
     return this.#originOf(callId)?.isAdmin === true;
@@ -179,7 +176,7 @@ export class CallBook {
         const isOver = status === "completed" || status === "error";
         let call = this.#live.get(callId);
         if (!isOver && call?.beginning === undefined) {
-          call ??= this.#take(event);
+          call ??= this.#enterNested(event);
           call.beginning = event;
           for (const follower of this.#followers) follower.begun?.(call, event);
         }
@@ -188,7 +185,7 @@ export class CallBook {
       }
       case "progress":
       case "log":
-        this.#say(event);
+        this.#addLine(event);
         return;
       case "waiting": {
         const call = this.#live.get(event.callId);
@@ -200,7 +197,7 @@ export class CallBook {
         const call = this.#live.get(record.callId);
         if (call?.origin !== undefined) {
           this.#ended.set(record.callId, call.origin);
-          if (this.#ended.size >= MOST_REMEMBERED / 2) {
+          if (this.#ended.size >= MOST_ORIGINS / 2) {
             this.#endedBefore = this.#ended;
             this.#ended = new Map();
           }
@@ -211,10 +208,10 @@ export class CallBook {
     }
   };
 
-  /** Takes up a call that no surface has handed in. */
-  #take(event: StateEvent): LiveCall {
+  /** Adds a call that no surface entered. */
+  #enterNested(event: StateEvent): LiveCall {
     const { callId, parentCallId, toolName, sessionID, caller } = event;
-    // It may be called by an alias.
+    // The name may be an alias.
     const info = this.registry.get(toolName);
     const name = info?.name ?? toolName;
     const call = {
@@ -228,10 +225,12 @@ export class CallBook {
     };
     const parent = parentCallId === undefined ? undefined : this.#live.get(parentCallId);
     const depth = parentCallId === undefined ? 0 : (parent?.depth ?? 0) + 1;
-    // This runs inside the call that makes the new one, also when that has ended and a timer of it goes on.
-    const maker = parentCallId ?? currentCall.getStore()?.callId;
-    const origin = maker === undefined ? { caller, isAdmin: operators.has(caller) } : this.#originOf(maker);
-    // What is called through `toolrack_call` stands for it, so that who watches the one is told of the other.
+    // This runs in the async context of the call that makes the new one, even when that call has ended and only its
+    // timer goes on.
+    const makerId = parentCallId ?? currentCall.getStore()?.callId;
+    const origin =
+      makerId === undefined ? { caller, isAdmin: operators.has(caller) } : this.#originOf(makerId);
+    // The watcher of a `toolrack_call` is also told of the tool that it calls.
     const { progress, log } = (parent?.toolName === callToolName && parent.watcher) || {};
     const watcher = { ...(progress && { progress }), ...(log && { log }) };
     const live = new LiveCall(call, depth, origin, undefined, watcher);
@@ -239,7 +238,7 @@ export class CallBook {
     return live;
   }
 
-  #say(event: Extract<RackEvent, { type: "log" | "progress" }>): void {
+  #addLine(event: Extract<RackEvent, { type: "log" | "progress" }>): void {
     const call = this.#live.get(event.callId);
     if (call === undefined) return;
     const line = lineOf(event);
@@ -252,10 +251,10 @@ export class CallBook {
   }
 }
 
-/** Characters of what a tool says with its progress. */
+/** In characters. */
 const LONGEST_MESSAGE = 2_000;
 
-/** Of progress, only what it says in words. */
+/** Progress without a message makes no line. */
 function lineOf(event: Extract<RackEvent, { type: "log" | "progress" }>): CallLine | undefined {
   if (event.type === "log") return { at: event.at, level: event.level, text: event.text };
   const { progress, total, message = "" } = event.update;
@@ -264,11 +263,11 @@ function lineOf(event: Extract<RackEvent, { type: "log" | "progress" }>): CallLi
   return { at: Date.now(), level: "progress", text: `${message.slice(0, LONGEST_MESSAGE)}${share}` };
 }
 
-/** Lines and bytes of each half. */
+/** Limits of each half. */
 const MOST_LINES = 100;
 const MOST_BYTES = 16 * 1024;
 
-/** The lines of one call. Of more than may be kept, the first and the last are: what began it, and how it ended. */
+/** The lines of one call. When there are too many, the first and the last are kept, and those between are dropped. */
 export class CallLines {
   readonly #first = new Half();
   readonly #last = new Half();
@@ -288,7 +287,7 @@ export class CallLines {
     this.#last.add(line);
   }
 
-  /** In order. A note stands where lines were left out. */
+  /** In order, with a note where lines were dropped. */
   all(): CallLine[] {
     const [next] = this.#last.lines;
     if (this.#leftOut === 0 || next === undefined) return [...this.#first.lines, ...this.#last.lines];
@@ -301,7 +300,7 @@ class Half {
   readonly lines: CallLine[] = [];
   #bytes = 0;
 
-  /** Always true of the first line, so that one line is never too long. */
+  /** Always true of the first line, however long it is. */
   takes({ text }: CallLine): boolean {
     if (this.lines.length === 0) return true;
     return this.lines.length < MOST_LINES && this.#bytes + Buffer.byteLength(text) <= MOST_BYTES;
@@ -317,18 +316,18 @@ class Half {
   }
 }
 
-/** Random digits are made in stock: asking for random bytes costs more than all the rest. */
+/** Random digits are made in advance: asking for random bytes costs more than the rest of an id. */
 const stock = Buffer.alloc(4096);
 const DIGITS = 16;
 let random = "";
 let used = 0;
-/** The millisecond of the last id, how it is written, and how many ids it has: at most 4,096 have an order. */
+/** The millisecond of the last id, its text, and how many ids that millisecond has: at most 4,096 can be ordered. */
 let time = 0;
 let timeText = "";
 let count = 0;
 const MOST_COUNT = 0xfff;
 
-/** A UUID of version 7: by their text, the ids of this process are in the order in which they were made. */
+/** A UUID of version 7. Sorted as text, the ids of one process are in the order in which they were made. */
 export function newCallId(): string {
   const now = Date.now();
   if (now > time || count === MOST_COUNT) {

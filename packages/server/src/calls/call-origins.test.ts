@@ -10,7 +10,7 @@ function makeRack() {
   const seen: (string | undefined)[] = [];
   let later: Promise<unknown> = Promise.resolve();
   const leaf = ({ callId }: ToolContext) => {
-    seen.push(book.of(callId));
+    seen.push(book.firstCallerOf(callId));
     return "";
   };
   registry.register(Tool.define({ name: "leaf", parameters: { type: "object" }, execute: leaf }));
@@ -55,7 +55,7 @@ it("says that it does not know, rather than anything wrong, when the beginning i
   );
   await registry.execute("first", {}, { caller: "ann_1" });
   for (let n = 0; n < 10_001; n++) await registry.execute("nothing", {}, { caller: "crowd" });
-  expect(book.of(context!.callId)).toBeUndefined();
+  expect(book.firstCallerOf(context!.callId)).toBeUndefined();
   await currentCall.run(context!, () => registry.executeDetached(context!, "leaf", {}, { caller: "http" }));
   expect(seen).toEqual([undefined]);
 });

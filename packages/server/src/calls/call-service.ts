@@ -14,26 +14,24 @@ import { isMetaTool } from "./meta-tools.ts";
 import { CallRecorder } from "./recorder.ts";
 import { CallSpans, isTracing } from "./spans.ts";
 
-/** A call as a request asks for it. */
 export interface CallRequest {
   readonly name: string;
   readonly input: unknown;
   readonly grant: Grant;
-  /** Cancels the call. */
   readonly signal?: AbortSignal;
-  /** Is given what cancels the call as soon as it is under way; costs less than a signal, which most calls never need. */
+  /** Receives a function that cancels the call once it is under way. Cheaper than a signal. */
   readonly begun?: (cancel: (reason: string) => void) => void;
-  /** What carries a trace on: `traceparent`, `tracestate`, `baggage`. */
+  /** The trace headers: `traceparent`, `tracestate`, `baggage`. */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
-  /** A smaller set than the caller's own, such as that of an expert. */
+  /** Limits the caller's tools further, for example to those of an expert. */
   readonly allow?: (tool: ToolInfo) => boolean;
-  /** The caller, when it can be asked something while the call runs. */
+  /** Present when the caller can be asked questions while the call runs. */
   readonly client?: CallClient;
   readonly callId?: string;
   readonly sessionID?: string;
   readonly messageID?: string;
   readonly timeout?: number;
-  /** Only tools of the sandbox have a dry run: whoever asks for one makes sure that the tool is such. */
+  /** Only sandboxed tools have a dry run: the surface must check that the tool is one. */
   readonly dryRun?: boolean;
   /** The call that this one repeats. */
   readonly replayOf?: string;
@@ -45,7 +43,7 @@ export interface EndedCall extends RecordedCall {
   readonly result: ToolResult;
 }
 
-interface CallOfficeOptions {
+interface CallsOptions {
   readonly book: CallBook;
   readonly store: Pick<Store, "calls" | "tokens" | "follower">;
   readonly logger: Logger;
@@ -53,15 +51,17 @@ interface CallOfficeOptions {
   readonly maxCallsPerTool?: number;
 }
 
-/** What all surfaces of one process share: where calls are handed in, recorded and traced. */
+/** The parts that all surfaces of one process share. */
 export interface Calls {
   readonly service: CallService;
   readonly recorder: CallRecorder;
-  /** Lets calls end for so many milliseconds, cancels the rest, and resolves when their records are written. */
+  /**
+   * Waits up to `limit` milliseconds for calls to end, cancels the rest, and resolves when their records are written.
+   */
   close(limit: number): Promise<void>;
 }
 
-export function openCalls({ book, store, logger, maxCallsPerTool = 256 }: CallOfficeOptions): Calls {
+export function openCalls({ book, store, logger, maxCallsPerTool = 256 }: CallsOptions): Calls {
   const recorder = new CallRecorder(book, store.calls, logger);
   const service = new CallService(book, store.calls, new GrantWatch(store, logger), maxCallsPerTool);
   const spans = book.follow(service.spans);
@@ -76,36 +76,36 @@ export function openCalls({ book, store, logger, maxCallsPerTool = 256 }: CallOf
   };
 }
 
-/** Where surfaces hand in calls: it gives them ids, limits them, has them recorded and lets them be cancelled. */
+/** Makes the calls of all surfaces: gives them ids, limits them, has them recorded, and lets them be cancelled. */
 export class CallService implements CallFollower {
   readonly spans = new CallSpans();
   readonly #book: CallBook;
   readonly #calls: CallStore;
   readonly #grants: GrantWatch;
   /**
-   * How many calls of one tool may be under way. One that waits for an answer, of a person or of its caller, takes no place
-   * of those that run, since that may take hours; but one caller cannot let more of them wait than could run, so that it
-   * fills only its own share.
+   * How many calls of one tool may run at once. A call that waits for an answer, which may take hours, does not count
+   * as running; but one caller may have no more than this many waiting.
    */
-  readonly #most: number;
+  readonly #maxPerTool: number;
   readonly #running = new Map<string, number>();
   /** By tool and caller. */
   readonly #waiting = new Map<string, number>();
   readonly #unfollow: () => void;
   #onIdle: (() => void) | undefined;
-  #promised = 0;
+  #runs = 0;
 
-  constructor(book: CallBook, calls: CallStore, grants: GrantWatch, most: number) {
+  constructor(book: CallBook, calls: CallStore, grants: GrantWatch, maxPerTool: number) {
     this.#book = book;
     this.#calls = calls;
     this.#grants = grants;
-    this.#most = most;
+    this.#maxPerTool = maxPerTool;
     this.#unfollow = book.follow(this);
   }
 
   /**
-   * Makes the call and resolves when its record is safe. Rejects with `CallRefused` only for what never became a
-   * call: a tool that the caller may not see, an id that is taken, too many calls at once, a record that could not be kept.
+   * Makes the call and resolves when its record is safe. Rejects only with `CallRefused`, for a request that never
+   * became a call: a tool that the caller may not see, a taken id, too many calls at once, a record that could not be
+   * kept.
    */
   async run(request: CallRequest): Promise<EndedCall> {
     const { registry } = this.#book;
@@ -113,7 +113,7 @@ export class CallService implements CallFollower {
     const call = this.#admit(request, info);
     const { callId } = call;
     let live: LiveCall | undefined;
-    this.#promised++;
+    this.#runs++;
     try {
       if (request.callId !== undefined) await this.#claim(call);
       live = this.#book.enter(call, request.grant, request.watcher);
@@ -134,7 +134,7 @@ export class CallService implements CallFollower {
     }
   }
 
-  /** A call under way that a surface handed in. */
+  /** A call under way that a surface made. */
   find(callId: string): AnnouncedCall | undefined {
     const call = this.#book.get(callId);
     return call?.grant === undefined ? undefined : call;
@@ -145,39 +145,38 @@ export class CallService implements CallFollower {
     return this.find(callId)?.caller;
   }
 
-  /** Whether the call waits for somebody's answer. */
   isWaiting(callId: string): boolean {
     return this.#book.get(callId)?.endWaiting !== undefined;
   }
 
-  /** To be called when a token was taken back here: ends what it has waiting. Never rejects. */
+  /** Must be called when a token was revoked in this process: ends its waiting calls. Never rejects. */
   endWithdrawn(): Promise<void> {
     return this.#grants.look();
   }
 
-  /** Lets all calls on the rack end for so many milliseconds, then cancels what is left. */
+  /** Waits up to `limit` milliseconds for all calls on the rack to end, then cancels the rest. */
   async drain(limit: number): Promise<void> {
     await this.#whenIdle(limit);
     const { registry } = this.#book;
     for (const { callId } of registry.activeCalls()) registry.cancel(callId, "the server is stopping");
-    // A cancelled call ends at once, so that only its record is waited for.
+    // A cancelled call ends at once; its record may take a moment.
     await this.#whenIdle(limit);
     this.#unfollow();
   }
 
-  /** A call that waits for somebody's answer, which may take hours, ends with the token of whoever made it. */
+  /** A call that waits for an answer, which may take hours, ends when its caller's token does. */
   waits(call: LiveCall, isWaiting: boolean): void {
     const { callId, toolName, grant } = call;
     if (grant === undefined || isWaiting === (call.endWaiting !== undefined)) return;
-    change(this.#running, toolName, isWaiting ? -1 : 1);
-    change(this.#waiting, shareOf(call), isWaiting ? 1 : -1);
+    addTo(this.#running, toolName, isWaiting ? -1 : 1);
+    addTo(this.#waiting, waitingKey(call), isWaiting ? 1 : -1);
     call.endWaiting?.();
     call.endWaiting = isWaiting
       ? this.#grants.watch(grant, (why) => this.#book.registry.cancel(callId, why))
       : undefined;
   }
 
-  /** Lets a call in, or throws `CallRefused`. */
+  /** Counts the call as running, or throws `CallRefused`. */
   #admit(request: CallRequest, info: ToolInfo | undefined): AnnouncedCall {
     const { grant, callId = newCallId(), sessionID = "", replayOf } = request;
     if (!grant.admin && (info === undefined || !grant.mayUse(info))) {
@@ -189,28 +188,28 @@ export class CallService implements CallFollower {
     const { caller } = grant;
     const call = { callId, toolName, displayName, sessionID, caller, timestamp: Date.now() };
     const running = this.#running.get(toolName) ?? 0;
-    if (running >= this.#most) throw tooManyCalls(toolName, running, this.#most);
-    const waiting = this.#waiting.size === 0 ? 0 : (this.#waiting.get(shareOf(call)) ?? 0);
-    if (waiting >= this.#most) throw tooManyQuestions(toolName, waiting, this.#most);
+    if (running >= this.#maxPerTool) throw tooManyCalls(toolName, running, this.#maxPerTool);
+    const waiting = this.#waiting.size === 0 ? 0 : (this.#waiting.get(waitingKey(call)) ?? 0);
+    if (waiting >= this.#maxPerTool) throw tooManyQuestions(toolName, waiting, this.#maxPerTool);
     this.#running.set(toolName, running + 1);
     return replayOf === undefined ? call : { ...call, replayOf };
   }
 
   #leave(call: AnnouncedCall, live: LiveCall | undefined): void {
-    if (live?.endWaiting === undefined) change(this.#running, call.toolName, -1);
-    else change(this.#waiting, shareOf(call), -1);
+    if (live?.endWaiting === undefined) addTo(this.#running, call.toolName, -1);
+    else addTo(this.#waiting, waitingKey(call), -1);
     if (live !== undefined) {
       live.endWaiting?.();
       this.#book.leave(live);
     }
-    this.#promised--;
-    if (this.#onIdle !== undefined) this.#noteIdle();
+    this.#runs--;
+    if (this.#onIdle !== undefined) this.#checkIdle();
   }
 
-  /** Makes the id that a caller chose this call's own, before anything of the call is done. */
+  /** Reserves the id that a caller chose, before the call begins. Throws `CallRefused` when it is taken. */
   async #claim(call: AnnouncedCall): Promise<void> {
     const { callId } = call;
-    // A call under way need not be in the store yet; on a full disk, none is.
+    // A call under way may not be in the store yet, and on a full disk never is.
     const isKnown = () => this.#book.registry.getState(callId) !== undefined;
     if (!isKnown() && (await this.#calls.claim({ ...call, parameters: {} })) && !isKnown()) return;
     throw new CallRefused(
@@ -220,7 +219,6 @@ export class CallService implements CallFollower {
     );
   }
 
-  /** Filled in step by step: most calls have few. */
   #optionsOf(request: CallRequest, callId: string): CallOptions {
     const { client, sessionID, messageID, timeout, grant, signal } = request;
     const allow = grant.admin ? request.allow : limitOf(request);
@@ -228,7 +226,7 @@ export class CallService implements CallFollower {
       callId,
       caller: grant.caller,
     };
-    // That of the operator is never taken back.
+    // The master token is never revoked.
     if (grant.id !== masterGrant.id) options.withdrawn = () => this.#grants.whyEnded(grant);
     if (signal !== undefined) options.signal = signal;
     if (allow !== undefined) options.allow = allow;
@@ -244,35 +242,35 @@ export class CallService implements CallFollower {
   }
 
   #whenIdle(limit: number): Promise<void> {
-    const unfollow = this.#book.follow({ ended: () => this.#noteIdle() });
+    const unfollow = this.#book.follow({ ended: () => this.#checkIdle() });
     const idle = new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, limit);
       this.#onIdle = () => {
         clearTimeout(timer);
         resolve();
       };
-      this.#noteIdle();
+      this.#checkIdle();
     });
     return idle.finally(unfollow);
   }
 
-  #noteIdle(): void {
-    // Other surfaces, and tools that nobody waits for, have calls on the rack too.
-    if (this.#promised === 0 && this.#book.registry.activeCalls().length === 0) this.#onIdle?.();
+  #checkIdle(): void {
+    // Tools may have calls on the rack that no surface waits for.
+    if (this.#runs === 0 && this.#book.registry.activeCalls().length === 0) this.#onIdle?.();
   }
 }
 
-function change(counts: Map<string, number>, key: string, by: number): void {
+function addTo(counts: Map<string, number>, key: string, by: number): void {
   const count = (counts.get(key) ?? 0) + by;
   if (count > 0) counts.set(key, count);
   else counts.delete(key);
 }
 
-function shareOf({ toolName, caller }: Pick<AnnouncedCall, "toolName" | "caller">): string {
+function waitingKey({ toolName, caller }: Pick<AnnouncedCall, "toolName" | "caller">): string {
   return `${toolName} ${caller}`;
 }
 
-/** What the whole chain of calls may reach; an admin without further limits needs no asking. */
+/** Which tools the whole chain of calls may use. Undefined means all. */
 function limitOf({ grant, allow }: CallRequest): CallRequest["allow"] {
   if (grant.admin) return allow;
   return (tool) => grant.mayUse(tool) && allow?.(tool) !== false;
@@ -310,7 +308,7 @@ const RETRY_AFTER = 5;
 
 type RefusalCode = "tool_not_found" | "call_exists" | "too_many_calls" | "store_unavailable";
 
-/** A call that was never made: every surface says so in its own form. */
+/** A call that was never made. Each surface translates it into its own form. */
 export class CallRefused extends Error {
   readonly code: RefusalCode;
   readonly details: Readonly<Record<string, unknown>>;
@@ -331,15 +329,13 @@ export class CallRefused extends Error {
   }
 }
 
-/**
- * The same words for a tool that is not there and one that must not be seen. The nearest names are of those that may be.
- */
+/** Gives the same message for a missing tool and a hidden one. Suggests only tools that the caller may use. */
 export function unknownTool(
   registry: Pick<ToolRegistry, "notFound">,
   name: string,
   mayUse: ((tool: ToolInfo) => boolean) | undefined,
 ): CallRefused {
-  // Where these are listed, something else is said.
+  // The meta-tools are never suggested.
   const isListed = (tool: ToolInfo) => !isMetaTool(tool.name) && (mayUse?.(tool) ?? true);
   const { message, data } = registry.notFound(name, isListed);
   return new CallRefused("tool_not_found", message, { toolName: name, ...data });
@@ -347,7 +343,7 @@ export function unknownTool(
 
 const reference = /^["']?@?tool:\/\/([^\s"'/?#]+)["']?$/;
 
-/** The name in `tool://name` or `@tool://name`; nothing when it is no such reference. */
+/** The name in `tool://name` or `@tool://name`; undefined for any other text. */
 export function parseToolReference(text: string): string | undefined {
   return reference.exec(text.trim())?.[1];
 }

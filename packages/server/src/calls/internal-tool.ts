@@ -1,10 +1,7 @@
 import type { JsonSchemaObject, Logger, ToolContext, ToolMetadata } from "@toolrack/core";
 import type { Models, Services, Workspace } from "../config/index.ts";
 
-/**
- * What a handler of contract 1 is given beside its arguments: the logger, services and models of the host
- * application, and everything that a tool of any contract has.
- */
+/** The context of every tool, with the logger, services and models of the host application. */
 export interface InternalToolContext extends ToolContext {
   readonly logger: Logger;
   /** From `services` in the workspace's config. */

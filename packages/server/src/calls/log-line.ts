@@ -4,9 +4,9 @@ import type { ToolCallRecord, ToolError } from "@toolrack/core";
 import { loadLinearPatterns, type Pattern, redact, toPattern } from "@toolrack/core/internal";
 import { matchesPattern } from "../config/index.ts";
 
-/** Of an error and of a stack; a failed command's whole output does not belong in a log. */
+/** Characters of an error or a stack. The whole output of a failed command does not belong in a log. */
 const LONGEST = 4_000;
-/** Of the message above a stack: it stands in `err` as well. */
+/** Characters of the message above a stack, which is in `err` as well. */
 const LONGEST_HEAD = 1_000;
 
 /** One line of `ToolBox.log`. The first eight fields are those of the toolbox contract. */
@@ -25,13 +25,11 @@ export interface LogLine {
   readonly parentCallId?: string;
   readonly tid?: string;
   readonly session?: string;
-  /** The name people know it by, when that is another one. */
+  /** The tool's display name, when it is another one. */
   readonly display?: string;
-  /** The stable code of the error. */
   readonly code?: string;
 }
 
-/** Filled in step by step: most calls have few. */
 export function toLogLine(record: ToolCallRecord, error: ToolError | undefined): LogLine {
   const { toolName, displayName, callId, parentCallId, tid, sessionID } = record;
   const line: { -readonly [Key in keyof LogLine]?: LogLine[Key] } = {
@@ -52,14 +50,13 @@ export function toLogLine(record: ToolCallRecord, error: ToolError | undefined):
   if (tid !== undefined) line.tid = tid;
   if (sessionID !== "") line.session = sessionID;
   if (displayName !== toolName) line.display = displayName;
-  return line as LogLine; // All that every line has is there.
+  return line as LogLine; // The required fields are set above.
 }
 
-/** The second that was written last: to write a whole date takes longer than all the rest of a line. */
+/** The last second and its text are cached: formatting a whole date takes longer than the rest of a line. */
 let second = Number.NaN;
 let secondText = "";
 
-/** As `toISOString` writes it. */
 export function isoTime(milliseconds: number): string {
   const now = Math.floor(milliseconds / 1_000);
   if (now !== second) {
@@ -69,23 +66,23 @@ export function isoTime(milliseconds: number): string {
   return `${secondText}${String(Math.floor(milliseconds) - now * 1_000).padStart(3, "0")}Z`;
 }
 
-/** The line that was asked for last: all who write one ask for it at the same moment. */
+/** The last line is cached: all writers ask for the same record at the same moment. */
 let latest: { readonly record: ToolCallRecord; readonly text: string } | undefined;
 
-/** The line as JSON, without its end. */
+/** The line as JSON, without a line break. */
 export function logText(record: ToolCallRecord, error: ToolError | undefined): string {
   if (latest?.record !== record) latest = { record, text: JSON.stringify(toLogLine(record, error)) };
   return latest.text;
 }
 
-/** The stack, whose first line is the message: secrets are masked in the record's message, so it takes its place. */
+/** The stack below the record's own message, in which secrets are masked. */
 function traceOf(error: ToolError | undefined, { error: response }: ToolCallRecord): { trace?: string } {
   if (error?.stack === undefined || response === undefined) return {};
   const head = shorten(`${response.name}: ${response.message}`, LONGEST_HEAD);
   return { trace: shorten([head, ...framesOf(error)].join("\n"), LONGEST) };
 }
 
-/** A message may have lines that look like frames, with secrets in them: it is cut off, and the rest masked. */
+/** Cuts the message off the stack: its lines may look like frames and hold secrets. Masks the rest. */
 function framesOf({ stack = "", message, input }: ToolError): string[] {
   const start = message === "" ? -1 : stack.indexOf(message);
   const below = start === -1 ? stack : stack.slice(start + message.length);
@@ -112,10 +109,10 @@ export interface LogQuery {
   readonly endTime?: string | number;
 }
 
-/** The lines that fit, oldest first, from the files that were put aside on. Lines that are not JSON are passed over. */
+/** The lines that match, oldest first, rotated files included. Lines that are not JSON are skipped. */
 export async function* readLog(file: string, query: LogQuery = {}): AsyncGenerator<LogLine> {
   const fits = await matcher(query);
-  for (const path of filesOf(file)) {
+  for (const path of rotatedFiles(file)) {
     const lines = createInterface({
       input: createReadStream(path, "utf8"),
       crlfDelay: Number.POSITIVE_INFINITY,
@@ -148,7 +145,7 @@ export async function matcher(query: LogQuery): Promise<(line: LogLine) => boole
   };
 }
 
-/** Whoever asks writes the pattern, so it is one that cannot hold up the process. */
+/** Callers write the pattern, so a linear-time engine runs it: it cannot block the process. */
 async function patternOf(text: string): Promise<Pattern> {
   const end = text.lastIndexOf("/");
   if (end < 2 || !text.startsWith("/")) return { test: (name) => matchesPattern(text, name) };
@@ -169,7 +166,7 @@ function toTime(value: string | number | undefined, name: string): number | unde
   return time;
 }
 
-function filesOf(file: string): string[] {
+function rotatedFiles(file: string): string[] {
   const aside: string[] = [];
   for (let number = 1; existsSync(`${file}.${number}`); number++) aside.unshift(`${file}.${number}`);
   return existsSync(file) ? [...aside, file] : aside;

@@ -13,12 +13,12 @@ import { dirname } from "node:path";
 import type { RackEvent } from "@toolrack/core";
 import { type LogLine, logText } from "./log-line.ts";
 
-/** How long a line waits for others to be written with it, in milliseconds. */
-const GATHER = 10;
+/** Milliseconds that a line waits, so that several are written together. */
+const GATHER_MS = 10;
 
 /**
- * Lines that are written together: each writing is a system call, and costs more than a small call of a tool. What still
- * waits when the process ends, for whatever reason but SIGKILL, is written then.
+ * Writes lines in groups: each write is a system call, which costs more than a small tool call. Lines that still wait
+ * when the process ends are written then, except after SIGKILL.
  */
 export class LineGatherer {
   readonly #write: (lines: readonly string[]) => void;
@@ -32,13 +32,12 @@ export class LineGatherer {
     this.#forget = flushAtEnd(this);
   }
 
-  /** With its end. */
+  /** The line must end with a line break. */
   add(line: string): void {
     this.#waiting.push(line);
-    this.#timer ??= setTimeout(() => this.flush(), GATHER).unref();
+    this.#timer ??= setTimeout(() => this.flush(), GATHER_MS).unref();
   }
 
-  /** Writes what is waiting, now. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -68,15 +67,14 @@ interface OpenFile {
   readonly size: number;
 }
 
-/** How much waits in memory for a log that cannot be written; of more than that the oldest is given up. */
+/** How much is kept in memory while the log cannot be written. Beyond that the oldest lines are dropped. */
 const MOST_HELD = { lines: 10_000, characters: 16 * 1024 * 1024 };
-/** Milliseconds from one attempt to write what waits to the next. */
-const RETRY = 1_000;
+/** Milliseconds between two attempts to write. */
+const RETRY_MS = 1_000;
 
 /**
- * One JSON line for every call. Lines are gathered for a moment, so that no call waits for the disk; what is still
- * unwritten when the process ends, for whatever reason but SIGKILL, is written then. What cannot be written, because the
- * disk is full, waits in memory for a log that can. That never fails a call.
+ * Writes one JSON line for every call. No call waits for the disk. Lines that cannot be written, for example on a full
+ * disk, are kept in memory and tried again; that never fails a call.
  */
 export class CallLog {
   readonly file: string;
@@ -86,7 +84,7 @@ export class CallLog {
   #opened: OpenFile | undefined;
   /** Lines that could not be written, oldest first. */
   #held: string[] = [];
-  /** Set when the file ends with a part of the first line that waits. */
+  /** Set when the file ends with a part of the first held line. */
   #isTorn = false;
   #retry: NodeJS.Timeout | undefined;
   #lost = 0;
@@ -97,12 +95,12 @@ export class CallLog {
     this.#keep = keep;
   }
 
-  /** How many lines wait for a file that can be written. */
+  /** How many lines could not be written yet. */
   get held(): number {
     return this.#held.length;
   }
 
-  /** How many lines were given up. */
+  /** How many lines were dropped. */
   get lost(): number {
     return this.#lost;
   }
@@ -115,7 +113,6 @@ export class CallLog {
     this.#lines.add(`${JSON.stringify(line)}\n`);
   }
 
-  /** Writes what is waiting, now. */
   flush(): void {
     this.#lines.flush();
     if (this.#held.length > 0) this.#append([]);
@@ -138,7 +135,7 @@ export class CallLog {
     }
     const progress = { bytes: 0 };
     try {
-      // The part of a line that is in the file is no line, and readers pass over it.
+      // A line break ends the partial line in the file; readers skip it.
       const bytes = Buffer.from((this.#isTorn ? "\n" : "") + waiting.join(""));
       let { descriptor, size } = this.#open();
       if (size + bytes.length > this.#maxBytes && size > 0) {
@@ -154,11 +151,11 @@ export class CallLog {
       this.#retry ??= setTimeout(() => {
         this.#retry = undefined;
         if (this.#held.length > 0) this.#append([]);
-      }, RETRY).unref();
+      }, RETRY_MS).unref();
     }
   }
 
-  /** Those lines that are not whole in the file, of which it has so many bytes. */
+  /** The lines that are not completely in the file after `bytes` bytes were written. */
   #unwritten(lines: readonly string[], bytes: number): readonly string[] {
     if (bytes === 0) return lines;
     let rest = this.#isTorn ? bytes - 1 : bytes;
@@ -184,7 +181,7 @@ export class CallLog {
     this.#held = lines.slice(first);
   }
 
-  /** The file as it is now: others write it and put it aside too. */
+  /** Opens the file again when another process has rotated it. */
   #open(): OpenFile {
     if (this.#opened !== undefined) {
       const now = statSync(this.file, { throwIfNoEntry: false });
@@ -204,7 +201,7 @@ export class CallLog {
     this.#opened = undefined;
   }
 
-  /** `ToolBox.log` becomes `ToolBox.log.1`, that `.2`, and so on; the oldest goes. */
+  /** `ToolBox.log` becomes `ToolBox.log.1`, which becomes `.2`, and so on; the oldest is removed. */
   #rotate(): void {
     this.#close();
     if (this.#keep === 0) {
@@ -218,28 +215,27 @@ export class CallLog {
   }
 }
 
-/** `progress` says how much was written when it throws. */
+/** When it throws, `progress` tells how much was written. */
 function writeAll(descriptor: number, bytes: Buffer, progress: { bytes: number }): void {
   while (progress.bytes < bytes.length) progress.bytes += writeSync(descriptor, bytes, progress.bytes);
 }
 
-interface Flushed {
+interface Flushable {
   flush(): void;
 }
 
 const signals = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
-const open = new Set<Flushed>();
+const openLogs = new Set<Flushable>();
 
 /**
- * Flushes a log when the process ends, for whatever reason, until the answer is called. However many logs there are,
- * they share one listener for each event: listeners of their own would take each other for somebody who handles the
- * signal.
+ * Flushes a log when the process ends. Returns a function that stops it. All logs share one listener per event: several
+ * listeners would each believe that somebody else handles the signal.
  */
-function flushAtEnd(log: Flushed): () => void {
-  if (open.size === 0) listen();
-  open.add(log);
+function flushAtEnd(log: Flushable): () => void {
+  if (openLogs.size === 0) listen();
+  openLogs.add(log);
   return () => {
-    if (open.delete(log) && open.size === 0) stopListening();
+    if (openLogs.delete(log) && openLogs.size === 0) stopListening();
   };
 }
 
@@ -256,26 +252,26 @@ function stopListening(): void {
 }
 
 function flushAll(): void {
-  for (const log of open) log.flush();
+  for (const log of openLogs) log.flush();
 }
 
 function onSignal(signal: NodeJS.Signals): void {
   flushAll();
-  // Listening keeps a signal from ending the process. Where nobody else listens, it still has to.
+  // A listener keeps a signal from ending the process. When nobody else listens, end it here.
   if (process.listenerCount(signal) > 1) return;
   process.off(signal, onSignal);
   process.kill(process.pid, signal);
 }
 
-/** Shorter values of the environment are rather switches than secrets. */
+/** Shorter values in the environment are more likely switches than secrets. */
 const SHORTEST = 8;
 
 const secretName = /(^|_)(API_?)?(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|CREDENTIALS?)S?(_|$)/i;
-/** Names of these say where a secret lies, not what it is; and `PWD` alone is the working directory. */
+/** Variables with such names tell where a secret lies, not its value. `PWD` alone is the working directory. */
 const placeName = /(_(FILE|PATH|DIR|SOCK)|^(OLD)?PWD)$/i;
 
 /**
- * The secret values that a workspace can know: passwords of its databases and in addresses such as `DATABASE_URL`, and
+ * The secret values that a workspace can find: passwords of its databases and in URLs such as `DATABASE_URL`, and
  * variables named like secrets.
  */
 export function knownSecrets(
@@ -291,7 +287,7 @@ export function knownSecrets(
   return [...secrets];
 }
 
-/** As it is written in the URL, and as the driver sends it. One that is the user's name again is no secret. */
+/** The password as written in the URL, and decoded. A password that equals the user's name is no secret. */
 function passwordsOf(url: string): string[] {
   const [, user, password] = /:\/\/([^\s/?#@:]*):([^\s/?#]+)@/.exec(url) ?? [];
   if (password === undefined || password === user) return [];

@@ -17,7 +17,7 @@ export function isMetaTool(name: string): boolean {
   return name === searchToolName || name === callToolName;
 }
 
-/** The tool that a call is for: one through `toolrack_call` is for the tool that it names. */
+/** The tool that a call really is for: with `toolrack_call`, the tool that its arguments name. */
 export function meantTool(
   registry: Pick<ToolRegistry, "get">,
   asked: { readonly name: string; readonly arguments?: unknown },
@@ -33,12 +33,12 @@ export function meantTool(
 
 const USUAL_LIMIT = 10;
 const MOST = 50;
-/** How many tools are named to who asks for one that there is not. */
+/** How many similar tools are suggested for an unknown name. */
 const NEAREST = 3;
 
 /**
- * Two tools through which a client reaches all others: for one that would be given too many, and for one whose list
- * is no longer true. They show and call what their own caller may use, and nothing else.
+ * Two tools through which a client reaches all others, when it would get too many tools or its list is outdated. They
+ * show and call only what their caller may use.
  */
 export function metaTools(): ToolInfo[] {
   return [searchTool(), callTool()];
@@ -62,7 +62,7 @@ function searchTool(): ToolInfo {
     },
     metadata: { readOnly: true, idempotent: true, openWorld: false },
     execute: async ({ input, registry }) => {
-      const { query, limit = USUAL_LIMIT } = input as { query: string; limit?: number }; // By the schema.
+      const { query, limit = USUAL_LIMIT } = input as { query: string; limit?: number }; // As the schema has checked.
       const wanted = query.trim();
       const exact = registry.get(wanted);
       const found = [...(exact === undefined ? [] : [exact]), ...registry.search(wanted, limit + 2)];
@@ -90,26 +90,26 @@ function callTool(): ToolInfo {
       required: ["name"],
       additionalProperties: false,
     },
-    // The limit is that of the tool that is called.
+    // The called tool has a time limit of its own.
     metadata: { timeout: 0 },
     execute: async ({ input, call, registry }) => {
       // As the schema has checked.
       const { name, arguments: args = {} } = input as { name: string; arguments?: Record<string, unknown> };
-      // Of all that there is, a caller is told only what it may use itself.
+      // Suggests only tools that the caller may use.
       if (registry.get(name) === undefined) {
-        throw new PassedOn(unknownTool(name, registry.search(name, NEAREST + 2)));
+        throw new ForwardedError(unknownTool(name, registry.search(name, NEAREST + 2)));
       }
       try {
         return await call(name, args);
       } catch (thrown) {
-        throw isToolError(thrown) ? new PassedOn(thrown) : thrown;
+        throw isToolError(thrown) ? new ForwardedError(thrown) : thrown;
       }
     },
   });
 }
 
-/** The failure of the tool that was called, told as that tool tells it: its caller is answered as by the tool itself. */
-class PassedOn extends ToolError {
+/** The error of the called tool, reported exactly as that tool reports it. */
+class ForwardedError extends ToolError {
   readonly #response: ToolErrorResponse;
 
   constructor(error: ToolError) {
@@ -123,7 +123,7 @@ class PassedOn extends ToolError {
   }
 }
 
-/** Who calls through a meta-tool may have a list that shows little more than that. */
+/** For callers whose tool list may show little more than the meta-tools. */
 export function whereNamesAre(name: string): string {
   const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
   return `There is no tool named "${shown}" that you may use. ${searchToolName} finds those that there are.`;
@@ -142,14 +142,14 @@ function describe(info: ToolInfo): object {
   return { name, ...(title === undefined ? {} : { title }), description, parameters: inputSchema };
 }
 
-/** What names of the rack's own tools, and of those of MCP servers, begin with. Scopes of tokens rely on it. */
+/** The prefixes of the rack's own tools and of those of MCP servers. Scopes of tokens rely on them. */
 const prefixes = ["internal_", "builtin_", "toolrack_", "mcp_"];
 
-/** Whether a name would pass for one that only the rack itself gives. A skill may come from anywhere. */
+/** Whether only the rack itself may give this name. A skill may come from anywhere. */
 export function isReservedName(name: string): boolean {
   const lower = name.toLowerCase();
   return prefixes.some((prefix) => lower.startsWith(prefix));
 }
 
-/** For people, in the place where such a name was refused. */
+/** Tells people why a name was refused. */
 export const reservedNameReason = `It must not begin with ${prefixes.slice(0, -1).join(", ")} or ${prefixes.at(-1)}: such names are the rack's own.`;

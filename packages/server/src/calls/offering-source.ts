@@ -1,20 +1,17 @@
 import type { CallClient, PromptMessage, ResourceContents } from "@toolrack/core";
 import type { RackItem } from "../config/index.ts";
 
-/** Who lists, reads or gets, and how far it may see. */
+/** The caller that lists or reads offerings, and what it may see. */
 export interface OfferingReader {
-  /** As records name it. */
+  /** The name in records. */
   readonly caller: string;
-  /**
-   * Whether a thing exists for the reader: its token's patterns and the expert it came by, both. It is asked with tools,
-   * and with prompts and resources.
-   */
+  /** Whether a tool, prompt or resource exists for the reader, by its token's patterns and its expert. */
   mayUse(item: RackItem): boolean;
-  /** The expert by which it came, at `/mcp/{expert}`. */
+  /** The expert in the URL `/mcp/{expert}`. */
   readonly expert?: string;
-  /** The reader, when it can be asked something in turn: sampling and elicitation of an upstream go here. */
+  /** Present when the reader can be asked questions: an upstream's sampling and elicitation go here. */
   readonly client?: CallClient;
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when the reader no longer waits. */
   readonly signal: AbortSignal;
 }
 
@@ -62,7 +59,6 @@ export interface ResourceAnswer {
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
-/** What is being completed: an argument of a prompt, or a variable of a resource template. */
 type CompletionReference =
   | { readonly type: "ref/prompt"; readonly name: string }
   | { readonly type: "ref/resource"; readonly uri: string };
@@ -70,7 +66,7 @@ type CompletionReference =
 export interface CompletionRequest {
   readonly ref: CompletionReference;
   readonly argument: { readonly name: string; readonly value: string };
-  /** What has been filled in already. */
+  /** The arguments that are filled in already. */
   readonly others: Readonly<Record<string, string>>;
 }
 
@@ -80,7 +76,7 @@ export interface CompletionAnswer {
   readonly hasMore?: boolean;
 }
 
-/** An entry of `skills/list` and `skills/get`, as the MCP extension for skills has it. */
+/** An entry of `skills/list` and `skills/get` of the MCP extension for skills. */
 export interface OfferedSkill {
   /** `skill://{path}/SKILL.md`; the last segment of the path is the skill's name. */
   readonly uri: string;
@@ -92,20 +88,20 @@ export interface OfferedSkill {
     | readonly { readonly uri: string; readonly digest: `sha256:${string}`; readonly size: number }[];
 }
 
-/** One level of a folder, as `resources/directory/read` answers it. */
+/** One level of a folder, the result of `resources/directory/read`. */
 export interface OfferedDirectory {
   readonly resources: readonly OfferedResource[];
 }
 
 export type OfferingChange =
   | { readonly kind: "prompts" | "resources" | "skills" }
-  /** The content of a resource is another one. */
+  /** The content of a resource changed. */
   | { readonly kind: "resource"; readonly uri: string };
 
 /**
  * A place that prompts, resources and skills come from. Everything but the key is optional. Every function may be
- * called at any time and any number of times at once; may throw or reject, and then the reader is told the message,
- * while lists go on without this source. What a reader may not use, a source leaves out and does not answer to.
+ * called at any time, also concurrently. It may throw or reject: the reader gets the message, and lists go on without
+ * this source. A source omits, and does not answer for, items that the reader may not use.
  */
 export interface OfferingSource {
   /** Unique and stable; sources are listed in the order of their keys. */
@@ -121,38 +117,35 @@ export interface OfferingSource {
   resourceTemplates?(
     reader: OfferingReader,
   ): readonly OfferedTemplate[] | Promise<readonly OfferedTemplate[]>;
-  /**
-   * When a result of this source last linked to this address, on the `performance` clock. Undefined: never, or not in a
-   * result that this reader may see.
-   */
+  /** When a result that this reader may see last linked to this URI, on the `performance` clock. */
   linkedAt?(uri: string, reader: OfferingReader): number | undefined;
   /**
-   * Undefined: this source has no such resource. Asked only for what the source lists for this reader, has linked to, or
-   * has a template for.
+   * Undefined: this source has no such resource. Called only for URIs that the source lists for this reader, has linked
+   * to, or has a template for.
    */
   readResource?(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined>;
-  /** Undefined: what it refers to is not of this source. */
+  /** Undefined: the reference is not to an item of this source. */
   complete?(request: CompletionRequest, reader: OfferingReader): Promise<CompletionAnswer | undefined>;
   /**
-   * Begins to tell listeners of changes of this resource, until the function that it answers is called. Undefined:
-   * this source has no such resource. Called once for each URI, however many wait for it.
+   * Begins to tell listeners of changes of this resource. Returns a function that stops it, or undefined when this
+   * source has no such resource. Called once for each URI, however many readers watch it.
    */
   watchResource?(uri: string): (() => void) | undefined;
   skills?(reader: OfferingReader): readonly OfferedSkill[] | Promise<readonly OfferedSkill[]>;
   /** One level of a folder below a skill. Undefined: not of this source. */
   readDirectory?(uri: string, reader: OfferingReader): Promise<OfferedDirectory | undefined>;
-  /** Answers how to stop being told. */
+  /** Returns a function that stops it. */
   subscribe?(listener: (change: OfferingChange) => void): () => void;
 }
 
-/** The schemes whose addresses the rack itself answers for, and by which source. Nobody else can put something there. */
-const reserved: ReadonlyMap<string, string | undefined> = new Map([
+/** The URI schemes that belong to the rack, with the key of the only source that may use each. */
+const reservedSchemes: ReadonlyMap<string, string | undefined> = new Map([
   ["skill", "skills"],
   ["toolrack", undefined],
 ]);
 
-/** Whether an address, or a template of addresses, is not for the source with this key. */
+/** Whether the source with this key may not use the URI or URI template. */
 export function isReservedFrom(sourceKey: string, uri: string): boolean {
   const scheme = uri.slice(0, Math.max(uri.indexOf(":"), 0)).toLowerCase();
-  return reserved.has(scheme) && reserved.get(scheme) !== sourceKey;
+  return reservedSchemes.has(scheme) && reservedSchemes.get(scheme) !== sourceKey;
 }

@@ -17,10 +17,9 @@ import {
 import { bestFit, isUsableTemplate } from "./uri-templates.ts";
 
 /**
- * The prompts, resources and skills of all sources. Lists are in the same order whenever the same things are there.
- * Of two that claim one name or URI, the one whose source's key comes first is listed and answers. Who lists a URI comes
- * before who linked to it in a result, the last one first, and both come before who only has a template that it fits: of
- * those, the one whose template has the most text of its own comes first.
+ * The prompts, resources and skills of all sources, always listed in the same order. When two sources claim one name or
+ * URI, the source whose key sorts first is listed and answers. A URI is read from the source that lists it; then from
+ * the source that last linked to it in a result; then from the one whose matching template has the most literal text.
  */
 export class Offerings {
   readonly #logger: Logger;
@@ -33,13 +32,12 @@ export class Offerings {
     this.#logger = logger;
   }
 
-  /** A source of the same key is replaced. */
   add(source: OfferingSource): void {
     this.#unsubscribe.get(source.key)?.();
     const others = this.#sources.filter(({ key }) => key !== source.key);
     this.#sources = [...others, source].sort((one, other) => (one.key < other.key ? -1 : 1));
-    this.#unsubscribe.set(source.key, source.subscribe?.((change) => this.#tell(change)) ?? (() => {}));
-    this.#tellOf(source);
+    this.#unsubscribe.set(source.key, source.subscribe?.((change) => this.#notify(change)) ?? (() => {}));
+    this.#notifyAll(source);
   }
 
   remove(key: string): void {
@@ -48,7 +46,7 @@ export class Offerings {
     this.#unsubscribe.get(key)?.();
     this.#unsubscribe.delete(key);
     this.#sources = this.#sources.filter((candidate) => candidate !== source);
-    this.#tellOf(source);
+    this.#notifyAll(source);
   }
 
   prompts(reader: OfferingReader): Promise<OfferedPrompt[]> {
@@ -83,7 +81,6 @@ export class Offerings {
     );
   }
 
-  /** Undefined when no source has it. */
   getPrompt(
     name: string,
     args: Readonly<Record<string, string>>,
@@ -93,7 +90,7 @@ export class Offerings {
   }
 
   async readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
-    for await (const source of this.#claimants(uri, reader)) {
+    for await (const source of this.#candidates(uri, reader)) {
       const answer = await source.readResource?.(uri, reader);
       if (answer !== undefined) return answer;
     }
@@ -114,17 +111,16 @@ export class Offerings {
   }
 
   /**
-   * Tells of changes of this resource until the function that it answers is called. Undefined when the reader has no
-   * such resource.
+   * Tells subscribers of changes of this resource until the returned function is called. Undefined: no such resource.
    */
   async watchResource(uri: string, reader: OfferingReader): Promise<(() => void) | undefined> {
     let isThere = false;
-    for await (const source of this.#claimants(uri, reader)) {
+    for await (const source of this.#candidates(uri, reader)) {
       isThere = true;
       const stop = this.#watch(source, uri);
       if (stop !== undefined) return stop;
     }
-    // What nobody tells of may be waited for all the same.
+    // A resource whose source reports no changes may be watched all the same.
     return isThere ? () => {} : undefined;
   }
 
@@ -133,7 +129,6 @@ export class Offerings {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Stops listening to the sources. */
   close(): void {
     for (const stop of this.#unsubscribe.values()) stop();
     for (const { stop } of this.#watched.values()) stop();
@@ -142,7 +137,7 @@ export class Offerings {
     this.#listeners.clear();
   }
 
-  /** A source is asked once for each URI, however many wait for it. */
+  /** Watches at the source once for each URI, however many readers watch it. */
   #watch(source: OfferingSource, uri: string): (() => void) | undefined {
     const key = `${source.key} ${uri}`;
     let watched = this.#watched.get(key);
@@ -165,21 +160,21 @@ export class Offerings {
     };
   }
 
-  /** One source that fails leaves the lists of the others whole. */
+  /** A source that fails is left out of the list. */
   async #list<Item>(
     what: string,
     from: (source: OfferingSource) => readonly Item[] | Promise<readonly Item[]> | undefined,
     keyOf: (item: Item) => string,
   ): Promise<Item[]> {
     const lists = await Promise.all(
-      this.#sources.map((source) => this.#tried(what, source, () => from(source))),
+      this.#sources.map((source) => this.#listOrNone(what, source, () => from(source))),
     );
     const items = new Map<string, Item>();
     for (const item of lists.flat()) if (!items.has(keyOf(item))) items.set(keyOf(item), item);
     return [...items.values()];
   }
 
-  async #tried<Item>(
+  async #listOrNone<Item>(
     what: string,
     { key }: OfferingSource,
     list: () => readonly Item[] | Promise<readonly Item[]> | undefined,
@@ -193,17 +188,17 @@ export class Offerings {
     }
   }
 
-  /** The sources that may have what is at this address, the likelier first. */
-  async *#claimants(uri: string, reader: OfferingReader): AsyncGenerator<OfferingSource> {
+  /** The sources that may have this URI, the likeliest first. */
+  async *#candidates(uri: string, reader: OfferingReader): AsyncGenerator<OfferingSource> {
     const able = this.#sources.filter((source) => mayHave(source, uri));
     const asked = new Set<OfferingSource>();
     for (const source of able) {
-      const resources = await this.#tried("resources", source, () => this.#resourcesOf(source, reader));
+      const resources = await this.#listOrNone("resources", source, () => this.#resourcesOf(source, reader));
       if (!resources.some((resource) => resource.uri === uri)) continue;
       asked.add(source);
       yield source;
     }
-    for (const source of linking(able, uri, reader)) {
+    for (const source of sourcesLinkingTo(able, uri, reader)) {
       if (asked.has(source)) continue;
       asked.add(source);
       yield source;
@@ -212,14 +207,14 @@ export class Offerings {
     for (const source of able) {
       if (asked.has(source)) continue;
       const what = "resource templates";
-      const templates = await this.#tried(what, source, () => this.#templatesOf(source, reader));
+      const templates = await this.#listOrNone(what, source, () => this.#templatesOf(source, reader));
       const fit = bestFit(
         templates.map(({ uriTemplate }) => uriTemplate),
         uri,
       );
       if (fit !== undefined) fitting.push({ source, fit });
     }
-    // Equal ones stay in the order of the sources.
+    // The sort keeps equal fits in the order of the sources.
     for (const { source } of fitting.sort((one, other) => other.fit - one.fit)) yield source;
   }
 
@@ -245,14 +240,14 @@ export class Offerings {
     return undefined;
   }
 
-  #tellOf(source: OfferingSource): void {
-    if (source.prompts !== undefined) this.#tell({ kind: "prompts" });
+  #notifyAll(source: OfferingSource): void {
+    if (source.prompts !== undefined) this.#notify({ kind: "prompts" });
     if (source.resources !== undefined || source.resourceTemplates !== undefined)
-      this.#tell({ kind: "resources" });
-    if (source.skills !== undefined) this.#tell({ kind: "skills" });
+      this.#notify({ kind: "resources" });
+    if (source.skills !== undefined) this.#notify({ kind: "skills" });
   }
 
-  #tell(change: OfferingChange): void {
+  #notify(change: OfferingChange): void {
     for (const listener of this.#listeners) {
       try {
         listener(change);
@@ -267,8 +262,12 @@ function mayHave({ key }: OfferingSource, uri: string): boolean {
   return !isReservedFrom(key, uri);
 }
 
-/** Those whose results linked to the address, the last one first. */
-function linking(sources: readonly OfferingSource[], uri: string, reader: OfferingReader): OfferingSource[] {
+/** The sources whose results linked to the URI, the latest first. */
+function sourcesLinkingTo(
+  sources: readonly OfferingSource[],
+  uri: string,
+  reader: OfferingReader,
+): OfferingSource[] {
   return sources
     .flatMap((source) => {
       const at = source.linkedAt?.(uri, reader);

@@ -3,18 +3,18 @@ import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 
 /**
- * The variable that a rack gives to the processes of its upstream servers: its own id and those of the racks that started
- * it. A rack that finds its own id there was started by itself, through however many others.
+ * The environment variable that a rack sets for its upstream servers: its own id, and those of the racks that started
+ * it. A rack that finds its own id there was started by itself, perhaps through others.
  */
 export const RACKS = "TOOLRACK_RACKS";
 
 /**
- * The member of `_meta` by which racks find circles over any transport. A rack that lists the tools of a server sends
- * `true`; a server that is a rack answers with its own id and the ids of all racks that it leads to.
+ * The member of `_meta` by which racks find circles over any transport. A rack that lists a server's tools sends
+ * `true`; a server that is a rack replies with its own id and the ids of all racks that it leads to.
  */
 export const racksKey = "toolrack/racks";
 
-/** More than any sensible chain has, and few enough to be sent with every list. */
+/** More than any sensible chain has, and still small enough to be sent with every list. */
 const MOST_RACKS = 1_000;
 const LONGEST_ID = 64;
 
@@ -25,7 +25,7 @@ export interface RackIdentity {
   readonly above: readonly string[];
 }
 
-/** A copy of a workspace, which has the same token, is another rack. Nothing can be learnt of the token from the id. */
+/** A copy of a workspace has the same token, but is another rack. The id tells nothing about the token. */
 export function identityOf(workspace: string, token: string): RackIdentity {
   const id = createHash("sha256")
     .update(`rack ${realPath(workspace)} ${token}`)
@@ -34,30 +34,30 @@ export function identityOf(workspace: string, token: string): RackIdentity {
   return { id, above: readRacks((process.env[RACKS] ?? "").split(",")) };
 }
 
-/** For servers that belong to no workspace. */
+/** The identity of a server that belongs to no workspace. */
 export function unknownRack(): RackIdentity {
   return { id: randomUUID(), above: [] };
 }
 
-/** What the variable is for a process that this rack starts. */
+/** The value of `TOOLRACK_RACKS` for a process that this rack starts. */
 export function racksFor({ id, above }: RackIdentity): string {
   return [id, ...above].join(",");
 }
 
-/** The ids that another program told. */
+/** Parses ids that another program sent. */
 export function readRacks(told: unknown): readonly string[] {
   if (!Array.isArray(told)) return [];
   const ids = told.filter((id) => typeof id === "string" && id !== "" && id.length <= LONGEST_ID);
   return [...new Set<string>(ids)].slice(0, MOST_RACKS);
 }
 
-/** Why this process may start no servers: the rack that it serves has started it, and they would start it again. */
+/** Why this process may start no servers: it was started by its own rack, and they would start it again. */
 export function problemOfStart({ id, above }: RackIdentity): string | undefined {
   if (!above.includes(id)) return undefined;
   return "This rack was started as an upstream server of itself, so it starts none of its own. Remove the entry that starts it.";
 }
 
-/** Why a server may not be used that leads to these racks: back to this one, or to one that started it. */
+/** Why a server that leads to these racks may not be used: one of them is this rack, or started it. */
 export function problemOfCircle(racks: readonly string[], { id, above }: RackIdentity): string | undefined {
   if (racks[0] === id) return `It is this rack itself. ${REMOVE}`;
   if (racks.includes(id)) {
@@ -71,8 +71,8 @@ export function problemOfCircle(racks: readonly string[], { id, above }: RackIde
 
 const REMOVE = "Remove its entry, or switch it off.";
 
-/** What of an entry shows which server it is. */
-interface Reached {
+/** The fields of an entry that show which server it is. */
+interface ServerEntry {
   readonly command?: string;
   readonly args?: readonly string[];
   readonly cwd?: string;
@@ -80,11 +80,11 @@ interface Reached {
 }
 
 /**
- * Why an entry is refused of which it can be seen without starting anything that it is of this rack: one that
- * `toolrack install` writes for other programs, or the address at which the workspace is served.
+ * Why an entry is refused that plainly is this rack itself: one that `toolrack install` writes for other programs, or
+ * the URL at which the workspace is served. Starts nothing.
  */
 export function problemOfOwnEntry(
-  entry: Reached,
+  entry: ServerEntry,
   directory: string,
   address: string | undefined,
 ): string | undefined {
@@ -92,7 +92,7 @@ export function problemOfOwnEntry(
   return isOwn ? `It is this rack itself. ${REMOVE}` : undefined;
 }
 
-function startsWorkspace({ command, args = [], cwd }: Reached, directory: string): boolean {
+function startsWorkspace({ command, args = [], cwd }: ServerEntry, directory: string): boolean {
   const words = [command ?? "", ...args];
   const program = words.slice(0, Math.max(0, words.indexOf("mcp")));
   if (!program.some((word) => /toolrack/i.test(word) || word === process.argv[1])) return false;
@@ -101,11 +101,11 @@ function startsWorkspace({ command, args = [], cwd }: Reached, directory: string
     return word.startsWith("--dir=") ? word.slice("--dir=".length) : [];
   });
   const from = resolve(directory, cwd ?? "");
-  // Without a folder, the program looks for a workspace where it is started.
+  // Without `--dir`, the program looks for a workspace in its working directory.
   return realPath(resolve(from, named.at(-1) ?? "")) === realPath(directory);
 }
 
-function isServedAt({ url }: Reached, address: string | undefined): boolean {
+function isServedAt({ url }: ServerEntry, address: string | undefined): boolean {
   const given = URL.parse(url ?? "");
   const own = URL.parse(address ?? "");
   if (given === null || own === null || given.port !== own.port) return false;
@@ -117,7 +117,7 @@ function isLoopback({ hostname }: URL): boolean {
   return hostname === "localhost" || hostname === "[::1]" || hostname.startsWith("127.");
 }
 
-/** As it is, for a folder that is not there. */
+/** Returns the path unresolved when there is no such folder. */
 function realPath(path: string): string {
   try {
     return realpathSync(path);

@@ -4,14 +4,14 @@ import type { CallLine, CallStore } from "../store/index.ts";
 import type { CallBook, CallFollower, LiveCall } from "./call-book.ts";
 
 /**
- * Keeps every call of the rack in the store, also those that tools make and those of other surfaces: noted when it
- * begins, so that a crash leaves a trace, and kept when it ends. Whoever made one learns when its record is safe.
+ * Stores every call of the rack, nested calls included: a note when it begins, so that a crash leaves a trace, and the
+ * record when it ends. Tells the call when its record is safe.
  */
 export class CallRecorder implements CallFollower {
   readonly #book: CallBook;
   readonly #calls: CallStore;
   readonly #logger: Logger;
-  /** Writes under way, in groups: who waits for them waits for those of its time, however many come after. */
+  /** Writes under way. `flush` waits for the current group only, however many writes begin after it. */
   #group: WriteGroup = { open: 0, settled: undefined };
   readonly #awaited = new Set<WriteGroup>();
   readonly #unfollow: () => void;
@@ -22,8 +22,8 @@ export class CallRecorder implements CallFollower {
     this.#calls = calls;
     this.#logger = logger;
     this.#unfollow = book.follow(this);
-    // As long as there is a store: it may be refused what was safe when the recorder was closed.
-    calls.onRefused((callId, thrown) => this.#keptBack(callId, thrown));
+    // Not ended by `close`: the store may refuse a record later that counted as safe.
+    calls.onRefused((callId, thrown) => this.#refusedByDatabase(callId, thrown));
   }
 
   /** How many records the store refused for good. */
@@ -31,7 +31,6 @@ export class CallRecorder implements CallFollower {
     return this.#failures;
   }
 
-  /** What a call under way has said so far. */
   linesOf(callId: string): readonly CallLine[] {
     return this.#book.get(callId)?.lines?.all() ?? [];
   }
@@ -90,7 +89,7 @@ export class CallRecorder implements CallFollower {
     this.#settle(group, call, record, false);
   }
 
-  /** What a call makes is not refused where calls are handed in, so the call itself ends when no more can be held. */
+  /** Nested calls are never refused, so their parent is cancelled when the store can hold no more records. */
   #endChain({ parentCallId }: ToolCallRecord): void {
     if (parentCallId === undefined || !this.#calls.held.isFull) return;
     this.#book.registry.cancel(
@@ -99,7 +98,7 @@ export class CallRecorder implements CallFollower {
     );
   }
 
-  /** The caller is given a part of a long result; the store is given all of it, for reading on. */
+  /** The caller gets a part of a long result; the store gets all of it, to be read on. */
   #wholeText({ callId }: ToolCallRecord): string | undefined {
     return this.#book.registry.readResult(callId, { limit: Number.POSITIVE_INFINITY })?.text;
   }
@@ -109,8 +108,8 @@ export class CallRecorder implements CallFollower {
     this.#logger.error(`The call ${callId} could not be recorded: ${reasonOf(thrown)}`);
   }
 
-  /** Its caller has been told that the record is safe, and so it is. */
-  #keptBack(callId: string, thrown: unknown): void {
+  /** The caller was told that the record is safe, and it is: the journal has it. */
+  #refusedByDatabase(callId: string, thrown: unknown): void {
     this.#failures++;
     this.#logger.error(
       `The database refuses the record of call ${callId}: ${reasonOf(thrown)}. It stays in the journal, is tried again every second, and is brought in at the next start at the latest.`,
@@ -120,6 +119,6 @@ export class CallRecorder implements CallFollower {
 
 interface WriteGroup {
   open: number;
-  /** Set once somebody waits for it; then no write joins it any more. */
+  /** Set once `flush` waits for the group; then no write joins it any more. */
   settled: PromiseWithResolvers<void> | undefined;
 }

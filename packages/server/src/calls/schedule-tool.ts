@@ -31,7 +31,7 @@ interface NewScheduleWish extends TimingWish {
   readonly missed?: "skip" | "run_once" | undefined;
 }
 
-/** Resumes the schedules of the store. To be called when the tools are on the rack: overdue runs begin at once. */
+/** Resumes the stored schedules. Must be called when the tools are on the rack: overdue runs begin at once. */
 export async function startSchedules(parts: ScheduleParts): Promise<Schedules> {
   const runner = new ScheduleRunner(parts);
   runner.wake();
@@ -39,9 +39,9 @@ export async function startSchedules(parts: ScheduleParts): Promise<Schedules> {
 }
 
 export interface Schedules {
-  /** To be hung on the rack by whoever starts this. */
+  /** The starter must publish these on the rack. */
   readonly tools: readonly ToolInfo[];
-  /** Starts no more runs. Those under way are calls like any others: drain them with the rest. */
+  /** Starts no more runs. Runs under way are ordinary calls, which the call service drains. */
   close(): Promise<void>;
 }
 
@@ -98,7 +98,7 @@ function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
     },
     metadata: { category: "toolbox", permissions: ["schedule:manage"] },
     execute: async ({ input, callId }) => {
-      const creator = await creatorOfCall(parts.book.of(callId), parts.store);
+      const creator = await creatorOfCall(parts.book.firstCallerOf(callId), parts.store);
       const visible = async (state?: "active") =>
         (await schedules.list(state === undefined ? {} : { state })).filter((one) => maySee(creator, one));
       if (input.action === "list") {
@@ -130,7 +130,7 @@ async function create(
   const { toolName: asked, toolArgs = {}, missed } = wish;
   if (asked === undefined) throw invalid("Say which tool to run with toolName.");
   const timing = parseTiming(wish, now);
-  const toolName = await checkedTool(asked, toolArgs, creator, registry);
+  const toolName = await checkTool(asked, toolArgs, creator, registry);
   if ((await store.schedules.list({ state: "active" })).length >= MOST_ACTIVE) {
     throw new BusinessError(
       `There are ${MOST_ACTIVE} active schedules, which is the most. Cancel some first.`,
@@ -144,13 +144,13 @@ async function create(
     caller: creator.key,
     timing,
     missed: missed === "run_once" ? "run" : "skip",
-    // Each timing was checked to have a time to come; one of just now is due at once.
+    // `parseTiming` made sure that there is a next time; one of just now is due at once.
     nextRunAt: nextRunAt(timing, timing.kind === "once" ? now - 1 : now, now)!,
   });
 }
 
-/** What would fail at every run is refused now, while somebody is there to read why. */
-async function checkedTool(
+/** Refuses now what would fail at every run, while the caller can read why. */
+async function checkTool(
   asked: string,
   input: Readonly<Record<string, unknown>>,
   creator: Creator,
@@ -193,7 +193,7 @@ interface ImportParts {
   readonly logger: Logger;
 }
 
-/** A task as the toolbox's own `schedule_tool` kept it. */
+/** A task as the older toolbox stored it. */
 interface ToolboxTask {
   readonly id: string;
   readonly type: "once_absolute" | "once_relative" | "recurring";
@@ -229,8 +229,8 @@ const schema = compileSchema({
 });
 
 /**
- * Takes over what the toolbox had scheduled in `json/scheduled_tasks.json`, once for a workspace: what was cancelled here
- * later does not come back. The file stays as it is. Answers how many were taken over.
+ * Imports the tasks of the older toolbox from `json/scheduled_tasks.json`, once per workspace, so that a schedule
+ * cancelled here later does not come back. The file stays as it is. Returns how many were imported.
  */
 export async function importTasks({ directory, registry, store, logger }: ImportParts): Promise<number> {
   const file = join(directory, "json", "scheduled_tasks.json");
@@ -245,7 +245,7 @@ export async function importTasks({ directory, registry, store, logger }: Import
     logger.warn(`json/scheduled_tasks.json is not taken over: ${reasonOf(thrown)}`);
     return 0;
   }
-  // The file is made empty where there is none.
+  // The toolbox made an empty list where there was no file.
   if (!Array.isArray(tasks) || tasks.length === 0) return 0;
   let taken = 0;
   for (const task of tasks) {
@@ -267,7 +267,7 @@ export async function importTasks({ directory, registry, store, logger }: Import
   return taken;
 }
 
-/** Undefined for one that has run, or whose time is over: it is not run late, and not twice. */
+/** Undefined for a task that has run, or whose time is over: it is not run late, and not twice. */
 async function toSchedule(found: unknown, now: number): Promise<NewSchedule | undefined> {
   const outcome = await schema.validate(found);
   if (!outcome.ok) throw new Error(outcome.issues.map(({ message }) => message).join(" "));
@@ -279,14 +279,14 @@ async function toSchedule(found: unknown, now: number): Promise<NewSchedule | un
   const timing =
     at === undefined ? parseTiming({ interval: task.interval ?? "" }, now) : ({ kind: "once", at } as const);
   const anchor = momentOf(task.lastExecutionTime) ?? momentOf(task.startTime) ?? now;
-  // A start that is still to come is the first run.
+  // A start in the future is the first run.
   const next = at ?? (anchor > now ? anchor : nextRunAt(timing, anchor, now));
   if (next === undefined) return undefined;
   return {
     id: task.id,
     toolName: task.toolName,
     arguments: task.toolArgs ?? {},
-    // Whoever can write the file is the operator.
+    // Only the operator can write the file.
     caller: "toolbox",
     timing,
     missed: "skip",
@@ -303,7 +303,7 @@ function timeOf({ type, id, time, delaySeconds, creationTime }: ToolboxTask): nu
   return at;
 }
 
-/** As the toolbox read it: a time without a zone is the machine's own. */
+/** Like the toolbox, takes a time without a zone as the machine's local time. */
 function momentOf(value: string | undefined): number | undefined {
   const at = value === undefined ? Number.NaN : new Date(value).getTime();
   return Number.isNaN(at) ? undefined : at;

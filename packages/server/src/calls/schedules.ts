@@ -13,51 +13,50 @@ export const SCHEDULE_TOOL = "schedule_tool";
 export interface ScheduleParts {
   readonly registry: ToolRegistry;
   readonly store: Pick<Store, "schedules" | "tokens">;
-  /** Where runs are handed in like all other calls: noted when they begin, limited, and recorded. */
   readonly service: Pick<CallService, "run">;
-  readonly book: Pick<CallBook, "of">;
+  readonly book: Pick<CallBook, "firstCallerOf">;
   readonly logger: Logger;
 }
 
 /**
- * The longest wait before the store is asked again: another process may have added a schedule and gone. It is also far
- * below the 24 days after which Node's timers fire at once.
+ * Milliseconds after which the store is read again at the latest: another process may have added a schedule. Far below
+ * the 24 days after which Node's timers fire at once.
  */
 const LONGEST_WAIT = 30_000;
-/** The store may be about to say that something is due that it does not give away: not to ask it without a pause. */
+/** Keeps from reading the store without a pause when another process is just taking a due schedule. */
 const SHORTEST_WAIT = 10;
 const WAIT_AFTER_FAILURE = 5_000;
-/** A time that is longer ago was missed. More than the longest wait, so that nothing is missed by waiting. */
+/** A due time longer ago than this counts as missed. More than `LONGEST_WAIT`, so that waiting alone misses nothing. */
 const MISSED_AFTER = 60_000;
-/** The clock was set back when it lost so much against one that nobody can set. */
-const SET_BACK = 1_000;
+/** The system's clock was set back when it lost this many milliseconds against the `performance` clock. */
+const SET_BACK_MS = 1_000;
 
-/** Runs what is due. Each due time is taken off in the store before its call, so that it runs once at the most. */
+/** Runs due schedules. Each due time is advanced in the store before its call, so that it runs at most once. */
 export class ScheduleRunner {
   readonly #parts: ScheduleParts;
   /** Schedules with a run under way here. */
   readonly #running = new Set<string>();
-  /** Runs belong to no call, also when a call has woken us. */
-  readonly #outside = AsyncLocalStorage.snapshot();
+  /** Runs are no part of the call that wakes the runner. */
+  readonly #runOutsideCalls = AsyncLocalStorage.snapshot();
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> | undefined;
-  #isWanted = false;
+  #isLookWanted = false;
   #isClosed = false;
-  /** How far the system's clock was ahead of the `performance` clock at the last look. */
-  #ahead = Number.POSITIVE_INFINITY;
+  /** How far the system's clock was ahead of the `performance` clock at the last check. */
+  #clockLead = Number.POSITIVE_INFINITY;
 
   constructor(parts: ScheduleParts) {
     this.#parts = parts;
   }
 
-  /** Looks at what is due, and waits for what comes next. To be called at the start and after every change. */
+  /** Runs what is due and sets a timer for what comes next. Must be called at the start and after every change. */
   wake(): void {
-    this.#isWanted = true;
+    this.#isLookWanted = true;
     if (this.#isClosed || this.#work !== undefined) return;
-    this.#work = this.#outside(() => this.#look());
+    this.#work = this.#runOutsideCalls(() => this.#look());
   }
 
-  /** Starts no more runs. Those under way are calls like any others, and end with them. */
+  /** Starts no more runs. Runs under way end like all other calls. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
@@ -67,8 +66,8 @@ export class ScheduleRunner {
   async #look(): Promise<void> {
     clearTimeout(this.#timer);
     let wait = LONGEST_WAIT;
-    while (this.#isWanted && !this.#isClosed) {
-      this.#isWanted = false;
+    while (this.#isLookWanted && !this.#isClosed) {
+      this.#isLookWanted = false;
       wait = await this.#takeDue().catch((thrown: unknown) => {
         this.#parts.logger.error(`Schedules cannot be read or advanced: ${reasonOf(thrown)}`);
         return WAIT_AFTER_FAILURE;
@@ -80,12 +79,12 @@ export class ScheduleRunner {
     this.#timer.unref();
   }
 
-  /** Answers how long to wait. */
+  /** Returns how many milliseconds to wait. */
   async #takeDue(): Promise<number> {
     const { schedules } = this.#parts.store;
     const ahead = Date.now() - performance.now();
-    if (ahead < this.#ahead - SET_BACK) await this.#bringForward();
-    this.#ahead = ahead;
+    if (ahead < this.#clockLead - SET_BACK_MS) await this.#bringForward();
+    this.#clockLead = ahead;
     for (let hasTaken = true; hasTaken; ) {
       hasTaken = false;
       for (const schedule of await schedules.listDue(Date.now())) {
@@ -98,8 +97,9 @@ export class ScheduleRunner {
   }
 
   /**
-   * After the clock was set back, the next run of an interval may be further away than the interval is long. It is an
-   * interval from now then. A time of day stays: it was run, and is not run again when the clock passes it once more.
+   * After the clock was set back, the next run of an interval may be further away than the interval is long; then it is
+   * set to one interval from now. Times of day stay: they ran, and do not run again when the clock passes them once
+   * more.
    */
   async #bringForward(): Promise<void> {
     const { schedules } = this.#parts.store;
@@ -121,23 +121,23 @@ export class ScheduleRunner {
       logger.warn(`The schedule ${id} of "${toolName}" is cancelled: ${refusal}.`);
       return store.schedules.cancel(id);
     }
-    const passOver = this.#reasonToPassOver(schedule, dueAt, now);
+    const skipReason = this.#reasonToSkip(schedule, dueAt, now);
     const callId = uuid();
     const step = { dueAt, ...(typeof next === "number" ? { nextRunAt: next } : {}) };
-    if (!(await store.schedules.advance(id, passOver === undefined ? { ...step, callId } : step)))
+    if (!(await store.schedules.advance(id, skipReason === undefined ? { ...step, callId } : step)))
       return false;
-    if (passOver === undefined) void this.#run(schedule, creator.grant!, callId);
-    else logger.warn(`The schedule ${id} does not run "${toolName}" this time: ${passOver}.`);
+    if (skipReason === undefined) void this.#run(schedule, creator.grant!, callId);
+    else logger.warn(`The schedule ${id} does not run "${toolName}" this time: ${skipReason}.`);
     return true;
   }
 
-  #reasonToPassOver({ id, missed }: StoredSchedule, dueAt: number, now: number): string | undefined {
+  #reasonToSkip({ id, missed }: StoredSchedule, dueAt: number, now: number): string | undefined {
     if (this.#running.has(id)) return "its last run is still under way";
     if (missed === "run" || now - dueAt <= MISSED_AFTER) return undefined;
     return `it was due at ${new Date(dueAt).toISOString()}, when nothing was there to run it`;
   }
 
-  /** What was allowed when it was made may not be any more. */
+  /** Why the schedule may no longer run. It was allowed when it was made. */
   #refusal(schedule: StoredSchedule, { grant }: Creator): string | undefined {
     const tool = this.#parts.registry.get(schedule.toolName) ?? { name: schedule.toolName };
     if (tool.name === SCHEDULE_TOOL) return "a schedule may not make schedules";
@@ -145,14 +145,14 @@ export class ScheduleRunner {
     return grant.mayUse(tool) ? undefined : "the token that it was made with may not use that tool";
   }
 
-  /** The whole chain of calls may reach no more than the creator may. Never rejects. */
+  /** The whole chain of calls may use only what the creator may. Never rejects. */
   async #run(schedule: StoredSchedule, creator: Grant, callId: string): Promise<void> {
     const { service, logger } = this.#parts;
     const { id, toolName, arguments: input } = schedule;
     const grant = { ...creator, caller: `${SCHEDULE_TOOL}_${id}` };
     this.#running.add(id);
     try {
-      // Nobody waits for it who could go away.
+      // No client waits, so nothing cancels the run.
       const { signal } = new AbortController();
       const { result } = await service.run({ name: toolName, input, grant, signal, callId });
       if (result.error !== undefined) {
@@ -166,7 +166,7 @@ export class ScheduleRunner {
   }
 }
 
-/** A cron expression or time zone that was right when it was made may be unknown to the Node that runs it now. */
+/** A valid cron expression or time zone may be unknown to the Node version that runs now. */
 function nextOrReason({ timing }: StoredSchedule, dueAt: number, now: number): number | string | undefined {
   try {
     return nextRunAt(timing, dueAt, now);
@@ -177,24 +177,24 @@ function nextOrReason({ timing }: StoredSchedule, dueAt: number, now: number): n
 
 type CreatorStore = Pick<Store, "schedules" | "tokens">;
 
-/** Whoever made a schedule. It is kept with the schedule, whose runs may do no more than its creator may. */
+/** The caller that made a schedule. Its runs may do no more than their creator may. */
 export interface Creator {
-  /** `token:<id>`, or the caller as it is when no token is behind it. */
+  /** `token:<id>`, or the name of the caller when it has no token. */
   readonly key: string;
-  /** Nobody's when the token was removed or has expired, or nobody knows whose call it was. */
+  /** Undefined when the token was removed or has expired, or the caller is not known. */
   readonly grant: Grant | undefined;
 }
 
 const prefix = "token:";
 
-/** Who makes a call now, by the caller at the beginning of its chain. */
+/** The creator for a call, by the caller of the first call of its chain. */
 export async function creatorOfCall(origin: string | undefined, store: CreatorStore): Promise<Creator> {
   if (origin === undefined) return { key: "", grant: undefined };
   for (const token of await store.tokens.list()) {
     const grant = grantOf(token);
     if (grant.caller === origin) return { key: prefix + token.id, grant };
   }
-  // What runs by a schedule has the rights of whoever made that one.
+  // A scheduled run has the rights of the creator of its schedule.
   const scheduled = origin.startsWith(`${SCHEDULE_TOOL}_`)
     ? await store.schedules.get(origin.slice(SCHEDULE_TOOL.length + 1))
     : undefined;
@@ -203,7 +203,7 @@ export async function creatorOfCall(origin: string | undefined, store: CreatorSt
     : creatorOfSchedule(scheduled, store.tokens);
 }
 
-/** Looked up anew each time: what the token may do now counts, also after a restart. */
+/** Looked up each time: what the token may do now counts. */
 async function creatorOfSchedule(schedule: StoredSchedule, tokens: Store["tokens"]): Promise<Creator> {
   const key = schedule.caller;
   if (!key.startsWith(prefix)) return { key, grant: masterGrant };
@@ -217,12 +217,10 @@ export function maySee({ key, grant }: Creator, schedule: StoredSchedule): boole
   return grant !== undefined && (grant.admin || schedule.caller === key);
 }
 
-/** The same for a caller with this grant. */
 export function creatorOfGrant(grant: Grant): Creator {
   return { key: grant === masterGrant ? grant.caller : prefix + grant.id, grant };
 }
 
-/** A schedule as people and models are shown it. */
 export function scheduleView(schedule: StoredSchedule): Record<string, unknown> {
   const { id, toolName, timing, missed, state, runs, lastCallId } = schedule;
   return {

@@ -12,7 +12,9 @@ import {
 import type { ToolCallRecord, ToolInfo, ToolResult } from "@toolrack/core";
 import type { CallFollower, LiveCall } from "./call-book.ts";
 
-/** The names of OpenTelemetry's conventions for generative AI. They may still change, so they stand here only. */
+/**
+ * Attribute names of OpenTelemetry's conventions for generative AI. They may still change, so only this table has them.
+ */
 const names = {
   operation: "gen_ai.operation.name",
   tool: "gen_ai.tool.name",
@@ -28,10 +30,10 @@ const names = {
 
 const LONGEST_VALUE = 8_000;
 
-/** What calls say is told to a tracing system only by those who ask for it. */
+/** Arguments and results go to a tracing system only when the operator asks for it. */
 const capturesContent = process.env.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT === "true";
 
-/** A span for every call. Does nothing, and costs next to nothing, in a process without an OpenTelemetry SDK. */
+/** Makes a span for every call. Costs next to nothing in a process without an OpenTelemetry SDK. */
 export class CallSpans implements CallFollower {
   readonly #tracer = trace.getTracer("toolrack");
 
@@ -48,7 +50,7 @@ export class CallSpans implements CallFollower {
     return context.with(trace.setSpan(remote, span), execute);
   }
 
-  /** A call that a tool makes begins in the context of that tool, so its span finds its parent by itself. */
+  /** A nested call begins in the async context of its tool, so its span finds its parent by itself. */
   begun(call: LiveCall): void {
     if (call.span === undefined && isTracing()) this.#start(call, context.active());
   }
@@ -76,7 +78,7 @@ export class CallSpans implements CallFollower {
   ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void {
     const span = call?.span;
     if (span === undefined || !span.isRecording()) return;
-    // The call may have been made by an alias.
+    // The call may have used an alias.
     span.updateName(`execute_tool ${record.toolName}`).setAttribute(names.tool, record.toolName);
     if (record.sessionID !== "") span.setAttribute(names.conversation, record.sessionID);
     if (record.caller !== "") span.setAttribute(names.caller, record.caller);
@@ -92,7 +94,7 @@ export class CallSpans implements CallFollower {
   }
 }
 
-/** Whether somebody in this process has brought an OpenTelemetry SDK; it may come at any time. */
+/** Whether this process has an OpenTelemetry SDK, which may be loaded at any time. */
 export function isTracing(): boolean {
   const provider = trace.getTracerProvider();
   return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("toolrack") !== undefined;

@@ -13,7 +13,7 @@ export interface TimingWish {
 }
 
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-/** Beyond it, dates can no longer be shown. */
+/** Later dates have no four-digit year. */
 const LATEST = Date.UTC(9999, 0);
 const moment =
   /^(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?:\.\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?$/i;
@@ -31,16 +31,16 @@ export function parseTiming(wish: TimingWish, now: number): ScheduleTiming {
   if (delaySeconds !== undefined) return { kind: "once", at: checkedTime(now + delaySeconds * 1000, now) };
   if (cron !== undefined) return parseCron(cron, zoneOf(wish.timeZone), now);
   if (interval !== undefined) return parseInterval(interval);
-  // The older tool also took intervals here.
+  // The older toolbox also accepted intervals here.
   if (time!.trim().startsWith("every@")) return parseInterval(time!);
   return { kind: "once", at: parseMoment(time!, wish.timeZone, now) };
 }
 
-/** The first time to run after `now`; nothing when there is none. `anchor` is the time before, or the creation. */
+/** The first time to run after `now`; undefined when there is none. `anchor` is the previous time, or the creation. */
 export function nextRunAt(timing: ScheduleTiming, anchor: number, now: number): number | undefined {
   if (timing.kind === "once") return timing.at > anchor ? timing.at : undefined;
   if (timing.kind === "cron") return nextOfCron(timing.expression, timing.timeZone, now);
-  // Counted from the time before, so that runs that begin a little late do not add up.
+  // Counted from the previous due time, so that late starts do not add up.
   const passed = Math.max(0, Math.floor((now - anchor) / timing.interval));
   return anchor + (passed + 1) * timing.interval;
 }
@@ -85,7 +85,7 @@ function parseMoment(text: string, timeZone: string | undefined, now: number): n
   if (year === undefined) throw noMoment(text);
   const two = (part: string | undefined) => part!.padStart(2, "0");
   const local = `${year}-${two(month)}-${two(day)}T${two(hour)}:${minute}:${second}`;
-  // Dates such as February 30 would be taken for the days after.
+  // `Date` would read February 30 as a day in March.
   const plain = new Date(`${local}Z`);
   if (Number.isNaN(plain.getTime()) || plain.getUTCDate() !== Number(day)) throw noMoment(text);
   if (offset === undefined) return momentIn(local, zoneOf(timeZone), text, now);
@@ -94,7 +94,7 @@ function parseMoment(text: string, timeZone: string | undefined, now: number): n
   return checkedTime(at, now);
 }
 
-/** The clock of a zone jumps twice a year; croner knows where. */
+/** The clock of a zone may jump twice a year; croner knows when. */
 function momentIn(local: string, timeZone: string, text: string, now: number): number {
   const at = nextOfCron(local, timeZone, now);
   if (at === undefined) throw isOver(`${text} (${timeZone})`, now);
@@ -109,7 +109,7 @@ function nextOfCron(expression: string, timeZone: string | undefined, now: numbe
   return cron.nextRun(new Date(now))?.getTime();
 }
 
-/** The server's own when none is given: kept with the schedule, so that it stays when the server moves. */
+/** Default: the server's own zone. It is stored with the schedule, so that it stays when the server moves. */
 function zoneOf(timeZone: string | undefined): string {
   try {
     return new Intl.DateTimeFormat("en", timeZone === undefined ? {} : { timeZone }).resolvedOptions()

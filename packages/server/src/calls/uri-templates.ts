@@ -1,13 +1,13 @@
-/** More than any address that a person or a program writes by hand has, and little enough to be matched at once. */
+/** Longer than any URI that people or programs write, and short enough to be matched at once. */
 const LONGEST_URI = 8_192;
 /** Places of a URI that are looked at for one source: tenths of a second at most, and far more than honest ones need. */
 const MOST_WORK = 4_000_000;
 
 /**
- * The values of a template's variables in a URI that fits it, decoded; undefined when it does not fit. All expressions of
- * RFC 6570 are known. What begins with a sign, as `{?name}` and `{/name}` do, may be left out, and then has no value; the
- * pairs of a query may be in any order. Of a variable with several values, they are joined as they stand in the URI.
- * Templates and URIs come from outside: the work grows with the length of the URI, never faster, whatever they are.
+ * The decoded values of a template's variables in a URI; undefined when the URI does not fit. Knows all expressions of
+ * RFC 6570. An expression with a leading sign, such as `{?name}` or `{/name}`, may be missing, and then has no value.
+ * The pairs of a query may be in any order. Several values of one variable are joined as they stand in the URI. The
+ * work grows linearly with the length of the URI, for any template.
  */
 export function matchUriTemplate(template: string, uri: string): Record<string, string> | undefined {
   if (uri.length > LONGEST_URI) return undefined;
@@ -35,7 +35,7 @@ export function bestFit(templates: readonly string[], uri: string): number | und
   return undefined;
 }
 
-/** Each expression takes as much as leaves the rest of the template something to fit. */
+/** Each expression takes as much text as possible, as long as the rest of the template still fits. */
 function valuesIn({ start, expressions }: UriTemplate, uri: string): Record<string, string> | undefined {
   const endings = endingsOf(expressions, uri);
   const values: [string, string][] = [];
@@ -70,12 +70,12 @@ function endingsOf(expressions: readonly UriExpression[], uri: string): Int32Arr
       const fits =
         uri.startsWith(literal, place) && (later === undefined ? after === length : later[after] !== NONE);
       const isEdge = isStop(place);
-      // `end` is that of what begins right behind this place.
+      // Here `end` still belongs to the place after this one.
       if (lead === "") own[place] = isEdge ? NONE : end;
       else if (end !== NONE && uri[place] === lead && !isStop(place, true)) own[place] = end;
       else if (fits) own[place] = place;
       if (isEdge) end = NONE;
-      // A query or fragment that has an expression of its own begins at its first sign.
+      // A query or fragment with its own expression begins at its first `?` or `#`.
       const beginsNext = (next === "?" || next === "#") && uri[place] === next;
       if (fits && (end === NONE || beginsNext)) end = place;
     }
@@ -86,8 +86,8 @@ function endingsOf(expressions: readonly UriExpression[], uri: string): Int32Arr
 }
 
 /**
- * Whether an expression cannot go on over a place of the URI, or cannot begin at it: what it cannot hold stands there, or
- * a pair begins whose name is none of its own.
+ * Returns a check whether an expression must stop at a place of the URI, or cannot begin there: it may not contain the
+ * character, or a pair with an unknown name begins.
  */
 function stopsOf(
   { names, stops, pairs }: UriExpression,
@@ -108,7 +108,7 @@ function stopsOf(
   };
 }
 
-/** `text` is what stands behind the sign that the expression begins with. */
+/** `text` is the part after the expression's leading sign. */
 function valuesOf({ names, lead, pairs }: UriExpression, text: string): [string, string][] {
   if (pairs !== undefined) {
     const given = text.split(pairs.separator).map((pair) => {
@@ -143,20 +143,20 @@ function decode(text: string): string {
 interface UriTemplate {
   readonly start: string;
   readonly expressions: readonly UriExpression[];
-  /** How many of its characters stand in every address that fits it: the more, the less it claims by chance. */
+  /** How many characters every matching URI shares: the more, the fewer it matches by chance. */
   readonly literals: number;
 }
 
 /** One `{…}`, or one of its variables where each has a place of its own: `{/a,b}` is the same as `{/a}{/b}`. */
 interface UriExpression {
   readonly names: readonly string[];
-  /** What it begins with, where it has something. An expression that begins with something may be left out. */
+  /** Its leading sign, if it has one. An expression with a leading sign may be missing in a URI. */
   readonly lead: "" | "?" | "&" | ";" | "/" | "." | "#";
-  /** What its text cannot hold. */
+  /** Characters that its text cannot contain. */
   readonly stops: string;
-  /** Of `name=value` pairs: what stands between two, and whether they may have other names than these. */
+  /** For `name=value` pairs: their separator, and whether other names than `names` are allowed. */
   readonly pairs?: { readonly separator: "&" | ";"; readonly areOpen: boolean };
-  /** The text that follows it. */
+  /** The text after the expression. */
   readonly literal: string;
 }
 
@@ -164,9 +164,8 @@ const LONGEST_TEMPLATE = 1_024;
 const MOST_EXPRESSIONS = 32;
 
 /**
- * Undefined for a template by which nothing can be read: one that does not begin with a scheme would claim the addresses
- * of everybody, and where an expression stands behind another without a sign to begin with, nobody could say where the
- * first one ends.
+ * Undefined for an unusable template: without a scheme it would match everybody's URIs, and when two expressions touch
+ * without a sign between them, nobody could say where the first one ends.
  */
 export function parseUriTemplate(template: string): UriTemplate | undefined {
   if (template.length > LONGEST_TEMPLATE) return undefined;
@@ -185,12 +184,11 @@ export function parseUriTemplate(template: string): UriTemplate | undefined {
   return expressions.length > MOST_EXPRESSIONS ? undefined : { start, expressions, literals };
 }
 
-/** Whether resources can be read by this template. */
 export function isUsableTemplate(template: string): boolean {
   return parseUriTemplate(template) !== undefined;
 }
 
-/** None where it cannot be understood. */
+/** Empty when the expression is malformed. */
 function parseExpression(inside: string, literal: string): UriExpression[] {
   const [, operator = "", list = ""] = /^([+#./;?&]?)(.*)$/s.exec(inside) ?? [];
   const variables = list.split(",").map((variable) => {
@@ -220,7 +218,7 @@ function parseExpression(inside: string, literal: string): UriExpression[] {
     case "+":
       return [{ names, lead: "", stops: "", literal }];
     default:
-      // A list of values has commas by the standard, and is a path for many servers.
+      // The standard separates a list of values by commas; many servers send a path.
       return [{ names, lead: "", stops: areOpen ? "?#" : "/?#", literal }];
   }
 }

@@ -29,32 +29,29 @@ import {
   type ToolPart,
 } from "./turn.ts";
 
-/** What came of one answer. */
 interface Asked {
-  /** Why the provider says that it ended; `cut` for calls without a word about their end. */
+  /** The provider's finish reason; `cut` when there are calls and the provider gave none. */
   readonly finish: string;
-  /** How many calls the model asked for. */
   readonly calls: number;
-  /** A call that the client should run broke off: half a call is nothing that it could run. */
+  /** A call for the client was cut off. The client could not run half a call. */
   readonly isClientCallCut: boolean;
 }
 
-/** What a provider says of an answer that it does not mean to go on with. */
+/** Finish reasons of a complete answer. */
 const wholeFinishes = new Set(["tool_calls", "function_call", "stop"]);
-/** Calls of one message that are made; the rest is told to come back. */
+/** At most this many calls of one message are made. The model is told to repeat the rest. */
 const MOST_CALLS = 128;
 
-/** Asks the model for one answer of a turn at a time, tells it what came before, and puts what it says into parts. */
+/** Sends the conversation to the model, one request per round, and turns the answer into message parts. */
 export class ModelAsker {
   readonly #turn: OpenTurn;
   readonly #retry: Pick<StreamOptions, "retries" | "backoff">;
   readonly #compactor: Compactor;
   readonly #clientTools: ReadonlyMap<string | undefined, ModelTool>;
-  /** The model's ids of all calls of the conversation. */
+  /** The ids that the model gave to the calls of this conversation. */
   readonly #callIds: Set<string>;
-  /** Tokens of all requests. */
   usage: ModelUsage;
-  /** What else the provider said of its last answer, such as `system_fingerprint`. */
+  /** Other members of the provider's last answer, such as `system_fingerprint`. */
   facts: AnswerFacts = {};
 
   constructor(turn: OpenTurn, retry: Pick<StreamOptions, "retries" | "backoff"> = {}) {
@@ -68,19 +65,19 @@ export class ModelAsker {
     const callIdOf = (id: string) =>
       parts.filter(isTool).find((part) => part.id === id)?.callId || turn.callIdOf?.(id);
     const definitions = offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
-    // A window that the definitions alone would fill is still a window.
+    // Even if the definitions fill the window, messages keep a quarter of it.
     const room = Math.max(contextTokens - definitions, contextTokens / 4);
     this.#compactor = new Compactor(room, callIdOf, turn.compacted);
   }
 
-  /** The calls whose results are no longer shown to the model, by its own ids. */
+  /** The model's ids of the calls whose results it is no longer shown. */
   get compacted(): string[] {
     return [...this.#compactor.taken];
   }
 
   /**
-   * One answer of the model, put into parts. `signal` ends it. Throws `ProviderError`, `AnswerOverLimit` or the signal's
-   * reason; what was said until then is kept.
+   * Reads one answer of the model into parts. Throws `ProviderError`, `AnswerOverLimit` or the signal's reason; the
+   * parts that arrived before are kept.
    */
   async ask(signal: AbortSignal, isFirst: boolean): Promise<Asked> {
     const turn = this.#turn;
@@ -116,7 +113,7 @@ export class ModelAsker {
     if (filter !== undefined && tagged !== undefined)
       appendText(turn, "text", round, filter.rest(tagged.text));
     const calls = tagged?.calls ?? merger.calls();
-    // Calls without a word about their end were cut off.
+    // An answer with calls but without a finish reason was cut off.
     const finish = tagged?.isCut ? "length" : (merger.finishReason ?? (calls.length === 0 ? "stop" : "cut"));
     for (const [at, call] of calls.entries()) {
       this.#addCall(call, round, at, finish, echoOf(call, at === 0 ? merger : undefined, endpoint.provider));
@@ -130,7 +127,7 @@ export class ModelAsker {
 
   #body(messages: readonly ModelMessage[], isFirst: boolean): Record<string, unknown> {
     const { endpoint, body, offered, clientTools } = this.#turn;
-    // The client's own tool is meant where both have one of the name.
+    // When the client and the rack have a tool of the same name, the client's wins.
     const own = offered.tools.filter((tool) => !this.#clientTools.has(nameOf(tool)));
     const tools = [...clientTools, ...own];
     const { tool_choice, parallel_tool_calls, ...rest } = body;
@@ -139,17 +136,17 @@ export class ModelAsker {
       return { ...asked, messages: toTagMessages(messages, tool_choice === "none" ? [] : tools) };
     }
     if (tools.length === 0) return { ...asked, messages };
-    // A model that must call a tool every time would never come to an end.
+    // A forced tool choice holds for the first request only, or the turn would never end.
     const isForced = tool_choice !== undefined && tool_choice !== "auto" && tool_choice !== "none";
     const choice = isForced && !isFirst ? undefined : tool_choice;
-    // What is undefined is not sent.
+    // JSON leaves out undefined members.
     return { ...asked, messages, tools, tool_choice: choice, parallel_tool_calls };
   }
 
   #messages(): ModelMessage[] {
     const { history, parts, endpoint, emit } = this.#turn;
-    const told = toModelMessages(parts, endpoint.images, endpoint.provider);
-    const { messages, out } = this.#compactor.apply([...history, ...told]);
+    const turnMessages = toModelMessages(parts, endpoint.images, endpoint.provider);
+    const { messages, out } = this.#compactor.apply([...history, ...turnMessages]);
     if (out.length > 0) emit({ type: "compacted", ids: out });
     return endpoint.images ? messages : messages.map(withoutImages);
   }
@@ -160,7 +157,7 @@ export class ModelAsker {
     const own = this.#clientTools.get(name);
     const info = offered.infos.get(name);
     const kind = kindOf(call, own);
-    // Some providers count their calls anew in every answer; here an id stands for one call of the conversation.
+    // Some providers reuse call ids in later answers; here an id must be unique in the conversation.
     const id = this.#callIds.has(call.id) ? newCallId() : call.id;
     this.#callIds.add(id);
     const part: ToolPart = {
@@ -178,7 +175,7 @@ export class ModelAsker {
     };
     parts.push(part);
     emit(callEvent(part));
-    // Mending what was cut off would make a call that the model never meant.
+    // Repairing cut arguments could make a call that the model never meant.
     const isCut = own === undefined && isHalf(part, finish);
     if (!isCut && at < MOST_CALLS) return;
     part.state = failed(part, isCut ? notices.cutArguments(name) : notices.tooManyCalls(MOST_CALLS));
@@ -191,13 +188,15 @@ export class ModelAsker {
     messages: readonly ModelMessage[],
     { tokens }: AnswerMeter,
   ): void {
-    const said = usage ?? estimated(messages, tokens);
-    this.usage = addUsage(this.usage, said);
-    this.#turn.emit({ type: "usage", round, usage: said, total: this.usage });
+    const counted = usage ?? estimated(messages, tokens);
+    this.usage = addUsage(this.usage, counted);
+    this.#turn.emit({ type: "usage", round, usage: counted, total: this.usage });
   }
 }
 
-/** What the provider wants to read again with a call. `merger`: the answer, for its first call. */
+/**
+ * The provider's extra members that must be sent back with a call. `merger`: the answer, given for its first call only.
+ */
 function echoOf(call: ModelToolCall, merger: DeltaMerger | undefined, provider: string): Echo | undefined {
   const { id: _id, type: _type, function: _function, custom: _custom, ...more } = call;
   const { reasoningField: reasoning, reasoningDetails: details = [] } = merger ?? {};
@@ -209,13 +208,16 @@ function echoOf(call: ModelToolCall, merger: DeltaMerger | undefined, provider: 
   return Object.keys(echo).length === 0 ? undefined : { provider, ...echo };
 }
 
-/** Providers are not exact about the types of functions; where the client's has one of its own, that is meant. */
+/** Providers mix up the types of tools, so the type that the client declared wins. */
 function kindOf({ custom }: ModelToolCall, own: ModelTool | undefined): string {
   if (custom !== undefined) return "custom";
   return own === undefined || own.type === "custom" ? "function" : own.type;
 }
 
-/** Whether an answer that ended so may have broken off inside the call. Of a text nobody can tell. */
+/**
+ * Whether the call may be incomplete after this finish reason. The input of a `custom` tool is any text, so it is never
+ * known.
+ */
 function isHalf({ kind, arguments: written }: ToolPart, finish: string): boolean {
   return !wholeFinishes.has(finish) && (kind === "custom" || !isJson(written));
 }
@@ -225,7 +227,7 @@ function estimated(messages: readonly ModelMessage[], completion_tokens: number)
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens };
 }
 
-/** The answer went over a limit while it came. The message says over which. */
+/** The answer exceeded a limit while it streamed. The message names the limit. */
 export class AnswerOverLimit extends Error {
   override readonly name = "AnswerOverLimit";
 }
@@ -234,16 +236,16 @@ interface AnswerLimits {
   /** Characters of text, reasoning and arguments together. */
   readonly maxAnswer: number;
   readonly maxTokens: number;
-  /** Tokens that the turn took before. */
+  /** Tokens that the turn used before this answer. */
   readonly usedTokens: number;
 }
 
-/** Calls that one answer may begin: every one of them is kept and answered. */
+/** At most this many calls may begin in one answer, because every one is stored and answered. */
 const MOST_BEGUN = 1_000;
-/** So many characters are counted at a time: rounding up each of many short pieces would add up. */
+/** Characters whose tokens are estimated together. Rounding up each short piece would overcount. */
 const COUNTED_AT_ONCE = 2_000;
 
-/** Measures an answer while it comes, so that one without end fills neither the memory nor the store. */
+/** Measures a streamed answer, so that an endless one fills neither the memory nor the store. */
 class AnswerMeter {
   readonly #limits: AnswerLimits;
   #characters = 0;
@@ -254,24 +256,23 @@ class AnswerMeter {
     this.#limits = limits;
   }
 
-  /** Characters that may still come. */
   get left(): number {
     return Math.max(0, this.#limits.maxAnswer - this.#characters);
   }
 
-  /** About what the answer took so far. */
+  /** An estimate of the answer so far. */
   get tokens(): number {
     return this.#tokens + estimateTokens(this.#uncounted);
   }
 
-  /** Says what is too much, once it is. `begun`: how many calls it has asked for. */
+  /** Returns an error once a limit is exceeded. `begun`: how many calls the answer has begun. */
   add({ text, reasoning, refusal, written, kept }: Shown, begun: number): AnswerOverLimit | undefined {
     const { maxAnswer, maxTokens, usedTokens } = this.#limits;
-    const said = text + reasoning + refusal + written;
-    this.#characters += said.length + kept;
+    const added = text + reasoning + refusal + written;
+    this.#characters += added.length + kept;
     if (this.#characters > maxAnswer) return new AnswerOverLimit(notices.answerLimit(maxAnswer));
     if (begun > MOST_BEGUN) return new AnswerOverLimit(notices.callLimit(MOST_BEGUN));
-    this.#uncounted += said;
+    this.#uncounted += added;
     if (this.#uncounted.length >= COUNTED_AT_ONCE) {
       this.#tokens += estimateTokens(this.#uncounted);
       this.#uncounted = "";
@@ -281,7 +282,7 @@ class AnswerMeter {
   }
 }
 
-/** What carries a trace on from one service to the next: these headers of a request, and no others. */
+/** Only the trace headers of a request are passed on to the provider. */
 function traceHeaders(
   headers: Readonly<Record<string, string | string[] | undefined>> | undefined,
 ): Record<string, string> {

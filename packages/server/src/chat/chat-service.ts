@@ -17,24 +17,23 @@ import { type ActiveTurn, ActiveTurns } from "./turns.ts";
 
 export interface NewMessage {
   readonly content: UserContent;
-  /** For this turn only. */
+  /** Overrides the session's model for this turn. */
   readonly model?: string;
-  /** What carries a trace on, to the calls and to the provider: `traceparent`, `tracestate`, `baggage`. */
+  /** Trace headers for the calls and the provider: `traceparent`, `tracestate`, `baggage`. */
   readonly headers?: Turn["headers"];
 }
 
 const notYours =
   "This conversation belongs to another token, and only that one says something in it. An admin may read, stop and delete it. Begin a conversation of your own.";
 
-/** How long turns may take to be written when the server ends. */
-const PATIENCE = 10_000;
+const CLOSE_TIMEOUT = 10_000;
 
 /** Conversations between people and models that use the rack's tools, kept in the store. */
 export class ChatService {
   readonly tools: ToolsService;
   readonly providers: Providers;
   readonly sessions: ChatSessions;
-  /** The same engine for conversations that the client keeps. */
+  /** Answers clients that keep their conversations themselves. */
   readonly completions: Completions;
   readonly #services: ChatServices;
   readonly #engine: TurnEngine;
@@ -65,24 +64,22 @@ export class ChatService {
     return this.#engine.limits;
   }
 
-  /** Tokens that the definitions of tools may take. */
   get toolBudget(): number {
     return this.#engine.toolBudget;
   }
 
-  /** Turns under way in this process. */
   get running(): number {
     return this.#turns.running.length;
   }
 
-  /** A turn of it is stopped first. */
+  /** Stops a running turn of the session first. */
   async removeSession(id: string): Promise<void> {
     await this.stop(id);
     this.#turns.forget(id);
     await this.#services.store.chat.removeSession(id);
   }
 
-  /** The last messages of a session, or those before one. A message that is being made is shown as it is now. */
+  /** The last messages of a session, or those before a given message. A message in progress is shown as it is now. */
   async listMessages(sessionId: string, query: MessageQuery = {}): Promise<MessagePage> {
     const page = await this.#services.store.chat.pageMessages(sessionId, query);
     const turn = this.#turns.runningOf(sessionId);
@@ -94,19 +91,18 @@ export class ChatService {
   }
 
   /**
-   * The turn of a session for somebody who reads what happens: the one under way, also in another process, or else the
-   * last one of this process. Of a turn elsewhere is told what is stored, as soon as its feed is followed.
+   * The turn of a session that a reader can follow: the running one, also of another process, or else the last one of
+   * this process. For a turn of another process, events come from the store and begin once its feed is followed.
    */
   watch(sessionId: string): Promise<ActiveTurn | undefined> {
     return this.#turns.watch(sessionId);
   }
 
-  /** The message that a turn makes, as it is now. */
   currentMessage({ message, parts }: ActiveTurn): ChatMessage {
     return { ...message, body: { ...message.body, parts } };
   }
 
-  /** The reach of a session: that of its owner, as the expert that it was begun with. Throws `ChatError`. */
+  /** What the owner of a session may reach, as the session's expert. Throws `ChatError`. */
   reachOf(grant: Grant, expert: string | undefined): Reach {
     if (expert === undefined) return chatReach(grant);
     const found = this.#services.experts?.(expert);
@@ -117,10 +113,10 @@ export class ChatService {
   }
 
   /**
-   * Takes what a person says and has it answered: asks the model, makes the calls that it asks for, and goes on until it
-   * has said all. Resolves as soon as the message is safe and the turn has begun; it goes on whoever listens. Without a
-   * grant it is done for the owner of the process. Nobody but its owner says anything in a session: the calls are the
-   * owner's. Throws `ChatError`, also while another turn runs, `ModelMissing` and `ProviderError`.
+   * Stores a person's message and starts the turn that answers it. Resolves once the message is stored and the turn has
+   * begun; the turn goes on even if nobody reads it. Without a grant the owner of the process is meant. Only the owner
+   * may write in a session, because its calls are made with the owner's grant. Throws `ChatError`, also while another
+   * turn runs, `ModelMissing` and `ProviderError`.
    */
   async handleStream(
     session: ChatSession,
@@ -140,15 +136,15 @@ export class ChatService {
       { id: uuid(), role: "assistant", status: "running", body: { ...body } },
     ]);
     if (begun === undefined) {
-      // It may have been removed a moment ago.
+      // The session may have been removed a moment ago.
       await this.sessions.require({ grant }, session.id);
       const message = "The last message of this conversation is still being answered. Wait, or stop it.";
       throw new ChatError("chat_busy", message);
     }
-    // Whoever says something has seen what came before, a stop for going in circles included.
+    // A new message shows that the person has seen the loop stop, so calls may go on.
     registry.resumeSession(session.id);
     const named = await this.sessions.named(session, content).catch((error) => {
-      // A conversation without a title can be answered all the same.
+      // A missing title must not keep the message from being answered.
       this.#runner.complain(error);
       return session;
     });
@@ -157,25 +153,24 @@ export class ChatService {
     return turn;
   }
 
-  /** Makes one call that a model asked for. */
   handleRunToolCall(part: ToolPart, turn: OpenTurn, signal: AbortSignal): ReturnType<TurnEngine["makeCall"]> {
     return this.#engine.makeCall(part, turn, signal);
   }
 
   /**
-   * Ends the turn of a session, its model's answer and its calls, in whichever process it is under way. Says whether there
-   * was one, once it has ended.
+   * Stops the turn of a session and its calls, in whichever process it runs. Resolves after the turn has ended; false
+   * when there was none.
    */
   stop(sessionId: string): Promise<boolean> {
     return this.#turns.stop(sessionId);
   }
 
-  /** To be called when a token was taken back here: ends what it has under way. */
+  /** Call it after a token was withdrawn: it stops the turns of that token. */
   endWithdrawn(): Promise<void> {
     return this.#grants.look();
   }
 
-  /** Takes up the turns that processes left which have ended: those that wait for a person go on, others are settled. */
+  /** Resumes the turns of processes that have ended: turns that wait for a person go on, others are settled. */
   async recover(): Promise<void> {
     if (this.#engine.leaving.aborted) return;
     for (const message of await this.#services.store.chat.claimOrphans()) {
@@ -186,11 +181,11 @@ export class ChatService {
         continue;
       }
       const { session, grant, waiting } = found;
-      void this.#goOn(this.#open(message, grant), session, grant, waiting);
+      void this.#resume(this.#open(message, grant), session, grant, waiting);
     }
   }
 
-  /** Does the same every so many seconds, for processes that share the store and die. */
+  /** Calls `recover` at this interval, for turns of other processes on the same store that die. */
   follow(seconds: number): void {
     const { store, logger } = this.#services;
     this.#following ??= store.follower.follow("left turns", {
@@ -200,23 +195,23 @@ export class ChatService {
     });
   }
 
-  /** Leaves every turn as it is, for the next start to take up. Resolves when all is written. */
+  /** Leaves running turns for the next start to resume. Resolves when everything is written. */
   async close(): Promise<void> {
     void this.#following?.stop();
     this.#unsubscribe();
     this.#engine.close();
     const written = Promise.all(this.#turns.running.map(({ done }) => done));
-    await Promise.race([written, wait(PATIENCE, undefined, { ref: false })]);
+    await Promise.race([written, wait(CLOSE_TIMEOUT, undefined, { ref: false })]);
   }
 
-  /** Whether a call is made again after a restart, when it waits for consent to what it calls; see `TurnRecovery`. */
+  /** Whether a call that waits for approval of an inner call is made again after a restart; see `TurnRecovery`. */
   #isRepeated(callId: string): boolean {
     const calls = this.#turns.running.flatMap(({ parts }) => parts.filter(isTool));
     const call = calls.find((part) => part.callId === callId);
     return call !== undefined && isRepeatable(this.#services.registry.get(call.name));
   }
 
-  /** `userMessageId`: the message that is answered, unless the turn is taken up again. */
+  /** `userMessageId`: the message that is answered; not given when a turn is resumed. */
   #open(message: ChatMessage, grant: Grant, userMessageId?: string): ActiveTurn {
     const turn = this.#turns.open(message);
     void turn.done.then(this.#grants.watch(grant, (why) => turn.stop(why)));
@@ -225,8 +220,8 @@ export class ChatService {
     return turn;
   }
 
-  /** Goes on with a turn that waits for people, once they have answered. */
-  async #goOn(
+  /** Continues a turn once people have answered its questions. */
+  async #resume(
     turn: ActiveTurn,
     session: ChatSession,
     grant: Grant,

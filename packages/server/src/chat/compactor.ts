@@ -2,33 +2,35 @@ import { imageCallOf } from "./messages.ts";
 import { type ModelMessage, textOf } from "./model.ts";
 import { estimateTokens, readResultName } from "./tools.ts";
 
-/** From which part of the window on results are taken out, and down to which. */
+/** When messages fill this share of the window, results are removed until they fill only the lower share. */
 const FULL = 0.8;
 const ROOMY = 0.5;
-/** Shorter results are not worth it. */
+/** Removing a shorter result would save too little. */
 const SHORTEST = 800;
 const SHOWN = 200;
-/** Characters of an answer from which on it may be shortened, and how many of its beginning and of its end stay. */
+/** Longer answers may be shortened to this much of their beginning and of their end, in characters. */
 const LONG_ANSWER = 20_000;
 const KEPT_OF_ANSWER = 4_000;
-/** What the key of images begins with; the rest is the call's id. */
+/** Prefix of the keys of images; the call's id follows. */
 const IMAGES = "images of ";
-/** About what an image takes. */
 const IMAGE_TOKENS = 1_000;
 
 /**
- * Keeps a conversation within what a model can read: before the window is full, the oldest results give way to a line
- * that says how to read them again, and images that tools returned to one that says that they were there. When that is
- * not enough, the oldest long answers of the model itself are shortened. What was taken out stays out, so that the
- * beginning of the conversation, and with it the provider's prompt cache, changes seldom.
+ * Keeps a conversation within the model's window. Before the window is full, the oldest results are replaced by a line
+ * that says how to read them again, and images from tools by a line that mentions them. If that is not enough, the
+ * model's oldest long answers are shortened. What was removed stays removed, so that the beginning of the conversation,
+ * and with it the provider's prompt cache, seldom changes.
  */
 export class Compactor {
   readonly #limit: number;
   readonly #callIdOf: (toolCallId: string) => string | undefined;
-  /** What is out: the model's ids of calls, with a word before them for their images. */
+  /** What was removed: the model's ids of calls, prefixed with `IMAGES` for their images. */
   readonly taken: Set<string>;
 
-  /** `limit`: tokens of all messages. `callIdOf`: the rack's id of a call; a result without one cannot be read again. */
+  /**
+   * `limit`: tokens of all messages. `callIdOf` maps the model's id of a call to the rack's; a result without one
+   * cannot be read again.
+   */
   constructor(
     limit: number,
     callIdOf: (toolCallId: string) => string | undefined,
@@ -39,7 +41,7 @@ export class Compactor {
     this.taken = new Set(taken);
   }
 
-  /** Answers with the ids whose results were taken out now. */
+  /** Returns the shortened messages, and the ids whose results were removed this time. */
   apply(messages: readonly ModelMessage[]): { messages: ModelMessage[]; out: string[] } {
     const before = messages.map((message) => this.#withoutTaken(message));
     let size = before.reduce((sum, message) => sum + tokensOf(message), 0);
@@ -59,7 +61,7 @@ export class Compactor {
     return { messages: before, out };
   }
 
-  /** A conversation only grows, so that what is shortened once is shortened ever after. */
+  /** A conversation only grows, so an answer that is shortened once is shortened from then on. */
   #shortenAnswers(messages: ModelMessage[], size: number): void {
     let left = size;
     for (const [at, message] of messages.entries()) {
@@ -71,7 +73,7 @@ export class Compactor {
     }
   }
 
-  /** What the message is known by when it is out; undefined for one that has to stay. */
+  /** The key under which a removed message is remembered; undefined for a message that must stay. */
   #keyOf(message: ModelMessage): string | undefined {
     const images = imageCallOf(message);
     if (images !== undefined) return IMAGES + images;
@@ -103,7 +105,7 @@ function headAndTail(text: string): string {
   ].join("\n");
 }
 
-/** Where the last answer of the model begins: the results that it has not read yet stay. */
+/** Index of the model's last answer. The results after it stay, because the model has not read them yet. */
 function lastRound(messages: readonly ModelMessage[]): number {
   const at = messages.findLastIndex(({ role }) => role === "assistant");
   return at === -1 ? messages.length : at;

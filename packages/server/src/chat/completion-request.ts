@@ -4,7 +4,7 @@ import type { ModelMessage, ModelTool } from "./model.ts";
 
 const open = { additionalProperties: true };
 const functionCall = s.object({ name: s.text(), arguments: s.text() }, open);
-/** Of a `ModelMessage`: what else it holds is passed on as it is. */
+/** A `ModelMessage`. Other members are passed on unchanged. */
 const message: JsonSchemaObject = s.object(
   {
     role: s.choice(["system", "developer", "user", "assistant", "tool", "function"]),
@@ -69,7 +69,7 @@ const requestMembers = {
   ),
 } as const;
 
-/** A request to `/v1/chat/completions`. What is not named here goes to the provider as it is. */
+/** A request to `/v1/chat/completions`. Members that are not named here go to the provider unchanged. */
 export type CompletionRequest = s.Values<typeof requestMembers> & { readonly [key: string]: unknown };
 
 export const completionRequestSchema: s.Schema<CompletionRequest> = s.object(requestMembers, open);

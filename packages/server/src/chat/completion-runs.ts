@@ -6,19 +6,18 @@ import type { Completion } from "./completions.ts";
 import { ChatError } from "./services.ts";
 import type { TurnEvent } from "./turn.ts";
 
-/** A request as it is known when it comes again. */
+/** Recognises a request that the client sends again. */
 interface RequestIdentity {
-  /** Of who asks and what: hexadecimal digits. */
+  /** Of the owner and the request, in hexadecimal digits. */
   readonly hash: string;
-  /** The id of the token. */
   readonly owner: string;
-  /** The client gave it a key of its own, by which it may come any number of times and is answered once. */
+  /** The client sent an idempotency key: the request may be repeated any time and is answered once. */
   readonly isKeyed: boolean;
-  /** The client says that it sends it again. */
+  /** The client marked the request as a retry. */
   readonly isRepeated: boolean;
 }
 
-/** Undefined for a client that does not tell a request that it repeats from another. */
+/** Undefined when the client sends neither an idempotency key nor a retry count. */
 export function identify(
   headers: IncomingHttpHeaders,
   owner: string,
@@ -27,40 +26,39 @@ export function identify(
   const key = headers["idempotency-key"];
   const count = headers["x-stainless-retry-count"];
   if (typeof key !== "string" && typeof count !== "string") return undefined;
-  const said = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
-  const hash = createHash("sha256").update(said).digest("hex");
+  const identifying = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
+  const hash = createHash("sha256").update(identifying).digest("hex");
   return { hash, owner, isKeyed: typeof key === "string", isRepeated: Number(count) > 0 };
 }
 
-/** A caller that waits for an answer. */
 interface CompletionReader {
-  /** Aborted when nobody reads any more. */
+  /** Aborted when this reader disconnects. */
   readonly gone: AbortSignal;
   readonly tell?: ((event: TurnEvent) => void) | undefined;
-  /** Asked when nobody reads any more: whether the client may still send its request again. */
+  /** Asked after the reader disconnected: whether the client may still send the request again. */
   readonly mayReturn: () => boolean;
 }
 
 type CompletionWork = (run: {
   readonly signal: AbortSignal;
   readonly emit: (event: TurnEvent) => void;
-  /** Resolves while somebody waits for the answer. Rejects when nobody does any more. */
+  /** Resolves when at least one reader waits for the answer; rejects when none will come back. */
   readonly attended: () => Promise<void>;
-  /** To be awaited before anything is changed; see `CompletionMarks`. */
+  /** Await it before a call that changes something; see `CompletionMarks`. */
   readonly changing: () => Promise<void>;
 }) => Promise<Completion>;
 
-/** How long a client whose connection closed has to come back: OpenAI's do after one second or two. */
+/** How long a disconnected client may take to send its request again. OpenAI's clients take one or two seconds. */
 const GRACE = 4_000;
-/** How long it is known what ran. */
+/** How long a finished run is remembered. */
 const MEMORY = 120_000;
 const MOST_KNOWN = 200;
-/** Characters of all answers that are kept. */
+/** In characters, of all remembered answers. */
 const MOST_KEPT = 16 * 1024 * 1024;
 
 /**
- * Requests that are being answered, and those of the last minutes that made calls. OpenAI's clients send a request again
- * when it takes too long or the connection breaks; that one joins the first, so that no tool runs twice for it.
+ * Requests in progress, and those of the last minutes that made calls. OpenAI's clients repeat a request after a
+ * timeout or a broken connection; the repeated request joins the first run, so that no tool runs twice.
  */
 export class CompletionRuns {
   readonly #known = new Map<string, CompletionRun>();
@@ -70,11 +68,11 @@ export class CompletionRuns {
     this.#marks = marks;
   }
 
-  /** The same request, when this one only repeats it. Throws `ChatError` for one that made calls in another process. */
+  /** The run that a repeated request should join. Throws `ChatError` when the request made calls in another process. */
   async find(identity: RequestIdentity | undefined): Promise<CompletionRun | undefined> {
     if (identity === undefined || !(identity.isRepeated || identity.isKeyed)) return undefined;
     if (!this.#known.has(identity.hash)) await this.#marks.refuseRepeated(identity);
-    // The same may have come once more meanwhile.
+    // The same request may have arrived again in the meantime.
     const run = this.#known.get(identity.hash);
     return run?.isStopped && !run.hasMadeCalls ? undefined : run;
   }
@@ -83,14 +81,14 @@ export class CompletionRuns {
     if (identity === undefined) return new CompletionRun(work, 0);
     const { hash, isKeyed } = identity;
     const run = new CompletionRun(work, GRACE, () => this.#marks.add(identity));
-    // The newest is the last that gives way.
+    // Moves the run to the end of the map: the oldest are forgotten first.
     this.#known.delete(hash);
     this.#known.set(hash, run);
     const forget = () => {
       if (this.#known.get(hash) === run) this.#known.delete(hash);
     };
     const settle = (completion?: Completion) => {
-      // Without calls it costs nothing but words to do it again.
+      // A run without calls can be repeated safely, so it need not be remembered.
       const hasActed = run.hasMadeCalls || run.isMarked;
       if (!hasActed && (!isKeyed || completion === undefined)) return forget();
       run.size = completion === undefined ? 0 : JSON.stringify(completion.parts).length;
@@ -113,7 +111,7 @@ export class CompletionRuns {
   }
 }
 
-/** One request that is answered, for every connection on which it is waited for. */
+/** One request in progress, with all connections that wait for its answer. */
 class CompletionRun {
   readonly result: Promise<Completion>;
   readonly #stopping = new AbortController();
@@ -123,17 +121,19 @@ class CompletionRun {
   #readers = 0;
   #attended: PromiseWithResolvers<void> | undefined;
   #leaving: NodeJS.Timeout | undefined;
-  /** Of the answer, when it is kept. */
+  /** Characters of the remembered answer. */
   size = 0;
   hasMadeCalls = false;
   isDone = false;
 
-  /** `grace`: milliseconds in which a reader may come back. `mark`: called once, before anything is changed. */
+  /**
+   * `grace`: milliseconds that a disconnected reader has to come back. `mark`: called once, before the first change.
+   */
   constructor(work: CompletionWork, grace: number, mark?: () => Promise<void>) {
     this.#grace = grace;
     this.result = work({
       signal: this.#stopping.signal,
-      emit: (event) => this.#hear(event),
+      emit: (event) => this.#publish(event),
       attended: async () => this.#attended?.promise,
       changing: async () => {
         this.#marked ??= mark?.();
@@ -147,7 +147,7 @@ class CompletionRun {
     this.result.then(end, end);
   }
 
-  /** Whether it is kept that it changes something. It may have been about to only, and have waited for consent. */
+  /** Whether the store has a mark that the run changes something. The call may still wait for approval. */
   get isMarked(): boolean {
     return this.#marked !== undefined;
   }
@@ -157,8 +157,8 @@ class CompletionRun {
   }
 
   /**
-   * The answer. When the last reader goes, all of it is cancelled after the while in which one may come back, if it may;
-   * until then nothing new is begun. Throws `ChatError` for one that was cancelled before.
+   * The answer. After the last reader has left, the run makes no new call, and is cancelled when the grace period ends
+   * or the client cannot return. Throws `ChatError` for a run that was cancelled before.
    */
   read({ gone, tell, mayReturn }: CompletionReader): Promise<Completion> {
     if (this.isStopped) throw new ChatError("chat_cancelled", callsWereCancelled);
@@ -171,7 +171,7 @@ class CompletionRun {
       if (tell !== undefined) this.#listeners.delete(tell);
       if (--this.#readers > 0 || this.isDone) return;
       this.#attended = Promise.withResolvers();
-      // Often nobody asks for it.
+      // Nobody may be awaiting it.
       this.#attended.promise.catch(() => {});
       if (this.#grace === 0 || !mayReturn()) this.#stop();
       else this.#leaving = setTimeout(() => this.#stop(), this.#grace).unref();
@@ -186,7 +186,7 @@ class CompletionRun {
     this.#attended?.reject(this.#stopping.signal.reason);
   }
 
-  #hear(event: TurnEvent): void {
+  #publish(event: TurnEvent): void {
     if (event.type === "state" && event.state.status === "running") this.hasMadeCalls = true;
     for (const listener of this.#listeners) listener(event);
   }
@@ -195,12 +195,12 @@ class CompletionRun {
 const callsWereCancelled =
   "The same request came a moment ago and made calls of tools, which were cancelled when its connection closed. It is not done again by itself: look what the calls did, and ask anew.";
 
-/** How long it is known that a request made calls, wherever it did, in milliseconds. */
-const MARKED = 600_000;
+/** How long a mark in the store is valid, in milliseconds. */
+const MARK_LIFETIME = 600_000;
 
 /**
- * Says in the store which requests have begun to change something, for the processes that do not know what became of
- * them: another node of the store, or the next start. Only of requests that may come again.
+ * Stores which requests have begun to change something, for other nodes and for the next start of this process. Only
+ * for requests that can be repeated.
  */
 export class CompletionMarks {
   readonly #store: Pick<ChatStore, "addHandoff" | "getHandoff">;
@@ -211,7 +211,7 @@ export class CompletionMarks {
     this.#logger = logger;
   }
 
-  /** Resolves when it is safely written. Never rejects: this process knows of the request anyway. */
+  /** Resolves when the mark is stored. Never rejects: this process remembers the request anyway. */
   async add({ hash, owner }: RequestIdentity): Promise<void> {
     try {
       const messages = [{ at: Date.now() }];
@@ -221,17 +221,17 @@ export class CompletionMarks {
     }
   }
 
-  /** To be asked for a request that no run of this process answers. Throws `ChatError` for one that made calls. */
+  /** Call it when this process has no run for the request. Throws `ChatError` when the request made calls elsewhere. */
   async refuseRepeated({ hash, owner, isRepeated, isKeyed }: RequestIdentity): Promise<void> {
     if (!isRepeated && !isKeyed) return;
     const mark = await this.#store.getHandoff(markId(hash), owner);
     const { at } = Object(mark?.messages[0]);
-    if (typeof at !== "number" || Date.now() - at > MARKED) return;
+    if (typeof at !== "number" || Date.now() - at > MARK_LIFETIME) return;
     throw new ChatError("chat_cancelled", callsWereCancelled);
   }
 }
 
-/** No id of a handoff, which has hexadecimal digits only. */
+/** The prefix keeps it apart from ids of handoffs, which are hexadecimal. */
 function markId(hash: string): string {
   return `run_${hash}`;
 }

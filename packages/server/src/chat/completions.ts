@@ -16,32 +16,31 @@ import {
 import { type ChatServices, requireChatGrant } from "./services.ts";
 import { isTool, type MessagePart, type Turn, type TurnEnd, type TurnEvent } from "./turn.ts";
 
-/** What came of a request. */
 export interface Completion {
   readonly id: string;
   readonly model: string;
   readonly sessionID: string;
   readonly parts: readonly MessagePart[];
   readonly usage: ModelUsage;
-  /** What else the provider said of its last answer. */
+  /** Other members of the provider's last answer. */
   readonly facts: Readonly<Record<string, unknown>>;
   readonly end: TurnEnd;
-  /** For the client to run. */
+  /** Calls for the client to run. */
   readonly calls: readonly ModelToolCall[];
 }
 
 interface CompletionOptions extends Pick<Turn, "headers"> {
   readonly reach: Reach;
-  /** The client went away, or changed its mind. */
+  /** Aborted when the client cancels or disconnects. */
   readonly signal: AbortSignal;
   readonly emit: (event: TurnEvent) => void;
-  /** Awaited before calls are made: whether anybody still waits for what comes of them. */
+  /** Awaited before calls are made. Rejects when nobody waits for the answer any more. */
   readonly attended: () => Promise<void>;
-  /** Awaited before the first call of a tool that does more than read, and maybe again. */
+  /** Awaited before calls of tools that are not read-only; may be called several times. */
   readonly changing: () => Promise<void>;
 }
 
-/** Answers requests of clients that keep their conversations themselves. The rack's tools are run in between. */
+/** Answers requests of clients that keep their conversations themselves, and runs the rack's tools for them. */
 export class Completions {
   readonly #engine: TurnEngine;
   readonly #services: ChatServices;
@@ -55,7 +54,7 @@ export class Completions {
     this.#grants = grants;
   }
 
-  /** Throws `ModelMissing` and `ProviderError` for a model that cannot be had. */
+  /** Throws `ModelMissing` and `ProviderError` when the model is not available. */
   async complete(request: CompletionRequest, options: CompletionOptions): Promise<Completion> {
     const { grant } = options.reach;
     requireChatGrant(grant);
@@ -85,10 +84,10 @@ export class Completions {
     const endpoint = await providers.resolve(model ?? undefined);
     const history = await takeBack(messages, { owner: grant.id, provider: endpoint.provider }, store.chat);
     const sessionID = history.sessionID ?? uuid();
-    // What came before may have happened in another process.
+    // Earlier calls of the session may have run in another process.
     if (history.sessionID !== undefined) await this.#memory.restoreAll(sessionID, grant.id);
     const parts: MessagePart[] = [];
-    const told: ModelMessage[] = expert?.instructions
+    const systemMessages: ModelMessage[] = expert?.instructions
       ? [{ role: "system", content: expert.instructions }]
       : [];
     const { end, usage, facts } = await this.#engine.run({
@@ -96,7 +95,7 @@ export class Completions {
       sessionID,
       reach,
       endpoint,
-      history: [...told, ...history.messages],
+      history: [...systemMessages, ...history.messages],
       body,
       clientTools: tools ?? [],
       query: firstWords(messages),
@@ -110,7 +109,7 @@ export class Completions {
       },
     });
     const isHandedOver = end.reason === "client_tools";
-    // Nobody comes back to a session that the client does not know of.
+    // The client does not know the session unless it was handed calls, so loop detection can forget it.
     if (!isHandedOver) registry.resumeSession(sessionID);
     const handover = { owner: grant.id, sessionID, endpoint, handoffId };
     const calls = isHandedOver ? await handOver(parts, handover, store.chat) : [];
@@ -118,20 +117,20 @@ export class Completions {
     return { id, model: model || endpoint.model, sessionID, parts, usage, facts, end, calls };
   }
 
-  /** Whether it is a call, made or about to be, that must not be made twice. */
+  /** Whether the part is a call that must not be made twice. */
   #changes(part: MessagePart): boolean {
     if (!isTool(part) || part.started !== true) return false;
     return this.#services.registry.get(part.name)?.metadata.readOnly !== true;
   }
 }
 
-/** What a conversation is about is what it began with, so that the choice of tools stays the same all along. */
+/** The query for choosing tools is the first message, so that the choice stays the same for the whole conversation. */
 function firstWords(messages: readonly ModelMessage[]): string {
   const first = messages.find(({ role }) => role === "user");
   return first === undefined ? "" : textOf(first);
 }
 
-/** What a request asks for that cannot be done; undefined for one that is in order. */
+/** Why a request cannot be served; undefined when it can. */
 export function unsupported(
   { messages, tools, functions }: CompletionRequest,
   { toolCalls }: Pick<ModelEndpoint, "toolCalls">,
@@ -144,8 +143,8 @@ export function unsupported(
     return `messages[${orphan}] has the role \`function\`, but the message before it has no \`function_call\` that it could answer.`;
   }
   if (toolCalls !== "tags") return undefined;
-  // Elsewhere the provider knows what it takes.
-  const strange = tools?.find(({ type }) => type !== "function" && type !== "custom")?.type;
-  if (strange === undefined) return undefined;
-  return `This model is told of tools by text, which is known how for tools of the types \`function\` and \`custom\`, but not for \`${strange}\`.`;
+  // Only these types can be described as text. For models with native tool calls the provider decides.
+  const unsupportedType = tools?.find(({ type }) => type !== "function" && type !== "custom")?.type;
+  if (unsupportedType === undefined) return undefined;
+  return `This model is told of tools by text, which works for tools of the types \`function\` and \`custom\`, but not for \`${unsupportedType}\`.`;
 }

@@ -2,7 +2,7 @@ import { isJson, type ModelToolCall, type ModelUsage, newCallId, wholeUsage } fr
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** What a provider sends. It leaves out, repeats and adds; what is named here is looked at with care. */
+/** A chunk from a provider. Providers omit, repeat and add members, so these are all read with care. */
 export interface CompletionChunk {
   readonly choices: readonly CompletionChoice[];
   readonly usage?: Partial<ModelUsage> | null;
@@ -18,12 +18,12 @@ interface CompletionChoice {
   readonly logprobs?: unknown;
 }
 
-/** What came as an event of a stream. A choice that is no object says nothing. */
+/** Reads the data of one event. Choices that are not objects are dropped. */
 export function toChunk(value: unknown): CompletionChunk {
   return { ...Object(value), choices: objectsIn(Object(value).choices) };
 }
 
-/** A whole completion as the one chunk that a stream of it could have been: some servers never stream. */
+/** Turns a whole completion into one chunk, because some servers never stream. */
 export function toOnlyChunk(completion: unknown): CompletionChunk {
   const choices = objectsIn(Object(completion).choices).map(
     ({ index, message, finish_reason, logprobs }) => ({
@@ -36,16 +36,15 @@ export function toOnlyChunk(completion: unknown): CompletionChunk {
   return { ...Object(completion), choices };
 }
 
-/** What a delta says, whichever of their forms the provider uses. */
+/** The content of a delta, independent of the provider's form. */
 interface DeltaContent {
   readonly text: string;
   readonly reasoning: string;
-  /** What the provider calls its reasoning, where it is a field of its own. */
+  /** The provider's name for the reasoning field, if it has one. */
   readonly reasoningField: "reasoning_content" | "reasoning" | undefined;
   /** Pieces of `reasoning_details`. */
   readonly details: readonly Members[];
   readonly refusal: string;
-  /** Pieces of calls. */
   readonly pieces: readonly Members[];
 }
 
@@ -53,7 +52,7 @@ export function readDelta(delta: unknown): DeltaContent {
   const { content, reasoning_content, reasoning, reasoning_details, refusal, tool_calls, function_call } =
     Object(delta);
   const thought = stringOf(reasoning_content) || stringOf(reasoning);
-  // The older form has one call, without an index.
+  // The older `function_call` form has one call and no index.
   const older = isObject(function_call) ? [{ index: 0, function: function_call }] : [];
   return {
     text: partsText(content),
@@ -70,7 +69,7 @@ export function saysSomething({ text, reasoning, details, refusal, pieces }: Del
   return text !== "" || reasoning !== "" || refusal !== "" || details.length > 0 || pieces.length > 0;
 }
 
-/** Text is a text, or a list of parts of which some are text. */
+/** Joins the text of a string or of a list of parts. */
 function partsText(value: unknown): string {
   if (typeof value === "string") return value;
   return objectsIn(value)
@@ -78,7 +77,7 @@ function partsText(value: unknown): string {
     .join("");
 }
 
-/** Some models of Mistral think in parts of the content. */
+/** Some Mistral models put their reasoning into content parts. */
 function thinkingIn(content: unknown): string {
   return objectsIn(content)
     .map(({ type, thinking }) => (type === "thinking" ? partsText(thinking) : ""))
@@ -87,43 +86,40 @@ function thinkingIn(content: unknown): string {
 
 /** What a chunk added. */
 export interface Shown extends Pick<DeltaContent, "text" | "reasoning" | "refusal"> {
-  /** Of the arguments of calls. */
   readonly written: string;
-  /** Characters of what else is kept of it. */
+  /** Characters of everything else that is kept. */
   readonly kept: number;
-  /** Of its text, where the client asked for them. */
+  /** Of the text, if the client asked for them. */
   readonly logprobs: unknown;
 }
 
-/** What else is said of an answer, under the provider's own names: `system_fingerprint`, `logprobs` and the like. */
+/** Other members of an answer under the provider's names: `system_fingerprint`, `logprobs` and the like. */
 export type AnswerFacts = Members;
 
-/** A call that is being put together. */
 interface Slot {
   id: string;
   isCustom: boolean;
   name: string;
-  /** Or the input of a `custom` tool. */
+  /** The arguments, or the input of a `custom` tool. */
   arguments: string;
-  /** What else the provider said of it, such as `extra_content`, in which Gemini signs its thoughts. */
+  /** Other members of the call, such as `extra_content` with Gemini's thought signatures. */
   extra: Members;
 }
 
-/** Tokens of one answer whose probabilities are kept. */
+/** At most this many tokens of an answer keep their probabilities. */
 const MOST_LOGPROBS = 100_000;
-/** Members of a detail of the reasoning that come in pieces. */
+/** Members of a reasoning detail that are streamed in pieces. */
 const streamedDetails = new Set(["text", "summary", "data"]);
 
 /**
- * Puts the pieces of a streamed answer together. The same stream gives the same calls however it was cut. Pieces of a
- * call belong together by `index`; where a provider leaves that out, or gives all calls the same, by their ids and order.
+ * Joins the pieces of a streamed answer. The same answer gives the same calls however it was split. Pieces of a call
+ * are matched by `index`; if a provider omits it or repeats it for all calls, by id and order.
  */
 export class DeltaMerger {
   readonly #slots: Slot[] = [];
   readonly #byIndex = new Map<number, Slot>();
   text = "";
   reasoning = "";
-  /** What the provider calls its reasoning. */
   reasoningField: DeltaContent["reasoningField"];
   readonly reasoningDetails: Record<string, unknown>[] = [];
   finishReason: string | undefined;
@@ -137,18 +133,18 @@ export class DeltaMerger {
     if (service_tier) this.#facts.service_tier = service_tier;
     const { delta, finish_reason, logprobs } = choices.find(({ index = 0 }) => index === 0) ?? {};
     if (typeof finish_reason === "string") this.finishReason = finish_reason;
-    const said = readDelta(delta);
-    const { text, reasoning, refusal, details } = said;
+    const deltaContent = readDelta(delta);
+    const { text, reasoning, refusal, details } = deltaContent;
     this.text += text;
     this.reasoning += reasoning;
-    this.reasoningField ??= said.reasoningField;
+    this.reasoningField ??= deltaContent.reasoningField;
     for (const detail of details) this.#mergeDetail(detail);
     const { annotations } = Object(delta);
     if (Array.isArray(annotations) && annotations.length > 0) this.#facts.annotations = annotations;
     this.#addLogprobs(logprobs);
     let written = "";
     let kept = sizeOf(details);
-    for (const piece of said.pieces) {
+    for (const piece of deltaContent.pieces) {
       const merged = this.#merge(piece);
       written += merged.written;
       kept += merged.kept;
@@ -161,12 +157,11 @@ export class DeltaMerger {
     return { ...this.#facts, ...(content || refusal ? { logprobs: { content, refusal } } : {}) };
   }
 
-  /** How many calls were begun. */
   get begun(): number {
     return this.#slots.length;
   }
 
-  /** In the order in which they were begun. Every one has an id that no other has. */
+  /** In the order in which they began. Every call has a unique id. */
   calls(): ModelToolCall[] {
     const taken = new Set<string>();
     return this.#slots.map((slot) => {
@@ -184,12 +179,12 @@ export class DeltaMerger {
     const { name, written } = calledBy(piece);
     slot.isCustom ||= isCustomPiece(piece);
     if (slot.id === "") slot.id = stringOf(id);
-    // Some repeat the name with every piece, some cut it like the arguments.
+    // Some providers repeat the name in every piece, others split it like the arguments.
     if (name !== slot.name && slot.arguments === "") slot.name += name;
     slot.arguments += written;
-    const told = Object.entries(extra).filter(([, value]) => value !== null && value !== undefined);
-    if (told.length > 0) slot.extra = { ...slot.extra, ...Object.fromEntries(told) };
-    return { written, kept: name.length + stringOf(id).length + sizeOf(told) };
+    const extras = Object.entries(extra).filter(([, value]) => value !== null && value !== undefined);
+    if (extras.length > 0) slot.extra = { ...slot.extra, ...Object.fromEntries(extras) };
+    return { written, kept: name.length + stringOf(id).length + sizeOf(extras) };
   }
 
   #slotOf(piece: Members): Slot {
@@ -205,7 +200,7 @@ export class DeltaMerger {
 
   #withoutIndex(id: string, piece: Members): Slot | undefined {
     if (id !== "") return this.#slots.find((slot) => slot.id === id);
-    // A name where arguments have begun is the beginning of the next call.
+    // A name after arguments begins the next call.
     const last = this.#slots.at(-1);
     const begins = calledBy(piece).name !== "" && last?.arguments !== "";
     return begins ? undefined : last;
@@ -221,7 +216,7 @@ export class DeltaMerger {
     }
   }
 
-  /** Pieces of one detail have the same `index` and `type`; their texts are cut like all others. */
+  /** Pieces of one detail have the same `index` and `type`; their texts are joined. */
   #mergeDetail(piece: Members): void {
     const last = this.reasoningDetails.findLast(
       ({ index, type }) => index !== undefined && index === piece.index && type === piece.type,
@@ -238,14 +233,14 @@ export class DeltaMerger {
   }
 }
 
-/** Whether a piece begins another call than the one that its index says. */
+/** Whether a piece begins a new call although its index is already in use. */
 function isAnother({ id: known, isCustom, arguments: before }: Slot, id: string, piece: Members): boolean {
   const { name, written } = calledBy(piece);
   if (name === "") return false;
   if (id !== "") return known !== "" && known !== id;
-  // Where any text is an input, none is known to be whole.
+  // The input of a custom tool is any text, so its end cannot be recognised.
   if (isCustom) return false;
-  // Some give all calls the index 0 and no id: one whose arguments are whole has ended.
+  // Some providers give all calls the index 0 and no id: a call with complete JSON arguments has ended.
   return written.trim() !== "" && before.trimEnd().endsWith("}") && isJson(before);
 }
 
@@ -260,7 +255,7 @@ function calledBy(piece: Members): { name: string; written: string } {
     return { name: stringOf(name), written: stringOf(input) };
   }
   const { name, arguments: written } = Object(piece.function);
-  // Some servers send the arguments as the object that they are.
+  // Some servers send the arguments as an object instead of text.
   const isWhole = typeof written === "object" && written !== null;
   return { name: stringOf(name), written: isWhole ? JSON.stringify(written) : stringOf(written) };
 }
@@ -273,7 +268,7 @@ function isObject(value: unknown): value is Members {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The members of a list that are objects; none of what is no list. */
+/** The objects in a list; empty for anything that is not a list. */
 function objectsIn(value: unknown): Members[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }

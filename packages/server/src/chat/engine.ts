@@ -25,36 +25,34 @@ import {
   type TurnLimits,
 } from "./turn.ts";
 
-/** What came of a turn. */
 interface TurnOutcome {
   readonly end: TurnEnd;
-  /** Tokens of all requests. */
   readonly usage: ModelUsage;
-  /** What else the provider said of its last answer, such as `system_fingerprint`. */
+  /** Other members of the provider's last answer, such as `system_fingerprint`. */
   readonly facts: Readonly<Record<string, unknown>>;
-  /** The calls whose results are no longer shown to the model, by its own ids. */
+  /** The model's ids of the calls whose results it is no longer shown. */
   readonly compacted: readonly string[];
-  /** The names of the tools that were chosen, when not all could be offered. */
+  /** Names of the chosen tools, when not all could be offered. */
   readonly chosen: readonly string[] | undefined;
 }
 
-/** What holds where the config says nothing. */
+/** Defaults of the config. */
 const usual = {
-  /** How often a model is asked in one turn. */
+  /** Requests to the model in one turn. */
   maxRounds: 50,
-  /** How long a turn may take, without the time that people take to answer. */
+  /** Time of a turn, without the time that people take to answer. */
   maxSeconds: 900,
   /** Tokens of all requests of a turn. */
   maxTokens: 2_000_000,
   /** Characters of one answer: text, reasoning and arguments together. No model of today writes as much. */
   maxAnswer: 4_000_000,
 };
-/** What a model can read at a time, unless its own entry or the config says so. */
+/** Context window of a model, unless its own entry or the config sets one. */
 const USUAL_CONTEXT = 128_000;
 
 type Verdict = NonNullable<NonNullable<EndedCall["record"]["flags"]>["loop"]>;
 
-/** The one way of every turn, of sessions and of clients that keep their conversations themselves. */
+/** Runs every turn, for sessions and for clients that keep their conversations themselves. */
 export class TurnEngine {
   readonly tools: ToolsService;
   readonly #services: ChatServices;
@@ -70,17 +68,16 @@ export class TurnEngine {
     return { maxRounds, maxSeconds, maxTokens, maxAnswer };
   }
 
-  /** Tokens that the definitions of tools may take. */
   get toolBudget(): number {
     return this.#services.config.toolBudget ?? usualBudget;
   }
 
-  /** Aborted when the server stops: every turn is left as it is. */
+  /** Aborted when the server stops; running turns are left as they are. */
   get leaving(): AbortSignal {
     return this.#leaving.signal;
   }
 
-  /** Rejects only for what nobody could foresee. */
+  /** Rejects only for unexpected errors. */
   async run(turn: Turn): Promise<TurnOutcome> {
     const { reach, endpoint, query, chosen } = turn;
     const { config, approvals, retry } = this.#services;
@@ -96,7 +93,7 @@ export class TurnEngine {
     };
     const asker = new ModelAsker(open, retry);
     const run = new TurnRun(open, asker, (part, signal) => this.makeCall(part, open, signal));
-    const unsubscribe = approvals.subscribe((approval) => run.hear(approval));
+    const unsubscribe = approvals.subscribe((approval) => run.noteApproval(approval));
     try {
       const end = await run.end();
       const { usage, facts, compacted } = asker;
@@ -107,8 +104,8 @@ export class TurnEngine {
   }
 
   /**
-   * Makes the call that a model asked for, and puts what came of it into its part. Never rejects for anything that the
-   * model can read about. Returns what loop detection said.
+   * Makes a call that the model asked for and stores the outcome in its part. Failures become text for the model, not
+   * rejections. Returns the verdict of loop detection.
    */
   async makeCall(part: ToolPart, turn: OpenTurn, signal: AbortSignal): Promise<Verdict | undefined> {
     const { id, callId, round, name } = part;
@@ -151,13 +148,12 @@ export class TurnEngine {
     }
   }
 
-  /** Leaves every turn that is under way. */
   close(): void {
     this.#leaving.abort(new Error("the server is stopping"));
   }
 }
 
-/** A model that wrote arguments which are no JSON is told where they stop to be any: the history has only sound ones. */
+/** Tells the model at which place its arguments stop being JSON, because the history shows it only valid JSON. */
 function explained(state: ToolState, code: string | undefined, { arguments: written }: ToolPart): ToolState {
   if (state.status !== "error" || code !== "invalid_arguments") return state;
   try {
@@ -165,7 +161,7 @@ function explained(state: ToolState, code: string | undefined, { arguments: writ
     return state;
   } catch (thrown) {
     const position = /position (\d+)/.exec(String(thrown))?.[1];
-    // Other problems are told with the text around them.
+    // Other errors already quote the text around them.
     if (position === undefined) return state;
     const at = Number(position);
     const there = notices.writtenThere(written.slice(Math.max(0, at - 60), at), written.slice(at, at + 40));
@@ -174,8 +170,8 @@ function explained(state: ToolState, code: string | undefined, { arguments: writ
 }
 
 /**
- * One turn: asks the model, makes the calls that it asks for, tells it what came of them, and so on until it has said
- * all or a limit is reached.
+ * One turn: asks the model, makes its calls, sends the results back, and repeats until the model is done or a limit is
+ * reached.
  */
 export class TurnRun {
   readonly #turn: OpenTurn;
@@ -183,9 +179,9 @@ export class TurnRun {
   readonly #makeCall: (part: ToolPart, signal: AbortSignal) => Promise<Verdict | undefined>;
   readonly #clock: TurnClock;
   readonly #signal: AbortSignal;
-  /** The questions that a person has not answered. */
+  /** Ids of unanswered approvals. */
   readonly #waiting = new Set<string>();
-  #circles: TurnEnd | undefined;
+  #loopEnd: TurnEnd | undefined;
 
   constructor(
     turn: OpenTurn,
@@ -199,13 +195,13 @@ export class TurnRun {
     this.#signal = AbortSignal.any([turn.signal, this.#clock.signal]);
   }
 
-  /** Resolves when the turn has ended, with why. */
+  /** Runs the turn and resolves with the reason why it ended. */
   async end(): Promise<TurnEnd> {
     const { parts, emit } = this.#turn;
     const end = await this.#rounds()
       .catch((thrown) => this.#endOf(thrown))
       .finally(() => this.#clock.stop());
-    // Nothing of a turn that is only left is decided yet.
+    // An interrupted turn is resumed later, so its calls stay open.
     if (end.reason === "interrupted") return end;
     for (const { callId, name, state } of settleOpenCalls(parts))
       emit({ type: "state", callId, name, state });
@@ -213,8 +209,8 @@ export class TurnRun {
     return end;
   }
 
-  /** While a person is asked something, the clock stands still. */
-  hear(approval: StoredApproval): void {
+  /** The clock is paused while a person is asked something. */
+  noteApproval(approval: StoredApproval): void {
     if (approval.sessionID !== this.#turn.sessionID) return;
     const { id, state } = approval;
     if (state === "pending" && !this.#waiting.has(id)) {
@@ -227,10 +223,10 @@ export class TurnRun {
 
   async #rounds(): Promise<TurnEnd> {
     const { limits, parts } = this.#turn;
-    // Of a turn that is taken up again, some calls may be left, and its rounds count.
+    // A resumed turn may have calls left to make, and its earlier rounds count.
     await this.#makeCalls();
     for (let asked = nextRound(parts) - 1; ; asked++) {
-      if (this.#circles !== undefined) return this.#circles;
+      if (this.#loopEnd !== undefined) return this.#loopEnd;
       if (parts.some((part) => isTool(part) && part.client && !isSettled(part)))
         return { reason: "client_tools" };
       if (asked >= limits.maxRounds) return { reason: "limit", message: notices.roundLimit(asked) };
@@ -245,7 +241,7 @@ export class TurnRun {
     }
   }
 
-  /** Calls that only read are made side by side, all others one after the other, in the order of the model. */
+  /** Read-only calls run in parallel, all others one after another in the model's order. */
   async #makeCalls(): Promise<void> {
     const { save, leaving, parts } = this.#turn;
     for (const batch of this.#batches(openCalls(parts))) {
@@ -261,16 +257,16 @@ export class TurnRun {
   async #makeOne(part: ToolPart): Promise<void> {
     const loop = await this.#makeCall(part, this.#signal);
     if (loop?.action !== "stop") return;
-    this.#circles = { reason: "loop", message: notices.wentInCircles(loop.evidence) };
+    this.#loopEnd = { reason: "loop", message: notices.wentInCircles(loop.evidence) };
   }
 
-  /** Calls in their order: neighbours that only read may be made side by side, any other is by itself. */
+  /** Groups calls in order: adjacent read-only calls share a batch, every other call has its own. */
   #batches(calls: readonly ToolPart[]): ToolPart[][] {
     const batches: ToolPart[][] = [];
     let isOpen = false;
     for (const part of calls) {
       const metadata = this.#turn.offered.infos.get(part.name)?.metadata;
-      // What a person is asked about is asked one by one.
+      // Dangerous calls run alone, so that a person is asked one question at a time.
       const mayJoin = metadata?.readOnly === true && metadata.dangerous !== true;
       if (mayJoin && isOpen) batches.at(-1)!.push(part);
       else batches.push([part]);
@@ -279,7 +275,7 @@ export class TurnRun {
     return batches;
   }
 
-  /** Behind text that was cut it is a paragraph of its own; else it is a text like that of another round. */
+  /** After cut text the notice is a new paragraph of that round; otherwise it is the text of a new round. */
   #addNotice(notice: string): void {
     const { parts } = this.#turn;
     const last = parts.at(-1);
@@ -298,13 +294,12 @@ export class TurnRun {
   }
 }
 
-/** The end of a turn whose model did not answer. */
 export function failedEnd({ message, kind, retryAfter, details }: ProviderError): TurnEnd {
   const later = retryAfter === undefined ? {} : { retryAfter };
   return { reason: "error", message, code: `provider_${kind}`, details, ...later };
 }
 
-/** Measures how long a turn has worked, without the time in which it waits for a person. */
+/** Measures the working time of a turn, without the time in which it waits for a person. */
 export class TurnClock {
   readonly #controller = new AbortController();
   #left: number;
@@ -318,12 +313,11 @@ export class TurnClock {
     this.#start();
   }
 
-  /** Aborts when the time is over. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** To be followed by one `resume`. */
+  /** Every `pause` needs one `resume`. */
   pause(): void {
     if (this.#pauses++ > 0) return;
     clearTimeout(this.#timer);
@@ -341,7 +335,7 @@ export class TurnClock {
 
   #start(): void {
     this.#since = performance.now();
-    // A timer holds no more than 24 days.
+    // Timers take at most 2^31 - 1 milliseconds.
     const delay = Math.min(Math.max(0, this.#left), 2 ** 31 - 1);
     this.#timer = setTimeout(
       () => this.#controller.abort(new Error("the turn took as long as it may")),

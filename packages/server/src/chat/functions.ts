@@ -3,7 +3,7 @@ import type { CompletionRequest } from "./completion-request.ts";
 import { functionHandoffId, type HandoverOptions } from "./handoff.ts";
 import type { ModelMessage } from "./model.ts";
 
-/** A call in the older form of Chat Completions, which has no id and comes alone. */
+/** A call in the older form of Chat Completions: without an id, one per answer. */
 interface FunctionCall {
   readonly name: string;
   readonly arguments: string;
@@ -11,28 +11,28 @@ interface FunctionCall {
 
 interface TranslatedRequest {
   readonly request: CompletionRequest;
-  /** Of a client that knows only the older form: under which id a call that it is handed is found again. */
+  /** Set for a client that knows only the older form: makes the id under which its call is found again. */
   readonly handoffId?: HandoverOptions["handoffId"];
 }
 
-/** Whether the client offers its tools as `functions`, and so reads calls in their form. */
+/** Whether the client uses the older `functions` form for tools and calls. */
 export function offersFunctions({ functions }: CompletionRequest): boolean {
   return (functions?.length ?? 0) > 0;
 }
 
 /**
- * A request with `functions`, `function_call` and messages of their kind as one with `tools`. Their calls have no ids by
- * which a client could say what it answers, so one is found again by who asked and all that was said before it.
+ * Translates a request with `functions` and `function_call` into one with `tools`. The older calls have no ids, so a
+ * call is found again by a hash of its owner and everything said before it.
  */
 export function fromFunctions(request: CompletionRequest, owner: string): TranslatedRequest {
   const { functions, function_call, ...others } = request;
   const choice = others.tool_choice ?? toToolChoice(function_call);
   const rest = choice === undefined ? others : { ...others, tool_choice: choice };
   if (!offersFunctions(request) && !request.messages.some(functionCallOf)) return { request: rest };
-  // Stands for the conversation up to a message, also when the client writes the same in another way.
-  const spoken = createHash("sha256").update(lineOf([owner, request.user ?? null]));
+  // Hash of the conversation so far. Different ways to write the same message must give the same hash.
+  const conversationHash = createHash("sha256").update(lineOf([owner, request.user ?? null]));
   const idOf = (call: FunctionCall) =>
-    spoken
+    conversationHash
       .copy()
       .update(JSON.stringify(parsedCall(call)))
       .digest("hex")
@@ -48,12 +48,12 @@ export function fromFunctions(request: CompletionRequest, owner: string): Transl
       messages.push({ ...asked, tool_calls: [{ id, type: "function", function: call }] });
       messages.push({ role: "tool", tool_call_id: id, name: call.name, content });
     } else if (message.role !== "function" || functionCallOf(request.messages[at - 1]) === undefined) {
-      // An answer came together with its call.
+      // The answer was already added together with its call.
       messages.push(message);
     }
     const { role, name, content, tool_calls, tool_call_id } = message;
     const calls = tool_calls?.length ? tool_calls : null;
-    spoken.update(
+    conversationHash.update(
       lineOf([
         role,
         name || null,
@@ -69,14 +69,14 @@ export function fromFunctions(request: CompletionRequest, owner: string): Transl
   return { request: { ...rest, messages, tools, parallel_tool_calls: false }, handoffId: idOf };
 }
 
-/** Where a message of the role `function` answers nothing; -1 when every one does. */
+/** Index of a `function` message that answers no call; -1 when there is none. */
 export function functionWithoutCall(messages: readonly ModelMessage[]): number {
   return messages.findIndex(
     ({ role }, at) => role === "function" && functionCallOf(messages[at - 1]) === undefined,
   );
 }
 
-/** Providers take no call without an answer. */
+/** Sent as the answer to an unanswered call, because providers refuse a call without one. */
 const notAnswered = "The client brought no answer to this call.";
 
 function functionCallOf(message: ModelMessage | undefined): FunctionCall | undefined {
@@ -97,7 +97,7 @@ function lineOf(value: unknown): string {
   return `${JSON.stringify(value)}\n`;
 }
 
-/** The same for arguments that are written with other spaces. */
+/** Parses the arguments, so that whitespace makes no difference to the hash. */
 function parsedCall({ name, arguments: written }: FunctionCall): unknown {
   try {
     return [name, JSON.parse(written)];

@@ -5,11 +5,11 @@ import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall } f
 import { oneCallAtATime } from "./notices.ts";
 import { failed, isSettled, isTool, type MessagePart } from "./turn.ts";
 
-/** The member of a kept message that names its provider. */
+/** Member of a stored message that names its provider. */
 const SAID_BY = "toolrack_provider";
 const handedId = /^rack_([0-9a-f]{32})_(\d{1,4}|f)$/;
 
-/** The id of a call in the older form, by that of its handoff: it is the only one that the client was handed. */
+/** The id of a call in the older form, made from its handoff's id. A client is handed only one such call. */
 export function functionHandoffId(id: string): string {
   return `rack_${id}_f`;
 }
@@ -18,13 +18,13 @@ export interface HandoverOptions {
   readonly owner: string;
   readonly sessionID: string;
   readonly endpoint: ModelEndpoint;
-  /** Of a client that runs one call at a time and knows no ids; see `fromFunctions`. */
+  /** Set for a client of the older form, which knows no call ids; see `fromFunctions`. */
   readonly handoffId?: ((call: { readonly name: string; readonly arguments: string }) => string) | undefined;
 }
 
 /**
- * When a model asks in one answer for tools of the rack and of the client, the client is shown its own calls only, under
- * ids that lead back here. What the model asked for and was told so far is kept until the client comes back.
+ * When one answer calls tools of the rack and of the client, the client is sent only its own calls, under ids that
+ * point to this handoff. The rest of the round is stored until the client returns.
  */
 export async function handOver(
   parts: readonly MessagePart[],
@@ -42,7 +42,7 @@ export async function handOver(
     ...message,
     [SAID_BY]: provider,
   }));
-  // Of conversations that went the same way nobody can tell which one comes back: the latest is the likeliest.
+  // Identical conversations share an id, so the latest replaces the earlier one.
   await store.addHandoff({ id, owner, sessionId: sessionID, messages });
   return asked.flatMap((part, at) =>
     part.client && !isSettled(part) ? [toModelCall({ ...part, id: `rack_${id}_${at}` })] : [],
@@ -50,8 +50,8 @@ export async function handOver(
 }
 
 /**
- * Undoes `handOver` wherever the client's messages name such ids: puts what only the rack has seen back in its place.
- * Those that nobody knows any more stay as they are. `provider`: who is told. `sessionID`: that of the calls, if any.
+ * Undoes `handOver`: replaces messages with handoff ids by the stored round. Unknown ids stay as they are. `provider`:
+ * the provider that will read the messages. `sessionID`: the session of the restored calls, if any.
  */
 export async function takeBack(
   messages: readonly ModelMessage[],
@@ -60,7 +60,7 @@ export async function takeBack(
 ): Promise<{ messages: ModelMessage[]; sessionID: string | undefined }> {
   const restored: ModelMessage[] = [];
   let sessionID: string | undefined;
-  // Behind the last words of a person, the turn still goes on.
+  // Messages after the last user message belong to the current turn.
   const current = messages.findLastIndex(({ role }) => role === "user");
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at]!;
@@ -78,13 +78,13 @@ export async function takeBack(
   return { messages: restored, sessionID };
 }
 
-/** What was kept, with the answers that the client brings put among those of the rack. */
+/** The stored round, with the client's answers put among those of the rack. */
 function restoredRound(
   { id, messages }: Handoff,
   brought: readonly ModelMessage[],
   reader: string | undefined,
 ): ModelMessage[] {
-  // `handOver` has written them.
+  // `handOver` stored them in this form.
   const kept = (messages as readonly ModelMessage[]).map((message) => keptFor(message, reader));
   const at = kept.findLastIndex(({ tool_calls }) => tool_calls !== undefined);
   const asked = kept[at]?.tool_calls ?? [];
@@ -95,17 +95,17 @@ function restoredRound(
   const others: ModelMessage[] = [];
   for (const message of brought) {
     const [, handoffId, place] = handedId.exec(message.tool_call_id ?? "") ?? [];
-    // In the older form it is the only call that the rack did not answer.
+    // In the older form the client's call is the only one that the rack did not answer.
     const found = place === "f" ? asked.find((call) => !answers.has(call.id)) : asked[Number(place)];
     if (handoffId !== id || found === undefined) others.push(message);
     else answers.set(found.id, { ...message, tool_call_id: found.id, name: calledIn(found).name });
   }
-  // The model reads the answers in the order in which it asked. Images cannot stand between a call and its answer.
+  // Answers follow the order of the calls. Images cannot stand between a call and its answer.
   const ordered = asked.flatMap((call) => answers.get(call.id) ?? []);
   return [...kept.slice(0, at + 1), ...ordered, ...others, ...images];
 }
 
-/** Only who said something is told again what belongs to it besides; see `Echo`. */
+/** Extra members go back only to the provider that sent them; see `Echo`. */
 function keptFor(
   { [SAID_BY]: provider, ...message }: ModelMessage,
   reader: string | undefined,
@@ -115,7 +115,7 @@ function keptFor(
   const calls = tool_calls?.map(({ id, type, function: called, custom }): ModelToolCall => {
     return custom === undefined ? { id, type, function: called } : { id, type: "custom", custom };
   });
-  // What is undefined is not sent.
+  // JSON leaves out undefined members.
   return { role, content, refusal, ...(calls && { tool_calls: calls }) };
 }
 

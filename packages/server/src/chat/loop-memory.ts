@@ -2,13 +2,10 @@ import { type RecalledCall, recallCalls } from "@toolrack/core/internal";
 import type { StoredCall } from "../store/index.ts";
 import type { ChatServices } from "./services.ts";
 
-/** As many as loop detection looks back. */
+/** How many calls loop detection looks back. */
 const MOST = 24;
 
-/**
- * Gives loop detection its memory of a session back when another process had it before: from the records of the calls,
- * which are kept anyway.
- */
+/** Restores the memory of loop detection from the call records, when a session was in another process before. */
 export class LoopMemory {
   readonly #services: Pick<ChatServices, "registry" | "store" | "logger">;
 
@@ -16,7 +13,7 @@ export class LoopMemory {
     this.#services = services;
   }
 
-  /** The memory of these calls, oldest first, and of no others. Never rejects. */
+  /** Restores exactly these calls, oldest first. Never rejects. */
   async restore(sessionID: string, owner: string, callIds: readonly string[]): Promise<void> {
     const { registry, logger } = this.#services;
     try {
@@ -24,12 +21,12 @@ export class LoopMemory {
       const known = calls.filter((call) => call !== undefined);
       registry.restoreLoopState(sessionID, recallCalls(known), owner);
     } catch (error) {
-      // A conversation goes on without it: a guard never becomes the cause of a failure.
+      // Loop detection is a guard and must not make the conversation fail.
       logger.warn("Loop detection does not remember a conversation that goes on:", error);
     }
   }
 
-  /** The memory of all calls that were made in the session. Never rejects. */
+  /** Restores the last calls of the session. Never rejects. */
   async restoreAll(sessionID: string, owner: string): Promise<void> {
     const { store, logger } = this.#services;
     try {
@@ -51,7 +48,7 @@ export class LoopMemory {
 
   async #wholeResult({ callId, result, resultSize, flags }: StoredCall) {
     if (flags?.truncated !== true) return result;
-    // Another node may keep it; then nobody can tell what it repeats.
+    // The result may be stored on another node; then repeated results go unnoticed.
     const whole = await this.#services.store.calls.readResult(callId, 0, resultSize).catch(() => undefined);
     return whole && { ...result, content: whole.text };
   }

@@ -3,20 +3,20 @@ import { type ModelContentPart, type ModelMessage, type ModelToolCall, parsedObj
 import { isSettled, isTool, type MessagePart, type ToolPart, textOfParts } from "./turn.ts";
 
 /**
- * A turn as the model is told of it: for every round its own message, then one answer for each call in the order in
- * which it asked. Images cannot stand in an answer to a call, so they follow as a message.
+ * A turn as messages for the model: for every round its own message, then one answer per call in the order of the
+ * calls. Images are not allowed in such answers, so they follow as a message.
  */
 export function toModelMessages(
   parts: readonly MessagePart[],
   takesImages: boolean,
-  /** Who is told, where the turn still goes on: is given back what it wants to read again. */
+  /** The provider that reads a turn in progress; it gets its own extra members back. */
   provider?: string,
 ): ModelMessage[] {
   const rounds = Map.groupBy(parts, ({ round }) => round);
   return [...rounds.values()].flatMap((round) => roundMessages(round, takesImages, provider));
 }
 
-/** What a model reads that takes no images: a line in the place of each. */
+/** For models without image input: replaces each image by a line of text. */
 export function withoutImages(message: ModelMessage): ModelMessage {
   const { content } = message;
   if (!Array.isArray(content) || content.every((part) => !isImage(part))) return message;
@@ -38,15 +38,15 @@ function roundMessages(
   provider: string | undefined,
 ): ModelMessage[] {
   const calls = parts.filter(isTool);
-  const said = textOfParts(parts);
+  const answerText = textOfParts(parts);
   const refusal = textOfParts(parts, "refusal");
   if (calls.length === 0) {
-    if (said === "" && refusal === "") return [];
-    return [{ role: "assistant", content: said, ...(refusal === "" ? {} : { refusal }) }];
+    if (answerText === "" && refusal === "") return [];
+    return [{ role: "assistant", content: answerText, ...(refusal === "" ? {} : { refusal }) }];
   }
   const asked: ModelMessage = {
     role: "assistant",
-    content: said === "" ? null : said,
+    content: answerText === "" ? null : answerText,
     ...echoOf(parts, calls[0], provider),
     tool_calls: calls.map((part) => ({
       ...(part.echo !== undefined && part.echo.provider === provider ? part.echo.call : {}),
@@ -54,7 +54,7 @@ function roundMessages(
     })),
   };
   const images = takesImages ? imageMessages(calls) : [];
-  // What the client answers, it brings itself.
+  // The client sends the answers to its own calls itself.
   const answered = calls.filter((part) => !part.client || isSettled(part));
   return [asked, ...answered.map(answerMessage), ...images];
 }
@@ -121,8 +121,8 @@ export function imageCallOf({ role, content }: ModelMessage): string | undefined
 }
 
 /**
- * Providers refuse a history with arguments that are not JSON. Of a call that was mended the model is told what ran; of
- * any other, its answer says what was wrong.
+ * Providers refuse a history with arguments that are not JSON. For repaired arguments the history shows those that ran;
+ * for any other call, its answer says what was wrong.
  */
 function soundArguments({ kind, arguments: written, state }: ToolPart): string {
   if (kind === "custom" || parsedObject(written) !== undefined) return written;

@@ -7,22 +7,22 @@ export interface ModelEndpoint {
   readonly provider: string;
   /** Without a slash at the end. */
   readonly baseURL: string;
-  /** The same as the config has it, for people: references stand unfilled. */
+  /** The address as written in the config, with unfilled references, to show to people. */
   readonly address: string;
   readonly apiKey: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** What must not be shown of all this, in every form in which it may be written. */
+  /** Values to mask in messages, in every form in which they may be written. */
   readonly secrets: readonly string[];
-  /** What the provider calls it. */
+  /** The provider's name of the model. */
   readonly model: string;
-  /** `tags`: it has no tool calls of its own and writes them into its text. */
+  /** `tags`: the model has no native tool calls and writes them into its text. */
   readonly toolCalls: "native" | "tags";
   readonly images: boolean;
-  /** How much it can read at a time. Undefined: the chat's own setting. */
+  /** Context window. Undefined: the chat's own setting. */
   readonly contextTokens: number | undefined;
 }
 
-/** A message as Chat Completions has it. What else it holds is passed on as it is. */
+/** A message of Chat Completions. Other members are passed on unchanged. */
 export interface ModelMessage {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool" | "function";
   readonly content?: string | readonly ModelContentPart[] | null;
@@ -38,16 +38,16 @@ export interface ModelContentPart {
   readonly [key: string]: unknown;
 }
 
-/** A call with arguments that are JSON, or one of a `custom` tool with an input that is any text. */
+/** A call with JSON arguments, or a call of a `custom` tool with any text as input. */
 export type ModelToolCall = ModelFunctionCall | ModelCustomCall;
 
 interface ModelFunctionCall {
   readonly id: string;
-  /** `function`, or what the client calls its tool where the provider knows more kinds of functions. */
+  /** `function`, or another type that the client declared for its tool. */
   readonly type: string;
   readonly function: { readonly name: string; readonly arguments: string };
   readonly custom?: undefined;
-  /** What else the provider said of it. */
+  /** Other members from the provider. */
   readonly [key: string]: unknown;
 }
 
@@ -67,19 +67,22 @@ export interface ModelTool {
   readonly [key: string]: unknown;
 }
 
-/** By which the model calls a tool; undefined for one that has none, such as those that the provider runs itself. */
+/**
+ * The name by which the model calls a tool; undefined for tools without one, such as those that the provider runs
+ * itself.
+ */
 export function nameOf({ type, function: described, custom }: ModelTool): string | undefined {
   const name = type === "custom" ? custom?.name : described?.name;
   return typeof name === "string" && name !== "" ? name : undefined;
 }
 
-/** What a call asks for: of a `custom` tool, `written` is its input. */
+/** `written`: the arguments, or the input of a `custom` tool. */
 export function calledIn(call: ModelToolCall): { readonly name: string; readonly written: string } {
   if (call.custom !== undefined) return { name: call.custom.name, written: call.custom.input };
   return { name: call.function.name, written: call.function.arguments };
 }
 
-/** The text of a message, without what is not text. */
+/** The text of a message, without images and other parts. */
 export function textOf({ content }: Pick<ModelMessage, "content">): string {
   if (typeof content === "string") return content;
   return (content ?? []).map(({ text }) => (typeof text === "string" ? text : "")).join("");
@@ -98,7 +101,7 @@ export function isJson(text: string): boolean {
   }
 }
 
-/** The object that a text is the JSON of; undefined for any other text. */
+/** Parses a JSON object; undefined for any other text. */
 export function parsedObject(written: string): object | undefined {
   try {
     const value: unknown = JSON.parse(written);
@@ -108,17 +111,17 @@ export function parsedObject(written: string): object | undefined {
   }
 }
 
-/** What a provider counts of one request. What else it counts is passed on as it is. */
+/** Token counts of one request. Other members are passed on unchanged. */
 export interface ModelUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly total_tokens: number;
-  /** How many of them were read from the prompt cache, and the like. */
+  /** For example how many were read from the prompt cache. */
   readonly prompt_tokens_details?: Members | null | undefined;
   readonly completion_tokens_details?: Members | null | undefined;
 }
 
-/** What a provider says of it, with every number that it left out. */
+/** The provider's counts, with missing numbers filled in. */
 export function wholeUsage(usage: Partial<ModelUsage>): ModelUsage {
   const countOf = (value: unknown) => (typeof value === "number" && value > 0 ? value : 0);
   const prompt_tokens = countOf(usage.prompt_tokens);
@@ -127,7 +130,6 @@ export function wholeUsage(usage: Partial<ModelUsage>): ModelUsage {
   return { ...usage, prompt_tokens, completion_tokens, total_tokens };
 }
 
-/** The tokens of both. */
 export function addUsage(one: ModelUsage, other: ModelUsage): ModelUsage {
   const prompt = addDetails(one.prompt_tokens_details, other.prompt_tokens_details);
   const completion = addDetails(one.completion_tokens_details, other.completion_tokens_details);

@@ -16,7 +16,7 @@ export const callLimit = (limit: number): string =>
 export const wentInCircles = (evidence: string | undefined): string =>
   `Stopped, because the model goes in circles: ${evidence ?? "its latest calls repeat earlier ones"}. Say what should be done instead to go on.`;
 
-/** The model is told why a call that it was writing was not run. */
+/** For a call whose arguments were cut off. */
 export const cutArguments = (name: string): string =>
   `"${name}" was not run: your message broke off in the middle of the call, as it does at its length limit. Write the whole call again, with shorter arguments or in several steps.`;
 
@@ -25,7 +25,7 @@ export const noName = "A call without a name was not run. Name one of the tools 
 export const tooManyCalls = (limit: number): string =>
   `Not run: one message may make ${limit} calls. Make the rest in the next one.`;
 
-/** Of a call that a client should run which takes one at a time. */
+/** For a call of a client that takes only one call at a time. */
 export const oneCallAtATime = (name: string): string =>
   `"${name}" was not run: only one call of this kind is made at a time. Call it again once you have read the answer to the other.`;
 
@@ -39,7 +39,7 @@ export const unknownTool = (name: string, nearest: readonly string[], given: num
   return `There is no tool named "${shown}" here. ${others}`;
 };
 
-/** Of arguments that are no JSON: what stands before and behind the place where they stop to be any. */
+/** For arguments that are not JSON: the text before and after the place where they stop being JSON. */
 export const writtenThere = (before: string, behind: string): string =>
   behind === ""
     ? `What you wrote ends too early, behind: ${before}`
@@ -48,11 +48,11 @@ export const writtenThere = (before: string, behind: string): string =>
 export const outcomeUnknown =
   "The server ended while the tool ran, so nobody knows whether it did its work. Check before you call it again.";
 
-/** Of a tool that had called others when the server ended. `made`: what became of each. */
+/** For a tool that had made calls when the server ended. `made`: the outcome of each. */
 export const interruptedChain = (name: string, made: readonly string[], why: string): string =>
   `"${name}" was interrupted: ${why}. Of the calls that it had made: ${made.join("; ")}. Whether it did anything else is not known. Check before you call it again.`;
 
-/** For readers: the call goes on under another id. */
+/** For readers of the conversation: the call continues under another id. */
 export const madeAgain = (callId: string): string =>
   `The server ended while it waited for consent. It was agreed to, and is made again as ${callId}.`;
 

@@ -6,32 +6,31 @@ import type { ModelEndpoint } from "./model.ts";
 
 export interface StreamOptions {
   readonly signal: AbortSignal;
-  /** Sent beside those of the provider. */
+  /** Added to the provider's own headers. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Is told before each wait. */
+  /** Called before each wait. */
   readonly onRetry?: (retry: {
     readonly attempt: number;
     readonly waitMs: number;
     readonly reason: string;
   }) => void;
-  /** How often a request is made again. Default 4. */
+  /** How often a failed request is repeated. Default 4. */
   readonly retries?: number;
   /** The first wait, in milliseconds; each further one is twice as long. Default 500. */
   readonly backoff?: number;
 }
 
 const LONGEST_BACKOFF = 16_000;
-/** A provider that wants a longer pause is not waited for: the caller decides. */
+/** If a provider asks for a longer pause, the request fails and the caller decides. */
 const LONGEST_WAIT = 60_000;
-/** Characters of an error page that are read. */
+/** At most this many characters of an error page are read. */
 const LONGEST_PAGE = 64_000;
-/** Characters that one event may have. What streams models make is far below it; images as text come near. */
+/** At most this many characters per event. Model output stays far below it; images as text come close. */
 const LONGEST_EVENT = 32_000_000;
 
 /**
- * Asks the model, and gives the chunks of its answer as they come. Until the first one that says something, a failure
- * that may pass is met by asking again; from then on never, so that nothing is said or called twice. Throws
- * `ProviderError`, or the signal's reason.
+ * Asks the model and yields the chunks of its answer. A temporary failure is retried only before the first chunk with
+ * content, so that nothing is said or called twice. Throws `ProviderError`, or the signal's reason.
  */
 export async function* streamCompletion(
   endpoint: ModelEndpoint,
@@ -87,7 +86,7 @@ async function* request(
   }
 }
 
-/** Sends a request to an address below the base, which may have a query of its own. */
+/** Sends a request to a path below the base URL, which may have a query of its own. */
 export function askProvider(endpoint: ModelEndpoint, path: string, init: RequestInit): Promise<Response> {
   const url = new URL(endpoint.baseURL);
   url.pathname = url.pathname.replace(/\/+$/, "") + path;
@@ -99,24 +98,24 @@ export function askProvider(endpoint: ModelEndpoint, path: string, init: Request
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
     ...endpoint.headers,
   };
-  // A redirect would turn the request into another one, or send the key elsewhere.
+  // A redirect could change the request or send the key to another host.
   return fetch(url, { ...init, headers, redirect: "error" });
 }
 
 function mayPass({ kind, code }: ProviderError): boolean {
-  // Nothing that passes by waiting a moment.
+  // Waiting does not help against these.
   if (code === "insufficient_quota" || code === TOO_LONG) return false;
   return kind === "busy" || kind === "failed" || kind === "unreachable" || kind === "cut";
 }
 
-/** Never without a pause, whatever the provider asks for. */
+/** There is always a pause, even if the provider asks for none. */
 function pauseBefore(attempt: number, { retryAfter = 0 }: ProviderError, backoff: number): number {
-  // Spread out, so that callers who failed together do not come back together.
+  // Random, so that callers that failed together do not retry together.
   const own = Math.min(backoff * 2 ** (attempt - 1), LONGEST_BACKOFF) * (0.5 + Math.random() / 2);
   return Math.max(retryAfter * 1000, own);
 }
 
-/** In seconds: given so, in milliseconds, or as a date. Undefined when nothing of the kind is said. */
+/** Seconds. Headers give it in seconds, in milliseconds or as a date. Undefined when there is no such header. */
 function retryAfterOf(headers: Headers): number | undefined {
   const [exact, seconds] = ["retry-after-ms", "retry-after"].map((name) => {
     const text = headers.get(name)?.trim() ?? "";
@@ -128,10 +127,13 @@ function retryAfterOf(headers: Headers): number | undefined {
   return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
 }
 
-/** The longest name of a field with which a stream may begin, `retry:`. */
+/** Length of `retry:`, the longest field name with which a stream may begin. */
 const LONGEST_FIELD = 6;
 
-/** The chunks of an answer, streamed or not. Throws `ProviderError`, `EventTooLong`, or what broke the connection. */
+/**
+ * Yields the chunks of an answer, streamed or not. Throws `ProviderError`, `EventTooLong`, or the error that broke the
+ * connection.
+ */
 async function* readAnswer(
   endpoint: ModelEndpoint,
   { body, headers }: Response,
@@ -139,7 +141,7 @@ async function* readAnswer(
   const pieces = decoded(body ?? []);
   let isStream = /\btext\/event-stream\b/i.test(headers.get("content-type") ?? "");
   let head = "";
-  // Some servers forget to say that they stream.
+  // Some servers do not declare an event stream, so the beginning of the body decides.
   while (!isStream && head.length < LONGEST_FIELD) {
     const { done, value } = await pieces.next();
     if (done) break;
@@ -153,7 +155,8 @@ async function* readAnswer(
   }
   const text = await joined(all);
   const chunk = checked(endpoint, toOnlyChunk(parsed(endpoint, text)));
-  if (chunk.choices.length === 0) throw nonsense(endpoint, "no completion, because it has no choices", text);
+  if (chunk.choices.length === 0)
+    throw unreadable(endpoint, "no completion, because it has no choices", text);
   yield chunk;
 }
 
@@ -166,7 +169,7 @@ async function* readStream(
   try {
     for await (const data of readEvents(pieces, LONGEST_EVENT)) {
       if (data.trim() === "[DONE]") {
-        // It stands for an end only where there is something that can end.
+        // [DONE] completes the answer only if there was content before it.
         isComplete ||= hasBegun;
         break;
       }
@@ -178,11 +181,11 @@ async function* readStream(
       yield chunk;
     }
   } catch (thrown) {
-    // Nothing is missing of an answer that has ended, but perhaps what it took.
+    // An answer with a finish reason is complete; only its usage may be missing.
     const isBroken = !(thrown instanceof ProviderError || thrown instanceof EventTooLong);
     if (!isComplete || !isBroken) throw thrown;
   }
-  // Not every server says [DONE]; one that gave no reason to end did not mean to.
+  // Not every server sends [DONE]. Without a finish reason the answer was cut off.
   if (!isComplete) throw cutOff(endpoint);
 }
 
@@ -190,11 +193,11 @@ function parsed(endpoint: ModelEndpoint, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw nonsense(endpoint, "not JSON", text);
+    throw unreadable(endpoint, "not JSON", text);
   }
 }
 
-/** Some failures come in the middle of a stream that began well. */
+/** A stream may report an error in the middle. */
 function checked(endpoint: ModelEndpoint, chunk: CompletionChunk): CompletionChunk {
   if (chunk.error === undefined || chunk.error === null) return chunk;
   const { message = "", status = 500, ...own } = detailsOf(chunk);
@@ -225,7 +228,7 @@ async function joined(pieces: AsyncIterable<string>): Promise<string> {
   return kept.join("");
 }
 
-/** The beginning of an error page, for people: more is not read. */
+/** Reads only the beginning of an error page, to show it to people. */
 async function beginningOf({ body }: Response): Promise<string> {
   let text = "";
   try {
@@ -234,18 +237,18 @@ async function beginningOf({ body }: Response): Promise<string> {
       if (text.length >= LONGEST_PAGE) break;
     }
   } catch {
-    // What came before it broke off is as good.
+    // The part that was read before the connection broke is enough.
   }
   return text;
 }
 
-/** One event has more characters than are taken in. */
+/** One event has more characters than allowed. */
 export class EventTooLong extends Error {
   override readonly name = "EventTooLong";
 }
 
 /**
- * The `data` of each event of a stream, however its bytes were cut. Comments and other fields are passed over. Throws
+ * Yields the `data` of each event, however the bytes were split. Comments and other fields are ignored. Throws
  * `EventTooLong`.
  */
 export function readSse(bytes: AsyncIterable<Uint8Array>, longest = LONGEST_EVENT): AsyncGenerator<string> {
@@ -278,7 +281,7 @@ async function* readEvents(pieces: AsyncIterable<string>, longest: number): Asyn
  */
 type ProviderErrorKind = "unreachable" | "cut" | "busy" | "refused" | "unauthorized" | "failed";
 
-/** What the provider said of an error in its own terms: `context_length_exceeded`, `invalid_request_error`, `messages`. */
+/** The provider's own error details, such as `context_length_exceeded`, `invalid_request_error`, `messages`. */
 interface OwnDetails {
   readonly status?: number;
   readonly code?: string;
@@ -288,8 +291,8 @@ interface OwnDetails {
 }
 
 /**
- * The model did not answer. The message is for the person who asked. It has no cause: what was thrown may hold the
- * provider's key.
+ * The model did not answer. The message is for the person who asked. There is no `cause`, because the original error
+ * may hold the provider's key.
  */
 export class ProviderError extends Error {
   override readonly name = "ProviderError";
@@ -312,26 +315,26 @@ export class ProviderError extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** The provider's own. */
+  /** The provider's own error code. */
   get code(): unknown {
     return this.details.code;
   }
 }
 
-/** Characters of a provider's words that are shown, of its codes, and of what makes no sense anyway. */
+/** Longest parts of a provider's error that are shown: its message, its codes, and unreadable answers. */
 const LONGEST_WORDS = 1_000;
 const LONGEST_CODE = 100;
 const LONGEST_NONSENSE = 200;
-/** The code of an answer that is too long. Asking again would bring the same. */
+/** Code for an answer that is too long. It is not retried, because the result would be the same. */
 const TOO_LONG = "response_too_long";
 
-/** What a provider answered instead of a completion. `text`: the body. */
+/** The error for an HTTP error answer. `text`: the body. */
 function refusal(endpoint: ModelEndpoint, status: number, text: string, retryAfter?: number): ProviderError {
   let answer: unknown;
   try {
     answer = JSON.parse(text);
   } catch {
-    // It is a page, or nothing at all.
+    // The body is not JSON: it is a page, or empty.
   }
   const { message = text, status: _status, ...own } = detailsOf(answer);
   return errorOf(endpoint, status, message, own, retryAfter);
@@ -340,11 +343,11 @@ function refusal(endpoint: ModelEndpoint, status: number, text: string, retryAft
 function errorOf(
   endpoint: ModelEndpoint,
   status: number,
-  said: string,
+  providerMessage: string,
   own: OwnDetails,
   retryAfter?: number,
 ): ProviderError {
-  const words = shownWords(endpoint, said, LONGEST_WORDS);
+  const words = shownWords(endpoint, providerMessage, LONGEST_WORDS);
   const message = `${place(endpoint)} answered ${status} for the model "${endpoint.model}"${words === "" ? "" : `: ${words}`}`;
   const codes = Object.entries(own).map(([key, text]) => [key, shownWords(endpoint, text, LONGEST_CODE)]);
   const details = { status, ...Object.fromEntries(codes) };
@@ -366,7 +369,7 @@ function detailsOf(answer: unknown): OwnDetails & { message?: string } {
   return { ...Object.fromEntries(texts), ...(number >= 400 && number < 600 ? { status: number } : {}) };
 }
 
-/** What could not be done with a provider, and why. `problem`: what its name is followed by. */
+/** An error about a provider. `problem`: the words that follow the provider's name. */
 export function failure(
   kind: ProviderErrorKind,
   endpoint: ModelEndpoint,
@@ -377,20 +380,19 @@ export function failure(
   return new ProviderError(kind, endpoint.provider, message);
 }
 
-/** The provider sent something that makes no sense. */
-function nonsense(endpoint: ModelEndpoint, what: string, text: string): ProviderError {
+/** The provider sent something that cannot be read. */
+function unreadable(endpoint: ModelEndpoint, what: string, text: string): ProviderError {
   const message = `${place(endpoint)} sent something that is ${what}: ${shownWords(endpoint, text, LONGEST_NONSENSE)}`;
   return new ProviderError("failed", endpoint.provider, message);
 }
 
-/** The answer ended in the middle. `thrown`: what broke it off, if anything did. */
+/** The answer ended in the middle. `thrown`: the error that ended it, if any. */
 function cutOff(endpoint: ModelEndpoint, thrown?: unknown): ProviderError {
   const reason = thrown === undefined ? "" : ` (${reasonOf(endpoint, thrown)})`;
   const message = `The answer of ${place(endpoint, "the")} broke off before its end${reason}.`;
   return new ProviderError("cut", endpoint.provider, message);
 }
 
-/** More characters at once than are taken in. */
 function tooLong(endpoint: ModelEndpoint): ProviderError {
   const message =
     `${place(endpoint)} sent more than ${LONGEST_EVENT} characters at once for the model "${endpoint.model}", which is the most ` +
@@ -398,19 +400,19 @@ function tooLong(endpoint: ModelEndpoint): ProviderError {
   return new ProviderError("failed", endpoint.provider, message, { code: TOO_LONG });
 }
 
-/** In a word where there is one: messages of the network name addresses. */
+/** Prefers an error code, because network error messages contain addresses. */
 function reasonOf(endpoint: ModelEndpoint, thrown: unknown): string {
   const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
   const { code, message } = Object(cause);
-  const said = typeof code === "string" ? code : (message ?? thrown);
-  return shownWords(endpoint, String(said), LONGEST_NONSENSE);
+  const reason = typeof code === "string" ? code : (message ?? thrown);
+  return shownWords(endpoint, String(reason), LONGEST_NONSENSE);
 }
 
 function place({ provider, address }: ModelEndpoint, article = "The"): string {
   return `${article} model provider "${provider}" (${address})`;
 }
 
-/** What somebody may be shown of a provider's words: first masked, then cut, so that no half of a secret is left. */
+/** A provider's text made safe to show: masked before it is cut, so that no half of a secret remains. */
 function shownWords({ secrets }: ModelEndpoint, text: string, longest: number): string {
   const masked = String(redact(text, { values: secrets })).trim();
   return masked.length <= longest ? masked : `${masked.slice(0, longest).toWellFormed()}…`;

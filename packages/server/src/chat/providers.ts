@@ -6,7 +6,7 @@ import { askProvider, failure } from "./provider.ts";
 type ProvidersConfig = NonNullable<Config["providers"]>;
 type ProviderConfig = ProvidersConfig[string];
 
-/** Where the values come from that references in the config stand for. */
+/** Where references in the config get their values. */
 interface ReferenceSources {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly readSecret?: ((name: string) => Promise<string | undefined>) | undefined;
@@ -15,7 +15,7 @@ interface ReferenceSources {
 /** `environment`: `OPENAI_BASE_URL` and `OPENAI_API_KEY` make a provider `openai`, unless the config has one. */
 interface ProvidersOptions extends ReferenceSources {
   readonly providers: ProvidersConfig;
-  /** The model that is used when nobody names one. */
+  /** The default model. */
   readonly model?: string | undefined;
 }
 
@@ -24,7 +24,7 @@ export const howToConfigure =
   'environment or in .env; or write into toolrack.config.ts: providers: { local: { baseURL: "http://127.0.0.1:11434/v1", ' +
   'models: ["qwen3"] } }. Then start the server again.';
 
-/** There is nobody to ask, or no such model. The message says what to do about it. */
+/** No provider is configured, or the model does not exist. The message says what to do. */
 export class ModelMissing extends Error {
   override readonly name = "ModelMissing";
   readonly code: "provider_missing" | "model_not_found";
@@ -36,7 +36,7 @@ export class ModelMissing extends Error {
 }
 
 export interface ListedModel {
-  /** By which the rack takes it. */
+  /** The name under which the rack accepts the model. */
   readonly id: string;
   readonly provider: string;
 }
@@ -47,7 +47,7 @@ const LIST_FRESH = 60_000;
 
 type Found = readonly [provider: string, model: string];
 
-/** The servers that models are asked on. */
+/** The configured model providers. */
 export class Providers {
   readonly #options: ProvidersOptions;
   readonly #all: ReadonlyMap<string, ProviderConfig>;
@@ -65,7 +65,7 @@ export class Providers {
     return this.#all.size > 0;
   }
 
-  /** The model by the name of the rack, or the usual one. Throws `ModelMissing`, or `ProviderError`. */
+  /** Finds a model by its name on the rack, or the default model. Throws `ModelMissing` or `ProviderError`. */
   async resolve(name: string | undefined): Promise<ModelEndpoint> {
     if (!this.isConfigured) throw new ModelMissing("provider_missing", howToConfigure);
     const wanted = name || this.#options.model;
@@ -73,14 +73,14 @@ export class Providers {
     return this.#endpoint(provider, model);
   }
 
-  /** A model that was resolved before, by what its provider calls it. Throws `ModelMissing`. */
+  /** Opens a model that was resolved before, by its provider's name for it. Throws `ModelMissing`. */
   async reopen(provider: string, model: string): Promise<ModelEndpoint> {
     if (this.#all.has(provider)) return this.#endpoint(provider, model);
     const message = `The model provider "${provider}" is no longer configured. Name another model.`;
     throw new ModelMissing("provider_missing", message);
   }
 
-  /** Every model that the providers have, or are configured to have. One that cannot be reached has none. */
+  /** All models that are configured or that the providers list. A provider that cannot be reached adds none. */
   async list(): Promise<ListedModel[]> {
     const names = [...this.#all.keys()];
     const lists = await Promise.all(names.map((name) => this.#modelsOf(name).catch(() => [])));
@@ -95,7 +95,7 @@ export class Providers {
     if (this.#all.has(before)) return this.#findPrefixed(wanted, before, wanted.slice(slash + 1));
     const configured = this.#configured(wanted);
     if (configured !== undefined) return configured;
-    // A provider whose models are not listed may have any.
+    // A provider without configured models may have any model.
     for (const [name, { models }] of this.#all) if (models === undefined) return [name, wanted];
     const known = (await this.list()).map(({ id }) => id).join(", ");
     const message = `No provider has the model "${wanted}". There are: ${known || "none"}.`;
@@ -103,11 +103,11 @@ export class Providers {
   }
 
   /**
-   * What begins like a provider's name may be the name of a model too: a server that offers models of others calls one
-   * `openai/gpt-4o`. The name that is listed is meant, and it is listed with the provider where there are several.
+   * A name such as `openai/gpt-4o` may be a provider and a model, or the whole name of a model on a server that offers
+   * models of others. The provider's list decides; with several providers, listed names begin with the provider.
    */
   async #findPrefixed(wanted: string, provider: string, rest: string): Promise<Found> {
-    // Which of them are there changes seldom: an older list will do.
+    // Models change seldom, so an older list is good enough.
     const known = this.#lists.get(provider)?.models ?? this.#modelsOf(provider);
     const models = await known.catch((): string[] => []);
     const names = this.#all.size === 1 ? [wanted, rest] : [rest, wanted];
@@ -153,7 +153,7 @@ export class Providers {
     if (known !== undefined && Date.now() - known.at < LIST_FRESH) return known.models;
     const asked = this.#askModels(provider);
     this.#lists.set(provider, { at: Date.now(), models: asked });
-    // A list that could not be had is asked for again.
+    // A failed list is fetched again the next time.
     asked.catch(() => this.#lists.delete(provider));
     return asked;
   }
@@ -179,7 +179,7 @@ function idOf(model: NonNullable<ProviderConfig["models"]>[number]): string {
   return typeof model === "string" ? model : model.id;
 }
 
-/** A model of a provider with every reference filled in. Throws `ModelMissing` where that cannot be done. */
+/** A model with all references filled in. Throws `ModelMissing` if one cannot be filled in. */
 export async function openEndpoint(
   provider: string,
   { baseURL, apiKey, headers = {} }: ProviderConfig,
@@ -230,16 +230,16 @@ async function fillReferences(
   return text.replaceAll(reference, () => values[at++]!);
 }
 
-/** A shorter word of a header stands in texts by chance. */
+/** Shorter words of a header are not masked, because they occur in texts by chance. */
 const SHORTEST_WORD = 8;
 
-/** What must not be shown, in every form in which a provider may repeat it. `filled`: what references stood for. */
+/** Values to mask, in every form in which a provider may repeat them. `filled`: the values of references. */
 function secretsOf(
   { baseURL, apiKey, headers }: Pick<ModelEndpoint, "baseURL" | "apiKey" | "headers">,
   filled: readonly string[],
 ): string[] {
   const values = Object.values(headers);
-  // Of `Bearer KEY`, a provider may repeat the key alone.
+  // A provider may repeat only the key of `Bearer KEY`.
   const words = values.flatMap((value) => value.split(/\s+/)).filter((word) => word.length >= SHORTEST_WORD);
   const query = new URL(baseURL).searchParams.values();
   const plain = new Set([

@@ -7,7 +7,6 @@ import type { Store } from "../store/index.ts";
 import type { StreamOptions } from "./provider.ts";
 import type { Providers } from "./providers.ts";
 
-/** What conversations work with. */
 export interface ChatServices {
   readonly registry: ToolRegistry;
   readonly service: CallService;
@@ -16,10 +15,10 @@ export interface ChatServices {
   readonly approvals: ApprovalInbox;
   readonly providers: Providers;
   readonly config: ChatConfig;
-  /** Without it there are no experts. */
+  /** Not given: there are no experts. */
   readonly experts?: (nameOrId: string) => Expert | undefined;
   readonly logger: Logger;
-  /** How a provider that failed is asked again. */
+  /** How requests to a failing provider are retried. */
   readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
 }
 
@@ -33,7 +32,7 @@ type ChatErrorCode =
   | "expert_not_found"
   | "stopping";
 
-/** Something that cannot be done with a conversation. Every surface says so in its own form. */
+/** A refusal about a conversation. Every surface translates it into its own form. */
 export class ChatError extends Error {
   override readonly name = "ChatError";
   readonly code: ChatErrorCode;
@@ -44,7 +43,7 @@ export class ChatError extends Error {
   }
 }
 
-/** Models are paid for: not every caller that may use a tool may use them. Throws `ChatError`. */
+/** Models cost money, so chat needs a permission of its own. Throws `ChatError`. */
 export function requireChatGrant({ mayChat }: Pick<Grant, "mayChat">): void {
   if (mayChat) return;
   throw new ChatError(

@@ -16,13 +16,13 @@ import {
 import { settleOpenCalls, type Turn, type TurnEnd } from "./turn.ts";
 import type { ActiveTurn } from "./turns.ts";
 
-/** How many of its events a turn that has ended keeps; a reader that has missed more is given the whole message. */
+/** Events that a finished turn keeps. A reader that missed more gets the whole message. */
 const LAST_EVENTS = 200;
-/** How often the end of a turn is written when the store does not take it, and how long to wait in between. */
+/** Attempts to store the end of a turn while the store fails, and the wait between them. */
 const ATTEMPTS = 5;
 const PAUSE = 1_000;
 
-/** Has the last message of a session answered, and keeps what comes. */
+/** Runs the turn that answers a session's last message, and stores the answer. */
 export class SessionRunner {
   readonly #engine: TurnEngine;
   readonly #services: Pick<ChatServices, "store" | "logger">;
@@ -87,12 +87,12 @@ export class SessionRunner {
     await this.conclude(active, body, end);
   }
 
-  /** Resolves when it is safely written. */
+  /** Resolves when the message is stored. */
   save({ id }: ChatMessage, body: AssistantBody, status: ChatMessage["status"]): Promise<void> {
     return this.#services.store.chat.saveMessage(id, { status, body: { ...body } });
   }
 
-  /** Writes the end of a turn and tells of it. A turn that is only left stays as it is. Never rejects. */
+  /** Stores and publishes the end of a turn. An interrupted turn stays as it is. Never rejects. */
   async conclude(turn: ActiveTurn, body: AssistantBody, ended: TurnEnd): Promise<void> {
     const { message, parts, feed, stopMessage } = turn;
     const end = ended.reason === "stopped" && stopMessage ? { ...ended, message: stopMessage } : ended;
@@ -106,7 +106,7 @@ export class SessionRunner {
     feed.keep(LAST_EVENTS);
   }
 
-  /** Takes note of what nobody could foresee, settles the turn's calls, and says what to tell about it. */
+  /** Turns a thrown error into the end of the turn: logs it if unexpected, and settles the open calls. */
   endOf(thrown: unknown, { stopping, parts }: ActiveTurn): TurnEnd {
     if (!stopping.aborted && this.#engine.leaving.aborted) return { reason: "interrupted" };
     settleOpenCalls(parts);
@@ -116,7 +116,7 @@ export class SessionRunner {
       const { message, code, retryAfter } = thrown;
       return { reason: "error", message, code, retryAfter };
     }
-    // What is meant for people has a code and a name of its own.
+    // Errors that are meant for people have a code and their own name.
     const isForPeople = thrown instanceof Error && "code" in thrown && thrown.name !== "Error";
     const message = isForPeople
       ? thrown.message
@@ -128,7 +128,7 @@ export class SessionRunner {
     this.#services.logger.error("A turn of a conversation failed:", thrown);
   }
 
-  /** A session whose end is not written would stay busy. */
+  /** Retries, because a session whose end is not stored would stay busy. */
   async #saveSurely(message: ChatMessage, body: AssistantBody, status: ChatMessage["status"]): Promise<void> {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       try {
@@ -146,20 +146,17 @@ function statusOf({ reason }: TurnEnd): ChatMessage["status"] {
   return reason === "error" || reason === "stopped" ? reason : "completed";
 }
 
-/** How soon text that came is kept, in milliseconds. */
-const EVERY = 1_000;
-/** Of the time, saving takes no more than one part in so many. */
+/** Shortest time between two saves, in milliseconds. */
+const SAVE_INTERVAL = 1_000;
+/** Saving takes at most one part in this many of the time. */
 const SHARE = 20;
 
-/**
- * Keeps an answer while it comes: about once a second, and less often where saving takes long. Saves never overtake each
- * other.
- */
+/** Saves an answer while it streams: about once a second, less often when saving is slow. Saves never overlap. */
 export class TextSaver {
   readonly #write: () => Promise<void>;
   #saving: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
-  #pause = EVERY;
+  #pause = SAVE_INTERVAL;
   #underWay = 0;
   #isTouched = false;
 
@@ -167,14 +164,14 @@ export class TextSaver {
     this.#write = write;
   }
 
-  /** More has come, which is to be kept before long. A save of its own accord may fail: the next one has it too. */
+  /** Schedules a save. A scheduled save may fail, because the next one includes its text. */
   touch(): void {
     this.#isTouched = this.#underWay > 0;
     if (this.#isTouched) return;
     this.#timer ??= setTimeout(() => void this.save().catch(() => {}), this.#pause).unref();
   }
 
-  /** Resolves when all that has come is kept. */
+  /** Resolves when all text so far is saved. */
   save(): Promise<void> {
     this.#cancel();
     this.#underWay++;
@@ -183,7 +180,7 @@ export class TextSaver {
     return saved;
   }
 
-  /** Saves no more of its own accord. Resolves when nothing is under way. */
+  /** Ends scheduled saves. Resolves when no save is running. */
   async end(): Promise<void> {
     this.#cancel();
     await this.#saving;
@@ -197,7 +194,7 @@ export class TextSaver {
       await this.#write();
     } finally {
       this.#underWay--;
-      this.#pause = Math.max(EVERY, (performance.now() - begin) * SHARE);
+      this.#pause = Math.max(SAVE_INTERVAL, (performance.now() - begin) * SHARE);
       if (this.#isTouched) this.touch();
     }
   }

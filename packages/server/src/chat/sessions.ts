@@ -15,7 +15,7 @@ interface NewSession {
 
 const TITLE_LENGTH = 80;
 
-/** The conversations that the store has. */
+/** The stored conversations. */
 export class ChatSessions {
   readonly #store: ChatStore;
 
@@ -23,7 +23,7 @@ export class ChatSessions {
     this.#store = store;
   }
 
-  /** For the owner of the process, unless told. */
+  /** Default: for the owner of the process. */
   create({ grant, expert }: Reach = { grant: masterGrant }, wanted: NewSession = {}): Promise<ChatSession> {
     const { title = "", model = "", system } = wanted;
     return this.#store.addSession({
@@ -36,7 +36,10 @@ export class ChatSessions {
     });
   }
 
-  /** A caller that is no admin has its own. Throws `ChatError`, in the same words for one of others and one that never was. */
+  /**
+   * Callers other than admins see only their own sessions. Throws the same `ChatError` for a session of somebody else
+   * and for one that never existed.
+   */
   async require({ grant }: Pick<Reach, "grant">, id: string): Promise<ChatSession> {
     const session = await this.#store.getSession(id);
     if (session !== undefined && (grant.admin || session.owner === grant.id)) return session;
@@ -55,7 +58,7 @@ export class ChatSessions {
     return (await this.#store.updateSession(session.id, changes)) ?? session;
   }
 
-  /** One that was given no title is called by what it begins with. */
+  /** A session without a title gets one from its first message. */
   async named(session: ChatSession, content: UserContent): Promise<ChatSession> {
     return session.title === "" ? this.update(session, { title: titleOf(content) }) : session;
   }
@@ -66,31 +69,31 @@ function titleOf(content: UserContent): string {
   return text.length <= TITLE_LENGTH ? text : `${[...text].slice(0, TITLE_LENGTH - 1).join("")}…`;
 }
 
-/** What a model is told before everything else. */
+/** The system message. */
 export function instructions({ state }: ChatSession, { expert }: Reach): ModelMessage[] {
-  const said = [expert?.instructions, state.system].filter((text) => text !== undefined && text !== "");
-  return said.length === 0 ? [] : [{ role: "system", content: said.join("\n\n") }];
+  const texts = [expert?.instructions, state.system].filter((text) => text !== undefined && text !== "");
+  return texts.length === 0 ? [] : [{ role: "system", content: texts.join("\n\n") }];
 }
 
-/** What a conversation is about is what it began with: the choice of tools must not change with every message. */
+/** The query for choosing tools is the first message, so that the choice does not change with every message. */
 export function firstWords(messages: readonly ChatMessage[]): string {
   const first = messages.find(({ role }) => role === "user");
   return first === undefined ? "" : textOf({ content: userContent(first) });
 }
 
-/** The rack's ids of the calls, by the model's. */
+/** Maps the model's call ids to the rack's. */
 export function callIdsOf(messages: readonly ChatMessage[]): Map<string, string> {
   const answers = messages.filter(({ role }) => role === "assistant");
   const calls = answers.flatMap((message) => assistantBody(message).parts.filter(isTool));
   return new Map(calls.map(({ id, callId }) => [id, callId]));
 }
 
-/** What a person says: text, or text and images as Chat Completions has them. */
+/** A person's message: text, or text and images in the form of Chat Completions. */
 export type UserContent = string | readonly ModelContentPart[];
 
-/** What the store keeps of an answer. */
+/** An answer in the store. */
 export interface AssistantBody {
-  /** The provider that was asked, and what it calls the model. */
+  /** The provider, and its name of the model. */
   readonly provider?: string;
   readonly model: string;
   readonly parts: MessagePart[];
@@ -98,9 +101,9 @@ export interface AssistantBody {
   readonly end?: TurnEnd;
 }
 
-/** The store keeps plain JSON, which this service wrote. */
+/** The store returns plain JSON that this service wrote. */
 export function assistantBody(message: Pick<ChatMessage, "body" | "unread">): AssistantBody {
-  // `Object` has no type of its own to disagree with.
+  // `Object` returns any type, so no cast is needed.
   if (message.unread === undefined) return Object(message.body);
   return { model: "", parts: [{ type: "text", round: 1, text: tooLarge(message.unread) }] };
 }
@@ -109,7 +112,7 @@ function userContent(message: Pick<ChatMessage, "body" | "unread">): UserContent
   return message.unread === undefined ? Object(message.body).content : tooLarge(message.unread);
 }
 
-/** The body, or what stands in the place of one that is too large to be read. */
+/** The body, or a placeholder for a body that is too large to read. */
 export function bodyOf(message: ChatMessage): Readonly<Record<string, unknown>> {
   if (message.unread === undefined) return message.body;
   return message.role === "user" ? { content: userContent(message) } : { ...assistantBody(message) };

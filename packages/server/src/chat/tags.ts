@@ -12,24 +12,27 @@ import {
 } from "./model.ts";
 import type { OfferedTools } from "./tools.ts";
 
-/** The conversation for a model that has no tool calls of its own: definitions, calls and answers become text. */
+/** The conversation for a model without native tool calls: definitions, calls and answers become text. */
 export function toTagMessages(
   messages: readonly ModelMessage[],
   tools: readonly ModelTool[],
 ): ModelMessage[] {
-  const told = messages.map(toTagMessage);
-  if (tools.length === 0) return told;
+  const tagMessages = messages.map(toTagMessage);
+  if (tools.length === 0) return tagMessages;
   const instructions = howToCall(tools);
-  const [first, ...others] = told;
-  // Many of these models read only one system message.
+  const [first, ...others] = tagMessages;
+  // Many of these models read only one system message, so the definitions join it.
   if (first?.role === "system")
     return [{ ...first, content: `${textOf(first)}\n\n${instructions}` }, ...others];
-  return [{ role: "system", content: instructions }, ...told];
+  return [{ role: "system", content: instructions }, ...tagMessages];
 }
 
-/** What a model wrote, taken apart. */
+/** The text and the calls in a model's answer. */
 interface TagAnswer {
-  /** With the types that the tools' schemas ask for. One with which the text breaks off is the last, without arguments. */
+  /**
+   * Arguments are converted to the types of the tools' schemas. If the text breaks off inside a call, that call is the
+   * last and has no arguments.
+   */
   readonly calls: ModelToolCall[];
   readonly text: string;
   readonly isCut: boolean;
@@ -59,7 +62,7 @@ export function readTagAnswer(
   return { calls: isCut ? [...typed, toCall(unfinished, "")] : typed, text, isCut };
 }
 
-/** The parameter by which a model in this form gives a `custom` tool its input. */
+/** The parameter in which the model writes the input of a `custom` tool. */
 const INPUT = "input";
 
 function toCall(name: string, written: string): ModelToolCall {
@@ -73,12 +76,12 @@ function toTagMessage(message: ModelMessage): ModelMessage {
     return { role: "user", content: toTagResult(name ?? "tool", result) };
   }
   if (role !== "assistant" || !tool_calls) return message;
-  const said = textOf(message);
+  const messageText = textOf(message);
   const calls = tool_calls.map((call) => {
     const { name: called, written } = calledIn(call);
     return tagOf(called, call.custom === undefined ? written : JSON.stringify({ [INPUT]: written }));
   });
-  return { role, content: [...(said === "" ? [] : [said]), ...calls].join("\n") };
+  return { role, content: [...(messageText === "" ? [] : [messageText]), ...calls].join("\n") };
 }
 
 function tagOf(name: string, written: string): string {
@@ -93,7 +96,7 @@ function encode(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 }
 
-/** As a function: a `custom` tool is one that takes a text. */
+/** Describes a tool as a function. A `custom` tool becomes a function with one text parameter. */
 function describe({ type, function: described, custom }: ModelTool): Readonly<Record<string, unknown>> {
   if (type !== "custom") return described ?? {};
   return {
@@ -116,33 +119,33 @@ function howToCall(tools: readonly ModelTool[]): string {
 }
 
 const opening = /<(?:tool_action|action)(?=[\s/>])/;
-/** What could become an opening tag with what comes next. */
+/** Matches text that may be the start of an opening tag. */
 const beginning =
   /<(?:t(?:o(?:o(?:l(?:_(?:a(?:c(?:t(?:i(?:o(?:n)?)?)?)?)?)?)?)?)?)?|a(?:c(?:t(?:i(?:o(?:n)?)?)?)?)?)?$/;
 
 /**
- * Lets through the text that a person reads, and holds back the calls that a model writes into it, with what stands
- * behind them: only the whole text tells what is a call.
+ * Passes on the text for people, and holds back everything from the first call on: only the whole text shows what is a
+ * call.
  */
 export class TagFilter {
-  #held = "";
-  #isHolding = false;
+  #pending = "";
+  #hasCall = false;
   #shown = 0;
 
-  /** What can be shown now. */
+  /** Returns the text that can be shown now. */
   add(text: string): string {
-    this.#held += text;
-    if (this.#isHolding) return "";
-    const start = opening.exec(this.#held)?.index;
-    this.#isHolding = start !== undefined;
-    const end = start ?? beginning.exec(this.#held)?.index ?? this.#held.length;
-    const shown = this.#held.slice(0, end);
-    this.#held = this.#held.slice(end);
+    this.#pending += text;
+    if (this.#hasCall) return "";
+    const start = opening.exec(this.#pending)?.index;
+    this.#hasCall = start !== undefined;
+    const end = start ?? beginning.exec(this.#pending)?.index ?? this.#pending.length;
+    const shown = this.#pending.slice(0, end);
+    this.#pending = this.#pending.slice(end);
     this.#shown += shown.length;
     return shown;
   }
 
-  /** What is still to be shown of the text that is left without its calls. */
+  /** Returns the unshown rest of `text`, which is the answer without its calls. */
   rest(text: string): string {
     const rest = text.slice(this.#shown);
     return rest.trim() === "" ? "" : rest;

@@ -20,29 +20,29 @@ import { unknownTool } from "./notices.ts";
 
 interface ToolCost {
   readonly name: string;
-  /** Of its definition, about. */
+  /** Estimated size of its definition. */
   readonly tokens: number;
 }
 
 /** The tools that a model is offered. */
 export interface OfferedTools {
-  /** As Chat Completions takes them, by name. */
+  /** In the form of Chat Completions. */
   readonly tools: readonly ModelTool[];
   readonly costs: readonly ToolCost[];
-  /** The names of those that were chosen, when not all could be offered; to be handed in again for the same choice. */
+  /** Names of the chosen tools, when not all fit; pass them again to get the same choice. */
   readonly chosen?: readonly string[];
-  /** The tools by the names that the model knows. */
+  /** The tools by the names that the model uses. */
   readonly infos: ReadonlyMap<string, ToolInfo>;
-  /** The call as the rack understands it. */
+  /** Translates a call of the model into the rack's form. */
   restore(call: ToolCallRequest): ToolCallRequest;
 }
 
 export interface ToolWish {
-  /** Tokens that the definitions may take. Default: what the config says where nothing else is said. */
+  /** Tokens that the definitions may take. Default: the usual budget of the config. */
   readonly budget?: number;
-  /** What the conversation is about: decides which are offered when not all can be. */
+  /** The topic of the conversation: decides which tools are offered when not all fit. */
   readonly query?: string;
-  /** What was chosen for the conversation before. */
+  /** Names that were chosen for the conversation before. */
   readonly chosen?: readonly string[] | undefined;
 }
 
@@ -60,13 +60,13 @@ interface Formatted {
 }
 
 const MOST_FOUND = 500;
-/** Tokens that the definitions may take of what a model can read, unless the config says so. */
+/** Tokens that tool definitions may take, unless the config sets a budget. */
 export const usualBudget = 16_000;
 
-/** Whoever has the process has the rack. */
+/** The owner of the process may use everything. */
 const ownersReach: Reach = { grant: masterGrant };
 
-/** The tools as a model is shown them, and the way its calls take to the rack. */
+/** Offers the rack's tools to models and makes their calls. */
 export class ToolsService {
   readonly #registry: ToolRegistry;
   readonly #service: Pick<CallService, "run">;
@@ -78,9 +78,9 @@ export class ToolsService {
   }
 
   /**
-   * The tools within reach, if their definitions fit into the budget. Else those that fit the query best, then others, as
-   * many as the budget allows, and two through which the model finds and calls all others. Nothing about a choice changes
-   * while the conversation lasts, so that the provider's prompt cache holds. Within reach is everything, unless told.
+   * Returns all tools within reach if their definitions fit into the budget. Otherwise those that match the query best,
+   * then others up to the budget, and two tools that find and call all the rest. The choice does not change during a
+   * conversation, so that the provider's prompt cache stays valid. Default reach: everything.
    */
   async getTools(reach: Reach = ownersReach, wish: ToolWish = {}): Promise<OfferedTools> {
     const { budget = usualBudget } = wish;
@@ -100,35 +100,37 @@ export class ToolsService {
     return { ...this.#offer([...chosen, ...meta, ...reader]), chosen: chosen.map(({ name }) => name) };
   }
 
-  /** What each tool within reach would take, the most expensive first. */
+  /** The tokens of each tool within reach, the most expensive first. */
   getCosts(reach: Reach): ToolCost[] {
     const visible = this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
     return this.#costsOf(visible).sort((one, other) => other.tokens - one.tokens);
   }
 
-  /** Makes a call through the one pipeline. Rejects with `CallRefused` for what never became a call. */
+  /** Makes a call through the pipeline. Rejects with `CallRefused` when the call was refused before it began. */
   async runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
     const { reach = ownersReach, given, ...others } = context;
     const { grant, allow } = reach;
     const ended = await this.#service.run({ ...others, name, input: args, grant, ...(allow && { allow }) });
     const { error } = ended.result;
-    if (error?.code !== "tool_not_found" || this.#registry.get(name) !== undefined) return ended;
+    const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
+    // The registry has named the nearest tools already, in the words that every caller is told.
+    if (!isUnknown || /nearest/.test(error.message)) return ended;
     // The rack counts tools that are not offered as long as all others are.
     const count = given ?? (await this.getTools(reach)).tools.length;
     const message = this.unknown(reach, name, count);
     return { ...ended, result: { ...ended.result, content: message, error: { ...error, message } } };
   }
 
-  /** What a model is told that called a tool which is not there. `given`: how many tools it was given. */
+  /** The text for a model that called an unknown tool. `given`: how many tools it was given. */
   unknown(reach: Reach, name: string, given: number): string {
     return unknownTool(name, this.nearest(reach, name), given);
   }
 
-  /** Names within reach that come closest to one that is not there. */
+  /** The names within reach that are most similar to an unknown name. */
   nearest(reach: Reach, name: string): string[] {
     const seen = this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
     const names = new Set(seen.map((tool) => tool.name));
-    // Models put the name of a group before it: `functions.read_file`.
+    // Some models prefix the name with a group: `functions.read_file`.
     const bare = name.replace(/^.*[.:/]/s, "").slice(0, 128);
     const spelled = names.has(bare) ? [bare] : nearestNames(bare, names);
     if (spelled.length > 0) return spelled;
@@ -137,7 +139,7 @@ export class ToolsService {
     return alike.length > 0 ? alike : withWordLike(bare, names);
   }
 
-  /** What the search finds, and behind it the others by their names: an order that is the same the next time. */
+  /** Search results first, then all others by name, so that the order is always the same. */
   #choose(snapshot: RegistrySnapshot, own: readonly ToolInfo[], query: string, budget: number): ToolInfo[] {
     const usable = new Set(own);
     const chosen: ToolInfo[] = [];
@@ -152,7 +154,7 @@ export class ToolsService {
   }
 
   #offer(infos: readonly ToolInfo[]): OfferedTools {
-    // Names on the rack are all such that they are sent as they are.
+    // Names on the rack are valid for providers and need no translation.
     const known = new Map(infos.map((info) => [info.name, info]));
     const sorted = [...known.values()].sort(byName);
     return {
@@ -174,12 +176,12 @@ export class ToolsService {
     return infos.reduce((sum, info) => sum + this.#format(info).tokens, 0);
   }
 
-  /** Formatting a schema takes a while: once for each tool, as long as it is the same. */
+  /** Formatting a schema is slow, so the result is kept per tool. */
   #format(info: ToolInfo): Formatted {
     let own = this.#known.get(info);
     if (own === undefined) {
       const { tools, restore } = toOpenAITools([info]);
-      // One whose schema cannot be sent is shown without parameters: its own validation says what it takes.
+      // A tool whose schema cannot be sent is shown without parameters; its validation then says what it takes.
       const tool: ModelTool = { ...(tools[0] ?? { type: "function", function: { name: info.name } }) };
       own = { tool, tokens: estimateTokens(JSON.stringify(tool)), restore };
       this.#known.set(info, own);
@@ -190,7 +192,7 @@ export class ToolsService {
 
 const MOST_NEAREST = 3;
 
-/** Names that have a word spelled like this one. */
+/** Names that contain a word spelled like this one. */
 function withWordLike(name: string, names: Iterable<string>): string[] {
   const byWord = Map.groupBy(
     [...names].flatMap((own) => own.split(/[_-]+/).map((word) => ({ word, own }))),
@@ -205,12 +207,12 @@ function byName(one: ToolInfo, other: ToolInfo): number {
   return one.name < other.name ? -1 : 1;
 }
 
-/** Tools that show and reach nothing beyond what their caller may use, so that everybody may use them. */
+/** Helper tools reach nothing beyond their caller's grant, so everybody may use them. */
 function isHelper(name: string): boolean {
   return isMetaTool(name) || name === readResultName;
 }
 
-/** A caller that may use an expert may use the tools of it, and no others there. */
+/** As an expert, a caller may use exactly the expert's tools. */
 export function chatReach(grant: Grant, expert?: Expert): Reach {
   if (expert !== undefined) {
     const allow = (tool: ToolInfo) => isHelper(tool.name) || expert.allows(tool);
@@ -230,8 +232,8 @@ const USUAL_LIMIT = 20_000;
 const LARGEST_LIMIT = 40_000;
 
 /**
- * Lets a model read what was cut out of a long result, or taken out of the conversation to make room. It shows calls of
- * its own session and caller, and nothing else.
+ * Lets a model read the rest of a long result, or a result that was removed from the conversation. It shows only calls
+ * of its own session and caller.
  */
 export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): ToolInfo {
   return Tool.define({
@@ -271,8 +273,8 @@ export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): To
 }
 
 /**
- * About how many tokens a text takes. Four letters of Latin text are one; a character of Chinese, Japanese or Korean is
- * nearly one by itself. Good enough for budgets, for any model.
+ * Estimates the tokens of a text, well enough for budgets of any model. Four Latin letters are about one token; a
+ * Chinese, Japanese or Korean character is nearly one.
  */
 export function estimateTokens(text: string): number {
   let wide = 0;
@@ -281,8 +283,7 @@ export function estimateTokens(text: string): number {
 }
 
 /**
- * The reach of somebody who talks to a model: as the expert that the request names, or as the only one that the token is
- * for. Throws `expert_not_found`.
+ * The reach of a chat request: that of the expert it names, or of the token's only expert. Throws `expert_not_found`.
  */
 export function requestedReach(
   {
@@ -298,7 +299,7 @@ export function requestedReach(
   return chatReach(grant, own.length === 1 ? own[0] : undefined);
 }
 
-/** The state of a call that has ended. What the model reads of the result is what is kept. */
+/** The state of a finished call. It holds the result as the model reads it. */
 export function stateOf({ record, result }: Pick<EndedCall, "result"> & EndedRecord): ToolState {
   const { attachments, ...bare } = result;
   const text = toOpenAIToolMessage("", bare).content;

@@ -14,24 +14,24 @@ import type { ActiveTurn } from "./turns.ts";
 export interface WaitingCall {
   readonly part: ToolPart;
   readonly approvalId: string;
-  /** The question is about a tool that the call makes: when somebody agrees, the call itself is made again. */
+  /** The question is about an inner call. After approval, the outer call is made again. */
   readonly isNested: boolean;
 }
 
-/** A turn that can go on when people have answered. */
+/** A turn that continues when people have answered. */
 interface WaitingTurn {
   readonly session: ChatSession;
   readonly grant: Grant;
   readonly waiting: readonly WaitingCall[];
 }
 
-/** How often it is looked for an answer that another process took. */
-const LOOKING = 2_000;
-/** How long a call that was agreed to may take to begin. */
-const PATIENCE = 60_000;
+/** How often the store is read for answers given in another process, in milliseconds. */
+const POLL_INTERVAL = 2_000;
+/** How long an approved call may take to appear in the records, in milliseconds. */
+const RESUME_TIMEOUT = 60_000;
 const PAGE = 500;
 
-/** Finds out what became of the calls of a turn whose process has ended. No call is made twice. */
+/** Finds the outcome of the calls of a turn whose process has ended. No call is made twice. */
 export class TurnRecovery {
   readonly #services: ChatServices;
   /** Aborted when the server stops. */
@@ -43,8 +43,8 @@ export class TurnRecovery {
   }
 
   /**
-   * Puts what is known into the message's parts. Returns the turn when some of its calls wait for a person. `settled`:
-   * every call has an answer, and the turn has ended.
+   * Fills in the message's parts from the records. Returns the turn when some of its calls wait for a person.
+   * `settled`: every call has an answer, and the turn has ended.
    */
   async examine(message: ChatMessage): Promise<WaitingTurn | "settled"> {
     const { store } = this.#services;
@@ -63,7 +63,7 @@ export class TurnRecovery {
     }
     if (waiting.length > 0 && session !== undefined && grant !== undefined)
       return { session, grant, waiting };
-    // Nobody is asked about a call that will not be made.
+    // Closes questions about calls that will not be made.
     const calls = new Set(open.map(({ callId }) => callId));
     for (const { id, state, callId, parentCallId = "" } of questions) {
       if (state === "pending" && (calls.has(callId) || calls.has(parentCallId)))
@@ -73,7 +73,7 @@ export class TurnRecovery {
     return "settled";
   }
 
-  /** Resolves when every question is answered and the calls that were agreed to have ended. */
+  /** Resolves when every question is answered and the approved calls have ended. */
   async decided(turn: ActiveTurn, waiting: readonly WaitingCall[]): Promise<void> {
     const signal = AbortSignal.any([turn.stopping, this.#leaving]);
     try {
@@ -93,12 +93,12 @@ export class TurnRecovery {
   ): Promise<void> {
     const { approvals } = this.#services;
     const { sessionId } = turn.message;
-    // Readers know it by the id that it was announced with.
+    // Readers know the call by the id that it was announced with.
     const { callId } = part;
     let agreedAt: number | undefined;
     let shown: StoredApproval["state"] | undefined;
     while (!isSettled(part)) {
-      // Listened for before it is looked, so that nothing falls in between.
+      // Subscribes before reading, so that no change is missed.
       const change = this.#nextChange(approvalId, signal);
       change.catch(() => {});
       const approval = await approvals.get(approvalId);
@@ -112,7 +112,7 @@ export class TurnRecovery {
           ? await this.#interrupted(part, refusedInside(approval), await this.#questions(sessionId))
           : failed(part, refusalOf(part, approval));
       } else if (approval.state === "allowed" && isNested) {
-        // The tool may be another one by now.
+        // The tool may have changed since.
         if (isRepeatable(this.#services.registry.get(part.name)))
           return this.#beginAgain(part, approval, turn);
         part.state = await this.#interrupted(part, notices.serverEnded, await this.#questions(sessionId));
@@ -125,7 +125,7 @@ export class TurnRecovery {
     }
   }
 
-  /** What else the call had asked is asked anew when it is made again, or not at all. */
+  /** Closes the other questions of the call: if it is made again, it asks again. */
   async #closeOthers(sessionId: string, callId: string): Promise<void> {
     for (const { id, parentCallId, state } of await this.#questions(sessionId)) {
       if (parentCallId === callId && state === "pending")
@@ -133,7 +133,7 @@ export class TurnRecovery {
     }
   }
 
-  /** The call is made again with the others that are left, and need not ask once more. */
+  /** The call is made again together with the remaining calls, and is already approved. */
   #beginAgain(part: ToolPart, approval: StoredApproval, turn: ActiveTurn): void {
     const { callId, name } = part;
     const again = `${callId}${RESUMED}`;
@@ -154,10 +154,10 @@ export class TurnRecovery {
     if (call !== undefined) {
       part.callId = resumed;
       part.state = settledState(part, call);
-    } else if (Date.now() - agreedAt > PATIENCE) part.state = failed(part, notices.notResumed);
+    } else if (Date.now() - agreedAt > RESUME_TIMEOUT) part.state = failed(part, notices.notResumed);
   }
 
-  /** Told by the inbox where that is asked, and looked for where it is not. */
+  /** Resolves at the next change of the approval, or after a while, because another process may have changed it. */
   async #nextChange(approvalId: string, signal: AbortSignal): Promise<void> {
     const { approvals, registry, recorder } = this.#services;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -167,7 +167,7 @@ export class TurnRecovery {
       }),
       registry.subscribe((event) => {
         if (event.type !== "record" || !event.record.callId.endsWith(RESUMED)) return;
-        // Who keeps the record is told of it at the same time.
+        // The recorder gets the same event, so it must have handled it before the flush.
         setImmediate(() => recorder.flush().then(resolve));
       }),
     ];
@@ -175,7 +175,7 @@ export class TurnRecovery {
     try {
       await Promise.race([
         promise,
-        wait(LOOKING, undefined, { signal: AbortSignal.any([signal, timer.signal]) }),
+        wait(POLL_INTERVAL, undefined, { signal: AbortSignal.any([signal, timer.signal]) }),
       ]);
     } finally {
       timer.abort();
@@ -191,7 +191,7 @@ export class TurnRecovery {
       : await this.#interrupted(part, notices.serverEnded, questions);
   }
 
-  /** What is told of a call whose end nobody saw: what it had made is on record. */
+  /** The state of a call that was interrupted. It lists the inner calls that are on record. */
   async #interrupted(
     part: ToolPart,
     why: string,
@@ -200,11 +200,11 @@ export class TurnRecovery {
     const { items } = await this.#services.store.calls.list({ root: part.callId, limit: PAGE });
     const made = items.filter(({ callId }) => callId !== part.callId).reverse();
     if (made.length === 0) return failed(part, notices.outcomeUnknown);
-    const told = made.map((call) => `"${call.toolName}" ${whatBecameOf(call, questions)}`);
-    return failed(part, notices.interruptedChain(part.name, told, why));
+    const outcomes = made.map((call) => `"${call.toolName}" ${describeOutcome(call, questions)}`);
+    return failed(part, notices.interruptedChain(part.name, outcomes, why));
   }
 
-  /** The question that the call waits for, if the call can still be made when somebody agrees. */
+  /** The open question of the call, if the call can still be made after approval. */
   async #waitingOf(part: ToolPart, questions: readonly StoredApproval[]): Promise<WaitingCall | undefined> {
     const own = questions.find(({ callId }) => callId === part.callId);
     if (own !== undefined)
@@ -212,11 +212,11 @@ export class TurnRecovery {
     const inner = questions.find(
       ({ parentCallId, state }) => parentCallId === part.callId && state === "pending",
     );
-    // One whose call is not made again is closed by now.
+    // A question whose call cannot be made again is already closed.
     return inner && { part, approvalId: inner.id, isNested: true };
   }
 
-  /** Also one that somebody agreed to a moment ago, whose call is being made anew. */
+  /** Also true for a question that was approved a moment ago and whose call is being made again. */
   async #isOpen({ state, callId }: StoredApproval): Promise<boolean> {
     if (state === "pending") return true;
     if (state !== "allowed") return false;
@@ -224,10 +224,10 @@ export class TurnRecovery {
     return approvals.isMakingAnew(callId) || (await store.calls.get(`${callId}${RESUMED}`)) !== undefined;
   }
 
-  /** All that was asked in the session before a call ran, the newest first. */
+  /** All questions of the session that were asked before a call ran, newest first. */
   async #questions(session: string): Promise<readonly StoredApproval[]> {
     const { approvals } = this.#services;
-    // So that what cannot be taken up any more is closed.
+    // Closes questions that cannot be resumed any more.
     await approvals.refresh();
     const found: StoredApproval[] = [];
     let cursor: string | undefined;
@@ -244,7 +244,7 @@ export class TurnRecovery {
   }
 }
 
-/** Whether it is on record how the call ended. */
+/** Whether the record has the end of the call. */
 function isKnown(call: StoredCall | undefined): call is StoredCall {
   return call !== undefined && call.outcome !== "running" && call.outcome !== "interrupted";
 }
@@ -255,8 +255,8 @@ function settledState(part: ToolPart, call: StoredCall): ToolPart["state"] {
     : failed(part, notices.outcomeUnknown);
 }
 
-/** Of a call that a tool made. */
-function whatBecameOf(call: StoredCall, questions: readonly StoredApproval[]): string {
+/** The outcome of an inner call, as text. */
+function describeOutcome(call: StoredCall, questions: readonly StoredApproval[]): string {
   const { callId, outcome, error } = call;
   if (outcome === "completed") return "was completed";
   if (
@@ -270,12 +270,12 @@ function whatBecameOf(call: StoredCall, questions: readonly StoredApproval[]): s
 }
 
 function refusedInside({ toolName, state, reason }: Partial<StoredApproval> = {}): string {
-  const said = reason === undefined ? "" : ` (${reason})`;
-  const answer = state === "denied" ? `a person said no${said}` : "nobody answered in time";
+  const reasonText = reason === undefined ? "" : ` (${reason})`;
+  const answer = state === "denied" ? `a person said no${reasonText}` : "nobody answered in time";
   return `the server ended while it waited for consent to call "${toolName ?? "a tool"}", and ${answer}`;
 }
 
-/** In the words of a call that was refused while its process lived. */
+/** The same text as for a call that is refused without a restart. */
 function refusalOf({ name }: ToolPart, approval: StoredApproval | undefined): string {
   if (approval?.state === "denied") {
     const because = approval.reason ? `: ${approval.reason}` : ", without giving a reason";
@@ -284,10 +284,10 @@ function refusalOf({ name }: ToolPart, approval: StoredApproval | undefined): st
   return `"${name}" was not run: nobody answered the question in time.`;
 }
 
-/** Whether a call of the tool that was interrupted may be made again without doing anything twice. */
+/** Whether an interrupted call of the tool may be repeated without doing anything twice. */
 export function isRepeatable(info: ToolInfo | undefined): boolean {
   if (info === undefined) return false;
   const { readOnly, idempotent } = info.metadata;
-  // It does nothing but call another, which waits for consent and so has not run.
+  // `call_tool` only calls another tool, which waits for approval and so has not run.
   return readOnly === true || idempotent === true || info.name === callToolName;
 }

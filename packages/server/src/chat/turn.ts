@@ -9,18 +9,17 @@ import type { OfferedTools } from "./tools.ts";
 
 type LoopVerdict = Extract<RackEvent, { type: "loop" }>["verdict"];
 
-/** What is left of a question when somebody is shown it in a conversation. */
+/** The part of an approval that a conversation shows. */
 export type ShownApproval = Pick<
   StoredApproval,
   "id" | "callId" | "toolName" | "displayName" | "input" | "message" | "state" | "expiresAt" | "reason"
 >;
 
-/** Why a turn ended. */
 export type TurnEnd = {
   /**
-   * `stop`: the model had said all. `client_tools`: the client is to run calls. `length`, `content_filter`: the provider
-   * cut it. `limit`: a limit of the rack. `loop`: it went in circles. `stopped`: a person stopped it. `interrupted`: the
-   * server ended. `error`: the model did not answer.
+   * `stop`: the model was done. `client_tools`: the client is to run calls. `length`, `content_filter`: the provider
+   * cut the answer. `limit`: a limit of the rack. `loop`: loop detection. `stopped`: a person stopped it.
+   * `interrupted`: the server ended. `error`: the model did not answer.
    */
   readonly reason:
     | "stop"
@@ -32,30 +31,30 @@ export type TurnEnd = {
     | "stopped"
     | "interrupted"
     | "error";
-  /** For a person, when the reason alone does not say it. */
+  /** For people, when the reason alone is not enough. */
   readonly message?: string;
-  /** Of an error. */
+  /** Set for an error. */
   readonly code?: string;
-  /** Of an error: seconds after which asking again makes sense. */
+  /** For an error: seconds after which a retry makes sense. */
   readonly retryAfter?: number;
-  /** Of an error: what the provider said of it in its own terms, such as its `code`. */
+  /** For an error: the provider's own details, such as its `code`. */
   readonly details?: Readonly<Record<string, unknown>>;
 };
 
-/** What happens in a turn, in its order. */
+/** The events of a turn, in order. */
 export type TurnEvent =
   | {
-      /** First, of a turn of a session. */
+      /** The first event of a session's turn. */
       readonly type: "turn";
       readonly sessionId: string;
       readonly messageId: string;
-      /** The message that is answered, unless the turn is taken up again. */
+      /** The message that is answered; not set for a resumed turn. */
       readonly userMessageId?: string;
     }
   | {
       readonly type: "text" | "reasoning" | "refusal";
       readonly text: string;
-      /** Of a text, where the client asked the provider for them. */
+      /** Of a text, if the client asked for them. */
       readonly logprobs?: unknown;
     }
   | ({ readonly type: "call" } & Readonly<
@@ -69,25 +68,25 @@ export type TurnEvent =
   | { readonly type: "compacted"; readonly ids: readonly string[] }
   | { readonly type: "usage"; readonly round: number; readonly usage: ModelUsage; readonly total: ModelUsage }
   | {
-      /** Last. */
+      /** The last event. */
       readonly type: "end";
       readonly end: TurnEnd;
-      /** Of a turn of a session. */
+      /** Set for a session's turn. */
       readonly sessionId?: string;
       readonly messageId?: string;
       readonly usage?: ModelUsage | undefined;
     };
 
-/** One thing that happened, numbered from 1. */
+/** A numbered event. Numbers begin at 1. */
 export interface FeedEntry {
   readonly number: number;
   readonly type: TurnEvent["type"];
   readonly data: TurnEvent;
 }
 
-/** What happens in one turn, for readers that may come late or come back. The oldest entries give way. */
+/** The events of one turn, for readers that may join late or reconnect. The oldest entries are dropped. */
 export class TurnFeed {
-  /** No other feed has it, not even one of the same turn in another process, which counts differently. */
+  /** Unique, even among feeds of the same turn in other processes, which number events differently. */
   readonly id = uuid();
   readonly #entries: FeedEntry[] = [];
   readonly #listeners = new Set<(entry: FeedEntry) => void>();
@@ -98,12 +97,10 @@ export class TurnFeed {
     this.#most = most;
   }
 
-  /** The number of the latest entry. */
   get last(): number {
     return this.#last;
   }
 
-  /** Whether anybody follows it. */
   get isFollowed(): boolean {
     return this.#listeners.size > 0;
   }
@@ -111,23 +108,23 @@ export class TurnFeed {
   publish(data: TurnEvent): void {
     const entry = { number: ++this.#last, type: data.type, data };
     this.#entries.push(entry);
-    // In large steps, because each moves all that is left.
+    // Drops entries in large steps, because every step copies the rest.
     if (this.#entries.length > this.#most * 1.25) this.keep(this.#most);
     for (const listener of this.#listeners) listener(entry);
   }
 
-  /** Forgets all but the latest. */
+  /** Drops all but the latest entries. */
   keep(count: number): void {
     this.#entries.splice(0, Math.max(0, this.#entries.length - count));
   }
 
-  /** Whether all that came after the number is still known. */
+  /** Whether all entries after the number are still kept. */
   knowsAfter(number: number): boolean {
     const oldest = this.#entries[0]?.number ?? this.#last + 1;
     return number <= this.#last && number + 1 >= oldest;
   }
 
-  /** Tells what came after the number, then all that comes, until the function that it returns is called. */
+  /** Calls the listener for all entries after the number, and for new ones until the returned function is called. */
   follow(after: number, listener: (entry: FeedEntry) => void): () => void {
     for (const entry of this.#entries) if (entry.number > after) listener(entry);
     this.#listeners.add(listener);
@@ -135,13 +132,13 @@ export class TurnFeed {
   }
 }
 
-/** What must have happened for the parts of an answer to become others: for a reader who sees only what is stored. */
+/** The events that explain how the parts changed, for readers that see only the stored parts. */
 export function eventsBetween(before: readonly MessagePart[], after: readonly MessagePart[]): TurnEvent[] {
   return after.flatMap((part, at) => {
     const earlier = before[at];
     if (part.type === "tool") return eventsOfCall(earlier?.type === "tool" ? earlier : undefined, part);
     const known = earlier?.type === part.type ? earlier.text : "";
-    // Text only grows.
+    // Text only grows, so the new part is its end.
     const text = part.text.startsWith(known) ? part.text.slice(known.length) : "";
     return text === "" ? [] : [{ type: part.type, text }];
   });
@@ -155,7 +152,7 @@ function eventsOfCall(before: ToolPart | undefined, part: ToolPart): TurnEvent[]
   return hasChanged ? [...events, { type: "state", callId, name, state }] : events;
 }
 
-/** What readers are told of a call that the model asks for. */
+/** The event for a call that the model asks for. */
 export function callEvent({
   id,
   callId,
@@ -167,9 +164,7 @@ export function callEvent({
   return { type: "call", id, callId, name, displayName, arguments: written, ...(client && { client }) };
 }
 
-/**
- * A part of what an assistant said and did in a turn. Parts of one round came in one answer of the model. Plain JSON.
- */
+/** A part of the assistant's answer. Parts of one round came in one answer of the model. Plain JSON. */
 export type MessagePart = TextPart | ToolPart;
 
 export interface TextPart {
@@ -183,20 +178,20 @@ export interface ToolPart {
   readonly round: number;
   /** The model's id of the call. */
   readonly id: string;
-  /** The rack's, by which its record and its whole result are found. Empty for a tool of the client. */
+  /** The rack's id, which finds the record and the whole result. Empty for a tool of the client. */
   callId: string;
-  /** As the model wrote it. */
+  /** The tool's name as the model wrote it. */
   readonly name: string;
   readonly displayName: string;
-  /** As the model wrote them; of a `custom` tool, its input. */
+  /** The arguments as the model wrote them, or the input of a `custom` tool. */
   readonly arguments: string;
-  /** What kind of call it is, where it is none of a `function`: `custom`, or what the client calls its tool. */
+  /** Set when the call is not a `function`: `custom`, or the type that the client declared. */
   readonly kind?: string;
-  /** The tool is the client's: it runs it and brings the result. */
+  /** The client runs the tool and sends the result. */
   readonly client?: true;
-  /** What its provider wants to read again with it; see `Echo`. */
+  /** Members that the provider must get back with the call; see `Echo`. */
   readonly echo?: Echo;
-  /** Set before the call is made, so that whoever finds it later knows that it may have run. */
+  /** Set before the call is made, so that recovery knows that it may have run. */
   started?: true | undefined;
   state: ToolState;
 }
@@ -209,17 +204,17 @@ export function isSettled({ state }: ToolPart): boolean {
   return state.status === "completed" || state.status === "error";
 }
 
-/** Text of the parts that a reader is shown as the answer. */
+/** The joined text of all parts of this type. */
 export function textOfParts(parts: readonly MessagePart[], type: TextPart["type"] = "text"): string {
   return parts.map((part) => (part.type === type ? part.text : "")).join("");
 }
 
-/** The calls of the rack's tools that have not ended. */
+/** Unfinished calls of the rack's tools. */
 export function openCalls(parts: readonly MessagePart[]): ToolPart[] {
   return parts.filter(isTool).filter((part) => !part.client && !isSettled(part));
 }
 
-/** Every call gets an answer, or no provider would take the conversation any more. Answers with those that had none. */
+/** Gives every open call an error as its answer, because providers refuse unanswered calls. Returns those calls. */
 export function settleOpenCalls(parts: readonly MessagePart[]): ToolPart[] {
   const open = openCalls(parts);
   for (const part of open) part.state = failed(part, notices.stoppedCall);
@@ -231,7 +226,7 @@ export function shownApproval(approval: StoredApproval): ShownApproval {
   return { id, callId, toolName, displayName, input, message, state, expiresAt, reason };
 }
 
-/** The state of a call that ended without the rack. */
+/** The error state of a call. */
 export function failed({ state }: Pick<ToolPart, "state">, error: string): ToolState {
   const now = Date.now();
   const start = "time" in state ? state.time.start : now;
@@ -239,16 +234,16 @@ export function failed({ state }: Pick<ToolPart, "state">, error: string): ToolS
 }
 
 /**
- * What a provider said beside a call and asks for in the next rounds of the same turn, such as signatures of thoughts.
- * Nobody else is sent it.
+ * Extra members of a call that the provider needs back in later rounds of the turn, such as thought signatures. They
+ * are sent to no other provider.
  */
 export interface Echo {
   readonly provider: string;
-  /** More members of the call. */
+  /** Extra members of the call. */
   readonly call?: Readonly<Record<string, unknown>>;
-  /** More members of the message; with the first call of a round. */
+  /** Extra members of the message; kept with the first call of a round. */
   readonly message?: Readonly<Record<string, unknown>>;
-  /** The member of the message that holds the round's reasoning; with the first call of a round. */
+  /** Name of the message member for the round's reasoning; kept with the first call of a round. */
   readonly reasoning?: string;
 }
 
@@ -257,7 +252,7 @@ export function nextRound(parts: readonly MessagePart[]): number {
   return (parts.at(-1)?.round ?? 0) + 1;
 }
 
-/** Adds what was said to the turn, and tells of it. */
+/** Adds text to the turn and publishes it. */
 export function appendText(
   { parts, emit }: Pick<Turn, "parts" | "emit">,
   type: TextPart["type"],
@@ -272,53 +267,52 @@ export function appendText(
   emit({ type, text, ...(logprobs === undefined ? {} : { logprobs }) });
 }
 
-/** What stands between the text of one round and that of the next. */
+/** The separator between the texts of two rounds. */
 export function separator(before: string): string {
   return before === "" || before.endsWith("\n\n") ? "" : before.endsWith("\n") ? "\n" : "\n\n";
 }
 
-/** All that a turn is given: from one message of a person to the end of the answer. */
+/** The input of a turn, which lasts from one user message to the end of the answer. */
 export interface Turn {
   readonly id: string;
   readonly sessionID: string;
   readonly reach: Reach;
   readonly endpoint: ModelEndpoint;
-  /** What the model is told before the turn. */
+  /** Messages before the turn. */
   readonly history: readonly ModelMessage[];
-  /** What else is said to the provider, such as `temperature`. */
+  /** Other members of the provider request, such as `temperature`. */
   readonly body?: Readonly<Record<string, unknown>>;
-  /** Tools that the client runs itself. */
   readonly clientTools?: readonly ModelTool[];
-  /** What the conversation is about: decides which tools are offered when not all can be. */
+  /** The topic of the conversation: decides which tools are offered when not all fit. */
   readonly query: string;
-  /** The tools that were chosen for the conversation before. */
+  /** Names of the tools that were chosen for the conversation before. */
   readonly chosen?: readonly string[] | undefined;
-  /** The turn as it is so far. The engine adds to it. */
+  /** The parts so far. The engine appends to it. */
   readonly parts: MessagePart[];
-  /** Tokens that the turn took before it was taken up again. */
+  /** Tokens that a resumed turn used before. */
   readonly usage?: ModelUsage | undefined;
-  /** The calls whose results were taken out of the history before, by the model's ids. */
+  /** The model's ids of calls whose results were already removed from the history. */
   readonly compacted?: Iterable<string>;
-  /** The rack's id of a call in the history, by the model's. */
+  /** Maps the model's id of a call in the history to the rack's. */
   readonly callIdOf?: (toolCallId: string) => string | undefined;
   /** Ends the turn and cancels its calls. */
   readonly signal: AbortSignal;
-  /** What carries a trace on, to the calls and to the provider: `traceparent`, `tracestate`, `baggage`. */
+  /** Trace headers for the calls and the provider: `traceparent`, `tracestate`, `baggage`. */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>> | undefined;
   readonly emit: (event: TurnEvent) => void;
-  /** Keeps the parts, or only waits. Awaited before a call is made, so that what may have happened is known afterwards. */
+  /** Stores the parts. Awaited before a call is made, so that recovery knows which calls may have run. */
   readonly save?: () => Promise<void>;
 }
 
-/** A turn with all that the engine itself adds to it. */
+/** A turn with the members that the engine adds. */
 export interface OpenTurn extends Turn {
   readonly body: Readonly<Record<string, unknown>>;
   readonly clientTools: readonly ModelTool[];
   readonly offered: OfferedTools;
   readonly limits: TurnLimits;
-  /** Tokens that the model can read at a time. */
+  /** Context window of the model. */
   readonly contextTokens: number;
-  /** The server ends: the turn is left as it is, and its calls too. */
+  /** Aborted when the server stops: the turn and its calls are left as they are. */
   readonly leaving: AbortSignal;
 }
 
@@ -326,6 +320,6 @@ export interface TurnLimits {
   readonly maxRounds: number;
   readonly maxSeconds: number;
   readonly maxTokens: number;
-  /** Characters of one answer of the model. */
+  /** Limit of characters in one answer of the model. */
   readonly maxAnswer: number;
 }

@@ -14,15 +14,14 @@ import {
 
 /** A turn of a session, while it lasts and for a while afterwards. */
 export class ActiveTurn {
-  /** The message that it makes. */
+  /** The message that the turn writes. */
   readonly message: ChatMessage;
-  /** What the message has so far. */
   readonly parts: MessagePart[];
   readonly feed = new TurnFeed();
   readonly #stopping = new AbortController();
   readonly #done = Promise.withResolvers<ChatMessage>();
   #isDone = false;
-  /** For people, where it was stopped by something other than one of them. */
+  /** For people, when something other than a person stopped the turn. */
   stopMessage: string | undefined;
 
   constructor(message: ChatMessage) {
@@ -34,7 +33,7 @@ export class ActiveTurn {
     return this.#isDone;
   }
 
-  /** The message as it was when the turn had ended. Never rejects. */
+  /** The message at the end of the turn. Never rejects. */
   get done(): Promise<ChatMessage> {
     return this.#done.promise;
   }
@@ -44,7 +43,7 @@ export class ActiveTurn {
     return this.#stopping.signal;
   }
 
-  /** Ends it: the model's answer and its calls. */
+  /** Stops the model's answer and the calls. */
   stop(message?: string): void {
     if (!this.stopping.aborted) this.stopMessage = message;
     this.#stopping.abort(message ?? "a person stopped the turn");
@@ -56,26 +55,26 @@ export class ActiveTurn {
   }
 }
 
-/** Turns that have ended and can still be read event by event. */
+/** Finished turns that can still be read event by event. */
 const MOST_RECENT = 100;
-/** How long another process may take to stop a turn, and how often it is looked whether it has. */
-const PATIENCE = 10_000;
-const LOOKING = 250;
-/** How often what another process has stored of a turn is looked at, in milliseconds. */
-const FOLLOWING = 1_000;
+/** How long another process may take to stop a turn, and how often the store is checked for it. */
+const STOP_TIMEOUT = 10_000;
+const STOP_POLL_INTERVAL = 250;
+/** How often the stored turn of another process is read, in milliseconds. */
+const POLL_INTERVAL = 1_000;
 const PAGE = 500;
 
-/** The last turns of sessions: those of this process, and a way to those of others that share the store. */
+/** The latest turns of sessions in this process, and access to turns of other processes on the same store. */
 export class ActiveTurns {
   readonly #services: Pick<ChatServices, "store" | "approvals" | "logger">;
   readonly #turns = new Map<string, ActiveTurn>();
-  /** Turns of other processes that somebody reads here, by their messages. */
+  /** Turns of other processes that are read here, by message id. */
   readonly #followed = new Map<string, ActiveTurn>();
 
   constructor(services: Pick<ChatServices, "store" | "approvals" | "logger">) {
     this.#services = services;
     const { store, logger } = services;
-    // Stops the turns of this process that somebody stopped on another node.
+    // Stops turns of this process for which another node stored a stop request.
     store.follower.follow("stopped turns", {
       isNeeded: () => this.running.length > 0,
       refresh: async () => {
@@ -87,12 +86,11 @@ export class ActiveTurns {
     });
   }
 
-  /** Turns under way in this process. */
   get running(): ActiveTurn[] {
     return [...this.#turns.values()].filter(({ isDone }) => !isDone);
   }
 
-  /** Only while it is under way. */
+  /** Undefined when the session has no running turn. */
   runningOf(sessionId: string): ActiveTurn | undefined {
     const turn = this.#turns.get(sessionId);
     return turn?.isDone === false ? turn : undefined;
@@ -100,21 +98,21 @@ export class ActiveTurns {
 
   open(message: ChatMessage): ActiveTurn {
     const turn = new ActiveTurn(message);
-    // Taken out and put back, a session is the last of the map.
+    // Deleting first moves the session to the end of the map.
     this.#turns.delete(message.sessionId);
     this.#turns.set(message.sessionId, turn);
     this.#dropOldest();
-    // Of many at once, more are under way than are kept.
+    // Running turns are never dropped, so there may be too many when one ends.
     void turn.done.then(() => this.#dropOldest());
     return turn;
   }
 
-  /** The turn under way, also in another process, or else the last one of this process. */
+  /** The running turn, also of another process, or else the last one of this process. */
   async watch(sessionId: string): Promise<ActiveTurn | undefined> {
     return this.runningOf(sessionId) ?? (await this.#follow(sessionId)) ?? this.#turns.get(sessionId);
   }
 
-  /** Says whether one was under way anywhere, once it has ended. */
+  /** Resolves after the turn has ended; false when none was running anywhere. */
   async stop(sessionId: string): Promise<boolean> {
     const turn = this.runningOf(sessionId);
     if (turn === undefined) return this.#stopElsewhere(sessionId);
@@ -134,21 +132,24 @@ export class ActiveTurns {
     }
   }
 
-  /** The process that makes the turn sees the mark in a moment. One that has died is found out, and its turn settled. */
+  /**
+   * Stores a stop request, which the process of the turn sees in a moment. If that process has died, the turn is
+   * settled here.
+   */
   async #stopElsewhere(sessionId: string): Promise<boolean> {
     const { chat } = this.#services.store;
     const messageId = await chat.requestStop(sessionId);
     if (messageId === undefined) return false;
-    for (let waited = 0; waited < PATIENCE; waited += LOOKING) {
+    for (let waited = 0; waited < STOP_TIMEOUT; waited += STOP_POLL_INTERVAL) {
       if ((await chat.getMessage(messageId))?.status !== "running") break;
-      await wait(LOOKING, undefined, { ref: false });
+      await wait(STOP_POLL_INTERVAL, undefined, { ref: false });
     }
     return true;
   }
 
   /**
-   * The turn of a session that another process makes, told by what that process has stored. Its feed is to be followed at
-   * once: nothing is looked at unless somebody reads. Undefined when there is none.
+   * The turn of another process, with events made from what that process stored. Follow its feed at once: the store is
+   * read only while somebody follows. Undefined when there is no such turn.
    */
   async #follow(sessionId: string): Promise<ActiveTurn | undefined> {
     const message = await this.#services.store.chat.getRunning(sessionId);
@@ -165,15 +166,15 @@ export class ActiveTurns {
   async #keepFollowing(turn: ActiveTurn): Promise<void> {
     const shown = new Map<string, string>();
     do {
-      await wait(FOLLOWING, undefined, { ref: false });
-      await this.#look(turn, shown).catch((error) =>
+      await wait(POLL_INTERVAL, undefined, { ref: false });
+      await this.#readChanges(turn, shown).catch((error) =>
         this.#services.logger.debug("A turn of another process could not be followed:", error),
       );
     } while (!turn.isDone && turn.feed.isFollowed);
     this.#followed.delete(turn.message.id);
   }
 
-  async #look(turn: ActiveTurn, shown: Map<string, string>): Promise<void> {
+  async #readChanges(turn: ActiveTurn, shown: Map<string, string>): Promise<void> {
     const { feed, parts } = turn;
     const { id: messageId, sessionId } = turn.message;
     const message = await this.#services.store.chat.getMessage(messageId);
@@ -193,7 +194,7 @@ export class ActiveTurns {
     feed.publish({ type: "end", sessionId, messageId, end, usage });
   }
 
-  /** What is asked in the session, and what became of it. `shown`: the states that readers know, by question. */
+  /** Events for new questions and new answers. `shown`: the states that readers know, by question. */
   async #questions(sessionId: string, shown: Map<string, string>): Promise<TurnEvent[]> {
     const { approvals } = this.#services;
     const { items: open } = await approvals.list({ state: "pending", session: sessionId, limit: PAGE });

@@ -8,7 +8,7 @@ import { alternativesOf, follow, propertiesOf, typesOf, valuesOf } from "./param
 
 type Arguments = Record<string, unknown>;
 
-/** The object behind an option such as `--args`: JSON itself, `@FILE`, or `-` for standard input. */
+/** Reads the object given with an option such as `--args`: JSON itself, `@FILE`, or `-` for standard input. */
 export async function readArguments(cli: Cli, given: string, option = "--args"): Promise<Arguments> {
   const { source, name } = await load(cli, given, option);
   const value = parseJson(source, (reason) => `${name} is not JSON: ${reason}`);
@@ -35,9 +35,9 @@ function parseJson(source: string, complaint: (reason: string) => string): unkno
 }
 
 /**
- * Arguments written as `key=value`, typed by the schema. `a.b=1` reaches into objects, a repeated key makes an
- * array where the schema has one, and `key:=JSON` is taken as it stands. What is given in `base` stays unless a
- * pair names it. Throws a usage error for what cannot be understood; whether it fits is for the pipeline to say.
+ * Reads arguments written as `key=value`, with types from the schema. `a.b=1` sets a member of an object, a repeated
+ * key makes an array where the schema has one, and the value of `key:=JSON` is JSON. Members of `base` stay unless a
+ * pair names them. Throws a usage error for a word that cannot be read; the pipeline checks whether the arguments fit.
  */
 export function parsePairs(
   words: readonly string[],
@@ -73,7 +73,7 @@ function split(word: string): { key: string; text: string; isJson: boolean } {
   return { key: word.slice(0, isJson ? at - 1 : at), text: word.slice(at + 1), isJson };
 }
 
-/** Where a key leads: a property of that very name comes before one that the dots lead to. */
+/** Finds the place of a key. A property whose name contains the dots wins over a nested one. */
 function locate(
   key: string,
   root: JsonSchemaObject,
@@ -115,12 +115,12 @@ function put(holder: Arguments, name: string, value: unknown): void {
 
 const yes = new Set(["true", "yes", "on", "1"]);
 const no = new Set(["false", "no", "off", "0"]);
-/** Only what JSON would call a number, so that `1e` or an empty word is not taken for one. */
+/** Only texts that are clearly numbers: neither `1e` nor an empty word. */
 const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 
 /**
- * The value that a word of the command line means for a schema. Where the schema allows text, the word is text.
- * A word that fits no type stays text, so that the schema's own message says what is wrong with it.
+ * The value of a word for a schema. Where the schema allows text, the word is text. A word that fits no type stays
+ * text, so that the schema's own message says what is wrong.
  */
 function typedValue(text: string, schema: JsonSchemaObject, root: JsonSchemaObject): unknown {
   const alternatives = alternativesOf(schema, root);
@@ -129,7 +129,7 @@ function typedValue(text: string, schema: JsonSchemaObject, root: JsonSchemaObje
     listed.find((value) => value === text) ?? listed.find((value) => JSON.stringify(value) === text);
   if (meant !== undefined) return meant;
   const types = typesOf(schema, root);
-  // Nothing is known about the value: JSON when it is JSON, text otherwise.
+  // The schema names no type: JSON if it parses, text otherwise.
   if (types.size === 0) return listed.length > 0 ? text : jsonOr(text, text);
   const structure = /^\s*[[{]/.test(text) ? jsonOr(text, undefined) : undefined;
   if (structure !== undefined && types.has(Array.isArray(structure) ? "array" : "object")) return structure;

@@ -1,6 +1,6 @@
 import type { ToolErrorCode } from "@toolrack/core";
 
-/** What the command line ends with. Scripts rely on these: they never change their meaning. */
+/** Exit codes. Scripts rely on them, so their meaning never changes. */
 export const exitCodes = {
   ok: 0,
   /** Toolrack could not do what was asked. */
@@ -37,12 +37,12 @@ export function exitCodeOf(code: ToolErrorCode): number {
 
 export interface CliErrorOptions {
   readonly exitCode?: number;
-  /** For programs; stable. */
+  /** For programs, so it stays stable. */
   readonly code: string;
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A command that cannot do its work: the message is for people and says what to do next. */
+/** A command failed. The message is for people and says what to do next. */
 export class CliError extends Error {
   override readonly name = "CliError";
   readonly exitCode: number;
@@ -57,7 +57,6 @@ export class CliError extends Error {
   }
 }
 
-/** The command line is written wrongly. */
 export function usageError(message: string): CliError {
   return new CliError(message, { code: "usage", exitCode: exitCodes.usage });
 }
@@ -71,7 +70,7 @@ export function isCliError(thrown: unknown, code: string): thrown is CliError {
   return thrown instanceof CliError && thrown.code === code;
 }
 
-/** What an error of the rack looks like. Core itself is not loaded only to recognise one. */
+/** The shape of the rack's errors, so that core need not be loaded to recognise one. */
 interface BrandedToolError extends Error {
   readonly code: ToolErrorCode;
   readonly data?: Readonly<Record<string, unknown>>;

@@ -7,7 +7,7 @@ import { programWords } from "./program-words.ts";
 import { clipDisplay, oneLine, renderTable } from "./text.ts";
 
 export interface GlobalOptions {
-  /** As the user wrote it. */
+  /** The value of `--dir` as the user wrote it. */
   readonly dir?: string;
   readonly json?: boolean;
 }
@@ -23,28 +23,28 @@ export type OutputStream = Writable & {
   readonly rows?: number;
 };
 
-/** Where a command runs: what the process has, or what a test gives it instead. */
+/** The environment of a command: that of the process, or a test's. */
 export interface Surroundings {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdin: InputStream;
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
-  /** The words that start this program again, from any folder and without a shell. */
+  /** The command that starts this program from any folder, without a shell. */
   readonly program: readonly string[];
 }
 
 type Style = Parameters<typeof styleText>[0];
 
-/** What a command is given: its surroundings, and what was said on the command line for all commands. */
+/** Given to every command: its surroundings and the global options. */
 export class Cli {
   readonly directory: string | undefined;
   readonly json: boolean;
   readonly surroundings: Surroundings;
   readonly status: StatusLine;
-  /** What the program ends with when the command has done its work. */
+  /** Exit code after the command has ended without an error. */
   exitCode: number = exitCodes.ok;
-  /** How long tools may take to clean up, in milliseconds, before the program ends without waiting for them. */
+  /** How long tools may take to clean up before the program ends without them, in milliseconds. */
   patience = 6_000;
   #interrupt: (() => void) | undefined;
 
@@ -59,28 +59,28 @@ export class Cli {
     return this.surroundings.cwd;
   }
 
-  /** Data: standard output. */
+  /** Prints data to standard output. */
   print(words: string): void {
     this.write(words.endsWith("\n") ? words : `${words}\n`);
   }
 
-  /** The same, exactly as it is. */
+  /** Prints without adding a line end. */
   write(words: string): void {
     this.surroundings.stdout.write(words);
   }
 
-  /** The answer of a command: a document for programs with `--json`, and otherwise whatever people are told. */
+  /** Prints the document with `--json`; otherwise calls `forPeople`. */
   answer(document: unknown, forPeople: () => void): void {
     if (this.json) this.print(JSON.stringify(document, bigIntAsText, 2));
     else forPeople();
   }
 
-  /** One value on one line, for streams of them. */
+  /** Prints one value as one line. */
   printJsonLine(value: unknown): void {
     this.print(JSON.stringify(value, bigIntAsText));
   }
 
-  /** Prints a table, every cell on one line. The flexible column gives way on a narrow terminal. */
+  /** Prints a table, every cell on one line. The flexible column is shortened on a narrow terminal. */
   table(
     head: readonly string[],
     rows: readonly (readonly string[])[],
@@ -91,44 +91,42 @@ export class Cli {
     this.print(renderTable(cells, { head, columns: this.columns, flexible, styleHead }).join("\n"));
   }
 
-  /** Talk: standard error. */
+  /** Prints messages to standard error. */
   talk(words: string): void {
     this.status.above(`${words}\n`);
   }
 
-  /** For text that goes to standard output. Plain when that is no terminal, or colours are not wanted. */
+  /** Styles text for standard output. Unstyled when that is no terminal or colours are off. */
   style(style: Style, words: string): string {
     return styleText(style, words, { stream: this.surroundings.stdout });
   }
 
-  /** For text that goes to standard error. */
+  /** Styles text for standard error. */
   styleTalk(style: Style, words: string): string {
     return styleText(style, words, { stream: this.surroundings.stderr });
   }
 
-  /** Width of the terminal; unknown when the output goes elsewhere, and then nothing is clipped. */
+  /** Width of the terminal; undefined when the output is no terminal, and then nothing is clipped. */
   get columns(): number | undefined {
     const { isTTY, columns } = this.surroundings.stdout;
-    // Some terminals do not know, and say 0.
+    // Some terminals report 0.
     return isTTY ? columns || undefined : undefined;
   }
 
-  /** Whether a person can be asked. */
+  /** Whether a person at a terminal can be asked. */
   get interactive(): boolean {
     return this.surroundings.stdin.isTTY === true && this.surroundings.stderr.isTTY === true;
   }
 
-  /** All of standard input. */
   readInput(): Promise<string> {
     return text(this.surroundings.stdin);
   }
 
-  /** The streams for a question to the person at the terminal. */
   get prompt(): { readonly input: InputStream; readonly output: Writable } {
     return { input: this.surroundings.stdin, output: this.screen() };
   }
 
-  /** Standard error for what draws on it: of a known width, also on terminals that say 0. */
+  /** Standard error for code that draws on it, with a usable width even if the terminal reports 0. */
   screen(isShown: () => boolean = () => true): Writable {
     const { stderr } = this.surroundings;
     const write = (chunk: unknown, _encoding: unknown, done: () => void) => {
@@ -146,24 +144,24 @@ export class Cli {
     this.#interrupt = handler;
   }
 
-  /** Resolves at Ctrl-C, which is how a command that goes on for ever ends, and no failure. */
+  /** Resolves at Ctrl-C, the normal end of a command that runs until stopped. */
   untilInterrupt(): Promise<void> {
     return new Promise((resolve) => this.onInterrupt(resolve));
   }
 
-  /** Returns whether a command took care of it. */
+  /** Returns whether the command handled it. */
   interrupt(): boolean {
     this.#interrupt?.();
     return this.#interrupt !== undefined;
   }
 
-  /** A command of ours as the user would type it here. */
+  /** A Toolrack command as the user would type it here. */
   commandLine(words: string): string {
     const dir = this.directory === undefined ? "" : ` --dir ${shellQuote(this.directory)}`;
     return `${this.programWords} ${words}${dir}`;
   }
 
-  /** What the user types to start this program here. */
+  /** The words with which the user starts this program here. */
   get programWords(): string {
     return programWords(this.surroundings);
   }
@@ -171,7 +169,7 @@ export class Cli {
 
 const CLEAR = "\r\u001b[2K";
 
-/** One line at the bottom of standard error that is written over and over, on a terminal only. */
+/** A line at the bottom of standard error that is overwritten; on a terminal only. */
 class StatusLine {
   readonly #stderr: OutputStream;
   #shown = "";
@@ -182,7 +180,7 @@ class StatusLine {
 
   set(words: string): void {
     if (!this.#stderr.isTTY) return;
-    // A full line would wrap, and what wrapped could not be cleared.
+    // A full line would wrap and could not be cleared.
     this.#shown = clipDisplay(oneLine(words), (this.#stderr.columns || 80) - 1);
     this.#stderr.write(CLEAR + this.#shown);
   }
@@ -193,7 +191,7 @@ class StatusLine {
     this.#stderr.write(CLEAR);
   }
 
-  /** Writes something for good, and the line again below it. */
+  /** Writes permanent text above the line. */
   above(words: string): void {
     const line = this.#shown;
     this.#stderr.write(line === "" ? words : CLEAR + words + line);

@@ -2,14 +2,13 @@ import { compileSchema, type JsonSchemaObject, type ToolInfo } from "@toolrack/c
 import { resolveReference } from "@toolrack/core/internal/schema";
 import { isRecord, shellQuote } from "../helpers/index.ts";
 
-/** A parameter of a tool, as the command line sees it. */
 export interface Property {
   readonly name: string;
   readonly schema: JsonSchemaObject;
   readonly required: boolean;
 }
 
-/** The JSON Schema of a tool's parameters; empty when its library cannot write one. */
+/** The JSON Schema of a tool's parameters; empty when its library cannot produce one. */
 export function parametersOf(info: ToolInfo): JsonSchemaObject {
   try {
     return compileSchema(info.parameters).jsonSchema();
@@ -18,10 +17,10 @@ export function parametersOf(info: ToolInfo): JsonSchemaObject {
   }
 }
 
-/** What a subschema stands for: local references followed. */
+/** Follows the local references of a subschema. */
 export function follow(schema: unknown, root: JsonSchemaObject): JsonSchemaObject {
   let at = isRecord(schema) ? schema : {};
-  // A reference may lead to a reference; one that leads back to itself says nothing.
+  // References may be chained; one that leads back to itself ends as an empty schema.
   for (let hops = 0; hops < 16 && typeof at.$ref === "string"; hops++) {
     const { $ref, ...beside } = at;
     const target = resolveReference(root, String($ref));
@@ -30,7 +29,7 @@ export function follow(schema: unknown, root: JsonSchemaObject): JsonSchemaObjec
   return at;
 }
 
-/** The properties of an object schema, those of its `allOf` parts too. */
+/** The properties of an object schema, including those of `allOf`. */
 export function propertiesOf(schema: JsonSchemaObject, root: JsonSchemaObject): Property[] {
   const parts = [schema, ...listOf(schema.allOf).map((part) => follow(part, root))];
   const required = new Set(parts.flatMap((part) => listOf(part.required)));
@@ -43,7 +42,7 @@ export function propertiesOf(schema: JsonSchemaObject, root: JsonSchemaObject): 
   );
 }
 
-/** The schemas of which a value may fit any: the schema itself, or each of its alternatives with what holds for all. */
+/** The alternatives of a schema: the schema itself, or each branch merged with the common part. */
 export function alternativesOf(
   schema: JsonSchemaObject,
   root: JsonSchemaObject,
@@ -66,7 +65,7 @@ function both(common: JsonSchemaObject, choice: JsonSchemaObject): JsonSchemaObj
   };
 }
 
-/** The types that a value may have; empty when nothing is said about it. */
+/** The types that a value may have; empty when the schema names none. */
 export function typesOf(schema: JsonSchemaObject, root: JsonSchemaObject): Set<string> {
   return new Set(
     alternativesOf(schema, root).flatMap((one) => {
@@ -135,7 +134,7 @@ export function exampleCall(info: ToolInfo): string {
   return ["call", info.name, ...examplePairs(info)].map(shellQuote).join(" ");
 }
 
-/** Words as `parsePairs` takes them. */
+/** Words in the form that `parsePairs` takes. */
 export function examplePairs(info: ToolInfo): string[] {
   const root = parametersOf(info);
   const example = Object.entries(exampleObject(follow(root, root), root, 0));

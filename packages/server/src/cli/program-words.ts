@@ -9,12 +9,12 @@ export interface Standpoint {
 }
 
 /**
- * What a person types to start this program from where they stand. `npx toolrack` alone only where npx finds it in a
- * folder: anywhere else npx would fetch whatever package has that name. `own` is a folder that belongs to this program.
+ * What a person types to start this program in the current folder. `npx toolrack` is offered only where npx finds an
+ * installed package: elsewhere npx would fetch whatever package has that name. `own` is a folder of this program.
  */
 export function programWords({ cwd, env, program }: Standpoint, own = import.meta.dirname): string {
   const isUnderNpm = env.npm_lifecycle_event !== undefined;
-  // Scripts of npm run elsewhere than the person stands, and the folders that npm puts into PATH are gone when it ends.
+  // npm runs scripts in the package's folder, and its changes to PATH end with it.
   const directory = isUnderNpm ? (env.INIT_CWD ?? cwd) : cwd;
   const isOnPath = (env.PATH ?? env.Path ?? "")
     .split(delimiter)
@@ -29,8 +29,8 @@ export function programWords({ cwd, env, program }: Standpoint, own = import.met
 }
 
 /**
- * The words that start this program again, from any folder and without a shell: the same Node, the options it was given,
- * and the file that it runs. What only a debugger asked for is left out, for two programs cannot share its port.
+ * The command that starts this program from any folder, without a shell: the same Node, its options, and the file that
+ * it runs. Debugger options are left out, because two programs cannot share its port.
  */
 export function ownProgram(): string[] {
   const options = process.execArgv.filter(
@@ -39,7 +39,7 @@ export function ownProgram(): string[] {
   return [process.execPath, ...options, resolve(process.argv[1] ?? "")];
 }
 
-/** The folder, from this one upwards, whose packages have the program. */
+/** The nearest folder upwards in which the program is installed as a package. */
 function nearestInstall(from: string): string | undefined {
   for (let folder = resolve(from); ; folder = dirname(folder)) {
     if (holdsProgram(join(folder, "node_modules", ".bin"))) return folder;

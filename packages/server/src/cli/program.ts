@@ -5,7 +5,7 @@ import { usageError } from "./cli-error.ts";
 import { contractNames } from "./commands/scaffolds.ts";
 import { clientIds } from "./install/clients.ts";
 
-/** Does the work of a command. What it throws is told to the user in one place. */
+/** Does the work of a command. `runCommand` reports what it throws. */
 export type Action = (cli: Cli) => Promise<void>;
 
 const afterHelp = `
@@ -63,8 +63,8 @@ Examples:
   toolrack skills export "SearXNG Search" --to skills`;
 
 /**
- * The whole command line. What a command does is imported only when it is run, so that help, completion and usage
- * errors come at once.
+ * All commands. The code of a command is imported only when it runs, so that help, completion and usage errors are
+ * fast.
  */
 export function makeProgram(perform: (options: GlobalOptions, action: Action) => Promise<void>): Command {
   const program = new Command("toolrack")
@@ -82,7 +82,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .showHelpAfterError("Add --help to see what there is.")
     .addHelpText("after", afterHelp);
   const command = (name: string, description: string) => program.command(name).description(description);
-  /** Runs what is loaded with the words and options that commander hands over. */
+  /** Runs the loaded command with the arguments and options from commander. */
   const runs =
     <Words extends readonly unknown[]>(load: () => Promise<(cli: Cli, ...words: Words) => Promise<void>>) =>
     (...words: Words) =>
@@ -260,7 +260,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .action(runs(async () => (await import("./commands/call.ts")).call));
 
   command("new", "write the beginnings of a tool")
-    // These words are offered, but any word is taken: with --style the tool's name stands here.
+    // Completion offers these words, but any word is accepted, because with --style the tool's name stands here.
     .addArgument(new Argument("[contract]", "how it is written").choices(contractNames).argParser(String))
     .argument("[name]", "its name; GROUP/ACTION for internal")
     .addOption(
@@ -310,7 +310,6 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   return program;
 }
 
-/** An argument that is one of these words. */
 function oneOf(name: string, description: string, words: readonly string[]): Argument {
   return new Argument(name, description).choices(words).argParser((word) => {
     if (words.includes(word)) return word;
@@ -331,7 +330,7 @@ function portNumber(text: string): number {
 }
 
 function version(): string {
-  // Two folders up from here is the package, in the sources and in what is built of them.
+  // The package is two folders up, in the sources and in the build.
   const manifest = new URL("../../package.json", import.meta.url);
   return JSON.parse(readFileSync(manifest, "utf8")).version;
 }

@@ -1,32 +1,31 @@
 import { attributeConsole } from "../helpers/console-output.ts";
 
 /**
- * Tools run inside this process. What one of them must not do to it is kept from happening here: write to the
- * standard output that carries our own data, end the process, or take it down with an error that nobody caught.
+ * Tools run inside this process. This keeps them from writing to the standard output that carries our data, from ending
+ * the process, and from crashing it with an uncaught error.
  */
 export interface ProtectedProcess {
   /** Writes to the real standard output. */
   readonly print: (text: string) => void;
-  /** Resolves when all that was printed has been taken: a pipe takes only so much at a time. */
+  /** Resolves when all output has been written: a pipe takes only so much at a time. */
   readonly printed: () => Promise<void>;
-  /** Ends the process. */
   readonly exit: (code: number) => never;
 }
 
 export interface ProtectOptions {
-  /** Is told of every stray output, exit and error. */
+  /** Called for every attempt to exit and every uncaught error. */
   readonly onIncident: (incident: string) => void;
 }
 
 let protectedProcess: ProtectedProcess | undefined;
 
-/** Takes effect once; later calls answer with the same. */
+/** Takes effect once; later calls return the same object. */
 export function protectProcess({ onIncident }: ProtectOptions): ProtectedProcess {
   if (protectedProcess !== undefined) return protectedProcess;
   const write = process.stdout.write.bind(process.stdout);
   const exit = process.exit.bind(process);
 
-  // console.log and process.stdout.write of a tool go where talk belongs: to standard error.
+  // Output of tools, such as console.log, goes to standard error.
   process.stdout.write = process.stderr.write.bind(process.stderr);
   attributeConsole();
   process.exit = (code) => {
@@ -40,7 +39,8 @@ export function protectProcess({ onIncident }: ProtectOptions): ProtectedProcess
 
   protectedProcess = {
     print: (text) => void write(text),
-    // Not by ending the stream: a socket that others have too, such as the shell that started us, would end for all.
+    // Does not end the stream, because it may be a socket that is shared with others, such as the shell that started
+    // us.
     printed: () => new Promise((resolve) => write("", () => resolve())),
     exit: (code) => exit(code),
   };

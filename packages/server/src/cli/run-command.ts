@@ -6,10 +6,12 @@ import { ownProgram } from "./program-words.ts";
 import { type ProtectedProcess, protectProcess } from "./protect-process.ts";
 import { printable } from "./text.ts";
 
-/** A second Ctrl-C within this time, in milliseconds, is the first one again, passed on by the program that started us. */
+/**
+ * A second Ctrl-C within this time, in milliseconds, is the first one again, forwarded by the program that started us.
+ */
 const SAME_INTERRUPT = 500;
 
-/** Runs the command line and ends the process: timers and sockets that tools left behind do not keep it alive. */
+/** Runs the command line and ends the process, even if tools left timers or sockets open. */
 export async function runProgram(args: readonly string[]): Promise<void> {
   if (args.includes("--no-color")) {
     process.env.NO_COLOR = "1";
@@ -17,7 +19,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
   }
   const host = protectProcess({ onIncident: (incident) => process.stderr.write(`warning: ${incident}\n`) });
   stayQuietWhenCutOff(host);
-  // A tool may wait for a promise that keeps no process alive; Node must not end the process meanwhile.
+  // Keeps Node running while a tool waits for a promise without a timer or socket behind it.
   const keepAlive = setInterval(() => {}, 60_000);
   const { env, stdin, stderr } = process;
   // protectProcess sends what tools write to process.stdout to standard error. This object writes to standard output itself.
@@ -30,8 +32,8 @@ export async function runProgram(args: readonly string[]): Promise<void> {
 }
 
 /**
- * Runs one command line in these surroundings and returns the exit code. Never throws. `onStart` is given the command's
- * `Cli` before the command does anything.
+ * Runs one command line and returns the exit code. Never throws. `onStart` gets the command's `Cli` before the command
+ * begins.
  */
 export async function runCommand(
   args: readonly string[],
@@ -59,7 +61,7 @@ export async function runCommand(
     return code;
   } catch (thrown) {
     if (!(thrown instanceof CommanderError)) return report(toCliError(thrown), json, surroundings);
-    // Help and version end with 0; everything else that commander objects to is wrong usage.
+    // Help and version end with 0; all other errors of commander are usage errors.
     if (thrown.exitCode === 0) return exitCodes.ok;
     if (!json || thrown.code === "commander.help") return exitCodes.usage;
     return report(usageError(thrown.message.replace(/^error: /, "")), json, surroundings);
@@ -70,17 +72,17 @@ function report(error: CliError, json: boolean, { stdout, stderr, env }: Surroun
   const { code, message, details = {}, exitCode } = error;
   const { stack, ...shown } = details;
   if (json) {
-    const told = { code, message, ...(Object.keys(shown).length === 0 ? {} : { details: shown }) };
-    stdout.write(`${JSON.stringify({ error: told }, null, 2)}\n`);
+    const shownError = { code, message, ...(Object.keys(shown).length === 0 ? {} : { details: shown }) };
+    stdout.write(`${JSON.stringify({ error: shownError }, null, 2)}\n`);
   } else {
-    // It may quote what others wrote, such as a file of a project.
+    // The message may quote foreign text, such as a project's file.
     stderr.write(`error: ${printable(message)}\n`);
   }
   if (stack !== undefined && env.TOOLRACK_DEBUG !== undefined) stderr.write(`${printable(String(stack))}\n`);
   return exitCode;
 }
 
-/** On the first signal the command may end its work itself. On a second one, or when it cannot, the process ends at once. */
+/** At the first signal the command may end by itself. At the second, or if it cannot, the process ends at once. */
 function endOnSignals(cli: Cli, host: ProtectedProcess): void {
   const numbers = { SIGINT: 2, SIGTERM: 15, SIGHUP: 1 } as const;
   let first: number | undefined;
@@ -98,7 +100,7 @@ function endOnSignals(cli: Cli, host: ProtectedProcess): void {
   }
 }
 
-/** `toolrack list | head`: whoever reads us has had enough, which is no failure. */
+/** `toolrack list | head`: a reader that closes the pipe is not an error. */
 function stayQuietWhenCutOff(host: ProtectedProcess): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     host.exit(error.code === "EPIPE" ? exitCodes.ok : exitCodes.failure);

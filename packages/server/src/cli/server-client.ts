@@ -6,7 +6,6 @@ import type { Cli } from "./cli.ts";
 import { CliError, isCliError } from "./cli-error.ts";
 import { findWorkspace } from "./workspace.ts";
 
-/** Talks to the server that serves the workspace. */
 export class ServerClient {
   /** Where the server is, without a path. */
   readonly url: string;
@@ -20,8 +19,8 @@ export class ServerClient {
   }
 
   /**
-   * Finds the server by what it noted in the workspace, and has it prove that it is that server: another program may
-   * listen where a server that was killed did, and must not be sent the token. Throws `CliError` when there is none.
+   * Finds the server by the address it wrote into the workspace, and makes it prove its identity: another program may
+   * listen on the port of a killed server and must not get the token. Throws `CliError` when there is no server.
    */
   static async find(cli: Cli): Promise<ServerClient> {
     const workspace = findWorkspace(cli);
@@ -43,15 +42,15 @@ export class ServerClient {
     });
   }
 
-  /** The answer's body. Throws `CliError` for a refusal, with its code and its words. */
+  /** Returns the body of the answer. Throws `CliError` with the code and message of a refusal. */
   async ask<Body>(path: string, method = "GET", body?: unknown): Promise<Body> {
     const response = await this.#fetch(path, method, body);
-    // What the server answers is what its description says.
+    // The server's API has this shape.
     if (response.ok) return (await jsonOf(response)) as Body;
     throw refusal(response, await jsonOf(response));
   }
 
-  /** Sends something that is answered with a stream of events. Throws like `ask`. */
+  /** Sends a request that is answered with an event stream. Throws like `ask`. */
   async open(path: string, body: unknown): Promise<Response> {
     const response = await this.#fetch(path, "POST", body, { accept: "text/event-stream" });
     if (response.ok) return response;
@@ -62,7 +61,7 @@ export class ServerClient {
     const content = body === undefined ? {} : { "content-type": "application/json" };
     return fetch(this.url + path, {
       method,
-      // The server never sends anybody elsewhere.
+      // The server never redirects.
       redirect: "error",
       headers: { authorization: `Bearer ${this.#token}`, ...content, ...more },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -72,12 +71,12 @@ export class ServerClient {
   }
 }
 
-/** Asks the server of the workspace one thing. Throws like `ServerClient.find` and its `ask`. */
+/** Sends one request to the server of the workspace. Throws like `ServerClient.find` and `ask`. */
 export async function askServer<Body>(cli: Cli, path: string, method = "GET", body?: unknown): Promise<Body> {
   return (await ServerClient.find(cli)).ask<Body>(path, method, body);
 }
 
-/** Undefined when it is no JSON. */
+/** Undefined when the body is not JSON. */
 function jsonOf(response: Response): Promise<unknown> {
   return response.json().catch(() => undefined);
 }
@@ -91,13 +90,13 @@ function refusal(response: Response, answer: unknown): CliError {
   });
 }
 
-/** How long a server may take to say who it is. */
-const PATIENCE = 10_000;
+/** How long a server may take to prove its identity. */
+const PROOF_TIMEOUT = 10_000;
 
 async function checkProof(address: ServerAddress, token: string, advice: string): Promise<void> {
   const { url, pid } = address;
   const nonce = newNonce();
-  const signal = AbortSignal.timeout(PATIENCE);
+  const signal = AbortSignal.timeout(PROOF_TIMEOUT);
   const response = await fetch(`${url}/identity/${nonce}`, { redirect: "error", signal }).catch(
     (error: Error) => {
       throw gone(url, advice, error);

@@ -5,15 +5,18 @@ export interface TableOptions {
   readonly head?: readonly string[];
   /** Columns of the terminal; without it nothing is clipped. */
   readonly columns?: number | undefined;
-  /** The column that gives way when there is too little room. */
+  /** The column that is shortened when there is too little room. */
   readonly flexible?: number;
-  /** Makes the head look like one. */
+  /** Styles the header row. */
   readonly styleHead?: (text: string) => string;
 }
 
 const GAP = "  ";
 const LEAST_ROOM = 12;
-/** Off a terminal cells are not clipped. No row is padded past this, or one long cell would push every row's next column away. */
+/**
+ * Cells are padded at most to this width: off a terminal cells are not clipped, and one long cell would widen every
+ * row.
+ */
 const WIDEST_PADDING = 80;
 
 /** Lines of text in columns that are aligned on the screen, Chinese included. */
@@ -40,7 +43,7 @@ export function renderTable(rows: readonly (readonly string[])[], options: Table
   });
 }
 
-/** These characters take no column, although the library that measures counts one for each. */
+/** Characters of width 0 that the measuring library counts as 1. */
 const invisible = /[\u200b\u2060\ufeff]/g;
 
 /** How many columns of a terminal the text takes; colours take none. */
@@ -48,27 +51,23 @@ export function displayWidth(text: string): number {
   return measure(text.replace(invisible, "")).width;
 }
 
-/** Fills the text up with spaces to the given width. */
 export function padDisplay(text: string, width: number, side: "start" | "end" = "end"): string {
   const fill = " ".repeat(Math.max(0, width - displayWidth(text)));
   return side === "end" ? text + fill : fill + text;
 }
 
-/** The text, or its beginning with `…` when it is wider than there is room. Colours in it are not expected. */
+/** Cuts the text to the width and adds `…`. The text must not contain colours. */
 export function clipDisplay(text: string, room: number): string {
   if (displayWidth(text) <= room) return text;
   const { index } = measure(text, { limit: room, ellipsis: "…", ellipsisWidth: 1 });
   return `${text.slice(0, index).trimEnd()}…`;
 }
 
-/**
- * What a terminal would obey instead of show: control characters, and the marks that turn the direction of text.
- * Line ends and tabs are left.
- */
+/** Characters that control a terminal: control characters and marks of text direction, but not line ends and tabs. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are exactly what must be found.
 const unsafe = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** Text that others wrote, safe to show on a terminal. */
+/** Makes foreign text safe to show on a terminal. */
 export function printable(text: string): string {
   return text
     .replaceAll("\r\n", "\n")
@@ -80,7 +79,7 @@ export function oneLine(text: string): string {
   return printable(text.replace(/\s+/g, " ").trim());
 }
 
-/** On one line, and cut where it is longer than so many characters. */
+/** On one line, cut to this many characters. */
 export function shorten(text: string, longest: number): string {
   const shown = oneLine(text);
   return shown.length > longest ? `${shown.slice(0, longest - 1)}…` : shown;
@@ -96,7 +95,6 @@ export function parseDuration(text: string, option: string): number {
   throw usageError(`${option} "${text}" is no duration. Write it with a unit, such as 500ms, 30s or 10m.`);
 }
 
-/** Milliseconds as people read them. */
 export function formatDuration(milliseconds: number): string {
   if (milliseconds < 10) return `${milliseconds.toFixed(1)} ms`;
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;

@@ -14,7 +14,7 @@ import { amount, printable } from "./text.ts";
 const configFile = /^toolrack\.config\.(?:ts|mts|js|mjs|cjs)$/;
 
 /**
- * The workspace to open: the one that `--dir` names, or else the nearest folder upwards that looks like one, or else
+ * The workspace to open: the one of `--dir`, or else the nearest folder upwards that looks like a workspace, or else
  * the current folder.
  */
 export function findWorkspace({ directory, cwd }: Pick<Cli, "directory" | "cwd">): string {
@@ -58,8 +58,8 @@ export function entryAt(path: string): Stats | undefined {
 }
 
 /**
- * Opening a workspace runs its code. One that was merely come upon on the way up, in /tmp for instance, may have
- * been put there by somebody else.
+ * Opening a workspace runs its code. A folder found on the way up, in /tmp for instance, is refused when another user
+ * put it there.
  */
 function trusted(folder: string, mark: string): string {
   const owner = entryAt(mark)?.uid;
@@ -71,7 +71,7 @@ function trusted(folder: string, mark: string): string {
 }
 
 export interface WithAppOptions extends Partial<OpenOptions> {
-  /** Absolute; found by `--dir` when not given. */
+  /** Absolute. Default: found with `--dir`. */
   readonly directory?: string;
 }
 
@@ -91,12 +91,12 @@ export async function withApp<Result>(
   }
 }
 
-/** Waits for a workspace that opens. Its config is the only file whose failure keeps it from opening. */
+/** Waits for a workspace to open. Only an error in its config keeps it from opening. */
 export async function opening<Opened>(root: string, opened: Promise<Opened>): Promise<Opened> {
   try {
     return await opened;
   } catch (thrown) {
-    // Recognised by its shape, because the class would load the whole loader of tool files.
+    // Recognised by its shape, because importing the class would load the whole tool loader.
     const { name, message, remedy, line, path } = isRecord(thrown) ? thrown : {};
     if (name !== "LoadError" || remedy === undefined) throw thrown;
     const file = typeof path === "string" ? relative(root, path) : "the config";
@@ -113,7 +113,7 @@ export async function withStore<Result>(
 ): Promise<Result> {
   const workspace = findWorkspace(cli);
   const directory = join(workspace, ".toolrack");
-  // As the server does it: the file may say which database it is.
+  // Loads `.env` as the server does, because it may name the database.
   const { loadEnvironment } = await import("../config/index.ts");
   const warn = (text: unknown) => cli.talk(String(text));
   const logger: Logger = { debug() {}, info() {}, warn, error: warn };
@@ -132,7 +132,10 @@ export async function withStore<Result>(
   }
 }
 
-/** What tools log is talk. What the loader logs is left out: commands tell it in their own form where it matters. */
+/**
+ * Prints log messages of tools to standard error. Messages of the loader are left out, because commands report them in
+ * their own form.
+ */
 export function talkingLogger(cli: Cli): Logger {
   const isVerbose = cli.surroundings.env.TOOLRACK_DEBUG !== undefined;
   const say =
@@ -166,7 +169,6 @@ export function describeFailure(failure: Failure): string {
   return printable(`${whereOf(failure)}: ${failure.reason}\n  ${failure.remedy}`);
 }
 
-/** Tells of every file that failed. */
 export function talkFailures(cli: Cli, report: LoadReport): void {
   const failed = failuresIn(report);
   if (failed.length === 0) return;

@@ -14,7 +14,7 @@ import type { InternalTool, InternalToolContext } from "../calls/index.ts";
 import { isRecord } from "../helpers/index.ts";
 import type { FileVersion, RecognisedFile } from "./load-report.ts";
 
-/** What the workspace gives to handlers beside what every tool has. */
+/** What handlers of contract 1 get beside the context of every tool. */
 export type InternalSurroundings = Pick<InternalToolContext, "service" | "model" | "workspace"> & {
   readonly [name: string]: unknown;
 };
@@ -72,12 +72,12 @@ function actionOf(tool: InternalTool, place: FilePlace, prefix: string, warnings
   return action;
 }
 
-/** The call's own context, with the services and models of the host application in front of it. */
+/** The call's context, with the services and models of the host application added. */
 function contextFor(context: ToolContext, surroundings: InternalSurroundings): InternalToolContext {
   return Object.assign(Object.create(context), surroundings);
 }
 
-/** Its handler takes what the pipeline has checked against its schema, whatever type it declares for it. */
+/** The pipeline validates the arguments, so the handler may declare any type for them. */
 type CallableTool = InternalTool & { handler(args: unknown, ctx: InternalToolContext): unknown };
 
 function isInternalTool(value: unknown): value is CallableTool {
@@ -92,7 +92,7 @@ interface ToolboxSchema extends JsonSchemaObject {
   readonly metadata?: ToolMetadata;
 }
 
-/** Contract 2: `schema`, and a default function that takes the request. The file name is an alias. */
+/** Contract 2: exports `schema` and a default function that takes the request. The file name is an alias. */
 export function adaptToolbox(
   exports: Record<string, unknown>,
   place: FilePlace,
@@ -130,8 +130,8 @@ export function adaptToolbox(
 }
 
 /**
- * Most of these schemas describe the whole MCP result, `content` and all, and often loosely: they are shown, but
- * not held against the tool. One that describes the data itself is.
+ * Most of these schemas describe the whole MCP result with its `content`, often loosely. They are shown, but results
+ * are not checked against them. A schema of the data itself is enforced.
  */
 function outputOf(schema: JsonSchemaObject | undefined): { outputSchema?: JsonSchemaObject } {
   const { properties } = schema ?? {};
@@ -152,11 +152,11 @@ export async function adaptDefined(
   let contract: RecognisedFile["contract"] = "define";
   for (const [key, exported] of Object.entries(exports)) {
     for (const value of (await Promise.resolve(exported).then((settled) => [settled])).flat()) {
-      if (isToolInfo(value)) tools.push(watched(value, place, version));
+      if (isToolInfo(value)) tools.push(runByVersion(value, place, version));
       else if (isPluginTool(value)) {
         contract = "plugin";
         const name = key === "default" ? place.stem : `${place.stem}_${key}`;
-        tools.push(watched(Tool.define(name, value), place, version));
+        tools.push(runByVersion(Tool.define(name, value), place, version));
       }
     }
   }
@@ -165,8 +165,8 @@ export async function adaptDefined(
   return distinct.length === 0 ? undefined : { contract, tools: distinct, warnings: [] };
 }
 
-/** The same tool, with its calls counted and its stack traces mapped by the version of the file. */
-function watched(info: ToolInfo, { origin }: FilePlace, version: FileVersion): ToolInfo {
+/** The same tool, whose calls run through the file version: it counts them and maps their stack traces. */
+function runByVersion(info: ToolInfo, { origin }: FilePlace, version: FileVersion): ToolInfo {
   const run = Tool.implementationOf(info.execute);
   const execute = Tool.withImplementation(info.execute, {
     ...run,
@@ -187,12 +187,12 @@ function isPluginTool(value: unknown): value is PluginTool {
   return typeof execute === "function" && typeof (args ?? parameters) === "object";
 }
 
-/** The prompts and resources that a file exports beside its tools, one or many, in lists too. */
+/** The prompts and resources that a file exports, one or many, in lists too. */
 export function offeredBy(exports: Record<string, unknown>): {
   readonly prompts: readonly PromptInfo[];
   readonly resources: readonly ResourceInfo[];
 } {
-  // The same one is often exported twice: by its name and as the default.
+  // A value is often exported twice: by its name and as the default.
   const values = [...new Set(Object.values(exports).flat())];
   return { prompts: values.filter(Prompt.is), resources: values.filter(Resource.is) };
 }

@@ -9,8 +9,8 @@ import type { LoadedModule } from "./loader/module-graph.ts";
 import { type ScannedFile, sameContent, signFiles, type UnreadableFile } from "./loader/resolver.ts";
 
 /**
- * What became of one file. `adapted`: loaded, but with warnings. `stale`: its last good version goes on serving
- * because the new one failed. `helper`: holds no tool and is imported by one that does.
+ * The outcome of one file. `adapted`: loaded, but with warnings. `stale`: the new version failed, so the last good one
+ * still serves. `helper`: holds no tool, but a tool file imports it.
  */
 export interface FileReport {
   /** Relative to the workspace. */
@@ -22,7 +22,6 @@ export interface FileReport {
   readonly failure?: LoadFailure;
 }
 
-/** What a load or reload did. */
 export interface LoadReport {
   readonly files: readonly FileReport[];
   /** Files that were compiled and evaluated this time. */
@@ -35,7 +34,7 @@ export interface LoadReport {
   readonly duration: number;
 }
 
-/** What listeners are told of each load. One that `failed` changed nothing. */
+/** The events of each load. A load that `failed` changed nothing. */
 export type LoadEvent =
   | { readonly type: "started" }
   | { readonly type: "finished"; readonly report: LoadReport }
@@ -52,7 +51,6 @@ export function whereOf({ file, line }: Pick<LoadFailure, "file" | "line">): str
   return line === undefined ? file : `${file}:${line}`;
 }
 
-/** What a load found, loaded and refused, line by line, for the log. */
 export function describeLoad(report: LoadReport): { readonly info: string[]; readonly warn: string[] } {
   const { files, added, changed, removed, duration } = report;
   const refused = failures(report);
@@ -76,18 +74,18 @@ export function describeLoad(report: LoadReport): { readonly info: string[]; rea
 
 interface FailedFile {
   readonly failure: LoadFailure;
-  /** What loading it looked at, as it was then. */
+  /** The files that the load looked at, as they were then. */
   readonly inputs: ReadonlyMap<string, ScannedFile>;
   readonly retry: Retry;
 }
 
 /**
- * When to try again: as soon as something that was looked at has changed, always (what is missing lies elsewhere),
- * or always but without evaluating it anew (only its name was taken).
+ * When to try again. `changed`: when a file that was looked at has changed. `always`: at every load, because the
+ * missing part lies elsewhere. `name`: at every load, but without evaluating it anew, because only its name was taken.
  */
 type Retry = "changed" | "always" | "name";
 
-/** The files that could not be loaded, and what would have to change before trying again makes sense. */
+/** The files that could not be loaded, and when to try each again. */
 export class FailedFiles {
   #files = new Map<string, FailedFile>();
 
@@ -103,7 +101,7 @@ export class FailedFiles {
     return [...this.#files.keys()];
   }
 
-  /** What loading them looked at, also what is missing. */
+  /** The files that the loads looked at, missing ones included. */
   inputs(): string[] {
     return [...this.#files.values()].flatMap(({ inputs }) => [...inputs.keys()]);
   }
@@ -116,8 +114,8 @@ export class FailedFiles {
     this.#files.delete(path);
   }
 
-  /** The files to try again, and what must be evaluated anew for it. */
-  async worthTrying(): Promise<{ readonly files: Set<string>; readonly changed: Set<string> }> {
+  /** The files to try again, and the files that must be evaluated anew for that. */
+  async toRetry(): Promise<{ readonly files: Set<string>; readonly changed: Set<string> }> {
     const files = new Set<string>();
     const changed = new Set<string>();
     for (const [path, { inputs, retry }] of this.#files) {
@@ -132,7 +130,7 @@ export class FailedFiles {
   }
 }
 
-/** Why a file could not be loaded, by what was thrown while it was. */
+/** Describes why a file could not be loaded, from the error that was thrown. */
 export async function failureOf(
   path: string,
   thrown: unknown,
@@ -162,13 +160,12 @@ export async function failureOf(
 
 async function frameOf(path: string, line?: number, column?: number): Promise<{ frame?: string }> {
   if (line === undefined) return {};
-  // The file may be gone by now; that it could not be loaded is said without it.
+  // The file may be gone by now; then there is no frame.
   const source = await readFile(path, "utf8").catch(() => "");
   const frame = codeFrame(source, line, column);
   return frame === undefined ? {} : { frame };
 }
 
-/** What became of one file. */
 export function reportOf(
   file: string,
   serving: ServingFile | undefined,
@@ -197,13 +194,10 @@ const noTool = {
     "Export an object with a handler, a schema with a default function, or a value made by Tool.define.",
 };
 
-const DESTROY_LIMIT = 5_000;
-const GRACE = 1_000;
+const DESTROY_LIMIT_MS = 5_000;
+const GRACE_MS = 1_000;
 
-/**
- * One version of one tool file. It knows its calls under way, so that it is destroyed only when the last of them
- * has ended, and never in the middle of one.
- */
+/** One version of one tool file. It is destroyed only when the last of its calls has ended. */
 export class FileVersion {
   readonly path: string;
   readonly #stacks: StackMapper;
@@ -220,7 +214,7 @@ export class FileVersion {
     return async (context: ToolContext<Input>): Promise<Result> => {
       this.#underWay.add(context);
       try {
-        // Functions that look it up take what they need of it; none reads the input, whose type differs.
+        // No function that looks up the current call reads its input, whose type differs.
         return await currentCall.run(context as ToolContext, call, context);
       } catch (thrown) {
         throw this.#stacks.apply(thrown);
@@ -231,11 +225,11 @@ export class FileVersion {
     };
   }
 
-  /** Waits for the calls under way, then lets the file clean up. Answers what went wrong, and never rejects. */
+  /** Waits for the calls under way, then runs the file's `destroy`. Returns the problem, if any; never rejects. */
   async retire(destroy: unknown): Promise<string | undefined> {
-    // A call that was ended from outside, but whose function goes on regardless, is given a little time.
+    // A cancelled call whose function goes on is given a little time.
     for (const context of this.#underWay) {
-      const giveUp = () => setTimeout(() => this.#leave(context), GRACE).unref();
+      const giveUp = () => setTimeout(() => this.#leave(context), GRACE_MS).unref();
       if (context.signal.aborted) giveUp();
       else context.signal.addEventListener("abort", giveUp, { once: true });
     }
@@ -254,28 +248,25 @@ export class FileVersion {
 }
 
 function runDestroy(destroy: () => Promise<unknown>): Promise<string | undefined> {
-  const late = `destroy() did not end within ${DESTROY_LIMIT / 1000} s`;
+  const late = `destroy() did not end within ${DESTROY_LIMIT_MS / 1000} s`;
   const ended = destroy().then(
     () => undefined,
     (thrown) => `destroy() failed: ${reasonOf(thrown)}`,
   );
-  return Promise.race([ended, wait(DESTROY_LIMIT, late, { ref: false })]);
+  return Promise.race([ended, wait(DESTROY_LIMIT_MS, late, { ref: false })]);
 }
 
 type Contract = "internal" | "toolbox" | "define" | "plugin" | "single-file";
 
-/** What a file turned out to be. */
 export interface RecognisedFile {
   readonly contract: Contract;
   readonly tools: readonly ToolInfo[];
-  /** What it offers beside tools. */
   readonly prompts?: readonly PromptInfo[];
   readonly resources?: readonly ResourceInfo[];
-  /** What had to be understood differently from how it is written, each with what to write instead. */
+  /** What Toolrack reads differently from how it is written, each with what to write instead. */
   readonly warnings: readonly string[];
 }
 
-/** A file that serves tools, and the version of it that does. */
 export interface ServingFile {
   readonly version: FileVersion;
   readonly module: LoadedModule;

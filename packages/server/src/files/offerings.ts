@@ -20,35 +20,33 @@ import type {
 } from "../calls/index.ts";
 import { matchUriTemplate, parseUriTemplate } from "../calls/index.ts";
 
-/** What the files of a workspace offer beside tools. */
 export interface FileOffer {
   readonly prompts: readonly PromptInfo[];
   readonly resources: readonly ResourceInfo[];
 }
 
-/** The prompts and resources that tool files export. Who may use a tool of the same name may use them. */
+/** The prompts and resources that tool files export. A token may use those whose names match its tool patterns. */
 export class FileOfferings implements OfferingSource {
   readonly key = "files";
   readonly #listeners = new Set<(change: OfferingChange) => void>();
   #prompts = new Map<string, PromptInfo>();
   #resources: readonly ResourceInfo[] = [];
-  /** What is being watched, so that a reload begins to watch the new version. */
+  /** The watched URIs, so that a reload can watch the new version. */
   readonly #watching = new Map<string, () => void>();
 
-  /** Takes the place of what was offered before. */
   replace({ prompts, resources }: FileOffer): void {
     const before = [...this.#prompts.values()];
     const resourcesBefore = this.#resources;
-    // Of two with one name the first counts, as files are loaded in the order of their names.
+    // Of two prompts with one name the first counts; files are loaded in the order of their names.
     this.#prompts = new Map(prompts.toReversed().map((prompt) => [prompt.name, prompt]));
     this.#resources = resources;
-    if (!sameMembers(before, [...this.#prompts.values()])) this.#tell({ kind: "prompts" });
+    if (!sameMembers(before, [...this.#prompts.values()])) this.#notify({ kind: "prompts" });
     if (sameMembers(resourcesBefore, resources)) return;
-    this.#tell({ kind: "resources" });
+    this.#notify({ kind: "resources" });
     for (const [uri, stop] of this.#watching) {
       stop();
       this.#watching.set(uri, this.#startWatching(uri));
-      this.#tell({ kind: "resource", uri });
+      this.#notify({ kind: "resource", uri });
     }
   }
 
@@ -102,7 +100,7 @@ export class FileOfferings implements OfferingSource {
       }
     }
     const templates = usable.flatMap((resource) => ("uriTemplate" in resource ? [resource] : []));
-    // The one that says the most itself first; equal ones stay in their order.
+    // The template with the most literal text is tried first; equal ones stay in their order.
     for (const resource of templates.sort((one, other) => literalsOf(other) - literalsOf(one))) {
       const variables = matchUriTemplate(resource.uriTemplate, uri);
       if (variables === undefined) continue;
@@ -144,30 +142,29 @@ export class FileOfferings implements OfferingSource {
     return this.#resources.filter(({ name }) => reader.mayUse({ name })).sort(byName);
   }
 
-  /** A thing that is there but completes nothing answers with nothing, so that no other source is asked. */
+  /** A prompt or template without completions returns an empty list, so that no other source is asked. */
   #completer(ref: CompletionRequest["ref"], argument: string, reader: OfferingReader): Completer | undefined {
     if (ref.type === "ref/prompt") {
       const prompt = this.#prompts.get(ref.name);
       if (prompt === undefined || !reader.mayUse({ name: prompt.name })) return undefined;
-      return prompt.arguments.find(({ name }) => name === argument)?.complete ?? completeNothing;
+      return prompt.arguments.find(({ name }) => name === argument)?.complete ?? noCompletions;
     }
     const resource = this.#usable(reader).find((one) => "uriTemplate" in one && one.uriTemplate === ref.uri);
     if (resource === undefined || !("uriTemplate" in resource)) return undefined;
-    return resource.complete?.[argument] ?? completeNothing;
+    return resource.complete?.[argument] ?? noCompletions;
   }
 
   #startWatching(uri: string): () => void {
     const resource = this.#resources.find((one) => "uri" in one && one.uri === uri);
     if (resource === undefined || !("uri" in resource)) return () => {};
-    return resource.watch?.(() => this.#tell({ kind: "resource", uri })) ?? (() => {});
+    return resource.watch?.(() => this.#notify({ kind: "resource", uri })) ?? (() => {});
   }
 
-  #tell(change: OfferingChange): void {
+  #notify(change: OfferingChange): void {
     for (const listener of this.#listeners) listener(change);
   }
 }
 
-/** The reader left out what the prompt cannot do without. */
 export class MissingPromptArguments extends Error {
   override readonly name = "MissingPromptArguments";
 
@@ -176,18 +173,17 @@ export class MissingPromptArguments extends Error {
   }
 }
 
-/** As many as the protocol lets an answer carry. */
+/** The protocol's limit. */
 const MOST_VALUES = 100;
 
 type Completer = NonNullable<PromptInfo["arguments"][number]["complete"]>;
 
-const completeNothing: Completer = () => [];
+const noCompletions: Completer = () => [];
 
 function contextOf({ signal, client, caller }: OfferingReader): OfferingContext {
   return { signal, client, caller };
 }
 
-/** How much a template says itself. */
 function literalsOf({ uriTemplate }: { readonly uriTemplate: string }): number {
   return parseUriTemplate(uriTemplate)?.literals ?? 0;
 }

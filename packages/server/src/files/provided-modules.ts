@@ -19,7 +19,7 @@ export const providedModules: readonly VirtualModule[] = [
   { id: "core", pattern: /^@toolrack\/core$/ },
   { id: "toolrack", pattern: /^toolrack$/ },
   { id: "plugin", pattern: /^@opencode-ai\/plugin(?:\/tool)?$/ },
-  // Calls go through the rack, also in a project that brings the original handler along.
+  // Replaces the project's own handler, so that calls always go through the rack.
   { id: "handler", pattern: /^(?:\.\.\/)+handler\/ToolHandler(?:\.[jt]s)?$/, always: true },
   { id: "config", pattern: /^(?:\.\.\/)+config(?:\.[jt]s)?$/ },
   { id: "logService", pattern: /^(?:\.\.\/)+logService(?:\.[jt]s)?$/ },
@@ -33,7 +33,6 @@ export interface ProvidedParts {
   readonly logFile: string;
   readonly callToolHandler: CallToolHandler;
   readonly loadTools: () => Promise<unknown>;
-  /** Takes a line that a tool writes into the log by itself. */
   readonly logLine: (entry: unknown) => void;
 }
 
@@ -56,12 +55,12 @@ export function provideModule(id: string, importer: string, parts: ProvidedParts
   }
 }
 
-/** What `import { … }` and `import x from` compile to finds both in it. */
+/** Works for both `import { … }` and `import x from`. */
 function asModule(exports: Record<string, unknown>): Record<string, unknown> {
   return { __esModule: true, default: exports, ...exports };
 }
 
-/** `tool.schema` is Zod: the one that is installed where the tool lies. */
+/** `tool.schema` is the Zod that is installed where the tool lies. */
 function pluginTool(importer: string): typeof core.tool {
   const tool = (definition: Parameters<typeof core.tool>[0]) => core.tool(definition);
   Object.defineProperty(tool, "schema", {
@@ -100,7 +99,7 @@ function toolboxConfig({ workspace, toolsFolder, logFile }: ProvidedParts): Reco
   };
 }
 
-/** Tools write into these places without looking, as the module they came with made them. */
+/** Tools expect these folders to exist, because their original config module made them. */
 function makeFolders(config: Record<string, string>): Record<string, string> {
   const { logDirectory, jsonDirectory, sqlitePath, tasksFilePath } = config;
   for (const folder of [logDirectory, jsonDirectory, sqlitePath]) mkdirSync(folder!, { recursive: true });
@@ -112,7 +111,6 @@ function logService({ logLine }: ProvidedParts): Record<string, (entry: unknown)
   return { log: (entry) => logLine(entry), logAsync: async (entry) => logLine(entry) };
 }
 
-/** The request of contract 2, as tools write it. */
 interface ToolboxRequest {
   readonly params: {
     readonly name: string;
@@ -125,8 +123,8 @@ interface ToolboxRequest {
 type CallToolHandler = (request: ToolboxRequest, caller?: string) => Promise<ReturnType<typeof toMcpResult>>;
 
 /**
- * The `callToolHandler` that tool files import. Inside a call it makes a child of that call; outside of one, such
- * as in a timer, a call of its own. It answers with an MCP result, and a failure is one with `isError`.
+ * The `callToolHandler` that tool files import. Inside a call it makes a child call; elsewhere, such as in a timer, a
+ * call of its own. Returns an MCP result; a failure has `isError`.
  */
 export function makeCallToolHandler(registry: ToolRegistry): CallToolHandler {
   return async (request, caller) => {
@@ -148,7 +146,7 @@ function call(
   options: CallOptions,
 ): Promise<ToolResult> {
   if (parent === undefined) return registry.execute(name, args, options);
-  // A timer that was set inside a call still runs in its surroundings after the call has ended.
+  // A timer that a call set keeps the call's async context after the call has ended.
   const isUnderWay = registry.getState(parent.callId)?.status === "running";
   return isUnderWay
     ? registry.executeChild(parent, name, args, options)

@@ -37,11 +37,10 @@ export interface SingleFileOptions {
   readonly logs: ToolLogs;
   readonly config: SandboxConfig;
   readonly logger: Logger;
-  /** Whether what tools said about themselves is kept for the next start. */
+  /** Whether descriptions of tools are cached for the next start. */
   readonly isCached: boolean;
 }
 
-/** What a file turned out to be, and how to let go of it. */
 export interface LoadedSingleFile {
   readonly recognised: RecognisedFile;
   readonly retire: () => Promise<void>;
@@ -56,14 +55,14 @@ interface PreparedFile {
   readonly isForeign: boolean;
 }
 
-/** Loads single-file tools. The server itself never evaluates a line of one. */
+/** Loads single-file tools. The server itself never evaluates their code. */
 export class SingleFileTools {
   readonly #options: SingleFileOptions;
   readonly #cache: DescriptionCache;
   readonly #owners: ToolOwners;
   readonly #late = new Map<string, number>();
   readonly #prepared = new Map<string, Promise<PreparedFile>>();
-  /** What tools have stored, by name: a new version goes on with it. */
+  /** The stored data of tools, by name: a new version of a tool keeps it. */
   readonly #items = new Map<string, KeptItems>();
 
   constructor(options: SingleFileOptions) {
@@ -74,7 +73,7 @@ export class SingleFileTools {
     this.#owners = new ToolOwners({ file: join(own, "tool-owners.json"), isKept: options.isCached });
   }
 
-  /** Asks many files at once what they are. What is wrong with one is said when it is loaded. */
+  /** Describes many files at once. `load` reports their problems. */
   async prepare(paths: readonly string[]): Promise<void> {
     const waiting = [...paths];
     const worker = async () => {
@@ -112,7 +111,7 @@ export class SingleFileTools {
       sandbox,
       variables,
       items: this.#itemsOf(name),
-      // Programs may run as another user, from whom what a tool keeps is closed.
+      // Programs may run as another user, who must not read what a tool stores.
       programFolder: join(workspace, ".toolrack", "sandbox", "empty"),
       stacks,
       log: (line, context) => this.#log(name, line, context),
@@ -126,12 +125,12 @@ export class SingleFileTools {
     };
   }
 
-  /** Whether the file had this name for its tool before. */
+  /** Whether the tool of this file had this name before. */
   owns(name: string, origin: string | undefined): boolean {
     return origin !== undefined && this.#owners.ownerOf(name) === origin;
   }
 
-  /** Remembers whose the names are that were hung up. */
+  /** Remembers which file each published name belongs to. */
   async claim(tools: readonly ToolInfo[]): Promise<void> {
     await this.#owners.claim(new Map(tools.map(({ name, origin = "" }) => [name, origin])));
   }
@@ -140,7 +139,7 @@ export class SingleFileTools {
     this.#options.logs.close();
   }
 
-  /** What is set, granted and stored under a name goes to the file that it was for, and to no other. */
+  /** Keeps the secrets, grants and stored data of a name for the file that they were made for. Throws `LoadError`. */
   async #refuseTaken(
     name: string,
     { origin }: FilePlace,
@@ -168,7 +167,7 @@ export class SingleFileTools {
   async #belongingsOf(name: string, { environment }: Description, grant: SandboxGrant): Promise<string[]> {
     const { variables } = this.#options;
     const declared = Object.keys(environment?.properties ?? {});
-    // A secret that cannot be read is one all the same.
+    // An unreadable secret still counts as set.
     const set = await Promise.all(declared.map((key) => variables.get(name, key).catch(() => "")));
     const items = this.#itemsOf(name);
     await items.refresh();
@@ -182,7 +181,7 @@ export class SingleFileTools {
   async #prepare(path: string): Promise<PreparedFile> {
     const { workspace, compiler, stacks, sandbox, dependencies } = this.#options;
     const origin = relative(workspace, path);
-    // Code that is not reviewed need not know where on the machine it lies.
+    // Unreviewed code must not learn where on the machine it lies.
     const filename = `/${origin.split(sep).join("/").replaceAll("../", "")}`;
     const text = await readSource(path);
     const { code, map } = await compile(compiler, filename, text);
@@ -201,7 +200,7 @@ export class SingleFileTools {
     return items;
   }
 
-  /** Without a context: what the tool says while none of its calls runs. */
+  /** `context` is undefined for lines outside of calls. */
   #log(name: string, line: LogLine, context: ToolContext<never> | undefined): void {
     const { logs, logger } = this.#options;
     const { level, text, data } = logs.write(name, context?.callId, line);
@@ -230,7 +229,7 @@ async function compile(compiler: Compiler, filename: string, text: string): Retu
   }
 }
 
-/** A link that leads out of the workspace leads to what somebody else wrote. */
+/** A link out of the workspace leads to code that somebody else wrote. */
 async function liesIn(path: string, workspace: string): Promise<boolean> {
   const [file, folder] = await Promise.all([realpath(path), realpath(workspace)]);
   return file.startsWith(folder + sep) && !file.includes(`${sep}node_modules${sep}`);
@@ -249,12 +248,10 @@ function hostWarnings(
   ];
 }
 
-/** The name on the rack. */
 export function nameOf({ metadata }: Description): string {
   return canonicalName(metadata.id);
 }
 
-/** The tool as the registry holds it. */
 export function adaptSingleFile(
   description: Description,
   place: FilePlace,
@@ -270,12 +267,14 @@ export function adaptSingleFile(
     ...(metadata.name === undefined || metadata.name === name ? {} : { displayName: metadata.name }),
     ...aliasesOf(description, place),
     metadata: metadataOf(description, place, hosts),
-    execute: run as (context: ToolContext) => Promise<unknown>, // What it is given was validated by the pipeline.
+    execute: run as (context: ToolContext) => Promise<unknown>, // The pipeline validates the input.
   });
   return { ...info, origin: place.origin };
 }
 
-/** The id when it cannot be a name as it is, the file's name, and what the author says, but for the rack's own names. */
+/**
+ * The id when it differs from the name, the file's name, and the author's aliases, except names reserved for the rack.
+ */
 function aliasesOf({ metadata }: Description, { stem }: FilePlace): { aliases?: string[] } {
   const name = canonicalName(metadata.id);
   const declared = Array.isArray(metadata.aliases) ? metadata.aliases.map(String) : [];
@@ -286,8 +285,8 @@ function aliasesOf({ metadata }: Description, { stem }: FilePlace): { aliases?: 
   return others.length === 0 ? {} : { aliases: others };
 }
 
-/** Said elsewhere in the tool's info, or acted on by the core in a form that was not checked. */
-const taken = new Set(
+/** Keys of the author's metadata that are not copied: other fields hold them, or core would act on them unchecked. */
+const uncopiedKeys = new Set(
   "id name description aliases examples network hosts permissions loop outputCheck singleFile".split(" "),
 );
 
@@ -304,7 +303,7 @@ function metadataOf(description: Description, place: FilePlace, hosts: readonly 
   };
   return {
     ...(place.folders.length === 0 ? {} : { category: place.folders.join("/") }),
-    ...Object.fromEntries(Object.entries(metadata).filter(([key]) => !taken.has(key))),
+    ...Object.fromEntries(Object.entries(metadata).filter(([key]) => !uncopiedKeys.has(key))),
     ...(Array.isArray(permissions) ? { permissions: permissions.map(String) } : {}),
     singleFile: manual,
   };

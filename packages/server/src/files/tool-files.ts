@@ -36,7 +36,7 @@ import {
   type UnreadableFile,
 } from "./loader/resolver.ts";
 
-import { isSandboxed, settleNames } from "./settle-names.ts";
+import { isSandboxed, settleNames } from "./name-claims.ts";
 import type { SingleFileTools } from "./single-file.ts";
 
 export interface ToolFilesOptions {
@@ -47,25 +47,24 @@ export interface ToolFilesOptions {
   readonly folders: readonly string[];
   readonly surroundings: InternalSurroundings;
   readonly modules: ModuleGraphParts;
-  /** Made when there is a first such file; without it they are refused. */
+  /** Created for the first single-file tool. Without it, such files are refused. */
   readonly singleFiles?: () => Promise<SingleFileTools>;
-  /** Tools that are on the rack wherever no file has taken their name. */
+  /** Tools that are published unless a file takes their name. */
   readonly builtins?: readonly ToolInfo[];
-  /** Is told, after each load, what the files offer beside tools. */
+  /** Called after each load with the prompts and resources of all files. */
   readonly onOffered?: (offered: Pick<Required<RecognisedFile>, "prompts" | "resources">) => void;
-  /** Is told what was found, loaded and refused, and when a version that was replaced could not clean up. */
   readonly logger: Logger;
 }
 
-/** How long closing waits for calls and for destroy. */
-const CLOSE_LIMIT = 10_000;
+/** Milliseconds that `close` waits for calls and for `destroy`. */
+const CLOSE_LIMIT_MS = 10_000;
 
-/** The single-file tools of contract 5 are recognised by name, before any of them is evaluated. */
+/** Single-file tools (contract 5) are recognised by their file name, before any code runs. */
 const singleFileName = /\.tool\.[mc]?[jt]s$/;
 
 /**
- * The tool files of a workspace on the rack. A reload builds a candidate of everything that changed, hangs it up
- * in one step, and destroys what it replaced once its calls have ended. What fails keeps its last good version.
+ * Keeps the tool files of a workspace on the rack. A reload loads everything that changed, publishes it in one step,
+ * and destroys replaced versions once their calls have ended. A file that fails keeps its last good version.
  */
 export class ToolFiles {
   readonly #options: ToolFilesOptions;
@@ -84,17 +83,17 @@ export class ToolFiles {
     this.#graph = ModuleGraph.empty(options.modules);
   }
 
-  /** Brings the rack in step with the files. Loads one after another; a second request waits for the first. */
+  /** Loads what changed since the last load. Loads run one after another. */
   load(): Promise<LoadReport> {
     const next = this.#pending.then(async () => {
-      this.#tell({ type: "started" });
+      this.#notify({ type: "started" });
       try {
         const report = await this.#load();
         this.#options.onOffered?.(this.offered());
-        this.#tell({ type: "finished", report });
+        this.#notify({ type: "finished", report });
         return report;
       } catch (error) {
-        this.#tell({ type: "failed", error });
+        this.#notify({ type: "failed", error });
         throw error;
       }
     });
@@ -102,13 +101,12 @@ export class ToolFiles {
     return next;
   }
 
-  /** Tells the listener of every load, whoever wants it, until the function that it returns is called. */
+  /** Calls the listener for every load. Returns a function that stops it. */
   subscribe(listener: LoadListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** The files as they stand. */
   report(): FileReport[] {
     const { workspace } = this.#options;
     const paths = new Set([...this.#scanned.keys(), ...this.#serving.keys(), ...this.#failed.paths()]);
@@ -128,7 +126,7 @@ export class ToolFiles {
     return [...files, ...this.#unreadable.map((found) => unreadableReport(found, workspace))];
   }
 
-  /** What the files offer beside tools, in the order of their paths. */
+  /** The prompts and resources of the files, in the order of their paths. */
   offered(): Pick<Required<RecognisedFile>, "prompts" | "resources"> {
     const files = [...this.#serving].sort(([one], [other]) => (one < other ? -1 : 1));
     return {
@@ -137,15 +135,14 @@ export class ToolFiles {
     };
   }
 
-  /** Lets every file clean up. */
   async close(): Promise<void> {
     await this.#pending;
     this.#retire([...this.#serving.values()], [...this.#graph.modules()]);
     this.#serving.clear();
-    await Promise.race([Promise.all(this.#retiring), wait(CLOSE_LIMIT, undefined, { ref: false })]);
+    await Promise.race([Promise.all(this.#retiring), wait(CLOSE_LIMIT_MS, undefined, { ref: false })]);
   }
 
-  #tell(event: LoadEvent): void {
+  #notify(event: LoadEvent): void {
     for (const listener of this.#listeners) {
       try {
         listener(event);
@@ -161,16 +158,16 @@ export class ToolFiles {
     this.#options.modules.resolver.refresh();
     const scanned = await this.#scan();
     const imported = await this.#scanImported(scanned);
-    const again = await this.#failed.worthTrying();
+    const retry = await this.#failed.toRetry();
     const changed = new Set([
       ...changesBetween(this.#scanned, scanned),
       ...changesBetween(this.#imported, imported),
-      ...again.changed,
+      ...retry.changed,
     ]);
     const candidate = this.#graph.without(changed);
     const stale = this.#graph.importersOf(changed);
     const wanted = [...scanned.keys()].filter(
-      (path) => stale.has(path) || again.files.has(path) || !this.#isSettled(path),
+      (path) => stale.has(path) || retry.files.has(path) || !this.#isSettled(path),
     );
     for (const path of this.#failed.paths()) if (!scanned.has(path)) this.#failed.delete(path);
     this.#scanned = scanned;
@@ -186,7 +183,7 @@ export class ToolFiles {
       .flatMap((path) => this.#serving.get(path) ?? [])
       .flatMap(namesOf);
     const versionsBefore = new Map(before.map((name) => [name, registry.get(name)]));
-    const replaced = await this.#hangUp(candidate, loaded, gone);
+    const replaced = await this.#publish(candidate, loaded, gone);
     const leaving = [...this.#graph.modules()].filter((module) => candidate.get(module.path) !== module);
     this.#graph = candidate;
     this.#imported = await this.#scanImported(scanned);
@@ -207,8 +204,8 @@ export class ToolFiles {
     return report;
   }
 
-  /** Puts the new versions on the rack in one step. Answers which versions they replaced. */
-  async #hangUp(
+  /** Publishes the new versions in one step. Returns the versions that they replaced. */
+  async #publish(
     candidate: ModuleGraph,
     loaded: Map<string, ServingFile>,
     gone: readonly string[],
@@ -242,7 +239,7 @@ export class ToolFiles {
     return [...olds.values()].filter((old) => old !== undefined);
   }
 
-  /** A file whose name is taken: its last good version is put back, or what else it has goes on serving. */
+  /** Handles a file with a taken name: its last good version is restored, or its other tools keep serving. */
   async #refuse(
     path: string,
     error: Error,
@@ -256,9 +253,11 @@ export class ToolFiles {
     await this.#failed.add(path, failure, [], "name");
     const fresh = loaded.get(path);
     if (fresh === undefined) return;
-    const hung = fresh.recognised.tools.filter((tool) => registry.get(tool.name)?.origin === tool.origin);
-    if (old === undefined && hung.length > 0) {
-      this.#serving.set(path, { ...fresh, recognised: { ...fresh.recognised, tools: hung } });
+    const published = fresh.recognised.tools.filter(
+      (tool) => registry.get(tool.name)?.origin === tool.origin,
+    );
+    if (old === undefined && published.length > 0) {
+      this.#serving.set(path, { ...fresh, recognised: { ...fresh.recognised, tools: published } });
       return;
     }
     loaded.delete(path);
@@ -266,7 +265,7 @@ export class ToolFiles {
       this.#serving.delete(path);
       return;
     }
-    registry.apply({ remove: hung.map((tool) => tool.name), put: old.recognised.tools });
+    registry.apply({ remove: published.map((tool) => tool.name), put: old.recognised.tools });
     candidate.discard(path);
     candidate.restore(old.module);
     this.#serving.set(path, old);
@@ -283,7 +282,7 @@ export class ToolFiles {
     return all;
   }
 
-  /** Files outside the tool folders that run all the same: what tools import, and what links in the folders lead to. */
+  /** Files outside the tool folders whose code runs: imports of tools, and targets of links in the folders. */
   async importedFiles(): Promise<string[]> {
     const failed = this.#failed.inputs();
     const imported = [...this.#graph.paths(), ...this.#graph.places()];
@@ -292,7 +291,7 @@ export class ToolFiles {
     return [...new Set([...paths, ...reals])].filter((path) => !this.#isInFolders(path));
   }
 
-  /** Files outside the tool folders that tools import: a change of one reloads its importers. */
+  /** Signs the imported files outside the tool folders: a change of one reloads its importers. */
   #scanImported(scanned: ReadonlyMap<string, ScannedFile>): Promise<Map<string, ScannedFile>> {
     const outside = this.#graph.paths().filter((path) => !scanned.has(path) && !this.#isInFolders(path));
     return signFiles(outside, this.#imported);
@@ -314,11 +313,11 @@ export class ToolFiles {
       const recognised = await this.#recognise(module, version);
       if (recognised !== undefined) loaded.set(path, { version, module, recognised });
     } catch (thrown) {
-      const retry = thrown instanceof LoadError && thrown.retry ? "always" : "changed";
+      const when = thrown instanceof LoadError && thrown.retry ? "always" : "changed";
       const { workspace, modules } = this.#options;
       const failure = await failureOf(path, thrown, workspace, modules.stacks);
       const attempted = graph.attempted(path);
-      await this.#failed.add(path, failure, [...attempted, ...graph.places(attempted)], retry);
+      await this.#failed.add(path, failure, [...attempted, ...graph.places(attempted)], when);
       this.#keepLastGood(path, graph);
     }
   }
@@ -327,7 +326,7 @@ export class ToolFiles {
     const tools = await this.#options.singleFiles?.();
     if (tools === undefined) throw noSandbox();
     const { recognised, retire } = await tools.load(path, this.#placeOf(path), version);
-    return { version, module: outsideModule(path, retire), recognised };
+    return { version, module: sandboxedModule(path, retire), recognised };
   }
 
   async #recognise(module: LoadedModule, version: FileVersion): Promise<RecognisedFile | undefined> {
@@ -344,14 +343,13 @@ export class ToolFiles {
     return { contract: "define", tools: [], warnings: [], ...recognised, prompts, resources };
   }
 
-  /** A file whose new version failed goes on with the old one. */
   #keepLastGood(path: string, candidate: ModuleGraph): void {
     const old = this.#serving.get(path);
     candidate.discard(path);
     if (old !== undefined) candidate.restore(old.module);
   }
 
-  /** Lets versions clean up once their calls have ended, then stops whatever their modules still have running. */
+  /** Retires versions once their calls have ended, then stops the timers of their modules. */
   #retire(files: readonly ServingFile[], leaving: readonly LoadedModule[]): void {
     const { workspace, logger } = this.#options;
     const retired = files.map(async ({ version, module }) => {
@@ -411,8 +409,8 @@ function noSandbox(): LoadError {
   );
 }
 
-/** Stands for a file that was not evaluated here: it imports nothing, and its workers end when it is destroyed. */
-function outsideModule(path: string, destroy: () => Promise<void>): LoadedModule {
+/** Represents a file that is evaluated in the sandbox: it imports nothing here, and `destroy` ends its workers. */
+function sandboxedModule(path: string, destroy: () => Promise<void>): LoadedModule {
   const timers = new TrackedTimers();
   return {
     path,
@@ -425,7 +423,7 @@ function outsideModule(path: string, destroy: () => Promise<void>): LoadedModule
   };
 }
 
-/** The named exports of a module; `module.exports` itself is the default of one that was not an ES module. */
+/** The named exports of a module. For CommonJS, `module.exports` itself is the default. */
 function toRecord(exports: unknown): Record<string, unknown> {
   if (typeof exports === "function") return { ...exports, default: exports };
   if (typeof exports !== "object" || exports === null) return { default: exports };

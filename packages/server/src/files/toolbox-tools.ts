@@ -3,7 +3,7 @@ import type { CallBook, CallLog } from "../calls/index.ts";
 import { type LogLine, readLog } from "../calls/index.ts";
 import { failures, type LoadReport, whereOf } from "./load-report.ts";
 
-/** `buildReload_tool` of the toolbox contract: compile, reload, verify, and say what came of it. */
+/** `buildReload_tool` of the toolbox contract: reloads the tool files and reports the outcome. */
 export function buildReloadTool(reload: () => Promise<LoadReport>): ToolInfo {
   return Tool.define({
     name: "buildReload_tool",
@@ -40,10 +40,10 @@ export function buildReloadTool(reload: () => Promise<LoadReport>): ToolInfo {
 }
 
 /**
- * `log_tool` of the toolbox contract: looks calls up in the log. Whoever has no admin grant sees the calls that it made
- * itself, and what those called in turn, as over HTTP.
+ * `log_tool` of the toolbox contract: searches the log. A caller without an admin grant sees only its own calls and the
+ * calls that those made, as over HTTP.
  */
-export function logTool(log: CallLog, book: Pick<CallBook, "of" | "isAdmin">): ToolInfo {
+export function logTool(log: CallLog, book: Pick<CallBook, "firstCallerOf" | "isAdmin">): ToolInfo {
   return Tool.define({
     name: "log_tool",
     description:
@@ -73,7 +73,9 @@ export function logTool(log: CallLog, book: Pick<CallBook, "of" | "isAdmin">): T
       const { page = 1, pageSize = 20, order = "newest", toolName, tool = toolName, ...rest } = input;
       const query = { ...rest, ...(tool === undefined ? {} : { tool }) };
       log.flush();
-      const isVisible = book.isAdmin(callId) ? () => true : await ownLines(log.file, book.of(callId), signal);
+      const isVisible = book.isAdmin(callId)
+        ? () => true
+        : await ownLines(log.file, book.firstCallerOf(callId), signal);
       const found: LogLine[] = [];
       for await (const line of readLog(log.file, query)) {
         signal.throwIfAborted();
@@ -86,7 +88,10 @@ export function logTool(log: CallLog, book: Pick<CallBook, "of" | "isAdmin">): T
   });
 }
 
-/** Which lines are of calls that the caller made, or that were made in them. A call ends after those that it makes. */
+/**
+ * Returns a check whether a line is of a call that the caller made, or of one nested in it. Two passes are needed
+ * because nested calls are logged before their parent.
+ */
 async function ownLines(
   file: string,
   caller: string | undefined,

@@ -19,11 +19,11 @@ import {
 } from "./wire/index.ts";
 
 interface WantedCall extends Omit<CallRequest, "signal" | "headers" | "watcher"> {
-  /** It goes on when the caller leaves. */
+  /** The call continues when the caller disconnects. */
   readonly keep?: boolean;
 }
 
-/** Makes a call for a request: as one JSON answer, or as a stream when the request accepts one. */
+/** Makes a call and answers with JSON, or with an event stream when the request accepts one. */
 export async function serveCall(
   service: CallService,
   { keep = false, ...call }: WantedCall,
@@ -40,12 +40,12 @@ export async function serveCall(
   }
 }
 
-/** What the reader has not taken in yet; beyond it, states and progress are left out. */
+/** Bytes that may wait for a slow reader. Beyond it, states and progress are left out. */
 const MOST_WAITING = 1024 * 1024;
 
 /**
- * `state`, `progress` and `log` events while the call is under way, and one last event: `result` with what a JSON answer
- * would hold, or `error` with the envelope of the refusal.
+ * Sends `state`, `progress` and `log` events while the call runs, then one last event: `result` with the content of the
+ * JSON answer, or `error` with the error envelope.
  */
 async function streamCall(
   service: CallService,
@@ -53,7 +53,7 @@ async function streamCall(
   outgoing: ServerResponse,
 ): Promise<typeof sent> {
   const send = (event: string, data: unknown) => {
-    // Nobody is there any more, and the call goes on.
+    // The caller has disconnected, but the call goes on.
     if (outgoing.destroyed) return;
     if (!outgoing.headersSent) openEventStream(outgoing);
     outgoing.write(eventText(event, data));
@@ -61,7 +61,7 @@ async function streamCall(
   const sendIfTaken = (event: string, data: unknown) => {
     if (outgoing.writableLength < MOST_WAITING) send(event, data);
   };
-  // Most refusals come at once. Until one could have come the stream stays shut, so that it gets its own status.
+  // Most refusals come at once. The stream opens a moment later, so that they get their own HTTP status.
   let opening: NodeJS.Immediate | undefined;
   const watcher: CallRequest["watcher"] = {
     state(state) {
@@ -85,10 +85,10 @@ async function streamCall(
 
 type CallParts = Pick<HttpServices, "store" | "service" | "recorder">;
 
-/** Chains are no deeper than the pipeline allows; the rest is for damaged records. */
+/** The pipeline limits the depth of chains; this bound is for damaged records. */
 const DEEPEST = 64;
 
-/** Who is no admin sees the calls that were made with the same token, and what those called in turn. */
+/** Admins may read all calls. Others may read calls made with their token, and the inner calls of those. */
 export async function mayRead(
   grant: Grant,
   call: StoredCall,
@@ -98,21 +98,21 @@ export async function mayRead(
   let at: StoredCall | undefined = call;
   for (let depth = 0; at !== undefined && depth < DEEPEST; depth++) {
     if (at.parentCallId === undefined) return at.caller === grant.caller;
-    // The call at the root of the chain may still be under way.
+    // The outer call may still be running and not be recorded yet.
     if (service.callerOf(at.parentCallId) === grant.caller) return true;
     at = await store.calls.get(at.parentCallId);
   }
   return false;
 }
 
-/** The stored call, or a refusal that does not tell a call of others from one that never was. */
+/** Returns the stored call. The refusal is the same for a call of somebody else and for one that never existed. */
 export async function requireCall(grant: Grant, callId: string, parts: CallParts): Promise<StoredCall> {
   const call = await findCall(callId, parts);
   if (call === undefined || !(await mayRead(grant, call, parts))) throw unknownCall(callId);
   return call;
 }
 
-/** A call may have ended a moment ago, with its record still on the way. */
+/** Flushes the recorder, because a call that just ended may not be stored yet. */
 async function findCall(callId: string, { store, recorder }: CallParts): Promise<StoredCall | undefined> {
   const call = await store.calls.get(callId);
   if (call !== undefined && call.outcome !== "running") return call;
@@ -125,7 +125,7 @@ export function unknownCall(callId: string): HttpError {
   return new HttpError("call_not_found", message, { details: { callId } });
 }
 
-/** The codes with which the pipeline refuses a call before the tool runs. The rest is what came of a run. */
+/** Codes of refusals before the tool runs. All other codes are outcomes of a run. */
 export const refusals = [
   "tool_not_found",
   "tool_disabled",
@@ -136,8 +136,8 @@ export const refusals = [
 ] as const satisfies readonly (HttpErrorCode & ToolErrorCode)[];
 
 /**
- * What a caller is told of a call that ran, whatever came of it. Throws the refusal when the tool never ran; one that ran
- * and handed on the refusal of a call that it made is no refusal: it happened.
+ * The answer for a call that ran, whatever its outcome. Throws the refusal when the tool never ran. A tool that ran and
+ * passed on the refusal of an inner call counts as run.
  */
 function answerOf({ callId, record, result, recorded }: EndedCall, replayOf?: string): object {
   const { error } = result;
@@ -151,7 +151,7 @@ function answerOf({ callId, record, result, recorded }: EndedCall, replayOf?: st
 
 const PREVIEW = 200;
 
-/** A call as a list shows it: everything but the bodies, of which it shows the beginning. */
+/** A call in a list: without bodies, of which it shows only the beginning. */
 export function summaryOf(call: StoredCall): Record<string, unknown> {
   const { parameters, result, outcome, status: _, ...rest } = call;
   return {
@@ -163,15 +163,15 @@ export function summaryOf(call: StoredCall): Record<string, unknown> {
   };
 }
 
-/** A call that has ended, whole but for a result that was too long to keep in one piece. */
+/** A finished call. Only a result that is too long to keep in one piece is cut. */
 export function detailOf(call: StoredCall): Record<string, unknown> {
   const { outcome, status: _, ...rest } = call;
   return { ...rest, status: outcome, ...(outcome === "running" ? {} : { stages: stagesOf(call) }) };
 }
 
 /**
- * What the time of a call went into, in order; what took none is left out. Consent that a tool asks for while it runs
- * is part of its run.
+ * The stages of a call and their durations, in order; stages without duration are left out. An approval that a tool
+ * asks for while it runs is part of its run.
  */
 function stagesOf(call: StoredCall): { name: string; duration: number }[] {
   const { duration, runDuration, afterDuration = 0, flags } = call;
@@ -184,7 +184,7 @@ function stagesOf(call: StoredCall): { name: string; duration: number }[] {
   ].filter((stage) => stage.duration > 0);
 }
 
-/** A call under way. Of one that a tool made, or another surface, only the state is known until it ends. */
+/** A running call. For calls made by a tool or through another surface, only the state is known until they end. */
 export function activeView(
   active: { readonly callId: string; readonly toolName: string; readonly state: ToolState },
   announced: AnnouncedCall | undefined,
@@ -195,7 +195,7 @@ export function activeView(
     ...announced,
     callId: active.callId,
     toolName: active.toolName,
-    // Also while it waits for a person: a list says the same.
+    // Also while the call waits for a person, as in lists.
     status: "running",
     parameters: state.input,
     title: state.title,
@@ -209,15 +209,15 @@ function preview(text: string): string {
   return text.length > PREVIEW ? `${text.slice(0, PREVIEW)}…` : text;
 }
 
-/** What the core's `redact` leaves in the place of what it took out. */
+/** The placeholders that the core's `redact` writes. */
 const taken = /\[redacted\]|^\[(circular|too deep|unreadable|function|symbol|\d+ bytes)\]$/;
 
-/** What the store keeps in the place of arguments that were too large. */
+/** The store's placeholder for arguments that were too large. */
 const TOO_LARGE = "[too large]";
 
 /**
- * The arguments of a recorded call, to make it again. Refused where the record is not what was sent: a tool must
- * not run with a mask in the place of a secret.
+ * The arguments of a recorded call, for a replay. Throws if the record does not hold what was sent: a tool must not run
+ * with a mask in place of a secret.
  */
 export function repeatArguments(call: StoredCall): unknown {
   const place = maskedPlace(call.parameters, "");
@@ -230,7 +230,8 @@ export function repeatArguments(call: StoredCall): unknown {
   }
   const { raw, ...others } = call.parameters;
   const neverParsed = call.error?.code === "invalid_arguments" && Object.keys(others).length === 0;
-  // Text that never became arguments is recorded as `raw`; given as an object it would be dropped, not refused.
+  // Arguments that could not be parsed are recorded as `raw`. Passing that object on would drop them instead of
+  // refusing them.
   return neverParsed && typeof raw === "string" ? raw : call.parameters;
 }
 
@@ -245,24 +246,24 @@ function maskedPlace(value: unknown, path: string): string | undefined {
   return undefined;
 }
 
-/** Characters of the text that are in memory at one time. */
+/** Characters of the text that are held in memory at a time. */
 const PIECE = 256 * 1024;
 
-/** Answers with the record as a file, and the whole text of its result piece by piece. */
+/** Sends the record as a file, reading the text of the result piece by piece. */
 export async function sendRecord(
   call: StoredCall,
   calls: Pick<CallStore, "readResult">,
   outgoing: ServerResponse,
 ): Promise<typeof sent> {
   const { callId } = call;
-  // Whoever cannot be given the text is told so while there is still a status to say it with.
+  // Reads the first piece before the headers are sent, so that a failure still gets its own status.
   const first = await calls.readResult(callId, 0, PIECE);
   outgoing.writeHead(200, {
     "Content-Type": json,
     "Content-Disposition": `attachment; filename="${callId.replace(/[^\w.-]/g, "_")}.json"`,
   });
   await pipeline(Readable.from(piecesOf(call, first, calls)), outgoing).catch((error) => {
-    // Whoever hung up wants no more of it.
+    // A disconnect is not an error.
     if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
   });
   return sent;
@@ -275,12 +276,12 @@ async function* piecesOf(
 ): AsyncGenerator<string> {
   const { result: _, ...facts } = detailOf(call);
   const { content, ...more } = call.result;
-  // `result` goes last, and its text last of all: an object without its closing brace is all that stands before it.
+  // `result` is the last member and `content` its last member: the JSON before it is written without closing braces.
   yield `${jsonText(facts).slice(0, -1)},"result":${jsonText(more).slice(0, -1)},"content":"`;
   let piece = first;
   if (piece === undefined) yield inQuotes(content);
   for (let offset = 0; piece !== undefined && piece.text !== ""; ) {
-    // A character that is cut in two is written as two escapes, which are one character again for whoever reads them.
+    // A surrogate pair that is split between two pieces becomes two escapes, which readers join again.
     yield inQuotes(piece.text);
     offset += piece.text.length;
     piece = offset < piece.total ? await calls.readResult(call.callId, offset, PIECE) : undefined;

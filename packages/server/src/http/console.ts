@@ -4,20 +4,20 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:
 import { extname, join, relative, sep } from "node:path";
 import { sendText } from "./wire/index.ts";
 
-/** Where the built console is: beside the program when it was packed with it, or in the repository. */
+/** The folder of the built console: beside the packed program, or in the repository. */
 export function findConsole(): string {
   const packed = join(import.meta.dirname, "files");
   const built = join(import.meta.dirname, "..", "..", "..", "console", "dist");
   return existsSync(join(packed, "index.html")) ? packed : built;
 }
 
-/** Answers a request for the console and says so, or leaves it to others. */
+/** Returns true when it answered the request; false leaves it to others. */
 export type ConsoleHandler = (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;
 
 /**
- * Serves the built console from a directory. What it may serve is listed once, so that no path leads out of it; what
- * is not a file is one of the console's own pages and gets `index.html`. Everything that belongs to the API is left
- * alone. The files are read when the first request comes, so that they cost a start nothing.
+ * Serves the built console. Its files are listed once, at the first request, so that no path leads out of the directory
+ * and the start costs nothing. Other paths are pages of the console and get `index.html`. Paths of the API are left
+ * alone.
  */
 export function serveConsole(directory: string): ConsoleHandler {
   let files: ReadonlyMap<string, ConsoleFile> | undefined;
@@ -35,7 +35,7 @@ export function serveConsole(directory: string): ConsoleHandler {
         "This file belongs to another version of the console. Load the page anew.\n",
       );
     }
-    // A program that asks for a path that does not exist is told so by the API, in its own words.
+    // Programs that ask for an unknown path get the API's own error.
     if (!headers.accept?.includes("text/html")) return false;
     const index = files.get(INDEX);
     if (index !== undefined) return send(index, incoming, outgoing);
@@ -44,7 +44,7 @@ export function serveConsole(directory: string): ConsoleHandler {
 }
 
 const INDEX = "/index.html";
-/** What lies here has a hash in its name and never changes. */
+/** Files in this folder have a hash in their name and never change. */
 const ASSETS = "/assets/";
 const NOT_BUILT =
   "The console is not built. Run `npm run build -w packages/console`, and start the server again.\n";
@@ -76,7 +76,7 @@ function readFiles(directory: string): Map<string, ConsoleFile> {
   const files = new Map<string, ConsoleFile>();
   for (const path of listFiles(directory)) {
     const type = types[extname(path)];
-    // Compressed twins, the build's manifest and whatever else lies there are nobody's business.
+    // Skips compressed copies, the build's manifest and unknown files.
     if (type === undefined) continue;
     const plain = readFileSync(path);
     const address = `/${relative(directory, path).split(sep).join("/")}`;
@@ -109,7 +109,7 @@ function readIfThere(path: string): Buffer | undefined {
   }
 }
 
-/** Nothing but what came from this server runs, and nothing is sent anywhere else. */
+/** Only scripts of this server run, and data is sent only to this server. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",

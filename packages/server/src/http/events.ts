@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Grant } from "../access/index.ts";
 import { eventText, openEventStream } from "./wire/index.ts";
 
-/** Who is told of an event, beside admins. */
+/** Who receives an event. Admins receive all. */
 type Audience = "everyone" | "admins" | { readonly caller: string };
 
 interface FeedEvent {
@@ -10,52 +10,49 @@ interface FeedEvent {
   readonly type: string;
   readonly data: unknown;
   readonly audience: Audience;
-  /** Made for the first reader: most of what is kept is never read. */
+  /** Encoded for the first reader, because most kept events are never read. */
   bytes: Buffer | undefined;
 }
 
 interface Reader {
   readonly outgoing: ServerResponse;
   readonly grant: Grant;
-  /** Whether its token still holds; asked with every heartbeat, and when one was taken back. */
-  readonly isWelcome: () => Promise<boolean>;
-  /** The number of the next event it is to be given. */
+  /** Whether the token is still valid; checked at every heartbeat and when a token was withdrawn. */
+  readonly isAuthorized: () => Promise<boolean>;
+  /** The number of the next event to send. */
   next: number;
-  /** Since when it takes nothing more, on the `performance` clock. */
+  /** When the reader stopped taking data, on the `performance` clock. */
   blockedAt: number | undefined;
 }
 
 interface EventFeedOptions {
-  /** How many events are kept. */
   readonly size: number;
-  /** Milliseconds between signs of life. */
+  /** In milliseconds. */
   readonly heartbeat: number;
 }
 
 const LONGEST_TIMER = 2 ** 31 - 2;
-/** Events written to a reader at one time. */
 const BATCH = 256;
-/** A reader that takes nothing for so many heartbeats is gone. */
+/** A reader that takes no data for this many heartbeats is dropped. */
 const PATIENCE = 2;
 
 /**
- * One numbered stream of what happens, for any number of readers. The last events are kept once, in a ring; a
- * reader is a position in it, so that a slow one costs nothing. One that the ring overtakes, or that comes back with
- * an id from before it, is told to start anew (`reset`); one that takes nothing at all is dropped.
+ * One numbered stream of events for any number of readers. The last events are kept once, in a ring buffer; a reader is
+ * a position in it, so a slow reader costs nothing. A reader that falls behind the ring, or reconnects with an id older
+ * than it, gets a `reset`. A reader that takes no data at all is dropped.
  */
 export class EventFeed {
   readonly #size: number;
-  /** Tells the numbers of this process from those of the one before it. */
+  /** Part of event ids, so that numbers of an earlier process are recognised. */
   readonly #epoch = Date.now().toString(36);
   readonly #ring: FeedEvent[] = [];
   readonly #readers = new Set<Reader>();
   readonly #heartbeat: NodeJS.Timeout;
   readonly #patience: number;
-  /** The number that the next event gets. */
   #next = 1;
-  /** The first event that somebody could have heard of: before the first reader, nothing is kept. */
+  /** The first event that is kept. Before the first reader, none are. */
   #first: number | undefined;
-  /** Whether there has ever been a reader. Until then nobody can come back for what was missed. */
+  /** Whether there has ever been a reader. Until then no event has to be kept. */
   isFollowed = false;
   #scheduled = false;
   #dropped = 0;
@@ -71,33 +68,39 @@ export class EventFeed {
     return this.#readers.size;
   }
 
-  /** How many readers took nothing any more. */
+  /** How many readers were dropped because they took no data. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** The data must stay as it is from now on. */
+  /** Do not change `data` afterwards: it is encoded later. */
   publish(type: string, data: unknown, audience: Audience): void {
     const number = this.#next++;
     if (this.#first === undefined) return;
     this.#ring[number % this.#size] = { number, type, data, audience, bytes: undefined };
     if (this.#scheduled || this.#readers.size === 0) return;
     this.#scheduled = true;
-    // What happens in one turn of the event loop is written in one go.
+    // All events of one turn of the event loop are written together.
     setImmediate(() => this.#flush());
   }
 
-  /** Turns the answer into a stream that goes on after `lastEventId`, or from now on. */
+  /** Turns the response into an event stream that continues after `lastEventId`, or begins now. */
   subscribe(
     outgoing: ServerResponse,
     grant: Grant,
     lastEventId: string | undefined,
-    isWelcome: () => Promise<boolean>,
+    isAuthorized: () => Promise<boolean>,
   ): void {
     this.#first ??= this.#next;
     this.isFollowed = true;
     const resumed = lastEventId === undefined ? undefined : this.#numberAfter(lastEventId);
-    const reader: Reader = { outgoing, grant, isWelcome, next: resumed ?? this.#next, blockedAt: undefined };
+    const reader: Reader = {
+      outgoing,
+      grant,
+      isAuthorized,
+      next: resumed ?? this.#next,
+      blockedAt: undefined,
+    };
     openEventStream(outgoing);
     const expiry = this.#endAtExpiry(reader);
     outgoing.on("close", () => {
@@ -114,12 +117,11 @@ export class EventFeed {
     this.#pump(reader);
   }
 
-  /** Ends the streams of tokens that hold no more; to be called when one was taken back. */
+  /** Ends the streams of invalid tokens. Call it after a token was withdrawn. */
   async endWithdrawn(): Promise<void> {
-    await Promise.all([...this.#readers].map((reader) => this.#endIfUnwelcome(reader)));
+    await Promise.all([...this.#readers].map((reader) => this.#endIfUnauthorized(reader)));
   }
 
-  /** Ends every stream. */
   close(): void {
     clearInterval(this.#heartbeat);
     this.#flush();
@@ -135,7 +137,7 @@ export class EventFeed {
     return `${this.#epoch}-${number}`;
   }
 
-  /** The number to go on with; nothing when what came after the id is not known any more. */
+  /** The number of the event after the id; undefined when the events after it are no longer kept. */
   #numberAfter(id: string): number | undefined {
     const [epoch, digits] = id.split("-");
     if (epoch !== this.#epoch || digits === undefined || !/^\d{1,15}$/.test(digits)) return undefined;
@@ -196,23 +198,23 @@ export class EventFeed {
       const { blockedAt } = reader;
       if (blockedAt === undefined) this.#write(reader, ": alive\n\n");
       else if (now - blockedAt > this.#patience) this.#drop(reader);
-      void this.#endIfUnwelcome(reader);
+      void this.#endIfUnauthorized(reader);
     }
   }
 
-  async #endIfUnwelcome(reader: Reader): Promise<void> {
-    // When the store does not answer: the token held when the stream began.
-    if (await reader.isWelcome().catch(() => true)) return;
+  async #endIfUnauthorized(reader: Reader): Promise<void> {
+    // If the store fails, the token counts as valid, because it was when the stream began.
+    if (await reader.isAuthorized().catch(() => true)) return;
     this.#readers.delete(reader);
     reader.outgoing.end();
   }
 
-  /** To the moment, unless it is further away than a timer can be set; a heartbeat finds those. */
+  /** Ends the stream when its token expires. Times beyond a timer's range are found by the heartbeat. */
   #endAtExpiry(reader: Reader): NodeJS.Timeout | undefined {
     const left = (reader.grant.expiresAt ?? Number.POSITIVE_INFINITY) - Date.now();
     if (left > LONGEST_TIMER) return undefined;
-    // A timer may fire a moment before its time, when the token still holds.
-    return setTimeout(() => void this.#endIfUnwelcome(reader), left + 1).unref();
+    // A timer may fire slightly early, while the token is still valid.
+    return setTimeout(() => void this.#endIfUnauthorized(reader), left + 1).unref();
   }
 
   #drop(reader: Reader): void {
@@ -228,7 +230,7 @@ function isFor(audience: Audience, grant: Grant): boolean {
 }
 
 /**
- * Lets through, of what a call says of one kind in one turn of the event loop, only the last. A tool that reports
+ * Passes on only the last message of each kind that a call sends in one turn of the event loop. A tool that reports
  * every row of a million would otherwise push everything else out of the feed.
  */
 export class LatestOnly {
@@ -250,7 +252,7 @@ export class LatestOnly {
     });
   }
 
-  /** What a call has still to say, now. */
+  /** Sends the waiting messages of a call now. */
   flush(callId: string): void {
     const kinds = this.#waiting.get(callId);
     if (kinds === undefined) return;

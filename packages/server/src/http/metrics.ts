@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { RackEvent } from "@toolrack/core";
 
-/** What is read from others at the moment somebody asks. */
+/** Values that are read when metrics are rendered. */
 interface Readings {
   readonly activeCalls: number;
   readonly tools: { readonly enabled: number; readonly disabled: number };
@@ -9,9 +9,9 @@ interface Readings {
   readonly feedReaders: number;
   readonly feedDropped: number;
   readonly recordFailures: number;
-  /** Records that wait in memory for the store. */
+  /** Records in memory that are not stored yet. */
   readonly held: { readonly records: number; readonly bytes: number };
-  /** Lines that wait in memory for the log, and those that were given up. */
+  /** Log lines in memory that are not written yet, and those that were lost. */
   readonly log: { readonly held: number; readonly lost: number };
 }
 
@@ -21,11 +21,11 @@ interface ToolCounts {
   readonly durations: Histogram;
 }
 
-/** Under this name go calls of tools that do not exist: callers could otherwise make up names without end. */
+/** Calls of unknown tools are counted under this name, because callers could invent names without end. */
 const UNKNOWN = "(unknown)";
 const nanosecondsPerSecond = 1e9;
 
-/** Counts calls and requests, and says so in the format of Prometheus. */
+/** Counts calls and requests, and renders them in Prometheus format. */
 export class Metrics {
   readonly #tools = new Map<string, ToolCounts>();
   readonly #requests = new Map<string, { readonly labels: Sample["labels"] & object; value: number }>();
@@ -54,7 +54,7 @@ export class Metrics {
     else this.#requests.set(key, { labels: { method, route, status }, value: 1 });
   }
 
-  /** `mayUse` decides which tools are spoken of. */
+  /** `mayUse` decides which tools are shown. */
   render(readings: Readings, mayUse: (toolName: string) => boolean): string {
     const tools = [...this.#tools].filter(([tool]) => tool === UNKNOWN || mayUse(tool));
     const { activeCalls, failedFiles, recordFailures, held, log, feedReaders, feedDropped } = readings;
@@ -143,10 +143,10 @@ function counter(name: string, help: string, value: number): string {
   return metricText(name, "counter", help, [{ value }]);
 }
 
-/** Seconds. From a tool that answers from memory to one that waits for its limit. */
+/** In seconds, from a tool that answers from memory to one that waits for its time limit. */
 const durationBuckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120] as const;
 
-/** How many observations fell under each bound, as Prometheus counts them. */
+/** Counts observations below each bound, as Prometheus does. */
 class Histogram {
   readonly counts = new Array<number>(durationBuckets.length).fill(0);
   sum = 0;
@@ -164,13 +164,13 @@ class Histogram {
 type Labels = Readonly<Record<string, string | number>>;
 
 interface Sample {
-  /** What follows the metric's name, such as `_bucket`. */
+  /** Suffix of the metric's name, such as `_bucket`. */
   readonly suffix?: string;
   readonly labels?: Labels;
   readonly value: number;
 }
 
-/** One metric with its samples, in the text format that Prometheus reads. */
+/** One metric with its samples in Prometheus text format. */
 function metricText(
   name: string,
   type: "counter" | "gauge" | "histogram",

@@ -5,7 +5,7 @@ import { type HttpErrorCode, httpErrorCodes, s } from "./wire/index.ts";
 
 const json = "application/json";
 
-/** The OpenAPI 3.1 document of the table of routes. Its request schemas are the very ones that requests are checked with. */
+/** The OpenAPI 3.1 document of all routes. It shows the same schemas that validate requests. */
 export function describeApi(
   routes: readonly Route[],
   others: Readonly<Record<string, JsonSchemaObject>>,
@@ -62,8 +62,8 @@ function operationOf(route: Route): Record<string, unknown> {
 
 function parameter(name: string, place: "path" | "query", schema: JsonSchemaObject): Record<string, unknown> {
   const { description, ...rest } = schema;
-  const said = description === undefined ? {} : { description };
-  return { name, in: place, ...(place === "path" ? { required: true } : {}), ...said, schema: rest };
+  const described = description === undefined ? {} : { description };
+  return { name, in: place, ...(place === "path" ? { required: true } : {}), ...described, schema: rest };
 }
 
 function bodyOf({ body, optionalBody }: Route): JsonSchemaObject | undefined {
@@ -73,10 +73,10 @@ function bodyOf({ body, optionalBody }: Route): JsonSchemaObject | undefined {
 function successes({ answer, stream, empty }: Route): Record<string, unknown> {
   const [description, schema, contentType = json] = answer;
   const content = { [contentType.split(";")[0]!]: { schema } };
-  const said = stream === undefined ? description : `${description} ${stream}`;
+  const fullDescription = stream === undefined ? description : `${description} ${stream}`;
   const streamed = stream === undefined ? {} : { "text/event-stream": { schema: s.text() } };
   return {
-    200: { description: said, content: { ...content, ...streamed } },
+    200: { description: fullDescription, content: { ...content, ...streamed } },
     ...(empty === undefined
       ? {}
       : { 204: { description: empty, content: { [json]: { schema: s.text() } } } }),

@@ -12,21 +12,21 @@ const LONGEST_TEXT = 500;
 const LONGEST_LIST = 20;
 const MOST_LINES = 50;
 
-/** Tells the feed what happens on the rack. Events hold ids and summaries; bodies are read by id. */
+/** Publishes the rack's events to the feed. Events hold ids and summaries; readers fetch bodies by id. */
 export function publishRack(
   feed: EventFeed,
   service: Pick<CallService, "callerOf">,
 ): (event: RackEvent) => void {
   const started = new Set<string>();
-  /** What calls said in this turn of the event loop. */
-  const said = new Map<string, CallLine[]>();
+  /** Log lines of calls in this turn of the event loop. */
+  const linesByCall = new Map<string, CallLine[]>();
   const latest = new LatestOnly();
   const tell = (type: string, callId: string, data: object) => {
     const caller = service.callerOf(callId);
     feed.publish(type, { callId, ...data }, caller === undefined ? "admins" : { caller });
   };
   return (event) => {
-    // A call that began before anybody followed is told of as begun when it next says something.
+    // Before the first reader nothing is published. Such a call is announced with its next message.
     if (!feed.isFollowed) return;
     switch (event.type) {
       case "tools":
@@ -34,7 +34,7 @@ export function publishRack(
         return;
       case "state": {
         const { callId, toolName, status, title } = event;
-        if (status === "completed" || status === "error") return; // The end is told by the record, which says more.
+        if (status === "completed" || status === "error") return; // The record announces the end, with more details.
         const shown = { toolName, title: title && clip(title), at: Date.now() };
         if (status === "pending") return tell("call.queued", callId, shown);
         if (started.has(callId)) latest.set(callId, "updated", () => tell("call.updated", callId, shown));
@@ -44,18 +44,18 @@ export function publishRack(
       }
       case "progress": {
         const { callId, toolName, update } = event;
-        const told = { toolName, ...update, message: update.message && clip(update.message) };
-        latest.set(callId, "progress", () => tell("call.progress", callId, told));
+        const payload = { toolName, ...update, message: update.message && clip(update.message) };
+        latest.set(callId, "progress", () => tell("call.progress", callId, payload));
         return;
       }
       case "log": {
         const { callId, toolName, level, text, at } = event;
-        const lines = said.get(callId) ?? [];
-        said.set(callId, lines);
-        // Of more in one turn, the record has the first and the last.
+        const lines = linesByCall.get(callId) ?? [];
+        linesByCall.set(callId, lines);
+        // Further lines of the same turn are only in the record.
         if (lines.length < MOST_LINES) lines.push({ at, level, text: clip(text) });
         latest.set(callId, "log", () => {
-          said.delete(callId);
+          linesByCall.delete(callId);
           tell("call.log", callId, { toolName, lines });
         });
         return;
@@ -85,7 +85,7 @@ export function publishRack(
   };
 }
 
-/** Tells the feed of questions that can be answered by their id, and of what became of them. */
+/** Publishes approvals and their outcomes. */
 export function publishApprovals(feed: EventFeed): (approval: StoredApproval) => void {
   return (approval) => {
     const { id, callId, parentCallId, toolName, displayName, caller, sessionID, state, expiresAt } = approval;
@@ -94,7 +94,7 @@ export function publishApprovals(feed: EventFeed): (approval: StoredApproval) =>
   };
 }
 
-/** Tells the feed of each load of the tool files, whoever asked for it. */
+/** Publishes every load of the tool files. */
 export function publishLoads(feed: EventFeed): (event: LoadEvent) => void {
   return (event) => {
     if (event.type === "started") feed.publish("reload.started", {}, "admins");
@@ -110,8 +110,8 @@ export function publishLoads(feed: EventFeed): (event: LoadEvent) => void {
 }
 
 /**
- * Tells the feed of each upstream MCP server whose state, tools, reason or problem became another, and of those that are gone.
- * To be called whenever something about the servers changed.
+ * Publishes every upstream MCP server that was removed or whose state, tools, reason or problem changed. Call it
+ * whenever something about the servers changed.
  */
 export function publishMcpServers(
   feed: EventFeed,
@@ -123,10 +123,10 @@ export function publishMcpServers(
       servers.list().map((server) => {
         const { key, state, reason, problem, resting, failures, tools, quarantined, since, signIn } = server;
         const words = { reason: reason && clip(reason), problem: problem && clip(problem) };
-        const told = { key, state, ...words, resting, failures, tools, quarantined, since, signIn };
-        return { key, told, state: JSON.stringify(told) };
+        const payload = { key, state, ...words, resting, failures, tools, quarantined, since, signIn };
+        return { key, payload, state: JSON.stringify(payload) };
       }),
-    (told) => feed.publish("mcp.server", told, "admins"),
+    (payload) => feed.publish("mcp.server", payload, "admins"),
     (key) => feed.publish("mcp.server", { key, state: "removed" }, "admins"),
     new Map(),
   );
@@ -139,7 +139,7 @@ export function publishMcpServers(
   };
 }
 
-/** What is wrong with the file of the servers, to be compared. */
+/** The problems of the servers' file as text, for comparison. */
 function fileOf({ fileProblem, problems }: Pick<McpServers, "fileProblem" | "problems">): string {
   return JSON.stringify([fileProblem, [...problems]]);
 }
@@ -169,27 +169,27 @@ function clip(text: string): string {
 }
 
 /**
- * Tells the feed of skills and experts that became another, or are gone, and of tools that somebody switched on or off.
- * Returns a function that stops it.
+ * Publishes changed and removed skills and experts, and tools that were switched on or off. Returns a function that
+ * stops it.
  */
 export function publishLibrary(
   feed: EventFeed,
   { skills, switches }: { readonly skills: SkillLibrary; readonly switches: ToolSwitches },
 ): () => void {
-  const publish = (kind: string, look: () => readonly Seen[]) =>
+  const publish = (kind: string, readItems: () => readonly Seen[]) =>
     publishChanges(
-      look,
-      (told) => feed.publish(`${kind}.changed`, told, "admins"),
+      readItems,
+      (payload) => feed.publish(`${kind}.changed`, payload, "admins"),
       (id) => feed.publish(`${kind}.removed`, { id }, "admins"),
     );
   const skillsNow = () =>
     skills.list().map(({ id, name, enabled, trusted, owner, tools, updatedAt, revision }) => {
-      const told = { id, name, enabled, trusted, owner, toolCount: tools.length };
-      return { key: id, told, state: JSON.stringify([told, updatedAt, revision, tools]) };
+      const payload = { id, name, enabled, trusted, owner, toolCount: tools.length };
+      return { key: id, payload, state: JSON.stringify([payload, updatedAt, revision, tools]) };
     });
   const expertsNow = () =>
     skills.experts.list().map(({ id, name, updatedAt, version }) => {
-      return { key: id, told: { id, name }, state: JSON.stringify([id, name, updatedAt, version]) };
+      return { key: id, payload: { id, name }, state: JSON.stringify([id, name, updatedAt, version]) };
     });
   const stops = [
     skills.subscribe(publish("skill", skillsNow)),
@@ -205,38 +205,38 @@ export function publishLibrary(
 
 interface Seen {
   readonly key: string;
-  readonly told: object;
-  /** Another text whenever anything of it is. */
+  readonly payload: object;
+  /** A text that changes whenever anything about the item changes. */
   readonly state: string;
 }
 
 /**
- * Tells what became another since the last look, and what is gone. What is there at the beginning is not told of, unless
- * `before` says otherwise: a reader that opens the stream reads the list.
+ * Publishes items that changed or disappeared since the last call. The items at the beginning count as known unless
+ * `before` is given, because new readers read the list anyway.
  */
 function publishChanges(
-  look: () => readonly Seen[],
-  changed: (told: object) => void,
+  readItems: () => readonly Seen[],
+  changed: (payload: object) => void,
   removed: (key: string) => void,
-  before: Map<string, string> = new Map(look().map(({ key, state }) => [key, state])),
+  before: Map<string, string> = new Map(readItems().map(({ key, state }) => [key, state])),
 ): () => void {
   let known = before;
   return () => {
-    const now = look();
-    for (const { key, told, state } of now) if (known.get(key) !== state) changed(told);
+    const now = readItems();
+    for (const { key, payload, state } of now) if (known.get(key) !== state) changed(payload);
     const keys = new Set(now.map(({ key }) => key));
     for (const key of known.keys()) if (!keys.has(key)) removed(key);
     known = new Map(now.map(({ key, state }) => [key, state]));
   };
 }
 
-/** Tells the feed of each MCP client that connects. */
+/** Publishes every MCP client that connects. */
 export function publishClients(feed: EventFeed): (client: ConnectedClient) => void {
   return ({ name, version, era, caller, expert }) =>
     feed.publish("client.connected", { name, version, era, caller, expert }, "admins");
 }
 
-/** One load of the tool files: names of tools, and the files that could not be loaded. */
+/** One load of the tool files. */
 interface Reload {
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -251,11 +251,10 @@ interface Reload {
 const MOST = 100;
 const LONGEST_RELOAD_LIST = 200;
 
-/** Remembers the last loads. */
 export class ReloadLog {
   readonly #reloads: Reload[] = [];
 
-  /** `first`: what opening the workspace found, before anybody could listen. */
+  /** `first`: the load at opening the workspace, before anybody could subscribe. */
   constructor(first: LoadReport) {
     this.#add(first);
   }
@@ -264,7 +263,7 @@ export class ReloadLog {
     if (event.type === "finished") this.#add(event.report);
   };
 
-  /** The newest first. */
+  /** Newest first. */
   list(): Reload[] {
     return this.#reloads.toReversed();
   }
@@ -275,7 +274,7 @@ export class ReloadLog {
   }
 }
 
-/** What a load did, with no list longer than the limit. */
+/** Summary of a load, with lists cut at the limit. */
 function summaryOf(report: LoadReport, limit: number): Omit<Reload, "at"> {
   const { added, changed, removed, duration, files } = report;
   const failed = files

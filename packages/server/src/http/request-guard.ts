@@ -15,11 +15,11 @@ interface GuardOptions {
   readonly authenticator: Authenticator;
   readonly allowedHosts: readonly string[];
   readonly allowedOrigins: readonly string[];
-  /** For each token but the master. `false` sets no limit. */
+  /** For each token except the master's. `false` sets no limit. */
   readonly rateLimit: false | RateLimit;
 }
 
-/** What every request passes before anything is done for it. Each check refuses by throwing `HttpError`. */
+/** Checks every request before it is handled. Each check refuses by throwing `HttpError`. */
 export class RequestGuard {
   readonly #options: GuardOptions;
   readonly #hosts: ReadonlySet<string>;
@@ -35,12 +35,12 @@ export class RequestGuard {
     this.#limiter = options.rateLimit === false ? undefined : new RateLimiter(options.rateLimit);
   }
 
-  /** Whether the server answers for the host that the request names. */
+  /** Whether the Host header names this server. */
   knowsHost({ headers }: IncomingMessage): boolean {
     return isKnownHost(headers.host, this.#hosts);
   }
 
-  /** Checks which host is meant, and whose page asks. Answers a request that only asks whether it may be made, and says so. */
+  /** Checks host and origin. Answers a CORS preflight itself and returns true for it. */
   check(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
     const { host, origin } = incoming.headers;
     if (!ownHosts.has(host ?? "") && !isKnownHost(host, this.#hosts)) refuseHost(host);
@@ -54,16 +54,16 @@ export class RequestGuard {
     return isPreflight;
   }
 
-  /** The grant of the caller's token, no more often than it may ask: at once when the token is known. */
+  /** Returns the grant of the caller's token, at once when the token is known. Throws beyond the rate limit. */
   admit({ headers }: IncomingMessage, queryToken?: string | null): Grant | Promise<Grant> {
     const { authorization } = headers;
     const found = this.#options.authenticator.authenticate({ authorization, query: queryToken ?? undefined });
     return found instanceof Promise ? found.then((one) => this.#admitted(one)) : this.#admitted(found);
   }
 
-  /** Throws when the caller makes more requests than it may. A request that does the work of several counts as several. */
-  charge(grant: Grant, count: number): void {
-    // The master is the operator, who must get in when somebody else is flooding the server.
+  /** Throws beyond the rate limit. A request that does the work of several counts as several. */
+  limitRate(grant: Grant, count: number): void {
+    // The operator's master token has no limit, so that the operator gets in while others flood the server.
     const wait = grant === masterGrant ? 0 : (this.#limiter?.take(grant.id, count) ?? 0);
     if (wait === 0) return;
     const message = `This token makes too many requests; wait ${wait.toFixed(2)} seconds.`;
@@ -72,7 +72,7 @@ export class RequestGuard {
 
   #admitted(found: Authentication): Grant {
     if (!found.ok) throw unauthorized(found.reason);
-    if (found.grant !== masterGrant) this.charge(found.grant, 1);
+    if (found.grant !== masterGrant) this.limitRate(found.grant, 1);
     if (!this.isStopping) return found.grant;
     throw new HttpError("stopping", "The server is stopping and takes no new work.", {
       headers: { Connection: "close" },
@@ -99,8 +99,8 @@ function unauthorized(reason: Complaint): HttpError {
 }
 
 /**
- * Refuses requests for other hosts. A page of an attacker whose name was pointed at this machine (DNS rebinding)
- * still names its own host. IP addresses cannot be pointed elsewhere, so they are taken as they are.
+ * Refuses requests for other hosts. In a DNS rebinding attack, the attacker's page still sends its own host name. IP
+ * addresses cannot be rebound, so they are allowed.
  */
 function refuseHost(host: string | undefined): never {
   if (host !== undefined && /[\s/?#@\\]/.test(host.trim())) {
@@ -120,7 +120,7 @@ function isKnownHost(host: string | undefined, allowed: ReadonlySet<string>): bo
   return true;
 }
 
-/** Headers that were found to name this machine itself, whatever is allowed: the same few come with every request. */
+/** Cache of Host headers that name this machine: the same few come with every request. */
 const ownHosts = new Set<string>();
 const MOST_OWN = 100;
 
@@ -132,10 +132,10 @@ function isAddress(name: string): boolean {
   return isIP(name) === 4 || (name.startsWith("[") && name.endsWith("]") && isIP(name.slice(1, -1)) === 6);
 }
 
-/** Refuses what pages of other origins send. Says whether the answer needs CORS headers. */
+/** Refuses requests from pages of other origins. Returns whether the answer needs CORS headers. */
 function checkOrigin(origin: string, host: string | undefined, allowed: ReadonlySet<string>): boolean {
   if (allowed.has(origin)) return true;
-  // The host itself has been checked before, so a page that it served is the server's own.
+  // The host was checked before, so a page from that host is the server's own.
   if (host !== undefined && (origin === `http://${host}` || origin === `https://${host}`)) return false;
   const message = `Pages of ${origin} may not use this server. Add the origin to the allowed origins if they should.`;
   throw new HttpError("origin_not_allowed", message);
@@ -148,9 +148,9 @@ const preflightHeaders = {
 };
 
 interface RateLimit {
-  /** How many a second in the long run. */
+  /** Requests a second in the long run. */
   readonly perSecond: number;
-  /** How many at once. */
+  /** Requests at once. */
   readonly burst: number;
 }
 
@@ -165,7 +165,7 @@ export class RateLimiter {
     this.#now = now;
   }
 
-  /** Takes as many, all or none. Returns 0, or after how many seconds there will be enough. */
+  /** Takes `count` tokens, all or none. Returns 0, or the seconds until there will be enough. */
   take(key: string, count = 1): number {
     const { perSecond, burst } = this.#limit;
     const now = this.#now();
@@ -173,7 +173,7 @@ export class RateLimiter {
     this.#buckets.set(key, bucket);
     bucket.tokens = Math.min(burst, bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond);
     bucket.filledAt = now;
-    // More than fit into the bucket at once are let through when it is full.
+    // A count larger than the bucket passes when the bucket is full.
     const wanted = Math.min(count, burst);
     if (bucket.tokens < wanted) return (wanted - bucket.tokens) / perSecond;
     bucket.tokens -= wanted;
@@ -181,7 +181,7 @@ export class RateLimiter {
   }
 }
 
-/** Answers what never became a request: bytes that are no HTTP, headers that are too large, a sender that is too slow. */
+/** Answers broken requests: bytes that are not HTTP, headers that are too large, a sender that is too slow. */
 export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
@@ -190,9 +190,9 @@ export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Duplex
   refuse(socket, refusalOf(error.code));
 }
 
-/** Nobody is connected to anywhere from here. */
+/** The server is no proxy, so it refuses CONNECT. */
 export function refuseConnect(_: IncomingMessage, socket: Duplex): void {
-  // Whoever asked may be gone already.
+  // The client may be gone already.
   socket.on("error", () => {});
   refuse(socket, new HttpError("method_not_allowed", "This server is no proxy: CONNECT leads nowhere."));
 }
@@ -226,7 +226,7 @@ function refusalOf(code: string | undefined): HttpError {
   }
 }
 
-/** On every answer. What is served here is data: nothing of it is to be run, framed, cached or read by other pages. */
+/** Sent with every answer. Other pages must not run, frame, cache or read the data that is served here. */
 export const securityHeaders: Readonly<Record<string, string>> = {
   "X-Content-Type-Options": "nosniff",
   "X-Frame-Options": "DENY",
@@ -244,9 +244,8 @@ const names: ReadonlySet<string> = new Set(entries.map(([name]) => name.toLowerC
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /**
- * An answer that has the security headers, whoever gives it. They are added when its head is written, which happens once
- * whatever way it is given: an answer whose other headers come as one list then costs Node no header object. A header
- * that the answer itself has stays as it is.
+ * A response that always has the security headers. They are added when the head is written, which is cheap for Node
+ * when the other headers are one list. Headers that the answer sets itself are kept.
  */
 export class GuardedResponse extends ServerResponse<IncomingMessage> {
   override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
@@ -260,7 +259,7 @@ export class GuardedResponse extends ServerResponse<IncomingMessage> {
   }
 }
 
-/** Names and values in turn, none of which is said for every answer. */
+/** Whether the headers are a flat list of names and values, without any of the security headers. */
 function isPlainList(headers: unknown): headers is string[] {
   if (!Array.isArray(headers)) return false;
   for (let at = 0; at < headers.length; at += 2) {
@@ -274,8 +273,8 @@ function isPlainList(headers: unknown): headers is string[] {
 const SLASH = "/".charCodeAt(0);
 
 /**
- * Sees to it that a request names one host, as HTTP/1.1 demands, and that its target is a path. A request that names the
- * whole address, as those to a proxy do, is for the host of that address, whatever its Host header says.
+ * Makes sure that a request names one host, as HTTP/1.1 demands, and that its target is a path. When the target is a
+ * whole URL, as for a proxy, the host of that URL counts and not the Host header.
  */
 export function settleTarget(incoming: IncomingMessage): void {
   const { rawHeaders, headers, httpVersion, url = "" } = incoming;
@@ -285,13 +284,13 @@ export function settleTarget(incoming: IncomingMessage): void {
     if (name.length === 4 && name.toLowerCase() === "host") hosts++;
   }
   if (hosts > 1) throw new HttpError("bad_request", "The request names more than one Host.");
-  // HTTP/1.0 does not know the header; health checks still speak it, and browsers, against which the host is checked, do not.
+  // HTTP/1.0 has no Host header. Health checks still use it; browsers, against which the host is checked, do not.
   if (hosts === 0 && httpVersion !== "1.0") {
     throw new HttpError("bad_request", "The request has no Host header, which HTTP/1.1 demands.");
   }
   if (hosts === 0) headers.host = "localhost";
   if (url.charCodeAt(0) === SLASH || url === "*") return;
-  // Whoever puts a name and password before the host wants it to look like another one.
+  // User and password before the host are refused, because they make it look like another host.
   const found = /^https?:\/\/([^/?#@]+)([/?].*)?$/i.exec(url);
   if (found === null) {
     throw new HttpError(

@@ -19,16 +19,15 @@ import {
 
 interface RouterOptions {
   readonly routes: readonly Route[];
-  /** Other surfaces on the same port. */
   readonly mounts: readonly Mount[];
-  /** Answers a request for a page of the console and says so, or leaves it to the API. */
+  /** Returns true when it answered a request for a page of the console; false leaves the request to the API. */
   readonly pages: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;
 }
 
-/** A route with its schemas, compiled when the first request for it comes. */
+/** A route with its schemas, compiled at its first request. */
 interface Entry {
   readonly route: Route;
-  /** Of the path's parameters. */
+  /** Names of the path's parameters. */
   readonly names: readonly string[];
   checks: Checks | undefined;
   /** What the schema makes of a query in which nothing is said. */
@@ -41,18 +40,18 @@ interface Checks {
   readonly body: CompiledSchema;
 }
 
-/** A place in the tree of paths: what may follow it, and the routes that end here. */
+/** A node in the tree of paths: its children, and the routes that end here. */
 interface Branch {
   readonly fixed: Map<string, Branch>;
-  /** What follows it whatever its name is. */
+  /** The child for a path parameter. */
   any: Branch | undefined;
-  /** By method. */
+  /** Routes by method. */
   readonly entries: Map<string, Entry>;
 }
 
 type Server = Pick<HttpServices, "guard" | "metrics" | "logger" | "settings">;
 
-/** The way of every request: mounts and pages are handed theirs, all others are answered by the table of routes. */
+/** Dispatches every request to a mount, a page of the console or a route of the API. */
 export class Router {
   readonly #server: Server;
   readonly #options: RouterOptions;
@@ -64,10 +63,10 @@ export class Router {
     for (const route of options.routes) this.#add(route);
   }
 
-  /** Answers the request, also when it fails. Never rejects. */
+  /** Always answers the request, with an error if it fails. Never rejects. */
   async answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    outgoing.on("error", () => {}); // The caller went away; whoever waits for it is told by `close`.
-    // How metrics name the request.
+    outgoing.on("error", () => {}); // The caller disconnected; `close` tells those who wait.
+    // The name of the request in metrics.
     let name = "(none)";
     try {
       settleTarget(incoming);
@@ -120,7 +119,7 @@ export class Router {
       if (given === undefined && route.body !== undefined) throw bodyMissing();
       body = await checked("body", checks.body, given ?? {});
     }
-    // The schemas have let through exactly what the route's own types say.
+    // The request was checked against the route's schemas, so it has the route's own types.
     const handle = route.handle as (request: RouteRequest) => unknown;
     const answer = await handle({ params, query, body, grant, incoming, outgoing });
     metrics.countRequest(route.method, route.path, answer === sent ? outgoing.statusCode : 200);
@@ -135,7 +134,7 @@ export class Router {
     let grant: Grant | undefined;
     if (mount.access !== "open") {
       try {
-        // The grant of a token that is known need not be awaited, which would cost more than to look.
+        // A known token gives its grant without a promise; awaiting it would cost more than this check.
         const admitted = this.#server.guard.admit(incoming);
         grant = admitted instanceof Promise ? await admitted : admitted;
       } catch (thrown) {
@@ -145,7 +144,7 @@ export class Router {
     await mount.handle(incoming, outgoing, grant);
   }
 
-  /** Nobody learns without a token what is there, unless it is open to everybody. */
+  /** Without a token, the answer does not show which paths exist, except open ones. */
   async #refuse(path: string, siblings: readonly Entry[], incoming: IncomingMessage): Promise<never> {
     if (!siblings.some(({ route }) => route.access === "open")) await this.#server.guard.admit(incoming);
     const methods = siblings.map(({ route }) => route.method).join(", ");
@@ -176,7 +175,7 @@ export class Router {
     return this.#options.mounts.find((candidate) => candidate.owns(path, method));
   }
 
-  /** Answers a request for a page of the console, and says so. */
+  /** Returns true when it answered a request for a page of the console. */
   #isPage(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
     return this.#server.guard.knowsHost(incoming) && this.#options.pages(incoming, outgoing);
   }
@@ -184,7 +183,7 @@ export class Router {
 
 const jsonHeaders = { "Content-Type": json };
 
-/** Nobody: only open routes, which do not ask, are given it. */
+/** A grant for nothing. Only open routes get it, and they do not read it. */
 const nobody: Grant = {
   id: "",
   name: "",
@@ -201,7 +200,7 @@ function newBranch(): Branch {
   return { fixed: new Map(), any: undefined, entries: new Map() };
 }
 
-/** A name that is written out in a route comes before a parameter that would take it too. */
+/** A literal segment wins over a parameter. */
 function findBranch(
   branch: Branch,
   segments: readonly string[],
@@ -228,7 +227,7 @@ function decoded(segment: string): string {
   }
 }
 
-/** The schemas with which requests are checked are those that the API's description shows. */
+/** Requests are checked with the same schemas that the API's description shows. */
 function compileChecks({ params = {}, query = {}, body, optionalBody }: Route): Checks {
   return {
     params: compileSchema(s.closed(params)),
@@ -241,8 +240,10 @@ async function checked(place: string, schema: CompiledSchema, value: unknown): P
   const outcome = await schema.validate(value, { strict: true });
   if (outcome.ok) return outcome.value;
   const { issues } = outcome;
-  const told = issues.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; ");
-  const message = `The ${place} of the request does not fit: ${told}`;
+  const reasons = issues
+    .map(({ path, message }) => (path === "" ? message : `${path}: ${message}`))
+    .join("; ");
+  const message = `The ${place} of the request does not fit: ${reasons}`;
   throw new HttpError("invalid_request", message, { details: { in: place, issues } });
 }
 
@@ -251,7 +252,7 @@ function bodyMissing(): HttpError {
   return new HttpError("invalid_request", "This request needs a body.", { details });
 }
 
-/** What a mount says to a caller without a token stands beside what the server says. */
+/** Adds the mount's own challenge to the server's, for a caller without a token. */
 function withChallenge(thrown: unknown, mount: Mount, incoming: IncomingMessage): unknown {
   if (!(thrown instanceof HttpError) || thrown.code !== "unauthorized") return thrown;
   const challenge = mount.challenge?.(incoming);

@@ -44,17 +44,17 @@ import { defaultHttpSettings, type HttpServices, type HttpSettings } from "./ser
 import type { HttpExtension, Mount } from "./wire/index.ts";
 import { sendError } from "./wire/index.ts";
 
-/** The part of an opened workspace that is served. */
+/** The parts of an opened workspace that the server uses. */
 interface ServedApp {
   readonly workspace: Workspace;
   readonly config: Config;
   readonly registry: ToolRegistry;
   readonly files: ToolFiles;
   readonly skills: SkillLibrary;
-  /** What opening it found. */
+  /** The load report of opening the workspace. */
   readonly report: LoadReport;
   readonly sandbox: () => Promise<Sandbox>;
-  /** Who is behind a call. */
+  /** Knows the caller of every call. */
   readonly book: CallBook;
   readonly log: CallLog;
 }
@@ -62,27 +62,26 @@ interface ServedApp {
 export interface ServerOptions extends Partial<HttpSettings> {
   readonly app: ServedApp;
   readonly store: Store;
-  /** Where the app's own questions wait. Without it the inbox shows those that others left in the store. */
+  /** The app's approvals. Default: an inbox with the questions that others left in the store. */
   readonly approvals?: ApprovalInbox;
-  /** Where calls are handed in, when other surfaces share it. It is closed with the server. */
+  /** The call service, when other surfaces share it. The server closes it. */
   readonly calls?: Calls;
-  /** The upstream MCP servers. They belong to whoever opened them. */
+  /** The upstream MCP servers. The server does not close them. */
   readonly mcpServers?: McpServers;
-  /** Answers a request for a page of the console and says so, or leaves it to the API. */
+  /** Returns true when it answered a request for a page of the console; false leaves the request to the API. */
   readonly pages?: ConsoleHandler;
-  /** Routes of other surfaces, after the API's own. */
+  /** Routes of other surfaces; they follow the API's own. */
   readonly extensions?: readonly HttpExtension[];
-  /** Those of the workspace are opened when not given. */
+  /** Default: the workspace's own secrets. */
   readonly secrets?: Secrets;
-  /** The MCP clients that were seen. */
   readonly clients?: HttpServices["clients"];
-  /** The words that start the program again, from any folder. */
+  /** The command that starts the program from any folder. */
   readonly program?: readonly string[];
-  /** What is served beside the API. */
+  /** Surfaces that are served beside the API. */
   readonly mounts?: readonly Mount[];
   /** Default `127.0.0.1`. */
   readonly host?: string;
-  /** Default 7300; 0 takes any free one. */
+  /** Default 7300; 0 takes any free port. */
   readonly port?: number;
   readonly logger: Logger;
 }
@@ -92,13 +91,13 @@ export interface RunningServer {
   /** The workspace's own token. */
   readonly token: string;
   /**
-   * Stops taking work, lets calls end for a while, cancels the rest, and resolves when their records are written.
-   * The app and the store stay open: they belong to whoever opened them.
+   * Stops accepting requests, waits for calls up to a limit, cancels the rest, and resolves when their records are
+   * written. The app and the store stay open; the caller of `startServer` closes them.
    */
   close(): Promise<void>;
 }
 
-/** Serves a workspace over HTTP. Rejects when the address cannot be had. */
+/** Serves a workspace over HTTP. Rejects when the address is not available. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const {
     app,
@@ -135,7 +134,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   if (mcpServers !== undefined) unsubscribe.push(mcpServers.subscribe(publishMcpServers(feed, mcpServers)));
   if (clients !== undefined) unsubscribe.push(clients.subscribe(publishClients(feed)));
   unsubscribe.push(files.subscribe(reloads.listen));
-  // After those who tell of changes: its own changes are told after the ones that it answers.
+  // Opened after the publishers, so that its own changes are published after the changes that caused them.
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   unsubscribe.push(() => switches.close(), publishLibrary(feed, { skills: app.skills, switches }));
   const authenticator = new Authenticator(token, store.tokens);
@@ -176,12 +175,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     await Promise.all(mounts.map((mount) => mount.close?.()));
     for (const end of unsubscribe) end();
     metrics.close();
-    // Answers are on their way; who has not taken them in a moment holds the connection for nothing.
+    // Closes connections as they become idle; those that have not read their last answer in time are closed too.
     const sweep = setInterval(() => server.closeIdleConnections(), SWEEP);
-    const patience = setTimeout(() => server.closeAllConnections(), LAST_WORDS);
+    const timeout = setTimeout(() => server.closeAllConnections(), LAST_ANSWERS_TIMEOUT);
     await closed;
     clearInterval(sweep);
-    clearTimeout(patience);
+    clearTimeout(timeout);
   };
   try {
     await listen(server, host, port);
@@ -200,8 +199,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   };
 }
 
-/** How long an answer may take to leave once everything else has ended. */
-const LAST_WORDS = 1_000;
+/** How long the last answers may take to be sent after everything else has ended. */
+const LAST_ANSWERS_TIMEOUT = 1_000;
 const SWEEP = 10;
 
 function makeServer(router: Router, services: HttpServices): Server {
@@ -211,11 +210,12 @@ function makeServer(router: Router, services: HttpServices): Server {
     headersTimeout,
     requestTimeout,
     connectionsCheckingInterval: Math.min(1_000, headersTimeout),
-    // Node would refuse it in words of its own.
+    // Otherwise Node would refuse such requests with its own text.
     requireHostHeader: false,
   };
   const server = createServer(options, (incoming, outgoing) => void router.answer(incoming, outgoing));
-  // A caller may close its side once it has asked. Node's types do not know this property; `net` has had it always.
+  // A client may close its side after sending the request. Node's types lack this property, although `net` has always
+  // had it.
   Object.assign(server, { httpAllowHalfOpen: true });
   server.on("clientError", refuseBrokenRequest);
   server.on("connect", refuseConnect);
@@ -249,7 +249,7 @@ function describe(error: NodeJS.ErrnoException, host: string, port: number): Err
   }
 }
 
-/** Where a person on this machine finds it: an address that stands for all is none. */
+/** The URL for a person on this machine. 0.0.0.0 and :: mean all addresses and cannot be opened. */
 function urlOf(server: Server, host: string): string {
   // Only a server on a pipe has no port.
   const { port } = server.address() as AddressInfo;

@@ -13,13 +13,11 @@ import type { Metrics } from "./metrics.ts";
 import type { ReloadLog } from "./publish.ts";
 import type { RequestGuard } from "./request-guard.ts";
 
-/** What the routes work with. */
 export interface HttpServices {
   readonly workspace: Pick<Workspace, "directory">;
   readonly config: Pick<Config, "retention">;
   readonly registry: ToolRegistry;
   readonly files: Pick<ToolFiles, "load" | "report">;
-  /** Where sandboxed tools run. */
   readonly sandbox: () => Promise<Sandbox>;
   readonly store: Store;
   readonly log: Pick<CallLog, "held" | "lost">;
@@ -28,13 +26,13 @@ export interface HttpServices {
   readonly switches: ToolSwitches;
   readonly secrets: Secrets;
   readonly reloads: ReloadLog;
-  /** The MCP clients; undefined where none are served. */
+  /** Undefined when no MCP clients are served. */
   readonly clients: ConnectedClients | undefined;
-  /** The words that start the program again, from any folder; undefined where the server is a part of another program. */
+  /** The command that starts the program from any folder; undefined when the server is part of another program. */
   readonly program: readonly string[] | undefined;
-  /** The upstream MCP servers; undefined where none are kept. */
+  /** Undefined when there are no upstream MCP servers. */
   readonly mcpServers: McpServers | undefined;
-  /** Tells the extensions that tokens changed what they may do. */
+  /** Tells the extensions that the rights of tokens changed. */
   readonly grantsChanged: () => Promise<void>;
   readonly authenticator: Authenticator;
   readonly service: CallService;
@@ -44,7 +42,7 @@ export interface HttpServices {
   readonly settings: HttpSettings;
   readonly logger: Logger;
   readonly recorder: CallRecorder;
-  /** Shows a caller that has the workspace's token that this is its server; see `serverProof`. */
+  /** Proves to a caller with the workspace's token that this is its server; see `serverProof`. */
   readonly prove: (port: number, nonce: string) => string;
   /** True once the server was told to stop. */
   readonly stopping: () => boolean;
@@ -53,30 +51,30 @@ export interface HttpServices {
 /** The MCP clients that were seen lately. */
 interface ConnectedClients {
   list(): ConnectedClient[];
-  /** Returns a function that stops it. */
+  /** Returns a function that unsubscribes. */
   subscribe(listener: (client: ConnectedClient) => void): () => void;
 }
 
 /** How the HTTP surface behaves. Every value has a safe default. */
 export interface HttpSettings {
-  /** Host names under which the server is reached, beside `localhost` and IP addresses. */
+  /** Host names of the server, beside `localhost` and IP addresses. */
   readonly allowedHosts: readonly string[];
   /** Origins such as `https://app.example` whose pages may use the API. Default: only the server's own pages. */
   readonly allowedOrigins: readonly string[];
   /** The largest body, in bytes. Default 10 MiB. */
   readonly maxBody: number;
-  /** Requests a second, and at once, for each token but the master. `false` sets no limit. */
+  /** Requests a second, and at once, for each token except the master's. `false` sets no limit. */
   readonly rateLimit: false | { readonly perSecond: number; readonly burst: number };
-  /** How many calls of one tool may be under way through this surface. Default 256. */
+  /** Parallel calls of one tool through this surface. Default 256. */
   readonly maxCallsPerTool: number;
   /** How long the headers, and the whole request, may take to arrive, in milliseconds. */
   readonly headersTimeout: number;
   readonly requestTimeout: number;
   /** How long calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
   readonly drainTimeout: number;
-  /** How often a silent event stream shows that it lives, in milliseconds. Default 15,000. */
+  /** Interval of heartbeats on a silent event stream, in milliseconds. Default 15,000. */
   readonly heartbeat: number;
-  /** How many events a reader that lost its connection can catch up with. Default 10,000. */
+  /** How many past events a reconnecting reader can still get. Default 10,000. */
   readonly feedSize: number;
 }
 

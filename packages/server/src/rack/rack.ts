@@ -65,7 +65,7 @@ export async function openRack(
   const secrets = () => [token, ...known.values()];
   // The rack, whose calls they follow, asks the inbox.
   let book: CallBook | undefined;
-  const originOf = (callId: string) => book?.of(callId);
+  const originOf = (callId: string) => book?.firstCallerOf(callId);
   let rack: Rack | undefined;
   let mcpServers: McpServers | undefined;
   const approvals = await ApprovalInbox.open({

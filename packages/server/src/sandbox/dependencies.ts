@@ -22,23 +22,23 @@ import { checkLinks, checkLock, type PnpmProgress, runPnpm } from "./pnpm.ts";
 export interface DependencyStoreOptions {
   /** `.toolrack/deps` of the workspace. */
   readonly directory: string;
-  /** The workspace's `.npmrc`; the user's own holds where there is none. It never comes near the packages. */
+  /** The workspace's `.npmrc`. Default: the user's own. Tools never see it. */
   readonly npmrc?: string;
   readonly logger: Logger;
 }
 
-const HOUR = 60 * 60_000;
-const MOMENT = 2_000;
+const HOUR_MS = 60 * 60_000;
+const PROGRESS_MS = 2_000;
 
-/** What the folders begin with in which processes install that see each other: same machine, same numbering. */
-const BEGINNING = `installing-${shortHash(`${hostname()} ${numbering()}`)}-`;
-/** Of this process: in a container, each that is started has the same id. */
-const STARTED = processStat(process.pid)?.startedAt ?? String(Math.round(performance.timeOrigin));
+/** The prefix of the temporary folders of all processes that can see each other: same machine, same PID namespace. */
+const PREFIX = `installing-${shortHash(`${hostname()} ${pidNamespace()}`)}-`;
+/** When this process started. In a container, every start may have the same process id. */
+const STARTED_AT = processStat(process.pid)?.startedAt ?? String(Math.round(performance.timeOrigin));
 
 /**
- * Installed packages, by what was asked for. Every set lies in a folder of its own that appears in one step, whole,
- * and is never changed again; so an install that was killed leaves nothing that anybody would use, and two
- * processes that install the same set do not disturb each other.
+ * Installed packages, one folder for each set that a tool declares. A folder appears complete in one step and never
+ * changes. So a killed install leaves nothing that anybody would use, and two processes may install the same set at
+ * once.
  */
 export class DependencyStore {
   readonly #directory: string;
@@ -53,7 +53,7 @@ export class DependencyStore {
     this.#logger = logger;
   }
 
-  /** The folder whose `node_modules` holds the packages; installs them first where needed. */
+  /** Returns the folder whose `node_modules` holds the packages; installs them first where needed. */
   install(dependencies: DependencyMap, label: string, signal?: AbortSignal): Promise<string> {
     const key = dependencyKey(dependencies);
     const running = this.#installing.get(key);
@@ -65,31 +65,28 @@ export class DependencyStore {
     return installing;
   }
 
-  /** Deletes sets that nobody used for so long, and what killed installs left behind. Answers how many. */
+  /** Deletes sets that were unused for so many milliseconds, and the remains of killed installs. Returns how many. */
   async prune(unusedFor: number): Promise<number> {
     return this.#removeWhere(async (name, path) => {
-      if (name.startsWith("installing-")) return isOlder(path, HOUR);
+      if (name.startsWith("installing-")) return isOlder(path, HOUR_MS);
       return /^[0-9a-f]{32}$/.test(name) && isOlder(path, unusedFor);
     });
   }
 
-  /**
-   * Deletes what killed installs left behind. Of processes on other machines, or in other containers, that use the same disk
-   * it can only be told by the time.
-   */
+  /** Deletes the remains of killed installs; those of other machines or containers by their age. */
   async #sweep(): Promise<void> {
     await this.#removeWhere(async (name, path) => {
-      const [id = "", started = ""] = name.slice(BEGINNING.length).split("-");
-      if (name.startsWith(BEGINNING)) return !isRunning(Number(id), started);
-      return name.startsWith("installing-") && isOlder(path, HOUR);
+      const [id = "", started = ""] = name.slice(PREFIX.length).split("-");
+      if (name.startsWith(PREFIX)) return !isRunning(Number(id), started);
+      return name.startsWith("installing-") && isOlder(path, HOUR_MS);
     });
   }
 
-  async #removeWhere(isOver: (name: string, path: string) => Promise<boolean>): Promise<number> {
+  async #removeWhere(isObsolete: (name: string, path: string) => Promise<boolean>): Promise<number> {
     let removed = 0;
     for (const name of await readdir(this.#directory).catch(() => [])) {
       const path = join(this.#directory, name);
-      if (!(await isOver(name, path))) continue;
+      if (!(await isObsolete(name, path))) continue;
       await rm(path, { recursive: true, force: true });
       removed++;
     }
@@ -113,9 +110,9 @@ export class DependencyStore {
     const names = Object.keys(dependencies).join(", ");
     this.#logger.info(`[${label}] installing ${names}`);
     const started = performance.now();
-    const temporary = await mkdtemp(join(this.#directory, `${BEGINNING}${process.pid}-${STARTED}-`));
+    const temporary = await mkdtemp(join(this.#directory, `${PREFIX}${process.pid}-${STARTED_AT}-`));
     try {
-      // Workers that read it run as users of their own.
+      // Workers run as other users and must be able to read it.
       await chmod(temporary, 0o755);
       await this.#fill(temporary, key, dependencies, label, signal);
       await this.#moveIntoPlace(temporary, finished);
@@ -136,7 +133,7 @@ export class DependencyStore {
     const manifest = { name: "toolrack-dependencies", private: true, dependencies };
     await writeFile(join(folder, "package.json"), JSON.stringify(manifest, null, 2));
     await writeFile(join(folder, "pnpm-workspace.yaml"), this.#settings());
-    // A set that was deleted comes back as it was, also without a network.
+    // With the old lock file, a deleted set comes back as it was, even offline.
     const lock = join(this.#directory, "locks", `${key}.yaml`);
     const isLocked = await copyFile(lock, join(folder, "pnpm-lock.yaml")).then(
       () => true,
@@ -153,7 +150,7 @@ export class DependencyStore {
           signal,
         }),
       });
-    // Found out first, so that nothing is brought here that does not come from a registry.
+    // Resolves first, so that nothing is downloaded that does not come from a registry.
     if (!isLocked) await pnpm("--lockfile-only", "--no-frozen-lockfile");
     const found = await readFile(join(folder, "pnpm-lock.yaml"), "utf8").catch(() => undefined);
     if (found !== undefined) await checkLock(found);
@@ -162,19 +159,19 @@ export class DependencyStore {
     await mkdir(join(folder, "node_modules"), { recursive: true });
     await checkLinks(folder);
     if (!isLocked) await copyFile(join(folder, "pnpm-lock.yaml"), lock).catch(() => {});
-    // They say where on the machine the workspace lies, which is no business of the tool.
+    // These files tell where on the machine the workspace lies, which a tool must not learn.
     await rm(join(folder, "pnpm-workspace.yaml"), { force: true });
     for (const name of [".modules.yaml", ".pnpm-workspace-state-v1.json"]) {
       await rm(join(folder, "node_modules", name), { force: true });
     }
   }
 
-  /** Somebody else may have been faster; then theirs is as good. */
+  /** Another process may have been faster; its folder is as good. */
   async #moveIntoPlace(temporary: string, finished: string): Promise<void> {
     try {
       await rename(temporary, finished);
     } catch (thrown) {
-      const { code } = thrown as NodeJS.ErrnoException; // What the file system says.
+      const { code } = thrown as NodeJS.ErrnoException; // As the file system throws.
       if (code !== "ENOTEMPTY" && code !== "EEXIST") throw thrown;
       if (existsSync(join(finished, "node_modules"))) return;
       await rm(finished, { recursive: true, force: true });
@@ -182,7 +179,7 @@ export class DependencyStore {
     }
   }
 
-  /** In the folder itself, so that no workspace further up has a say, and nothing is shared outside the store. */
+  /** In the folder itself, so that no settings from above apply and nothing is shared outside the store. */
   #settings(): string {
     return [
       "packages: []",
@@ -200,10 +197,10 @@ export class DependencyStore {
   }
 
   #progress(label: string): (progress: PnpmProgress) => void {
-    let told = performance.now();
+    let lastTold = performance.now();
     return ({ resolved, added }) => {
-      if (performance.now() - told < MOMENT) return;
-      told = performance.now();
+      if (performance.now() - lastTold < PROGRESS_MS) return;
+      lastTold = performance.now();
       this.#logger.info(`[${label}] ${resolved} packages found, ${added} installed`);
     };
   }
@@ -213,8 +210,8 @@ function shortHash(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 8);
 }
 
-/** What the ids of processes are counted in, where the system says so: containers on one machine have one each. */
-function numbering(): string {
+/** The PID namespace, where the system has one: containers on one machine have different ones. */
+function pidNamespace(): string {
   try {
     return readlinkSync("/proc/self/ns/pid");
   } catch {
@@ -222,26 +219,26 @@ function numbering(): string {
   }
 }
 
-/** Whether that very process runs. A process of another user refuses our signal, so it runs. */
+/** Whether that very process runs. A signal that is refused means that another user's process runs. */
 function isRunning(id: number, started: string): boolean {
-  if (id === process.pid) return started === STARTED;
+  if (id === process.pid) return started === STARTED_AT;
   const seen = processStat(id);
   if (seen !== undefined) return !seen.isOver && seen.startedAt === started;
   try {
     process.kill(id, 0);
     return true;
   } catch (thrown) {
-    return (thrown as NodeJS.ErrnoException).code !== "ESRCH"; // What the system says.
+    return (thrown as NodeJS.ErrnoException).code !== "ESRCH"; // As the system throws.
   }
 }
 
-/** False for what is no longer there. */
+/** False when the path is gone. */
 async function isOlder(path: string, milliseconds: number): Promise<boolean> {
   const seen = await stat(path).catch(() => undefined);
   return seen !== undefined && Date.now() - seen.mtimeMs >= milliseconds;
 }
 
-/** When it was last used, for `prune`. */
+/** Notes the last use, for `prune`. */
 async function touch(folder: string): Promise<void> {
   const now = new Date();
   await utimes(folder, now, now).catch(() => {});
@@ -255,7 +252,7 @@ const packageName = /^(?:@[a-z0-9~_-][a-z0-9._~-]*\/)?[a-z0-9~_-][a-z0-9._~-]*$/
 const range = /^[\w\s.^~<>=|*+-]{1,100}$/;
 const MOST_PACKAGES = 100;
 
-/** Takes what a tool declared: an object, or a list such as `["lodash@^4.17.21"]`. Throws `DependencyError`. */
+/** Parses what a tool declared: an object, or a list such as `["lodash@^4.17.21"]`. Throws `DependencyError`. */
 export function parseDependencies(declared: unknown): DependencyMap {
   const entries = entriesOf(declared);
   if (entries.length > MOST_PACKAGES) {
@@ -269,7 +266,7 @@ export function parseDependencies(declared: unknown): DependencyMap {
   return Object.fromEntries(entries);
 }
 
-/** The same for the same packages on machines where the same files are installed for them. */
+/** Equal for equal packages on machines that install the same files for them. */
 export function dependencyKey(dependencies: DependencyMap): string {
   const [major] = process.versions.node.split(".");
   return createHash("sha256")

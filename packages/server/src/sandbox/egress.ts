@@ -18,7 +18,7 @@ import { createAddressRules } from "../access/index.ts";
 import { parseGrants } from "../config/index.ts";
 import { defined, plainHost, reasonOf } from "../helpers/index.ts";
 
-/** Through one proxy at once, so that no tool can use up the connections of the server. */
+/** Connections through one proxy at once, so that no tool can use up the connections of the server. */
 const mostConnections = 256;
 
 interface EgressProxy {
@@ -27,24 +27,24 @@ interface EgressProxy {
 }
 
 /**
- * The only way out of a sandbox: an HTTP proxy on a unix socket that is bound into it. Names are resolved here, and
- * the connection goes to the very address that was checked.
+ * The only way out of a sandbox: an HTTP proxy on a unix socket that is mounted into it. Names are resolved here, and
+ * the connection goes to exactly the address that was checked.
  */
 export async function openEgressProxy(
   socketPath: string,
   hosts: readonly string[],
   resolve: ResolveName = (name) => lookup(name, { all: true }),
 ): Promise<EgressProxy> {
-  const gate = gateFor(hosts, resolve);
+  const admit = admissionFor(hosts, resolve);
   const sockets = new Set<Duplex>();
-  const server: Server = createServer((incoming, response) => void forward(gate, incoming, response));
-  server.on("connect", (incoming, client, head) => void tunnel(gate, incoming, client, head, sockets));
+  const server: Server = createServer((incoming, response) => void forward(admit, incoming, response));
+  server.on("connect", (incoming, client, head) => void tunnel(admit, incoming, client, head, sockets));
   server.maxConnections = mostConnections;
   server.on("connection", (socket) => track(sockets, socket));
   server.on("clientError", (_error, socket) => socket.destroy());
   server.listen(socketPath);
   await once(server, "listening");
-  // The sandbox has a user of its own. Who else may come this far is decided by the directory of the socket.
+  // The sandbox has another user. The directory of the socket keeps everybody else out.
   await chmod(socketPath, 0o777);
   server.unref();
   return {
@@ -61,10 +61,10 @@ type ResolveName = (name: string) => Promise<LookupAddress[]>;
 
 class Refusal extends Error {}
 
-/** The addresses behind a name that may be reached. Throws a `Refusal`, or what the resolver says. */
-type Gate = (host: string, port: number) => Promise<LookupFunction>;
+/** Resolves a host to the addresses that may be reached. Throws a `Refusal`, or the resolver's error. */
+type Admission = (host: string, port: number) => Promise<LookupFunction>;
 
-function gateFor(hosts: readonly string[], resolve: ResolveName): Gate {
+function admissionFor(hosts: readonly string[], resolve: ResolveName): Admission {
   const grants = parseGrants(hosts);
   const rules = createAddressRules(grants.mayBePrivate);
   return async (host, port) => {
@@ -88,7 +88,7 @@ function gateFor(hosts: readonly string[], resolve: ResolveName): Gate {
 }
 
 async function tunnel(
-  gate: Gate,
+  admit: Admission,
   incoming: IncomingMessage,
   client: Duplex,
   head: Buffer,
@@ -102,12 +102,12 @@ async function tunnel(
     const upstream = connect({
       host: plainHost(target.hostname),
       port,
-      lookup: await gate(target.hostname, port),
+      lookup: await admit(target.hostname, port),
     });
     track(sockets, upstream);
     client.on("close", () => upstream.destroy());
     await once(upstream, "connect");
-    // Not before: until then the client is still to be told why nothing was reached.
+    // Only now: until then the client must still be told why the host was not reached.
     upstream.on("error", () => client.destroy());
     upstream.on("close", () => client.destroy());
     client.write("HTTP/1.1 200 Connection established\r\n\r\n");
@@ -121,7 +121,7 @@ async function tunnel(
   }
 }
 
-async function forward(gate: Gate, incoming: IncomingMessage, response: ServerResponse) {
+async function forward(admit: Admission, incoming: IncomingMessage, response: ServerResponse) {
   const target = parseUrl(incoming.url ?? "");
   try {
     if (target?.protocol !== "http:") throw new Refusal("Only http:// addresses can be asked for in plain");
@@ -134,11 +134,11 @@ async function forward(gate: Gate, incoming: IncomingMessage, response: ServerRe
         method: incoming.method,
         headers: {
           ...endToEnd(incoming.headers),
-          // The framing of the body, which is passed on as it comes.
+          // The body is forwarded as it comes, so its framing must stay.
           ...defined({ "transfer-encoding": incoming.headers["transfer-encoding"] }),
           host: target.host,
         },
-        lookup: await gate(target.hostname, port),
+        lookup: await admit(target.hostname, port),
       },
       (answer) => {
         answer.on("error", () => response.destroy());
@@ -146,7 +146,7 @@ async function forward(gate: Gate, incoming: IncomingMessage, response: ServerRe
           response.writeHead(answer.statusCode ?? 502, endToEnd(answer.headers));
           answer.pipe(response);
         } catch (error) {
-          // What a server may send and what may be sent on are not quite the same.
+          // Node refuses to send some headers that servers send.
           upstream.destroy();
           fail(response, error);
         }
@@ -164,7 +164,7 @@ async function forward(gate: Gate, incoming: IncomingMessage, response: ServerRe
   }
 }
 
-/** Meant for the next machine on the way only, and not for the one after it. */
+/** Headers that are meant only for the next hop. */
 const hopByHop =
   "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade".split(
     " ",
@@ -195,7 +195,7 @@ function describe(error: unknown): { status: number; text: string } {
   return { status: 502, text: `Not reached: ${reasonOf(error)}` };
 }
 
-/** A status line holds one line of plain letters. */
+/** A status line may hold only printable ASCII. */
 function reasonPhrase(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, "?").slice(0, 300);
 }
@@ -219,7 +219,7 @@ export class EgressProxies {
   readonly #directory: string;
   readonly #proxies = new Map<string, Promise<EgressProxy>>();
 
-  /** The directory's path must be short, as addresses of unix sockets are, and closed to other users. */
+  /** The directory must be closed to other users, and its path short: unix socket addresses have a limit. */
   constructor(directory: string) {
     this.#directory = directory;
   }
@@ -248,7 +248,7 @@ export interface EgressAddress {
   readonly port: number;
 }
 
-/** What clients in the sandbox are told. The port is one of the sandbox's own loopback. */
+/** The environment that makes clients in the sandbox use the proxy. The port is on the sandbox's own loopback. */
 export function egressEnvironment({ port }: EgressAddress): Record<string, string> {
   const proxy = `http://127.0.0.1:${port}`;
   return {
@@ -261,8 +261,8 @@ export function egressEnvironment({ port }: EgressAddress): Record<string, strin
 }
 
 /**
- * Runs inside the sandbox, where only its text arrives: it uses its arguments and Node, and nothing of this module.
- * Clients take a proxy from the environment, which knows no unix sockets; hence a port that leads to the socket.
+ * Runs inside the sandbox, which gets only the text of this function: it may use its arguments and Node, and nothing of
+ * this module. Proxy variables cannot name a unix socket, so a port leads to it.
  */
 export function forwardEgress(
   { socketPath, port }: EgressAddress,
@@ -270,8 +270,8 @@ export function forwardEgress(
   onListening: () => void,
 ): void {
   const net = process.getBuiltinModule("node:net");
-  // Loaded now, because they read the environment when they are loaded. Clients of other make that would read it too
-  // go through these; left to themselves some of them send https in plain.
+  // These read the proxy variables when they are loaded. The variables are then removed, so that other clients go
+  // through these two: some would send https unencrypted.
   process.getBuiltinModule("node:http");
   process.getBuiltinModule("node:https");
   for (const name of Object.keys(process.env)) if (/proxy/i.test(name)) delete process.env[name];

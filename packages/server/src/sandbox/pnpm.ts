@@ -9,7 +9,7 @@ export interface PnpmRun {
   /** The folder with the package.json. */
   readonly directory: string;
   readonly args: readonly string[];
-  /** The file with the operator's registries and their keys, instead of the user's own. */
+  /** The file with the operator's registries and their keys. Default: the user's own. */
   readonly npmrc?: string;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: PnpmProgress) => void;
@@ -20,7 +20,7 @@ export interface PnpmProgress {
   readonly added: number;
 }
 
-/** One line of pnpm's machine-readable report, as far as it is used here. */
+/** The used fields of one line of pnpm's machine-readable report. */
 interface ReportLine {
   readonly name?: string;
   readonly level?: string;
@@ -32,7 +32,7 @@ interface ReportLine {
   readonly err?: { readonly message?: string };
 }
 
-/** Runs pnpm. Resolves when it ended well, and rejects with a `DependencyError` that names the package. */
+/** Runs pnpm. Rejects with a `DependencyError` that names the package. */
 export async function runPnpm({ directory, args, npmrc, signal, onProgress }: PnpmRun): Promise<void> {
   const child = spawn(process.execPath, ["--disable-sigusr1", pnpmPath(), ...args, "--reporter=ndjson"], {
     cwd: directory,
@@ -44,16 +44,16 @@ export async function runPnpm({ directory, args, npmrc, signal, onProgress }: Pn
     child.once("error", reject);
     child.once("close", resolve);
   });
-  // The failure is thrown where `ended` is awaited below; until then it is no unhandled rejection.
+  // `ended` is awaited below; until then its failure must not count as unhandled.
   ended.catch(() => {});
   let failure: ReportLine | undefined;
   let resolved = 0;
   let added = 0;
-  const talk: string[] = [];
-  createInterface(child.stderr).on("line", (line) => talk.push(line));
+  const otherLines: string[] = [];
+  createInterface(child.stderr).on("line", (line) => otherLines.push(line));
   for await (const line of createInterface(child.stdout)) {
     const report = parseReport(line);
-    if (report === undefined) talk.push(line);
+    if (report === undefined) otherLines.push(line);
     else if (report.level === "error") failure ??= report;
     else if (report.name === "pnpm:progress") {
       if (report.status === "resolved") resolved++;
@@ -62,7 +62,7 @@ export async function runPnpm({ directory, args, npmrc, signal, onProgress }: Pn
     }
   }
   const code = await ended;
-  if (code !== 0) throw toError(failure, talk);
+  if (code !== 0) throw toError(failure, otherLines);
 }
 
 function pnpmPath(): string {
@@ -70,12 +70,12 @@ function pnpmPath(): string {
   return join(dirname(createRequire(import.meta.url).resolve("pnpm")), "bin", "pnpm.mjs");
 }
 
-/** The operator's own settings for registries and proxies hold; what would change how Node runs does not. */
+/** Keeps the operator's settings for registries and proxies, and removes those that change how Node runs. */
 function environment(npmrc: string | undefined): NodeJS.ProcessEnv {
   const { NODE_OPTIONS: _options, NODE_PATH: _path, ...rest } = process.env;
   const { npm_config_registry: registry } = rest;
   return {
-    // pnpm does not look at npm's name for it, where machines have it.
+    // pnpm ignores npm's name for this setting.
     ...(registry === undefined ? {} : { pnpm_config_registry: registry }),
     ...rest,
     ...(npmrc === undefined ? {} : { npm_config_userconfig: npmrc }),
@@ -95,9 +95,9 @@ function parseReport(line: string): ReportLine | undefined {
 const network =
   /FETCH_(?!404)|ENOTFOUND|ECONN|ETIMEDOUT|EAI_AGAIN|SOCKET|NO_OFFLINE|META_FETCH_FAIL|ENETUNREACH/;
 
-function toError(failure: ReportLine | undefined, talk: readonly string[]): DependencyError {
+function toError(failure: ReportLine | undefined, otherLines: readonly string[]): DependencyError {
   const { code = "", hint, pkgName, package: wanted, err } = failure ?? {};
-  const message = err?.message ?? (talk.slice(-5).join("\n") || "pnpm ended without saying why.");
+  const message = err?.message ?? (otherLines.slice(-5).join("\n") || "pnpm ended without saying why.");
   const packageName =
     pkgName ??
     wanted?.name ??
@@ -112,7 +112,7 @@ function toError(failure: ReportLine | undefined, talk: readonly string[]): Depe
   );
 }
 
-/** Of a package's own address at a registry, or that of its archive: `…/@scope%2fname`, `…/name/-/name-1.0.0.tgz`. */
+/** A package's name in its URL, or in that of its archive: `…/@scope%2fname`, `…/name/-/name-1.0.0.tgz`. */
 function nameInAddress(message: string): string | undefined {
   const [address] = /https?:\/\/[^\s"']+/.exec(message) ?? [];
   if (address === undefined || !URL.canParse(address)) return undefined;
@@ -127,13 +127,13 @@ function remedyFor(code: string, isTemporary: boolean, hint: string | undefined)
   return hint?.split("\n")[0] || "Correct getDependencies(), then reload.";
 }
 
-/** Refuses a folder with a link that leads out of it, where a tool could follow it. Throws `DependencyError`. */
+/** Throws `DependencyError` for a folder with a link that leads out of it, which a tool could follow. */
 export async function checkLinks(folder: string): Promise<void> {
   const root = await realpath(folder);
   for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
     if (!entry.isSymbolicLink()) continue;
     const path = join(entry.parentPath, entry.name);
-    // One that leads nowhere may lead somewhere later.
+    // A broken link may lead somewhere later.
     const target = await realpath(path).catch(async () => resolve(dirname(path), await readlink(path)));
     if (target === root || target.startsWith(root + sep)) continue;
     const name = path.slice(root.length + 1);
@@ -145,9 +145,9 @@ export async function checkLinks(folder: string): Promise<void> {
 }
 
 /**
- * Refuses what pnpm has found when any of it does not come from a registry. What a tool declares is checked before;
- * but its packages have dependencies of their own, and one that is a folder would be copied from this machine to
- * where the tool can read it. Throws `DependencyError`.
+ * Throws `DependencyError` when any package in the lock file does not come from a registry. The tool's own declaration
+ * is checked before, but a package may depend on a folder, which would be copied from this machine to where the tool
+ * can read it.
  */
 export async function checkLock(text: string): Promise<void> {
   // Imported late: most starts of the program install nothing.
@@ -166,12 +166,12 @@ export async function checkLock(text: string): Promise<void> {
   }
 }
 
-/** A version, or one of another package under this name; whatever has a scheme is a place. */
+/** Whether a version is a place (a URL, path or repository) instead of a version or an alias of another package. */
 function isPlace(version: string): boolean {
   return /^(?:link|file|git|https?|workspace|portal):|^git\+|@(?:link|file):/.test(version);
 }
 
-/** The registry says what its archives must hash to. Folders, repositories and runtimes are of a type of their own. */
+/** Packages of a registry have an integrity hash. Folders, repositories and runtimes have a type of their own. */
 function isFromRegistry({ integrity, tarball, type, ...others }: Record<string, unknown>): boolean {
   const isElsewhere = "directory" in others || "repo" in others || "commit" in others || "path" in others;
   const isArchive = tarball === undefined || /^https?:\/\//.test(String(tarball));

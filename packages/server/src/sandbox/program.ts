@@ -6,10 +6,10 @@ import { killTree, Usage, whenClosed } from "./confinement/processes.ts";
 import { type EgressAddress, type EgressProxies, forwardEgress } from "./egress.ts";
 import { type ProgramResult, type ProgramSpec, SandboxError } from "./spec.ts";
 
-/** Memory is taken fast, and a program that takes too much of it takes it from the server. */
-const lookMs = 100;
+/** Milliseconds between two checks. Short, because a program can take the server's memory fast. */
+const checkMs = 100;
 
-/** Runs one program to its end. Rejects with the signal's reason, or a `SandboxError` when it could not be started. */
+/** Runs one program to its end. Rejects with the signal's reason, or with a `SandboxError`. */
 export async function runProgram(
   confinement: Confinement,
   proxies: EgressProxies,
@@ -38,7 +38,7 @@ export async function runProgram(
     kill();
   };
   const usage = new Usage(launched, exceed);
-  const look = setInterval(() => usage.look(limits), lookMs);
+  const look = setInterval(() => usage.look(limits), checkMs);
   const timeoutMs = timerMs(program.limits?.timeoutMs ?? Number.POSITIVE_INFINITY);
   const timer = setTimeout(() => exceed("time", `it ran longer than ${timeoutMs} ms`), timeoutMs);
   signal.addEventListener("abort", kill, { once: true });
@@ -67,7 +67,7 @@ export async function runProgram(
   }
 }
 
-/** Both streams share one budget. When it is spent, the rest is thrown away and the program ended. */
+/** Both streams share one budget. When it is spent, the rest is dropped and the program is ended. */
 class CappedOutput {
   isFull = false;
   #left: number;
@@ -100,7 +100,10 @@ function endOf({ child }: Launched): Promise<[number | null, string | null]> {
   });
 }
 
-/** How the program itself ended, as our process in the sandbox reports it; bubblewrap does not pass it on. At level 2 the program is started directly, and there is no report. */
+/**
+ * Collects how the program ended, from the starter process in the sandbox; bubblewrap does not report it. At level 2
+ * the program is started directly, without a report.
+ */
 function collectReport({ child }: Launched): () => ProgramEnd | undefined {
   let text = "";
   // Stdio 3 is a pipe; Node's types know only the first three.
@@ -111,7 +114,7 @@ function collectReport({ child }: Launched): () => ProgramEnd | undefined {
   channel.on("error", () => {});
   return () => {
     try {
-      // The line comes from our own process in the sandbox; the program has no hold of the descriptor.
+      // The program has no access to this descriptor: only the starter process writes to it.
       return JSON.parse(text) as ProgramEnd;
     } catch {
       return undefined;
@@ -119,17 +122,17 @@ function collectReport({ child }: Launched): () => ProgramEnd | undefined {
   };
 }
 
-/** Lets a few programs of one name run at once. The others wait for their turn, in the order in which they came. */
+/** Limits how many programs of one name run at once. The others wait in the order in which they came. */
 export class ProgramSlots {
   readonly #names = new Map<string, { running: number; readonly waiting: Set<() => void> }>();
 
-  /** Resolves to what has to be called when the program has ended. Rejects with the signal's reason. */
+  /** Resolves to a function that must be called when the program has ended. Rejects with the signal's reason. */
   async take(name: string, atOnce: number, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     const slots = this.#names.get(name) ?? { running: 0, waiting: new Set<() => void>() };
     this.#names.set(name, slots);
     if (slots.running < atOnce) slots.running++;
-    else await turn(slots.waiting, signal);
+    else await waitForTurn(slots.waiting, signal);
     return () => {
       const [next] = slots.waiting;
       // The next program in the queue takes over the place, so that no later one gets it first.
@@ -140,7 +143,7 @@ export class ProgramSlots {
   }
 }
 
-function turn(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
+function waitForTurn(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const go = () => {
       leave();
@@ -165,14 +168,14 @@ interface ProgramBootstrapOptions {
   readonly egress?: EgressAddress;
 }
 
-/** One JSON line on file descriptor 3. Not argv: the environment may hold secrets, and argv is everybody's to read. */
+/** One JSON line on file descriptor 3. Not in argv, which every user can read: the environment may hold secrets. */
 export interface ProgramOrder {
   /** The program and its arguments. */
   readonly command: readonly [string, ...string[]];
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** The program's end, on file descriptor 3. */
+/** How the program ended, as JSON on file descriptor 3. */
 interface ProgramEnd {
   readonly exitCode: number | null;
   readonly signal: string | null;
@@ -180,12 +183,12 @@ interface ProgramEnd {
   readonly failure?: string;
 }
 
-/** The text that `node -e` is given to start one program inside a sandbox. */
+/** The text for `node -e` that starts one program inside a sandbox. */
 export function programBootstrap(options: ProgramBootstrapOptions): string {
   return `(${startProgram})(${JSON.stringify(options)}, ${forwardEgress})`;
 }
 
-/** Only the text of this function reaches the sandbox: it uses its arguments and Node, nothing of this module. */
+/** Only the text of this function reaches the sandbox: it may use its arguments and Node, nothing else. */
 function startProgram(options: ProgramBootstrapOptions, forward: typeof forwardEgress): void {
   const { spawn } = process.getBuiltinModule("node:child_process");
   const { Socket } = process.getBuiltinModule("node:net");
@@ -201,7 +204,7 @@ function startProgram(options: ProgramBootstrapOptions, forward: typeof forwardE
   channel.on("data", (chunk) => {
     received += chunk;
     if (!received.endsWith("\n")) return;
-    // The host's own line.
+    // The host wrote this line.
     const order = JSON.parse(received) as ProgramOrder;
     if (options.egress === undefined) run(order);
     else

@@ -9,10 +9,10 @@ import { ProgramSlots, runProgram } from "./program.ts";
 import { type Sandbox, SandboxError, type SandboxLevel, type SandboxOptions } from "./spec.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
-/** Finds out what this machine can do and starts the first blank workers. Never rejects for want of isolation. */
+/** Opens the best isolation that this machine has. Without any, the sandbox refuses everything; it never rejects. */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   mkdirSync(options.directory, { recursive: true });
-  // Not in the workspace: addresses of unix sockets are short, and tools' users must be able to pass through.
+  // Not in the workspace: unix socket addresses must be short, and the tools' users must be able to pass through.
   const temporary = mkdtempSync(join(realpathSync(tmpdir()), "toolrack-run-"));
   chmodSync(temporary, 0o711);
   const reaper = new Reaper(temporary);

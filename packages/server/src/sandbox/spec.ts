@@ -2,66 +2,66 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { Logger } from "@toolrack/core";
 import type { WorkerLimits } from "../config/index.ts";
 
-/** Code that runs where it can do no harm: one bundle, with what it was granted. */
+/** Code to run in the sandbox, with its grants. */
 export interface WorkerSpec {
-  /** Version of the code and of its grants. Workers with one key may serve each other's calls, never others. */
+  /** Identifies the version of the code and its grants. A worker serves only calls with its own key. */
   readonly key: string;
   /** The tool's name, for errors and logs. */
   readonly label: string;
   /** The text of a CommonJS module whose exports are a `WorkerProgram`. Evaluated in the worker only. */
   readonly code: string;
-  /** For stack traces. */
+  /** The name in stack traces. */
   readonly filename: string;
   /** Absolute directory that holds `node_modules`; mounted read-only. `require` and `import()` resolve in it. */
   readonly dependencies?: string;
   /** Network hosts granted: `api.example.com`, `*.example.com`, `host:8080`. Empty: no network. */
   readonly hosts: readonly string[];
-  /** JSON, sent over stdin with the code and given to `init`: environment, secrets, names. */
+  /** JSON, sent with the code and passed to `init`: environment, secrets, names. */
   readonly settings: unknown;
-  /** It came from elsewhere: refused below level 3, unless the operator allowed it. */
+  /** The code came from elsewhere: refused below level 3, unless the operator allowed it. */
   readonly foreign: boolean;
-  /** Is told what its workers say outside a call, instead of the sandbox's logger. May not throw. */
+  /** Receives what its workers log outside a call. Default: the sandbox's logger. Must not throw. */
   readonly onLog?: (log: LogLine) => void;
   readonly limits?: Partial<WorkerLimits>;
 }
 
 /** What the bundle's `module.exports` must be. Promises are awaited everywhere. */
 export interface WorkerProgram {
-  /** Once per worker, before its first call. What it throws fails the calls that wait for the worker. */
+  /** Called once per worker, before its first call. An error fails the calls that wait for the worker. */
   init?(settings: unknown, host: WorkerHost): unknown;
-  /** Once, before the worker ends of its own accord. Not called when it crashed or was killed. */
+  /** Called once, before the worker ends normally. Not called when it crashed or was killed. */
   cleanup?(): unknown;
-  /** May be called while another call runs, up to `concurrency`. The answer must be JSON, or `undefined`. */
+  /** May be called while other calls run, up to `concurrency`. The result must be JSON or `undefined`. */
   readonly methods: Readonly<Record<string, (params: unknown, call: WorkerCall) => unknown>>;
 }
 
-/** Outside a call. */
+/** What a program can reach outside a call. */
 export interface WorkerHost {
-  /** Never throws. What is sent after the end of a call is dropped. */
+  /** Never throws. Messages after the end of a call are dropped. */
   notify(method: string, params: unknown): void;
 }
 
 export interface WorkerCall extends WorkerHost {
-  /** Aborted when the caller gave up. A call that goes on after `graceMs` ends with its worker. */
+  /** Aborted when the caller gave up. A call that still runs after `graceMs` is ended with its worker. */
   readonly signal: AbortSignal;
-  /** Asks the host. Rejects with what the host's handler threw, as name, message, code and data. */
+  /** Asks the host. Rejects with the name, message, code and data of the error that the host's handler threw. */
   request(method: string, params: unknown): Promise<unknown>;
 }
 
-/** One use of a method. */
+/** One call of a method. */
 export interface Invocation {
   readonly method: string;
   /** JSON. */
   readonly params: unknown;
-  /** When it aborts, `invoke` rejects with its reason at once; the worker's signal follows, and after `graceMs` its end. */
+  /** On abort `invoke` rejects at once, the worker's signal aborts, and after `graceMs` the worker is ended. */
   readonly signal: AbortSignal;
-  /** The worker asks the host: callTool, storage. Params are plain data of unreviewed code: parse them. */
+  /** Handles a request of the worker. The params come from unreviewed code: parse them. */
   readonly onRequest?: (method: string, params: unknown) => Promise<unknown>;
-  /** Log lines (`log`, with a `LogLine`) and whatever else the program reports. May not throw. */
+  /** Receives log lines (`log`, with a `LogLine`) and other reports of the program. Must not throw. */
   readonly onNotify?: (method: string, params: unknown) => void;
 }
 
-/** What `console` of a worker becomes: a notification named `log`. */
+/** A line of a worker's `console`, sent as the notification `log`. */
 export interface LogLine {
   readonly level: "debug" | "info" | "warn" | "error";
   readonly text: string;
@@ -71,18 +71,18 @@ export interface LogLine {
 export type SandboxLevel = 3 | 2 | 0;
 
 export interface Sandbox {
-  /** 0: none can be had; everything is refused. */
+  /** 0: no isolation is available, and everything is refused. */
   readonly level: SandboxLevel;
-  /** Why it is not level 3, and the remedy, for people. */
+  /** Tells people why it is not level 3, and what to do. */
   readonly reason?: string;
   /**
-   * Rejects with a `RemoteError` that holds what was thrown inside as plain data, with a `SandboxError` when the
-   * worker crashed, hit a limit, did not start or was refused, and with the signal's reason when it aborted.
+   * Rejects with a `RemoteError` that holds as plain data what the code threw, with a `SandboxError` when the worker
+   * crashed, hit a limit, did not start or was refused, and with the signal's reason when it aborted.
    */
   invoke(spec: WorkerSpec, invocation: Invocation): Promise<unknown>;
-  /** No new calls on these workers; they end when their calls have ended, after `cleanup`. Unknown keys are fine. */
+  /** Gives these workers no new calls; they run `cleanup` and end when their calls have ended. Ignores unknown keys. */
   retire(keys: Iterable<string>): void;
-  /** One command with its own fresh sandbox, for skills' scripts. */
+  /** Runs one command in a fresh sandbox, for the scripts of skills. */
   run(program: ProgramSpec, input: string, signal: AbortSignal): Promise<ProgramResult>;
   stats(): SandboxStats;
   /** Ends every worker: idle ones after `cleanup`, busy ones after their grace time. May be called twice. */
@@ -110,7 +110,7 @@ export interface ProgramSpec {
 
 export interface ProgramLimits {
   readonly timeoutMs?: number;
-  /** Programs with this label at once. Those above it wait. */
+  /** How many programs with this label run at once. Others wait. */
   readonly atOnce?: number;
 }
 
@@ -119,38 +119,38 @@ export interface ProgramResult {
   readonly signal: string | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** Output above `outputBytes` was thrown away, and the program ended for it. */
+  /** Output above `outputBytes` was dropped, and the program was ended. */
   readonly truncated: boolean;
 }
 
 export interface SandboxOptions {
-  /** Scratch of the sandbox itself, such as `.toolrack/sandbox`. */
+  /** For the sandbox's own files, such as `.toolrack/sandbox`. */
   readonly directory: string;
   /** Refuse everything below this level. */
   readonly require?: 2 | 3;
   /** Let code from elsewhere run at level 2. */
   readonly allowForeignBelow3?: boolean;
-  /** Never above this level, although a higher one could be had. */
+  /** Never use a higher level than this. */
   readonly level?: 2 | 3;
   readonly logger: Logger;
-  /** How many workers wait, started and without code, for the next tool that needs one (1). */
+  /** How many started workers without code wait for the next tool that needs one (1). */
   readonly blankWorkers?: number;
 }
 
 /** Why the sandbox itself failed a call. */
 export type SandboxErrorCode =
-  /** This machine or the operator does not let such code run. The message has the remedy. */
+  /** This machine or the operator does not allow such code. The message has the remedy. */
   | "sandbox_refused"
   /** The worker could not be started, or `init` took too long. */
   | "sandbox_start_failed"
   /** The worker ended in the middle of the call. `data.stderr` is the tail of what it wrote. */
   | "sandbox_crashed"
-  /** Memory, processor time or output ran over. `data.limit` names the limit. */
+  /** Memory, processor time or output exceeded a limit. `data.limit` names it. */
   | "sandbox_limit"
-  /** The worker was ended for the sake of something else: the server closes, or another call had to be stopped. */
+  /** The worker was ended for another reason: the server closes, or another call had to be stopped. */
   | "sandbox_ended";
 
-/** The sandbox failed, or had to end what ran in it. The message is meant for people and models. */
+/** The sandbox failed, or had to end the code. The message is for people and models. */
 export class SandboxError extends Error {
   override readonly name = "SandboxError";
   readonly code: SandboxErrorCode;
@@ -163,7 +163,7 @@ export class SandboxError extends Error {
   }
 }
 
-/** What the network is to a worker, as the end of the sentence "Could not fetch …:". */
+/** Describes a worker's network access, as the end of the sentence "Could not fetch …:". */
 export function describeNetwork({ label, hosts }: WorkerSpec, level: 3 | 2): string {
   if (hosts.length === 0)
     return `${label} has no network access. Declare the host in the tool and let the operator grant it.`;
@@ -173,7 +173,7 @@ export function describeNetwork({ label, hosts }: WorkerSpec, level: 3 | 2): str
 }
 
 /**
- * How many calls in the sandbox wait, each for the next, for what runs now: what a worker asks of the host may lead
- * back into the sandbox. Nothing outside of such a question.
+ * How many sandboxed calls wait, each for the next, for the current one: a worker's request to the host may lead back
+ * into the sandbox. Undefined outside of such a request.
  */
 export const nesting = new AsyncLocalStorage<number>();

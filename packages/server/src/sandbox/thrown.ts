@@ -8,9 +8,8 @@ export interface ThrownData {
 }
 
 /**
- * Makes data of anything thrown. Never throws itself, whatever the getters of the value do. Data that is not JSON is
- * left out, so that the rest arrives. The text of this function is also sent into the sandbox: it uses nothing but its
- * argument.
+ * Turns anything thrown into data. Never throws, whatever the value's getters do. Data that is not JSON is left out.
+ * The text of this function is also sent into the sandbox, so it uses nothing but its argument.
  */
 export function describeThrown(thrown: unknown): ThrownData {
   const longest = 20_000;
@@ -23,7 +22,7 @@ export function describeThrown(thrown: unknown): ThrownData {
   };
   try {
     if (typeof thrown !== "object" || thrown === null) return { name: "Error", message: String(thrown) };
-    const { name, message, code, data, stack } = thrown as Record<string, unknown>; // None of them may be there.
+    const { name, message, code, data, stack } = thrown as Record<string, unknown>; // Any of them may be missing.
     const printed = () => JSON.stringify(thrown)?.slice(0, 500) ?? String(thrown);
     return {
       name: typeof name === "string" && name !== "" ? name : "Error",
@@ -37,7 +36,7 @@ export function describeThrown(thrown: unknown): ThrownData {
   }
 }
 
-/** What a worker says that was thrown. It may have been written by unreviewed code, and is anything. */
+/** Reads what a worker reports as thrown. Unreviewed code may have written it, so it may be anything. */
 export function readThrown(value: unknown): ThrownData {
   const thrown: Record<string, unknown> = typeof value === "object" && value !== null ? { ...value } : {};
   const { message } = thrown;
@@ -45,7 +44,7 @@ export function readThrown(value: unknown): ThrownData {
   return describeThrown({ ...thrown, message: said });
 }
 
-/** What code in the sandbox threw: its own name, message, stack, code and data, all of them plain data. */
+/** An error that code in the sandbox threw, rebuilt from plain data. */
 export class RemoteError extends Error {
   override readonly name: string;
   readonly code: string | number | undefined;
@@ -56,7 +55,7 @@ export class RemoteError extends Error {
     this.name = name;
     this.code = code;
     this.data = data;
-    // The stack of the sandboxed code; where the host noticed is of no use to anybody.
+    // The stack of the sandboxed code; the host's own stack helps nobody.
     this.stack = stack ?? `${name}: ${message}`;
   }
 }

@@ -4,26 +4,25 @@ import type { LogLine, WorkerCall, WorkerProgram } from "./spec.ts";
 import { describeThrown, type ThrownData } from "./thrown.ts";
 import type { HostMessage, WorkerMessage } from "./worker-channel.ts";
 
-/** What a worker has to know before anything else. */
+/** What a worker must know before it starts. */
 export interface BootstrapOptions {
   /** The user to become, when the worker starts as root inside its namespaces. */
   readonly uid?: number;
   readonly egress?: EgressAddress;
 }
 
-/** A worker whose tool says more than it may, without a pause in which the host could hear it, ends with this. */
+/** The exit code of a worker whose tool sent more than it may, without a pause in which the host could read it. */
 export const floodExitCode = 97;
 
-/** The text that `node -e` is given: the function below and what it needs. */
+/** The text for `node -e`: the function below and what it needs. */
 export function workerBootstrap(options: BootstrapOptions): string {
   return `(${startWorker})(${JSON.stringify(options)}, ${forwardEgress}, ${describeThrown}, ${floodExitCode})`;
 }
 
 /**
- * The program of a worker. Its own text is sent into the sandbox, so it uses nothing but its arguments and Node: no
- * imports, no names of this module. That spares a file which the sandbox would have to reach.
- *
- * File descriptor 3 carries the messages; stdout and stderr stay free for whatever the tool prints.
+ * The program of a worker. Its text is sent into the sandbox, so it uses nothing but its arguments and Node: no
+ * imports, no names of this module. So the sandbox needs no access to this file. Messages go over file descriptor 3;
+ * stdout and stderr stay free for what the tool prints.
  */
 function startWorker(
   options: BootstrapOptions,
@@ -39,12 +38,12 @@ function startWorker(
   dropPrivileges();
   const channel: Socket = new net.Socket({ fd: 3, readable: true, writable: true });
   const currentCall = new AsyncLocalStorage<number>();
-  /** The controllers of running calls that have asked for their signal. Most never do. */
+  /** Controllers of the running calls whose signal was read. Most calls never read it. */
   const controllers = new Map<number, AbortController>();
   const running = new Set<number>();
-  /** Length of what each call has said, 0 for what is said outside of calls. The host counts the same. */
-  const said = new Map<number, number>();
-  // Taken before a tool can put its own in the place.
+  /** The length of all messages of each call; 0 stands for those outside of calls. The host counts the same. */
+  const sentLength = new Map<number, number>();
+  // Taken before a tool can replace it.
   const exit = process.exit.bind(process);
   const requests = new Map<number, PromiseWithResolvers<unknown>>();
   let program: WorkerProgram | undefined;
@@ -58,7 +57,7 @@ function startWorker(
   channel.setEncoding("utf8");
   channel.on("data", receive);
   channel.on("error", () => process.exit(1));
-  // The host is gone: nobody is left to work for.
+  // The host is gone.
   channel.on("end", () => process.exit(0));
   process.on("unhandledRejection", (reason) => log("error", [`Unhandled rejection: ${format(reason)}`]));
   replaceConsole();
@@ -78,7 +77,7 @@ function startWorker(
     if (!chunk.includes("\n")) return;
     const lines = incoming.split("\n");
     incoming = lines.pop() ?? "";
-    // The host's own lines.
+    // The host wrote these lines.
     for (const line of lines) take(JSON.parse(line) as HostMessage);
   }
 
@@ -102,7 +101,7 @@ function startWorker(
   }
 
   function evaluate(code: string, path: string): WorkerProgram {
-    // Node's own way to load a module has these members, which no type knows of.
+    // Node's module loader has these members, which its types lack.
     const loaded = new Module(path) as NodeModule & { _compile(code: string, path: string): void };
     const loader = Module as unknown as { _nodeModulePaths(directory: string): string[] }; // As above.
     loaded.filename = path;
@@ -129,8 +128,8 @@ function startWorker(
       text = JSON.stringify({ type: "result", id, error: describe(error) } satisfies WorkerMessage);
     }
     running.delete(id);
-    said.delete(id);
-    said.delete(0);
+    sentLength.delete(id);
+    sentLength.delete(0);
     controllers.delete(id);
     write(text);
   }
@@ -145,7 +144,7 @@ function startWorker(
         const request = Promise.withResolvers<unknown>();
         const number = ++requestCount;
         requests.set(number, request);
-        say(id, { type: "request", id: number, call: id, method: String(method), params });
+        sendCounted(id, { type: "request", id: number, call: id, method: String(method), params });
         return request.promise;
       },
     };
@@ -185,18 +184,18 @@ function startWorker(
 
   function notify(id: number, method: string, params: unknown): void {
     try {
-      say(id, { type: "notify", call: id, method: String(method), params });
+      sendCounted(id, { type: "notify", call: id, method: String(method), params });
     } catch {
-      // What is not JSON cannot be reported. A report is never worth the call it is about.
+      // A report that is not JSON is dropped: it must not fail the call.
     }
   }
 
-  /** What a tool says in a loop without a pause stays in its memory: that is cut off before it runs out of it. */
-  function say(id: number, message: WorkerMessage): void {
+  /** Messages sent in a loop without a pause pile up in memory: the worker ends before memory runs out. */
+  function sendCounted(id: number, message: WorkerMessage): void {
     const text = JSON.stringify(message);
-    const speaker = running.has(id) ? id : 0;
-    const length = (said.get(speaker) ?? 0) + text.length;
-    said.set(speaker, length);
+    const sender = running.has(id) ? id : 0;
+    const length = (sentLength.get(sender) ?? 0) + text.length;
+    sentLength.set(sender, length);
     if (length > outputBytes + 65_536) exit(floodCode);
     write(text);
   }
@@ -205,7 +204,7 @@ function startWorker(
     write(JSON.stringify(message));
   }
 
-  /** Everything said in one turn leaves in one write. */
+  /** All messages of one turn are sent in one write. */
   function write(line: string): void {
     if (outgoing === "") queueMicrotask(flush);
     outgoing += `${line}\n`;
@@ -229,14 +228,14 @@ function startWorker(
     console.error = (...values) => log("error", values);
   }
 
-  /** A write waits until the host has taken it; else what is written without a pause would pile up in memory. */
+  /** Makes writes wait until the host has read them; otherwise output without a pause would pile up in memory. */
   function blockOutputs(): void {
     for (const name of ["stdout", "stderr"] as const) {
       const original = Object.getOwnPropertyDescriptor(process, name);
       if (original?.get === undefined || !original.configurable) continue;
       const get = () => {
         Object.defineProperty(process, name, original);
-        // The handle of a pipe can be made to wait, which no type knows of.
+        // The handle of a pipe has `setBlocking`, which the types lack.
         const stream = process[name] as unknown as { _handle?: { setBlocking?(isBlocking: boolean): void } };
         stream._handle?.setBlocking?.(true);
         return stream;
@@ -245,7 +244,7 @@ function startWorker(
     }
   }
 
-  /** Node says "fetch failed"; which host was refused, and why, is known here. */
+  /** Replaces Node's "fetch failed" by which host was refused and why. */
   function replaceFetch(): void {
     const { fetch } = globalThis;
     globalThis.fetch = async (input, init) => {
@@ -264,7 +263,7 @@ function startWorker(
     };
   }
 
-  /** They are frozen, and changing one would end the process. An error says so in time. */
+  /** The engine's flags are frozen, and changing one would crash the process. This throws an error instead. */
   function refuseEngineFlags(): void {
     process.getBuiltinModule("node:v8").setFlagsFromString = () => {
       throw new Error("The flags of the engine cannot be changed in a sandbox.");

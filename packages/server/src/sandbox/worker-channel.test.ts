@@ -16,7 +16,7 @@ async function channel(longest: number) {
   const heard: unknown[] = [];
   const host = new WorkerChannel(socket, longest, {
     onMessage: (message, bytes) => heard.push([message.type, bytes]),
-    onNonsense: () => heard.push("nonsense"),
+    onInvalid: () => heard.push("nonsense"),
     onTooLong: () => heard.push("too long"),
   });
   stack.defer(() => {

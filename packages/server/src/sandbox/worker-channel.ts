@@ -5,8 +5,8 @@ import { readThrown, type ThrownData } from "./thrown.ts";
 
 interface ChannelEvents {
   onMessage(message: WorkerMessage, bytes: number): void;
-  /** The worker sent what is no message. Nothing that comes after it is of use. */
-  onNonsense(why: string): void;
+  /** The worker sent an invalid message. What follows is useless. */
+  onInvalid(why: string): void;
   onTooLong(): void;
 }
 
@@ -23,23 +23,23 @@ export class WorkerChannel {
       onTooLong: events.onTooLong,
     });
     socket.on("data", (chunk: Buffer) => this.#read(chunk, events));
-    // A worker that has gone is noticed by the end of its process.
+    // The end of the process tells when a worker is gone.
     socket.on("error", () => {});
   }
 
-  /** Of one message, in bytes. */
+  /** The limit for one message, in bytes. */
   set longest(bytes: number) {
     this.#lines.longest = bytes;
   }
 
-  /** Throws when the message is not JSON. Everything sent in one turn leaves in one write. */
+  /** Throws when the message is not JSON. All messages of one turn are sent in one write. */
   send(message: HostMessage): void {
     const line = `${JSON.stringify(message)}\n`;
     if (this.#outgoing === "") queueMicrotask(() => this.#flush());
     this.#outgoing += line;
   }
 
-  /** Nobody waits for the end of a message that is too long, which may never come. */
+  /** Reports a message as soon as it is too long: its end may never come. */
   #read(chunk: Buffer, events: ChannelEvents): void {
     if (this.#lines.isTooLong) return;
     this.#lines.push(chunk);
@@ -58,7 +58,7 @@ function receive(line: string, bytes: number, events: ChannelEvents): void {
   try {
     message = readWorkerMessage(line);
   } catch (error) {
-    events.onNonsense(reasonOf(error));
+    events.onInvalid(reasonOf(error));
     return;
   }
   events.onMessage(message, bytes);
@@ -69,9 +69,9 @@ export type HostMessage =
   | {
       readonly type: "load";
       readonly code: string;
-      /** Where the code is said to be: decides what `require` finds, and what stack traces show. */
+      /** The path that the code believes to have: `require` resolves from it, and stack traces show it. */
       readonly path: string;
-      /** A sentence on what the network is to this worker, for the error of a `fetch` that was refused. */
+      /** Describes the worker's network access, for the error of a refused `fetch`. */
       readonly network: string;
       readonly settings: unknown;
       readonly outputBytes: number;
@@ -90,7 +90,7 @@ export type WorkerMessage =
   | { readonly type: "result"; readonly id: number; readonly result?: unknown; readonly error?: ThrownData }
   /** The worker's event loop is alive and the call's signal has been aborted. */
   | { readonly type: "aborted"; readonly id: number }
-  /** `id` is the worker's own number of the request, `call` the call that asks. */
+  /** `id` is the worker's number of the request, `call` the call that makes it. */
   | {
       readonly type: "request";
       readonly id: number;
@@ -98,24 +98,24 @@ export type WorkerMessage =
       readonly method: string;
       readonly params: unknown;
     }
-  /** `call` 0 means: outside any call. */
+  /** `call` is 0 outside any call. */
   | { readonly type: "notify"; readonly call: number; readonly method: string; readonly params: unknown };
 
-/** Deeper data would overflow the stack of functions that walk it. */
-const deepest = 200;
-/** A tool may answer with many rows; beyond this, reading the answer would keep others waiting. */
+/** Deeper data would overflow the stack of recursive functions. */
+const mostLevels = 200;
+/** Reading a message with more keys would block the process too long. */
 const mostKeys = 1_000_000;
 
 /**
- * Reads a line that unreviewed code may have written. Throws when it is not a message. What comes out is plain data
- * that no merge can turn into a changed prototype: `__proto__` and `constructor.prototype` are left out.
+ * Parses a line that unreviewed code may have written. Throws when it is not a message. Leaves out `__proto__` and
+ * `constructor.prototype`, so that merging the data cannot change a prototype.
  */
 export function readWorkerMessage(line: string): WorkerMessage {
-  if (line.length > 2 * deepest && isTooDeep(line))
-    throw new Error(`the data is nested more than ${deepest} levels deep`);
+  if (line.length > 2 * mostLevels && isTooDeep(line))
+    throw new Error(`the data is nested more than ${mostLevels} levels deep`);
   const excess = tooMuchJson(line, mostKeys);
   if (excess !== undefined) throw new Error(`the data has ${excess}`);
-  // Keys can be spelled with escapes, so any escape of a character calls for the careful way.
+  // Keys may be written with escapes, so any escape needs the careful way.
   const isSuspicious = line.includes("__proto__") || line.includes('"constructor"') || line.includes("\\u");
   const value: unknown = isSuspicious ? JSON.parse(line, withoutPrototypes) : JSON.parse(line);
   if (!isRecord(value)) throw new Error("the line is not an object");
@@ -174,7 +174,7 @@ function isTooDeep(line: string): boolean {
       else if (character === 34) isInText = false;
     } else if (character === 34) isInText = true;
     else if (character === 91 || character === 123) {
-      if (++depth > deepest) return true;
+      if (++depth > mostLevels) return true;
     } else if (character === 93 || character === 125) depth--;
   }
   return false;

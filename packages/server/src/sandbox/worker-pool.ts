@@ -20,22 +20,22 @@ interface WorkerPoolOptions {
   readonly blankWorkers: number;
 }
 
-/** Idle workers of all tools together; above it the one that was idle the longest ends first. */
+/** The limit of idle workers of all tools; beyond it the longest idle one ends first. */
 const mostIdle = 16;
 const tickMs = 500;
-/** Idle workers are many and seldom do anything: they are looked at every so many ticks. */
+/** Idle workers are checked only every so many ticks. */
 const idleTicks = 4;
-/** A blank worker is replaced a moment later, so that its start does not slow the call that took the last one. */
+/** Milliseconds until a blank worker is replaced, so that its start does not slow the call that took the last one. */
 const refillMs = 100;
 
 const blankShape: WorkerShape = { memoryMb: defaultLimits.memoryMb, scratchMb: defaultLimits.scratchMb };
 
-/** Keeps workers: blank ones for the next tool that needs one, warm ones for the code they have loaded. */
+/** Keeps blank workers for the next tool that needs one, and warm workers with loaded code. */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #groups = new Map<string, WorkerGroup>();
-  /** Groups that were retired and still have calls or workers. */
-  readonly #leaving = new Set<WorkerGroup>();
+  /** Retired groups that still have calls or workers. */
+  readonly #retired = new Set<WorkerGroup>();
   readonly #blank = new Set<Worker>();
   readonly #all = new Set<Worker>();
   readonly #tick: NodeJS.Timeout;
@@ -66,7 +66,7 @@ export class WorkerPool {
       const group = this.#groups.get(key);
       if (group === undefined) continue;
       this.#groups.delete(key);
-      this.#leaving.add(group);
+      this.#retired.add(group);
       group.retire();
     }
     this.#sweep();
@@ -85,7 +85,7 @@ export class WorkerPool {
     this.#isClosed = true;
     clearInterval(this.#tick);
     clearTimeout(this.#refill);
-    for (const group of [...this.#groups.values(), ...this.#leaving])
+    for (const group of [...this.#groups.values(), ...this.#retired])
       group.rejectWaiting(closed("The sandbox"));
     this.retire([...this.#groups.keys()]);
     for (const worker of this.#blank) worker.kill();
@@ -93,7 +93,7 @@ export class WorkerPool {
     const deadline = setTimeout(() => {
       for (const worker of workers) if (worker.running > 0) worker.kill(closed("The sandbox"));
     }, defaultLimits.graceMs);
-    // A worker that is still there then was being started, or does not end by itself.
+    // A worker that is still there was just starting, or does not end by itself.
     const last = setTimeout(() => {
       for (const worker of workers) worker.kill();
     }, defaultLimits.graceMs + defaultLimits.cleanupMs);
@@ -117,13 +117,13 @@ export class WorkerPool {
     return worker;
   }
 
-  /** A blank worker that is up, or nothing. One that died while it waited is no fault of the tool that comes now. */
+  /** Returns a started blank worker, or undefined. A blank worker that died is not the fault of the next tool. */
   async #takeBlank(): Promise<Worker | undefined> {
     this.#refill ??= setTimeout(() => this.#fill(), refillMs).unref();
     const [worker] = this.#blank;
     if (worker === undefined) return undefined;
     this.#blank.delete(worker);
-    // One that does not get up in time is given up, so that the call has a new one.
+    // A worker that does not start in time is killed, so that the call gets a new one.
     const late = setTimeout(() => worker.kill(), defaultLimits.initMs);
     try {
       await worker.ready;
@@ -170,7 +170,7 @@ export class WorkerPool {
 
   #groupOf(worker: Worker): WorkerGroup | undefined {
     for (const group of this.#groups.values()) if (group.workers.has(worker)) return group;
-    for (const group of this.#leaving) if (group.workers.has(worker)) return group;
+    for (const group of this.#retired) if (group.workers.has(worker)) return group;
     return undefined;
   }
 
@@ -178,7 +178,7 @@ export class WorkerPool {
     const now = performance.now();
     const isIdleTick = this.#ticks++ % idleTicks === 0;
     const idle: Worker[] = [];
-    for (const group of [...this.#groups.values(), ...this.#leaving])
+    for (const group of [...this.#groups.values(), ...this.#retired])
       for (const worker of group.workers) {
         if (worker.running > 0 || isIdleTick) worker.check();
         if (worker.running > 0) continue;
@@ -190,10 +190,10 @@ export class WorkerPool {
     this.#sweep();
   }
 
-  /** Groups without a worker are forgotten: a key that is never asked for again must cost nothing. */
+  /** Drops groups without workers: a key that is never used again must cost nothing. */
   #sweep(): void {
     for (const [key, group] of this.#groups) if (group.isEmpty) this.#groups.delete(key);
-    for (const group of this.#leaving) if (group.isEmpty) this.#leaving.delete(group);
+    for (const group of this.#retired) if (group.isEmpty) this.#retired.delete(group);
   }
 }
 
@@ -210,8 +210,8 @@ function closed(label: string): SandboxError {
   return new SandboxError("sandbox_ended", `${label} was ended, because the server closes.`);
 }
 
-/** After a start that failed, no worker is started for so long, unless another one is free before. */
-const restMs = 5_000;
+/** Milliseconds without another start after a failed one, unless a worker becomes free before. */
+const pauseMs = 5_000;
 
 interface WaitingCall {
   readonly invocation: Invocation;
@@ -230,17 +230,17 @@ class WorkerGroup {
   readonly #waiting = new Set<WaitingCall>();
   #starting = 0;
   #isRetired = false;
-  /** A start failed while others work: those who wait may still be served by these. */
-  #isResting = false;
+  /** A start failed while other workers run: these may still serve the waiting calls. */
+  #isPaused = false;
 
-  /** `start` gives a worker that has loaded the spec. */
+  /** `start` resolves to a worker that has loaded the spec. */
   constructor(spec: WorkerSpec, start: (spec: WorkerSpec, limits: WorkerLimits) => Promise<Worker>) {
     this.#spec = spec;
     this.limits = withDefaultLimits(spec.limits);
     this.#start = start;
   }
 
-  /** Nothing runs, starts or waits here. */
+  /** Whether nothing runs, starts or waits here. */
   get isEmpty(): boolean {
     return this.workers.size === 0 && this.#starting === 0 && this.#waiting.size === 0;
   }
@@ -266,13 +266,13 @@ class WorkerGroup {
     return outcome.promise;
   }
 
-  /** A worker has room again, or is gone. */
+  /** Must be called when a worker has room again, or is gone. */
   advance(): void {
-    this.#isResting = false;
+    this.#isPaused = false;
     this.#serve();
   }
 
-  /** Calls that are here already are still served. */
+  /** Calls that already wait are still served. */
   retire(): void {
     this.#isRetired = true;
     this.advance();
@@ -308,15 +308,15 @@ class WorkerGroup {
     call.invocation.signal.removeEventListener("abort", call.onAbort);
   }
 
-  /** Calls that wait share the workers that are on their way; more are started only when those will not do. */
+  /** Starts more workers only when those that are starting cannot serve all waiting calls. */
   #grow(): void {
-    if (this.#isResting) return;
-    while (this.#admitted() > this.#starting * this.limits.concurrency) void this.#add();
+    if (this.#isPaused) return;
+    while (this.#readyToRun() > this.#starting * this.limits.concurrency) void this.#add();
   }
 
   /**
-   * Calls that can still be begun at this depth. Each depth has room of its own, so that the calls which wait for
-   * others never hold the room that these need; the deepest ones wait for nobody.
+   * How many more calls may begin at this depth. Each depth has its own room, so that calls that wait for nested calls
+   * never take the room that these need.
    */
   #roomAt(depth: number): number {
     const { concurrency, workers } = this.limits;
@@ -325,8 +325,8 @@ class WorkerGroup {
     return room;
   }
 
-  /** Calls that wait for nothing but a worker. */
-  #admitted(): number {
+  /** How many waiting calls need nothing but a worker. */
+  #readyToRun(): number {
     const left = new Map<number, number>();
     let count = 0;
     for (const { depth } of this.#waiting) {
@@ -337,7 +337,7 @@ class WorkerGroup {
     return count;
   }
 
-  /** Workers that take calls, or soon will. */
+  /** How many workers take calls, or soon will. */
   #size(): number {
     let size = this.#starting;
     for (const worker of this.workers) if (!worker.isRetired) size++;
@@ -356,16 +356,16 @@ class WorkerGroup {
       failure = error;
     }
     this.#starting--;
-    if (failure !== undefined) this.#rest(failure);
+    if (failure !== undefined) this.#pauseStarts(failure);
     this.#serve();
   }
 
-  #rest(failure: unknown): void {
-    // With no other worker in sight, those who wait would wait for ever.
+  #pauseStarts(failure: unknown): void {
+    // Without any other worker, the calls would wait for ever.
     if (this.#size() === 0) return void this.rejectWaiting(failure);
-    // So might those for whom the calls in the other workers wait.
+    // Nested calls might wait for ever too: the other workers may be waiting for them.
     this.rejectWaiting(failure, 1);
-    this.#isResting = true;
-    setTimeout(() => this.advance(), restMs).unref();
+    this.#isPaused = true;
+    setTimeout(() => this.advance(), pauseMs).unref();
   }
 }

@@ -9,28 +9,28 @@ import { describeThrown, RemoteError, type ThrownData } from "./thrown.ts";
 import { floodExitCode } from "./worker-bootstrap.ts";
 import { WorkerChannel, type WorkerMessage } from "./worker-channel.ts";
 
-/** A call asks the host for this many things at once, and no more. */
+/** How many requests to the host a call may have at once. */
 const mostRequests = 64;
 const keptStderr = 8_000;
-/** A tool counts what it says; the words around it in a message are ours. */
-const slack = 65_536;
+/** Bytes allowed beyond the output limit, for the message format around a tool's own data. */
+const formatBytes = 65_536;
 
 interface WorkerEvents {
   /** A call has ended, so there is room for another. */
   onFree(worker: Worker): void;
-  /** The process is gone, and all its calls have been failed. */
+  /** The process is gone, and all its calls have failed. */
   onEnd(worker: Worker): void;
-  /** What was printed or reported outside any call, of a worker whose code has no listener of its own. */
+  /** Receives lines outside any call, when the code has no listener of its own. */
   onLog(label: string, log: LogLine): void;
 }
 
-/** The host's side of one confined process. It is blank until `load`, and then serves calls of that code only. */
+/** The host's side of one confined process. It is blank until `load`, and then serves only that code. */
 export class Worker {
   readonly ready: Promise<void>;
   readonly ended: Promise<void>;
-  /** Since when it has nothing to do, by `performance.now()`. */
+  /** Since when it has been idle, by `performance.now()`. */
   idleSince = performance.now();
-  /** No new calls; ends with its last one. */
+  /** Takes no new calls, and ends with its last one. */
   isRetired = false;
   hasEnded = false;
 
@@ -41,11 +41,11 @@ export class Worker {
   readonly #ready = Promise.withResolvers<void>();
   readonly #loaded = Promise.withResolvers<void>();
   #label = "A blank worker";
-  /** Is told what is printed or reported outside any call. */
+  /** Receives lines outside any call. */
   #onLog: (log: LogLine) => void;
   #limits: WorkerLimits = defaultLimits;
   #callCount = 0;
-  #strayBytes = 0;
+  #bytesOutsideCalls = 0;
   #stderr = "";
   readonly #usage: Usage;
   readonly #idleCpu = new IdleCpu();
@@ -56,19 +56,19 @@ export class Worker {
     this.#launched = launched;
     this.#events = events;
     this.#onLog = (log) => events.onLog(this.#label, log);
-    this.#usage = new Usage(launched, (limit, what) => this.#exceed(limit, what));
+    this.#usage = new Usage(launched, (limit, what) => this.#endForLimit(limit, what));
     const { child } = launched;
-    // Stdio 3 was asked for as a pipe, which in Node is a socket; the types know only the first three.
+    // Stdio 3 is a pipe, which Node makes a socket; the types know only the first three.
     this.#channel = new WorkerChannel(child.stdio[3] as unknown as Socket, defaultLimits.outputBytes, {
       onMessage: (message, bytes) => this.#receive(message, bytes),
-      onNonsense: (why) =>
+      onInvalid: (why) =>
         this.kill(
           new SandboxError(
             "sandbox_crashed",
             `${this.#label} was ended: it sent what is no message, as ${why}.`,
           ),
         ),
-      onTooLong: () => this.#exceed("output", "a single message was longer than all output may be"),
+      onTooLong: () => this.#endForLimit("output", "a single message was longer than all output may be"),
     });
     this.ready = this.#ready.promise;
     this.ready.catch(() => {});
@@ -94,12 +94,12 @@ export class Worker {
     });
   }
 
-  /** Calls in the worker, those included that their callers have given up. */
+  /** How many calls the worker has, abandoned ones included. */
   get running(): number {
     return this.#calls.size;
   }
 
-  /** Calls of this depth, save those that were given up and end with their worker. */
+  /** How many calls of this depth it has, without abandoned ones that end with the worker. */
   runningAt(depth: number): number {
     let count = 0;
     for (const call of this.#calls.values())
@@ -111,12 +111,12 @@ export class Worker {
     return !this.isRetired && !this.hasEnded && this.#calls.size < this.#limits.concurrency;
   }
 
-  /** Once, on a blank worker. When it rejects, the worker is on its way out. */
+  /** Called once, on a blank worker. When it rejects, the worker is ending. */
   async load(spec: WorkerSpec, limits: WorkerLimits, network: string): Promise<void> {
     this.#label = spec.label;
     this.#onLog = spec.onLog ?? this.#onLog;
     this.#limits = limits;
-    this.#channel.longest = limits.outputBytes + slack;
+    this.#channel.longest = limits.outputBytes + formatBytes;
     const timer = setTimeout(() => {
       const message = `${spec.label} was not ready after ${limits.initMs} ms: loading it or its init takes too long.`;
       this.kill(new SandboxError("sandbox_start_failed", message, { stderr: this.#stderr }));
@@ -140,7 +140,7 @@ export class Worker {
     }
   }
 
-  /** Only while `accepts`. */
+  /** May be called only while `accepts` is true. */
   invoke(invocation: Invocation, depth = 0): Promise<unknown> {
     const id = ++this.#callCount;
     const { signal, method, params } = invocation;
@@ -159,7 +159,7 @@ export class Worker {
       requests: 0,
       cpuSeconds: 0,
       isAbandoned: false,
-      isHeard: false,
+      isAbortConfirmed: false,
     };
     this.#calls.set(id, call);
     if (this.#callCount >= this.#limits.maxCallsPerWorker) this.isRetired = true;
@@ -168,7 +168,7 @@ export class Worker {
     return outcome.promise;
   }
 
-  /** Takes no more calls, lets those it has finish, then `cleanup`, then ends. */
+  /** Takes no more calls. Ends after its calls have ended and `cleanup` has run. */
   retire(): void {
     this.isRetired = true;
     if (this.#calls.size > 0 || this.#isEnding || this.hasEnded) return;
@@ -177,20 +177,20 @@ export class Worker {
     this.#channel.send({ type: "end" });
   }
 
-  /** At once, with everything it started. Its calls fail with the verdict. */
+  /** Kills the process at once, with all that it started. Its calls fail with the verdict. */
   kill(verdict?: SandboxError): void {
     this.isRetired = true;
     this.#verdict ??= verdict;
     if (!this.hasEnded) killTree(this.#launched.child.pid);
   }
 
-  /** Called now and then. Time since the last look counts for every call that runs now. */
+  /** Checks the limits. Processor time since the last check counts for every running call. */
   check(): void {
     const used = this.#usage.look(this.#limits);
     for (const call of this.#calls.values()) {
       call.cpuSeconds += used;
       if (call.cpuSeconds > this.#limits.cpuSeconds)
-        this.#exceed("cpu", `it used more than ${this.#limits.cpuSeconds} seconds of processor time`);
+        this.#endForLimit("cpu", `it used more than ${this.#limits.cpuSeconds} seconds of processor time`);
     }
     const idleSince = this.#calls.size === 0 ? this.idleSince : undefined;
     if (!this.#idleCpu.isTooMuch(used, idleSince) || this.isRetired) return;
@@ -218,13 +218,13 @@ export class Worker {
     else if (call === undefined) return;
     else if (message.type === "result") this.#settle(id, call, message.result, message.error);
     else if (message.type === "request") void this.#request(message, call);
-    else call.isHeard = true;
+    else call.isAbortConfirmed = true;
   }
 
   #settle(id: number, call: RunningCall, result: unknown, error: ThrownData | undefined): void {
     this.#calls.delete(id);
     call.invocation.signal.removeEventListener("abort", call.onAbort);
-    this.#strayBytes = 0;
+    this.#bytesOutsideCalls = 0;
     this.idleSince = performance.now();
     if (error === undefined) call.outcome.resolve(result);
     else call.outcome.reject(new RemoteError(error));
@@ -247,7 +247,7 @@ export class Worker {
         call.requests--;
       }
     } catch (error) {
-      // Where in the host it was thrown is none of the worker's business.
+      // The worker must not see the host's stack.
       const { stack: _stack, ...thrown } = describeThrown(error);
       this.#channel.send({ type: "answer", id, error: thrown });
     }
@@ -258,11 +258,11 @@ export class Worker {
       if (call !== undefined && !call.isAbandoned) call.invocation.onNotify?.(method, params);
       else if (id === 0 && method === "log") this.#onLog(readLog(params));
     } catch {
-      // A listener that fails is no reason to fail the call it listens to.
+      // A failing listener must not fail the call.
     }
   }
 
-  /** What a tool prints past the console belongs to its call when there is only one. */
+  /** Output that bypasses the console belongs to the running call when there is only one. */
   #print(level: LogLine["level"], chunk: Buffer): void {
     this.#count(undefined, chunk.length);
     const log = { level, text: chunk.toString("utf8").trimEnd() };
@@ -272,17 +272,17 @@ export class Worker {
   }
 
   #count(call: RunningCall | undefined, bytes: number): void {
-    if (call === undefined) this.#strayBytes += bytes;
+    if (call === undefined) this.#bytesOutsideCalls += bytes;
     else call.bytes += bytes;
-    if ((call?.bytes ?? this.#strayBytes) > this.#limits.outputBytes + slack)
-      this.#exceed("output", this.#tooMuch);
+    if ((call?.bytes ?? this.#bytesOutsideCalls) > this.#limits.outputBytes + formatBytes)
+      this.#endForLimit("output", this.#outputProblem);
   }
 
-  get #tooMuch(): string {
+  get #outputProblem(): string {
     return `it put out more than ${this.#limits.outputBytes} bytes`;
   }
 
-  #exceed(limit: string, what: string): void {
+  #endForLimit(limit: string, what: string): void {
     this.kill(new SandboxError("sandbox_limit", `${this.#label} was ended: ${what}.`, { limit }));
   }
 
@@ -297,9 +297,9 @@ export class Worker {
     });
     setTimeout(() => {
       if (!this.#calls.has(id) || this.hasEnded) return;
-      // Others that run beside it can finish, as long as the worker still turns. Nobody else comes in.
+      // The other calls may finish as long as the worker's event loop runs. No new calls come in.
       this.isRetired = true;
-      if (!call.isHeard) this.kill(stoppedForAnother(this.#label));
+      if (!call.isAbortConfirmed) this.kill(stoppedForAnother(this.#label));
       else this.#endWhenDone();
     }, this.#limits.graceMs).unref();
   }
@@ -313,7 +313,7 @@ export class Worker {
     this.hasEnded = true;
     this.isRetired = true;
     this.#launched.release();
-    if (exitCode === floodExitCode) this.#exceed("output", this.#tooMuch);
+    if (exitCode === floodExitCode) this.#endForLimit("output", this.#outputProblem);
     const error = this.#verdict ?? describeEnd(this.#label, exitCode, signal, this.#stderr);
     this.#ready.reject(error);
     this.#loaded.reject(error);
@@ -326,7 +326,7 @@ export class Worker {
   }
 }
 
-/** What the host knows of a call that a worker has. */
+/** A call that runs in a worker. */
 interface RunningCall {
   readonly invocation: Invocation;
   readonly outcome: PromiseWithResolvers<unknown>;
@@ -336,15 +336,15 @@ interface RunningCall {
   bytes: number;
   requests: number;
   cpuSeconds: number;
-  /** The caller has its answer; what the call still does is of no interest, only when it ends. */
+  /** The caller gave up; only the end of the call still matters. */
   isAbandoned: boolean;
-  /** The worker said that it passed the abort on, so its event loop is alive. */
-  isHeard: boolean;
+  /** The worker confirmed the abort, so its event loop is alive. */
+  isAbortConfirmed: boolean;
 }
 
 const memoryWords = /heap out of memory|out of memory|bad_alloc|allocation failed|Cannot allocate memory/i;
 
-/** The error for the calls of a process that ended although the host did not end it. */
+/** The error for the calls of a process that the host did not end. */
 function describeEnd(
   label: string,
   exitCode: number | null,
@@ -367,7 +367,7 @@ function describeEnd(
   );
 }
 
-/** For the calls that a worker still had when it was ended for the sake of one that would not stop. */
+/** The error for calls whose worker was ended because another call would not stop. */
 function stoppedForAnother(label: string): SandboxError {
   return new SandboxError(
     "sandbox_ended",
@@ -377,7 +377,7 @@ function stoppedForAnother(label: string): SandboxError {
 
 const levels = ["debug", "info", "warn", "error"] as const;
 
-/** The params of a `log` notification, whatever the worker put into them. */
+/** Parses the params of a `log` notification, which may be anything. */
 export function readLog(params: unknown): LogLine {
   const { level, text = "", data } = asRecord(params);
   return { level: levels.find((name) => name === level) ?? "info", text: String(text), ...defined({ data }) };

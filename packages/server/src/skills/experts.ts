@@ -6,32 +6,34 @@ import { namingField, SkillInputError, SkillMissingError, skillToolInfo } from "
 
 /** An expert, and which tools it has at any moment. */
 export interface Expert extends StoredExpert {
-  /** Another one whenever `allows` may answer differently for a tool that has not changed. */
+  /** Changes whenever `allows` may return another result for an unchanged tool. */
   readonly version: string;
-  /** By what is decided of it when this is asked: a call that waited for hours is bound by that. One that is gone allows nothing. */
+  /**
+   * Uses the expert's current definition, because a call may have waited for hours. A deleted expert allows nothing.
+   */
   allows(tool: ToolInfo): boolean;
-  /** The enabled tools that it has now, in the rack's order. */
+  /** Its enabled tools, in the rack's order. */
   list(): ToolInfo[];
 }
 
 export interface ExpertsParts {
   readonly registry: ToolRegistry;
-  /** Without it there are none. */
+  /** Without a store there are no experts. */
   readonly store?: ExpertStore;
   /** The id of a skill by its id or name. */
   readonly skillId: (idOrName: string) => string | undefined;
 }
 
-/** It stands in addresses. A single `.` or `..` would lead elsewhere there. */
+/** The name is part of URLs, where `.` or `..` would lead elsewhere. */
 export const expertNamePattern = "^(?!\\.{1,2}$)[^/?#%\\s](?:[^/?#%]*[^/?#%\\s])?$";
 
-/** The experts: named sets of tools. They are in memory, so that asking for one costs nothing. */
+/** The experts, which are named sets of tools, kept in memory. */
 export class Experts {
   readonly #parts: ExpertsParts;
   readonly #listeners = new Set<() => void>();
-  /** How often it was begun to read them, and which of those times they are of. */
-  #begun = 0;
-  #loaded = 0;
+  /** Numbers the reads of the store: how many have begun, and which one the current experts came from. */
+  #readsBegun = 0;
+  #appliedRead = 0;
   #byId: ReadonlyMap<string, Expert> = new Map();
   #byName: ReadonlyMap<string, Expert> = new Map();
   #allowed: ReadonlyMap<string, (tool: ToolInfo) => boolean> = new Map();
@@ -40,13 +42,12 @@ export class Experts {
     this.#parts = parts;
   }
 
-  /** Reads them anew. */
   async load(): Promise<void> {
-    const turn = ++this.#begun;
+    const read = ++this.#readsBegun;
     const stored = (await this.#parts.store?.list()) ?? [];
-    // One that began before and comes later may not know of what was changed in between.
-    if (turn < this.#loaded) return;
-    this.#loaded = turn;
+    // A read that began earlier but ends later may miss newer changes.
+    if (read < this.#appliedRead) return;
+    this.#appliedRead = read;
     const all = stored.map((expert) => this.#toExpert(expert));
     this.#allowed = new Map(stored.map((expert) => [expert.id, allowedBy(expert)]));
     this.#byId = new Map(all.map((expert) => [expert.id, expert]));
@@ -54,35 +55,34 @@ export class Experts {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Is told whenever they were read anew, until the function that it answers is called. */
+  /** Calls the listener after every read. Returns a function that stops it. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** In order of their making. */
+  /** In the order of creation. */
   list(): Expert[] {
     return [...this.#byId.values()];
   }
 
-  /** By its name, whatever the case, or by its id. */
+  /** By name, in any case, or by id. */
   find(nameOrId: string): Expert | undefined {
     return this.#byName.get(nameOrId.toLowerCase()) ?? this.#byId.get(nameOrId);
   }
 
-  /** The same for one that must be there: throws `SkillMissingError`. */
+  /** Like `find`, but throws `SkillMissingError`. */
   require(nameOrId: string): Expert {
     const found = this.find(nameOrId);
     if (found === undefined) throw missing(nameOrId);
     return found;
   }
 
-  /** By its id alone. */
   byId(id: string): Expert | undefined {
     return this.#byId.get(id);
   }
 
-  /** Throws `SkillInputError` for a skill that does not exist or a name that is taken, also as another one's id. */
+  /** Throws `SkillInputError` for an unknown skill, or for a name that is taken, also as another expert's id. */
   async create(expert: NewExpert): Promise<Expert> {
     checkExpert(expert);
     this.#refuseAmbiguous(expert);
@@ -92,7 +92,7 @@ export class Experts {
     return this.#requireId(added.id);
   }
 
-  /** Throws `SkillChangedError` when it is not the version that was seen. */
+  /** Throws `SkillChangedError` when the expert has changed since `version`. */
   async update(nameOrId: string, changes: ExpertChanges, version?: SeenVersion): Promise<Expert> {
     const { id } = this.require(nameOrId);
     checkExpert(changes);
@@ -117,7 +117,7 @@ export class Experts {
     return found;
   }
 
-  /** Experts are asked for by name or id: what is the one of this must not be the other of another. */
+  /** Experts are found by name or id, so no expert's name may be another one's id. */
   #refuseAmbiguous({ id, name }: { readonly id?: string; readonly name?: string }): void {
     const others = this.list().filter((expert) => expert.id !== id);
     const isSame = (one: string, other: string | undefined) => one.toLowerCase() === other?.toLowerCase();
@@ -179,8 +179,8 @@ function checkExpert({ id, name, tools = [] }: Partial<Pick<NewExpert, "id" | "n
 }
 
 /**
- * Patterns speak of the name that a tool has on the rack, as the scopes of tokens do. Other names and titles are chosen by
- * whoever wrote the tool; only what built-in tools are also known by is given by the rack itself.
+ * Patterns match a tool's name on the rack, like the scopes of tokens. The tool's author chooses aliases and titles, so
+ * they do not count, except the `builtin_` aliases that the rack itself gives.
  */
 function builtinAliases({ name, aliases = [] }: ToolInfo): readonly string[] {
   return name.startsWith("internal_") ? aliases.filter((alias) => alias.startsWith("builtin_")) : [];

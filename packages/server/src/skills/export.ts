@@ -21,11 +21,11 @@ import { writeToolsFile } from "./tools-file.ts";
 interface Exported {
   /** Absolute, in the order of the skills. */
   readonly folders: readonly string[];
-  /** What could not be exported; the others are. */
+  /** Skills that could not be exported; all others were. */
   readonly failed: readonly { readonly name: string; readonly reason: string }[];
 }
 
-/** Writes each skill as a folder of its own below the given one, under a name that no other skill of the library has. */
+/** Writes each skill as a folder below `parent`, under a name that no other skill of the library has. */
 export async function exportSkills(
   library: SkillLibrary,
   skills: readonly LoadedSkill[],
@@ -49,14 +49,14 @@ export async function exportSkills(
 
 const LONGEST_NAME = 64;
 
-/** The name of a skill where only lower-case letters, digits and dashes may stand. */
+/** The name of a skill as lower-case letters, digits and dashes. */
 function folderNameOf({ name, frontMatter }: Pick<LoadedSkill, "name" | "frontMatter">): string {
   const written = typeof frontMatter.name === "string" ? frontMatter.name : name;
   const slug = /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(written) ? written : slugOf(written, "-");
   return slug.slice(0, LONGEST_NAME).replace(/-+$/, "");
 }
 
-/** The same by the skills' ids, with a hash of the id where several skills would share a name. */
+/** The folder name of each skill by its id, with a hash of the id where several skills would share a name. */
 export function folderNames(skills: readonly LoadedSkill[]): Map<string, string> {
   const sharing = Map.groupBy(skills, folderNameOf);
   return new Map(
@@ -70,7 +70,7 @@ export function folderNames(skills: readonly LoadedSkill[]): Map<string, string>
   );
 }
 
-/** The `SKILL.md` of a skill. What its format has no word for stands in `metadata`, so that nothing is lost. */
+/** The `SKILL.md` of a skill. Fields that the format lacks are in `metadata`, so that nothing is lost. */
 export function skillTextOf(skill: LoadedSkill, folderName = folderNameOf(skill)): Promise<string> {
   const { instructions: body, frontMatterText: source } = skill;
   const frontMatter = frontMatterOf(skill, folderName);
@@ -107,16 +107,16 @@ export async function folderFiles(
 }
 
 interface ExportOptions {
-  /** Whether an earlier export of the same skill may be replaced. */
+  /** Whether to replace an earlier export of the same skill. */
   readonly replace?: boolean;
-  /** The folder's name; what the skill's own name gives, when it is not said. */
+  /** The folder's name. Default: made from the skill's name. */
   readonly name?: string;
 }
 
 /**
- * Writes a skill as a folder below the given one, and answers where. Reading it again gives the same skill, with the
- * same ids. A folder that is there is refused, or replaced when it is said so and it is an export of this very skill. It
- * is whole or not there at all.
+ * Writes a skill as a folder below `parent` and returns its path. Reading it again gives the same skill with the same
+ * ids. An existing folder is refused, or replaced if `replace` is set and it is an export of this skill. The folder
+ * appears complete or not at all.
  */
 export async function exportSkill(
   skill: LoadedSkill,
@@ -146,7 +146,7 @@ export async function exportSkill(
   return folder;
 }
 
-/** Throws unless the folder is an earlier export of the skill that is to be replaced. */
+/** Throws unless the folder is an earlier export of the skill, and may be replaced. */
 async function refuseOthers(folder: string, skill: LoadedSkill, replace: boolean): Promise<void> {
   const [real, own] = await Promise.all(
     [folder, skill.owner === "folder" ? skill.directory : undefined].map((path) =>

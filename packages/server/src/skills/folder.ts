@@ -11,14 +11,14 @@ import type { NewSkill, NewSkillTool, SkillFile } from "../store/index.ts";
 import { isSafePath, shortHash } from "./skill.ts";
 import { discoverTools, readToolsFile } from "./tools-file.ts";
 
-/** What a folder with a `SKILL.md` says. */
+/** The content of a folder with a `SKILL.md`. */
 export interface SkillFolder {
   readonly skill: NewSkill & { readonly id: string };
   readonly tools: readonly (NewSkillTool & { readonly id: string })[];
   readonly warnings: readonly string[];
 }
 
-/** What we say in `metadata` of a `SKILL.md` for what its format has no word for. */
+/** The keys in `metadata` of a `SKILL.md` for fields that its format lacks. */
 export const skillMetadataKeys = {
   id: "toolrack-id",
   title: "toolrack-title",
@@ -29,7 +29,7 @@ export const skillMetadataKeys = {
 
 const LARGEST_TOOLS_FILE = 10 * 1024 * 1024;
 
-/** Folders with a `SKILL.md`, below these, by name. A folder that does not exist is empty. */
+/** The folders with a `SKILL.md` below these, by name. A missing parent is empty. */
 export async function findSkillFolders(parents: readonly string[]): Promise<string[]> {
   const found: string[] = [];
   for (const parent of parents) {
@@ -42,8 +42,8 @@ export async function findSkillFolders(parents: readonly string[]): Promise<stri
 }
 
 /**
- * Reads a skill's folder. Ids that it does not give are made of names, so that they are the same on every machine.
- * Nothing of it is evaluated outside the sandbox. Throws with the file that is wrong.
+ * Reads a skill's folder. Missing ids are made from names, so that they are the same on every machine. Its code runs
+ * only in the sandbox. Throws an error that names the wrong file.
  */
 export async function readSkillFolder(
   directory: string,
@@ -78,7 +78,7 @@ export async function readSkillFolder(
       description: typeof description === "string" ? description : "",
       instructions: body,
       frontMatter: {
-        // Only when it says more than the title does.
+        // Only when it differs from the title.
         ...(name === title ? {} : { name }),
         ...rest,
         ...(others.length === 0 ? {} : { metadata: Object.fromEntries(others) }),
@@ -91,7 +91,7 @@ export async function readSkillFolder(
   };
 }
 
-/** What other programs would refuse. Here it works all the same. */
+/** Warnings about what other programs would refuse, although it works here. */
 function formatWarnings(name: string, folder: string, description: unknown): string[] {
   const warnings: string[] = [];
   if (!/^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name) || name.length > 64) {
@@ -105,7 +105,7 @@ function formatWarnings(name: string, folder: string, description: unknown): str
   return warnings;
 }
 
-/** It becomes part of names and paths. Throws for one that cannot. */
+/** Throws for an id that cannot be part of names and paths. */
 function readId(value: unknown): string | undefined {
   const id = textOf(value);
   if (id === undefined) return undefined;
@@ -125,17 +125,17 @@ function textOf(value: unknown): string | undefined {
 
 interface SkillText {
   readonly frontMatter: Readonly<Record<string, unknown>>;
-  /** Markdown below it. */
+  /** The Markdown below the front matter. */
   readonly body: string;
-  /** The YAML as somebody wrote it, with its comments; what it says now is in `frontMatter`. */
+  /** The original YAML with its comments. The current values are in `frontMatter`. */
   readonly source?: string;
 }
 
 export const LARGEST_SKILL_TEXT = 1024 * 1024;
-/** Aliases may repeat a value so often that it fills the memory; no skill needs more. */
+/** Many YAML aliases could expand to fill the memory; no skill needs more. */
 const MOST_ALIASES = 20;
 
-/** Takes a `SKILL.md` apart. Nothing in it is ever evaluated. Throws with the line that is wrong. */
+/** Parses a `SKILL.md`. Throws an error with the wrong line. */
 export async function readSkillText(text: string): Promise<SkillText> {
   if (text.length > LARGEST_SKILL_TEXT) throw new Error("SKILL.md is larger than 1 MiB.");
   const found = /^\uFEFF?---[ \t]*\r?\n(?:([\s\S]*?)\r?\n)??---[ \t]*(?:\r?\n|$)/.exec(text);
@@ -151,7 +151,7 @@ export async function readSkillText(text: string): Promise<SkillText> {
   const document = parseDocument(source, { prettyErrors: true, uniqueKeys: true });
   const problem = document.errors[0];
   if (problem !== undefined) {
-    // The line of the dashes comes before what the parser saw.
+    // The parser did not see the line of dashes.
     const line = (problem.linePos?.[0].line ?? 0) + 1;
     throw new Error(`The front matter is not YAML (line ${line}): ${problem.message.split("\n")[0]}`);
   }
@@ -160,11 +160,11 @@ export async function readSkillText(text: string): Promise<SkillText> {
   if (typeof value !== "object" || Array.isArray(value)) {
     throw new Error("The front matter must be a map such as `name: pdf`.");
   }
-  // What YAML knows beside JSON, such as dates, becomes what JSON makes of it.
+  // Turns values that JSON lacks, such as dates, into JSON.
   return { frontMatter: JSON.parse(JSON.stringify(value)), body, source };
 }
 
-/** What its source says already stays as it was written there. */
+/** Values that have not changed stay as they are written in `source`. */
 export async function writeSkillText({ frontMatter, body, source }: SkillText): Promise<string> {
   const { stringify } = await import("yaml");
   const yaml =
@@ -179,17 +179,17 @@ const MOST_FILES = 1_000;
 const MOST_BYTES = 20 * 1024 * 1024;
 const skipped = new Set(["node_modules", ".git", "__pycache__", ".DS_Store"]);
 
-/** For people, of a folder with more than that. */
+/** Tells people that a folder is too large. */
 export const tooManyFiles = `It has more than ${MOST_FILES.toLocaleString("en-US")} files or 20 MiB, and can be neither shown, imported nor exported as a whole. Keep what is not needed elsewhere.`;
 
-/** The files below a skill's folder, by their paths in order. Links are left out: they may lead anywhere. */
+/** The files of a skill's folder, sorted by path, without links. Throws for a folder that is too large. */
 export async function readSkillFiles(folder: string): Promise<SkillFile[]> {
   const { files, isWhole } = await readFirstSkillFiles(folder);
   if (!isWhole) throw new Error(tooManyFiles);
   return files;
 }
 
-/** The same as far as a skill may reach. */
+/** Like `readSkillFiles`, but cuts a folder that is too large. */
 export async function readFirstSkillFiles(folder: string): Promise<{ files: SkillFile[]; isWhole: boolean }> {
   const listed = await listSkillFiles(folder);
   const files: SkillFile[] = [];
@@ -209,11 +209,11 @@ interface ListedFile {
   readonly executable: boolean;
 }
 
-/** Without reading any. */
+/** Lists the files without reading them. */
 export async function listSkillFiles(folder: string): Promise<{ files: ListedFile[]; isWhole: boolean }> {
   const files: ListedFile[] = [];
   let size = 0;
-  /** False when there is more than a skill may have. */
+  /** Returns false when the limit is reached. */
   const walk = async (path: string): Promise<boolean> => {
     const entries = await readdir(join(folder, path), { withFileTypes: true });
     for (const entry of entries.sort((one, other) => (one.name < other.name ? -1 : 1))) {
@@ -242,8 +242,8 @@ export async function writeSkillFiles(folder: string, files: readonly SkillFile[
 }
 
 /**
- * A folder that holds exactly these files, made once for each content. Several processes may make it at once. Its name is
- * made of hashes alone: whoever wrote the skill chose the id, which must not become part of a path.
+ * Makes a folder with exactly these files, once for each content. Several processes may do so at once. Its name
+ * consists of hashes: the skill's author chose the id, which must not become part of a path.
  */
 export async function materialise(parent: string, id: string, files: readonly SkillFile[]): Promise<string> {
   const folder = join(parent, `${hashOf(id)}-${digestOf(files)}`);
@@ -251,7 +251,7 @@ export async function materialise(parent: string, id: string, files: readonly Sk
     () => true,
     () => false,
   );
-  // Whoever cleans up takes it for as old as its last use.
+  // `pruneMaterialised` judges the folder by this time.
   if (isThere) await utimes(folder, new Date(), new Date()).catch(() => {});
   if (isThere) return folder;
   const temporary = join(parent, `.${randomUUID()}`);
@@ -261,22 +261,22 @@ export async function materialise(parent: string, id: string, files: readonly Sk
     await rename(temporary, folder);
   } catch (thrown) {
     await rm(temporary, { recursive: true, force: true });
-    // Another process was faster, with the same files.
+    // Another process made the same folder first.
     const { code } = thrown as NodeJS.ErrnoException;
     if (code !== "ENOTEMPTY" && code !== "EEXIST") throw thrown;
   }
   return folder;
 }
 
-/** How long a folder that nothing refers to is kept: calls may still run in it. */
-const KEPT = 24 * 60 * 60_000;
+/** How long an unused folder is kept, in milliseconds: calls may still run in it. */
+const KEPT_MS = 24 * 60 * 60_000;
 
-/** Deletes what `materialise` made of contents that are no longer used. Whatever cannot be deleted stays. */
+/** Deletes old folders of `materialise` that are not in use. Ignores failures. */
 export async function pruneMaterialised(parent: string, inUse: ReadonlySet<string>): Promise<void> {
   for (const name of await readdir(parent).catch(() => [])) {
     const folder = join(parent, name);
     const made = inUse.has(folder) ? undefined : await lstat(folder).catch(() => undefined);
-    if (made === undefined || Date.now() - made.mtimeMs < KEPT) continue;
+    if (made === undefined || Date.now() - made.mtimeMs < KEPT_MS) continue;
     await rm(folder, { recursive: true, force: true }).catch(() => {});
   }
 }
@@ -293,12 +293,12 @@ function digestOf(files: readonly SkillFile[]): string {
   return hash.digest("hex").slice(0, 16);
 }
 
-/** Windows has neither; there the look beforehand has to do. */
+/** Windows lacks both flags; there only the check before protects. */
 const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /**
- * The bytes of a file that somebody else may have put there. A link could lead to a secret, a pipe would never end, and
- * a large file would fill the memory: each is refused before anything of it is read.
+ * Reads a file that somebody else may have put there. Refuses, before reading, a link (it could lead to a secret), a
+ * pipe (it would never end), and a file that is too large.
  */
 export async function readRegularFile(path: string, largest: number): Promise<Buffer> {
   const name = basename(path);
@@ -327,8 +327,8 @@ function tooLarge(name: string, largest: number): Error {
 type YamlMap = Readonly<Record<string, unknown>>;
 
 /**
- * The YAML of a map with other values. Only what differs is written anew: numbers keep their digits, texts their quotes,
- * and comments stay. Throws for what is no map, and where an alias would lose what it stands for.
+ * Changes values of a YAML map. Only the differences are rewritten: other numbers, quotes and comments stay. Throws
+ * when the YAML is no map, or an alias would lose its target.
  */
 async function rewriteYaml(source: string, wanted: YamlMap): Promise<string> {
   const { parseDocument, stringify } = await import("yaml");
@@ -336,7 +336,7 @@ async function rewriteYaml(source: string, wanted: YamlMap): Promise<string> {
     JSON.stringify(parseDocument(source).toJS({ maxAliasCount: MOST_ALIASES })),
   );
   if (!isRecord(known)) throw new Error("The YAML is no map.");
-  // In this schema every scalar is the text that it is, and is written back so.
+  // With this schema every scalar keeps its original text.
   const document = parseDocument(source, { schema: "failsafe" });
   const toNode = (value: unknown) =>
     parseDocument(stringify(value, { lineWidth: 0 }), { schema: "failsafe" }).contents;
@@ -344,7 +344,7 @@ async function rewriteYaml(source: string, wanted: YamlMap): Promise<string> {
   return document.toString({ lineWidth: 0 });
 }
 
-/** Whether anything had to be changed. */
+/** Returns whether anything was changed. */
 function edit(
   document: Document.Parsed,
   path: readonly string[],

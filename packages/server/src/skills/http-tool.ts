@@ -31,33 +31,33 @@ import {
 import { type ParameterPlace, type ToolUsage, UsageError } from "./usage.ts";
 
 export const usualHttpTimeout = 30_000;
-const GRACE = 5_000;
-const USUAL_BYTES = 1024 * 1024;
-/** Of the body of a refusal: enough to see what the service complains of. */
-const HEAD = 2_000;
+const GRACE_MS = 5_000;
+const DEFAULT_BYTES = 1024 * 1024;
+/** Characters of an error's body that are shown. */
+const SHOWN_BODY = 2_000;
 const LARGEST_IMAGE = 1024 * 1024;
 
-/** A tool that is one HTTP request. Throws `UsageError` when it can never be sent. */
+/** Runs a tool that is one HTTP request. Throws `UsageError` when the request can never be sent. */
 export function httpRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
   const { skill, tool, usage } = ready;
   const template = readHttpTemplate(tool.endpoint, tool.method, usage);
-  // What the operator opened for skills of their own is not open to one from elsewhere.
+  // Private networks are only for trusted skills.
   const rules = createAddressRules(skill.trusted ? surroundings.allowPrivate : []);
-  const { timeout = usualHttpTimeout, maxBytes = USUAL_BYTES } = usage.settings;
+  const { timeout = usualHttpTimeout, maxBytes = DEFAULT_BYTES } = usage.settings;
   const readSecret = secretsFor(skill, surroundings.readSecret);
   return async (context: ToolContext) => {
     const input = await filledArguments(ready, surroundings, context.input);
-    const request = await prepare(template, input, readSecret);
+    const request = await prepareRequest(template, input, readSecret);
     const host = new URL(request.url).host;
-    // The call itself has the tool's time limit; this one is for what would not heed it.
-    return withTimeLimit(host, timeout + GRACE, context.signal, async (signal) => {
+    // The call has the tool's time limit; this one ends a request that ignores it.
+    return withTimeLimit(host, timeout + GRACE_MS, context.signal, async (signal) => {
       const opened = await openUrl({ ...request, method: template.method, rules, signal });
       return toResult(template, opened, await readAnswer(opened, maxBytes, signal));
     });
   };
 }
 
-async function prepare(
+async function prepareRequest(
   template: HttpTemplate,
   input: Readonly<Record<string, unknown>>,
   readSecret: ReadSecret,
@@ -77,12 +77,12 @@ async function prepare(
       ...(body === undefined
         ? {}
         : { "content-type": "application/json", "content-length": String(Buffer.byteLength(body)) }),
-      // What the caller says comes first: it cannot replace what the operator wrote.
+      // The operator's headers come last, so that a caller cannot replace them.
       ...requestHeaders(filled.headers),
       ...fixed,
     },
     body,
-    // Wherever a redirect leads, a secret of this service has no business.
+    // A redirect must not carry the secrets of this service elsewhere.
     followRedirects: !hasSecrets,
   };
 }
@@ -113,7 +113,7 @@ function toResult(template: HttpTemplate, { message, status }: OpenedResponse, p
   return isTruncated ? `${text}\n[… cut after ${bytes.length.toLocaleString("en-US")} bytes …]` : text;
 }
 
-/** Speaks of the endpoint as it was written: the address that was requested may carry secrets. */
+/** Names the endpoint as it was written: the requested URL may contain secrets. */
 function refusal(
   { method, endpoint }: HttpTemplate,
   words: string | undefined,
@@ -127,7 +127,7 @@ function refusal(
   }
   if (text === undefined || text.trim() === "") return `${said}, without a body that can be read.`;
   const head = text.trim();
-  return `${said}: ${head.length > HEAD ? `${head.slice(0, HEAD)}… [cut]` : head}`;
+  return `${said}: ${head.length > SHOWN_BODY ? `${head.slice(0, SHOWN_BODY)}… [cut]` : head}`;
 }
 
 function originOf(location: string, endpoint: string): string {
@@ -152,7 +152,7 @@ interface HttpTemplate {
 }
 
 interface FilledRequest {
-  /** Without what stands for secrets having been replaced. */
+  /** Secrets are not filled in yet. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
@@ -164,7 +164,7 @@ const bodiless = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
 const placeholder = /(?<!\{)\{([A-Za-z_][\w.-]*)\}(?!\})/g;
 const segment = /(?<=\/):([A-Za-z_]\w*)(?=\/|\?|#|$)/g;
 
-/** Checks what can be checked before anybody calls. Throws `UsageError` that names the field. */
+/** Checks the endpoint before any call. Throws `UsageError` that names the field. */
 function readHttpTemplate(
   endpoint: string | undefined,
   method: string | undefined,
@@ -207,7 +207,7 @@ function readHttpTemplate(
   return { endpoint: whole, method: verb, usage };
 }
 
-/** The endpoint stands in records and errors, so a password in it would too. It is not repeated here. */
+/** The endpoint appears in records and errors, so it must not hold a password. The error does not repeat it. */
 function refusePlainCredentials(endpoint: string): void {
   const credentials = /^\s*[a-z][\w+.-]*:\/\/([^/?#]*)@/i.exec(endpoint)?.[1];
   if (credentials === undefined || hasSecretReference(credentials)) return;
@@ -231,12 +231,11 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
   }
 }
 
-/** Names that stand in the endpoint. */
 export function endpointParameters(endpoint: string): string[] {
   return [...endpoint.replace(segment, "{$1}").matchAll(placeholder)].map(([, name]) => name!);
 }
 
-/** Puts the arguments where they belong. Throws for a value that cannot be there. */
+/** Puts the arguments into the request. Throws for a value that does not fit its place. */
 function fillRequest(
   { endpoint, method, usage }: HttpTemplate,
   input: Readonly<Record<string, unknown>>,
@@ -248,7 +247,7 @@ function fillRequest(
   for (const [name, value] of Object.entries(input)) {
     if (value === undefined || inEndpoint.has(name)) continue;
     const placed = usage.places.get(name);
-    const place = placed?.in ?? usualPlace(method);
+    const place = placed?.in ?? defaultPlace(method);
     const as = placed?.as ?? name;
     if (place === "path") throw new Error(`The endpoint has no {${name}} for the parameter "${name}".`);
     if (place === "header") headers[as.toLowerCase()] = plainText(value);
@@ -263,7 +262,7 @@ function fillRequest(
   return { url, headers, body: JSON.stringify(body) };
 }
 
-/** The body as a form, when that is what the tool's own headers ask for. */
+/** Encodes the body as a form, for tools whose headers ask for it. */
 function asForm(json: string): string {
   // Written by `fillRequest`.
   const fields = JSON.parse(json) as Record<string, unknown>;
@@ -272,7 +271,7 @@ function asForm(json: string): string {
   ).toString();
 }
 
-function usualPlace(method: string): ParameterPlace {
+function defaultPlace(method: string): ParameterPlace {
   return bodiless.has(method) ? "query" : "body";
 }
 
@@ -286,13 +285,13 @@ function plainText(value: unknown): string {
   return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value);
 }
 
-/** One segment, or a part of one: nothing in it can lead elsewhere. */
+/** Encodes a value for one path segment, so that it cannot lead elsewhere. */
 function pathValue(name: string, value: unknown, endpoint: string): string {
   const text = value === undefined || value === null ? "" : plainText(value);
   const isInQuery = endpoint.indexOf("?") !== -1 && endpoint.indexOf("?") < endpoint.indexOf(`{${name}}`);
   if (isInQuery) return encodeURIComponent(text.toWellFormed());
   if (text === "") throw new Error(`The parameter "${name}" is part of the address and must not be empty.`);
-  // A URL reads these as "here" and "one up", encoded or not.
+  // A URL reads these as "this folder" and "one up", encoded or not.
   if (/^(?:\.|%2e){1,2}$/i.test(text)) throw new Error(`The parameter "${name}" must not be "${text}".`);
   return encodeURIComponent(text.toWellFormed());
 }

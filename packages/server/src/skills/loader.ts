@@ -15,7 +15,7 @@ import {
 } from "./folder.ts";
 import type { LoadedSkill } from "./skill.ts";
 
-/** A folder that is no skill, although it has a `SKILL.md`. */
+/** A folder with a `SKILL.md` that cannot be used. */
 export interface FailedFolder {
   /** Relative to the workspace. */
   readonly folder: string;
@@ -28,11 +28,11 @@ interface SkillPlaces {
   /** Absolute folders, each of whose folders may be a skill. */
   readonly folders: readonly string[];
   readonly sandbox: () => Promise<Sandbox>;
-  /** Says which folders wait for an admin because a tool call wrote them. Default: none. */
+  /** Knows which folders wait for an admin because a tool call wrote them. Default: none. */
   readonly unapproved?: Pick<Unapproved, "skills" | "approveSkill">;
 }
 
-/** Reads folders, and remembers what it read as long as nothing in them changes. */
+/** Reads skill folders. Unchanged folders are not read again. */
 export class FolderReader {
   readonly #places: SkillPlaces;
   readonly #read = new Map<string, { revision: string; folder: SkillFolder | Error }>();
@@ -45,24 +45,24 @@ export class FolderReader {
     const skills: LoadedSkill[] = [];
     const failed: FailedFolder[] = [];
     const directories = await findSkillFolders(this.#places.folders);
-    const heldBack = await this.#places.unapproved?.skills();
+    const reasonUnapproved = await this.#places.unapproved?.skills();
     for (const known of this.#read.keys()) if (!directories.includes(known)) this.#read.delete(known);
     for (const directory of directories) {
-      const held = await heldBack?.(directory);
-      const revision = `${await revisionOf(directory)}${held === undefined ? "" : " not trusted"}`;
-      const folder = await this.#readOne(directory, revision, held === undefined);
+      const unapprovedReason = await reasonUnapproved?.(directory);
+      const revision = `${await revisionOf(directory)}${unapprovedReason === undefined ? "" : " not trusted"}`;
+      const folder = await this.#readOne(directory, revision, unapprovedReason === undefined);
       const place = relative(this.#places.workspace, directory);
       if (folder instanceof Error) {
         failed.push({ folder: place, reason: folder.message });
         continue;
       }
-      const twin = skills.find(({ id, name }) => id === folder.skill.id || name === folder.skill.name);
-      if (twin !== undefined) {
-        const reason = `Another folder has the skill "${twin.name}" already. Give one of them another name.`;
+      const existing = skills.find(({ id, name }) => id === folder.skill.id || name === folder.skill.name);
+      if (existing !== undefined) {
+        const reason = `Another folder has the skill "${existing.name}" already. Give one of them another name.`;
         failed.push({ folder: place, reason });
         continue;
       }
-      skills.push(withTrust(toLoaded(folder, directory, place, revision), held));
+      skills.push(withTrust(toLoaded(folder, directory, place, revision), unapprovedReason));
     }
     return { skills, failed };
   }
@@ -70,14 +70,14 @@ export class FolderReader {
   async #readOne(directory: string, revision: string, trusted: boolean): Promise<SkillFolder | Error> {
     const known = this.#read.get(directory);
     if (known?.revision === revision) return known.folder;
-    const folder = await this.#readAnew(directory, trusted).catch(
+    const folder = await this.#readFolder(directory, trusted).catch(
       (thrown: unknown) => new Error(reasonOf(thrown)),
     );
     this.#read.set(directory, { revision, folder });
     return folder;
   }
 
-  async #readAnew(directory: string, trusted: boolean): Promise<SkillFolder> {
+  async #readFolder(directory: string, trusted: boolean): Promise<SkillFolder> {
     const folder = await readSkillFolder(directory, { sandbox: this.#places.sandbox, trusted });
     const { isWhole } = await listSkillFiles(directory);
     return isWhole ? folder : { ...folder, warnings: [...folder.warnings, tooManyFiles] };
@@ -117,14 +117,14 @@ function toLoaded(
   };
 }
 
-/** A skill whose folder a tool call wrote is like one that came from elsewhere, until an admin trusts it. */
-export function withTrust(skill: LoadedSkill, held: string | undefined): LoadedSkill {
-  if (held === undefined) return skill;
-  const warning = `${held} It has no network and no secrets until an admin trusts it: toolrack skills trust "${skill.name}"`;
+/** A skill whose folder a tool call wrote is untrusted until an admin trusts it. */
+export function withTrust(skill: LoadedSkill, unapprovedReason: string | undefined): LoadedSkill {
+  if (unapprovedReason === undefined) return skill;
+  const warning = `${unapprovedReason} It has no network and no secrets until an admin trusts it: toolrack skills trust "${skill.name}"`;
   return { ...skill, trusted: false, warnings: [...skill.warnings, warning] };
 }
 
-/** A skill that a folder and the tables both have is that of the tables; the folder is reported. */
+/** When a folder and the tables have the same skill, the one in the tables counts, and the folder is reported. */
 export function withOneOwner(
   inFolders: readonly LoadedSkill[],
   stored: readonly LoadedSkill[],
@@ -141,7 +141,7 @@ export function withOneOwner(
   };
 }
 
-/** A skill of the tables with its tools, and its files where scripts find them. */
+/** A skill of the tables with its tools. Its files are written to a folder where scripts find them. */
 export async function loadStoredSkill(
   skill: StoredSkill,
   tools: readonly StoredSkillTool[],
@@ -157,7 +157,7 @@ export async function loadStoredSkill(
     ...skill,
     owner: "database",
     ...defined({ directory }),
-    // The folder's name is made of the files' content.
+    // The files need not count: their content is part of the folder's name.
     revision: `${skill.updatedAt}`,
     warnings,
     tools,
@@ -175,11 +175,11 @@ async function directoryOf(
   if (files.length > 0) return materialise(join(workspace, ".toolrack", "skills"), id, files);
   if (sourcePath === undefined) return undefined;
   if (!trusted) throw new Error(`Its scripts are given the folder ${sourcePath} once the skill is trusted.`);
-  return confined(sourcePath, workspace);
+  return folderInWorkspace(sourcePath, workspace);
 }
 
-/** Scripts see the whole folder, so it must be one of the workspace, and none that holds its settings. */
-async function confined(sourcePath: string, workspace: string): Promise<string> {
+/** Scripts see the whole folder, so it must be inside the workspace, and not hold the server's settings. */
+async function folderInWorkspace(sourcePath: string, workspace: string): Promise<string> {
   const [root, real] = await Promise.all([
     realpath(workspace),
     realpath(resolve(workspace, sourcePath)).catch(() => undefined),
@@ -192,7 +192,7 @@ async function confined(sourcePath: string, workspace: string): Promise<string> 
   return real;
 }
 
-/** Changes whenever a file below the folder does. */
+/** A hash that changes whenever a file in the folder does. */
 async function revisionOf(directory: string): Promise<string> {
   const hash = createHash("sha256");
   const names = await readdir(directory, { recursive: true }).catch(() => []);

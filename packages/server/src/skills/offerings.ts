@@ -29,14 +29,14 @@ interface ReadSkill {
   readonly files: readonly SkillFile[];
 }
 
-/** Skills as MCP knows them: each a prompt, its files as resources, and an entry of the skills extension. */
+/** Offers skills over MCP: each as a prompt, its files as resources, and an entry of the skills extension. */
 export class SkillOfferings implements OfferingSource {
   readonly key = "skills";
   readonly #library: SkillLibrary;
-  /** By the skill's id, as long as it is the same object: reading files for every list would be a waste. */
+  /** By the skill's id. Read again only when the skill is another object. */
   readonly #read = new Map<string, { skill: LoadedSkill; name: string; read: Promise<ReadSkill> }>();
 
-  /** Of the files that were read, each of which is looked at for every reader and every list. */
+  /** Digests of the files, which every list needs. */
   readonly #digests = new WeakMap<SkillFile, `sha256:${string}`>();
 
   constructor(library: SkillLibrary) {
@@ -156,7 +156,7 @@ export class SkillOfferings implements OfferingSource {
       );
     });
     for (const id of this.#read.keys()) if (!names.has(id)) this.#read.delete(id);
-    // One whose files cannot be read just now is left out; the others are there all the same.
+    // A skill whose files cannot be read is left out.
     const read = await Promise.allSettled(skills.map((skill) => this.#readOnce(skill, nameOf(skill))));
     return read.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
   }
@@ -188,7 +188,7 @@ export class SkillOfferings implements OfferingSource {
   }
 }
 
-/** A skill may say that only models, not people, are to invoke it. */
+/** A skill may forbid people to invoke it. */
 function isInvocable({ frontMatter }: ReadSkill): boolean {
   return frontMatter["user-invocable"] !== false;
 }

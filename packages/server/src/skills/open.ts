@@ -13,7 +13,7 @@ interface SkillParts {
   readonly registry: ToolRegistry;
   readonly config: Config;
   readonly workspace: Workspace;
-  /** Nothing when the workspace has none yet. */
+  /** Undefined when the workspace has no store yet. */
   readonly store: Store | undefined;
   readonly sandbox: () => Promise<Sandbox>;
   readonly secrets: () => Promise<Secrets | undefined>;
@@ -21,12 +21,12 @@ interface SkillParts {
   readonly logger: Logger;
 }
 
-/** Where a workspace has folders of skills; absolute. */
+/** The absolute paths of a workspace's skill folders. */
 export function skillFoldersOf({ skills = {} }: Config, directory: string): string[] {
   return (skills.folders ?? ["skills"]).map((folder) => resolve(directory, folder));
 }
 
-/** Puts the tools of a workspace's skills on the rack, and offers the skills themselves. */
+/** Publishes the tools of a workspace's skills, and offers the skills themselves. */
 export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
   const { registry, config, workspace, store, sandbox, secrets, offerings, logger } = parts;
   const library = new SkillLibrary({
@@ -49,7 +49,10 @@ export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
   return library;
 }
 
-/** Networks of a company or a machine. Not among them is where clouds hand out credentials: that needs to be named. */
+/**
+ * Private networks of a company or a machine. Link-local addresses, where clouds hand out credentials, are not
+ * included: the operator must name those.
+ */
 const privateRanges = [
   "127.0.0.0/8",
   "10.0.0.0/8",
@@ -60,7 +63,7 @@ const privateRanges = [
   "fc00::/7",
 ];
 
-/** Where tools of skills may connect to although it is private. */
+/** The private networks that tools of skills may reach. */
 export function reachableRanges(
   named: readonly string[],
   { allowPrivateNetwork = false }: { readonly allowPrivateNetwork?: boolean },

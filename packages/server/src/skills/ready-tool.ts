@@ -7,9 +7,8 @@ import type { LoadedSkill } from "./skill.ts";
 import type { ToolUsage } from "./usage.ts";
 
 /**
- * What a service or script answered, as the result of a tool. It is data: one that happens to look like a tool's own
- * result cannot name files of this machine or pass for something else. Only a failure that it tells of is one. `more` is
- * attached beside what it attaches itself.
+ * Turns the answer of a service or script into a tool's result. It is treated as data: an answer that looks like a
+ * tool's own result cannot name files of this machine. Only a reported failure counts. `more` are further attachments.
  */
 export function skillResult(value: unknown, more: readonly Attachment[] = []): unknown {
   if (typeof value === "string") return { type: "text", content: value };
@@ -46,10 +45,10 @@ interface Attachment {
   readonly filename?: string;
 }
 
-/** Those that carry their content with them; any other address is only text. */
+/** Attachments with their content in a data URL; any other URL is only text. */
 function attachmentsOf({ attachments }: Record<string, unknown>): Attachment[] {
   if (!Array.isArray(attachments)) return [];
-  return attachments.filter(isCarried).map(({ mime, url, filename }) => ({
+  return attachments.filter(isInline).map(({ mime, url, filename }) => ({
     type: "file",
     mime,
     url,
@@ -59,25 +58,24 @@ function attachmentsOf({ attachments }: Record<string, unknown>): Attachment[] {
 
 function shownAttachments({ attachments }: Record<string, unknown>): unknown[] {
   if (!Array.isArray(attachments)) return [];
-  return attachments.map((one) => (isCarried(one) ? { ...one, url: "[attached]" } : one));
+  return attachments.map((one) => (isInline(one) ? { ...one, url: "[attached]" } : one));
 }
 
-function isCarried(value: unknown): value is { mime: string; url: string; filename?: unknown } {
+function isInline(value: unknown): value is { mime: string; url: string; filename?: unknown } {
   const { mime, url } = asRecord(value);
   return typeof mime === "string" && typeof url === "string" && /^data:/i.test(url);
 }
 
-/** What a program printed beside its answer, as lines of the call's log. */
+/** Logs what a program printed beside its answer. */
 export function logPrinted(context: unknown, level: LogLevel, text: string): void {
   for (const line of text.split("\n")) logLine(context, level, line.trimEnd());
 }
 
-/** What tools of skills run with. */
 export interface SkillSurroundings {
   readonly registry: ToolRegistry;
   /** Absolute. */
   readonly workspace: string;
-  /** Hosts and ranges that may be reached although they are private. */
+  /** Private hosts and ranges that may be reached. */
   readonly allowPrivate: readonly string[];
   readonly readSecret: ReadSecret;
   /** Opened when the first script runs. */
@@ -85,14 +83,13 @@ export interface SkillSurroundings {
   readonly logger: Logger;
 }
 
-/** A tool of a skill whose row was read and found usable. */
+/** A tool of a skill whose row was checked. */
 export interface ReadyTool {
   readonly skill: LoadedSkill;
   readonly tool: StoredSkillTool;
   readonly usage: ToolUsage;
 }
 
-/** Runs a tool of one type. */
 export type ToolRunner = (context: ToolContext) => Promise<unknown>;
 
 /** Finds the value of a secret by its name; undefined when there is none. */
@@ -101,8 +98,8 @@ export type ReadSecret = (name: string) => Promise<string | undefined>;
 const reference = /\{\{\s*secret:([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}/g;
 
 /**
- * What a skill's tool of any type runs with: what the caller said, and what the operator wrote as `arguments` and
- * `defaults`. Only the `arguments` may refer to secrets, and only those of a trusted skill.
+ * The arguments of a skill's tool: those of the caller, and the operator's `arguments` and `defaults`. Only the
+ * `arguments` of a trusted skill may refer to secrets.
  */
 export async function filledArguments(
   { skill, usage }: ReadyTool,
@@ -113,7 +110,7 @@ export async function filledArguments(
   return { ...defaults, ...input, ...(await fillSecretsWithin(fixed, secretsFor(skill, readSecret))) };
 }
 
-/** Where a skill's tools read secrets: nowhere, when it came from elsewhere. */
+/** Reads secrets for a skill's tools. Rejects for an untrusted skill. */
 export function secretsFor({ name, trusted }: ReadyTool["skill"], read: ReadSecret): ReadSecret {
   if (trusted) return read;
   return () =>
@@ -128,7 +125,7 @@ export function hasSecretReference(text: string): boolean {
   return text.search(reference) !== -1;
 }
 
-/** The text with every `{{secret:NAME}}` replaced by what `toValue` makes of the secret. Throws when one is not set. */
+/** Replaces every `{{secret:NAME}}` in the text by `toValue` of the secret. Throws when one is not set. */
 export async function fillSecrets(
   text: string,
   read: ReadSecret,
@@ -148,7 +145,7 @@ export async function fillSecrets(
   return text.replace(reference, (_whole, name: string) => values.get(name) ?? "");
 }
 
-/** The same for every value of a map. */
+/** Like `fillSecrets`, for every value of a map. */
 export async function fillSecretValues(
   texts: Readonly<Record<string, string>>,
   read: ReadSecret,
@@ -158,7 +155,7 @@ export async function fillSecretValues(
   return filled;
 }
 
-/** The same for every text in a value, however deep. */
+/** Like `fillSecrets`, for every text in a value, at any depth. */
 async function fillSecretsWithin<Value>(value: Value, read: ReadSecret): Promise<Value>;
 async function fillSecretsWithin(value: unknown, read: ReadSecret): Promise<unknown> {
   if (typeof value === "string") return fillSecrets(value, read);

@@ -3,13 +3,12 @@ import { dirname, extname, join, relative, resolve, sep } from "node:path";
 import type { LoadedSkill } from "./skill.ts";
 import { UsageError } from "./usage.ts";
 
-/** A command as the sandbox is to run it. */
 export interface ScriptCommand {
   readonly command: string;
   readonly args: readonly string[];
-  /** Absolute; what the script sees as its working directory. */
+  /** The absolute working directory of the script. */
   readonly directory: string | undefined;
-  /** A file with `execute(toolName, params, context)`, which is called instead of being run. */
+  /** A file whose `execute(toolName, params, context)` is called, instead of running the file. */
   readonly module?: ScriptModule;
 }
 
@@ -23,9 +22,8 @@ const indexFiles = ["index.js", "index.mjs", "index.cjs", "index.ts", "index.py"
 const LARGEST_SOURCE = 10 * 1024 * 1024;
 
 /**
- * Finds out what a script tool runs. Without a command that is the skill's `index.js` or `index.py`. A file that the
- * command names is looked for in the skill's folder, then, for a skill that is trusted, in the workspace. Throws
- * `UsageError`.
+ * Finds the command of a script tool. Default: the skill's `index.js` or `index.py`. A file in the command is looked
+ * for in the skill's folder and, for a trusted skill, in the workspace. Throws `UsageError`.
  */
 export function resolveCommand(
   command: string | undefined,
@@ -83,7 +81,7 @@ export function splitCommand(text: string): string[] {
   return word === undefined ? words : [...words, word];
 }
 
-/** Whether a shell has to read it: it has an operator outside quotes. */
+/** Whether the command has a shell operator outside quotes. */
 function isShellText(command: string): boolean {
   const bare = command
     .replace(/'[^']*'/g, "")
@@ -127,13 +125,13 @@ function findFile(
   if (workspace === undefined) return undefined;
   const shared = resolve(workspace, file);
   const inside = relative(workspace, shared);
-  // A script at the top of the workspace would see all of it, tokens and settings included.
+  // A script at the top of the workspace would see all of it, including tokens and settings.
   const isTooHigh = !inside.includes(sep) || inside.startsWith(`.toolrack${sep}`);
   if (!isFile(shared) || leaves(workspace, shared) || isTooHigh) return undefined;
   return { file: relative(dirname(shared), shared), directory: dirname(shared) };
 }
 
-/** A file that a program could run by itself, but that offers `execute`, is called. It is looked at, never evaluated. */
+/** A file that exports `execute` is called instead of run. Its text is searched, never evaluated. */
 function moduleOf(program: string, { file, directory }: FilePlace): ScriptModule | undefined {
   const path = join(directory, file);
   if (statSync(path).size > LARGEST_SOURCE) return undefined;

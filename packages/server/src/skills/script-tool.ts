@@ -19,7 +19,7 @@ import type { LoadedSkill } from "./skill.ts";
 
 export const usualScriptTimeout = 60_000;
 
-/** A tool that is a program, run in the sandbox. Throws `UsageError` when there is nothing to run. */
+/** Runs a tool that is a program in the sandbox. Throws `UsageError` when there is nothing to run. */
 export function scriptRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
   const { skill, tool, usage } = ready;
   const script = resolveCommand(tool.command, skill, surroundings.workspace);
@@ -29,20 +29,24 @@ export function scriptRunner(ready: ReadyTool, surroundings: SkillSurroundings):
     const spec = await specOf(ready, surroundings, script, context, timeout);
     const params = await filledArguments(ready, surroundings, context.input);
     const sandbox = await surroundings.sandbox();
-    const told = contextOf(ready, context);
+    const callContext = contextOf(ready, context);
     if (script.module !== undefined) {
-      const request = { method: "execute", toolName: tool.name, params, context: told };
+      const request = { method: "execute", toolName: tool.name, params, context: callContext };
       return resultOf(await callModule(sandbox, spec, script.module, request, context.signal, context));
     }
     const words = argv === undefined ? [] : wordsOf(params[argv]);
     const program = { ...spec, args: [...script.args, ...words] };
-    const result = await sandbox.run(program, JSON.stringify({ params, context: told }), context.signal);
+    const result = await sandbox.run(
+      program,
+      JSON.stringify({ params, context: callContext }),
+      context.signal,
+    );
     logPrinted(context, "warn", result.stderr);
     return resultOf(readCommandAnswer(result, label, output));
   };
 }
 
-/** What `getTools()` of a skill's module answers. It runs nowhere but in the sandbox. */
+/** Calls `getTools()` of a skill's module in the sandbox. */
 export async function askForTools(
   skill: Pick<LoadedSkill, "name" | "directory" | "trusted">,
   module: ScriptModule,
@@ -114,12 +118,12 @@ async function specOf(
     },
     hosts,
     foreign: !skill.trusted,
-    // The call's own limit comes first; this one is for what would not heed it.
+    // The call has a shorter limit; this one ends a program that ignores it.
     limits: { timeoutMs: timeout + 5_000 },
   };
 }
 
-/** What a script is told about the call. Nothing in it gives it any rights. */
+/** What a script learns about the call. It gives the script no rights. */
 function contextOf({ skill, tool }: ReadyTool, context: ToolContext): Record<string, unknown> {
   const { expertId } = context.extra;
   return {
@@ -148,12 +152,12 @@ function wordsOf(value: unknown): string[] {
   return (Array.isArray(value) ? value : [value]).map(String);
 }
 
-/** A picture as `dataUrl`, the way older skills return it, becomes an attachment instead of a very long text. */
+/** Turns a picture in `dataUrl`, as older skills return it, into an attachment instead of a very long text. */
 function resultOf(value: unknown): unknown {
-  const hasPicture = (one: unknown): one is Record<string, unknown> & { dataUrl: string } =>
+  const isPicture = (one: unknown): one is Record<string, unknown> & { dataUrl: string } =>
     isRecord(one) && typeof one.dataUrl === "string" && /^data:image\/[\w.+-]+;base64,/.test(one.dataUrl);
   const given = asRecord(value);
-  const holder = [given, given.data].find(hasPicture);
+  const holder = [given, given.data].find(isPicture);
   if (holder === undefined) return skillResult(value);
   const url = holder.dataUrl;
   const shown = { ...holder, dataUrl: "[attached]" };
@@ -161,15 +165,15 @@ function resultOf(value: unknown): unknown {
   return skillResult(holder === given ? shown : { ...given, data: shown }, [{ type: "file", mime, url }]);
 }
 
-/** Of what a script printed, in an error: its end says most. */
-const TAIL = 2_000;
+/** Characters of a script's output that an error shows, from its end. */
+const SHOWN_OUTPUT = 2_000;
 
-/** What a module answered. Throws what it threw, or says how the script ended without an answer. */
+/** The value that a module returned. Throws what it threw, or how the script ended without an answer. */
 function readModuleAnswer(result: ProgramResult, marker: string, label: string): unknown {
   const line = result.stdout.split("\n").findLast((candidate) => candidate.startsWith(marker));
   const answer = line === undefined ? undefined : parse(line.slice(marker.length));
   if (answer === undefined) {
-    throw new Error(howItEnded(result, label) ?? `${label} ended before it answered.${tailOf(result)}`);
+    throw new Error(describeEnd(result, label) ?? `${label} ended before it answered.${tailOf(result)}`);
   }
   const { value, error } = asRecord(answer.value);
   if (error === undefined) return value;
@@ -178,12 +182,11 @@ function readModuleAnswer(result: ProgramResult, marker: string, label: string):
 }
 
 /**
- * What a command answered: the JSON that it printed, with whatever stood around it left out. Throws when it failed, or
- * printed nothing that is JSON.
+ * The JSON that a command printed, without other output around it. Throws when the command failed or printed no JSON.
  */
 function readCommandAnswer(result: ProgramResult, label: string, wants: "json" | "text"): unknown {
   const found = lastJson(result.stdout);
-  const failure = howItEnded(result, label, messageIn(found?.value));
+  const failure = describeEnd(result, label, messageIn(found?.value));
   if (failure !== undefined) throw new Error(failure);
   if (wants === "text") return result.stdout.trimEnd();
   if (found !== undefined) return found.value;
@@ -193,7 +196,7 @@ function readCommandAnswer(result: ProgramResult, label: string, wants: "json" |
   );
 }
 
-function howItEnded(result: ProgramResult, label: string, message?: string): string | undefined {
+function describeEnd(result: ProgramResult, label: string, message?: string): string | undefined {
   const { exitCode, signal, truncated } = result;
   if (truncated) return `${label} printed more than it may, and was stopped.`;
   if (signal !== null) return `${label} was ended by ${signal}.${tailOf(result)}`;
@@ -204,17 +207,17 @@ function howItEnded(result: ProgramResult, label: string, message?: string): str
 function tailOf({ stdout, stderr }: ProgramResult): string {
   const [name, text] = stderr.trim() === "" ? ["printed", stdout.trim()] : ["said", stderr.trim()];
   if (text === "") return "";
-  return ` It ${name}: ${text.length > TAIL ? `…${text.slice(-TAIL)}` : text}`;
+  return ` It ${name}: ${text.length > SHOWN_OUTPUT ? `…${text.slice(-SHOWN_OUTPUT)}` : text}`;
 }
 
-/** The whole, or else the last value that begins at the beginning of a line and reaches to the end of another. */
+/** Parses the whole text, or else the last JSON value that begins at the start of a line and ends at the end of one. */
 function lastJson(stdout: string): { value: unknown } | undefined {
   const whole = parse(stdout);
   if (whole !== undefined) return whole;
   const lines = stdout.trimEnd().split("\n");
-  for (let end = lines.length; end > 0 && end > lines.length - NOISE; end--) {
+  for (let end = lines.length; end > 0 && end > lines.length - SEARCHED_LINES; end--) {
     if (!/[}\]"\w]\s*$/.test(lines[end - 1]!)) continue;
-    // A bare number or word is an answer only where nothing comes after it.
+    // A bare number or word counts only when nothing follows it.
     const start = end === lines.length ? /^\s*(?:[[{"]|-?\d|true|false|null)/ : /^\s*[[{"]/;
     const one = start.test(lines[end - 1]!) ? parse(lines[end - 1]!) : undefined;
     if (one !== undefined) return one;
@@ -226,8 +229,7 @@ function lastJson(stdout: string): { value: unknown } | undefined {
   return undefined;
 }
 
-/** Lines at the end that may be noise; looking further would cost more than it finds. */
-const NOISE = 200;
+const SEARCHED_LINES = 200;
 
 function parse(text: string): { value: unknown } | undefined {
   try {
@@ -244,9 +246,9 @@ function messageIn(value: unknown): string | undefined {
 }
 
 /**
- * What runs inside the sandbox to call a function of a skill's module. The request comes on standard input as JSON:
- * `{marker, method, file, toolName, params, context}`. The answer is the line that begins with the marker, which nobody
- * but the host knows before, so that whatever the module prints is only noise.
+ * Runs inside the sandbox to call a function of a skill's module. The request comes on standard input as JSON:
+ * `{marker, method, file, toolName, params, context}`. The answer is the line that begins with the marker, which the
+ * module cannot know, so that other output does not matter.
  */
 const nodeProgram = `
 const { readFileSync } = require("node:fs");

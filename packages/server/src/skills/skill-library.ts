@@ -38,20 +38,20 @@ import { UsageError } from "./usage.ts";
 
 export interface SkillLibraryOptions {
   readonly registry: ToolRegistry;
-  /** Without it, only folders have skills, and nothing can be changed. */
+  /** Without a store, only folders have skills, and nothing can be changed. */
   readonly store?: Pick<Store, "skills" | "experts" | "registryVersion" | "follower">;
   /** Absolute. */
   readonly workspace: string;
   /** Absolute folders, each of whose folders may be a skill. */
   readonly folders: readonly string[];
   readonly names: ToolNames;
-  /** Which folders a tool call wrote that no admin has approved. Default: none. */
+  /** Knows the folders that a tool call wrote and no admin has approved. Default: none. */
   readonly unapproved?: Pick<Unapproved, "skills" | "approveSkill">;
   readonly surroundings: Omit<SkillSurroundings, "registry" | "workspace">;
   readonly logger: Logger;
 }
 
-/** All skills of a workspace, on the rack. Every change is on the rack when its promise resolves. */
+/** All skills of a workspace. A change is on the rack when its promise resolves. */
 export class SkillLibrary {
   readonly experts: Experts;
   readonly #options: SkillLibraryOptions;
@@ -61,7 +61,7 @@ export class SkillLibrary {
   readonly #listeners = new Set<() => void>();
   #failed: readonly FailedFolder[] = [];
   #version = -1;
-  /** What the rows looked like when they were read last. */
+  /** A fingerprint of the rows at the last read. */
   #fingerprint: string | undefined;
   #pending: Promise<unknown> = Promise.resolve();
   #following: Following | undefined;
@@ -80,7 +80,7 @@ export class SkillLibrary {
     });
   }
 
-  /** Those of folders first; each group in its order. */
+  /** Skills of folders first; each group in its order. */
   list(): LoadedSkill[] {
     return this.#source.skills();
   }
@@ -90,7 +90,7 @@ export class SkillLibrary {
     return this.#source.get(idOrName) ?? this.list().find(({ name }) => name === idOrName);
   }
 
-  /** The same for one that must be there: throws `SkillMissingError`. */
+  /** Like `find`, but throws `SkillMissingError`. */
   require(idOrName: string): LoadedSkill {
     const found = this.find(idOrName);
     if (found === undefined) throw missingSkill(idOrName);
@@ -109,7 +109,7 @@ export class SkillLibrary {
     return found;
   }
 
-  /** What a tool is called by on the rack; undefined while it is not there. */
+  /** A tool's name on the rack; undefined while it is not there. */
   nameOf(toolId: string): string | undefined {
     return this.#source.failureOf(toolId) === undefined
       ? this.#options.registry.get(toolId)?.name
@@ -121,28 +121,29 @@ export class SkillLibrary {
     return this.#failed;
   }
 
-  /** What lies beside its `SKILL.md`, `tools.json` not counted; of too many files, the first. */
+  /** The files beside its `SKILL.md` and `tools.json`. Cut when there are too many. */
   async filesOf({ id, owner, directory }: LoadedSkill): Promise<SkillFile[]> {
     if (owner === "database") return this.#store().skills.listFiles(id);
     return directory === undefined ? [] : otherFiles((await readFirstSkillFiles(directory)).files);
   }
 
-  /** Brings the rack in step with folders, tables and experts. */
+  /** Reads folders, tables and experts, and updates the rack. */
   reload(): Promise<void> {
     return this.#inTurn(() => this.#reload());
   }
 
-  /** Follows what other processes change in the database, until it is closed. */
+  /** Follows changes of other processes in the database until `close`. */
   follow(): void {
     const { store, logger } = this.#options;
     if (store === undefined || this.#following !== undefined) return;
-    let looks = 0;
+    let lookCount = 0;
     const look = async () => {
       this.#fingerprint ??= await store.skills.fingerprint();
-      const isCounted = (await store.registryVersion.read()) !== this.#version;
-      // Rows that somebody edits with a client of the database count no version. Looking for them costs more.
-      const isEdited = !isCounted && looks++ % 2 === 0 && (await this.#isEdited());
-      if (isCounted || isEdited) await this.#reload();
+      const isNewVersion = (await store.registryVersion.read()) !== this.#version;
+      // Rows edited with a database client change no version. Checking for them costs more, so it is done every other
+      // time.
+      const isEdited = !isNewVersion && lookCount++ % 2 === 0 && (await this.#isEdited());
+      if (isNewVersion || isEdited) await this.#reload();
     };
     this.#following = store.follower.follow("skills", {
       refresh: () => this.#inTurn(look),
@@ -160,13 +161,13 @@ export class SkillLibrary {
     await this.#pending;
   }
 
-  /** Is told after every change, until the function that it answers is called. */
+  /** Calls the listener after every change. Returns a function that stops it. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** With tools and files, all or nothing; one with the same id is replaced when it is said so. */
+  /** Adds a skill with its tools and files, all or nothing. Replaces a skill with the same id if `replace` is set. */
   add(bundle: SkillBundle, { replace = false }: { readonly replace?: boolean } = {}): Promise<LoadedSkill> {
     return this.#inTurn(async () => {
       this.check(bundle);
@@ -176,21 +177,21 @@ export class SkillLibrary {
       const write = exists
         ? skills.replace(skill.id!, { skill, tools, files })
         : skills.add({ skill, tools, files });
-      return this.#show((await namingField(write)).id);
+      return this.#publish((await namingField(write)).id);
     });
   }
 
-  /** Throws `SkillInputError` for what `add` would refuse whatever the tables hold. */
+  /** Throws `SkillInputError` for a bundle that `add` would refuse whatever the tables hold. */
   check({ skill, tools, files }: SkillBundle): void {
     checkSkill(skill);
     for (const [position, tool] of tools.entries()) checkToolFields(tool, `tools[${position}].`);
     checkPaths(files.map(({ path }) => path));
-    this.#refuseFolderTwin(skill);
+    this.#refuseFolderDuplicate(skill);
   }
 
   /**
-   * Of its files, null removes one, and others stay as they are. All is changed, or nothing. Throws `SkillChangedError`
-   * when it is not the version that was seen.
+   * In `files`, null removes a file; files that are not named stay. All is changed, or nothing. Throws
+   * `SkillChangedError` when the skill has changed since `version`.
    */
   update(
     idOrName: string,
@@ -202,16 +203,16 @@ export class SkillLibrary {
       const { directory } = this.require(idOrName);
       if (changes.trusted === true && directory !== undefined) {
         await this.#options.unapproved?.approveSkill(directory);
-        // Of a skill in a folder, trust is all that can be changed here.
+        // For a skill in a folder, only trust can be changed here.
         if (this.#isTrustOfFolder(idOrName, changes, files)) return this.#reloadOne(idOrName);
       }
       const { id } = this.#editable(idOrName);
       const { skills } = this.#store();
       checkSkill(changes);
-      if (changes.name !== undefined) this.#refuseFolderTwin({ name: changes.name });
+      if (changes.name !== undefined) this.#refuseFolderDuplicate({ name: changes.name });
       const next = files === undefined ? undefined : withFiles(await skills.listFiles(id), files);
       await namingField(skills.update(id, changes, next, version));
-      return this.#show(id);
+      return this.#publish(id);
     });
   }
 
@@ -220,7 +221,7 @@ export class SkillLibrary {
       const skill = this.#editable(idOrName);
       await this.#store().skills.remove(skill.id);
       this.#source.replaceAll(this.list().filter(({ id }) => id !== skill.id));
-      await this.#written();
+      await this.#afterWrite();
       return skill;
     });
   }
@@ -230,13 +231,13 @@ export class SkillLibrary {
       const skill = this.#editable(idOrName);
       await this.#check(skill, tool);
       const added = await namingField(this.#store().skills.addTool(skill.id, tool));
-      await this.#show(skill.id);
+      await this.#publish(skill.id);
       if (added === undefined) throw missingSkill(idOrName);
       return added;
     });
   }
 
-  /** Throws `SkillChangedError` when it is not the version that was seen. */
+  /** Throws `SkillChangedError` when the tool has changed since `version`. */
   updateTool(
     skillId: string,
     toolId: string,
@@ -247,10 +248,10 @@ export class SkillLibrary {
       const skill = this.#editable(skillId);
       const old = this.requireTool(skill, toolId);
       const entries = Object.entries({ ...old, ...changes }).filter(([, value]) => value !== null);
-      // Without what is null it is exactly that.
+      // Without the null values it has this type.
       await this.#check(skill, Object.fromEntries(entries) as unknown as NewSkillTool);
       const updated = await namingField(this.#store().skills.updateTool(old.id, changes, version));
-      await this.#show(skill.id);
+      await this.#publish(skill.id);
       if (updated === undefined) throw missingTool(skill, toolId);
       return updated;
     });
@@ -261,14 +262,14 @@ export class SkillLibrary {
       const skill = this.#editable(skillId);
       const tool = this.requireTool(skill, toolId);
       await this.#store().skills.removeTool(tool.id);
-      await this.#show(skill.id);
+      await this.#publish(skill.id);
       return tool;
     });
   }
 
   /**
-   * A tool that is not saved, as it would be on the rack, under a name of its own. The caller registers it to try it, and
-   * removes it again. Throws `SkillInputError`.
+   * An unsaved tool as it would be on the rack, under its own name. The caller registers it to try it, and removes it
+   * again. Throws `SkillInputError`.
    */
   async draft(idOrName: string, tool: NewSkillTool): Promise<ToolInfo> {
     const skill = this.require(idOrName);
@@ -283,13 +284,13 @@ export class SkillLibrary {
   }
 
   async #reloadOne(idOrName: string): Promise<LoadedSkill> {
-    // Other processes on the workspace read the folder again.
+    // Makes other processes on the workspace read the folder again.
     await this.#options.store?.registryVersion.bump();
     await this.#reload();
     return this.require(idOrName);
   }
 
-  /** Folders outside those of skills whose files its tools run: whoever writes there writes the skill. */
+  /** Folders outside the skill folders whose files the tools of skills run: writing there changes a skill. */
   usedFiles(): string[] {
     const { workspace } = this.#options;
     return this.list().flatMap(({ trusted, owner, directory, tools }) => {
@@ -300,13 +301,13 @@ export class SkillLibrary {
     });
   }
 
-  /** The tool as it would be on the rack. Throws `SkillInputError` that names the field. */
+  /** Returns the tool as it would be on the rack. Throws `SkillInputError` that names the field. */
   async #check(skill: LoadedSkill, tool: NewSkillTool): Promise<ToolInfo> {
     checkToolFields(tool);
     const usual = { id: newId(), description: "", usage: "", enabled: true, createdAt: 0, updatedAt: 0 };
     const candidate: StoredSkillTool = { ...usual, ...tool, skillId: skill.id };
     const { workspace } = this.#options;
-    // The first script of a skill is what brings its files to where scripts find them.
+    // With its first script, a skill's files are written to where scripts find them.
     const placed =
       skill.owner === "database"
         ? await loadStoredSkill(skill, [candidate], this.#store().skills, workspace)
@@ -333,7 +334,7 @@ export class SkillLibrary {
     this.#source.replaceAll(skills);
     await this.experts.load();
     this.#version = version;
-    this.#tell();
+    this.#notify();
   }
 
   async #readStored(): Promise<LoadedSkill[]> {
@@ -348,15 +349,15 @@ export class SkillLibrary {
     );
   }
 
-  /** The tables may trust a skill whose folder a tool call has written since. */
+  /** A tool call may have written the folder of a skill that the tables trust. */
   async #withTrust(skill: LoadedSkill): Promise<LoadedSkill> {
     const { directory } = skill;
-    const heldBack = directory === undefined ? undefined : await this.#options.unapproved?.skills();
-    return withTrust(skill, await heldBack?.(directory ?? ""));
+    const reasonUnapproved = directory === undefined ? undefined : await this.#options.unapproved?.skills();
+    return withTrust(skill, await reasonUnapproved?.(directory ?? ""));
   }
 
-  /** Puts one skill on the rack as the tables have it now. */
-  async #show(id: string): Promise<LoadedSkill> {
+  /** Publishes one skill as it is in the tables. */
+  async #publish(id: string): Promise<LoadedSkill> {
     const { skills } = this.#store();
     const stored = await skills.get(id);
     if (stored === undefined) throw missingSkill(id);
@@ -370,17 +371,17 @@ export class SkillLibrary {
       ...all.map((skill) => (skill.id === id ? loaded : skill)),
       ...(isNew ? [loaded] : []),
     ]);
-    await this.#written();
+    await this.#afterWrite();
     return loaded;
   }
 
-  /** After a change of our own, which the next look at the database need not take for somebody else's. */
-  async #written(): Promise<void> {
+  /** Called after a change in this process, which the next check must not take for another process's. */
+  async #afterWrite(): Promise<void> {
     const version = await this.#store().registryVersion.read();
     if (version === this.#version + 1) this.#version = version;
     if (this.#following !== undefined) this.#fingerprint = await this.#store().skills.fingerprint();
     await this.experts.load();
-    this.#tell();
+    this.#notify();
   }
 
   async #isEdited(): Promise<boolean> {
@@ -404,22 +405,22 @@ export class SkillLibrary {
     );
   }
 
-  #refuseFolderTwin({ id, name }: { readonly id?: string; readonly name?: string }): void {
-    const twin = this.list().find(
+  #refuseFolderDuplicate({ id, name }: { readonly id?: string; readonly name?: string }): void {
+    const duplicate = this.list().find(
       (skill) => skill.owner === "folder" && (skill.id === id || skill.name === name),
     );
-    if (twin === undefined) return;
+    if (duplicate === undefined) return;
     throw SkillInputError.of(
       "name",
-      `The folder ${twin.sourcePath} has the skill "${twin.name}", and a skill has one owner.`,
+      `The folder ${duplicate.sourcePath} has the skill "${duplicate.name}", and a skill has one owner.`,
     );
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Changes and reloads one after another: the rack is never behind the tables. */
+  /** Runs changes and reloads one after another, so that the rack is never behind the tables. */
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     const next = this.#pending.then(work);
     this.#pending = next.catch(() => {});

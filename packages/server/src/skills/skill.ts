@@ -12,20 +12,19 @@ import {
   type StoredSkillTool,
 } from "../store/index.ts";
 
-/** A skill as it stands on the rack, whoever owns it. */
+/** A skill on the rack, from a folder or the tables. */
 export interface LoadedSkill extends StoredSkill {
-  /** `folder`: a folder of the workspace says what it is. `database`: the tables do. One of them, never both. */
+  /** Whether a folder of the workspace or the tables define it. Never both. */
   readonly owner: "folder" | "database";
-  /** Absolute; where its scripts lie. Undefined when it has none. */
+  /** The absolute folder of its scripts. Undefined when it has none. */
   readonly directory?: string;
-  /** Changes when anything of it does that the rest of this object does not show. */
+  /** Changes with everything that the other fields do not show, such as its files. */
   readonly revision: string;
   readonly tools: readonly StoredSkillTool[];
-  /** What is odd about it, for people. */
   readonly warnings: readonly string[];
 }
 
-/** What the metadata of a tool says when it belongs to a skill. */
+/** The metadata of a tool that belongs to a skill. */
 export interface SkillToolInfo {
   readonly skillId: string;
   readonly skillName: string;
@@ -40,10 +39,10 @@ export interface SkillToolInfo {
   readonly command?: string;
 }
 
-/** Nothing for a tool that belongs to no skill. */
+/** Undefined for a tool that belongs to no skill. */
 export function skillToolInfo({ metadata }: ToolInfo): SkillToolInfo | undefined {
   const { skill } = metadata;
-  // Only tools of skills have it: it is put there when they are adapted.
+  // Only `adaptSkillTool` sets it.
   return isRecord(skill) && "toolId" in skill ? (skill as unknown as SkillToolInfo) : undefined;
 }
 
@@ -53,7 +52,7 @@ interface InputIssue {
   readonly message: string;
 }
 
-/** What was asked for cannot be: every issue names the field that is wrong. */
+/** Invalid input. Every issue names the wrong field. */
 export class SkillInputError extends Error {
   override readonly name = "SkillInputError";
   readonly issues: readonly InputIssue[];
@@ -79,7 +78,7 @@ export class SkillMissingError extends Error {
   }
 }
 
-/** The skill lives in a folder: whoever wants to change it changes the folder. */
+/** The skill lives in a folder, and can only be changed there. */
 export class SkillReadOnlyError extends Error {
   override readonly name = "SkillReadOnlyError";
 }
@@ -92,7 +91,7 @@ export function missingTool({ name }: LoadedSkill, tool: string): SkillMissingEr
   return new SkillMissingError("skill_tool", `The skill "${name}" has no tool "${tool}".`);
 }
 
-/** What the store refuses because another row has it is refused by its field. */
+/** Turns a conflict in the store into a `SkillInputError` that names the field. */
 export async function namingField<Value>(work: Promise<Value>): Promise<Value> {
   try {
     return await work;
@@ -117,7 +116,7 @@ export function checkSkill({ id, name, mark }: SkillFields): void {
   if (typeof mark === "string" && !/^[A-Za-z0-9_-]{1,50}$/.test(mark)) {
     throw SkillInputError.of("mark", "It must be letters, digits, _ and -, at most 50.");
   }
-  // Names on the rack are the mark, two underscores and more.
+  // Names on the rack begin with the mark and two underscores.
   if (typeof mark === "string" && isReservedName(`${mark}_`))
     throw SkillInputError.of("mark", reservedNameReason);
 }
@@ -131,7 +130,7 @@ const longest = {
   method: 16,
 } as const;
 
-/** `place` is where the tool stands: `tools[0].`. Throws `SkillInputError` that names the field. */
+/** `place` is the tool's place in the input: `tools[0].`. Throws `SkillInputError` that names the field. */
 export function checkToolFields(tool: NewSkillTool, place = ""): void {
   const { id, name, method } = tool;
   if (id !== undefined) checkId(id, place);
@@ -157,10 +156,10 @@ function checkId(id: string, place = ""): void {
     throw SkillInputError.of(`${place}id`, `"${id}" cannot be used. ${reservedNameReason}`);
 }
 
-/** Made from the rest of the skill whenever it is written as a folder. */
+/** Files that an export makes from the skill's fields. */
 const ownFiles = new Set(["skill.md", "tools.json"]);
 
-/** Throws `SkillInputError` for files that could not all lie in one folder. */
+/** Throws `SkillInputError` for paths that cannot exist together in one folder. */
 export function checkPaths(paths: Iterable<string>): void {
   const all = new Set(paths);
   for (const path of all) {
@@ -178,7 +177,7 @@ export function checkPaths(paths: Iterable<string>): void {
   }
 }
 
-/** Null removes a file; others stay as they are. Throws `SkillInputError`. */
+/** Null removes a file; files that are not named stay. Throws `SkillInputError`. */
 export function withFiles(
   old: readonly SkillFile[],
   changes: Readonly<Record<string, SkillFile | null>>,
@@ -203,18 +202,18 @@ export function isSafePath(path: string): boolean {
   );
 }
 
-/** What models call tools of skills by. */
+/** Which names models see for tools of skills. */
 export type ToolNames = "id" | "readable";
 
-/** `{skill}__{tool}`: letters and digits that say what it is. */
+/** A readable name: `{skill}__{tool}`. */
 export function readableName(prefix: string, tool: Pick<StoredSkillTool, "name">): string {
   return canonicalName(`${prefix}__${toolPart(tool.name)}`);
 }
 
 /**
- * What readable names of each skill's tools begin with, by the skill's id. Where several skills would have the same one,
- * each gets a hash of its id, so that names depend neither on the order of the skills nor on which was first. One that
- * was chosen as a mark comes before one that the name happens to give.
+ * The prefix of the readable names of each skill's tools, by the skill's id. Skills that would share one get a hash of
+ * their id, so that names do not depend on the order of the skills. A mark takes precedence over a prefix made from a
+ * name.
  */
 export function namePrefixes(
   skills: Iterable<Pick<StoredSkill, "id" | "name" | "mark">>,
@@ -232,7 +231,7 @@ export function namePrefixes(
   return new Map(all.map((skill) => [skill.id, prefixOf(skill)]));
 }
 
-/** A skill may be called anything; the names of its tools must not begin like the rack's own. */
+/** A skill may have any name, but its tools' names must not begin like the rack's own. */
 function unreserved(prefix: string): string {
   return isReservedName(`${prefix}_`) ? `skill_${prefix}` : prefix;
 }
@@ -243,12 +242,12 @@ function countOf(texts: readonly string[]): Map<string, number> {
   return counts;
 }
 
-/** The form before ids: `{skillId}_{toolName}`. */
+/** The older form of names: `{skillId}_{toolName}`. */
 export function olderName(skill: Pick<StoredSkill, "id">, tool: Pick<StoredSkillTool, "name">): string {
   return `${skill.id}_${tool.name}`;
 }
 
-/** Lower-case letters and digits of the text, joined; a hash where it has none of them, as with Chinese names. */
+/** The lower-case letters and digits of the text, joined; a hash when it has none, as with Chinese names. */
 export function slugOf(text: string, joint: "_" | "-"): string {
   const words = text
     .normalize("NFKD")

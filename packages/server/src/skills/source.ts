@@ -9,31 +9,27 @@ interface PlacedTool {
   readonly tool: StoredSkillTool;
   /** On the rack. */
   readonly name: string;
-  /** Whether its row, or that of the skill, switches it off. */
+  /** Whether its row or the skill's row disables it. */
   readonly isOff: boolean;
 }
 
 interface PlacedSkill {
   readonly skill: LoadedSkill;
-  /** What readable names of its tools begin with. */
+  /** The prefix of the readable names of its tools. */
   readonly prefix: string;
-  /** By id; those that failed are not among them. */
+  /** By id, without those that failed. */
   readonly tools: Map<string, PlacedTool>;
   /** By the tool's id: why it is not on the rack. */
   readonly failures: Map<string, string>;
 }
 
-/** A tool that is to be put on the rack. */
 interface FreshTool {
   readonly tool: StoredSkillTool;
   readonly info: ToolInfo;
   readonly owner: PlacedSkill;
 }
 
-/**
- * Keeps the rack in step with the skills: every change is one step, what has not changed stays as it is, and what is
- * wrong with one tool is noted for that tool alone. It has no opinion on where skills come from.
- */
+/** Publishes the tools of skills, each change in one step. A problem affects only its own tool. */
 export class SkillSource {
   readonly #surroundings: SkillSurroundings;
   readonly #names: ToolNames;
@@ -62,7 +58,7 @@ export class SkillSource {
     return undefined;
   }
 
-  /** Puts these in the place of all that were there. A skill that is the same object as before is left alone. */
+  /** Replaces all skills. A skill that is the same object as before is left alone. */
   replaceAll(skills: readonly LoadedSkill[]): void {
     const { registry } = this.#surroundings;
     const before = this.#placed;
@@ -84,7 +80,8 @@ export class SkillSource {
     const put = fresh.map(({ info }) => info);
     const refused = registry.apply({ remove: leaving.map(({ name }) => name), put });
     const reasons = new Map(refused.map(({ info, error }) => [info, error.message]));
-    // The rack keeps a tool off that was off. One that its row switched off and now switches on is meant to be on.
+    // The registry keeps a disabled tool disabled. A tool that its row disabled before and enables now must be enabled
+    // here.
     const wasOff = new Set(leaving.filter(({ isOff }) => isOff).map(({ name }) => name));
     for (const { tool, info, owner } of fresh) {
       const { name, disabled } = info;
@@ -110,14 +107,14 @@ export class SkillSource {
   }
 }
 
-/** The skill with those of its tools that are on the rack already and about which nothing is new. */
+/** The skill with those of its tools that are already published and have not changed. */
 function keepUnchanged(old: PlacedSkill | undefined, skill: LoadedSkill, prefix: string): PlacedSkill {
   if (old?.skill === skill && old.prefix === prefix) return old;
   const tools = new Map<string, PlacedTool>();
   if (old?.prefix === prefix && headOf(old.skill) === headOf(skill)) {
     for (const tool of skill.tools) {
       const known = old.tools.get(tool.id);
-      // One that stands for another tool is made of that one too, which may have changed.
+      // A builtin tool depends on its target, which may have changed.
       if (known === undefined || tool.type === "builtin") continue;
       if (JSON.stringify(known.tool) === JSON.stringify(tool)) tools.set(tool.id, known);
     }
@@ -125,12 +122,12 @@ function keepUnchanged(old: PlacedSkill | undefined, skill: LoadedSkill, prefix:
   return { skill, prefix, tools, failures: new Map() };
 }
 
-/** All of a skill but its tools: when it changes, they all are new. */
+/** All of a skill but its tools. When it changes, all its tools are adapted again. */
 function headOf({ tools: _tools, warnings: _warnings, ...head }: LoadedSkill): string {
   return JSON.stringify(head);
 }
 
-/** Whether a name is nobody's, once these have left. A name that was asked for is taken from then on. */
+/** Checks whether a name is free once `leaving` are removed. A checked name counts as taken. */
 function freeNames(registry: ToolRegistry, leaving: readonly string[]): (name: string) => boolean {
   const gone = new Set(leaving);
   const taken = new Set<string>();
@@ -143,7 +140,7 @@ function freeNames(registry: ToolRegistry, leaving: readonly string[]): (name: s
   };
 }
 
-/** An alias that another tool has is given up; a readable name that another has gives way to the id. */
+/** Drops aliases that other tools have. Uses the id when another tool has the readable name. */
 function withFreeNames(info: ToolInfo, id: string, isFree: (name: string) => boolean): ToolInfo {
   const name = isFree(info.name) || info.name === id ? info.name : id;
   const aliases = info.aliases?.filter((alias) => alias !== name && isFree(alias)) ?? [];

@@ -14,11 +14,10 @@ import type { SkillLibrary } from "./skill-library.ts";
 export interface ToolManagerParts {
   readonly registry: ToolRegistry;
   readonly library: SkillLibrary;
-  /** Id or name. Without it, the manager has every tool of the rack. */
+  /** Id or name. Default: all tools of the rack. */
   readonly expertId?: string;
 }
 
-/** What became of one call of a model. */
 export interface ToolCallOutcome {
   readonly toolCallId: string;
   /** Exactly as the model wrote it. */
@@ -38,10 +37,7 @@ export interface ToolMessage {
   readonly content: string;
 }
 
-/**
- * The tools of one expert, for a chat service: definitions out, calls in, messages out. It keeps nothing of its own:
- * a change of a skill shows in the very next list.
- */
+/** The tools of one expert, for a chat service: definitions out, calls in, messages out. */
 export class ToolManager {
   readonly skillLoader: SkillLoader;
   readonly #parts: ToolManagerParts;
@@ -52,13 +48,13 @@ export class ToolManager {
     this.skillLoader = new SkillLoader(parts);
   }
 
-  /** The skills that it has. Throws `SkillMissingError` for an expert that does not exist. */
+  /** Its skills. Throws `SkillMissingError` for an unknown expert. */
   async initialize(): Promise<LoadedSkill[]> {
     const { library, expertId } = this.#parts;
     return expertId === undefined ? library.list() : this.skillLoader.loadSkillsForExpert(expertId);
   }
 
-  /** What is known of the skills' tools, by the name that models call them by. */
+  /** Information on the skills' tools, by the name that models use. */
   get toolRegistry(): ReadonlyMap<string, SkillToolInfo> {
     const { version } = this.#parts.registry.snapshot();
     const key = this.#expert();
@@ -72,16 +68,16 @@ export class ToolManager {
     return this.#cached.tools;
   }
 
-  /** The `tools` of a request. Without `_meta`: models are told nothing else. */
+  /** The `tools` of a request, without `_meta`, which models must not see. */
   getToolDefinitions(): OpenAITool[] {
-    return [...toOpenAITools(this.#tools().map(asModelsKnowIt)).tools];
+    return [...toOpenAITools(this.#tools().map(withModelName)).tools];
   }
 
-  /** All side by side; the outcomes are in the order of the calls. Never rejects for a call that fails. */
+  /** Runs all calls at once; the outcomes are in the order of the calls. Never rejects for a call that fails. */
   executeToolCalls(toolCalls: unknown, context: CallOptions = {}): Promise<ToolCallOutcome[]> {
     const { library, expertId } = this.#parts;
     const isGone = expertId !== undefined && library.experts.find(expertId) === undefined;
-    const { restore } = toOpenAITools(isGone ? [] : this.#tools().map(asModelsKnowIt));
+    const { restore } = toOpenAITools(isGone ? [] : this.#tools().map(withModelName));
     const run = async (call: ReturnType<typeof parseOpenAIToolCalls>[number]): Promise<ToolCallOutcome> => {
       const meant = restore(call);
       const result = await this.executeTool(meant.name, meant.arguments, context);
@@ -99,7 +95,7 @@ export class ToolManager {
   }
 
   /**
-   * One tool, by its id or any other name of it. One that the expert does not have is refused, and every one when the
+   * Runs one tool, by its id or any of its names. Refuses tools that the expert does not have, and every tool when the
    * expert was deleted. Never rejects.
    */
   executeTool(toolId: string, params: unknown, context: CallOptions = {}): Promise<ToolResult> {
@@ -111,13 +107,13 @@ export class ToolManager {
     return registry.execute(toolId, params, { ...context, allow, extra });
   }
 
-  /** The messages that answer the calls, each with the very name that the model used. */
+  /** The messages that answer the calls, each with the name that the model used. */
   formatToolResultsForLLM(outcomes: readonly ToolCallOutcome[]): ToolMessage[] {
     return outcomes.map(({ toolCallId, toolName, ...outcome }) => ({
       role: "tool",
       tool_call_id: toolCallId,
       name: toolName,
-      content: JSON.stringify(envelopeOf(outcome)),
+      content: JSON.stringify(wrapOutcome(outcome)),
     }));
   }
 
@@ -138,14 +134,14 @@ export class ToolManager {
   }
 }
 
-/** Built-in tools have no row, and go by `builtin_{name}`. */
-function asModelsKnowIt(info: ToolInfo): ToolInfo {
+/** Built-in tools have no row; models know them as `builtin_{name}`. */
+function withModelName(info: ToolInfo): ToolInfo {
   const builtin = info.aliases?.find((alias) => alias.startsWith("builtin_"));
   return builtin === undefined ? info : { ...info, name: builtin };
 }
 
-/** `{success, data}` or `{success, error}`. A tool that answers in this form is not wrapped again. */
-function envelopeOf({ success, data, error }: Omit<ToolCallOutcome, "toolCallId" | "toolName">): object {
+/** `{success, data}` or `{success, error}`. A result that already has this form is not wrapped again. */
+function wrapOutcome({ success, data, error }: Omit<ToolCallOutcome, "toolCallId" | "toolName">): object {
   if (!success) return { success: false, error };
   const isEnvelope = typeof data === "object" && data !== null && "success" in data;
   return isEnvelope ? data : { success: true, data };
@@ -153,12 +149,12 @@ function envelopeOf({ success, data, error }: Omit<ToolCallOutcome, "toolCallId"
 
 type OpenAITool = ReturnType<typeof toOpenAITools>["tools"][number];
 
-/** A definition with what we know of the tool beside it. `_meta` never goes to a model. */
+/** A definition with information on the tool. `_meta` never goes to a model. */
 interface SkillToolDefinition extends OpenAITool {
   readonly _meta: SkillToolInfo;
 }
 
-/** Skills and their tools as OpenAI definitions. A thin face: the rack holds the tools, and runs them. */
+/** Skills and their tools as OpenAI definitions. The registry holds the tools and runs them. */
 export class SkillLoader {
   readonly #parts: Pick<ToolManagerParts, "registry" | "library">;
 
@@ -166,13 +162,13 @@ export class SkillLoader {
     this.#parts = parts;
   }
 
-  /** Of an expert by its id or name, in its order. Throws `SkillMissingError`. */
+  /** The skills of an expert, in its order. Throws `SkillMissingError`. */
   async loadSkillsForExpert(expertId: string): Promise<LoadedSkill[]> {
     const { library } = this.#parts;
     return library.experts.require(expertId).skills.flatMap((id) => library.find(id) ?? []);
   }
 
-  /** Those that can be called: neither failed nor switched off. */
+  /** The tools that can be called: neither failed nor disabled. */
   async loadSkillTools(skill: LoadedSkill): Promise<SkillToolDefinition[]> {
     return skill.tools.flatMap((tool) => {
       const info = this.#parts.registry.get(tool.id);
@@ -180,7 +176,7 @@ export class SkillLoader {
     });
   }
 
-  /** Throws `ToolNotFoundError` for a tool that is not on the rack; `library.failureOf` says why. */
+  /** Throws `ToolNotFoundError` for a tool that is not on the rack; `library.failureOf` tells why. */
   convertToolToOpenAIFormat(tool: Pick<StoredSkillTool, "id">, _skill?: LoadedSkill): SkillToolDefinition {
     const info = this.#parts.registry.require(tool.id);
     const meta = skillToolInfo(info);
@@ -188,7 +184,7 @@ export class SkillLoader {
     return { ...toOpenAITools([info]).tools[0]!, _meta: meta };
   }
 
-  /** Through the one pipeline, like any call. Never rejects. */
+  /** Runs a tool like any other call. Never rejects. */
   executeSkillTool(
     skillId: string,
     toolName: string,

@@ -16,7 +16,7 @@ import { scriptRunner, usualScriptTimeout } from "./script-tool.ts";
 import { type LoadedSkill, olderName, readableName, type SkillToolInfo, type ToolNames } from "./skill.ts";
 import { readUsage, type ToolUsage, UsageError, withSettings } from "./usage.ts";
 
-/** A row of `skill_tools` as a tool of the rack; `prefix` is what readable names of its skill begin with. Throws `UsageError` that says what is wrong with the row. */
+/** Makes a tool from a row of `skill_tools`. Throws `UsageError` that says what is wrong with the row. */
 export function adaptSkillTool(
   skill: LoadedSkill,
   tool: StoredSkillTool,
@@ -28,7 +28,7 @@ export function adaptSkillTool(
   const run = runnerOf(ready, surroundings);
   const readable = readableName(prefix, tool);
   const id = canonicalName(tool.id);
-  // The row may have been written by anybody: a scope such as `internal_*` must not come to mean its tool.
+  // Anybody may have written the row: a token's scope such as `internal_*` must not match its tool.
   if (isReservedName(id)) throw new UsageError(`The id "${id}" cannot be used. ${reservedNameReason}`, "id");
   const name = names === "readable" ? readable : id;
   const aliases = [id, readable, olderName(skill, tool)].filter(
@@ -79,7 +79,7 @@ function parametersOf(
   return target === undefined ? { type: "object" } : withSettings(schemaOf(target), settings);
 }
 
-/** An endpoint that names its parameters needs no further words. */
+/** The parameters of an endpoint without `usage`: its placeholders. */
 function fromEndpoint(endpoint: string): JsonSchemaObject {
   const names = [...new Set(endpointParameters(endpoint))];
   const properties = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
@@ -90,7 +90,7 @@ function schemaOf(target: ToolInfo): JsonSchemaObject {
   try {
     return toDefinition(target).inputSchema;
   } catch {
-    // Some schemas of libraries have no JSON form; the target checks its arguments itself.
+    // Some library schemas have no JSON form; the target checks its arguments itself.
     return { type: "object" };
   }
 }
@@ -104,7 +104,9 @@ function metadataOf(
   const { timeout, dangerous, confirm, readOnly, idempotent, permissions, tags = [] } = settings;
   const isSafe =
     tool.type === "http" && ["", "GET", "HEAD"].includes((tool.method ?? "").trim().toUpperCase());
-  const usual = { http: usualHttpTimeout, script: usualScriptTimeout, builtin: undefined }[tool.type];
+  const defaultTimeout = { http: usualHttpTimeout, script: usualScriptTimeout, builtin: undefined }[
+    tool.type
+  ];
   const skillInfo: SkillToolInfo = {
     skillId: skill.id,
     skillName: skill.name,
@@ -120,18 +122,18 @@ function metadataOf(
     skill: skillInfo,
     ...(tool.type !== "builtin" && { openWorld: tool.type === "http" || settings.hosts.length > 0 }),
     ...((readOnly ?? isSafe) && { readOnly: true }),
-    ...defined({ timeout: timeout ?? usual, idempotent, dangerous, confirm, permissions }),
+    ...defined({ timeout: timeout ?? defaultTimeout, idempotent, dangerous, confirm, permissions }),
     ...(tool.type === "builtin" && skill.trusted && { calls: callsOf(tool, registry) }),
   };
 }
 
-/** Whoever may use this tool may use the one behind it through it: its arguments are for the operator to fix. */
+/** The right to use this tool includes its target, because the operator can fix the arguments. */
 function callsOf(tool: StoredSkillTool, registry: SkillSurroundings["registry"]): string[] {
   const target = builtinTarget(tool);
   return [findTarget(registry, target)?.name ?? target];
 }
 
-/** The name of the tool that a `builtin` tool stands for. Throws `UsageError` when none is said. */
+/** The name of a `builtin` tool's target. Throws `UsageError` when it is no name. */
 function builtinTarget({ command, name }: { readonly command?: string; readonly name: string }): string {
   const target = command?.trim() || `builtin_${name}`;
   if (/\s/.test(target)) {
@@ -143,12 +145,11 @@ function builtinTarget({ command, name }: { readonly command?: string; readonly 
   return target;
 }
 
-/** The tool that is meant, when it is on the rack. */
 function findTarget(registry: ToolRegistry, target: string): ToolInfo | undefined {
   return registry.get(target) ?? registry.get(canonicalName(target));
 }
 
-/** A tool that is already on the rack, under another name and with arguments of its own. */
+/** Runs another tool of the rack, with arguments that the operator may fix. */
 function builtinRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
   const { tool } = ready;
   const target = builtinTarget(tool);

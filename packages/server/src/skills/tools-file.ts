@@ -11,7 +11,7 @@ import { fromParameterLines, takesParameterLines } from "./usage.ts";
 
 const fields = "id name displayName description type usage command endpoint method enabled".split(" ");
 
-/** Reads `tools.json`: `{"tools": [...]}` or the list alone. Throws with the place that is wrong. */
+/** Reads `tools.json`: `{"tools": [...]}` or the list alone. Throws an error with the wrong place. */
 export function readToolsFile(text: string): NewSkillTool[] {
   let value: unknown;
   try {
@@ -41,7 +41,7 @@ export function writeToolsFile(tools: readonly StoredSkillTool[]): string {
   return `${JSON.stringify({ tools: entries }, null, 2)}\n`;
 }
 
-/** JSON as a value, when writing it back gives the very same text; anything else stays the text that it is. */
+/** Returns JSON as a value when writing it gives the same text again; otherwise the text. */
 function asWritten(usage: string): unknown {
   try {
     const value: unknown = JSON.parse(usage);
@@ -108,7 +108,7 @@ interface DiscoveryPlace {
 }
 
 /**
- * The tools of a skill that has no `tools.json`: what `getTools()` of its `index.js` or `index.py` says, or the
+ * The tools of a skill without a `tools.json`: the result of `getTools()` of its `index.js` or `index.py`, or the
  * sections below "## Tools" of its `SKILL.md`, or else every file in `scripts/`.
  */
 export async function discoverTools(
@@ -136,7 +136,7 @@ function indexOf(place: DiscoveryPlace): ScriptModule | undefined {
   }
 }
 
-/** `[{name, description, parameters}]`, or the same as OpenAI writes it. */
+/** `[{name, description, parameters}]`, or the same in OpenAI's form. */
 function fromAnswer(answer: unknown, { file }: ScriptModule): NewSkillTool[] {
   const list = Array.isArray(answer) ? answer : asRecord(answer).tools;
   if (!Array.isArray(list)) throw new Error("getTools() must answer with a list.");

@@ -1,18 +1,17 @@
 import { compileSchema, type JsonSchemaObject, SchemaError } from "@toolrack/core";
 import { asRecord, isRecord, reasonOf } from "../helpers/index.ts";
 
-/** Where an HTTP request carries a parameter. */
+/** The part of an HTTP request that holds a parameter. */
 export type ParameterPlace = "path" | "query" | "header" | "body";
 
 interface PlacedParameter {
   readonly in?: ParameterPlace;
-  /** The name that the service knows it by, when that is another one. */
+  /** The service's name for it, when that is another one. */
   readonly as?: string;
 }
 
-/** What the `usage` of a skill's tool says. */
 export interface ToolUsage {
-  /** What models are shown and arguments are checked with. Undefined: nothing was said. */
+  /** The schema that models see and arguments are checked with. Undefined when none was given. */
   readonly parameters: JsonSchemaObject | undefined;
   /** By the name of the parameter. */
   readonly places: ReadonlyMap<string, PlacedParameter>;
@@ -23,21 +22,20 @@ const forms =
   'Write a JSON Schema ({"type": "object", "properties": {…}}), {"parameters": …}, {"properties": …} or a list ([{"name", "type", "required", "description"}]).';
 
 /**
- * Reads the `usage` of a tool: a whole JSON Schema, `{parameters}` with settings beside it, `{properties}`, the short
- * list, or the short list as lines of Markdown. When it is empty, the lines may stand in the description. Throws
- * `UsageError`.
+ * Parses the `usage` of a tool: a JSON Schema, `{parameters}` with settings, `{properties}`, the short list, or the
+ * short list as lines of Markdown. When it is empty, such lines may be in the description. Throws `UsageError`.
  */
 export function readUsage(text: string, description = ""): ToolUsage {
   if (text.trim() === "") {
     const lines = takesParameterLines(description) ? fromParameterLines(description) : undefined;
-    return finish(lines, {});
+    return toUsage(lines, {});
   }
   const value = parse(text);
-  if (Array.isArray(value)) return finish(fromShortList(value), {});
+  if (Array.isArray(value)) return toUsage(fromShortList(value), {});
   if (!isRecord(value))
     throw new UsageError(`usage is ${typeof value}, which says nothing about parameters. ${forms}`);
-  const { schema, settings } = takeApart(value);
-  return finish(schema, settings);
+  const { schema, settings } = splitUsage(value);
+  return toUsage(schema, settings);
 }
 
 function parse(text: string): unknown {
@@ -49,12 +47,12 @@ function parse(text: string): unknown {
   }
 }
 
-function takeApart(value: JsonSchemaObject): {
+function splitUsage(value: JsonSchemaObject): {
   schema: JsonSchemaObject | undefined;
   settings: JsonSchemaObject;
 } {
-  // As OpenAI writes a tool.
-  if (value.type === "function" && isRecord(value.function)) return takeApart(value.function);
+  // OpenAI's form.
+  if (value.type === "function" && isRecord(value.function)) return splitUsage(value.function);
   if (looksLikeSchema(value)) return { schema: value, settings: {} };
   const { parameters, name: _name, description: _description, ...settings } = value;
   if (parameters === undefined && !Object.keys(settings).some(isUsageSetting)) {
@@ -78,7 +76,7 @@ function looksLikeSchema(value: JsonSchemaObject): boolean {
   );
 }
 
-function finish(schema: JsonSchemaObject | undefined, rawSettings: JsonSchemaObject): ToolUsage {
+function toUsage(schema: JsonSchemaObject | undefined, rawSettings: JsonSchemaObject): ToolUsage {
   const settings = readUsageSettings(rawSettings);
   if (schema === undefined) return { parameters: undefined, places: new Map(), settings };
   const { parameters, places } = separatePlaces(schema);
@@ -92,7 +90,7 @@ function finish(schema: JsonSchemaObject | undefined, rawSettings: JsonSchemaObj
   return { parameters: shaped, places, settings };
 }
 
-/** `in`, `as` and a `required` of a single property are ours; what is left is plain JSON Schema. */
+/** Separates `in`, `as` and a property's own `required`, which are Toolrack's, from the JSON Schema. */
 function separatePlaces(schema: JsonSchemaObject): {
   parameters: JsonSchemaObject;
   places: Map<string, PlacedParameter>;
@@ -125,7 +123,7 @@ function readPlace(name: string, place: unknown): { in?: ParameterPlace } {
   );
 }
 
-/** What is fixed is no matter of the model; what has a default need not be given. */
+/** Removes fixed arguments from the schema, and makes those with a default optional. */
 export function withSettings(
   schema: JsonSchemaObject,
   { arguments: fixed, defaults }: UsageSettings,
@@ -149,17 +147,17 @@ export function withSettings(
   };
 }
 
-/** What `usage` may say beside `parameters`. */
+/** What `usage` may hold beside `parameters`. */
 interface UsageSettings {
-  /** Arguments that are always these, whatever the caller says. */
+  /** Fixed arguments, which a caller cannot change. */
   readonly arguments: Readonly<Record<string, unknown>>;
-  /** Arguments for a caller who says nothing. */
+  /** Arguments for callers that leave them out. */
   readonly defaults: Readonly<Record<string, unknown>>;
   /** Milliseconds for the whole run. */
   readonly timeout?: number;
   /** `http`: headers of every request. `{{secret:NAME}}` stands for a secret. */
   readonly headers: Readonly<Record<string, string>>;
-  /** `http`: most bytes of an answer that are read. */
+  /** `http`: the most bytes that are read of a response. */
   readonly maxBytes?: number;
   /** `script`: its environment. `{{secret:NAME}}` stands for a secret. */
   readonly environment: Readonly<Record<string, string>>;
@@ -167,7 +165,7 @@ interface UsageSettings {
   readonly hosts: readonly string[];
   /** `script`: the parameter whose members become arguments of the command line. */
   readonly argv?: string;
-  /** `script`: `text` takes what it prints as it is, instead of JSON. */
+  /** `script`: `text` takes the output as it is, instead of JSON. */
   readonly output?: "json" | "text";
   readonly dangerous?: boolean;
   readonly confirm?: string;
@@ -184,7 +182,7 @@ interface Kind {
 
 const anyObject: Kind = { expected: "an object", fits: isRecord };
 const text: Kind = { expected: "a text", fits: (value) => typeof value === "string" && value !== "" };
-const truth: Kind = { expected: "true or false", fits: (value) => typeof value === "boolean" };
+const trueOrFalse: Kind = { expected: "true or false", fits: (value) => typeof value === "boolean" };
 const texts: Kind = {
   expected: "a list of texts",
   fits: (value) => Array.isArray(value) && value.every((member) => typeof member === "string"),
@@ -216,10 +214,10 @@ const kinds: Readonly<Record<keyof UsageSettings, Kind>> = {
   hosts: texts,
   argv: text,
   output: { expected: '"json" or "text"', fits: (value) => value === "json" || value === "text" },
-  dangerous: truth,
+  dangerous: trueOrFalse,
   confirm: text,
-  readOnly: truth,
-  idempotent: truth,
+  readOnly: trueOrFalse,
+  idempotent: trueOrFalse,
   permissions: texts,
   tags: texts,
 };
@@ -238,11 +236,11 @@ function readUsageSettings(given: JsonSchemaObject): UsageSettings {
     const { expected, fits } = kinds[name];
     if (!fits(value)) throw new UsageError(`usage.${name} must be ${expected}.`);
   }
-  // Checked just now.
+  // Checked above.
   return { arguments: {}, defaults: {}, headers: {}, environment: {}, hosts: [], ...given } as UsageSettings;
 }
 
-/** Types as people write them. */
+/** Other names of types that people write. */
 const types: Readonly<Record<string, string>> = {
   str: "string",
   text: "string",
@@ -309,10 +307,9 @@ function typeOf(type: unknown, name: string): unknown {
   throw new UsageError(`The parameter "${name}" has the type "${type}"; there are ${[...known].join(", ")}.`);
 }
 
-/** A `usage`, `command` or `endpoint` that cannot be used. The message says why, for people. */
+/** A field of a tool cannot be used. The message tells people why. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
-  /** The field of the tool that is wrong. */
   readonly field: "id" | "usage" | "command" | "endpoint" | "method" | "type";
 
   constructor(message: string, field: UsageError["field"] = "usage") {

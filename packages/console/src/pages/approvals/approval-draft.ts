@@ -3,11 +3,11 @@ import type { Approval } from "../../api/index.ts";
 import { t } from "../../i18n/index.ts";
 import { isRecord } from "../../text/index.ts";
 
-/** Drafts of questions that ended elsewhere stay behind. */
+/** Limit of drafts, because drafts of approvals decided elsewhere are not removed. */
 const MOST = 200;
 const drafts = new Map<string, ReturnType<typeof newDraft>>();
 
-/** The draft of a question: the same one wherever and however often it is shown, until it is forgotten. */
+/** The draft of an approval, the same wherever it is shown, until it is forgotten. */
 export function draftOf({ id, input }: Pick<Approval, "id" | "input">): ReturnType<typeof newDraft> {
   const draft = drafts.get(id) ?? newDraft(input);
   const [oldest] = drafts.keys();
@@ -16,7 +16,7 @@ export function draftOf({ id, input }: Pick<Approval, "id" | "input">): ReturnTy
   return draft;
 }
 
-/** What somebody makes of a question before it is answered: the arguments as they are changed, and how it is answered. */
+/** The state of an approval before the decision: edited arguments and the chosen answer. */
 function newDraft(input: unknown) {
   return {
     value: ref(input),
@@ -36,7 +36,7 @@ export function forgetDraft(id: string): void {
 export const scopes = ["once", "session", "pattern"] as const;
 export type Scope = (typeof scopes)[number];
 
-/** A first pattern, which fits exactly these arguments: stars in them are escaped. The person may widen it. */
+/** A pattern that matches exactly these arguments; stars in them are escaped. The person may widen it. */
 export function suggestedPattern(value: unknown): unknown {
   if (typeof value === "string") return value.replaceAll("*", "[*]");
   if (Array.isArray(value)) return value.map(suggestedPattern);
@@ -44,7 +44,7 @@ export function suggestedPattern(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, suggestedPattern(part)]));
 }
 
-/** Where the pattern has a mask in the place of a secret, which no call would ever equal. */
+/** Paths in the pattern that hold a mask instead of a secret, which no call would ever match. */
 export function maskedPlaces(pattern: unknown, path = ""): string[] {
   if (typeof pattern === "string") return pattern.includes("[redacted]") ? [path] : [];
   if (typeof pattern !== "object" || pattern === null) return [];
@@ -53,13 +53,13 @@ export function maskedPlaces(pattern: unknown, path = ""): string[] {
   );
 }
 
-/** What the rack itself writes where no person answered. */
+/** Reasons that the rack writes when no person answered. */
 const known: Readonly<Record<string, string>> = {
   "the call ended before anybody answered": "approvals.callGone",
   "the server stopped before anybody answered": "approvals.serverGone",
 };
 
-/** Why a question was answered so: a person's own words, or those of the rack in the language of the console. */
+/** The reason of a decision: the person's own words, or the rack's reason translated. */
 export function reasonOf({ reason = "" }: Approval): string {
   const key = Object.hasOwn(known, reason) ? known[reason] : undefined;
   return key === undefined ? reason : t(key);

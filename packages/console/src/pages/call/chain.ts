@@ -1,6 +1,6 @@
 import { ApiError, type Call, type CallFacts, isUnderWay, readCall, readPages } from "../../api/index.ts";
 
-/** A chain that is longer is shown as far as this. */
+/** Longer chains are cut. */
 const MOST_CALLS = 2_000;
 const HIGHEST = 50;
 
@@ -22,7 +22,7 @@ async function topOf(call: CallFacts, signal: AbortSignal): Promise<CallFacts> {
   let top = call;
   for (let height = 0; top.parentCallId !== undefined && height < HIGHEST; height++) {
     const parent = await readCall(top.parentCallId, signal).catch((thrown) => {
-      // Old records are deleted, and a parent may be somebody else's: the chain begins where it can be seen.
+      // The parent may be deleted or belong to somebody else: the chain begins at the first visible call.
       if (thrown instanceof ApiError && thrown.status === 404) return undefined;
       throw thrown;
     });
@@ -40,15 +40,14 @@ export interface TreeCall<Facts extends CallFacts = CallFacts> {
 export interface WaterfallRow<Facts extends CallFacts = CallFacts> {
   readonly call: Facts;
   readonly level: number;
-  /** Shares of the whole width: where the bar begins, how long it is, and the part before the tool itself ran. */
+  /** As shares of the whole width: start of the bar, its length, and the part before the tool ran. */
   readonly start: number;
   readonly width: number;
   readonly waited: number;
-  /** Before or after what is shown. */
   readonly isOutside: boolean;
 }
 
-/** The chain as rows, with each call's place in time: in the whole chain, or in the time of the call `span`. */
+/** The chain as rows, with the time of each call relative to the whole chain or to the call `span`. */
 export function waterfall<Facts extends CallFacts>(
   root: TreeCall<Facts>,
   now: number,
@@ -79,12 +78,12 @@ export function waterfall<Facts extends CallFacts>(
 }
 
 /**
- * Puts each call of a list, newest first, under its parent, oldest first. Calls without a known parent are
- * left out.
+ * Builds the tree of a chain from a list, newest first. Children are sorted oldest first. Calls without a known parent
+ * are left out.
  */
 export function treeOf(root: CallFacts, calls: readonly CallFacts[]): TreeCall {
   const byParent = Map.groupBy(calls.toReversed(), ({ parentCallId }) => parentCallId);
-  // Each call is placed once, whatever the records say.
+  // Each call is placed once, even if records are damaged.
   const placed = new Set([root.callId]);
   const grow = (call: CallFacts): TreeCall => {
     const children = (byParent.get(call.callId) ?? []).filter(({ callId }) => !placed.has(callId));
@@ -94,7 +93,7 @@ export function treeOf(root: CallFacts, calls: readonly CallFacts[]): TreeCall {
   return grow(root);
 }
 
-/** The call of the chain that made another one; undefined for the first, and for one that is not there. */
+/** The id of a call's parent in the chain; undefined for the root and for unknown calls. */
 export function parentIn(tree: TreeCall, callId: string): string | undefined {
   if (tree.children.some(({ call }) => call.callId === callId)) return tree.call.callId;
   for (const child of tree.children) {

@@ -19,10 +19,10 @@ export interface CallQuery {
 
 const PAGE = 100;
 const LARGEST_PAGE = 500;
-/** However much happens, the newest page is read no more often. */
+/** Shortest time between two reads of the newest page, in milliseconds. */
 const PAUSE = 600;
 
-/** The calls that fit a query, newest first: live at its head, and as far back as somebody scrolls. */
+/** The calls that match a query, newest first: updated live, with older pages on demand. */
 export function useCallFeed(
   query: Ref<CallQuery>,
   isPaused: Ref<boolean>,
@@ -32,10 +32,10 @@ export function useCallFeed(
   const next = ref(start?.next);
   const error = shallowRef<ApiError>();
   const isLoading = ref(false);
-  /** What happened while the feed was paused. */
+  /** Number of events while the feed was paused. */
   const missed = ref(0);
   let generation = 0;
-  /** What is there answers the query. Until then there is nothing that newer calls could be put before. */
+  /** Whether the first page has been read. Until then newer calls cannot be merged. */
   let isBegun = start !== undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -64,7 +64,7 @@ export function useCallFeed(
     missed.value = 0;
     return attempt(async (isCurrent) => {
       const page = await read();
-      // What was read since is newer.
+      // A newer page was read in the meantime.
       if (!isCurrent() || isBegun) return;
       calls.value = page.items;
       next.value = page.next;
@@ -76,7 +76,7 @@ export function useCallFeed(
     return attempt(async (isCurrent) => {
       const page = await read(undefined, limit);
       if (!isCurrent()) return;
-      // When more came than a page holds, the gap between would be invisible: begin anew instead.
+      // If the new page does not overlap the old ones, calls are missing between them, so the list starts again.
       const known = new Set(calls.value.map(({ callId }) => callId));
       const hasGap =
         known.size > 0 && page.next !== undefined && !page.items.some(({ callId }) => known.has(callId));
@@ -87,7 +87,7 @@ export function useCallFeed(
     });
   }
 
-  /** As much of what was read before as one request brings: it may have ended since. */
+  /** Reads as many of the known calls as one request allows, because they may have ended since. */
   const reread = () => refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, calls.value.length)));
 
   async function readMore(): Promise<void> {
@@ -108,7 +108,7 @@ export function useCallFeed(
       if (event.type in endings) missed.value++;
       return;
     }
-    // What ended while nobody told of it may be further down than the newest page.
+    // After a reset, calls below the newest page may have ended without an event.
     if (event.type === "reset") {
       void restart();
       return;
@@ -121,7 +121,7 @@ export function useCallFeed(
   });
   watch(query, restart);
   void reread();
-  // A paused feed shows nothing newer, so what failed was reading an earlier page.
+  // While paused, only reading an earlier page can have failed.
   useReread(
     () => error.value,
     () => (isPaused.value && isBegun ? readMore() : reread()),
@@ -137,12 +137,12 @@ export function useCallFeed(
   return { calls, next: readonly(next), hasMore, error, isLoading, missed, restart, readMore };
 }
 
-/** Puts the newest page before what was read earlier. A page without a next one is all there is. */
+/** Puts the newest page before the earlier ones. A page without a next one is the whole list. */
 export function mergeHead(known: readonly CallSummary[], { items, next }: CallPage): readonly CallSummary[] {
   if (next === undefined) return items;
   const fresh = new Set(items.map(({ callId }) => callId));
   const oldest = items.at(-1)?.timestamp ?? Number.POSITIVE_INFINITY;
-  // What is as new as the page and not in it any more was deleted, or does not fit the filter since it ended.
+  // A call that is as new as the page but missing in it was deleted or no longer matches the filter.
   const rest = known.filter(({ callId, timestamp = 0 }) => !fresh.has(callId) && timestamp <= oldest);
   return [...items, ...rest];
 }
@@ -153,7 +153,7 @@ const endings: Readonly<Record<string, CallSummary["status"]>> = {
   "call.cancelled": "error",
 };
 
-/** Applies the end of a call: it does not show as running any more, or leaves a list of running calls. */
+/** Applies the end of a call: updates its row, or removes it from a list of running calls. */
 export function withEnd(
   calls: readonly CallSummary[],
   { type, data }: RackEvent,
@@ -164,7 +164,7 @@ export function withEnd(
   const known = calls[index];
   if (status === undefined || known === undefined || !isUnderWay(known)) return calls;
   if (wantedStatus !== undefined && wantedStatus !== status) return calls.toSpliced(index, 1);
-  // The event has these as the record has them.
+  // The event holds these members in the record's form.
   const { duration, error } = data as Pick<CallSummary, "duration" | "error">;
   return calls.with(index, {
     ...known,
@@ -176,13 +176,13 @@ export function withEnd(
 
 export interface FeedRow {
   readonly call: CallSummary;
-  /** The same call again and again, newest first; the first of them is `call`. */
+  /** Repetitions of the same call, newest first, beginning with `call`. */
   readonly repeats: readonly CallSummary[];
-  /** How many rows, this one the first of them, could be folded into one. */
+  /** How many rows, from this one on, can be folded into one. */
   readonly foldable: number;
 }
 
-/** Calls that follow each other with the same tool, arguments, caller and outcome become one row. */
+/** Folds adjacent calls with the same tool, arguments, caller and outcome into one row. */
 export function foldRepeats(calls: readonly CallSummary[], unfolded: ReadonlySet<string>): FeedRow[] {
   const runs: CallSummary[][] = [];
   for (const call of calls) {
@@ -191,7 +191,7 @@ export function foldRepeats(calls: readonly CallSummary[], unfolded: ReadonlySet
     else runs.push([call]);
   }
   return runs.flatMap((run) => {
-    // One that somebody unfolded stays so when it is repeated once more.
+    // A row that was unfolded stays unfolded when the call is repeated again.
     if (!run.some(({ callId }) => unfolded.has(callId)))
       return [{ call: run[0]!, repeats: run, foldable: 1 }];
     return run.map((call, index) => ({ call, repeats: [call], foldable: index === 0 ? run.length : 1 }));
@@ -213,7 +213,7 @@ function isRepeat(left: CallSummary, right: CallSummary): boolean {
   );
 }
 
-/** What somebody had before them of the calls that fit a query. */
+/** The loaded calls and the scroll position of a feed. */
 export interface KeptFeed {
   readonly calls: readonly CallSummary[];
   readonly next: string | undefined;
@@ -225,7 +225,7 @@ export interface KeptFeed {
 const MOST = 10;
 const feeds = new Map<string, KeptFeed>();
 
-/** Keeps a feed for who looks at a call and comes back. Those that were left longest ago go first. */
+/** Keeps a feed for a person who opens a call and returns. The oldest feeds are dropped first. */
 export function keepFeed(query: object, feed: KeptFeed): void {
   const key = JSON.stringify(query);
   feeds.delete(key);
@@ -236,14 +236,14 @@ export function keepFeed(query: object, feed: KeptFeed): void {
   }
 }
 
-/** The feed as it was left, when somebody steps back to it or returns from a call. Others want the newest calls. */
+/** The kept feed, when the person goes back to it or returns from a call; otherwise the newest calls are read. */
 export function keptFeed(query: object, arrival: unknown): KeptFeed | undefined {
   return isReturn(arrival) ? feeds.get(JSON.stringify(query)) : undefined;
 }
 
 /** `arrival` is what the router keeps in the browser's history: the addresses before and after this one. */
 function isReturn(arrival: unknown): boolean {
-  const { back, forward } = (arrival ?? {}) as { back?: unknown; forward?: unknown }; // Read as what it may be.
+  const { back, forward } = (arrival ?? {}) as { back?: unknown; forward?: unknown }; // Both are checked below.
   return typeof forward === "string" || (typeof back === "string" && back.startsWith("/calls/"));
 }
 

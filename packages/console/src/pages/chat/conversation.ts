@@ -16,16 +16,16 @@ import { useReread } from "../../ui/index.ts";
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
-/** Words come faster than anybody reads; they are drawn this often at most, in milliseconds. */
+/** Shortest time between two redraws of streamed text, in milliseconds. */
 const FRAME = 40;
 
-/** One conversation on the screen. A lost connection is taken up again where it broke off. */
+/** The conversation on the screen. After a lost connection it continues where it broke off. */
 export function useConversation() {
   const session = shallowRef<ChatSession>();
   const messages = shallowRef<readonly ChatMessage[]>([]);
-  /** Why it could not be read, or what was said was not taken. */
+  /** Why the conversation could not be read or a message not be sent. */
   const failure = shallowRef<ApiError>();
-  /** What is being waited for, when the provider is asked again. */
+  /** Shown while a failed provider request is retried. */
   const retry = ref("");
   const isSending = ref(false);
   const previous = ref<number>();
@@ -34,9 +34,8 @@ export function useConversation() {
   onScopeDispose(() => shown.abort());
 
   const isRunning = computed(() => isSending.value || messages.value.at(-1)?.status === "running");
-  /** There are messages before the first one that is shown. */
   const hasEarlier = computed(() => previous.value !== undefined);
-  /** The server takes nothing that this token says in it. */
+  /** This token may not write in the conversation. */
   const isClosed = computed(() => session.value !== undefined && isClosedTo(session.value.owner));
   const fail = (thrown: unknown) => {
     failure.value = ApiError.of(thrown);
@@ -55,7 +54,7 @@ export function useConversation() {
     latest = undefined;
   }
 
-  /** Shows another conversation, or an empty one. A turn of the one before goes on at the server. */
+  /** Shows another conversation, or a new one. A turn of the previous one goes on at the server. */
   async function show(id: string): Promise<void> {
     shown.abort();
     shown = new AbortController();
@@ -80,13 +79,13 @@ export function useConversation() {
     if (messages.value.at(-1)?.status === "running") void follow(id, undefined, signal);
   }
 
-  // Only reading is repeated; a message that failed is sent again by its author.
+  // Only reads are retried; the person sends a failed message again.
   useReread(
     () => (session.value === undefined && shownId !== "" ? failure.value : undefined),
     () => show(shownId),
   );
 
-  /** Puts the page of messages before the first one in front of it, and says so just before. Rejects with an `ApiError`. */
+  /** Adds the previous page of messages; calls `onRead` just before. Rejects with an `ApiError`. */
   async function showEarlier(onRead: () => void): Promise<void> {
     const { id } = session.value ?? {};
     const before = previous.value;
@@ -103,7 +102,10 @@ export function useConversation() {
     }
   }
 
-  /** Says something; begins a conversation when none is shown. Resolves with its id as soon as it is taken. */
+  /**
+   * Sends a message; starts a conversation when none is shown. Resolves with its id once the server has accepted the
+   * message.
+   */
   async function say(
     text: string,
     { model, expert }: { readonly model: string; readonly expert: string },
@@ -139,7 +141,7 @@ export function useConversation() {
     }
   }
 
-  /** Reads the turn until its end, over as many connections as it takes. */
+  /** Reads the turn to its end, reconnecting as often as necessary. */
   async function follow(id: string, first: Response | undefined, signal: AbortSignal): Promise<void> {
     let response = first;
     let lastId: string | undefined;
@@ -177,7 +179,7 @@ export function useConversation() {
   return { session, messages, isRunning, hasEarlier, isClosed, failure, retry, show, showEarlier, say, stop };
 }
 
-/** A repeated request would be refused again. */
+/** Whether a repeated request would fail again. */
 function isFinal({ status }: ApiError): boolean {
   return status >= 400 && status < 500 && status !== 429;
 }
@@ -187,7 +189,6 @@ export interface TurnEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** The answer after an event of its turn. */
 export function applyEvent(message: ChatMessage, { type, data }: TurnEvent): ChatMessage {
   const parts = message.parts ?? [];
   switch (type) {
@@ -220,7 +221,7 @@ export function applyEvent(message: ChatMessage, { type, data }: TurnEvent): Cha
 }
 
 function read<Carried>(data: unknown): Carried {
-  return data as Carried; // The shapes of events are the server's, and its own tests hold them.
+  return data as Carried; // The server's tests check the shapes of its events.
 }
 
 function appended(parts: readonly ChatPart[], type: ChatTextPart["type"], text: string): readonly ChatPart[] {
@@ -244,8 +245,8 @@ function ended(message: ChatMessage, end: ChatMessage["end"]): ChatMessage {
 }
 
 /**
- * The calls at which a loop is shown (the latest of each loop) and the last of all. A loop that ended the
- * answer shows at its end.
+ * The calls at which a loop is shown (the latest of each loop), and the last of all. A loop that ended the answer is
+ * shown at its end.
  */
 export function loopsIn({ parts = [], end }: Pick<ChatMessage, "parts" | "end">): {
   readonly shown: ReadonlySet<string>;
@@ -271,12 +272,12 @@ export function isClosedTo(owner: string): boolean {
   return owners.has(owner);
 }
 
-/** The server does not say who a token is, so what it refused once is remembered. */
+/** Remembers owners whose conversations are closed to this token, because the server does not tell who a token is. */
 export function rememberClosed(owner: string): void {
   owners.add(owner);
 }
 
-// Another token may be the owner.
+// After a new sign-in the token may be the owner.
 watch(
   () => currentSession.token,
   () => owners.clear(),
@@ -285,7 +286,7 @@ watch(
 
 const KEY = "toolrack.chat.draft.";
 
-/** What was typed in a conversation and not sent, in this tab. The empty id stands for one that has not begun. */
+/** The unsent text of a conversation in this tab. The empty id stands for a new conversation. */
 export function draftOf(conversation: string): string {
   try {
     return sessionStorage.getItem(KEY + conversation) ?? "";
@@ -294,12 +295,12 @@ export function draftOf(conversation: string): string {
   }
 }
 
-/** Keeps what is typed; the empty text forgets it. */
+/** Keeps unsent text; an empty text removes it. */
 export function keepDraft(conversation: string, text: string): void {
   try {
     if (text === "") sessionStorage.removeItem(KEY + conversation);
     else sessionStorage.setItem(KEY + conversation, text);
   } catch {
-    // A browser that keeps nothing is no reason to fail.
+    // Browsers may refuse storage.
   }
 }

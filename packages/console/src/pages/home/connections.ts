@@ -27,7 +27,7 @@ export interface Server {
   readonly program?: readonly string[] | undefined;
 }
 
-/** One thing to copy, and the file it belongs into; without one it is typed into a shell. */
+/** A text to copy and its file; without a file it is a shell command. */
 export interface Step {
   readonly file?: string;
   readonly text: string;
@@ -38,7 +38,6 @@ export interface Connection {
   readonly link?: string;
 }
 
-/** Stands where a token belongs until there is one. */
 export const TOKEN = "trk_…";
 
 /**
@@ -52,14 +51,14 @@ export function connectWith(client: Client, server: Server, token?: string): Con
   const address = `${url}/mcp`;
   switch (client) {
     case "claude-code":
-      // Its name and address come first: the option takes every word that follows for a header.
+      // Name and address come first, because the header option takes all following words.
       return {
         steps: [
           { text: `claude mcp add --transport http toolrack ${address} --header ${shellWord(header)}` },
         ],
       };
     case "claude-desktop": {
-      // It starts its servers itself, without a shell and its PATH, and takes no address.
+      // Claude Desktop starts servers without a shell and its PATH, and takes no address.
       const [command = "toolrack", ...args] = program;
       const entry = { command, args: [...args, "mcp", "--dir", workspace] };
       return {
@@ -92,7 +91,7 @@ export function connectWith(client: Client, server: Server, token?: string): Con
         steps: [
           {
             file: "~/.codex/config.toml",
-            // Strings of JSON are strings of TOML.
+            // JSON strings are valid TOML strings.
             text: `[mcp_servers.toolrack]\nurl = ${JSON.stringify(address)}\nhttp_headers = { Authorization = ${JSON.stringify(headers.Authorization)} }`,
           },
         ],
@@ -113,7 +112,7 @@ export function needsToken(client: Client): boolean {
   return client !== "claude-desktop";
 }
 
-// A placeholder that the client fills in itself; it is no template string of ours.
+// The client fills in this placeholder; it is not a template string.
 const inputVariable = "$" + "{input:toolrack-token}";
 
 function cursorLink(entry: object): string {
@@ -129,7 +128,7 @@ function json(value: unknown): string {
   return JSON.stringify(value, undefined, 2);
 }
 
-/** The name, or the name with the first number that makes it another than those that are taken. */
+/** The name, with a number added if it is taken. */
 export function unusedName(name: string, taken: readonly string[]): string {
   if (!taken.includes(name)) return name;
   let number = 2;
@@ -137,7 +136,7 @@ export function unusedName(name: string, taken: readonly string[]): string {
   return `${name} ${number}`;
 }
 
-/** A whole agent: it asks the model, runs the calls that the model makes, and asks again until there is an answer. */
+/** A complete agent: it asks the model, runs its calls, and repeats until there is an answer. */
 export function openaiExample(url: string): string {
   return `import OpenAI from "openai";
 

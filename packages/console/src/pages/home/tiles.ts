@@ -17,9 +17,9 @@ export interface HomeTile {
 const DAY = 86_400_000;
 const MOST = 500;
 
-/** Whether the upstream MCP servers are up, and whether sessions go in circles. Nobody is told of servers that there are not. */
+/** Tiles for upstream MCP servers and detected loops. Without servers there is no tile for them. */
 export function useHealthTiles(): ComputedRef<readonly HomeTile[]> {
-  // Only admins see them; others are not to be shown a failure for it.
+  // Only admins may read servers; others must not see an error for it.
   const servers = useLive(
     (signal) => unlessForbidden(request("GET /api/mcp-servers", { signal }), undefined),
     ["mcp."],
@@ -43,7 +43,7 @@ export function useHealthTiles(): ComputedRef<readonly HomeTile[]> {
   });
 }
 
-/** How much is on the rack, counted by the server: there may be ten thousand tools. */
+/** Counts of the rack, made by the server, because there may be ten thousand tools. */
 export function useRackCounts() {
   return useLive(
     async (signal) => {

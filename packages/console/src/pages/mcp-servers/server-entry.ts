@@ -6,17 +6,16 @@ export type Pasted =
   | {
       readonly ok: true;
       readonly servers: readonly { readonly key: string; readonly entry: Entry }[];
-      /** The one server has no name yet. */
+      /** A single entry was pasted without a name. */
       readonly isNameless: boolean;
-      /** Names of what stands among the servers and is none. */
+      /** Keys among the servers that are no server entries. */
       readonly skipped: readonly string[];
     }
   | { readonly ok: false; readonly problem: "empty" | "not-json" | "no-servers"; readonly message: string };
 
 /**
- * Reads what people copy from documentation or from the file of another client: `mcpServers`, `servers`
- * (VS Code), `mcp` (opencode), `context_servers` (Zed), bare entries or one entry. What stands under such
- * a name is a server, whatever it says.
+ * Reads servers from documentation or from the file of another client: `mcpServers`, `servers` (VS Code), `mcp`
+ * (opencode), `context_servers` (Zed), bare entries or one entry. Everything under such a name counts as a server.
  */
 export async function readPasted(text: string): Promise<Pasted> {
   const bare = withoutFences(text);
@@ -62,8 +61,8 @@ function nameFor({ command, args, url, toolrack }: Entry): string {
     );
   }
   const installed = isRecord(toolrack) ? toolrack.install : undefined;
-  const said = installed === undefined ? [command, ...(Array.isArray(args) ? args : [])] : [installed];
-  const words = said.filter((word) => typeof word === "string");
+  const all = installed === undefined ? [command, ...(Array.isArray(args) ? args : [])] : [installed];
+  const words = all.filter((word) => typeof word === "string");
   const last = words.findLast((word) => /^[@\w][\w@/.-]*$/.test(word) && !word.startsWith("-")) ?? "";
   const name = last
     .split("/")
@@ -79,7 +78,7 @@ function clean(name: string): string {
 
 export type Entry = Readonly<Record<string, unknown>>;
 
-/** Whether something says how a server is started or where it is, in the words of any client. */
+/** Whether the value has a command or an address, in the form of any client. */
 export function isEntry(value: unknown): value is Entry {
   if (!isRecord(value)) return false;
   const { command, url, httpUrl, serverUrl, toolrack } = value;
@@ -91,11 +90,11 @@ export function isEntry(value: unknown): value is Entry {
   );
 }
 
-/** The entry in the words of `mcpServers`. What is written so already, or not understood, stays as it is. */
+/** Translates an entry into the form of `mcpServers`. Unknown members stay unchanged. */
 export function toEntry(given: Entry): Entry {
   const { command, environment, httpUrl, serverUrl, type, ...rest } = given;
   return {
-    // opencode's types say what the rest of the entry says as well.
+    // opencode's types repeat what the other members say.
     ...(type === undefined || type === "local" || type === "remote" ? {} : { type }),
     ...commandOf(command),
     ...rest,
@@ -113,17 +112,17 @@ function commandOf(command: unknown): Entry {
   // opencode: the program and its arguments in one list.
   if (Array.isArray(command)) return { command: command[0], args: command.slice(1) };
   if (!isRecord(command)) return { command };
-  // Zed: all of it in one object.
+  // Zed: all in one object.
   const { path, ...rest } = command;
   return { command: path, ...rest };
 }
 
-/** The entry as it would stand in a file, for people to read, copy and change. */
+/** The entry as JSON of a file, for people. */
 export function entryAsText({ key, entry }: Pick<McpServer, "key" | "entry">): string {
   return JSON.stringify({ mcpServers: { [key]: entry } }, undefined, 2);
 }
 
-/** What a definition said before and says now, as two texts whose lines can be compared. */
+/** The old and new definition as two texts whose lines can be compared. */
 export function changesAsText(changes: McpServerTool["changes"]): { before: string; after: string } {
   const side = (which: "before" | "after") =>
     changes
@@ -137,7 +136,7 @@ function shown(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value, undefined, 2);
 }
 
-/** The state for people: a server whose process was ended because nobody called it is resting. */
+/** The state for people: `resting` when the process was ended because nobody called it. */
 export function stateOf(server: Pick<McpServer, "state" | "resting">): McpServer["state"] | "resting" {
   const { state, resting } = server;
   return state === "ready" && resting ? "resting" : state;

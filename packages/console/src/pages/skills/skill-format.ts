@@ -2,7 +2,7 @@ import type { JsonSchemaObject } from "@toolrack/core";
 import type { SkillToolType } from "../../api/index.ts";
 import { isRecord } from "../../text/index.ts";
 
-/** A rule of the format of skills that is broken: its text `skills.rules.KEY`, and what stands in it. */
+/** A broken rule of the skill format: the text `skills.rules.KEY` and its parameters. */
 export interface Breach {
   readonly key: string;
   readonly named: Readonly<Record<string, string | number>>;
@@ -13,7 +13,7 @@ const LONGEST_COMPATIBILITY = 500;
 const MOST_LINES = 500;
 const knownKeys = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
 
-/** What other programs that read skills would not take, or warn of. Here it works all the same. */
+/** What other programs that read skills would refuse or warn about. It works here. */
 export function breachesOf(skill: {
   readonly name: string;
   readonly description: string;
@@ -66,7 +66,7 @@ function fromList(list: readonly unknown[]): JsonSchemaObject {
   return withPlainProperties({ type: "object", properties });
 }
 
-/** Without what is the rack's own: where a parameter goes, its other name, and a `required` of a single one. */
+/** Removes the rack's own keywords: where a parameter goes, its other name, and `required` on a single property. */
 function withPlainProperties(schema: Record<string, unknown>): JsonSchemaObject {
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const properties = Object.entries(schema.properties ?? {}).map(([name, property]) => {
@@ -78,7 +78,7 @@ function withPlainProperties(schema: Record<string, unknown>): JsonSchemaObject 
   return { type: "object", ...schema, properties: Object.fromEntries(properties), required: [...required] };
 }
 
-/** The form of a list of parameters, which is the shortest way to say what a tool takes. */
+/** The schema of a parameter list, the shortest way to declare parameters. */
 export function parameterListSchema(type: SkillToolType): JsonSchemaObject {
   const types = ["string", "integer", "number", "boolean", "array", "object"];
   const places = { in: { type: "string", enum: ["query", "path", "header", "body"] } };
@@ -99,15 +99,15 @@ export function parameterListSchema(type: SkillToolType): JsonSchemaObject {
   };
 }
 
-/** Files in the form that the server takes: texts as they are, and what is none as Base64. */
+/** Files in the form of the API: text, or Base64 for binary files. */
 export type PackedFiles = Readonly<Record<string, string | { readonly base64: string }>>;
 
 export type Packed = { readonly files: PackedFiles } | { readonly archive: string };
 
-/** What other programs leave in folders and nobody wants to import. */
+/** Files of other programs that are not imported. */
 const skipped = /(^|\/)(\.git|node_modules|__pycache__)\/|(^|\/)\.DS_Store$/;
 
-/** What somebody chose: one archive, a folder, or single files. Of a folder, paths begin with its name. */
+/** Packs the chosen archive, folder or files. Paths in a folder begin with its name. */
 export async function packFiles(chosen: readonly File[]): Promise<Packed> {
   const [first] = chosen;
   if (chosen.length === 1 && first !== undefined && /\.zip$/i.test(first.name)) {
@@ -129,7 +129,7 @@ function contentOf(bytes: Uint8Array): string | { base64: string } {
   }
 }
 
-/** In pieces: a call cannot have as many arguments as a file has bytes. */
+/** Works in pieces, because a function call takes only so many arguments. */
 function toBase64(bytes: Uint8Array): string {
   const PIECE = 0x8000;
   let text = "";

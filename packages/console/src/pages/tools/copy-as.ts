@@ -4,7 +4,7 @@ export interface WantedCall {
   readonly tool: string;
   readonly args: unknown;
   readonly url: string;
-  /** The workspace's folder, where the server tells it; else the one that the command is typed in. */
+  /** The workspace's folder, if the server tells it; otherwise the current folder. */
   readonly workspace?: string | undefined;
   readonly program?: readonly string[] | undefined;
 }
@@ -12,7 +12,7 @@ export interface WantedCall {
 export const copyKinds = ["curl", "cli", "mcp", "openai"] as const;
 export type CopyKind = (typeof copyKinds)[number];
 
-/** The same call in other words. No token is ever in them: they are made to be shared. */
+/** The call as a command or code to share, so it never contains a token. */
 export function copyAs(kind: CopyKind, call: WantedCall): string {
   const { tool, args, url, workspace, program = ["toolrack"] } = call;
   const json = JSON.stringify(args);

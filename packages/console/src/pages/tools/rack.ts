@@ -11,24 +11,24 @@ import {
 import { type Remote, useLive } from "../../ui/index.ts";
 import type { Activity, Rack } from "./tool-tree.ts";
 
-/** All tools that the token may see, and the files that are in trouble, kept up to date. */
+/** All tools that the token may see and the files with problems, kept up to date. */
 export function useRack(): Remote<Rack> {
   const remote = useLive(async (signal) => {
     const [tools, troubled] = await Promise.all([readTools(signal), readTroubled(signal)]);
     return { tools, troubled };
   });
-  // The whole list is much to read, so a page that nobody sees waits until somebody does.
+  // The list is large, so a hidden page reads it when it is shown again.
   let isOld = false;
   const refresh = () => {
     isOld = document.hidden;
     if (!isOld) remote.reloadSoon();
   };
-  const look = () => {
+  const onVisibilityChange = () => {
     if (isOld) refresh();
   };
   useEvents(["tools.", "tool.", "reload."], refresh);
-  document.addEventListener("visibilitychange", look);
-  onScopeDispose(() => document.removeEventListener("visibilitychange", look));
+  document.addEventListener("visibilitychange", onVisibilityChange);
+  onScopeDispose(() => document.removeEventListener("visibilitychange", onVisibilityChange));
   return remote;
 }
 
@@ -42,17 +42,17 @@ export async function readTroubled(signal: AbortSignal): Promise<readonly FileRe
 }
 
 const DAY = 24 * 3_600_000;
-/** The server tells of so many tools; of others nothing is known then. */
-const MOST_TOLD = 500;
+/** The server reports at most this many tools; with more, activity is incomplete. */
+const MOST_REPORTED = 500;
 const PAUSE = 10_000;
 
-/** How often each tool was called in the last 24 hours. Undefined until it is known of all of them. */
+/** Calls of each tool in the last 24 hours. Undefined unless known for all tools. */
 export function useToolActivity(): ComputedRef<Activity | undefined> {
   const remote = useLive((signal) => readStatistics({ since: Date.now() - DAY }, signal));
   useEvents(["call.completed", "call.failed"], () => remote.reloadSoon(PAUSE));
   return computed(() => {
     const found = remote.value.value;
-    if (found === undefined || found.latest !== undefined || found.tools.length >= MOST_TOLD)
+    if (found === undefined || found.latest !== undefined || found.tools.length >= MOST_REPORTED)
       return undefined;
     return new Map(found.tools.map((tool) => [tool.toolName, tool]));
   });

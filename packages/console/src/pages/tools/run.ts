@@ -29,18 +29,18 @@ export type Run = ReturnType<typeof useRun>;
 
 const MOST_LINES = 200;
 
-/** One call after another, each from the press of the button to the answer. `make` makes the call. */
+/** Runs one call after another, from the click to the answer. `make` makes the call. */
 export function useRun(make: (args: unknown, callId: string, watcher: CallWatcher) => Promise<CallAnswer>) {
   const isRunning = ref(false);
   const callId = ref("");
   const startedAt = ref(0);
   const progress = ref<CallProgress>();
-  /** What the tool said on its way, newest last. */
+  /** Log lines and progress, newest last. */
   const lines = shallowRef<readonly CallLine[]>([]);
   const answer = shallowRef<CallAnswer>();
   const previous = shallowRef<CallAnswer>();
   const refusal = shallowRef<ApiError>();
-  // Who has signed in again is not refused any more.
+  // A new sign-in clears the refusal.
   watch(
     () => currentSession.token,
     (token) => {
@@ -52,7 +52,7 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
     isGone = true;
   });
 
-  /** The question that the call, or one that it made, waits for. Only who may decide it knows of one. */
+  /** The open approval of the call or of its inner calls. People who may not decide see none. */
   const question = computed(() => {
     const isMine = (approval: Approval) => [approval.callId, approval.parentCallId].includes(callId.value);
     return isRunning.value ? waitingApprovals.value.find(isMine) : undefined;
@@ -62,7 +62,7 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
     return perform(newId(), (id, watcher) => make(args, id, watcher));
   }
 
-  /** Shows a call that was made before, and its end when it is still under way. */
+  /** Shows an earlier call, and waits for its end if it still runs. */
   async function show(id: string): Promise<void> {
     if (!isRunning.value && id !== callId.value) await perform(id, findAnswer);
   }
@@ -102,7 +102,7 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
     }
   }
 
-  /** The end of the call comes by its own stream; that it had ended already is no failure. */
+  /** The call's own stream reports the end. A call that has already ended is no failure. */
   async function cancel(reason: string): Promise<void> {
     const path = { callId: callId.value };
     await request("DELETE /api/calls/{callId}", { path, query: { reason } }).catch((thrown: unknown) => {
@@ -115,7 +115,6 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
   return reactive({ ...state, start, show, cancel });
 }
 
-/** The arguments of a tool as far as they are filled in, and its run. */
 export interface ToolDraft {
   value: unknown;
   readonly run: Run;
@@ -134,7 +133,7 @@ export function toolDraftOf(tool: string, start: () => unknown): ToolDraft {
   const made = drafts.get(tool) ?? { scope, draft: scope.run(() => newDraft(tool, start()))! };
   drafts.delete(tool);
   drafts.set(tool, made);
-  // Those that were not looked at for longest go first; a run under way keeps its draft.
+  // Drops the drafts that were unused for longest, except those of running calls.
   for (const [name, known] of drafts) {
     if (drafts.size <= MOST) break;
     if (known.draft.run.isRunning) continue;
@@ -163,7 +162,7 @@ export interface SavedCall {
   readonly args: unknown;
 }
 
-/** Sets of arguments of a tool that a person gave a name, kept in this browser. */
+/** Named sets of arguments of a tool, kept in this browser. */
 export function useSavedCalls(tool: string) {
   const key = `toolrack.saved.${tool}`;
   const saved = shallowRef(read(kept(key)));

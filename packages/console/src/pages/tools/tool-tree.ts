@@ -2,7 +2,7 @@ import type { FileReport, ToolSummary } from "../../api/index.ts";
 
 export interface Rack {
   readonly tools: readonly ToolSummary[];
-  /** Files that do not load, or only in an older version. Nobody but an admin is told of them. */
+  /** Files that do not load, or only in an older version. Only admins get them. */
   readonly troubled: readonly FileReport[];
 }
 
@@ -39,7 +39,7 @@ export interface TreeFilter {
 
 export type Activity = ReadonlyMap<string, { readonly calls: number; readonly errors: number }>;
 
-/** The rows of the list: tools and files in trouble, by source and group, without what is folded or filtered away. */
+/** The rows of the list: tools and files with problems by source and group, without folded and filtered ones. */
 export function treeRows(
   rack: Rack,
   filter: TreeFilter,
@@ -85,12 +85,12 @@ export function treeRows(
   });
 }
 
-/** A file that does not load is no tool. */
+/** Counts tools only; a file that does not load is none. */
 function toolsIn(leaves: readonly { readonly row: TreeRow }[]): number {
   return leaves.filter(({ row }) => row.kind === "tool").length;
 }
 
-/** The row of the tool that a search most likely means: one of that name, else one whose name begins with it or has it. */
+/** The best match of a search: a tool of that name, else one whose name begins with it or contains it. */
 export function bestHit(rows: readonly TreeRow[], q: string): Extract<TreeRow, { kind: "tool" }> | undefined {
   const wanted = q.trim().toLowerCase();
   const found = rows.filter((row) => row.kind === "tool");
@@ -104,7 +104,7 @@ export function bestHit(rows: readonly TreeRow[], q: string): Extract<TreeRow, {
   );
 }
 
-/** Whether a tool is shown, were nothing folded. */
+/** Whether a tool passes the filters, regardless of folding. */
 export function isShown(tool: ToolSummary, filter: TreeFilter, activity?: Activity): boolean {
   return toolFits(tool, filter, wordsOf(filter.q), activity);
 }
@@ -152,7 +152,7 @@ interface ToolFacts {
   readonly text: string;
 }
 
-/** Made once for each tool: there may be ten thousand, and a search asks for all of them with every letter. */
+/** Computed once per tool, because a search reads ten thousand of them with every letter. */
 const known = new WeakMap<ToolSummary, ToolFacts>();
 
 function factsOf(tool: ToolSummary): ToolFacts {
@@ -200,7 +200,7 @@ function byName(left: TreeRow, right: TreeRow): number {
   return left.id < right.id ? -1 : 1;
 }
 
-/** The names of the tools that a row stands for: its own, or those of its group or source. `all` has nothing folded. */
+/** The tool names of a row: its own, or those of its group or source. `all` must have nothing folded. */
 export function toolsOf(all: readonly TreeRow[], row: TreeRow): string[] {
   if (row.kind === "tool") return [row.tool.name];
   const at = all.findIndex(({ id }) => id === row.id);
@@ -213,13 +213,13 @@ export function toolsOf(all: readonly TreeRow[], row: TreeRow): string[] {
     .flatMap((one) => (one.kind === "tool" ? [one.tool.name] : []));
 }
 
-/** The names of the tools from one row to another, both counted, whichever comes first. */
+/** The tool names between two rows in either order, both included. */
 export function toolsBetween(rows: readonly TreeRow[], from: number, to: number): string[] {
   const [first, last] = from < to ? [from, to] : [to, from];
   return rows.slice(first, last + 1).flatMap((row) => (row.kind === "tool" ? [row.tool.name] : []));
 }
 
-/** Marks all of the names, or takes the marks away when all of them had one. */
+/** Marks all names, or unmarks them when all are marked. */
 export function toggled(marks: ReadonlySet<string>, names: readonly string[]): Set<string> {
   const next = new Set(marks);
   const areAll = names.every((name) => marks.has(name));

@@ -5,12 +5,12 @@ import { plainHost } from "../../helpers/index.ts";
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
-/** Public by their number, yet a cloud's way to hand its machines their credentials. */
+/** Addresses in a public range at which a cloud gives its machines their credentials. */
 const metadataAddresses = new Set(["168.63.129.16"]);
 
 /**
- * The old way to write IPv4 inside IPv6, `::8.8.8.8`. No public host has such an address, and what a system makes of
- * one is its own affair. `ipaddr.js` takes it for the IPv4 address, so it is judged as it is written.
+ * The old way to write IPv4 inside IPv6, `::8.8.8.8`. No public host has such an address, and systems treat it
+ * differently. `ipaddr.js` reads it as the IPv4 address, so it is checked here in its written form.
  */
 const compatible = new BlockList();
 compatible.addSubnet("::", 96, "ipv6");
@@ -22,8 +22,8 @@ export interface AddressRules {
 }
 
 /**
- * Only addresses of the public Internet, and those that the operator allowed: a host name, `*.suffix` for everything
- * below a name, a single address, or a range such as `10.0.0.0/8`. An entry that is none of these allows nothing.
+ * Allows addresses of the public Internet, and those that the operator allowed: a host name, `*.suffix` for everything
+ * below a name, a single address, or a range such as `10.0.0.0/8`. An entry of any other form allows nothing.
  */
 export function createAddressRules(allowPrivate: readonly string[]): AddressRules {
   const entries = allowPrivate.map(parseEntry);
@@ -54,19 +54,19 @@ function parseEntry(text: string): Entry {
   return (host) => host === entry;
 }
 
-/** IPv4 inside IPv6 comes out as IPv4, so that no spelling of an address escapes the rules for it. */
+/** Turns IPv4 inside IPv6 into IPv4, so that no spelling of an address escapes the rules for it. */
 function parseAddress(text: string): Address | undefined {
   const bare = text.replace(/%.*$/, "");
   if (!ipaddr.IPv4.isValidFourPartDecimal(bare) && !ipaddr.IPv6.isValid(bare)) return undefined;
   return ipaddr.process(bare);
 }
 
-/** What makes an address off limits. Everything that is not plainly public is. */
+/** Why an address may not be reached. Everything that is not plainly public is forbidden. */
 function forbiddenKind(address: Address): string | undefined {
   if (metadataAddresses.has(address.toString())) return "it is a cloud metadata address";
   const range: string = address.range();
   if (range === "unicast") return undefined;
-  // A translator for IPv6-only networks: what counts is the IPv4 address it leads to.
+  // A translator for IPv6-only networks: the IPv4 address that it leads to is checked.
   if (range === "rfc6052" && address instanceof ipaddr.IPv6) return forbiddenKind(embeddedAddress(address));
   return `it is ${kindNames[range] ?? `in the range "${range}"`}`;
 }
@@ -105,8 +105,8 @@ export class AddressRefusedError extends Error {
 }
 
 /**
- * Resolves a name and gives out only addresses that may be reached. The connection is made to what this returns, so
- * a name that changes its address between a check and the connection gains nothing.
+ * Resolves a name to the addresses that may be reached. The connection goes to an address that this returns, so a name
+ * that changes its address after the check gains nothing.
  */
 export function guardedLookup(rules: AddressRules): LookupFunction {
   return (hostname, options, callback) => {
@@ -128,10 +128,10 @@ export function guardedLookup(rules: AddressRules): LookupFunction {
 /** Longest name that every common file system takes, counted in bytes, with room for a temporary suffix. */
 const LONGEST = 200;
 
-/** Names that Windows keeps for devices, whatever their ending. */
+/** Names that Windows reserves for devices, with any ending. */
 const deviceName = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 
-/** The name for a downloaded file: what the server calls it, or the last part of its address. Never a path. */
+/** The name for a downloaded file: the one that the server gives, or the last part of the URL. Never a path. */
 export function downloadName(disposition: string | undefined, url: string): string {
   const fromServer = disposition === undefined ? undefined : dispositionName(disposition);
   return safeName(fromServer ?? "") ?? safeName(lastSegment(url)) ?? "download";
@@ -165,7 +165,7 @@ function decodePercent(text: string, charset: string): string | undefined {
   }
 }
 
-/** One path segment that is legal and visible everywhere, or nothing when no character of it is left. */
+/** One path segment that is legal and visible on every system, or undefined when no usable character is left. */
 function safeName(text: string): string | undefined {
   const segment = text.split(/[/\\]/).at(-1) ?? "";
   const clean = segment
@@ -185,8 +185,8 @@ function shorten(name: string): string {
   return stem.join("") + ending;
 }
 
-/** What the HTTP client itself decides; a caller's value could smuggle a second request or another host. */
-const ownedByClient = new Set([
+/** Headers that the HTTP client sets itself. A caller's value could smuggle in a second request or another host. */
+const clientHeaders = new Set([
   "connection",
   "content-length",
   "expect",
@@ -202,12 +202,12 @@ const ownedByClient = new Set([
 
 const secretName = /authorization|cookie|api-?key|token|secret|password|credential|signature/;
 
-/** Header names in lower case. Refuses those that belong to the client. */
+/** Turns header names to lower case. Throws for headers that the client sets itself. */
 export function requestHeaders(given: Readonly<Record<string, string>> = {}): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(given)) {
     const key = name.toLowerCase();
-    if (ownedByClient.has(key)) {
+    if (clientHeaders.has(key)) {
       throw new Error(`The header "${name}" is set by the client itself. Leave it out.`);
     }
     headers[key] = value;
@@ -220,7 +220,7 @@ export function withoutSecrets(headers: Readonly<Record<string, string>>): Recor
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !secretName.test(name)));
 }
 
-/** The headers for a request that has lost its body on the way. */
+/** The headers for a request whose body was dropped by a redirect. */
 export function withoutBodyHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith("content-")));
 }
@@ -241,8 +241,8 @@ function maskCookie(cookie: string): string {
 }
 
 /**
- * Runs an exchange with `host` under a limit. A failure caused by the limit or by the caller's cancel is reported as
- * such, whatever shape it had where it surfaced.
+ * Runs an exchange with `host` under a time limit. A failure that the limit or the caller's cancel caused is reported
+ * as such, whatever error it surfaced as.
  */
 export async function withTimeLimit<T>(
   host: string,

@@ -48,7 +48,7 @@ export function parseJson(text: string): unknown {
   );
 }
 
-/** What every supported Node has, and the language's type library does not know yet. */
+/** Every supported Node has these functions; TypeScript's library does not know them yet. */
 interface SourceAwareJson {
   parse(
     text: string,
@@ -57,7 +57,7 @@ interface SourceAwareJson {
   rawJSON(text: string): unknown;
 }
 
-const sourceAwareJson = JSON as unknown as SourceAwareJson; // It has more than its type says.
+const sourceAwareJson = JSON as unknown as SourceAwareJson; // Node has more than the type says.
 
 function parseWith<T>(
   text: string,
@@ -90,7 +90,7 @@ const textTypes =
 function isTextual(bytes: Buffer, { mime, charset }: ContentType, isTruncated: boolean): boolean {
   if (textTypes.test(mime) || charset !== undefined) return true;
   if (mime !== "" && mime !== "application/octet-stream" && mime !== "binary/octet-stream") return false;
-  // The server did not say. A cut may have split the last character, so that one is not judged.
+  // The server gave no type. A cut may have split the last character, so that character is left out of the check.
   const judged = isTruncated ? bytes.subarray(0, lastBoundary(bytes)) : bytes;
   return isUtf8(judged) && !judged.includes(0);
 }
@@ -126,7 +126,7 @@ function decoderFor(label: string): TextDecoder {
   }
 }
 
-/** What `decodedBody` can undo, for the request to say so. */
+/** The encodings that `decodedBody` can undo, for the request's `accept-encoding`. */
 export const acceptedEncodings = "gzip, deflate, br";
 
 export interface BodyPart {
@@ -136,8 +136,8 @@ export interface BodyPart {
 }
 
 /**
- * The body with its content encodings undone. Inflates only as fast as it is read, so a reader that stops at its limit
- * is safe from a small body that unpacks to an enormous one. Destroying the stream ends the connection.
+ * The body with its content encodings undone. It is decompressed only as fast as it is read, so a small body that
+ * unpacks to an enormous one cannot hurt a reader that stops at its limit. Destroying the stream ends the connection.
  */
 export async function decodedBody(message: IncomingMessage): Promise<Readable> {
   const encodings = (message.headers["content-encoding"] ?? "")
@@ -148,9 +148,9 @@ export async function decodedBody(message: IncomingMessage): Promise<Readable> {
   try {
     if (encodings.length > 2) throw new Error("it is encoded more than twice");
     const first = await firstByte(message);
-    // Nothing is a legal form of nothing, although no decoder takes it.
+    // An empty body is legal under every encoding, but no decoder accepts it.
     if (first === undefined) return message;
-    // Servers say "deflate" for two formats; only the one that the standard means begins with this header.
+    // Servers say "deflate" for two formats; only the standard one begins with this header.
     const isRaw = (first & 0x0f) !== 8;
     const decoders = encodings.reverse().map((name) => decoderOf(name, isRaw));
     const decoded = decoders.at(-1)!;
@@ -167,7 +167,6 @@ export async function decodedBody(message: IncomingMessage): Promise<Readable> {
   }
 }
 
-/** Reads up to `limit` bytes and then stops. */
 export async function readBody(body: Readable, limit: number, signal: AbortSignal): Promise<BodyPart> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -190,7 +189,7 @@ function decoderOf(encoding: string, isRaw: boolean): Transform {
   throw new Error(`"${encoding}" was not asked for and cannot be undone`);
 }
 
-/** Looks at the first byte of a body and leaves it there. */
+/** Reads the first byte of a body and puts it back. */
 async function firstByte(message: IncomingMessage): Promise<number | undefined> {
   await once(message, "readable");
   const first: Buffer | null = message.read(1);
@@ -204,7 +203,7 @@ interface SaveOptions {
   readonly overwrite: boolean;
   readonly maxBytes: number;
   readonly onProgress: (bytes: number) => void;
-  /** Of the exchange that the stream comes from. */
+  /** The signal of the request that the stream comes from. */
   readonly signal: AbortSignal;
 }
 
@@ -215,8 +214,8 @@ interface SavedFile {
 }
 
 /**
- * Writes a stream to a file, all of it or nothing: a temporary file beside the target takes the content, and becomes
- * the target only when it is whole and on disk. On any failure nothing is left behind, not even new directories.
+ * Writes a stream to a file, all of it or nothing: the content goes to a temporary file beside the target, which
+ * becomes the target only when it is complete and on disk. A failure leaves nothing behind, not even new directories.
  */
 export async function saveStream(source: Readable, options: SaveOptions): Promise<SavedFile> {
   const { target } = options;
@@ -274,7 +273,7 @@ export function alreadyThere(target: string): Error {
 }
 
 async function publish(temporary: string, target: string, overwrite: boolean): Promise<void> {
-  if (overwrite || !(await linkOnly(temporary, target))) await rename(temporary, target);
+  if (overwrite || !(await linkUnlessThere(temporary, target))) await rename(temporary, target);
   else await rm(temporary);
   const directory = await open(dirname(target), "r");
   // Not every file system can flush a directory; the file itself is safe already.
@@ -283,10 +282,10 @@ async function publish(temporary: string, target: string, overwrite: boolean): P
 }
 
 /**
- * Unlike a rename, a link never replaces a file that has appeared in the meantime. Answers `false` where the file
- * system knows no links; the check made before the download must do there.
+ * Unlike a rename, a link never replaces a file that has appeared in the meantime. Returns `false` where the file
+ * system has no links; there only the check before the download protects such a file.
  */
-async function linkOnly(temporary: string, target: string): Promise<boolean> {
+async function linkUnlessThere(temporary: string, target: string): Promise<boolean> {
   try {
     await link(temporary, target);
     return true;

@@ -67,7 +67,7 @@ export async function openUrl({
   }
 }
 
-/** Reads an address. Only the two protocols of the web are spoken. */
+/** Parses a URL. Throws unless it is http or https. */
 export function parseUrl(text: string, base?: URL): URL {
   const url = URL.parse(text, base?.href);
   if (url === null)
@@ -95,7 +95,7 @@ function withCredentials(hop: Hop): Hop {
 async function send(hop: Hop, rules: AddressRules, signal: AbortSignal): Promise<IncomingMessage> {
   const { url, method, headers, body } = hop;
   const host = plainHost(url.hostname);
-  // An address in the URL is connected to without a lookup.
+  // A URL with an IP address needs no lookup, so `guardedLookup` would not see it.
   const reason = isIP(host) === 0 ? undefined : rules.refusal(host, host);
   if (reason !== undefined) throw new AddressRefusedError(host, host, reason);
   const { request } = url.protocol === "https:" ? https : http;

@@ -108,7 +108,7 @@ function folderResult(folder: FolderAnalysis) {
 const MOST_EXPORTS = 12;
 const ownWords = new Set(["constructor", "getter", "setter"]);
 
-/** An outline as a model reads it: one line per symbol, with the lines to read for it. */
+/** The outline as text: one line per symbol, with its line range. */
 function renderFile(analysis: FileAnalysis): string {
   const { path, language, counts, outline, problems = [], note } = analysis;
   return [
@@ -131,7 +131,6 @@ function renderFile(analysis: FileAnalysis): string {
     .join("\n");
 }
 
-/** One line per file, and the sums. */
 function renderFolder({ path, files, skipped, isCut }: FolderAnalysis): string {
   const heading = path === "." ? "The workspace" : `${path}/`;
   if (files.length === 0) return `${heading} has no code to analyse.`;
@@ -172,7 +171,7 @@ function renderImport({ from, names, line }: Import): string {
 function renderSymbol(symbol: CodeSymbol, indent: string): string[] {
   const { kind, name, line, endLine, exported, signature, members = [] } = symbol;
   const range = line === endLine ? `${line}` : `${line}-${endLine}`;
-  // Some signatures begin with their own kind.
+  // Some signatures already begin with their kind.
   const isNamed = /^(async )?function\b/.test(signature ?? "") || ownWords.has(kind);
   const what = signature === undefined ? `${kind} ${name}` : isNamed ? signature : `${kind} ${signature}`;
   return [

@@ -35,7 +35,7 @@ export default defineTool({
     const { workspace, signal } = context;
     const place = await locateExisting(workspace, args.path);
     const { real, shown, stats } = place;
-    // Also to check: what a formatter says of a broken file shows a part of it.
+    // Also for a check: a formatter's message about a broken file shows a part of it.
     await guardWrite(context, real, { shown, existing: stats, verb: "Format", isAsked: true });
     const root = (await realRoots(workspace)).find((candidate) => isInside(candidate, real)) ?? real;
     const found = await findFormatter(stats.isDirectory() ? real : dirname(real), root);
@@ -50,7 +50,7 @@ export default defineTool({
   metadata: {
     category: "code",
     idempotent: true,
-    // It runs a program that lies in the workspace, where other tools may have written it.
+    // It runs a program of the workspace, which other tools may have written.
     dangerous: true,
     confirm: "Run the project's own formatter?",
   },
@@ -94,7 +94,7 @@ function run(
   });
 }
 
-/** Relative, because formatters match their config's patterns so; marked as a path, because a name may look like an option. */
+/** Relative, for the patterns of the formatter's config; with `./`, because a name may look like an option. */
 function argument(folder: string, real: string): string {
   return `./${relative(folder, real).split(sep).join("/")}`;
 }

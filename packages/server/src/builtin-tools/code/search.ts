@@ -33,11 +33,11 @@ const input = {
 type SearchArguments = Values<typeof input>;
 
 interface Found {
-  /** Everything to print, context too, in order. */
+  /** All lines to print, with context, in order. */
   readonly lines: RipgrepLine[];
   readonly matches: RipgrepLine[];
   readonly isCut: boolean;
-  /** What could not be searched. */
+  /** Messages about files that could not be searched. */
   readonly complaints: string;
 }
 
@@ -67,7 +67,7 @@ export default defineTool({
   async handler(args, { workspace, signal }) {
     const { real, stats } = await locateExisting(workspace, args.path);
     const isFolder = stats.isDirectory();
-    // A pipe without a writer would be searched for ever.
+    // Searching a pipe without a writer would never end.
     if (!isFolder && !stats.isFile()) throw new Error(`"${args.path}" is neither a file nor a folder.`);
     const folder = isFolder ? real : dirname(real);
     const isPrivate = await privatePaths(workspace);
@@ -118,10 +118,10 @@ async function search(
 function toOptions(args: SearchArguments, target: string): string[] {
   return [
     "--hidden",
-    // The same rules in a folder that is no git repository, and on every machine.
+    // Applies the same rules outside git repositories, and on every machine.
     "--no-require-git",
     "--no-ignore-global",
-    // Without an order, which matches come before the limit would be chance.
+    // Without an order, it would be random which matches come before the limit.
     "--sort=path",
     "--max-filesize=32M",
     ...(args.literal ? ["--fixed-strings"] : []),
@@ -154,7 +154,7 @@ function toMatches({ lines }: Found, context: number, show: (path: string) => st
   });
 }
 
-/** The lines that follow on one side of a match, nearest first. */
+/** The adjacent lines on one side of a match, nearest first. */
 function nearby(lines: readonly RipgrepLine[], index: number, step: 1 | -1, most: number): string[] {
   const texts: string[] = [];
   const from = lines[index];

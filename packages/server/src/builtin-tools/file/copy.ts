@@ -1,6 +1,6 @@
 import { readlink, rename } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
-import { guardWrite, isInside, isPrivateTwin, powerJudge, privatePaths } from "../../access/index.ts";
+import { guardWrite, isInside, isLinkToPrivate, powerCheck, privatePaths } from "../../access/index.ts";
 import { answer, defineTool, flag, formatSize, list, object, optional, text, whole } from "../define.ts";
 import {
   type Confinement,
@@ -43,7 +43,7 @@ export default defineTool({
     const { workspace, signal } = context;
     const source = await locateExisting(workspace, args.source);
     const isFolder = source.stats.isDirectory();
-    // The copy of a link's target is named like the link, which is the name the caller knows.
+    // A copy of a link's target gets the link's name, which the caller knows.
     const name = basename(resolve(workspace.directory, args.source));
     const destination = await findDestination(workspace, args.destination, name);
     const { real, shown } = destination;
@@ -61,10 +61,10 @@ export default defineTool({
       signal,
       overwrite: args.overwrite,
       preserve: false,
-      leaveOut: await leavingOut(workspace),
+      leaveOut: await leaveOutRules(workspace),
       onProgress: context.progress,
     };
-    // A new folder appears whole or not at all; only into an existing one is copied piece by piece.
+    // A new folder appears complete or not at all; an existing one is filled piece by piece.
     const copied = await (destination.stats !== undefined
       ? copyEntry(source.real, real, options)
       : withTemporary(real, async (temporary) => {
@@ -84,15 +84,14 @@ export default defineTool({
 });
 
 /**
- * What belongs to the server is not copied, and nothing takes its place. What gives power where it is put is left out for
- * whoever has no admin grant. Both a link and its copy must stay inside: the same text may lead elsewhere from
- * another folder.
+ * Decides which entries are left out: the server's own files; for callers without an admin grant, files that give power
+ * at the target; and links that lead out of the workspace, before or after the copy.
  */
-async function leavingOut(workspace: Confinement): Promise<CopyOptions["leaveOut"]> {
-  const [isPrivate, powerAt] = await Promise.all([privatePaths(workspace), powerJudge(workspace)]);
+async function leaveOutRules(workspace: Confinement): Promise<CopyOptions["leaveOut"]> {
+  const [isPrivate, powerAt] = await Promise.all([privatePaths(workspace), powerCheck(workspace)]);
   return async (source, target, stats) => {
     if (isPrivate(source) || isPrivate(target)) return OWN;
-    if (stats.isFile() && (await isPrivateTwin(workspace, stats))) return OWN;
+    if (stats.isFile() && (await isLinkToPrivate(workspace, stats))) return OWN;
     const power = workspace.isAdmin === true ? undefined : powerAt(target, { above: false });
     if (power !== undefined) return `it gives power, which takes an admin grant: ${power}`;
     if (!stats.isSymbolicLink()) return undefined;

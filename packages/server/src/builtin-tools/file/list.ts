@@ -121,7 +121,7 @@ async function matcher(pattern: string | undefined): Promise<(entry: WalkEntry) 
   return pattern.includes("/") ? (entry) => glob.test(entry.relative) : (entry) => glob.test(entry.name);
 }
 
-/** `undefined` when the entry has gone since its name was read. */
+/** `undefined` when the entry is gone by now. */
 async function describe(entry: WalkEntry, folder: string): Promise<ListedEntry | undefined> {
   const stats = await entryAt(entry.path);
   if (stats === undefined) return undefined;
@@ -155,7 +155,7 @@ function render(shown: string, { entries, isCut, unreadable }: Listing, args: Li
 }
 
 function body(entries: readonly ListedEntry[], args: ListArguments): string {
-  // Matches of a pattern are apart from each other: a tree would need folders that do not match.
+  // Matches of a pattern are not adjacent: a tree would need folders that do not match.
   if (args.pattern !== undefined) return entries.map((entry) => `${entry.relative}${note(entry)}`).join("\n");
   return renderTree(entries, (entry) =>
     args.recursive ? note(entry) : `${note(entry)}  ${minutes(entry.modified)}`,

@@ -20,7 +20,6 @@ export default defineTool({
   async handler(args, context) {
     const place = await locate(context.workspace, args.path);
     const { real, shown, stats } = place;
-    // A folder that is there already stays as it is.
     if (stats === undefined) await guardWrite(context, real, { shown, verb: "Make", above: false });
     const created = args.recursive ? await ensureFolder(context.workspace, real) : await makeOne(place);
     return answer(created ? `Created the folder ${shown}.` : `The folder ${shown} was already there.`, {

@@ -38,7 +38,7 @@ export default defineTool({
 
     await ensureFolder(workspace, dirname(destination.real));
     const isSelf = destination.stats !== undefined && isSame(stats, destination.stats);
-    // Two names of one file are one to `rename`, which would leave both.
+    // `rename` does nothing for two hard links of one file, so the source is unlinked.
     const isOtherName = isSelf && !isCaseOnly(source.real, destination.real);
     const moving = isOtherName ? unlink(source.real) : rename(source.real, destination.real);
     await moving.catch((error: NodeJS.ErrnoException) => {
@@ -63,7 +63,7 @@ async function checkMove(source: ExistingPlace, destination: Place, overwrite: b
   if (source.stats.isDirectory() && isInside(source.real, real)) {
     throw new Error(`The folder ${source.shown} cannot be moved into itself (${destination.shown}).`);
   }
-  // Where case does not count, a change of case finds the file itself in its way.
+  // On a file system that ignores case, renaming only the case finds the file itself at the destination.
   if (existing !== undefined && isSame(source.stats, existing) && isCaseOnly(source.real, real)) return;
   checkReplaceable(source.stats, destination, overwrite);
   if (existing?.isDirectory() && (await readdir(real)).length > 0) {
@@ -73,7 +73,7 @@ async function checkMove(source: ExistingPlace, destination: Place, overwrite: b
   }
 }
 
-/** Between two file systems: a whole copy takes its place first, and only then the source goes. */
+/** Moves between two file systems: the complete copy is put in place first, then the source is removed. */
 async function moveAcross(
   { real, shown }: Place,
   destination: Place,
@@ -94,7 +94,7 @@ async function moveAcross(
     if (destination.stats?.isDirectory()) await rmdir(destination.real);
     await rename(temporary, destination.real);
   });
-  // From here on a cancel would leave half of the source; it is finished instead.
+  // A cancel from here on would leave half of the source, so the removal cannot be cancelled.
   const removed = { files: 0, folders: 0 };
   await removeEntry(real, { signal: new AbortController().signal, removed }).catch((error: Error) => {
     throw new Error(

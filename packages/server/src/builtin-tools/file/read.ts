@@ -146,7 +146,7 @@ function rangeNote(file: OpenFile, args: ReadArguments, page: Page, lastLine: nu
   return `${range}${total}.${next === undefined ? "" : ` Read on with offset: ${next.offset}.`}`;
 }
 
-/** What the text does not show but a writer of the file must know. */
+/** Properties that the text does not show, but that matter for writing the file. */
 function formNote(encoding: TextEncoding, lineEnding: string): string {
   const mark = encoding.bom > 0 ? `${encoding.label.toUpperCase()} with byte order mark.` : "";
   const ending =

@@ -24,7 +24,7 @@ import { confinePath, showPath } from "../paths.ts";
 const USUAL_BYTES = 100 * 1_048_576;
 const USUAL_TIMEOUT = 10 * 60_000;
 const LONGEST_TIMEOUT = 60 * 60_000;
-const PROGRESS_EVERY = 100;
+const PROGRESS_EVERY_MS = 100;
 
 export default defineTool({
   name: "download",
@@ -53,7 +53,7 @@ export default defineTool({
   isClosed: true,
   async handler({ path = "./", overwrite, maxBytes, timeout, ...args }, ctx) {
     const startedAt = performance.now();
-    // Refused paths cost no request.
+    // Checked first, so that a refused path costs no request.
     const place = await findPlace(path, ctx);
     if (!place.isDirectory) {
       if (!overwrite) await refuseExisting(place.path);
@@ -112,7 +112,7 @@ export default defineTool({
 });
 
 interface Place {
-  /** As it was given, when it is a directory: what is joined to it must be checked anew. */
+  /** For a directory, the path with the file's name must be checked again. */
   readonly path: string;
   readonly isDirectory: boolean;
 }
@@ -139,19 +139,19 @@ async function refuseExisting(target: string): Promise<void> {
   if (found !== undefined) throw alreadyThere(target);
 }
 
-/** The size that the server announced, if what it sends is the content itself. */
+/** The size that the server announced, unless the content is encoded. */
 function announcedSize({ message }: OpenedResponse): number | undefined {
   const { "content-length": length, "content-encoding": encoding } = message.headers;
   if (length === undefined || (encoding !== undefined && encoding !== "identity")) return undefined;
   return Number(length);
 }
 
-/** Not for every chunk: listeners want a picture, not a flood. */
+/** Limits how often progress is reported. */
 function progressReporter(ctx: InternalToolContext, total: number | undefined): (bytes: number) => void {
   let reportedAt = 0;
   return (bytes) => {
     const now = performance.now();
-    if (now - reportedAt < PROGRESS_EVERY && bytes !== total) return;
+    if (now - reportedAt < PROGRESS_EVERY_MS && bytes !== total) return;
     reportedAt = now;
     ctx.progress({ progress: bytes, ...(total === undefined ? {} : { total }), message: `${bytes} bytes` });
   };

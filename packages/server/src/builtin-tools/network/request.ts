@@ -26,8 +26,8 @@ const LARGEST_IMAGE = 1_048_576;
 
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/** Headers that tell a model what to do next; the others are in the structured result. */
-const tellingHeaders = [
+/** Headers that tell a model what to do next; the structured result has all. */
+const shownInText = [
   "content-type",
   "location",
   "retry-after",
@@ -171,7 +171,7 @@ function toResult(
   const head = [
     `${status} ${statusText}`.trimEnd(),
     `${method} ${url}${via}, ${elapsed} ms`,
-    ...tellingHeaders.filter((name) => name in headers).map((name) => `${name}: ${headers[name]}`),
+    ...shownInText.filter((name) => name in headers).map((name) => `${name}: ${headers[name]}`),
   ].join("\n");
   const said = json === undefined ? text : (prettyJson(text!) ?? text);
   const described = describeBody(said, type.mime, part, image !== undefined);

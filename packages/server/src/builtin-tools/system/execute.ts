@@ -77,7 +77,7 @@ export default defineTool({
     dangerous: true,
     confirm: "Run the command below on this machine, with the rights of the server?",
     openWorld: true,
-    // The command's own limit comes first; this one leaves time to kill what ignores SIGTERM.
+    // The command's own limit is shorter; this leaves time to kill a command that ignores SIGTERM.
     timeout: LONGEST_TIMEOUT + 15_000,
     tags: ["shell", "command", "process"],
   },

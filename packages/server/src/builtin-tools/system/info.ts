@@ -55,7 +55,7 @@ export default defineTool({
   metadata: { category: "system", readOnly: true, idempotent: true, tags: ["machine", "hardware"] },
 });
 
-/** The limit of a container, if one is set that is below what the machine has. */
+/** The memory limit of a container, if it is below the machine's memory. */
 function memoryLimit(): number | null {
   const limit = process.constrainedMemory();
   return limit > 0 && limit < os.totalmem() ? limit : null;

@@ -13,19 +13,19 @@ const run = promisify(execFile);
 /** `cannot_connect_now` */
 const STARTING_UP = "57P03";
 
-/** A database server of its own, in a temporary directory. For tests. */
+/** A separate database server in a temporary directory. For tests. */
 export interface TestDatabaseServer extends AsyncDisposable {
   readonly url: string;
-  /** Stops it and keeps its data: nobody answers at its address any more. */
+  /** Stops it and keeps its data. */
   goAway(): Promise<void>;
   /** Starts it again with its data, at the same address. */
   comeBack(): Promise<void>;
 }
 
-/** A password with characters that a URL must escape, so that both of its forms are looked for in messages. */
+/** A password with characters that a URL must escape, so that messages are searched for both forms. */
 export const testPassword = "s3cr3t/p@ss";
 
-/** Debian's PostgreSQL, or the one that `npm test` brings where there is none; nothing without both. */
+/** Debian's PostgreSQL, or the one that `npm test` installs; undefined without both. */
 export function findPostgres(): string | undefined {
   const debian = versionsIn("/usr/lib/postgresql").map((folder) => join(folder, "bin"));
   const brought = versionsIn(resolve(import.meta.dirname, embedded)).map((folder) =>
@@ -43,7 +43,7 @@ function versionsIn(root: string): string[] {
   return names.sort((a, b) => Number.parseFloat(b) - Number.parseFloat(a)).map((name) => join(root, name));
 }
 
-/** MariaDB's server, or nothing when it is not installed. */
+/** MariaDB's server, or undefined when it is not installed. */
 export function findMariadb(): string | undefined {
   return ["/usr/sbin/mariadbd", "/usr/bin/mariadbd"].find((file) => existsSync(file));
 }
@@ -125,7 +125,7 @@ export async function startMariadb(program: string): Promise<TestDatabaseServer>
   return serverOf(url, await start(`--init-file=${first}`), () => start(), "SIGTERM", directory);
 }
 
-/** Database servers refuse to run as root, so a test that does borrows another user. */
+/** Database servers refuse to run as root, so a test as root uses another user. */
 async function makePlace() {
   const directory = await mkdtemp(join(tmpdir(), "toolrack-database-"));
   const port = await freePort();
@@ -148,7 +148,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** Resolves when the port answers. There is no event to wait for: both servers only write to their logs. */
+/** Resolves when the port is open. There is no event to wait for: both servers only write to their logs. */
 async function listens(server: ChildProcess, port: number): Promise<void> {
   const { connect } = await import("node:net");
   while (server.exitCode === null) {
@@ -164,7 +164,7 @@ async function listens(server: ChildProcess, port: number): Promise<void> {
   throw new Error(`The database server ended with exit code ${server.exitCode} before it was ready.`);
 }
 
-/** PostgreSQL listens before it is ready, and turns everybody away until then. */
+/** PostgreSQL listens before it is ready, and refuses queries until then. */
 async function takesQueries(url: string): Promise<void> {
   const { default: pg } = await import("pg");
   for (;;) {

@@ -16,9 +16,8 @@ import { temporaryFolder } from "../../testing/temporary-folder.ts";
 export interface TestWorkspace extends AsyncDisposable {
   readonly directory: string;
   readonly workspace: Workspace;
-  /** What a person says to questions of a running tool; without it there is nobody to ask. */
+  /** The answer to questions of a running tool; without it there is nobody to ask. */
   answer: "allow" | "deny" | undefined;
-  /** What was asked. */
   readonly questions: string[];
   /** The absolute path of something in the workspace. */
   path(...names: string[]): string;
@@ -32,7 +31,7 @@ export interface TestWorkspace extends AsyncDisposable {
   failure(tool: InternalTool, input: unknown, options?: CallOptions): Promise<string>;
 }
 
-/** Makes the directory and the files, whose keys are paths relative to it; an admin calls unless the settings say otherwise. Dispose of it to remove it. */
+/** Makes the files by their relative paths. Calls are an admin's by default. Disposing removes it all. */
 export async function openTestWorkspace(
   files: Readonly<Record<string, string | Uint8Array>> = {},
   settings: Partial<Workspace> = {},
@@ -80,7 +79,7 @@ class OpenWorkspace implements TestWorkspace {
         parameters: tool.inputSchema,
         execute: async (context) => {
           const internal = withWorkspace(context as unknown as ToolContext, this.workspace);
-          // The schema has just made sure that the arguments are what the handler declares.
+          // The schema has checked the arguments.
           return tool.handler(internal.input as never, internal);
         },
         ...(tool.metadata === undefined ? {} : { metadata: tool.metadata }),
@@ -126,7 +125,9 @@ class OpenWorkspace implements TestWorkspace {
   }
 }
 
-/** The pipeline's context with what contract 1 adds. A proxy, because the context's members are made on access. */
+/**
+ * The pipeline's context with the additions of contract 1. A proxy, because the context's members are made on access.
+ */
 function withWorkspace(context: ToolContext, workspace: Workspace): InternalToolContext {
   const added: Record<PropertyKey, unknown> = { workspace, service: {}, model: {} };
   return new Proxy(context, {

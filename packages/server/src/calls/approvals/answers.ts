@@ -11,53 +11,51 @@ import { type Grant, grantOf, masterGrant } from "../../access/index.ts";
 import type { AnsweredFor, ApprovalStore, Store, StoredApproval } from "../../store/index.ts";
 import type { CallService } from "../call-service.ts";
 
-/** Who answers, with which rights. */
+/** The person or program that answers a question. */
 export interface Approver {
-  /** What is kept of it beside the answer. */
+  /** The name that is stored with the answer. */
   readonly name: string;
   readonly grant: Pick<Grant, "admin" | "mayApprove">;
 }
 
 /**
- * What the `_meta` of a question to an MCP client has when it is one whether a call may run. A rack that passes on what its
- * upstream servers ask knows by it that the answer is an approval, and not just something that a tool wants to know.
+ * The member of `_meta` that marks a question to an MCP client as an approval of a call. A rack that forwards the
+ * questions of its upstream servers tells approvals from a tool's own questions by it.
  */
 export const approvalMark = "toolrack/approval";
 
-/** What a person says to a question. */
 export interface Answer {
   readonly decision: "allow" | "deny";
   readonly reason?: string;
   /** With `allow`: run with these arguments instead. */
   readonly arguments?: Readonly<Record<string, unknown>>;
-  /** Makes the answer a rule for calls to come. */
+  /** Makes the answer a rule for later calls. */
   readonly rule?: AnsweredFor;
 }
 
 export interface Answered {
-  /** `elsewhere`: its call waits in another process, which could not be told before the question expires. */
+  /** `elsewhere`: the call waits in another process, which could not be told before the question expires. */
   readonly outcome: "accepted" | "decided" | "elsewhere";
   readonly approval: StoredApproval;
 }
 
-/** A call that somebody agreed to after its process had ended. */
+/** A call that was approved after its process had ended. */
 export interface ResumedCall {
-  /** The new one's id. */
+  /** The id of the new call. */
   readonly callId: string;
   readonly approval: StoredApproval;
 }
 
 type Arguments = Readonly<Record<string, unknown>>;
 
-/** What is needed to understand an answer. */
 export interface AnswerReading {
-  /** Hides secrets in what is stored and shown of questions and answers. */
+  /** Masks secrets in stored and shown questions and answers. */
   readonly mask: () => Mask;
-  /** What is wrong with arguments that a person wrote for a tool. Without it, the call itself finds out. */
+  /** Returns the problems of arguments that a person edited. Without it, the call itself finds them. */
   readonly check?: ((toolName: string, input: Arguments) => Promise<readonly SchemaIssue[]>) | undefined;
 }
 
-/** What is kept and shown of a question: the arguments with their secrets masked. */
+/** A question as it is stored and shown, with secrets masked. */
 export function shownRequest(request: ApprovalRequest, mask: Mask): ApprovalRequest {
   const { input, details, message } = request;
   return {
@@ -68,7 +66,7 @@ export function shownRequest(request: ApprovalRequest, mask: Mask): ApprovalRequ
   };
 }
 
-/** What is kept and shown of an answer. */
+/** An answer as it is stored and shown. */
 export function shownDecision(decision: ApprovalDecision, mask: Mask): ApprovalDecision {
   if (decision.decision === "deny" || decision.arguments === undefined) return decision;
   return { ...decision, arguments: shownObject(decision.arguments, mask) };
@@ -80,12 +78,12 @@ function shownObject(value: Arguments, mask: Mask): Record<string, unknown> {
   return typeof copy === "object" && copy !== null ? { ...copy } : {};
 }
 
-/** Arguments that somebody edited who was shown masked ones: what was left masked is what was sent. */
+/** Puts the original values back where the person left a mask in the edited arguments. */
 function restored(edited: Arguments, shown: Arguments, sent: Arguments): Arguments {
   return Mask.restore(edited, shown, sent) as Arguments; // An object stays one.
 }
 
-/** What an answer means for the call. Throws `UnfitAnswer` for arguments that the tool could not run with. */
+/** Turns an answer into a decision. Throws `UnfitAnswer` for arguments that do not fit the tool. */
 export async function decisionOf(
   answer: Answer,
   { input, stage, toolName }: ApprovalRequest,
@@ -105,7 +103,7 @@ export async function decisionOf(
   return { decision: "allow", ...said, arguments: edited };
 }
 
-/** What another process decided, for the call that waits here: what was left masked is what it was. */
+/** The decision that another process stored, with the masked values put back. */
 export function decisionByOther(
   { state, reason, arguments: edited, input }: StoredApproval,
   request: ApprovalRequest,
@@ -117,15 +115,15 @@ export function decisionByOther(
 }
 
 /**
- * What an answer means for a call that waits in another process, which reads it from the store. Throws `UnfitAnswer` for
- * arguments that the tool could not run with, and for secrets, which the store does not keep.
+ * Turns an answer into a decision for a call in another process, which reads it from the store. Throws `UnfitAnswer`
+ * for arguments that do not fit the tool, and for secrets, which the store does not keep.
  */
 async function decisionForOther(
   answer: Answer,
   approval: StoredApproval,
   { mask, check }: AnswerReading,
 ): Promise<ApprovalDecision> {
-  // Only where the call waits is it known what a mask stands for: there the whole is validated before the tool runs.
+  // Only the process of the call knows the masked values; it validates the arguments before the tool runs.
   const isMasked = JSON.stringify(answer.arguments ?? {}).includes("[redacted]");
   const decision = await decisionOf(answer, approval, { mask, check: isMasked ? undefined : check });
   if (isDeepStrictEqual(shownDecision(decision, mask()), decision)) return decision;
@@ -137,18 +135,17 @@ async function decisionForOther(
 interface DecideOtherParts {
   readonly approvals: ApprovalStore;
   readonly reading: AnswerReading;
-  /** Whether this process can make a call anew. */
   readonly canResume: boolean;
 }
 
 interface DecidedOther extends Answered {
-  /** With `accepted`, when the process of the call is gone: what is left for this one to do. */
+  /** Set when the answer was accepted and the process of the call is gone: this process must act on it. */
   readonly left?: ApprovalDecision;
 }
 
 /**
- * Decides a question whose call does not wait in this process: the process where it waits takes the answer, or, when that
- * is gone, this one. Throws `UnfitAnswer`. Undefined when there is no such question.
+ * Decides a question whose call waits in another process, which reads the answer, or whose process is gone. Throws
+ * `UnfitAnswer`. Undefined when there is no such question.
  */
 export async function decideOther(
   id: string,
@@ -172,7 +169,7 @@ export async function decideOther(
   return { outcome, approval: decided.approval };
 }
 
-/** Makes a call anew that somebody agreed to after its process had ended: with the rights that its caller has now. */
+/** Repeats a call that was approved after its process had ended, with the rights that its caller has now. */
 export async function resumeCall(
   { callId, approval }: ResumedCall,
   service: CallService,
@@ -197,7 +194,7 @@ export async function resumeCall(
   });
 }
 
-/** Who made the first call of the chain that asks, by what is on record of calls in other processes. */
+/** The caller of the first call of the chain, from the records of calls in other processes. */
 export async function firstCallerOf(
   { caller, parentCallId }: StoredApproval,
   calls: Pick<Store["calls"], "get">,
@@ -213,7 +210,7 @@ export async function firstCallerOf(
   return first;
 }
 
-/** What keeps a tool from running with these arguments. A tool that is gone is found missing by the call itself. */
+/** The problems of these arguments. None for an unknown tool: the call itself reports that. */
 export async function issuesOf(
   registry: ToolRegistry,
   toolName: string,
@@ -227,7 +224,7 @@ export async function issuesOf(
   return outcome.ok ? [] : outcome.issues;
 }
 
-/** An answer of somebody who may not give it: the question stays open. */
+/** The approver may not give this answer. The question stays open. */
 export class ForbiddenAnswer extends Error {
   constructor(message: string) {
     super(message);
@@ -235,7 +232,7 @@ export class ForbiddenAnswer extends Error {
   }
 }
 
-/** An answer that cannot be taken: the question stays open. */
+/** The answer does not fit the question, which stays open. */
 export class UnfitAnswer extends Error {
   readonly issues: readonly SchemaIssue[];
 

@@ -39,40 +39,39 @@ interface Waiting {
   readonly request: ApprovalRequest;
   readonly isResumable: boolean;
   readonly settle: (decision: ApprovalDecision) => void;
-  /** Answers that this process is writing, or has written: what the store has may be one of them. */
+  /** Counts the answers that this process is writing or has written; the one in the store may be one of them. */
   answers: number;
-  /** Another process has answered it with a rule. */
+  /** Another process has answered with a rule, which was not yet in the store. */
   isSeen: boolean;
 }
 
 type Consent = Extract<ApprovalDecision, { decision: "allow" }>;
 
-/** Who answers for the server itself. */
+/** The name under which the server itself answers. */
 const SERVER = "toolrack";
 export const ownServer: Approver = { name: SERVER, grant: masterGrant };
 
-/** An expiry that a timer brings a moment too early is one all the same. */
-const EARLY = 50;
-/** Milliseconds after which a question that is over should have been left by the call that asked it. */
-const LATE = 5_000;
+/** A question that a timer ends this many milliseconds early counts as expired. */
+const EARLY_MS = 50;
+/** Milliseconds after the expiry by which the call should have given up its question. */
+const LATE_MS = 5_000;
 
 /**
- * Where questions wait for a person. A question is on disk before anybody is shown it, the first answer counts, and
- * one whose call is gone is closed: nothing that waits here can be answered in vain.
+ * Keeps the questions that wait for a person. A question is on disk before anybody sees it, the first answer counts,
+ * and a question whose call is gone is closed, so no answer is given in vain.
  */
 export class ApprovalInbox {
   readonly #parts: InboxParts;
   readonly #store: InboxParts["store"];
   readonly #rules: RuleBook;
   readonly #reading: AnswerReading;
-  /** By the id of the question. */
   readonly #waiting = new Map<string, Waiting>();
-  /** Answers that were given before their calls began, which are made anew. They count for the call itself, not for what it calls. */
-  readonly #agreed = new Map<string, Consent>();
-  /** Answers to questions that outlived their calls, by the call that makes in their place what was asked about. */
-  readonly #carried = new Map<string, Set<StoredApproval>>();
+  /** Consent to repeated calls, by the new call's id. It does not count for calls that they make. */
+  readonly #consents = new Map<string, Consent>();
+  /** Answers to questions whose calls are gone, by the id of the call that repeats the parent. */
+  readonly #reusableAnswers = new Map<string, Set<StoredApproval>>();
   readonly #repeaters = new Set<(callId: string) => boolean>();
-  /** What is being written while nobody waits for it. */
+  /** Writes that only `close` waits for. */
   readonly #writes = new Set<Promise<unknown>>();
   readonly #listeners = new Set<(approval: StoredApproval) => void>();
   #isStopping = false;
@@ -91,7 +90,7 @@ export class ApprovalInbox {
     });
   }
 
-  /** Closes what processes that are gone left open. */
+  /** Closes questions of processes that are gone. */
   static async open(parts: InboxParts): Promise<ApprovalInbox> {
     const inbox = new ApprovalInbox(parts);
     await inbox.#settle();
@@ -99,8 +98,8 @@ export class ApprovalInbox {
   }
 
   /**
-   * Takes up what other processes that share the store did: rules they made, questions they left behind, and calls that
-   * were agreed to when their process was about to end.
+   * Reads what other processes on the store did: new rules, questions they left behind, and calls that were approved
+   * when their process was about to end.
    */
   async refresh(): Promise<void> {
     await this.#settle();
@@ -108,35 +107,34 @@ export class ApprovalInbox {
     if (resume === undefined || this.#isStopping) return;
     for (const approval of await this.#store.approvals.takeOrphans()) {
       const decision = decisionByOther(approval, approval);
-      if (decision.decision === "allow") this.#write(this.#makeAnew(approval, decision, resume));
+      if (decision.decision === "allow") this.#write(this.#repeatCall(approval, decision, resume));
     }
   }
 
   async #settle(): Promise<void> {
-    await this.#closeLeft();
+    await this.#closeObsolete();
     await this.#rules.refresh();
   }
 
-  /** Questions that no answer could change anything about any more. */
-  async #closeLeft(): Promise<void> {
+  /** Closes questions whose answer could no longer matter. */
+  async #closeObsolete(): Promise<void> {
     const { approvals } = this.#store;
     await approvals.expire(Date.now());
     await approvals.closeOrphans("the server stopped before anybody answered", SERVER);
   }
 
-  /** Whether the call is being made anew in this process. */
+  /** Whether this process is repeating the call. */
   isMakingAnew(callId: string): boolean {
-    return this.#agreed.has(`${callId}${RESUMED}`);
+    return this.#consents.has(`${callId}${RESUMED}`);
   }
 
-  /** How the rack obtains consent. */
   get policy(): ApprovalPolicy {
     const rules = this.#rules;
-    const agreed = this.#agreed;
+    const agreed = this.#consents;
     const { timeout } = this.#parts;
     const verdict = (request: ApprovalRequest, tool: ToolInfo) => this.#verdict(request, tool);
     return {
-      // Without rules only dangerous tools ask, and the others are not held up by so much as a promise.
+      // Without rules only dangerous tools need approval, and other calls do not even wait for a promise.
       get decide() {
         return rules.all.length === 0 && agreed.size === 0 ? undefined : verdict;
       },
@@ -161,15 +159,15 @@ export class ApprovalInbox {
     return this.#store.approvals.get(id);
   }
 
-  /** Is told of every question and of what became of it, once that is on disk. */
+  /** Calls the listener for every question and its outcome, once that is on disk. Returns a function that stops it. */
   subscribe(listener: (approval: StoredApproval) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * Is asked whether a call will be made again if the server ends: a question about a tool that it calls stays open then,
-   * and whoever makes it again hands the answer to `carryOver`. Answers how to be asked no more.
+   * `isRepeated` tells whether a call will be repeated after the server ends. A question about a tool that such a call
+   * makes stays open, and the repeater hands the answer to `carryOver`. Returns a function that removes it.
    */
   addRepeater(isRepeated: (callId: string) => boolean): () => void {
     this.#repeaters.add(isRepeated);
@@ -177,24 +175,24 @@ export class ApprovalInbox {
   }
 
   /**
-   * Lets an answer to a question that outlived its call count for the call that takes its place: once, for the same tool
-   * with the same arguments, called by `callId` itself. Returns how to take back what was not used.
+   * Lets an answer to a question whose call is gone count once for the same tool with the same arguments, called by
+   * `callId` itself. Returns a function that withdraws an unused answer.
    */
   carryOver(approval: StoredApproval, callId: string): () => void {
-    const carried = this.#carried.get(callId) ?? new Set();
-    this.#carried.set(callId, carried.add(approval));
-    return () => this.#dropCarried(callId, approval);
+    const answers = this.#reusableAnswers.get(callId) ?? new Set();
+    this.#reusableAnswers.set(callId, answers.add(approval));
+    return () => this.#dropReusable(callId, approval);
   }
 
-  /** Whether somebody with this grant may answer questions about the tool, whoever calls it. */
+  /** Whether this grant may answer questions about the tool, whoever calls it. */
   mayAnswer({ toolName }: Pick<ApprovalRequest, "toolName">, { mayApprove }: Approver["grant"]): boolean {
     return mayApprove(this.#parts.toolOf?.(toolName) ?? { name: toolName });
   }
 
   /**
-   * Every answer comes through here, from whichever surface. Undefined when there is no such question. Throws
-   * `ForbiddenAnswer` when the approver may not give this answer, and `UnfitAnswer` for arguments that the tool could not
-   * run with; the question stays open then.
+   * Takes an answer from any surface. Undefined when there is no such question. Throws `ForbiddenAnswer` when the
+   * approver may not give this answer, and `UnfitAnswer` for arguments that do not fit the tool; the question stays
+   * open then.
    */
   async answer(id: string, answer: Answer, approver: Approver): Promise<Answered | undefined> {
     const { approvals } = this.#store;
@@ -216,21 +214,21 @@ export class ApprovalInbox {
     if (decided === undefined) return undefined;
     if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
     try {
-      // Before the call goes on: what it does next may be what the rule is for.
+      // The rule is added before the call goes on: what the call does next may be what the rule is for.
       if (answer.rule !== undefined) {
         const bound = this.#boundTo(answer.rule, waiting.request);
         await this.addRule({ ...bound, decision: answer.decision }, approver);
       }
     } finally {
       waiting.settle(decision);
-      this.#tell(decided.approval);
+      this.#notify(decided.approval);
     }
     return { outcome: "accepted", approval: decided.approval };
   }
 
   /**
-   * A call runs with the rights of its caller: somebody who writes its arguments, or a rule for calls to come, would act
-   * with the rights of others. So that is for admins; a grant to approve is one to say yes or no.
+   * A call runs with the rights of its caller. Somebody who edits its arguments, or makes a rule for later calls, would
+   * act with the rights of others, so only admins may. A grant to approve allows only yes or no.
    */
   #refuseForbidden(asked: Pick<ApprovalRequest, "toolName">, answer: Answer, { grant }: Approver): void {
     if (!this.mayAnswer(asked, grant)) throw new ForbiddenAnswer(NOT_AN_APPROVER);
@@ -242,7 +240,7 @@ export class ApprovalInbox {
   async #answerOther(id: string, answer: Answer, approver: Approver): Promise<Answered | undefined> {
     const { approvals, calls } = this.#store;
     const { resume } = this.#parts;
-    await this.#closeLeft();
+    await this.#closeObsolete();
     const parts = { approvals, reading: this.#reading, canResume: resume !== undefined };
     const decided = await decideOther(id, answer, approver.name, parts);
     if (decided?.outcome !== "accepted") return decided;
@@ -252,31 +250,31 @@ export class ApprovalInbox {
         answer.rule.sessionID === undefined ? {} : { caller: await firstCallerOf(approval, calls) };
       await this.addRule({ ...answer.rule, ...bound, decision: answer.decision }, approver);
     }
-    this.#tell(approval);
-    // What a call makes is made by that call, when it is made again.
+    this.#notify(approval);
+    // A nested call is repeated by its parent.
     if (resume !== undefined && left?.decision === "allow" && approval.parentCallId === undefined) {
-      this.#write(this.#makeAnew(approval, left, resume));
+      this.#write(this.#repeatCall(approval, left, resume));
     }
     return { outcome, approval };
   }
 
-  /** Finds the answers that other processes took to questions that wait in this one. */
+  /** Reads answers that other processes stored for questions that wait here. */
   async #takeAnswers(): Promise<void> {
     for (const approval of await this.#store.approvals.findDecided([...this.#waiting.keys()])) {
       const waiting = this.#waiting.get(approval.id);
-      // A rule is written after the answer that makes it, and is to count for what the call does next.
+      // Waits one round for the rule, which is written after its answer: it may be for what the call does next.
       if (waiting === undefined || approval.rule === undefined || waiting.isSeen)
         await this.#takeAnswer(approval);
       else waiting.isSeen = true;
     }
   }
 
-  /** Goes on with a call that waits here, as another process answered its question. */
+  /** Continues a waiting call whose question another process answered. */
   async #takeAnswer(approval: StoredApproval): Promise<void> {
     const { id, rule, state } = approval;
     if (state === "expired") {
-      // The call gives it up by a timer of its own, unless the clock was set forward or the machine slept.
-      if (Date.now() > approval.expiresAt + LATE) this.#giveUp(id, "nobody answered in time");
+      // The call's own timer gives up, unless the clock was set forward or the machine slept.
+      if (Date.now() > approval.expiresAt + LATE_MS) this.#giveUp(id, "nobody answered in time");
       return;
     }
     if (rule !== undefined) await this.#rules.refresh();
@@ -285,21 +283,21 @@ export class ApprovalInbox {
     const decision = decisionByOther(approval, waiting.request);
     const isTaken =
       !waiting.isResumable || decision.decision === "deny" || (await this.#store.approvals.take(id));
-    waiting.settle(isTaken ? decision : { decision: "deny", reason: MADE_ELSEWHERE });
-    this.#tell(approval);
+    waiting.settle(isTaken ? decision : { decision: "deny", reason: REPEATED_ELSEWHERE });
+    this.#notify(approval);
   }
 
-  async #makeAnew(
+  async #repeatCall(
     approval: StoredApproval,
     decision: Consent,
     resume: NonNullable<InboxParts["resume"]>,
   ): Promise<void> {
     const callId = `${approval.callId}${RESUMED}`;
-    this.#agreed.set(callId, decision);
+    this.#consents.set(callId, decision);
     try {
       await resume({ callId, approval });
     } finally {
-      this.#agreed.delete(callId);
+      this.#consents.delete(callId);
     }
   }
 
@@ -316,8 +314,8 @@ export class ApprovalInbox {
   }
 
   /**
-   * Ends what waits, and refuses what is still to come. Questions whose call can be made anew stay open: whoever agrees
-   * after the restart has the call made.
+   * Ends the waiting questions and refuses new ones. Questions whose call can be repeated stay open: approving one
+   * after the restart makes the call.
    */
   stop(): void {
     this.#isStopping = true;
@@ -339,35 +337,35 @@ export class ApprovalInbox {
     while (this.#writes.size > 0) await Promise.all(this.#writes);
   }
 
-  /** What was agreed to before, unless a rule forbids the call. */
+  /** Consent given before, unless a rule denies the call. */
   #verdict(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict {
     const { formerNameOf } = this.#parts;
     const byRules = verdictByRules(this.#rules.all, tool, request, this.#callerOf(request), formerNameOf);
-    return typeof byRules === "string" ? (this.#agreedTo(request) ?? byRules) : byRules;
+    return typeof byRules === "string" ? (this.#consentTo(request) ?? byRules) : byRules;
   }
 
-  #agreedTo({ callId, stage }: ApprovalRequest): Consent | undefined {
-    return stage === "before" ? this.#agreed.get(callId) : undefined;
+  #consentTo({ callId, stage }: ApprovalRequest): Consent | undefined {
+    return stage === "before" ? this.#consents.get(callId) : undefined;
   }
 
-  /** The answer that was carried over, once, if the same tool is called with the same arguments. */
-  #takeCarried({ parentCallId = "", toolName, input, stage }: ApprovalRequest): Consent | undefined {
+  /** Takes the reusable answer, once, if the same tool is called with the same arguments. */
+  #takeReusable({ parentCallId = "", toolName, input, stage }: ApprovalRequest): Consent | undefined {
     if (stage !== "before") return undefined;
-    const approval = [...(this.#carried.get(parentCallId) ?? [])].find(
-      (carried) => carried.toolName === toolName && isDeepStrictEqual(carried.input, input),
+    const approval = [...(this.#reusableAnswers.get(parentCallId) ?? [])].find(
+      (reusable) => reusable.toolName === toolName && isDeepStrictEqual(reusable.input, input),
     );
     if (approval === undefined) return undefined;
-    this.#dropCarried(parentCallId, approval);
+    this.#dropReusable(parentCallId, approval);
     return { decision: "allow", ...(approval.arguments && { arguments: approval.arguments }) };
   }
 
-  #dropCarried(callId: string, approval: StoredApproval): void {
-    const carried = this.#carried.get(callId);
-    carried?.delete(approval);
-    if (carried?.size === 0) this.#carried.delete(callId);
+  #dropReusable(callId: string, approval: StoredApproval): void {
+    const answers = this.#reusableAnswers.get(callId);
+    answers?.delete(approval);
+    if (answers?.size === 0) this.#reusableAnswers.delete(callId);
   }
 
-  /** Anybody may name a session: consent in it is consent to the caller who was asked about. */
+  /** Anybody may name a session, so consent for a session is limited to the caller in question. */
   #boundTo(rule: AnsweredFor, request: ApprovalRequest): Omit<NewRule, "decision"> {
     const caller = this.#callerOf(request);
     return rule.sessionID === undefined || caller === undefined ? rule : { ...rule, caller };
@@ -379,21 +377,21 @@ export class ApprovalInbox {
   }
 
   async #ask(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
-    const given = this.#agreedTo(request) ?? this.#takeCarried(request);
+    const given = this.#consentTo(request) ?? this.#takeReusable(request);
     if (given !== undefined) return given;
     if (this.#isStopping) return { decision: "deny", reason: STOPPING };
     const id = newId();
     const { promise, resolve } = Promise.withResolvers<ApprovalDecision>();
     const giveUp = () => this.#giveUp(id, "the call ended before anybody answered");
     const shown = shownRequest(request, this.#reading.mask());
-    const isResumable = canBeMadeAnew(request, shown) && this.#isMadeAnew(request);
+    const isResumable = canBeRepeated(request, shown) && this.#isRepeated(request);
     const writing = this.#store.approvals.add(id, shown, isResumable);
     this.#write(writing);
     const approval = await writing;
     this.#waiting.set(id, { request, isResumable, settle: resolve, answers: 0, isSeen: false });
-    this.#tell(approval);
+    this.#notify(approval);
     signal.addEventListener("abort", giveUp, { once: true });
-    // The call, or the server, may have ended while the question was being written.
+    // The call or the server may have ended while the question was written.
     if (signal.aborted) giveUp();
     if (this.#isStopping) this.stop();
     try {
@@ -404,8 +402,8 @@ export class ApprovalInbox {
     }
   }
 
-  /** By the inbox itself; what a call makes, by whoever makes that call again. */
-  #isMadeAnew({ parentCallId }: ApprovalRequest): boolean {
+  /** The inbox repeats top-level calls. A nested call is repeated by whatever repeats its parent. */
+  #isRepeated({ parentCallId }: ApprovalRequest): boolean {
     if (parentCallId === undefined) return this.#parts.resume !== undefined;
     return [...this.#repeaters].some((isRepeated) => isRepeated(parentCallId));
   }
@@ -422,15 +420,14 @@ export class ApprovalInbox {
   async #closeQuestion(id: string, request: ApprovalRequest, refusal: ApprovalDecision): Promise<void> {
     const { approvals } = this.#store;
     const expiry = Math.round(request.expiresAt);
-    if (Date.now() >= expiry - EARLY) await approvals.expire(Math.max(Date.now(), expiry));
+    if (Date.now() >= expiry - EARLY_MS) await approvals.expire(Math.max(Date.now(), expiry));
     else await approvals.decide(id, refusal, SERVER);
-    // Somebody may have agreed on another node a moment ago: nobody is to make the call any more.
+    // Another node may have taken a consent a moment ago: nobody may make the call any more.
     await approvals.take(id);
     const approval = await approvals.get(id);
-    if (approval !== undefined) this.#tell(approval);
+    if (approval !== undefined) this.#notify(approval);
   }
 
-  /** What fails is told to the log. */
   #write(writing: Promise<unknown>): void {
     const settled = writing
       .catch((error) => this.#parts.logger.error(`An approval could not be written: ${reasonOf(error)}`))
@@ -438,7 +435,7 @@ export class ApprovalInbox {
     this.#writes.add(settled);
   }
 
-  #tell(approval: StoredApproval): void {
+  #notify(approval: StoredApproval): void {
     for (const listener of this.#listeners) {
       try {
         listener(approval);
@@ -449,7 +446,7 @@ export class ApprovalInbox {
   }
 }
 
-/** Where a question waits, for the one whose call it is about. */
+/** Tells the caller where its question waits. */
 export const INBOX = "the server's inbox (the Approvals page of the console, or `toolrack approvals`)";
 const NOT_AN_APPROVER =
   "This token may not answer this question: it has no grant to approve calls of the tool. An admin can, or a token that was made with --approve for it.";
@@ -458,12 +455,12 @@ const NO_RULES =
 const NO_EDITS =
   "Only an admin's token may change the arguments: the call runs with the rights of its caller. Allow it as it is, or deny it and say why.";
 const STOPPING = "the server is stopping";
-const MADE_ELSEWHERE = "another process took this one for ended, and makes the call in its place";
-/** What the id of a call that is made anew ends with. */
+const REPEATED_ELSEWHERE = "another process took this one for ended, and makes the call in its place";
+/** The end of the id of a repeated call. */
 export const RESUMED = "-resumed";
 
-/** Of masked arguments nothing is left to make a call with, or to know it by. */
-function canBeMadeAnew({ stage, input }: ApprovalRequest, shown: ApprovalRequest): boolean {
+/** A call with masked arguments cannot be repeated or recognised. */
+function canBeRepeated({ stage, input }: ApprovalRequest, shown: ApprovalRequest): boolean {
   return stage === "before" && isDeepStrictEqual(shown.input, input);
 }
 
@@ -472,15 +469,15 @@ interface InboxParts {
   readonly logger: Logger;
   /** Secret values; they are masked in what is kept and shown. */
   readonly secrets?: () => Iterable<string>;
-  /** Who made the first call of a call's chain. Default: the call's own caller. */
+  /** The caller of the first call of a call's chain. Default: the call's own caller. */
   readonly originOf?: (callId: string) => string | undefined;
-  /** What is known of a tool by its name on the rack. Default: its name. */
+  /** Finds a tool by its name on the rack. Default: only the name is known. */
   readonly toolOf?: (toolName: string) => RackItem | undefined;
-  /** Rules that deny a tool, or ask about it, hold by this name too. */
+  /** Rules that deny or ask also hold for a tool by its former name. */
   readonly formerNameOf?: FormerNameOf;
-  /** Makes a call anew whose process ended while its question waited. Without it, such a question is closed. */
+  /** Repeats a call whose process ended while its question waited. Without it, such a question is closed. */
   readonly resume?: (call: ResumedCall) => Promise<unknown>;
-  /** How long a question waits, in milliseconds. Default: as long as core lets it. */
+  /** How long a question waits, in milliseconds. Default: core's limit. */
   readonly timeout?: () => number | undefined;
   readonly check?: NonNullable<AnswerReading["check"]>;
 }

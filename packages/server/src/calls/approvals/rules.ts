@@ -7,22 +7,21 @@ import { type AnsweredFor, type ApprovalRule, type ApprovalStore, toKey } from "
 
 export type NewRule = AnsweredFor & Pick<ApprovalRule, "caller" | "decision">;
 
-/** The answers for calls to come: as the store has them, at hand without asking it. */
+/** The approval rules of the store, kept in memory. */
 export class RuleBook {
   readonly #store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">;
   all: readonly ApprovalRule[] = [];
-  /** Counts the rules made and removed here. */
   #changes = 0;
 
   constructor(store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">) {
     this.#store = store;
   }
 
-  /** Takes up what other processes made and removed. */
+  /** Reads the rules that other processes made and removed. */
   async refresh(): Promise<void> {
     const changes = this.#changes;
     const rules = await this.#store.listRules();
-    // A rule that was made here in the meantime is not lost to an older list.
+    // An older list must not undo a rule that was made here in the meantime.
     if (changes === this.#changes) this.all = rules;
   }
 
@@ -49,7 +48,7 @@ export function newId(): string {
 
 const strongestFirst = ["deny", "ask", "allow"] as const;
 
-/** The name that a tool has given up, or would have had, because another may be meant by it. */
+/** The former name of a tool, which it gave up because the name could mean another tool. */
 export type FormerNameOf = (toolName: string) => string | undefined;
 
 /**
@@ -70,7 +69,9 @@ export function ruleFor(
     .find((rule) => rule !== undefined);
 }
 
-/** What keeps a tool back goes on under its new name; consent was to whatever had the old one. */
+/**
+ * Rules that deny or ask also hold under the tool's new name. Consent does not: it was for the tool with the old name.
+ */
 function isNamed(rule: ApprovalRule, tool: RackItem, formerName: string | undefined): boolean {
   const isMeant = matcherOf(rule);
   if (isMeant(tool)) return true;
@@ -79,7 +80,7 @@ function isNamed(rule: ApprovalRule, tool: RackItem, formerName: string | undefi
 
 const matchers = new WeakMap<ApprovalRule, (tool: RackItem) => boolean>();
 
-/** A rule stays as it was made, so that its pattern is read once and not with every call. */
+/** Rules never change, so each pattern is parsed once. */
 function matcherOf(rule: ApprovalRule): (tool: RackItem) => boolean {
   const known = matchers.get(rule);
   if (known !== undefined) return known;
@@ -90,7 +91,7 @@ function matcherOf(rule: ApprovalRule): (tool: RackItem) => boolean {
 
 function fits(rule: ApprovalRule, request: ApprovalRequest, origin: string | undefined): boolean {
   const { sessionID, caller, input, exact = false, decision } = rule;
-  // A rule comes from the store, which shortens sessions and callers with odd names.
+  // The store shortens sessions and callers with odd names.
   if (sessionID !== undefined && toKey(sessionID) !== toKey(request.sessionID)) return false;
   if (caller !== undefined && (origin === undefined || toKey(caller) !== toKey(origin))) return false;
   return (
@@ -100,7 +101,7 @@ function fits(rule: ApprovalRule, request: ApprovalRequest, origin: string | und
 }
 
 interface Strictness {
-  /** Objects have nothing beside what the pattern has. */
+  /** Objects may have no other keys than the pattern. */
   readonly isExact: boolean;
   readonly isConsent: boolean;
 }
@@ -129,7 +130,7 @@ function fitsText(pattern: string, value: string, isConsent: boolean): boolean {
   const [start = "", ...rest] = partsOf(pattern);
   const end = rest.pop();
   if (end === undefined) return start === value;
-  // Consent to `drafts/*` is none to `drafts/../accounts`.
+  // Consent to `drafts/*` does not cover `drafts/../accounts`.
   if (isConsent && /(^|[\\/])\.\.([\\/]|$)/.test(value)) return false;
   if (!value.startsWith(start)) return false;
   let at = start.length;
@@ -141,7 +142,7 @@ function fitsText(pattern: string, value: string, isConsent: boolean): boolean {
   return value.length - at >= end.length && value.endsWith(end);
 }
 
-/** What stands between the stars. `[*]` is a star that stands for itself. */
+/** The texts between the stars. `[*]` is a literal star. */
 function partsOf(pattern: string): string[] {
   const parts = [""];
   for (const [token] of pattern.matchAll(/\[\*\]|\*|\[|[^*[]+/g)) {
@@ -151,7 +152,7 @@ function partsOf(pattern: string): string[] {
   return parts;
 }
 
-/** What the rules say to a call of the tool. Where none speaks of it, dangerous tools and questions during a run are asked about. */
+/** The verdict of the rules on a call. Without a rule, dangerous tools and questions during a run need an answer. */
 export function verdictByRules(
   rules: readonly ApprovalRule[],
   tool: RackItem,

@@ -1,10 +1,10 @@
-/** What stands for something may take so much, however little room there is. */
+/** The least number of characters for a value, however little room there is. */
 const LEAST = 24;
 
 /**
- * Arguments as text for the person who is asked about them, of about `room` characters at most. None is left out, so that
- * what matters cannot be hidden behind what is long: long values are shortened, and it is said by how much. Where there
- * are more than could be named, it is said how many are not.
+ * Arguments as text for the approver, in about `room` characters. No argument is left out, so that a long one cannot
+ * hide what matters: long values are shortened, with a note by how much. When there are too many to name, a note says
+ * how many are missing.
  */
 export function shownArguments(input: Readonly<Record<string, unknown>>, room: number): string {
   const whole = JSON.stringify(input, null, 2);
@@ -67,12 +67,11 @@ function shortenedParts(
   return `${open}\n${lines.join(",\n")}\n${indent}${close}`;
 }
 
-/** What has to be kept for a value of this length. */
 function leastFor(length: number): number {
   return Math.min(LEAST, length);
 }
 
-/** What each may take of the room: who needs little leaves the rest to the others. */
+/** Divides the room: a value that needs little leaves the rest to the others. */
 function shares(needs: readonly number[], room: number): number[] {
   let left = room;
   let others = needs.length;
@@ -87,14 +86,14 @@ function shares(needs: readonly number[], room: number): number[] {
 
 function shortenedText(text: string, room: number): string {
   const most = Math.max(0, room - LEAST);
-  // Some characters take more in JSON.
+  // JSON escapes take more than one character.
   const size = JSON.stringify(text.slice(0, most)).length - 2;
   const length = size <= most ? most : Math.floor((most * most) / size);
   const shown = text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");
   return `${JSON.stringify(shown).slice(0, -1)}…" (${text.length - shown.length} more characters)`;
 }
 
-/** A key may be long as well, and what it hides is its value. */
+/** A long key must not hide its value. */
 function labelOf(key: string): string {
   const shown = key.length <= LONGEST_KEY ? JSON.stringify(key) : shortenedText(key, LONGEST_KEY);
   return `${shown}: `;

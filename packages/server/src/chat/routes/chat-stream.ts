@@ -11,7 +11,7 @@ import { assistantBody, bodyOf } from "../sessions.ts";
 import { isTool, type MessagePart, type TurnEnd } from "../turn.ts";
 import type { ActiveTurn } from "../turns.ts";
 
-/** A message as it is answered with. */
+/** A message in the form of the API. */
 export function messageView(whole: ChatMessage): Record<string, unknown> {
   const { body: _body, ...message } = whole;
   const body = bodyOf(whole);
@@ -19,17 +19,17 @@ export function messageView(whole: ChatMessage): Record<string, unknown> {
   return { ...message, ...body, parts: assistantBody(whole).parts.map(partView) };
 }
 
-/** What is kept for the provider, or to know after a restart what was begun, is for nobody else. */
+/** Leaves out members that are only for the provider or for recovery after a restart. */
 function partView(part: MessagePart): Record<string, unknown> {
   if (!isTool(part)) return { ...part };
   const { echo: _echo, kind: _kind, started: _started, ...shown } = part;
   return shown;
 }
 
-/** What a reader has not taken in yet; one that leaves more is cut off, and may come back. */
+/** Bytes that may wait for a slow reader. Beyond it the reader is disconnected, and may come back. */
 const MOST_WAITING = 8 * 1024 * 1024;
 
-/** Tells what happens after the event of the number, until the turn ends. It goes on whether or not anybody reads. */
+/** Streams the events after the given number until the turn ends. The turn goes on whether or not anybody reads. */
 export function streamTurn(
   turn: ActiveTurn,
   after: number,
@@ -53,7 +53,7 @@ export function streamTurn(
     isOver = true;
     outgoing.end();
   });
-  // It may have ended before it was followed.
+  // The turn may have ended before the feed was followed.
   if (isOver || outgoing.destroyed) leave();
   return sent;
 }
@@ -89,26 +89,26 @@ export async function resumeTurn(
   return streamTurn(turn, number, outgoing, heartbeat);
 }
 
-/** Another node may have answered in the session since. */
+/** Another node may have made a newer turn in the session. */
 async function isNewest({ message }: ActiveTurn, chat: ChatService): Promise<boolean> {
   const [newest] = (await chat.listMessages(message.sessionId, { limit: 1 })).items;
   return newest === undefined || newest.role !== "assistant" || newest.id === message.id;
 }
 
-/** Who has read the end and asks again, as browsers do by themselves, stops asking at this. */
+/** 204 stops the automatic reconnects of a browser that has already read the end. */
 function nothingMore(outgoing: ServerResponse): typeof sent {
   outgoing.writeHead(204).end();
   return sent;
 }
 
-/** The service, or a refusal that says how to have one. */
+/** Returns the chat service. Throws a refusal that says how to configure one. */
 export function requireChat({ chat }: Pick<ChatRouteParts, "chat">): ChatService {
   if (chat !== undefined) return chat;
   throw new HttpError("provider_missing", howToConfigure, { headers: noRetry });
 }
 
-/** The same route, whose refusals are told in the form of the API. */
-export function sayingWhy(route: Route): Route {
+/** The same route, with chat errors turned into the API's errors. */
+export function withHttpErrors(route: Route): Route {
   return {
     ...route,
     async handle(request: RouteRequest<never, never, never>) {
@@ -121,10 +121,10 @@ export function sayingWhy(route: Route): Route {
   };
 }
 
-/** Tools may have run already. Clients of OpenAI ask again by themselves unless they are told not to. */
+/** OpenAI's clients retry failures unless told not to, and tools may already have run. */
 const noRetry = { "X-Should-Retry": "false" };
 
-/** What the reasons of an error are called here. Any other is the provider's failure. */
+/** Error codes that are passed on. All others become the provider's failure. */
 const codes: readonly HttpErrorCode[] = [
   "provider_busy",
   "provider_refused",
@@ -134,7 +134,7 @@ const codes: readonly HttpErrorCode[] = [
   "unauthorized",
 ];
 
-/** What is said of a turn that ended without an answer; undefined for one that has some. */
+/** The error for a turn that ended without an answer; undefined when there is an answer. */
 export function errorOfEnd(end: TurnEnd): HttpError | undefined {
   const { reason, message = "The model did not answer.", retryAfter, details = {} } = end;
   if (reason === "interrupted")
@@ -157,8 +157,7 @@ function toHttpError(thrown: unknown): unknown {
   return thrown instanceof ProviderError ? errorOfEnd(failedEnd(thrown)) : thrown;
 }
 
-/** What the routes of chat and of the OpenAI-compatible endpoint work with. */
 export interface ChatRouteParts extends ExtensionParts {
-  /** Conversations with models; undefined where there are none. */
+  /** Undefined when no chat is configured. */
   readonly chat: ChatService | undefined;
 }

@@ -26,7 +26,7 @@ const content: s.Schema<UserContent> = {
 };
 const unknownSession = ["chat_session_not_found", "provider_missing"] as const;
 
-/** How many messages of a conversation are sent at a time, unless told. */
+/** Default number of messages per page. */
 const MESSAGES = 200;
 
 /** Conversations that the server keeps. */

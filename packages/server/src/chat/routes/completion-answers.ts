@@ -8,15 +8,14 @@ import { calledIn, type ModelToolCall } from "../model.ts";
 import { isTool, type MessagePart, separator, type TurnEnd, type TurnEvent, textOfParts } from "../turn.ts";
 import { errorOfEnd } from "./chat-stream.ts";
 
-/** How the client reads the answer. */
 interface CompletionForm {
-  /** Whether the tools' activity is told. */
+  /** Whether tool activity is sent as extra events. */
   readonly tellsEvents: boolean;
-  /** The client reads the answer as JSON, so that nothing but the last word of the model may be in it. */
+  /** The client expects JSON, so the answer holds only the model's last text. */
   readonly isJson: boolean;
-  /** The client reads calls in the older form; see `offersFunctions`. */
+  /** The client uses the older form of calls; see `offersFunctions`. */
   readonly isFunctions: boolean;
-  /** Whether the last chunk of a stream says what the answer took. */
+  /** Whether the last chunk reports the usage. */
   readonly wantsUsage: boolean;
 }
 
@@ -30,7 +29,6 @@ export function formOf(body: CompletionRequest, tellsEvents: boolean): Completio
   };
 }
 
-/** The answer in the form of Chat Completions. */
 export function toCompletion(completion: Completion, form: CompletionForm): Record<string, unknown> {
   const { id, model, parts, usage, facts, end, calls, sessionID } = completion;
   const { logprobs = null, annotations, ...more } = facts;
@@ -60,20 +58,20 @@ export function toCompletion(completion: Completion, form: CompletionForm): Reco
   };
 }
 
-/** What a reader has not taken in yet. One that leaves more is cut off, which ends the model's answer too. */
+/** Bytes that may wait for a slow reader. Beyond it the reader is disconnected, which also ends the model's answer. */
 const MOST_WAITING = 8 * 1024 * 1024;
 
 /**
- * Writes what happens as chunks. It opens with the first of them, or with the first call, so that an early failure gets
- * a status of its own.
+ * Writes the answer as chunks. The stream opens with the first chunk or call, so that an early failure still gets its
+ * own HTTP status.
  */
 export class CompletionStream {
   readonly #outgoing: ServerResponse;
   readonly #form: CompletionForm;
-  /** What every chunk begins with. */
+  /** Members that every chunk has. */
   readonly #head: Record<string, unknown>;
-  /** The end of the text so far. */
-  #said = "";
+  /** The last two characters of the text so far. */
+  #lastText = "";
   #isNewRound = false;
 
   constructor(outgoing: ServerResponse, form: CompletionForm, model: string) {
@@ -84,7 +82,7 @@ export class CompletionStream {
   }
 
   readonly tell = (event: TurnEvent): void => {
-    // Whether a text is the last is known at the end.
+    // In JSON form only the last text counts, and which one is last is known at the end.
     if (event.type === "text") this.#form.isJson || this.#text(event.text, event.logprobs);
     else if (event.type === "reasoning") this.#delta({ reasoning_content: event.text });
     else if (event.type === "refusal") this.#delta({ refusal: event.text });
@@ -99,7 +97,7 @@ export class CompletionStream {
     this.#send(": alive\n\n");
   };
 
-  /** `isTold`: what happened was told as it happened. */
+  /** `isTold`: the events were streamed as they happened. */
   end({ parts, end, calls, usage, facts }: Completion, isTold: boolean): typeof sent {
     const error = errorOfEnd(end);
     if (error !== undefined) {
@@ -123,13 +121,13 @@ export class CompletionStream {
   }
 
   #text(text: string, logprobs: unknown): void {
-    const between = this.#isNewRound ? separator(this.#said) : "";
+    const between = this.#isNewRound ? separator(this.#lastText) : "";
     this.#isNewRound = false;
-    this.#said = (this.#said + between + text).slice(-2);
+    this.#lastText = (this.#lastText + between + text).slice(-2);
     this.#delta({ content: between + text }, logprobs);
   }
 
-  /** Nothing is sent of a text that is empty. */
+  /** Sends nothing for empty text. */
   #delta(delta: Readonly<Record<string, string>>, logprobs?: unknown): void {
     if (Object.values(delta).some((text) => text !== ""))
       this.#write({ choices: [choiceOf(delta, null, logprobs)] });
@@ -163,14 +161,14 @@ function dataOf(value: unknown): string {
 
 function finishReason({ reason }: TurnEnd, { isJson, isFunctions }: CompletionForm): string {
   if (reason === "client_tools") return isFunctions ? "function_call" : "tool_calls";
-  // A client that reads JSON cannot read why it is not there; it knows that it may be cut.
+  // A notice would break the JSON, so a client that expects JSON is told that the answer was cut.
   if (isJson && (reason === "limit" || reason === "loop")) return "length";
   return reason === "length" || reason === "content_filter" ? reason : "stop";
 }
 
 /**
- * What the model said in several rounds is one text to a client that did not see what it did in between. JSON is only
- * what it said last.
+ * The texts of all rounds as one, because the client did not see the calls between them. In JSON form only the last
+ * text.
  */
 function answerText(parts: readonly MessagePart[], { isJson }: CompletionForm): string {
   if (isJson) return textOfParts(parts.slice(parts.findLastIndex(isTool) + 1));

@@ -8,22 +8,22 @@ import { unsupported } from "../completions.ts";
 import type { ListedModel } from "../providers.ts";
 import { requestedReach } from "../tools.ts";
 import { chatRoutes, chatSchemas } from "./chat.ts";
-import { type ChatRouteParts, errorOfEnd, requireChat, sayingWhy } from "./chat-stream.ts";
+import { type ChatRouteParts, errorOfEnd, requireChat, withHttpErrors } from "./chat-stream.ts";
 import { CompletionStream, formOf, toCompletion } from "./completion-answers.ts";
 
-/** Conversations and the OpenAI-compatible endpoint over HTTP. Without a chat the routes say how to configure one. */
+/** The routes of chat and of the OpenAI-compatible endpoint. Without a chat service they say how to configure one. */
 export function chatExtension(chat?: ChatService): HttpExtension {
   return {
     schemas: chatSchemas,
     routes: (parts) =>
-      [...completionRoutes({ ...parts, chat }), ...chatRoutes({ ...parts, chat })].map(sayingWhy),
+      [...completionRoutes({ ...parts, chat }), ...chatRoutes({ ...parts, chat })].map(withHttpErrors),
     async grantsChanged() {
       await chat?.endWithdrawn();
     },
   };
 }
 
-/** What OpenAI's clients expect of their server. The rack's tools are run on the way. */
+/** The endpoint for OpenAI's clients. The rack's tools run during the request. */
 function completionRoutes(parts: ChatRouteParts): Route[] {
   const runs = new CompletionRuns(new CompletionMarks(parts.store.chat, parts.logger));
   const findModel = async (wanted: string) => {
@@ -31,11 +31,11 @@ function completionRoutes(parts: ChatRouteParts): Route[] {
     const listed = await providers.list();
     const found = listed.find(({ id }) => id === wanted);
     if (found !== undefined) return modelView(found);
-    // A request may call it by another name.
+    // The request may use another name of the model.
     const { provider, model } = await providers.resolve(wanted);
     const own = listed.filter((one) => one.provider === provider);
     const isListed = own.some(({ id }) => id === model || id === `${provider}/${model}`);
-    // A provider that lists nothing may have any.
+    // A provider without a list may have any model.
     if (isListed || own.length === 0) return modelView({ id: wanted, provider });
     throw new HttpError("model_not_found", `There is no model "${wanted}". GET /v1/models lists them.`);
   };
@@ -112,13 +112,13 @@ async function complete(
     const { headers } = incoming;
     const run =
       known ?? runs.begin(identity, (work) => chat.completions.complete(body, { reach, headers, ...work }));
-    // OpenAI's clients send again only what was not answered at all; one that gives it a key may do so any time.
+    // OpenAI's clients retry only before they got any answer; a client with an idempotency key may retry any time.
     const mayReturn = () => identity?.isKeyed === true || !outgoing.headersSent;
     const reader = { gone: gone.signal, mayReturn };
     if (body.stream) {
       const stream = new CompletionStream(outgoing, form, body.model || endpoint.model);
       alive = setInterval(stream.keepAlive, parts.settings.heartbeat);
-      // A reader that joins later is told all of it at the end.
+      // A reader that joins a running request gets the whole answer at the end.
       const isTold = known === undefined;
       return stream.end(await run.read({ ...reader, tell: isTold ? stream.tell : undefined }), isTold);
     }

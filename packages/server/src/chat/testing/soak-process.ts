@@ -10,7 +10,7 @@ import { serve } from "../../rack/serve.ts";
 import { TurnClock, TurnRun } from "../engine.ts";
 import { ActiveTurn } from "../turns.ts";
 
-/** What is left when nothing is under way. */
+/** What is left in memory when no turn runs. */
 export interface SoakReport {
   /** Bytes after the warm-up, and after each round. */
   readonly heap: readonly number[];
@@ -18,7 +18,7 @@ export interface SoakReport {
   readonly live: Readonly<Record<"loops" | "clocks" | "turns", number>>;
   /** Timers that keep a process alive, before the first conversation and after the last. */
   readonly timers: readonly [before: number, after: number];
-  /** Answers that were not the right ones. */
+  /** Wrong answers. */
   readonly wrong: readonly string[];
 }
 
@@ -34,7 +34,7 @@ const request = (path: string, body?: unknown, accept = "application/json") =>
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
 
-/** Large, so that a conversation that anything holds on to weighs something. */
+/** Large, so that a leaked conversation shows in the heap. */
 const ballast = "x".repeat(20_000);
 const isRight = (text: string, number: number) => {
   if (!text.includes(`done ${number}.`)) wrong.push(`${number}: ${text.slice(0, 200)}`);
@@ -46,7 +46,7 @@ async function converse(number: number): Promise<void> {
     const body = { model: "model-a", messages: [{ role: "user", content }], stream: number % 2 === 0 };
     return isRight(await (await request("/v1/chat/completions", body)).text(), number);
   }
-  // It is what the server answers with.
+  // The server's API has this shape.
   const { id } = (await (await request("/api/chat/sessions", {})).json()) as { id: string };
   const path = `/api/chat/sessions/${id}`;
   if (number % 5 === 0) return isRight(await (await request(`${path}/messages`, { content })).text(), number);
@@ -65,9 +65,9 @@ async function converse(number: number): Promise<void> {
 
 async function round(first: number): Promise<number> {
   await Promise.all(Array.from({ length: conversations }, (_, at) => converse(first + at)));
-  // Some readers left before the end.
+  // Some readers leave before the end, so turns may still run.
   while (await isBusy()) await wait(50);
-  // What was allocated last may be held by the stack or by a promise that is about to settle.
+  // The stack or a pending promise may still hold the latest objects.
   for (let pass = 0; pass < 3; pass++) {
     await wait(20);
     globalThis.gc?.();
@@ -76,7 +76,7 @@ async function round(first: number): Promise<number> {
 }
 
 async function isBusy(): Promise<boolean> {
-  // It is what the server answers with.
+  // The server's API has this shape.
   const { items } = (await (await request("/api/chat/sessions?limit=500")).json()) as {
     items: readonly { running: boolean }[];
   };

@@ -22,7 +22,7 @@ export async function askApproval(
     }
     if (answer === "deny") return deny(cli, signal);
     if (answer === undefined) return interrupted(cli, signal);
-    // Edited arguments are shown again, so that the person approves what they have seen.
+    // Shows edited arguments again, so that the person approves what they have seen.
     edited = (await edit(cli, edited ?? request.input, signal)) ?? edited;
   }
 }
@@ -60,8 +60,8 @@ async function choose(cli: Cli, request: ApprovalRequest, signal: AbortSignal): 
 async function deny(cli: Cli, signal: AbortSignal): Promise<ApprovalDecision> {
   const reason = await text({ message: "Why? (Enter for no reason)", ...cli.prompt, signal });
   if (isCancel(reason)) return interrupted(cli, signal);
-  const said = (reason ?? "").trim();
-  return said === "" ? { decision: "deny" } : { decision: "deny", reason: said };
+  const givenReason = (reason ?? "").trim();
+  return givenReason === "" ? { decision: "deny" } : { decision: "deny", reason: givenReason };
 }
 
 async function edit(cli: Cli, input: Arguments, signal: AbortSignal): Promise<Arguments | undefined> {

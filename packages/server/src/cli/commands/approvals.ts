@@ -54,7 +54,7 @@ async function answer(
   const edited = args === undefined ? undefined : await readArguments(cli, args);
   const fitting = when === undefined ? undefined : await readArguments(cli, when, "--when");
   const hasPattern = tool !== undefined || fitting !== undefined;
-  // What is undefined is left out of JSON.
+  // JSON leaves out undefined members.
   const body = {
     decision,
     reason,

@@ -47,10 +47,10 @@ export async function call(
   const args = options.args === undefined ? undefined : await readArguments(cli, options.args);
   const base = toolx === undefined && args === undefined ? undefined : { ...toolx?.parameters, ...args };
   const interrupt = new AbortController();
-  // Loading the store's code now lets the disk work while the workspace opens. openRecorder tells of a failure.
+  // Loads the store's code while the workspace opens. `openRecorder` reports a failure.
   void import("../../store/index.ts").catch(() => {});
   let rules: readonly ApprovalRule[] = [];
-  // What a rule of the workspace denies is not run here either.
+  // The workspace's approval rules apply here too.
   const approval: ApprovalPolicy = {
     decide: (request, tool) => verdictByRules(rules, tool, request, request.caller),
     ask: askerOf(cli, options.yes === true),
@@ -68,7 +68,7 @@ export async function call(
     const input = parsePairs(pairs, info === undefined ? {} : parametersOf(info), base);
     cli.onInterrupt(() => {
       interrupt.abort("interrupted");
-      // The tool was told to stop; one that does not listen is not waited for.
+      // The tool was told to stop and gets only a short time.
       cli.patience = 1_000;
     });
     const { result, record } = await run(cli, app, name, input, {
@@ -87,17 +87,17 @@ export async function call(
   });
 }
 
-/** Whether it can only be a call as `toolx` writes it, and not the name of a tool. */
+/** Whether the text is a `toolx` call and not the name of a tool. */
 export function isToolxDocument(text: string): boolean {
   return /^\s*(?:tool|toolUrl|url|mode|operation)\s*:(?!\/\/)/m.test(text);
 }
 
-/** The call behind `tool://NAME`, a YAML text, `@FILE` with one, or `-` for one on standard input. */
+/** Reads the call from `tool://NAME`, a YAML text, `@FILE`, or `-` for standard input. */
 async function readToolx(cli: Cli, given: string): Promise<ToolxCall | undefined> {
   const isWritten = parseToolReference(given) !== undefined || isToolxDocument(given);
   if (!isWritten && given !== "-" && !given.startsWith("@")) return undefined;
   const text = isWritten ? given : given === "-" ? await cli.readInput() : await readCallFile(cli, given);
-  // Imported late, because reading YAML takes long to load and most calls do without.
+  // Imported late, because the YAML library is slow to load and most calls do not need it.
   const { parseToolx } = await import("./toolx.ts");
   return parseToolx(text, cli.programWords);
 }
@@ -109,7 +109,10 @@ async function readCallFile(cli: Cli, given: string): Promise<string> {
   });
 }
 
-/** Asks whether a dangerous tool may run: `--yes` has said so, or else the person at the terminal does, or nobody. */
+/**
+ * Decides whether a dangerous tool may run: `--yes` allows it, else the person at the terminal is asked; without a
+ * terminal it may not.
+ */
 function askerOf(cli: Cli, yes: boolean): NonNullable<ApprovalPolicy["ask"]> {
   if (yes) return async () => ({ decision: "allow", reason: "--yes" });
   if (!cli.interactive) {
@@ -124,8 +127,8 @@ function askerOf(cli: Cli, yes: boolean): NonNullable<ApprovalPolicy["ask"]> {
 }
 
 /**
- * Keeps the calls of this process in the workspace's store, beside those of the server. Without a store the call is
- * made all the same, and it is said that only the log has it.
+ * Records the calls of this process in the workspace's store, beside those of the server. Without a store the call is
+ * made all the same, and the user is told that only the log has it.
  */
 async function openRecorder(cli: Cli, app: App): Promise<CallRecorder | undefined> {
   try {
@@ -138,7 +141,7 @@ async function openRecorder(cli: Cli, app: App): Promise<CallRecorder | undefine
   }
 }
 
-/** A tool that the operator switched off on the server is off here too. */
+/** Tools that are switched off on the server are off here too. */
 async function heedSwitches(cli: Cli, app: App): Promise<void> {
   const { ToolSwitches } = await import("../../access/index.ts");
   await ToolSwitches.open({ registry: app.registry, store: await app.store(), logger: talkingLogger(cli) });
@@ -175,7 +178,7 @@ async function run(
   }
 }
 
-/** The result with its whole text. Only models are given a shortened one. */
+/** The result with its whole text; only models get it shortened. */
 function wholeResult(
   result: ToolResult,
   record: ToolCallRecord | undefined,
@@ -194,11 +197,11 @@ function wholeResult(
   };
 }
 
-/** Calls that end sooner show nothing. */
+/** Faster calls show no progress line, in milliseconds. */
 const QUIET = 300;
 const EVERY = 100;
 
-/** Shows on a terminal what a call is at: which tool, for how long, and what it says of its progress. */
+/** Shows a running call on a terminal: the tool, the time and its progress. */
 class ProgressLine {
   readonly #cli: Cli;
   readonly #startedAt = performance.now();
@@ -218,7 +221,7 @@ class ProgressLine {
       this.#tool = event.toolName;
       this.#update = event.update;
     } else if (event.type === "approval") {
-      // The question has the screen for itself until it is answered.
+      // Nothing else is drawn while a question is open.
       this.#isPaused = event.decision === undefined;
     }
   }
@@ -270,7 +273,6 @@ async function report(
   });
 }
 
-/** One line about an attachment. */
 function describeAttachment({ mime, url, filename }: FilePart): string {
   const size = url.startsWith("data:") ? formatBytes(dataOf(url)?.length ?? 0) : url;
   return [filename, mime, size].filter((part) => part !== undefined && part !== "").join(", ");

@@ -6,15 +6,15 @@ import { formatDuration, oneLine, printable, shorten } from "../text.ts";
 
 /** Reads the keys while a turn runs. */
 export interface TurnKeys {
-  /** Begins to read, or goes on. */
+  /** Starts or resumes reading. */
   listen(): void;
-  /** Leaves the terminal to others, such as a question. */
+  /** Frees the terminal, for example for a question. */
   release(): void;
 }
 
 /**
- * Reads Ctrl-C on the terminal while a turn runs. The terminal hands it over as a key, so that it stops the turn and
- * never the program.
+ * Reads Ctrl-C while a turn runs. The terminal is in raw mode, so Ctrl-C is a key that stops the turn and not the
+ * program.
  */
 export class StopKey implements TurnKeys {
   readonly #cli: Cli;
@@ -50,17 +50,17 @@ export class StopKey implements TurnKeys {
 }
 
 /**
- * Reads lines from the terminal for as long as the program runs. What is pasted, or typed while an answer comes, waits
- * for its turn; it is shown then.
+ * Reads lines from the terminal as long as the program runs. Lines that are pasted or typed during an answer wait, and
+ * are shown at the next prompt.
  */
 export class LineReader implements TurnKeys {
-  /** What Ctrl-C does while no line is waited for. At the prompt it ends the input. */
+  /** Called for Ctrl-C while no line is awaited. At the prompt, Ctrl-C ends the input. */
   onStop: (() => void) | undefined;
   readonly #cli: Cli;
   readonly #lines: string[] = [];
   #terminal: Interface | undefined;
   #waiting: ((line: string | undefined) => void) | undefined;
-  /** A line that was begun when the terminal was left to others. */
+  /** An unfinished line from before the terminal was freed. */
   #begun = "";
   #history: string[] = [];
   #isEnded = false;
@@ -69,7 +69,7 @@ export class LineReader implements TurnKeys {
     this.#cli = cli;
   }
 
-  /** Undefined when there are no more. */
+  /** Undefined at the end of the input. */
   async read(prompt: string): Promise<string | undefined> {
     const ahead = this.#lines.shift();
     if (ahead !== undefined) {
@@ -95,7 +95,7 @@ export class LineReader implements TurnKeys {
       history: [...this.#history],
     });
     this.#terminal = terminal;
-    terminal.on("line", (line) => this.#take(line));
+    terminal.on("line", (line) => this.#addLine(line));
     terminal.on("history", (history) => {
       this.#history = history;
     });
@@ -107,7 +107,7 @@ export class LineReader implements TurnKeys {
       if (this.#terminal !== terminal) return;
       this.#isEnded = true;
       this.#terminal = undefined;
-      this.#take(undefined);
+      this.#addLine(undefined);
     });
     terminal.write(this.#begun);
     this.#begun = "";
@@ -126,7 +126,7 @@ export class LineReader implements TurnKeys {
   }
 
   /** Undefined at the end of the input. */
-  #take(line: string | undefined): void {
+  #addLine(line: string | undefined): void {
     const waiting = this.#waiting;
     this.#waiting = undefined;
     if (waiting !== undefined) waiting(line);
@@ -136,7 +136,7 @@ export class LineReader implements TurnKeys {
 
 const LONGEST = 120;
 
-/** Shows a turn as it happens: the answer on standard output, and one line for each call on standard error. */
+/** Prints a turn: the answer on standard output, one line per call on standard error. */
 export class TurnPrinter {
   readonly #cli: Cli;
   readonly #labels = new Map<string, string>();
@@ -174,7 +174,7 @@ export class TurnPrinter {
     this.#finishLine();
   }
 
-  /** Says something on a line of its own. */
+  /** Prints a line of its own. */
   talk(text: string): void {
     this.#finishLine();
     this.#cli.talk(text);

@@ -11,7 +11,7 @@ import { LineReader, StopKey, type TurnKeys, TurnPrinter } from "./chat-terminal
 export interface ChatCommandOptions {
   readonly expert?: string;
   readonly model?: string;
-  /** A conversation to go on with. */
+  /** The conversation to continue. */
   readonly session?: string;
 }
 
@@ -30,7 +30,7 @@ export async function chat(cli: Cli, words: readonly string[], options: ChatComm
   }
 }
 
-/** The server that runs on the workspace, or one of our own for as long as we talk. */
+/** Connects to the running server of the workspace, or starts one for this conversation. */
 async function connect(cli: Cli): Promise<{ client: ServerClient; serving?: Serving }> {
   const running = await ServerClient.findIfAny(cli);
   if (running !== undefined) return { client: running };
@@ -44,7 +44,7 @@ async function connect(cli: Cli): Promise<{ client: ServerClient; serving?: Serv
 const help = `/new begins another conversation, /tools lists the tools and what they cost, /exit ends.
 Ctrl-C stops an answer.`;
 
-/** A turn that runs: what shows it, what reads keys meanwhile, and the questions that were asked in it, by their ids. */
+/** A running turn: its printer, its key reader, and its open questions by id. */
 interface RunningTurn {
   readonly printer: TurnPrinter;
   readonly keys: TurnKeys;
@@ -56,9 +56,9 @@ class Conversation {
   readonly #client: ServerClient;
   readonly #options: ChatCommandOptions;
   #session: string | undefined;
-  /** The lines of a person; none where only one message is answered. */
+  /** Reads the person's lines; undefined when only one message is sent. */
   #lines: LineReader | undefined;
-  /** The question that is asked now. The next waits for it, so that every key answers one question only. */
+  /** The current question. The next one waits for it, so that a key answers only one question. */
   #asking: Promise<void> = Promise.resolve();
 
   constructor(cli: Cli, client: ServerClient, options: ChatCommandOptions) {
@@ -68,7 +68,7 @@ class Conversation {
     this.#session = options.session;
   }
 
-  /** One message and its answer. */
+  /** Sends one message and prints the answer. */
   async once(message: string): Promise<void> {
     if (message.trim() === "")
       throw usageError(`Say something: ${this.#cli.commandLine("chat 'What can you do?'")}`);
@@ -108,7 +108,7 @@ class Conversation {
     this.#cli.onInterrupt(stop);
     keys.listen();
     try {
-      // What is undefined is left out of JSON.
+      // JSON leaves out undefined members.
       const body = { content: message, model: this.#options.model };
       const response = await this.#client.open(`/api/chat/sessions/${session}/messages`, body);
       return await this.#show(response, keys);
@@ -126,7 +126,7 @@ class Conversation {
         const event: TurnEvent = JSON.parse(data);
         if (this.#cli.json) this.#cli.printJsonLine(event);
         else if (event.type !== "end") turn.printer.print(event);
-        if (event.type === "approval") this.#hear(event.approval, turn);
+        if (event.type === "approval") this.#handleApproval(event.approval, turn);
         if (event.type !== "end") continue;
         if (!this.#cli.json) turn.printer.end(event.end);
         return event.end;
@@ -134,15 +134,15 @@ class Conversation {
     } catch (thrown) {
       throw serverEnded(thrown);
     } finally {
-      // Questions that are still open are taken off the screen: the turn has ended.
+      // Removes open questions from the screen, because the turn has ended.
       for (const question of turn.questions.values()) question.abort();
       await this.#asking;
     }
     throw serverEnded();
   }
 
-  /** A question is asked here, unless somebody answers it elsewhere first. */
-  #hear(approval: ShownApproval, turn: RunningTurn): void {
+  /** Asks the question here, unless it is answered elsewhere first. */
+  #handleApproval(approval: ShownApproval, turn: RunningTurn): void {
     const { id, state, toolName } = approval;
     if (state !== "pending") {
       turn.questions.get(id)?.abort();

@@ -27,14 +27,14 @@ const marks: Record<Status, { text: string; style: "green" | "yellow" | "red" | 
   helper: { text: "helper ", style: "dim" },
 };
 
-/** `toolrack check`: what became of every tool file, and why. */
+/** `toolrack check`: whether every tool file loads, and if not, why. */
 export async function check(
   cli: Cli,
   path: string | undefined,
   { watch = false }: { readonly watch?: boolean },
 ): Promise<void> {
   const subject = await subjectOf(cli, path);
-  // Looking at somebody's project leaves nothing behind in it.
+  // A check writes nothing into the project.
   return withApp(cli, { ...subject.open, cache: false }, async (app) => {
     const report = narrowed(app.report, subject);
     print(cli, report, watch);
@@ -80,7 +80,7 @@ function countsOf({ files }: LoadReport): Record<Status, number> {
   return counts;
 }
 
-/** Tells of every reload until Ctrl-C, which is how a watch ends and no failure. */
+/** Reports every reload until Ctrl-C, the normal end of a watch. */
 async function follow(cli: Cli, app: App, subject: Subject): Promise<void> {
   const interrupted = cli.untilInterrupt();
   app.watch((whole) => {
@@ -102,7 +102,7 @@ function printReload(cli: Cli, { compiled, added, changed, removed, duration, fi
   }
 }
 
-/** `added a, b; removed c`; empty when nothing did. */
+/** `added a, b; removed c`; empty without changes. */
 export function describeChanges(changes: Pick<LoadReport, "added" | "changed" | "removed">): string {
   return Object.entries(changes)
     .filter(([, names]) => names.length > 0)
@@ -110,13 +110,13 @@ export function describeChanges(changes: Pick<LoadReport, "added" | "changed" | 
     .join("; ");
 }
 
-/** What is opened for a check, and the path below which files are of interest. */
+/** What a check opens, and the path whose files it reports. */
 interface Subject {
   readonly open: WithAppOptions & { readonly directory: string };
   readonly only?: string;
 }
 
-/** Where projects that never heard of Toolrack have tool files. */
+/** Usual places of tool files in projects without Toolrack. */
 const usualPlaces = [
   "tools",
   "src/tools",
@@ -128,14 +128,14 @@ const usualPlaces = [
 const usualNames = ["tools", "tool", "internal-tools"];
 
 const script = /\.[mc]?[jt]sx?$/;
-/** What the text of a tool file has, in whatever contract: it has to be known before anything is evaluated. */
+/** Matches the text of a tool file of any contract, because files are recognised before they are evaluated. */
 const toolText =
   /\b(?:inputSchema|handler|getSchema)\b|\bTool\.define\b|@opencode-ai\/plugin|export const schema\b|exports\.schema\b/;
 
 /**
- * Checking runs the top level of files, so only files that are meant to be tools are chosen. A workspace is checked
- * as one. A file or folder inside the tool folders of a workspace is checked there, because its place decides the
- * names. Of any other project the folders are taken in which tools usually are.
+ * A check runs the top level of files, so only files that are meant as tools are chosen. A workspace is checked as one.
+ * A file or folder inside the tool folders of a workspace is checked there, because its place decides the names. In any
+ * other project the usual tool folders are checked.
  */
 async function subjectOf(cli: Cli, given: string | undefined): Promise<Subject> {
   if (given === undefined) return { open: { directory: findWorkspace(cli) } };
@@ -164,7 +164,7 @@ function isInside(path: string, folder: string): boolean {
 function foreignSubject(cli: Cli, path: string, folder: string): Subject {
   const around = toolFolderAround(folder);
   if (around !== undefined) return { open: { directory: around, folders: [around] }, only: path };
-  // One file that is named is the only one that runs.
+  // When one file is named, only that file runs.
   if (path !== folder) return { open: { directory: folder, folders: [path] } };
   const inside = usualPlaces
     .map((place) => join(folder, place))
@@ -180,7 +180,7 @@ function foreignSubject(cli: Cli, path: string, folder: string): Subject {
   );
 }
 
-/** The folder that tool names begin at, when the path is somewhere below it. */
+/** The tool folder around the path, from which tool names are built. */
 function toolFolderAround(folder: string): string | undefined {
   for (let at = folder; at !== dirname(at) && !isProject(at); at = dirname(at)) {
     if (basename(at) === "internal-tools" || at.endsWith(join(sep, ".opencode", "tool"))) return at;
@@ -188,7 +188,7 @@ function toolFolderAround(folder: string): string | undefined {
   return undefined;
 }
 
-/** A project that somebody cloned into a tools folder is no part of the workspace around it. */
+/** A project cloned into a tools folder is not part of the workspace around it. */
 function workspaceAround(folder: string): string | undefined {
   for (let at = folder; at !== dirname(at); at = dirname(at)) {
     if (workspaceMark(at) !== undefined) return at;
@@ -201,7 +201,7 @@ function isProject(folder: string): boolean {
   return existsSync(join(folder, ".git"));
 }
 
-/** Where a workspace has its tools; its config is read for that, and no tool. */
+/** The tool folders of a workspace. Reads its config and loads no tool. */
 async function toolFolders(cli: Cli, directory: string): Promise<string[]> {
   if (configOf(directory) === undefined) return [join(directory, "tools")];
   return withApp(cli, { directory, folders: [], cache: false }, async ({ config }) =>

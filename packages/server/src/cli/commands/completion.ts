@@ -10,7 +10,7 @@ export async function completion(cli: Cli, shell: Shell): Promise<void> {
   cli.print(completionScripts[shell]);
 }
 
-/** The hidden `toolrack __complete`: what may come next on a command line. It never fails: it only knows less. */
+/** The hidden `toolrack __complete`: completions for a command line. It never fails; it only offers less. */
 export async function complete(cli: Cli, program: Command, words: readonly string[]): Promise<void> {
   const loadTools = (directory: string | undefined) => {
     const where = new Cli(directory === undefined ? {} : { dir: directory }, cli.surroundings);
@@ -25,21 +25,21 @@ interface Candidate {
   readonly about: string;
 }
 
-/** Loads the tools of the workspace that `--dir` named, or of the one that is found. */
+/** Loads the tools of the workspace that `--dir` names, or of the one that is found. */
 type LoadTools = (directory: string | undefined) => Promise<readonly ToolInfo[]>;
 
-/** A command line that is being typed; the last word is the one to complete, and may be empty. */
+/** An unfinished command line. The last word is the one to complete, and may be empty. */
 interface Typed {
   readonly command: Command | undefined;
   readonly positional: readonly string[];
-  /** The option whose value the last word is. */
+  /** Set when the last word is the value of this option. */
   readonly option: Option | undefined;
   readonly current: string;
-  /** What `--dir` said. */
+  /** The value of `--dir`. */
   readonly directory: string | undefined;
 }
 
-/** The words that may come next. Tools are loaded only when one of their names or arguments is wanted. */
+/** The possible next words. Tools are loaded only when their names or arguments are needed. */
 export async function candidates(
   program: Command,
   words: readonly string[],

@@ -13,7 +13,7 @@ export interface DoctorOptions {
   readonly repair?: boolean;
 }
 
-/** `toolrack doctor`: what Toolrack needs, whether it is there, and what to do about it. */
+/** `toolrack doctor`: checks what Toolrack needs and says what to do about problems. */
 export async function doctor(cli: Cli, { repair = false }: DoctorOptions = {}): Promise<void> {
   if (repair) return repairStore(cli);
   const checks = [...(await checkProgram()), ...(await workspaceChecks(cli))];
@@ -24,7 +24,7 @@ export async function doctor(cli: Cli, { repair = false }: DoctorOptions = {}): 
   if (!ok) cli.exitCode = exitCodes.failure;
 }
 
-/** `toolrack doctor --repair`: saves what can be read of a damaged database into a new one. */
+/** `toolrack doctor --repair`: copies the readable part of a damaged database into a new one. */
 async function repairStore(cli: Cli): Promise<void> {
   const workspace = findWorkspace(cli);
   const { loadEnvironment } = await import("../../config/index.ts");

@@ -6,8 +6,8 @@ import { CliError, exitCodes } from "../cli-error.ts";
 import { oneLine } from "../text.ts";
 
 /**
- * `toolrack mcp-servers import FILE`: adds the servers of another program's file. Those that are here already stay as they
- * are. It has failed when there was something to add and nothing could be.
+ * `toolrack mcp-servers import FILE`: adds the servers from another program's file. Servers that exist here stay
+ * unchanged. It fails when there was something to add and nothing could be added.
  */
 export async function importMcpServers(
   cli: Cli,
@@ -44,7 +44,7 @@ export async function importMcpServers(
 interface FoundServer {
   readonly key: string;
   readonly entry: object;
-  /** The key of the list that it stands in. */
+  /** The key of the list that holds it. */
   readonly place: string;
 }
 
@@ -68,7 +68,7 @@ async function readServers(cli: Cli, path: string): Promise<readonly FoundServer
   );
 }
 
-/** Wherever the program that wrote the file keeps them; undefined when it has no place for them. */
+/** The servers in the file of any known program; undefined when it has no list of servers. */
 function serversOf(document: unknown): FoundServer[] | undefined {
   if (!isRecord(document)) return undefined;
   const { mcpServers, servers, mcp, context_servers } = document;
@@ -83,13 +83,13 @@ function serversOf(document: unknown): FoundServer[] | undefined {
   return found.flatMap(({ place, list }) =>
     Object.entries(list).map(([key, given]) => {
       const entry = place === "context_servers" ? fromZed(given) : given;
-      // The server checks the entry and says what is wrong with it, also when it is no object.
+      // The server checks the entry, also when it is no object.
       return { key, entry: entry as object, place };
     }),
   );
 }
 
-/** Zed once had the command and what belongs to it in an object of its own. */
+/** Older versions of Zed kept the command and its arguments in an object. */
 function fromZed(entry: unknown): unknown {
   if (!isRecord(entry) || !isRecord(entry.command)) return entry;
   const { path, args, env } = entry.command;

@@ -13,7 +13,7 @@ export interface LogsOptions {
   readonly tool?: string;
   readonly status?: "success" | "error";
   readonly since?: string;
-  /** 0 for all. */
+  /** 0 shows all. */
   readonly limit: number;
   readonly ids?: boolean;
 }
@@ -23,7 +23,7 @@ const POLL = 200;
 /** `toolrack logs`: the last calls of the log, and with `--follow` those to come. */
 export async function logs(cli: Cli, options: LogsOptions): Promise<void> {
   const query = await queryOf(options);
-  // Only the config is needed, to know where the log is.
+  // Loads no tools: only the config is needed, for the path of the log.
   const file = await withApp(cli, { folders: [] }, async ({ log }) => log.file);
   const follower = options.follow === true ? await LogFollower.atEnd(file) : undefined;
   const lines = await lastLines(file, query, options.limit);
@@ -50,7 +50,7 @@ async function queryOf({ tool, status, since }: LogsOptions): Promise<LogQuery> 
 
 function startOf(since: string): number {
   const time = Date.parse(since);
-  // Some engines read "10m" as a date; what begins like a year is one.
+  // Some engines parse "10m" as a date, so a date must begin with a year.
   if (/^\d{4}-/.test(since) && !Number.isNaN(time)) return time;
   try {
     return Date.now() - parseDuration(since, "--since");
@@ -65,13 +65,13 @@ async function lastLines(file: string, query: LogQuery, limit: number): Promise<
   let lines: LogLine[] = [];
   for await (const line of readLog(file, query)) {
     lines.push(line);
-    // Cut now and then, so that a long log does not have to fit into memory.
+    // Drops old lines now and then, so that a long log need not fit into memory.
     if (limit > 0 && lines.length >= limit * 2) lines = lines.slice(-limit);
   }
   return limit > 0 ? lines.slice(-limit) : lines;
 }
 
-/** Shows new lines until Ctrl-C, which is the usual end of following and no failure. */
+/** Shows new lines until Ctrl-C, the normal end of following. */
 async function follow(
   cli: Cli,
   follower: LogFollower,
@@ -82,7 +82,7 @@ async function follow(
   const end = new AbortController();
   cli.onInterrupt(() => end.abort());
   const fits = await matcher(query);
-  // The follower began before the file was read, so that no line is missed. Lines that both have read are shown once.
+  // The follower started before the file was read, so that no line is missed. Lines that both read are shown once.
   const known = new Set(shown.map((line) => JSON.stringify(line)));
   while (!end.signal.aborted) {
     for (const text of await follower.read()) {
@@ -103,8 +103,8 @@ interface FoundFile {
 }
 
 /**
- * Reads what is appended to a log that is put aside when it grows: `file` becomes `file.1`, that `file.2`. No line
- * is lost or read twice when that happens between two reads, however often.
+ * Reads lines appended to a log that is rotated: `file` becomes `file.1`, that `file.2`. No line is lost or read twice,
+ * however often it is rotated between two reads.
  */
 export class LogFollower {
   readonly #file: string;
@@ -124,11 +124,11 @@ export class LogFollower {
     return follower;
   }
 
-  /** The whole lines that came since the last time. */
+  /** Returns the complete lines since the last read. */
   async read(): Promise<string[]> {
     const lines: string[] = [];
-    await this.#readOn(lines);
-    while (await this.#moveOn(lines)) await this.#readOn(lines);
+    await this.#readRest(lines);
+    while (await this.#openNext(lines)) await this.#readRest(lines);
     return lines;
   }
 
@@ -137,11 +137,11 @@ export class LogFollower {
     this.#handle = undefined;
   }
 
-  async #readOn(lines: string[]): Promise<void> {
+  async #readRest(lines: string[]): Promise<void> {
     const handle = this.#handle;
     if (handle === undefined) return;
     if ((await handle.stat()).size < this.#offset) {
-      // Somebody emptied the file in place.
+      // The file was truncated.
       this.#offset = 0;
       this.#rest = Buffer.alloc(0);
     }
@@ -150,31 +150,31 @@ export class LogFollower {
       const { bytesRead } = await handle.read(buffer, 0, CHUNK, this.#offset);
       if (bytesRead === 0) return;
       this.#offset += bytesRead;
-      this.#take(buffer.subarray(0, bytesRead), lines);
+      this.#addLines(buffer.subarray(0, bytesRead), lines);
     }
   }
 
   /** Cuts at line ends only, so that no character is ever cut in two. */
-  #take(bytes: Buffer, lines: string[]): void {
+  #addLines(bytes: Buffer, lines: string[]): void {
     const all = Buffer.concat([this.#rest, bytes]);
     const end = all.lastIndexOf(NEWLINE);
     if (end >= 0) lines.push(...all.toString("utf8", 0, end).split("\n"));
     this.#rest = Buffer.from(all.subarray(end + 1));
   }
 
-  /** Goes on to the file that follows the one being read. False when that one is still the last. */
-  async #moveOn(lines: string[]): Promise<boolean> {
+  /** Moves on to the next newer file. Returns false when there is none. */
+  async #openNext(lines: string[]): Promise<boolean> {
     const current = (await this.#handle?.stat())?.ino;
     const next = await this.#fileAfter(current);
     if (next === undefined) return false;
     const handle = await open(next.path, "r").catch(() => undefined);
     if ((await handle?.stat())?.ino !== next.inode) {
-      // Files were moved while we looked; the next look finds them in their places.
+      // The log was rotated meanwhile; the next read finds the files in their places.
       await handle?.close();
       return false;
     }
-    // What was written to the old file between our last read of it and its being put aside.
-    await this.#readOn(lines);
+    // Reads what was written to the old file before it was rotated.
+    await this.#readRest(lines);
     await this.close();
     this.#handle = handle;
     this.#offset = 0;
@@ -182,7 +182,7 @@ export class LogFollower {
     return true;
   }
 
-  /** The file that came after the one with this inode. From the newest on, the files are `file`, `file.1`, `file.2`. */
+  /** The file that follows the one with this inode. From newest to oldest, the files are `file`, `file.1`, `file.2`. */
   async #fileAfter(inode: number | undefined): Promise<FoundFile | undefined> {
     let newer: FoundFile | undefined;
     for (let number = 0; ; number++) {
@@ -190,11 +190,11 @@ export class LogFollower {
       const found = await inodeAt(path);
       if (found !== undefined && found === inode) return newer;
       if (found !== undefined) newer = { path, inode: found };
-      // The file itself is missing for a moment while it is put aside; those aside have no gaps.
+      // During a rotation `file` is missing for a moment; the numbered files have no gaps.
       else if (number > 0) break;
       if (inode === undefined) break;
     }
-    // Ours is gone for good, or there was none: the oldest that is left comes next.
+    // The file with this inode is gone, or there was none: continue with the oldest.
     return newer;
   }
 }
@@ -208,7 +208,7 @@ async function inodeAt(path: string): Promise<number | undefined> {
 
 const NAME_WIDTH = 28;
 
-/** One call as people read it: when, how it went, how long it took, what, for whom, and what went wrong. */
+/** One call as a line for people: time, outcome, duration, tool, caller and error. */
 export function formatLogLine(
   cli: Cli,
   line: LogLine,
@@ -228,7 +228,7 @@ export function formatLogLine(
   return parts.join("  ");
 }
 
-/** `2026-03-15 02:29:40`, as the clock on the wall has it. */
+/** `2026-03-15 02:29:40` in local time. */
 function localTime(timestamp: string): string {
   const time = new Date(timestamp);
   if (Number.isNaN(time.getTime())) return oneLine(timestamp);
@@ -237,7 +237,7 @@ function localTime(timestamp: string): string {
   return `${date} ${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
 }
 
-/** `toolrack calls show ID`: a recorded call, with what its tool said. Whether a server runs does not matter. */
+/** `toolrack calls show ID`: a recorded call with its log lines. Works with and without a running server. */
 export async function calls(cli: Cli, _action: "show", id: string): Promise<void> {
   const call = await withStore(cli, (store) => store.calls.get(id));
   if (call === undefined) {

@@ -27,11 +27,11 @@ export interface McpServersOptions {
   readonly header?: readonly string[];
   readonly env?: readonly string[];
   readonly install?: string;
-  /** Whether login shows the page. Default true. */
+  /** Whether login opens the page in a browser. Default true. */
   readonly open?: boolean;
 }
 
-/** How many words may follow the key. */
+/** How many arguments may follow the key. */
 const MOST_WORDS: Partial<Record<McpServerAction, number>> = { add: Number.POSITIVE_INFINITY, approve: 2 };
 
 /** `toolrack mcp-servers`: the upstream MCP servers of the running server. */
@@ -55,12 +55,15 @@ export async function mcpServers(
     case "show":
       return show(cli, key);
     case "add":
-      return tell(cli, await add(cli, key, toEntry(rest, options)));
+      return printState(cli, await add(cli, key, toEntry(rest, options)));
     case "remove":
       return remove(cli, key);
     case "enable":
     case "disable":
-      return tell(cli, await ask<McpServerView>(cli, key, "", "PATCH", { enabled: action === "enable" }));
+      return printState(
+        cli,
+        await ask<McpServerView>(cli, key, "", "PATCH", { enabled: action === "enable" }),
+      );
     case "restart":
       return restart(cli, key);
     case "approve":
@@ -74,7 +77,6 @@ export async function mcpServers(
   }
 }
 
-/** Asks the running server about one of its MCP servers. */
 function ask<Body>(cli: Cli, key: string, path = "", method = "GET", body?: object): Promise<Body> {
   return askServer<Body>(cli, `/api/mcp-servers/${encodeURIComponent(key)}${path}`, method, body);
 }
@@ -109,7 +111,7 @@ async function list(cli: Cli): Promise<void> {
   });
 }
 
-/** Why the server cannot be used, with the last line of its own output. */
+/** Why the server cannot be used, with the last line of its output. */
 function whyOf({ state, reason, lastWord, problem }: McpServerView): string {
   const why = state === "ready" ? [] : [reason, lastWord && `Its last words: ${lastWord}`];
   return oneLine([...why, problem].filter(Boolean).join(" "));
@@ -195,7 +197,7 @@ function toEntry([command, ...args]: readonly string[], options: McpServersOptio
   const ways = [
     ["--url", url],
     ["--install", install],
-    // With an installed package, what follows are the arguments of its program.
+    // With an installed package, the words are arguments of its program.
     ["a command", install === undefined ? command : undefined],
   ].flatMap(([way, given]) => (given === undefined ? [] : [way]));
   if (ways.length === 0) {
@@ -227,7 +229,7 @@ function pairs(words: readonly string[], option: string): Record<string, string>
   );
 }
 
-function tell(cli: Cli, server: McpServerView): void {
+function printState(cli: Cli, server: McpServerView): void {
   const why = whyOf(server);
   cli.answer({ server }, () => cli.talk(`${server.key}: ${server.state}${why === "" ? "" : `. ${why}`}`));
   if (server.state === "failed") cli.exitCode = exitCodes.failure;
@@ -235,7 +237,7 @@ function tell(cli: Cli, server: McpServerView): void {
 
 async function restart(cli: Cli, key: string): Promise<void> {
   const server = await ask<McpServerView>(cli, key, "/restart", "POST");
-  if (server.state !== "disabled") return tell(cli, server);
+  if (server.state !== "disabled") return printState(cli, server);
   const enable = cli.commandLine(`mcp-servers enable ${shellQuote(key)}`);
   throw new CliError(
     `The MCP server "${key}" is switched off, so nothing was started. Switch it on: ${enable}`,
@@ -248,7 +250,7 @@ async function remove(cli: Cli, key: string): Promise<void> {
   cli.answer({ key }, () => cli.talk(`The MCP server "${key}" is removed.`));
 }
 
-/** With the hash that `show` prints, the server approves only the definition that the person has seen. */
+/** With the hash that `show` prints, only the definition that the person has seen is approved. */
 async function approve(cli: Cli, key: string, name?: string, hash?: string): Promise<void> {
   const path = name === undefined ? "/approve" : `/tools/${encodeURIComponent(name)}/approve`;
   const answer = await ask<McpToolView | { items: McpToolView[] }>(cli, key, path, "POST", { hash });
@@ -261,11 +263,11 @@ async function approve(cli: Cli, key: string, name?: string, hash?: string): Pro
 
 const POLL = 500;
 
-/** Sends a person to the page of a server's sign-in, and waits until they came back and the server has started. */
+/** Opens the sign-in page of a server, and waits until the person has signed in and the server has started. */
 async function login(cli: Cli, key: string, canOpen: boolean): Promise<void> {
   const { since } = await ask<McpServerView>(cli, key);
   const begun = await ask<{ url: string; expiresAt: number }>(cli, key, "/login", "POST");
-  // A program shows the page in its own way, and reads the server's state when it likes.
+  // With --json, the calling program opens the page and checks the server's state itself.
   if (cli.json) return cli.answer(begun, () => {});
   cli.talk(`Sign in at ${oneLine(key)} on this page; it works for ten minutes:`);
   cli.print(begun.url);
@@ -279,7 +281,7 @@ async function login(cli: Cli, key: string, canOpen: boolean): Promise<void> {
   if (state !== "ready") cli.exitCode = exitCodes.failure;
 }
 
-/** `since` is when the server got into the state that it was in before. */
+/** Waits until the server has left its earlier state. `since`: when it entered that state. */
 async function settled(cli: Cli, key: string, since: number): Promise<McpServerView> {
   for (;;) {
     const server = await ask<McpServerView>(cli, key);
@@ -293,10 +295,10 @@ async function settled(cli: Cli, key: string, since: number): Promise<McpServerV
   }
 }
 
-/** Shows a page to whoever sits at this machine. Where that cannot be done, nothing happens. */
+/** Opens a page in the browser of this machine. Does nothing where that is not possible. */
 function openInBrowser(address: string): void {
   const { href, protocol } = new URL(address);
-  // The address comes from elsewhere: it must not be able to name a program or a file.
+  // The address is not ours, so it must not name a program or a file.
   if (protocol !== "https:" && protocol !== "http:") return;
   // None of these programs is a shell, so no part of the address is run as a command.
   const openers: Partial<Record<NodeJS.Platform, readonly string[]>> = {

@@ -14,7 +14,7 @@ import {
   scaffold,
 } from "./scaffolds.ts";
 
-/** `toolrack new CONTRACT NAME`, or `NAME --style CONTRACT`: a file to begin a tool with, written, loaded and ready. */
+/** `toolrack new CONTRACT NAME`, or `NAME --style CONTRACT`: writes a file to start a tool with, and loads it. */
 export async function newTool(
   cli: Cli,
   first: string | undefined,
@@ -43,7 +43,6 @@ function understand(word: string | undefined): ContractName | undefined {
   throw usageError(`"${word}" is not a contract. Contracts: ${contractNames.join(", ")}.`);
 }
 
-/** Asks the person for what the command line left out. */
 async function complete(
   cli: Cli,
   given: ContractName | undefined,

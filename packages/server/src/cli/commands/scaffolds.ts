@@ -13,24 +13,22 @@ export type ContractName = keyof typeof contracts;
 
 export const contractNames = Object.keys(contracts) as ContractName[]; // The keys of a constant object are its type's keys.
 
-/** A file to begin a tool with. */
+/** A file to start a tool with. */
 export interface Scaffold {
-  /** Below the folder of tools. */
+  /** Path below the tools folder. */
   readonly file: string;
   readonly text: string;
-  /** The name of the tool on the rack. */
   readonly tool: string;
 }
 
 export interface ScaffoldSurroundings {
-  /** Whether the workspace has Zod installed. */
   readonly hasZod: boolean;
 }
 
 const simpleName = /^[A-Za-z][A-Za-z0-9_-]{0,59}$/;
 const groupAndAction = /^([a-z][a-z0-9_]{0,24})\/([a-z][a-z0-9_]{0,24})$/;
 
-/** What is wrong with a name for a contract; nothing when it can be used. */
+/** What is wrong with a name for a contract; undefined when it can be used. */
 export function nameProblem(contract: ContractName, name: string): string | undefined {
   if (contract === "internal") {
     return groupAndAction.test(name)

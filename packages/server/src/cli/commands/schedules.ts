@@ -5,7 +5,7 @@ import { CliError, usageError } from "../cli-error.ts";
 import { formatTime, oneLine } from "../text.ts";
 import { withStore } from "../workspace.ts";
 
-/** `toolrack schedules`: what is to run later. Whether a server runs does not matter: both look into the store. */
+/** `toolrack schedules`: scheduled calls. Reads the store, so it works with and without a running server. */
 export async function schedules(
   cli: Cli,
   action: "list" | "cancel" = "list",
@@ -28,7 +28,7 @@ async function list(cli: Cli, all: boolean): Promise<void> {
 
 function rowOf(schedule: StoredSchedule): string[] {
   const { id, state, nextRunAt, runs, toolName } = schedule;
-  // The view has these as texts, whichever of them it has.
+  // These members of the view are texts or missing.
   const { time, interval, cron, timeZone } = scheduleView(schedule) as Record<string, string | undefined>;
   const when = interval ?? (cron === undefined ? `once at ${time}` : `${cron} ${timeZone ?? ""}`.trim());
   const what = `${toolName} ${JSON.stringify(schedule.arguments)}`;

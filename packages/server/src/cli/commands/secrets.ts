@@ -4,7 +4,7 @@ import type { Cli } from "../cli.ts";
 import { CliError, interruptedError, usageError } from "../cli-error.ts";
 import { withStore } from "../workspace.ts";
 
-/** `toolrack secrets`: keeps values for tools, encrypted. No command ever prints one. */
+/** `toolrack secrets`: stores encrypted values for tools. No command ever prints one. */
 export async function secrets(
   cli: Cli,
   action: "list" | "set" | "remove" = "list",
@@ -19,7 +19,7 @@ export async function secrets(
   }
   const name = variable === undefined ? first : ofTool(first, variable);
   if (action === "remove") return withSecrets(cli, (kept) => remove(cli, kept, name));
-  // Asked for before anything is opened: it may take a while.
+  // Asks before the store is opened, because the person may take a while.
   const value = await readValue(cli, name);
   await withSecrets(cli, (kept) => kept.set(name, value));
   cli.answer({ name }, () => cli.talk(`The secret ${name} is set.`));
@@ -57,7 +57,7 @@ async function remove(cli: Cli, kept: Secrets, name: string): Promise<void> {
   cli.answer({ name }, () => cli.talk(`The secret ${name} is removed.`));
 }
 
-/** From standard input or a prompt, and never from the command line, which other users of the machine can see. */
+/** Reads from standard input or a prompt, never from the command line, which other users of the machine can see. */
 async function readValue(cli: Cli, name: string): Promise<string> {
   if (!cli.surroundings.stdin.isTTY) {
     const value = (await cli.readInput()).replace(/\r?\n$/, "");

@@ -19,7 +19,7 @@ export interface ServeCommandOptions {
   readonly watch: boolean;
 }
 
-/** `toolrack serve`: serves the workspace until it is told to stop, which is no failure. */
+/** `toolrack serve`: serves the workspace until it is stopped, which is the normal end. */
 export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<void> {
   const root = findWorkspace(cli);
   const lines = new LineGatherer((waiting) => cli.write(waiting.join("")));
@@ -58,7 +58,7 @@ async function start(cli: Cli, root: string, options: ServeOptions): Promise<Ser
   }
 }
 
-/** The error for an address that is taken or not permitted, with the command that takes a free one. */
+/** The error for an address that is in use or not permitted, with the command that takes a free port. */
 function addressError(cli: Cli, thrown: unknown): CliError | undefined {
   if (!(thrown instanceof Error) || !isRecord(thrown.cause)) return undefined;
   const { code } = thrown.cause;
@@ -105,7 +105,7 @@ ${isWatching ? "Tool files are loaded anew when they change. " : ""}Ctrl-C stops
 `);
 }
 
-/** Warns when other machines reach the server, because it does not encrypt. */
+/** Warns when other machines can reach the server, because it does not encrypt. */
 function tellReach(cli: Cli, { url }: Serving, host: string): void {
   if (isOnlyHere(host)) return;
   const addresses = reachOf(host, new URL(url).port).join(", ") || "no address yet";
@@ -120,7 +120,7 @@ function isOnlyHere(host: string): boolean {
   return host === "localhost" || host.endsWith(".localhost") || /^127\.|^::1$/.test(host);
 }
 
-/** The addresses under which other machines reach the server. `0.0.0.0` stands for all of them, and cannot be typed. */
+/** The addresses for other machines. `0.0.0.0` stands for all of them and cannot be typed. */
 export function reachOf(host: string, port: string): string[] {
   if (isOnlyHere(host)) return [];
   return addressesOf(host).map((address) => `http://${isIPv6(address) ? `[${address}]` : address}:${port}`);
@@ -137,7 +137,7 @@ function addressesOf(host: string): string[] {
 function tellReload(cli: Cli, lines: LineGatherer, report: LoadReport): void {
   const { added, changed, removed, duration } = report;
   if (cli.json) {
-    lines.flush(); // What happened before is told before.
+    lines.flush(); // Keeps the order of events.
     cli.printJsonLine({ type: "reload", added, changed, removed, duration, failures: failuresIn(report) });
     return;
   }
@@ -146,14 +146,14 @@ function tellReload(cli: Cli, lines: LineGatherer, report: LoadReport): void {
   talkFailures(cli, report);
 }
 
-/** Returns what tells of a finished call, on one line. */
+/** Returns a function that prints a finished call on one line. */
 async function callTeller(cli: Cli, lines: LineGatherer): Promise<(event: RackEvent) => void> {
   const { logText, toLogLine } = await import("../../calls/index.ts");
   const style: Cli["style"] = (how, text) => cli.styleTalk(how, text);
   return (event) => {
     if (event.type !== "record") return;
     const { record, error } = event;
-    // The text of the line in the log, with its type before all the rest.
+    // The same text as in the log, with a type in front.
     if (cli.json) lines.add(`{"type":"call",${logText(record, error).slice(1)}\n`);
     else cli.talk(formatLogLine(cli, toLogLine(record, error), false, style));
   };

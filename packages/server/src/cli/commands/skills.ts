@@ -25,7 +25,7 @@ export interface SkillsOptions {
 
 type Skill = ReturnType<SkillLibrary["require"]>;
 
-/** `toolrack skills`: sets of tools in the database and in folders. A running server follows what is changed here. */
+/** `toolrack skills`: skills in the database and in folders. A running server picks up the changes. */
 export async function skills(
   cli: Cli,
   action: SkillAction = "list",
@@ -41,7 +41,7 @@ export async function skills(
   return withSkills(cli, "skills list", (app) => skillActions[action](cli, app, names, options));
 }
 
-/** Opens the workspace with its store, and says where to look for a skill or expert that is not there. */
+/** Opens the workspace with its store. Errors about a missing skill or expert name the command that lists them. */
 async function withSkills(cli: Cli, listing: string, use: (app: App) => Promise<void>): Promise<void> {
   try {
     await withStore(cli, (store) => withApp(cli, { store }, use));

@@ -26,8 +26,8 @@ export async function tokens(
   if (action === "list") return list(cli);
   if (name === undefined) throw usageError(`Say which token: ${cli.commandLine(`tokens ${action} NAME`)}`);
   if (action === "remove") return remove(cli, name);
-  const wish = toWish(name, options);
-  const { token, stored } = await withStore(cli, (store) => issueToken(store.tokens, wish));
+  const newToken = toWish(name, options);
+  const { token, stored } = await withStore(cli, (store) => issueToken(store.tokens, newToken));
   cli.answer({ ...stored, token }, () => cli.print(token));
   cli.talk("This is the only time the token is shown: only its hash is kept.");
 }

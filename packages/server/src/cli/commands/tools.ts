@@ -19,7 +19,7 @@ export interface ListOptions {
   readonly all?: boolean;
 }
 
-/** `toolrack list`: the tools on the rack, by name; files that failed are told of on standard error. */
+/** `toolrack list`: the tools on the rack by name. Failed files are reported on standard error. */
 export function list(cli: Cli, options: ListOptions): Promise<void> {
   return withApp(cli, {}, async ({ registry, report }) => {
     const tools = choose(registry, options);
@@ -64,7 +64,7 @@ function emptyNote(cli: Cli, registry: ToolRegistry, { category, tag }: ListOpti
   return `No tool has the ${what}. There are: ${known.sort().join(", ")}`;
 }
 
-/** Tools as people read them: one a line, clipped to the terminal. */
+/** Prints one tool per line, clipped to the terminal. */
 export function printTools(cli: Cli, tools: readonly ToolInfo[]): void {
   const rows = tools.map((info) => [info.name, aboutOf(info), info.origin ?? ""]);
   cli.table(["NAME", "DESCRIPTION", "FROM"], rows, { flexible: 1, style: "dim" });
@@ -76,7 +76,7 @@ function aboutOf({ name, title, displayName, description = "", disabled }: ToolI
   return disabled ? `(disabled) ${text}` : text;
 }
 
-/** A tool in lists, as programs read it. What is undefined is left out of JSON. */
+/** A tool in JSON lists, which leave out undefined members. */
 function toolSummary(info: ToolInfo) {
   const { name, title, displayName, description, aliases = [], origin, disabled, metadata } = info;
   const { category, tags, dangerous = false, readOnly = false } = metadata;
@@ -160,7 +160,7 @@ function factsOf(info: ToolInfo, isolation: string | undefined): string[][] {
     ["category", category],
     ["tags", tags?.join(", ")],
     ["state", info.disabled ? "disabled" : "enabled"],
-    // Schemas are shown in full elsewhere, or with --json; here they would drown the rest.
+    // Left out: schemas are long, and --json shows them.
     ...Object.entries(rest).filter(([, value]) => typeof value !== "object" || Array.isArray(value)),
     ["isolation", isolation],
   ];
@@ -171,7 +171,7 @@ function factsOf(info: ToolInfo, isolation: string | undefined): string[][] {
 
 const parameterHead = ["NAME", "TYPE", "", "DEFAULT", "DESCRIPTION"];
 
-/** Objects inside are listed by the dotted names under which `call` takes them. */
+/** Nested members are listed by the dotted names that `call` takes. */
 function parameterRows(
   properties: readonly Property[],
   root: JsonSchemaObject,
@@ -190,7 +190,7 @@ function parameterRows(
   ]);
 }
 
-/** What a sandboxed tool says of itself beside its parameters. */
+/** Documentation of a sandboxed tool, beside its parameters. */
 interface Manual {
   readonly environment?: JsonSchemaObject;
   readonly dependencies?: Readonly<Record<string, string>>;
@@ -207,7 +207,7 @@ export function manualOf({ metadata }: ToolInfo): Manual | undefined {
 
 type Section = readonly [title: string, head: readonly string[], rows: readonly string[][]];
 
-/** The parts of the manual that have something to say. */
+/** The non-empty sections of the manual. */
 function manualSections(cli: Cli, info: ToolInfo): Section[] {
   const manual = manualOf(info) ?? {};
   const { dependencies = {}, businessErrors = [], bridges = [], hosts = [], examples = [] } = manual;
@@ -235,7 +235,7 @@ function manualSections(cli: Cli, info: ToolInfo): Section[] {
 
 function environmentRows(schema: JsonSchemaObject = {}): string[][] {
   const required = Array.isArray(schema.required) ? schema.required : [];
-  const properties = (schema.properties ?? {}) as Record<string, JsonSchemaObject>; // Checked when it was loaded.
+  const properties = (schema.properties ?? {}) as Record<string, JsonSchemaObject>; // Checked when the tool was loaded.
   return Object.entries(properties).map(([name, property]) => [
     name,
     [property.type ?? "any"].flat().join(" or "),

@@ -3,7 +3,7 @@ import { parseToolReference } from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import { usageError } from "../cli-error.ts";
 
-/** A call as `toolx` writes it. */
+/** A call in the form of `toolx`. */
 export interface ToolxCall {
   readonly tool: string;
   readonly mode: "execute" | "dryrun" | "manual";
@@ -12,14 +12,14 @@ export interface ToolxCall {
   readonly timeout?: number;
 }
 
-/** Where the other modes of `toolx` went. */
+/** Which commands replace the other modes of `toolx`. */
 const elsewhere: Readonly<Record<string, (program: string) => string>> = {
   configure: (program) => `Set values with: ${program} secrets set TOOL NAME`,
   log: (program) => `Read the log with: ${program} logs --tool NAME`,
   rebuild: () => "Nothing needs rebuilding: a tool is loaded anew when its file changes.",
 };
 
-/** Reads the YAML of a `toolx` call. Throws a usage error that shows how one looks. */
+/** Reads the YAML of a `toolx` call. Throws a usage error with an example. */
 export function parseToolx(text: string, program = "toolrack"): ToolxCall {
   const name = parseToolReference(text);
   if (name !== undefined) return { tool: name, mode: "execute", parameters: {} };
@@ -43,7 +43,7 @@ export function parseToolx(text: string, program = "toolrack"): ToolxCall {
 function read(text: string): Record<string, unknown> {
   let value: unknown;
   try {
-    // YAML does not let a text begin with @, but people write references so.
+    // YAML texts must not begin with @, but people write references that way.
     value = parse(text.replaceAll(/:\s+@(tool:\/\/\S+)/g, ": $1"));
   } catch (thrown) {
     throw wrong(

@@ -25,12 +25,12 @@ const NEEDED_NODE = 24;
 const DATABASE_LIMIT = 5_000;
 const run = promisify(execFile);
 
-/** What the program itself needs, whatever the workspace. */
+/** Checks what the program needs in any workspace. */
 export function checkProgram(): Promise<Check[]> {
   return Promise.all([checkNode(), checkEsbuild(), checkRipgrep(), checkBubblewrap()]);
 }
 
-/** What is in the workspace, which has been opened. */
+/** Checks an opened workspace. */
 export async function checkWorkspace(cli: Cli, app: App): Promise<Check[]> {
   return [
     { name: "workspace", status: "ok", message: app.workspace.directory },
@@ -80,7 +80,7 @@ async function checkBubblewrap(): Promise<Check> {
   const remedy = "Install bubblewrap and allow user namespaces, so that untrusted tools can be confined.";
   return attempt("bubblewrap", "warn", remedy, async () => {
     const { stdout } = await run("bwrap", ["--version"]);
-    // It is often installed where the kernel or the container does not let it do anything.
+    // Runs it, because kernels and containers often forbid what an installed bwrap needs.
     await run("bwrap", ["--unshare-all", "--ro-bind", "/", "/", "true"]);
     return stdout.trim().replace("bubblewrap ", "");
   });
@@ -141,7 +141,7 @@ async function checkFormatter({ workspace }: App): Promise<Check> {
   });
 }
 
-/** Asked through the tool that would ask them, so that what works here works there. */
+/** Checks through the tool that uses the databases, so that the result is the same. */
 async function checkDatabases({ registry, workspace }: App): Promise<Check[]> {
   if (registry.get("internal_database_query") === undefined) return [];
   return Promise.all(

@@ -10,7 +10,7 @@ import type { Cli } from "../cli.ts";
 
 const engines = { sqlite: "SQLite", postgres: "PostgreSQL", mysql: "MySQL or MariaDB" } as const;
 
-/** Where calls, tokens and secrets are kept, and whether it answers. */
+/** Checks that the store of calls, tokens and secrets answers. */
 export async function checkStore(cli: Cli, app: App): Promise<Check> {
   const file = join(ownFolderOf(app), "toolrack.db");
   const url = process.env.DATABASE_URL ?? "";
@@ -34,10 +34,10 @@ export async function checkStore(cli: Cli, app: App): Promise<Check> {
   });
 }
 
-/** Less room than this is too little to count on, in bytes. */
+/** Less free disk space than this is a problem, in bytes. */
 const LITTLE_ROOM = 4 * 1024 * 1024;
 
-/** Whether there is room for what the server writes. */
+/** Checks the free disk space. */
 export async function checkDisk(app: App): Promise<Check> {
   const remedy = "Make room: records of calls and lines of the log cannot be written without.";
   return attempt("disk", "fail", remedy, async () => {
@@ -48,10 +48,9 @@ export async function checkDisk(app: App): Promise<Check> {
   });
 }
 
-/** How long a server may take to say how it is. */
-const PATIENCE = 5_000;
+const HEALTH_TIMEOUT = 5_000;
 
-/** Whether the server that runs on the workspace can record what it does. */
+/** Checks whether the running server of the workspace can record calls. */
 export async function checkServer(app: App): Promise<Check> {
   const address = await readServerAddress(app.workspace.directory);
   if (address === undefined || !isAlive(address))
@@ -60,9 +59,9 @@ export async function checkServer(app: App): Promise<Check> {
   try {
     const response = await fetch(`${address.url}/readyz`, {
       redirect: "error",
-      signal: AbortSignal.timeout(PATIENCE),
+      signal: AbortSignal.timeout(HEALTH_TIMEOUT),
     });
-    // What the server answers is what its description says.
+    // The server's API has this shape.
     const answer = (await response.json()) as {
       status?: string;
       message?: string;
@@ -83,7 +82,7 @@ export async function checkServer(app: App): Promise<Check> {
   }
 }
 
-/** The key that secrets are encrypted with. */
+/** Checks the key that encrypts secrets. */
 export async function checkKey(app: App): Promise<Check> {
   const folder = ownFolderOf(app);
   if (!existsSync(join(folder, "key"))) {
@@ -100,14 +99,14 @@ export async function checkKey(app: App): Promise<Check> {
   });
 }
 
-/** Whether only its owner can read the workspace's token. */
+/** Checks that only its owner can read the workspace's token. */
 export async function checkToken(app: App): Promise<Check> {
   const file = join(ownFolderOf(app), "token");
   const mode = statSync(file, { throwIfNoEntry: false })?.mode;
   if (mode === undefined) {
     return { name: "token", status: "ok", message: "none yet; the first start of the server makes one" };
   }
-  // Windows keeps no such mode: there the folder's own rights decide.
+  // Windows has no such mode; there the folder's rights decide.
   if (process.platform === "win32") return { name: "token", status: "ok", message: file };
   const digits = (mode & 0o777).toString(8);
   if ((mode & 0o077) === 0) return { name: "token", status: "ok", message: `${file}, mode ${digits}` };
@@ -121,7 +120,7 @@ const answering = {
   inbox: "no MCP client answers questions about calls",
 } as const;
 
-/** Who may say yes to a dangerous call, beside the operator. */
+/** Who may approve dangerous calls, beside the operator. */
 export async function checkApprovals(app: App): Promise<Check> {
   const { approvals = "client" } = app.config.mcp ?? {};
   return attempt("approvals", "warn", "See the check of the store.", async () => {
@@ -132,7 +131,7 @@ export async function checkApprovals(app: App): Promise<Check> {
   });
 }
 
-/** Entries of MCP servers that are this rack itself, as far as they show it. */
+/** Finds entries of MCP servers that point to this rack itself. */
 export async function checkOwnEntries(app: App): Promise<Check[]> {
   const rows = hasStore(app) ? await storedEntries(app) : [];
   return (await ownEntries(app, rows)).map(({ key, place, problem }): Check => {
@@ -142,7 +141,7 @@ export async function checkOwnEntries(app: App): Promise<Check[]> {
   });
 }
 
-/** None where the store cannot be read, which another check tells of. */
+/** Empty when the store cannot be read; another check reports that. */
 async function storedEntries(app: App) {
   return app.store().then(
     ({ mcpServers }) => mcpServers.list(),
@@ -164,7 +163,7 @@ async function hasKeyring(): Promise<boolean> {
   }
 }
 
-/** Without user and password. */
+/** The address without user and password. */
 function placeOf(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;
@@ -174,7 +173,7 @@ function ownFolderOf({ workspace }: App): string {
   return join(workspace.directory, ".toolrack");
 }
 
-/** One thing that was looked at. `warn`: something does less than it could; `fail`: something does not work. */
+/** The result of one check. `warn`: something does less than it could; `fail`: something does not work. */
 export interface Check {
   readonly name: string;
   readonly status: "ok" | "warn" | "fail";
@@ -187,10 +186,10 @@ export async function attempt(
   name: string,
   otherwise: "warn" | "fail",
   remedy: string,
-  look: () => Promise<string>,
+  check: () => Promise<string>,
 ): Promise<Check> {
   try {
-    return { name, status: "ok", message: await look() };
+    return { name, status: "ok", message: await check() };
   } catch (thrown) {
     const message = thrown instanceof Error ? thrown.message : String(thrown);
     const isMissing = isRecord(thrown) && thrown.code === "ENOENT" && otherwise === "warn";

@@ -3,7 +3,7 @@ import { createScanner, type Node, stripComments } from "jsonc-parser";
 import { type AST, getStaticTOMLValue, parseTOML } from "toml-eslint-parser";
 import { isRecord, parseJsonc, parseJsoncTree } from "../../helpers/index.ts";
 
-/** What stands from `start` up to `end` becomes `text`. */
+/** Replaces the text from `start` up to `end`. */
 export interface TextEdit {
   readonly start: number;
   readonly end: number;
@@ -12,22 +12,22 @@ export interface TextEdit {
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** A client's configuration file, seen as the one entry in it that is ours. */
+/** A client's configuration file, reduced to the rack's entry in it. */
 export interface ClientDocument {
-  /** What stands under the name; undefined when nothing does. */
+  /** The current entry; undefined when there is none. */
   readonly entry: unknown;
-  /** The edits that put the entry there. Throws `SyntaxError` when it is not certain that nothing else would change. */
+  /** Edits that write the entry. Throws `SyntaxError` when they might change anything else. */
   set(entry: Members): TextEdit[];
-  /** The edits that take it away. Throws like `set`. */
+  /** Edits that remove the entry. Throws like `set`. */
   remove(): TextEdit[];
 }
 
 const uncertain = "it is built in a way that cannot be changed with certainty";
 
 /**
- * One entry, `container.name`, of a file in JSON with comments. Comments, order and form of everything else stay as they
- * are, which the edits of the JSON library do not guarantee: they take comments away beside what they remove. Throws
- * `SyntaxError` for what cannot be read, or is built so that it is not certain what belongs where.
+ * One entry, `container.name`, of a JSON file with comments. Everything else keeps its comments, order and form; the
+ * edits of the JSON library would remove comments next to a removed member. Throws `SyntaxError` for a file that cannot
+ * be read, or whose structure is ambiguous.
  */
 export function openJsonDocument(text: string, container: string, name: string): ClientDocument {
   const isEmpty = stripComments(text).trim() === "";
@@ -59,21 +59,18 @@ export function openJsonDocument(text: string, container: string, name: string):
     return [{ start: offset, end: offset + length, text: put }];
   }
 
-  /** Read again, the text must have exactly what was wanted. */
+  /** Parses the edited text and throws unless it holds exactly the expected value. */
   function checked(edits: TextEdit[], expected: unknown): TextEdit[] {
     if (isDeepStrictEqual(parseJsonc(applyEdits(text, edits)), expected)) return edits;
     throw new SyntaxError(uncertain);
   }
 }
 
-/** A member of an object in JSON. */
 interface Member {
   readonly key: string;
-  /** Where the key begins. */
   readonly start: number;
   readonly value: Node;
   readonly end: number;
-  /** Where the comma after it stands. */
   readonly comma: number | undefined;
 }
 
@@ -114,7 +111,7 @@ function newDocument(text: string, value: Members): TextEdit {
 function addMember(text: string, object: Node, key: string, value: unknown): TextEdit[] {
   const eol = lineEndOf(text);
   const closing = object.offset + object.length - 1;
-  /** The place after the last member or comment in the object. */
+  /** Offset after the last member or comment in the object. */
   const foot = object.offset + 1 + text.slice(object.offset + 1, closing).trimEnd().length;
   const last = membersOf(text, object).at(-1);
   if (last === undefined) {
@@ -126,7 +123,7 @@ function addMember(text: string, object: Node, key: string, value: unknown): Tex
   const indent = ownLineIndent(text, last.start);
   const member = `${JSON.stringify(key)}: ${written(text, value, indent)}`;
   if (indent === undefined) return [insertion(last.end, `, ${member}`)];
-  // A comment behind the last member stays on that member's line.
+  // A comment after the last member stays on that member's line.
   if (last.comma !== undefined) return [insertion(foot, `${eol}${indent}${member},`)];
   const line = `${eol}${indent}${member}`;
   if (foot === last.end) return [insertion(foot, `,${line}`)];
@@ -136,19 +133,19 @@ function addMember(text: string, object: Node, key: string, value: unknown): Tex
 function removeMember(text: string, members: readonly Member[], member: Member): TextEdit[] {
   const index = members.findIndex(({ start }) => start === member.start);
   const comma = member.comma ?? members[index - 1]?.comma;
-  // Its own comma goes with it, unless a comment stands between the two.
+  // The member's comma is removed with it, unless a comment is between the two.
   const isApart = comma === undefined || comma < member.start || text.slice(member.end, comma).trim() !== "";
   const own = lineOf(text, member, isApart ? member.end : comma + 1);
   return isApart && comma !== undefined ? [{ start: comma, end: comma + 1, text: "" }, own] : [own];
 }
 
-/** The edit that removes a member up to `end`, with its whole line when nothing else stands on it. */
+/** The edit that removes a member up to `end`, with its whole line if nothing else is on it. */
 function lineOf(text: string, member: Member, end: number): TextEdit {
   const rest = /^[ \t]*/.exec(text.slice(end))?.[0] ?? "";
   const indent = /[ \t]*$/.exec(text.slice(lineStart(text, member.start), member.start))?.[0] ?? "";
   const start = member.start - indent.length;
   if (text[start - 1] !== "\n") return { start, end, text: "" };
-  // A comment that follows on the line stays, and so does the line.
+  // A comment after it stays, and so does the line.
   if (!/^\r?\n/.test(text.slice(end + rest.length)))
     return { start: member.start, end: end + rest.length, text: "" };
   return { start: start - (text[start - 2] === "\r" ? 2 : 1), end, text: "" };
@@ -168,7 +165,7 @@ function lineStart(text: string, at: number): number {
   return text.lastIndexOf("\n", at - 1) + 1;
 }
 
-/** Undefined when something else stands before it on its line. */
+/** The indent before the offset; undefined when other text is before it on the line. */
 function ownLineIndent(text: string, at: number): string | undefined {
   const before = text.slice(lineStart(text, at), at);
   return /^[ \t]*$/.test(before) ? before : undefined;
@@ -178,7 +175,7 @@ function lineIndent(text: string, at: number): string {
   return /^[ \t]*/.exec(text.slice(lineStart(text, at)))?.[0] ?? "";
 }
 
-/** One step of indentation, as the first indented line has it. */
+/** One step of indentation, taken from the first indented line. */
 function indentUnit(text: string): string {
   return /^([ \t]+)["\]}]/m.exec(text)?.[1] ?? "  ";
 }
@@ -189,19 +186,19 @@ function lineEndOf(text: string): string {
   return text.split("\r\n").length - 1 > all / 2 ? "\r\n" : "\n";
 }
 
-/** A head of a table or a pair in TOML, with its whole lines. */
+/** A table header or a key-value pair in TOML, with its whole lines. */
 interface Statement {
-  /** From the root on: of a pair, the table that it stands in and its key. */
+  /** Full path from the root; for a pair, its table and its key. */
   readonly path: readonly string[];
   readonly start: number;
-  /** Behind the line end. */
+  /** Offset after the line end. */
   readonly end: number;
   readonly isHead: boolean;
 }
 
 /**
- * One table, `[container.name]` with the tables below it, of a TOML file. Everything else stays as it is. Throws
- * `SyntaxError` for what cannot be read, and where the entry is written in another way than as a table.
+ * One table, `[container.name]`, with its subtables, of a TOML file. Everything else stays unchanged. Throws
+ * `SyntaxError` for a file that cannot be read, or when the entry is not written as a table.
  */
 export function openTomlDocument(text: string, container: string, name: string): ClientDocument {
   const tree = parseToml(text);
@@ -224,13 +221,13 @@ export function openTomlDocument(text: string, container: string, name: string):
     return blocksOf(own).map((block) => removal(text, block));
   }
 
-  /** The values of a file. A container that is not there counts as empty, so that both forms are equal. */
+  /** The values of a file. A missing container counts as empty, so that both compare as equal. */
   function contentOf(read: AST.TOMLProgram): Members {
     const values = getStaticTOMLValue(read);
     return { ...values, [container]: values[container] ?? {} };
   }
 
-  /** Read again, the text must have what was wanted, and everything else as it was. */
+  /** Parses the edited text and throws unless it has the wanted entry and everything else is unchanged. */
   function checked(edits: TextEdit[], wanted: unknown): TextEdit[] {
     const others = Object.entries(isRecord(servers) ? servers : {}).filter(([key]) => key !== name);
     const entries = wanted === undefined ? others : [...others, [name, wanted]];
@@ -241,12 +238,12 @@ export function openTomlDocument(text: string, container: string, name: string):
 }
 
 function parseToml(text: string): AST.TOMLProgram {
-  // A byte order mark is no part of the TOML; a blank keeps every place where it is.
+  // A byte order mark is not TOML. A space instead of it keeps all offsets.
   const plain = text.replace(/^\uFEFF/, " ");
   try {
     return parseTOML(plain);
   } catch (thrown) {
-    // The library's mistakes have a line and a place, which is all that its class adds.
+    // The library's errors only add a line and an offset to `Error`.
     const { message, lineNumber, index } = thrown as Error & { lineNumber?: number; index?: number };
     if (lineNumber === undefined) throw thrown;
     const key = /^["']?([\w-]+)/.exec(plain.slice(index))?.[1] ?? "";
@@ -255,12 +252,11 @@ function parseToml(text: string): AST.TOMLProgram {
   }
 }
 
-/** The heads and pairs that make the entry. */
 function ownStatements(text: string, tree: AST.TOMLProgram, container: string, name: string): Statement[] {
   const own: Statement[] = [];
-  const take = (path: readonly string[], range: AST.Range, table: readonly string[] | undefined) => {
+  const addStatement = (path: readonly string[], range: AST.Range, table: readonly string[] | undefined) => {
     const isIn = path[0] === container && path[1] === name;
-    // A pair of the root, or of [container], may define the entry too; then a table would be a second one.
+    // A pair of the root or of [container] may also define the entry; a table would then be a duplicate.
     const isElsewhere =
       table !== undefined && path[0] === container && (table.length === 0 || (isIn && table[1] !== name));
     if (isElsewhere) throw notTable(path);
@@ -273,13 +269,13 @@ function ownStatements(text: string, tree: AST.TOMLProgram, container: string, n
   for (const node of tree.body[0].body) {
     const path = keysOf(node.key);
     if (node.type === "TOMLKeyValue") {
-      take(path, node.range, []);
+      addStatement(path, node.range, []);
       continue;
     }
     const isList = node.kind === "array" && path[0] === container;
     if (isList && (path.length === 1 || path[1] === name)) throw notTable(path);
-    take(path, [node.range[0], node.key.range[1]], undefined);
-    for (const pair of node.body) take([...path, ...keysOf(pair.key)], pair.range, path);
+    addStatement(path, [node.range[0], node.key.range[1]], undefined);
+    for (const pair of node.body) addStatement([...path, ...keysOf(pair.key)], pair.range, path);
   }
   return own;
 }
@@ -297,7 +293,7 @@ function append(text: string, container: string, name: string, value: Members): 
   return { start, end: text.length, text: `${gap}${lines.join(eol)}${eol}` };
 }
 
-/** Keys whose values stay keep their lines. The lines of all others are removed, and new ones follow the table's head. */
+/** Unchanged keys keep their lines. The lines of all others are removed, and new ones follow the table header. */
 function change(
   text: string,
   head: Statement,
@@ -317,7 +313,7 @@ function change(
   ];
 }
 
-/** Tables that follow each other are one block. */
+/** Joins adjacent tables into one block. */
 function blocksOf(own: readonly Statement[]): { start: number; end: number }[] {
   const blocks: { start: number; end: number }[] = [];
   for (const { isHead, start, end } of own) {
@@ -328,7 +324,7 @@ function blocksOf(own: readonly Statement[]): { start: number; end: number }[] {
   return blocks;
 }
 
-/** Removes the block, and the blank line before it unless that still separates the tables around it. */
+/** Removes the block, and the blank line before it unless it still separates the tables around it. */
 function removal(text: string, { start, end }: { start: number; end: number }): TextEdit {
   const blank = /(?:^|\n)([ \t]*\r?\n)$/.exec(text.slice(Math.max(0, start - 200), start))?.[1] ?? "";
   const isDivided = end >= text.length || /^[ \t]*\r?\n/.test(text.slice(end));
@@ -365,18 +361,18 @@ export function applyEdits(text: string, edits: readonly TextEdit[]): string {
 }
 
 /**
- * What the edits put there, line by line, and how many lines they take away. Nothing else of the text is shown: it is
- * somebody else's, and may hold their secrets. Where what is put there holds one of these texts, it is left out.
+ * Lists the lines that the edits write, and how many lines they remove. Other text of the file is not shown, because it
+ * may hold the user's secrets. `secrets` are masked.
  */
 export function describeEdits(
   text: string,
   edits: readonly TextEdit[],
   secrets: readonly string[] = [],
 ): string[] {
-  // In JSON and TOML alike, what we put there is quoted as JSON.
+  // Both formats quote our values as JSON.
   const masked = (put: string) =>
     secrets.reduce((rest, secret) => rest.replaceAll(JSON.stringify(secret), '"…"'), put);
-  // A comma that a neighbour needs is no change to tell of.
+  // A comma for a neighbour is not listed as a change.
   const linesOf = (part: string) => part.split(/\r?\n/).filter((line) => !/^[\s,]*$/.test(line));
   return edits
     .toSorted((one, other) => one.start - other.start)

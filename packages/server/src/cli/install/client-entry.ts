@@ -3,21 +3,21 @@ import { isDeepStrictEqual, parseArgs } from "node:util";
 import { isRecord } from "../../helpers/index.ts";
 import type { ClientEntry } from "./clients.ts";
 
-/** An entry of a client's file that leads to a rack. */
+/** An entry of a client's file that points to a rack. */
 export type RackEntry =
   | { readonly transport: "stdio"; readonly workspace: string; readonly expert?: string }
   | { readonly transport: "http"; readonly url: string; readonly token: string };
 
-/** What shows whose the workspace is that an entry leads to. */
+/** What identifies this rack in an entry. */
 export interface OwnRack {
   readonly workspace: string;
-  /** Where its server is reached. */
+  /** Addresses of its server. */
   readonly addresses: readonly string[];
-  /** Where the client starts programs, so that a relative path leads somewhere. Undefined when nobody can know. */
+  /** The folder in which the client starts programs, for relative paths. Undefined when it is not known. */
   readonly startedIn?: string | undefined;
 }
 
-/** Everything that decides how a server is reached; the rest of an entry is what the user set beside it. */
+/** Keys that decide how a server is reached. All others are the user's own settings. */
 const connectionKeys = new Set([
   "type",
   "source",
@@ -29,7 +29,7 @@ const connectionKeys = new Set([
   "disabled",
 ]);
 
-/** Of these only the one header is ours. */
+/** Keys that hold headers, of which only one is ours. */
 const headerKeys = new Set(["headers", "http_headers", "env_http_headers"]);
 
 /** Undefined for the entry of any other server. */
@@ -43,7 +43,7 @@ export function readRackEntry(entry: unknown): RackEntry | undefined {
   return { transport: "http", url, token };
 }
 
-/** What was only copied from a page, with a mark where the token belongs, has none. */
+/** The token of an entry. A placeholder that was copied from a page is no token. */
 export function tokenOf(entry: RackEntry | undefined): string | undefined {
   return entry?.transport === "http" && /^trk_[\w-]+$/.test(entry.token) ? entry.token : undefined;
 }
@@ -58,7 +58,7 @@ export function isOfRack(entry: RackEntry, { workspace, addresses, startedIn }: 
   );
 }
 
-/** Whether the client would do the same by both, whatever else the user set. The tokens may differ. */
+/** Whether both entries connect in the same way. Tokens and the user's own settings may differ. */
 export function isSameConnection(existing: unknown, wanted: ClientEntry): boolean {
   if (!isRecord(existing)) return false;
   const { disabled, enabled, ...others } = connectionOf(existing);
@@ -67,7 +67,7 @@ export function isSameConnection(existing: unknown, wanted: ClientEntry): boolea
   return !isOff && isDeepStrictEqual(withoutTokens(others), withoutTokens(own));
 }
 
-/** What the user set beside the connection goes on holding, as long as it is the same kind of one. */
+/** Keeps the user's own settings, unless the kind of connection changes. */
 export function mergeEntry(existing: unknown, wanted: ClientEntry): ClientEntry {
   if (!isRecord(existing) || "url" in existing !== "url" in wanted) return wanted;
   const others = Object.entries(existing).flatMap(([key, value]) => {
@@ -90,7 +90,7 @@ function textsIn(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
-/** Reads `… mcp --dir WORKSPACE`, or `… --dir WORKSPACE mcp`, in whatever way the program is started. */
+/** Reads `… mcp --dir WORKSPACE` or `… --dir WORKSPACE mcp`, however the program is started. */
 function readWords(words: readonly unknown[]): RackEntry | undefined {
   if (!words.every((word) => typeof word === "string")) return undefined;
   const found = words.flatMap((word, at) => {

@@ -14,20 +14,20 @@ import {
 import { dirname, resolve } from "node:path";
 import { CliError } from "../cli-error.ts";
 
-/** A new file may come to hold a token. */
+/** Readable by its owner only, because the file may hold a token. */
 const NEW_MODE = 0o600;
 
-/** A configuration file of another program, as it was when it was read. */
+/** A configuration file of another program at the time of reading. */
 export interface ClientFile {
-  /** As the client names it; it may be a link. */
+  /** The path that the client uses; it may be a link. */
   readonly path: string;
-  /** Undefined when there is none. */
+  /** Undefined when there is no file. */
   readonly text: string | undefined;
   /** Whether others than its owner may read it. */
   readonly isShared: boolean;
 }
 
-/** Throws `CliError` for what is there and is no text that can be read. */
+/** Throws `CliError` when the file exists but cannot be read as text. */
 export async function readClientFile(path: string): Promise<ClientFile> {
   const found = await read(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;
@@ -47,10 +47,10 @@ export async function readClientFile(path: string): Promise<ClientFile> {
 }
 
 /**
- * Puts a new text there. A reader sees the old file or the new one, never a part; its mode stays, and a link stays a
- * link. A copy of a file that was there is kept beside it, made once, unless a token stands in it. Returns the path of the
- * copy. Throws `CliError`, and leaves the file as it is, when it cannot be written or is no longer as it was read. Of several
- * runs of ours one writes at a time; what another program writes in the last moment before ours is lost.
+ * Replaces the file's text. Readers see the old file or the new one, never a part; its mode stays, and a link stays a
+ * link. A copy of an existing file is kept beside it, made once, unless it holds a token. Returns the path of the copy.
+ * Throws `CliError` and leaves the file unchanged when it cannot be written or changed since it was read. Only one run
+ * of this program writes at a time; a change that another program makes at the last moment is lost.
  */
 export async function writeClientFile(file: ClientFile, text: string): Promise<string | undefined> {
   try {
@@ -68,27 +68,27 @@ export async function writeClientFile(file: ClientFile, text: string): Promise<s
 
 async function read(path: string): Promise<{ bytes: Buffer; mode: number }> {
   const found = await stat(path);
-  // A pipe would be waited for without end, and a device replaced by a file.
+  // Reading a pipe would never end, and a device would be replaced by a file.
   if (!found.isFile()) throw new Error("it is not a regular file.");
   return { bytes: await readFile(path), mode: found.mode };
 }
 
-/** The file behind a link, also where the link leads to none yet. */
+/** The target of a link, also when it does not exist yet. */
 async function targetOf(path: string): Promise<string> {
   let target = path;
-  // As many as systems follow themselves.
+  // The usual limit of operating systems.
   for (let links = 0; links < 40; links++) {
     const real = await realpath(target).catch(() => undefined);
     if (real !== undefined) return real;
     const next = await readlink(target).catch(() => undefined);
     if (next === undefined) return target;
-    // Relative to the folder that the link is really in.
+    // Relative to the real folder of the link.
     target = resolve(await realpath(dirname(target)), next);
   }
   return target;
 }
 
-/** A rename would replace a read-only file too, but its owner did not want it changed. */
+/** Refuses a read-only file, which a rename would replace although its owner did not want that. */
 async function requireWritable(target: string, { mode }: Stats): Promise<void> {
   if ((mode & 0o222) === 0) throw new Error("it is read-only. Make it writable first.");
   await access(target, constants.W_OK);
@@ -112,7 +112,7 @@ async function replace(
     }
     await requireUnchanged(file);
     const backup = before && (await backUp(file, before));
-    // Looked at once more, as late as possible.
+    // Checks once more, as late as possible.
     await requireUnchanged(file);
     await rename(draft, target);
     return backup;
@@ -158,10 +158,10 @@ async function backUp({ path, text = "" }: ClientFile, before: Stats): Promise<s
   return backup;
 }
 
-/** The mode, and where the system allows it the owner, of the file that was there. */
+/** Copies the mode and, where the system allows it, the owner of the old file. */
 async function takeOver(handle: FileHandle, like: Stats): Promise<void> {
   const { uid, gid } = await handle.stat();
-  // Only the administrator may give files away; everyone else keeps what they write.
+  // Only an administrator may change the owner; other users keep their own.
   if (uid !== like.uid || gid !== like.gid) await handle.chown(like.uid, like.gid).catch(() => {});
   await handle.chmod(like.mode & 0o7777);
 }

@@ -20,25 +20,25 @@ export type ClientEntry = Readonly<Record<string, unknown>>;
 export interface Client {
   readonly name: string;
   readonly format: "json" | "toml";
-  /** The object of the file that the entries stand in. */
+  /** The key of the object that holds the entries. */
   readonly container: string;
-  /** The folder that is there when the client is. */
+  /** A folder that exists when the client is installed. */
   readonly mark: (places: ClientPlaces) => string;
-  /** The user's own file. With several, the last that exists; when none does, the first is made. */
+  /** The user's own file. Of several, the last that exists is used; if none exists, the first is created. */
   readonly files: (places: ClientPlaces) => readonly string[];
-  /** The same of a project, from its folder on. Undefined when the client has none. */
+  /** The same for a project, relative to its folder. Undefined when the client has none. */
   readonly projectFiles?: readonly string[];
-  /** For a client that starts the program by these words. */
+  /** The entry with which the client starts the program. */
   readonly stdio: (words: readonly string[]) => ClientEntry;
-  /** For one that connects to the server. Undefined when it cannot be given an address. */
+  /** The entry with which the client connects to the server. Undefined when the client takes no address. */
   readonly http?: (url: string, token: string) => ClientEntry;
-  /** Why it cannot. */
+  /** Why there is no `http`. */
   readonly noHttp?: string;
-  /** What to do so that the client notices. */
+  /** What the user does so that the client reads the change. */
   readonly next: string;
 }
 
-/** The shapes and places that each client documents, in one table. */
+/** Files and entry formats as each client documents them. */
 export const clients: Readonly<Record<ClientId, Client>> = {
   "claude-desktop": {
     name: "Claude Desktop",
@@ -59,7 +59,7 @@ export const clients: Readonly<Record<ClientId, Client>> = {
     files: ({ claudeCode, home, join }) => [join(claudeCode ?? home, ".claude.json")],
     projectFiles: [".mcp.json"],
     stdio: typedStart,
-    // It passes over an entry that has an address and no type.
+    // It ignores an entry with an address but without a type.
     http: typedAddress,
     next: "Start Claude Code anew; /mcp in it shows the server.",
   },
@@ -91,7 +91,7 @@ export const clients: Readonly<Record<ClientId, Client>> = {
     container: "mcp_servers",
     mark: ({ codex, home, join }) => codex ?? join(home, ".codex"),
     files: ({ codex, home, join }) => [join(codex ?? join(home, ".codex"), "config.toml")],
-    // Read in projects that the user has trusted there.
+    // Read only in projects that the user trusts.
     projectFiles: [".codex/config.toml"],
     stdio: started,
     http: (url, token) => ({ url, http_headers: headers(token) }),
@@ -143,22 +143,22 @@ function headers(token: string): Readonly<Record<string, string>> {
   return { Authorization: `Bearer ${token}` };
 }
 
-/** Where a user's programs keep their files. */
+/** Folders in which programs keep their files. */
 export interface ClientPlaces {
   readonly home: string;
-  /** Of programs that go by the customs of Linux everywhere. */
+  /** For programs that follow Linux conventions on every system. */
   readonly config: string;
-  /** Of programs with a window: each system has its own. */
+  /** For desktop programs; differs by system. */
   readonly applications: string;
-  /** Zed's own: on macOS it goes by no variable. */
+  /** Zed's folder, which no variable changes on macOS. */
   readonly zed: string;
-  /** What the clients' own variables say, where they are set. */
+  /** From the clients' own environment variables, if set. */
   readonly claudeCode: string | undefined;
   readonly codex: string | undefined;
   readonly join: (...parts: string[]) => string;
 }
 
-/** By the environment, as the clients themselves look. */
+/** Finds the folders from the environment, as the clients do. */
 export function clientPlaces(
   environment: Readonly<Record<string, string | undefined>>,
   home: string,
@@ -178,7 +178,7 @@ export function clientPlaces(
   return { home, config, applications, zed, claudeCode, codex, join };
 }
 
-/** A variable that is empty, or names a folder relative to nothing that we know, says nothing. */
+/** Ignores a variable that is empty or holds a relative path. */
 function folder(value: string | undefined): string | undefined {
   return value !== undefined && (isAbsolute(value) || win32.isAbsolute(value)) ? value : undefined;
 }
@@ -188,7 +188,7 @@ function placesOf({ surroundings: { env } }: Cli): ClientPlaces {
   return clientPlaces(env, home || homedir());
 }
 
-/** The file that the entry belongs into. Throws `CliError` when the client has none for projects. */
+/** The file for the entry. Throws `CliError` when the client has none for projects. */
 export function clientFileOf(cli: Cli, id: ClientId, isProject: boolean): string {
   const { name, projectFiles, files } = clients[id];
   const candidates = isProject ? projectFiles?.map((file) => joinHere(cli.cwd, file)) : files(placesOf(cli));
@@ -198,7 +198,7 @@ export function clientFileOf(cli: Cli, id: ClientId, isProject: boolean): string
   return candidates.findLast((file) => existsSync(file)) ?? candidates[0] ?? "";
 }
 
-/** By the traces that a client leaves where it was started once. */
+/** Whether the client has left its folder on this machine. */
 export function isClientThere(cli: Cli, id: ClientId): boolean {
   const { mark, files } = clients[id];
   const places = placesOf(cli);

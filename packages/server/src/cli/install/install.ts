@@ -42,7 +42,7 @@ export interface InstallOptions extends ConnectionOptions {
 
 export type UninstallOptions = Pick<InstallOptions, "name" | "project" | "dryRun" | "force">;
 
-/** Stands for the token wherever people see it. */
+/** Shown in place of the token. */
 const TOKEN = "trk_…";
 
 /** `toolrack install`: writes the rack into the configuration of an MCP client, or lists the clients. */
@@ -56,7 +56,7 @@ export async function install(cli: Cli, id: ClientId | undefined, options: Insta
 
   const { file, document } = await openClient(id, path, name);
   const existing = readRackEntry(document.entry);
-  // The file of a project is read there, and relative paths in it begin there.
+  // Relative paths in a project's file begin at the project's folder.
   const startedIn = project ? cli.cwd : undefined;
   const isOwn = existing !== undefined && isOfRack(existing, { ...plan, startedIn });
   const about = { client: id, file: path, key: name, transport: plan.transport };
@@ -81,7 +81,7 @@ export async function install(cli: Cli, id: ClientId | undefined, options: Insta
   const text = applyEdits(file.text ?? "", token === undefined ? edits : changes(token.token));
   const isThere = isClientThere(cli, id);
   const backup = await writeClientFile(file, text).catch(async (thrown) => {
-    // Nobody has it: it is of no use, and must not stay good.
+    // The token reached no file, so it is removed again.
     if (token !== undefined) await removeToken(cli, token.id).catch(() => {});
     throw thrown;
   });
@@ -98,7 +98,7 @@ export async function install(cli: Cli, id: ClientId | undefined, options: Insta
   });
 }
 
-/** `toolrack uninstall`: takes the entry out again, and nothing else. */
+/** `toolrack uninstall`: removes the entry and nothing else. */
 export async function uninstall(cli: Cli, id: ClientId, options: UninstallOptions): Promise<void> {
   const { name, project = false } = options;
   checkName(name);
@@ -142,7 +142,7 @@ function checkOptions(id: ClientId | undefined, options: InstallOptions): void {
   if (idle !== undefined) throw usageError("Say which client: toolrack install CLIENT.");
 }
 
-/** What every client takes for a name, and what needs no quotes in any of their files. */
+/** Allows only names that every client accepts and that need no quotes in any file. */
 function checkName(name: string): void {
   if (/^[\w-]{1,64}$/.test(name)) return;
   throw usageError("--name takes letters, digits, _ and -, at most 64.");
@@ -153,7 +153,7 @@ interface OpenClient {
   readonly document: ClientDocument;
 }
 
-/** Reads the file. One that is not there, or empty, has no entries. Throws `CliError` when it cannot be understood. */
+/** Reads the file. A missing or empty file has no entries. Throws `CliError` when it cannot be parsed. */
 async function openClient(id: ClientId, path: string, name: string): Promise<OpenClient> {
   const file = await readClientFile(path);
   return { file, document: inFile(path, () => openDocument(id, file.text ?? "", name)) };
@@ -165,12 +165,12 @@ function openDocument(id: ClientId, text: string, name: string): ClientDocument 
   return open(text, container, name);
 }
 
-/** Says of what cannot be understood where it stands. */
+/** Adds the path of the file to a parse error. */
 function inFile<Value>(path: string, work: () => Value): Value {
   try {
     return work();
   } catch (thrown) {
-    // What is nested without end, or immense, is more than the engine can walk through.
+    // A RangeError comes from a file that is nested too deeply or too large.
     if (!(thrown instanceof SyntaxError || thrown instanceof RangeError)) throw thrown;
     const reason = thrown instanceof SyntaxError ? thrown.message : "it is too large, or nested too deeply";
     throw new CliError(
@@ -186,16 +186,16 @@ interface ListedClient {
   readonly file: string;
   readonly installed: boolean;
   readonly connected: boolean;
-  /** Where the entry leads; never with its token. */
+  /** The connection of the entry, without its token. */
   readonly connection?: object;
-  /** Why the file could not be looked into, or that something else stands under the name. */
+  /** Why the file could not be read, or that the name belongs to something else. */
   readonly problem?: string;
 }
 
-/** The clients that can be connected, with their files and what stands there now. */
+/** Lists the supported clients with their files and current entries. */
 async function listClients(cli: Cli, name: string, isProject: boolean): Promise<void> {
   const ids = clientIds.filter((id) => !isProject || clients[id].projectFiles !== undefined);
-  const listed = await Promise.all(ids.map((id) => look(cli, id, name, isProject)));
+  const listed = await Promise.all(ids.map((id) => describeClient(cli, id, name, isProject)));
   cli.answer({ clients: listed }, () => {
     const rows = listed.map(({ client, installed, connection = {}, connected, problem, file }) => [
       client,
@@ -209,7 +209,12 @@ async function listClients(cli: Cli, name: string, isProject: boolean): Promise<
   });
 }
 
-async function look(cli: Cli, id: ClientId, name: string, isProject: boolean): Promise<ListedClient> {
+async function describeClient(
+  cli: Cli,
+  id: ClientId,
+  name: string,
+  isProject: boolean,
+): Promise<ListedClient> {
   const file = clientFileOf(cli, id, isProject);
   const about = { client: id, name: clients[id].name, file, installed: isClientThere(cli, id) };
   try {
@@ -227,7 +232,7 @@ async function look(cli: Cli, id: ClientId, name: string, isProject: boolean): P
   }
 }
 
-/** A token that has expired, was removed, or does not fit is made anew. */
+/** Whether the token of the entry can be kept. An expired, removed or unsuitable one is replaced. */
 async function isGood(
   cli: Cli,
   { transport, expert }: ConnectionPlan,
@@ -238,7 +243,9 @@ async function isGood(
   return token !== undefined && (await isGoodToken(cli, token, expert));
 }
 
-/** Undefined when the entry had no token, or the text has it still, under another name. */
+/**
+ * Withdraws the entry's former token. Undefined when the entry had none, or the file still has it under another name.
+ */
 async function takeBack(
   cli: Cli,
   id: ClientId,
@@ -298,7 +305,7 @@ function tell(
   cli.talk(`Undo: ${cli.commandLine(`uninstall ${words.join(" ")}`)}`);
 }
 
-/** Of the token that the entry had before. */
+/** Reports what happened to the entry's former token. */
 function tellFormer(cli: Cli, former: FormerToken | undefined): void {
   if (former === undefined) return;
   const { removed, id, name } = former;

@@ -16,19 +16,20 @@ export interface ConnectionOptions {
   readonly expert?: string;
 }
 
-/** What the client is to be given; the token stands in it only once there is one. */
+/** The planned connection of the client; the token is added once it exists. */
 export interface ConnectionPlan {
   readonly id: ClientId;
   readonly workspace: string;
   readonly expert: NamedExpert | undefined;
   /** Whether the client starts the program itself, or connects to the server. */
   readonly transport: "stdio" | "http";
-  /** Where the server of the workspace is reached. */
   readonly addresses: readonly string[];
   readonly entry: (token: string) => ClientEntry;
 }
 
-/** Throws `CliError` when the client cannot be connected so, or the server, the workspace or the expert is not there. */
+/**
+ * Throws `CliError` when the client does not support the connection, or the server, workspace or expert does not exist.
+ */
 export async function planConnection(
   cli: Cli,
   id: ClientId,
@@ -78,7 +79,7 @@ function baseOf(url: string): string {
   return parsed.href.replace(/\/+$/, "").replace(/\/mcp$/, "");
 }
 
-/** Clients replace `${…}` and `{env:…}` by variables and files, and none has a way to write these signs literally. */
+/** Refuses `${…}` and `{env:…}`: clients replace them by variables or files, and none has a way to escape them. */
 function refuseVariables(words: readonly string[], client: string): void {
   const found = words.find((word) => /\$\{|\{(?:env|file):/.test(word));
   if (found === undefined) return;
@@ -106,7 +107,7 @@ async function findExpert(cli: Cli, wanted: string): Promise<NamedExpert> {
   });
 }
 
-/** Whether the server still takes the token, for the expert where there is one, and not as an operator's. */
+/** Whether the server still accepts the token, for the expert if there is one, and it is not an operator's. */
 export function isGoodToken(cli: Cli, token: string, expert: NamedExpert | undefined): Promise<boolean> {
   return withStore(cli, async ({ tokens }) => {
     const found = await tokens.findByHash(hashToken(token));
@@ -119,8 +120,8 @@ export function isGoodToken(cli: Cli, token: string, expert: NamedExpert | undef
 const DAYS = 30;
 
 /**
- * As the console's button makes it: never the operator's own, with which an agent could approve its own calls, and not
- * for models, of which the client has its own.
+ * Makes the same token as the console's button: never an operator's, with which an agent could approve its own calls,
+ * and without chat, because the client has its own model.
  */
 export function makeClientToken(
   cli: Cli,
@@ -138,14 +139,14 @@ export function makeClientToken(
   });
 }
 
-/** Removes a token, by the server where one runs, which then refuses it at once. */
+/** Removes a token, through the running server if there is one, so that it is refused at once. */
 export async function removeToken(cli: Cli, id: string): Promise<void> {
   const server = await ServerClient.findIfAny(cli);
   if (server === undefined) await withStore(cli, ({ tokens }) => tokens.remove(id));
   else await server.ask(`/api/tokens/${id}`, "DELETE");
 }
 
-/** The name, or the name with the first number that no other token has. */
+/** The name, with a number added if another token has it. */
 function unusedName(name: string, taken: readonly string[]): string {
   if (!taken.includes(name)) return name;
   let number = 2;
@@ -153,7 +154,7 @@ function unusedName(name: string, taken: readonly string[]): string {
   return `${name} ${number}`;
 }
 
-/** What became of a token that a client's file no longer has. */
+/** The outcome for a token that was removed from a client's file. */
 export interface FormerToken {
   readonly removed: boolean;
   /** Undefined when the workspace does not know it. */
@@ -162,8 +163,8 @@ export interface FormerToken {
 }
 
 /**
- * Takes back a token that was made for this client. Any other stays: its user may have put it elsewhere too. Never throws,
- * for the client's file is changed already.
+ * Withdraws a token that was made for this client. Other tokens stay, because the user may use them elsewhere. Never
+ * throws, because the client's file is already changed.
  */
 export async function takeBackToken(cli: Cli, client: string, token: string): Promise<FormerToken> {
   try {

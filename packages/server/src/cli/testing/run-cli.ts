@@ -10,13 +10,12 @@ export interface RunOptions {
   /** Standard input; none when not given. */
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Is called once, as soon as this text is on either of the outputs. */
+  /** Called once, as soon as either output contains the text. */
   readonly when?: { readonly says: string; readonly act: (running: RunningCommand) => void };
 }
 
-/** A command that runs, as much of a process as tests ask for. */
+/** A running command, with the parts of a process that tests need. */
 export interface RunningCommand {
-  /** What it writes. */
   readonly stdout: Readable;
   /** Undefined as long as it runs. */
   readonly exitCode: number | null;
@@ -77,8 +76,8 @@ export async function runCli(args: readonly string[], options: RunOptions): Prom
 const borrowed = new Map<string, { count: number; readonly before: string | undefined }>();
 
 /**
- * What tools and the store read of the environment is this process's own, so a command borrows it. Commands that run at
- * the same time must want the same values. Returns a function that gives it back.
+ * Sets variables of this process for one command, because tools and the store read the process's environment. Parallel
+ * commands must want the same values. Returns a function that restores them.
  */
 function borrowEnvironment(wanted: Readonly<Record<string, string>>): () => void {
   const names = [...Object.keys(wanted), "FORCE_COLOR", "NO_COLOR", "npm_lifecycle_event"];

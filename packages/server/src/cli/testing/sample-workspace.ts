@@ -1,6 +1,6 @@
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 
-/** A workspace with a tool for everything that the command line has to cope with. */
+/** A workspace with a tool for every case that the command line handles. */
 export function sampleWorkspace(): Promise<TemporaryWorkspace> {
   return TemporaryWorkspace.create({
     "tools/sample.ts": `

@@ -16,7 +16,7 @@ export interface SpawnOptions {
   /** Standard input; none when not given. */
   readonly input?: string;
   readonly env?: Record<string, string>;
-  /** Is given the process as soon as this text is on either of its outputs. */
+  /** Called with the process as soon as either output contains the text. */
   readonly when?: { readonly says: string; readonly act: (child: ChildProcess) => void };
 }
 
@@ -30,7 +30,7 @@ export async function spawnCli(args: readonly string[], options: SpawnOptions): 
   let stdout = "";
   let stderr = "";
   let when = options.when;
-  const look = () => {
+  const checkOutput = () => {
     if (when === undefined || !(stdout + stderr).includes(when.says)) return;
     const { act } = when;
     when = undefined;
@@ -38,23 +38,23 @@ export async function spawnCli(args: readonly string[], options: SpawnOptions): 
   };
   child.stdout.setEncoding("utf8").on("data", (text) => {
     stdout += text;
-    look();
+    checkOutput();
   });
   child.stderr.setEncoding("utf8").on("data", (text) => {
     stderr += text;
-    look();
+    checkOutput();
   });
   child.stdin.end(options.input ?? "");
   const [code] = await once(child, "close");
   return { code, stdout, stderr };
 }
 
-/** Nothing of how the tests were started shows in what the program prints. */
+/** The program's output must not depend on how the tests were started. */
 export function cleanEnvironment(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const environment = { ...process.env };
   for (const name of ["npm_lifecycle_event", "FORCE_COLOR", "NO_COLOR", "TOOLRACK_DEBUG"])
     delete environment[name];
-  // As for somebody who has installed it.
+  // As if the program were installed.
   environment.PATH = [installed, environment.PATH].join(delimiter);
   return { ...environment, ...extra };
 }

@@ -14,7 +14,7 @@ import {
 } from "esbuild";
 import { LoadError } from "../../helpers/index.ts";
 
-/** A file as CommonJS that `vm.compileFunction` takes. */
+/** A file compiled to CommonJS for `vm.compileFunction`. */
 export interface CompiledFile {
   readonly code: string;
   /** The source map, as JSON text. */
@@ -29,17 +29,17 @@ const loaders: Record<string, Loader> = {
   ".jsx": "jsx",
 };
 
-/** Raised whenever the options below change what comes out, so that old cache entries are not used. */
+/** Must be raised whenever the options below change the output, so that old cache entries are not used. */
 const FORMAT = 1;
 
-/** The names under which the wrapper hands over what CommonJS does not have. */
+/** The parameter names that replace parts of `import.meta`, which CommonJS lacks. */
 export const importMeta = {
   url: "__toolrack_import_meta_url",
   filename: "__filename",
   dirname: "__dirname",
 } as const;
 
-/** Compiles tool files with esbuild, and remembers the outcome by content. */
+/** Compiles tool files with esbuild. Results are cached by content. */
 export class Compiler {
   readonly #cache: CompileCache | undefined;
 
@@ -61,7 +61,7 @@ export class Compiler {
     }
   }
 
-  /** The same for a file that turns up in the middle of an evaluation, where nothing can be awaited. */
+  /** Like `compile`, for a file that is first imported during an evaluation, where nothing can be awaited. */
   compileNow(path: string, source: string, tsconfig: string): CompiledFile {
     try {
       const { code, map } = transformSync(source, optionsFor(path, tsconfig));
@@ -71,13 +71,12 @@ export class Compiler {
     }
   }
 
-  /** Waits for what is still being written to the cache. */
   async settle(): Promise<void> {
     await this.#cache?.settle();
   }
 }
 
-/** The path is part of the key because it stands in the source map. */
+/** The path is part of the key because the source map contains it. */
 function keyOf(path: string, source: string, tsconfig: string): string {
   return createHash("sha256")
     .update([FORMAT, version, path, tsconfig, source].join("\0"))
@@ -94,7 +93,7 @@ function optionsFor(path: string, tsconfig: string): TransformOptions & { source
     sourcemap: "external",
     sourcesContent: false,
     tsconfigRaw: tsconfig,
-    // A dynamic import becomes a require, so that it stays inside the version that it belongs to.
+    // A dynamic import becomes a require, so that it stays within the file's version.
     supported: { "dynamic-import": false },
     define: {
       "import.meta.url": importMeta.url,
@@ -106,7 +105,7 @@ function optionsFor(path: string, tsconfig: string): TransformOptions & { source
 }
 
 function toLoadError(thrown: unknown, path: string): LoadError {
-  const [first] = (thrown as { errors?: Message[] }).errors ?? []; // What esbuild throws has these.
+  const [first] = (thrown as { errors?: Message[] }).errors ?? []; // As esbuild throws.
   if (first === undefined) {
     return new LoadError(
       String(thrown),
@@ -128,13 +127,13 @@ function placeOf({ line, column, lineText }: Location): { line: number; column: 
   return { line, column: Buffer.from(lineText).subarray(0, column).toString().length };
 }
 
-/** A cache that outgrew this holds more old versions than new ones, and begins anew. */
+/** A larger cache holds mostly old versions and is started anew. */
 const LARGEST = 64 * 1024 * 1024;
 
 /**
- * Compiled files by content, in one file: a line is a key, a tab and the JSON of what was compiled. Thousands of
- * small files would cost more time than compiling. Lines that cannot be read, and a cache that cannot be written,
- * only make the next start slower.
+ * Compiled files by content, in one file: each line is a key, a tab and the JSON of the compiled file. Thousands of
+ * small files would cost more time than compiling. Unreadable lines or an unwritable cache only make the next start
+ * slower.
  */
 export class CompileCache {
   readonly #file: string;
@@ -157,7 +156,6 @@ export class CompileCache {
     this.#writing ??= new Promise<void>((resolve) => setTimeout(resolve, 50)).then(() => this.#write());
   }
 
-  /** Waits for what has not been written yet. */
   async settle(): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;
   }
@@ -166,11 +164,11 @@ export class CompileCache {
     const lines = this.#fresh.join("");
     this.#fresh = [];
     try {
-      // It may be the first in the folder of the workspace's server, through which others have to pass.
+      // This may create `.toolrack` itself, which other users must be able to pass through.
       await mkdir(dirname(this.#file), { recursive: true, mode: 0o711 });
       await appendFile(this.#file, lines, { mode: 0o600 });
     } catch {
-      // See above: a cache may be missing.
+      // A missing cache only costs time.
     }
     this.#writing = this.#fresh.length === 0 ? undefined : this.#write();
   }
@@ -203,7 +201,7 @@ function parse(text: string): CompiledFile | undefined {
   }
 }
 
-/** Lines that are shown before and after the one at fault. */
+/** Lines shown before and after the faulty one. */
 const AROUND = 2;
 const LONGEST_LINE = 160;
 
@@ -239,8 +237,8 @@ function clip(line: string): string {
 }
 
 /**
- * V8 remembers the text of every script it compiled, in case the same text comes again. Of a file that is
- * reloaded it never does, and each version would stay in memory for long after it was dropped.
+ * V8 caches the text of every compiled script. A reloaded file never has the same text again, so each old version would
+ * stay in memory for long.
  */
 export function forgetCompiledSources(): void {
   setFlagsFromString("--no-compilation-cache");
@@ -251,7 +249,7 @@ const trampoline = new vm.Script('globalThis[Symbol.for("toolrack.evaluate")]()'
   filename: "toolrack:evaluate",
 });
 
-/** Node can interrupt code only when a script starts it, so a script that does nothing else starts it. */
+/** Runs the call with a time limit. Node can interrupt only code that a script starts, so a tiny script starts it. */
 export function withinTime(call: () => void, limit: number): void {
   const slot = globalThis as unknown as Record<symbol, unknown>; // The script can see globals only.
   const { exit } = process;
@@ -270,8 +268,8 @@ function refuseExit(): never {
 }
 
 /**
- * Timers made by one version of a file. When the version is dropped, whatever still runs is stopped: a forgotten
- * interval would otherwise keep the whole version in memory, and work, for ever.
+ * Intervals made by one version of a file. They are stopped when the version is dropped; otherwise a forgotten interval
+ * would keep it in memory for ever.
  */
 export class TrackedTimers {
   readonly #running = new Set<NodeJS.Timeout>();
@@ -287,7 +285,6 @@ export class TrackedTimers {
     clearInterval(timer);
   };
 
-  /** How many intervals are running. */
   get size(): number {
     return this.#running.size;
   }

@@ -11,13 +11,13 @@ import type { Resolution, Resolver } from "./resolver.ts";
 /** One evaluated version of one file. */
 export interface LoadedModule {
   readonly path: string;
-  /** `path` again, as CommonJS code knows it. */
+  /** The same as `path`, under the name that CommonJS code expects. */
   readonly filename: string;
   readonly id: string;
   exports: unknown;
   /** The files of the workspace that it imports. */
   readonly dependencies: Set<string>;
-  /** Where a file would become one that it imports, whether one is there or not. */
+  /** Paths at which a new file would become one of its imports. */
   readonly places: Set<string>;
   readonly timers: TrackedTimers;
 }
@@ -26,13 +26,13 @@ export interface ModuleGraphParts {
   readonly compiler: Compiler;
   readonly resolver: Resolver;
   readonly stacks: StackMapper;
-  /** The modules that Toolrack provides itself, by id, made for the file that imports them. */
+  /** Makes a module that Toolrack provides, for the file that imports it. */
   readonly provide: (id: string, importer: string) => unknown;
   /** How long evaluating one file may take, in milliseconds. */
   readonly evaluationLimit: number;
 }
 
-/** Thrown through an evaluation to have a package imported that can only be imported asynchronously. */
+/** A package can only be imported asynchronously: `load` imports it and evaluates again. */
 class NeedsImport extends Error {
   readonly url: string;
   constructor(url: string) {
@@ -42,16 +42,16 @@ class NeedsImport extends Error {
 }
 
 /**
- * The workspace's own files as modules that can be dropped. Node keeps every ES module for ever, so files are
- * compiled to functions instead, and a reload evaluates anew exactly the changed files and those that import
- * them; everything else is shared with the version before.
+ * The workspace's own files as modules that can be dropped. Node keeps every ES module for ever, so files are compiled
+ * to functions instead. A reload evaluates only the changed files and their importers; all others are shared with the
+ * previous graph.
  */
 export class ModuleGraph {
   readonly #parts: ModuleGraphParts;
   readonly #modules: ReadonlyMap<string, LoadedModule>;
   readonly #fresh = new Map<string, LoadedModule>();
   readonly #compiled: Map<string, CompiledFile>;
-  /** What each file that was compiled here imports, whether it is there or not. */
+  /** The imports of each file compiled here, missing files included. */
   readonly #imports = new Map<string, Set<string>>();
   readonly #places = new Map<string, Set<string>>();
   readonly #imported: Map<string, unknown>;
@@ -72,7 +72,7 @@ export class ModuleGraph {
     return new ModuleGraph(parts, new Map(), new Map());
   }
 
-  /** A graph in which the changed files and all their importers are yet to be evaluated again. */
+  /** A new graph without the changed files and all their importers. */
   without(changed: Iterable<string>): ModuleGraph {
     const stale = this.importersOf(changed);
     const kept = new Map([...this.#all()].filter(([path]) => !stale.has(path)));
@@ -96,7 +96,7 @@ export class ModuleGraph {
     return this.#fresh.get(path) ?? this.#modules.get(path);
   }
 
-  /** Every file that was evaluated, and every file that one of those imports or may import later. */
+  /** Every evaluated file, and every file that one of them imports or may import later. */
   paths(): string[] {
     const modules = this.#all();
     return [
@@ -104,7 +104,7 @@ export class ModuleGraph {
     ];
   }
 
-  /** Every place where a file would become one that these files import: all that are here when none are named. */
+  /** Every path at which a new file would become an import of these files. Default: of all files. */
   places(files: Iterable<string> = [...this.#all().keys(), ...this.#places.keys()]): string[] {
     const places = [...files].flatMap((path) => [
       ...(this.#places.get(path) ?? []),
@@ -117,7 +117,7 @@ export class ModuleGraph {
     return this.#all().values();
   }
 
-  /** What loading the file looked at, as far as it got: itself and its imports, also those that are missing. */
+  /** The files that loading this file looked at, as far as it got: itself and its imports, missing ones included. */
   attempted(path: string, seen = new Set<string>()): Set<string> {
     if (seen.has(path)) return seen;
     seen.add(path);
@@ -126,18 +126,17 @@ export class ModuleGraph {
     return seen;
   }
 
-  /** Lets go of a module that was evaluated here but is not to be used. */
+  /** Drops a module that was evaluated here but must not be used. */
   discard(path: string): void {
     this.#fresh.get(path)?.timers.stop();
     this.#fresh.delete(path);
   }
 
-  /** Puts back the version before, for a file whose new version is not to be used. */
   restore(module: LoadedModule): void {
     this.#fresh.set(module.path, module);
   }
 
-  /** Compiles many files at once. What does not compile says so when it is loaded. */
+  /** Compiles many files at once. `load` reports their errors. */
   async prepare(paths: readonly string[]): Promise<void> {
     const waiting = [...paths];
     const worker = async () => {
@@ -145,7 +144,7 @@ export class ModuleGraph {
         await this.#compileTree(path).catch(() => {});
       }
     };
-    await Promise.all(Array.from({ length: COMPILED_AT_ONCE }, worker));
+    await Promise.all(Array.from({ length: MOST_COMPILING }, worker));
   }
 
   /** Compiles the file and what it imports, then evaluates it. Throws `LoadError`. */
@@ -187,7 +186,7 @@ export class ModuleGraph {
     }
     this.#imports.set(path, files);
     this.#places.set(path, places);
-    // A file that is not there is reported when it is really asked for: it may be optional.
+    // A missing file is reported only when it is required: it may be optional.
     for (const file of files) await this.#compileTree(file).catch(() => {});
   }
 
@@ -195,7 +194,7 @@ export class ModuleGraph {
     const known = this.get(path);
     if (known !== undefined) return known;
     const dependencies = new Set([...(this.#imports.get(path) ?? [])].filter((file) => existsSync(file)));
-    // What it imports only later, inside a function, belongs to its version from the start.
+    // Imports inside functions belong to this version from the start, too.
     const module: LoadedModule = {
       path,
       filename: path,
@@ -226,7 +225,7 @@ export class ModuleGraph {
     const { path, timers } = module;
     const { code, map } = this.#compiled.get(path) ?? this.#compileNow(path);
     this.#parts.stacks.add(path, map);
-    // In a function of its own, so that a file may declare names such as __filename itself.
+    // The extra function lets a file declare names such as __filename itself.
     const run = vm.compileFunction(
       `return (function () {${code}\n}).call(this);`,
       `exports require module __filename __dirname ${importMeta.url} setInterval clearInterval`.split(" "),
@@ -237,7 +236,7 @@ export class ModuleGraph {
     const require = this.#requireFor(module);
     const values = [module.exports, require, module, path, dirname(path), url, setInterval, clearInterval];
     const call = () => run.apply(module.exports, values);
-    // Only the outermost evaluation is timed; the files it imports share its time.
+    // Only the outermost evaluation has a time limit; its imports share it.
     if (this.#evaluating > 1) call();
     else withinTime(call, this.#parts.evaluationLimit);
   }
@@ -257,7 +256,7 @@ export class ModuleGraph {
 
   #requireFor(module: LoadedModule): (specifier: string) => unknown {
     const { resolver, provide } = this.#parts;
-    // Remembered, so that a version under way finds what it has loaded even when the file has gone.
+    // Cached, so that a running version finds what it has loaded even when the file is gone.
     const resolved = new Map<string, Resolution>();
     const require = (specifier: string): unknown => {
       const resolution = resolved.get(specifier) ?? resolver.resolve(specifier, module.path);
@@ -311,12 +310,12 @@ export class ModuleGraph {
   }
 }
 
-/** More than cores: most of the time goes into waiting for files. */
-const COMPILED_AT_ONCE = 32;
+/** More than there are cores: most of the time is spent waiting for files. */
+const MOST_COMPILING = 32;
 
 const requires = new Map<string, NodeJS.Require>();
 
-/** One for every folder: Node keeps what `createRequire` makes. */
+/** One per folder, because Node never frees what `createRequire` makes. */
 function nodeRequire(path: string): NodeJS.Require {
   const folder = dirname(path);
   const require = requires.get(folder) ?? createRequire(`${folder}/`);
@@ -350,7 +349,7 @@ function readJson(path: string): unknown {
 
 function unreadable(path: string, thrown: unknown): LoadError {
   if (codeOf(thrown) === "ENOENT") {
-    // It may appear under a name that was not looked at, with another ending.
+    // The file may appear with another ending.
     return new LoadError("It is imported but does not exist.", "Create it, or correct the import.", {
       path,
       retry: true,

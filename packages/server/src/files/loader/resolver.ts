@@ -8,7 +8,7 @@ import { createPathsMatcher, getTsconfig, type TsConfigResult } from "get-tsconf
 import { isRecord, parseJsonc } from "../../helpers/index.ts";
 
 export type Resolution =
-  /** A file of the workspace, loaded by us and reloaded with its importers. */
+  /** A file of the workspace, which Toolrack loads and reloads with its importers. */
   | { readonly kind: "file"; readonly path: string }
   /** A module that Toolrack itself provides. */
   | { readonly kind: "virtual"; readonly id: string }
@@ -19,13 +19,13 @@ export type Resolution =
 export interface VirtualModule {
   readonly id: string;
   readonly pattern: RegExp;
-  /** Also instead of a file that is there. */
+  /** Replaces even a file that exists. */
   readonly always?: boolean;
 }
 
 const extensions = ["", ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json"];
-/** What TypeScript writes for what is there: `./x.js` may mean `./x.ts`. */
-const written: Record<string, readonly string[]> = {
+/** The endings that an import may mean: `./x.js` may mean `./x.ts`. */
+const sourceEndings: Record<string, readonly string[]> = {
   ".js": [".ts", ".tsx", ".jsx"],
   ".mjs": [".mts"],
   ".cjs": [".cts"],
@@ -33,15 +33,13 @@ const written: Record<string, readonly string[]> = {
 };
 const builtins = new Set(builtinModules);
 
-/** What the nearest tsconfig.json says of a file. */
 interface Tsconfig {
   readonly text: string;
   readonly match: (specifier: string) => string[];
-  /** The files of the workspace that it extends, whatever they are called. */
   readonly extended: readonly string[];
 }
 
-/** Finds what an import means, the way TypeScript, Node and the toolbox contract would. */
+/** Resolves imports as TypeScript, Node and the toolbox contract do. */
 export class Resolver {
   readonly #virtual: readonly VirtualModule[];
   readonly #tsconfigs = new Map<string, Tsconfig>();
@@ -52,35 +50,35 @@ export class Resolver {
 
   resolve(specifier: string, from: string): Resolution {
     if (specifier.startsWith("node:") || builtins.has(specifier)) return { kind: "external", specifier };
-    if (specifier.startsWith("file:")) return this.#file(fileURLToPath(specifier), specifier);
+    if (specifier.startsWith("file:")) return this.#resolveFile(fileURLToPath(specifier), specifier);
     if (specifier.startsWith(".") || isAbsolute(specifier))
-      return this.#file(resolve(dirname(from), specifier), specifier);
+      return this.#resolveFile(resolve(dirname(from), specifier), specifier);
     for (const candidate of this.#tsconfigFor(from).match(specifier)) {
-      const path = existing(candidate);
+      const path = findFile(candidate);
       if (path !== undefined) return { kind: "file", path };
     }
     return this.#provided(specifier) ?? { kind: "external", specifier };
   }
 
   /**
-   * Every place where a file would become what the import means, whether one is there now or not: an earlier one among
-   * the `paths` of a tsconfig.json, a file in the place of a package or of what Toolrack provides.
+   * Every path at which a file would become the target of the import, whether it exists or not: an earlier match of a
+   * tsconfig.json's `paths`, or a file that would replace a package or a provided module.
    */
   placesOf(specifier: string, from: string): string[] {
     if (specifier.startsWith("node:") || builtins.has(specifier)) return [];
     if (specifier.startsWith("file:")) return [fileURLToPath(specifier)];
     if (!specifier.startsWith(".") && !isAbsolute(specifier)) return this.#tsconfigFor(from).match(specifier);
     const path = resolve(dirname(from), specifier);
-    // A folder that is imported whole may be the workspace itself.
+    // An imported folder may be the workspace itself, so only its index counts.
     return /(^|\/)\.{0,2}$/.test(specifier) ? [join(path, "index")] : [path];
   }
 
-  /** The part of the nearest tsconfig.json that esbuild heeds, as JSON text; `{}` when there is none. */
+  /** The options of the nearest tsconfig.json that esbuild uses, as JSON text; `{}` when there is none. */
   tsconfig(path: string): string {
     return this.#tsconfigFor(path).text;
   }
 
-  /** The files that the nearest tsconfig.json extends: they decide what imports mean as well. */
+  /** The files that the nearest tsconfig.json extends: they affect imports as well. */
   extendedConfigs(path: string): readonly string[] {
     return this.#tsconfigFor(path).extended;
   }
@@ -90,11 +88,11 @@ export class Resolver {
     this.#tsconfigs.clear();
   }
 
-  /** What is really there comes first; what Toolrack provides stands in for what is missing. */
-  #file(path: string, specifier: string): Resolution {
+  /** An existing file comes first; a provided module only replaces a missing one. */
+  #resolveFile(path: string, specifier: string): Resolution {
     const always = this.#virtual.find((module) => module.always === true && module.pattern.test(specifier));
     if (always !== undefined) return { kind: "virtual", id: always.id };
-    const found = existing(path);
+    const found = findFile(path);
     return found === undefined
       ? (this.#provided(specifier) ?? { kind: "file", path })
       : { kind: "file", path: found };
@@ -112,7 +110,7 @@ export class Resolver {
     const config = readTsconfig(path);
     const match = config === null ? null : createPathsMatcher(config);
     const extended = config === null ? [] : extendedBy(config.path);
-    const read = { text: relevant(config), match: match ?? (() => []), extended };
+    const read = { text: esbuildOptions(config), match: match ?? (() => []), extended };
     this.#tsconfigs.set(folder, read);
     return read;
   }
@@ -122,11 +120,11 @@ function readTsconfig(path: string): TsConfigResult | null {
   try {
     return getTsconfig(path);
   } catch {
-    return null; // A broken tsconfig.json is the editor's business; the files may load all the same.
+    return null; // The files may load all the same.
   }
 }
 
-/** All that a config extends, directly or not. One of a package lies in `node_modules`. */
+/** All files that a config extends, directly or not, except those in packages. */
 function extendedBy(path: string, seen = new Set<string>()): string[] {
   let given: unknown;
   try {
@@ -145,7 +143,7 @@ function extendedBy(path: string, seen = new Set<string>()): string[] {
   return [...seen];
 }
 
-function relevant(config: TsConfigResult | null): string {
+function esbuildOptions(config: TsConfigResult | null): string {
   const {
     experimentalDecorators,
     useDefineForClassFields,
@@ -168,11 +166,11 @@ function relevant(config: TsConfigResult | null): string {
   });
 }
 
-function existing(path: string): string | undefined {
+function findFile(path: string): string | undefined {
   for (const extension of extensions) {
     if (isFile(path + extension)) return path + extension;
   }
-  for (const [ending, replacements] of Object.entries(written)) {
+  for (const [ending, replacements] of Object.entries(sourceEndings)) {
     if (!path.endsWith(ending)) continue;
     const stem = path.slice(0, -ending.length);
     for (const replacement of replacements) if (isFile(stem + replacement)) return stem + replacement;
@@ -206,25 +204,25 @@ interface Scan {
 }
 
 const sources = /\.(?:ts|mts|cts|tsx|js|mjs|cjs|jsx)$/;
-/** Types, tests, configs, and index files, which gather other files and are no tools themselves. */
-const others =
+/** Type declarations, tests, configs, and index files, which only re-export other files. */
+const nonTools =
   /^index\.[mc]?[jt]sx?$|\.d\.[mc]?ts$|\.(?:test|spec|test-d)\.[mc]?[jt]sx?$|\.config\.[mc]?[jt]s$/;
 
 /**
- * Every source file below the folder, in an order that is the same on every machine. A folder that does not exist
- * is empty, and a source file in its place is the only one. What has the time and size that it had before is taken to be unchanged; everything else is read.
+ * Every source file below the folder, in the same order on every machine. A missing folder is empty; instead of a
+ * folder, a single source file may be given. A file with the same time and size as before counts as unchanged.
  */
 export async function scanFiles(folder: string, before?: ReadonlyMap<string, ScannedFile>): Promise<Scan> {
   const found: string[] = [];
   const unreadable: UnreadableFile[] = [];
   await walk(folder, found, unreadable);
-  // With slashes, so that the order does not depend on the system.
+  // Slashes make the order independent of the system.
   const slashed = (path: string) => path.split(sep).join("/");
   found.sort((one, other) => (slashed(one) < slashed(other) ? -1 : 1));
   return { files: await signFiles(found, before), unreadable };
 }
 
-/** The same for files that are known by name. One that cannot be read has a signature too, and fails when loaded. */
+/** Signs files by path. An unreadable file gets a signature too, and fails when it is loaded. */
 export async function signFiles(
   paths: readonly string[],
   before?: ReadonlyMap<string, ScannedFile>,
@@ -254,10 +252,10 @@ async function walk(folder: string, found: string[], unreadable: UnreadableFile[
 }
 
 function isSource(name: string): boolean {
-  return sources.test(name) && !others.test(name);
+  return sources.test(name) && !nonTools.test(name);
 }
 
-/** A link counts as what it points to. */
+/** Follows links. */
 async function isToolFile(path: string): Promise<boolean> {
   return stat(path).then(
     (found) => found.isFile(),
@@ -273,7 +271,7 @@ async function sign(path: string, before: ScannedFile | undefined): Promise<Scan
     const digest = createHash("sha256")
       .update(await readFile(path))
       .digest("base64");
-    // Written again with the same content: a new stamp, but no change.
+    // A rewritten file with the same content gets a new stamp, but the same digest.
     return { path, signature: `${stamp} ${digest}` };
   } catch (thrown) {
     return { path, signature: `? ${(thrown as NodeJS.ErrnoException).code ?? "unreadable"}` };

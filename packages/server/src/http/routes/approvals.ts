@@ -27,7 +27,6 @@ const decision = {
 } as const;
 const params = { id: s.text({ minLength: 1, maxLength: 64 }) };
 
-/** Questions that wait for a person, and rules that answer them. */
 export function approvalRoutes({ approvals }: HttpServices): Route[] {
   const route = routesFor("approvals", "token");
   const rule = routesFor("approvals", "admin");
@@ -136,7 +135,7 @@ export function approvalRoutes({ approvals }: HttpServices): Route[] {
   }
 }
 
-/** A caller that could answer none of the questions does not learn what waits. */
+/** Only callers that may answer some question may see the questions. */
 function requireApprover({ isApprover }: Grant): void {
   if (isApprover) return;
   throw new HttpError("forbidden", "Only an admin's token, or one with a grant to approve, may do this.");
@@ -166,7 +165,7 @@ function ruleOf(
   return { rule };
 }
 
-/** It is the person's own mistake, not that of the caller who waits: the question stays open. */
+/** Wrong edited arguments are the approver's mistake, so the question stays open. */
 function blameArguments(thrown: unknown): never {
   if (thrown instanceof ForbiddenAnswer) throw new HttpError("forbidden", thrown.message);
   if (!(thrown instanceof UnfitAnswer)) throw thrown;

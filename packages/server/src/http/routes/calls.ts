@@ -136,7 +136,7 @@ export function callRoutes(services: HttpServices): Route[] {
   ];
 }
 
-/** The call if it is under way and the caller may see it. */
+/** Returns the call if it is running and the caller may see it. */
 function findActive(
   { registry, service, recorder }: HttpServices,
   callId: string,
@@ -152,7 +152,7 @@ function findActive(
     : activeView({ callId, toolName: active.toolName, state }, announced, recorder.linesOf(callId));
 }
 
-/** Refuses a call that is under way, here or in another process that works on the same store. */
+/** Refuses a call that is running, here or in another process on the same store. */
 async function requireEnded(parts: HttpServices, callId: string, grant: Grant): Promise<StoredCall> {
   const here = findActive(parts, callId, grant) !== undefined;
   const call = here ? undefined : await requireCall(grant, callId, parts);
@@ -163,7 +163,7 @@ async function requireEnded(parts: HttpServices, callId: string, grant: Grant): 
   });
 }
 
-/** How many pages are looked through for a caller that may not see all of them. */
+/** At most this many pages are searched for a caller that may not see all calls. */
 const MOST_PAGES = 20;
 
 async function listStored(parts: HttpServices, query: CallQuery, grant: Grant): Promise<Page<StoredCall>> {

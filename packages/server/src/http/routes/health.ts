@@ -12,13 +12,13 @@ const readiness = s.object({
   "freeBytes?": s.number("Room on the disk of the workspace."),
 });
 
-/** How long the store may take to show that it lives, and how long what it showed is believed. */
+/** Time limit of the store's check, and how long its result is reused. */
 const PATIENCE = 2_000;
 const BELIEVED = 1_000;
-/** Less room than this is too little to count on, in bytes. */
+/** Less free disk space than this counts as full, in bytes. */
 const LITTLE_ROOM = 4 * 1024 * 1024;
 
-/** Without the places and the words of the database, which are for readers of the log. */
+/** These texts hold no paths and no database messages, which belong in the log. */
 const messages: Readonly<Record<UnavailableReason, string>> = {
   away: "The store does not answer. The server connects again by itself when it is back.",
   busy: "The store does not answer: another process keeps it locked.",
@@ -29,7 +29,7 @@ const messages: Readonly<Record<UnavailableReason, string>> = {
 const NO_MORE =
   "The store cannot take records, and as many as are kept in memory wait for it. Calls are refused until they are written.";
 
-/** What load balancers ask. Open to anybody, so it names no place and asks the store once a second at most. */
+/** For load balancers. Open to everybody, so it shows no paths and checks the store at most once a second. */
 export function healthRoutes({ store, log, prove, stopping }: HttpServices): Route[] {
   const route = routesFor("server", "open");
   const probe = storeProbe(store);

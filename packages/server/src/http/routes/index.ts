@@ -13,12 +13,12 @@ import { expertRoutes, skillRoutes } from "./skills.ts";
 import { secretRoutes, tokenRoutes } from "./tokens.ts";
 import { toolRoutes } from "./tools.ts";
 
-/** The one table from which the API, its validation and its description are made. */
+/** All routes. The API, its validation and its description are made from this table. */
 export function apiRoutes(services: HttpServices, extensions: readonly HttpExtension[]): Route[] {
   const schemas = Object.assign({}, ...extensions.map((extension) => extension.schemas));
   const routes: Route[] = [
     ...healthRoutes(services),
-    // The description is one of the routes that it describes.
+    // The description includes its own route.
     ...serverRoutes(services, () => describeApi(routes, schemas)),
     ...tokenRoutes(services),
     ...secretRoutes(services),

@@ -19,11 +19,11 @@ const override = s.nullable(
   }),
 );
 
-/** The upstream MCP servers: those of `mcp.json`, which only that file can change, and those that were added here. */
+/** The upstream MCP servers: those of `mcp.json`, which can be changed only in that file, and those added here. */
 export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
   const route = routesFor("mcp-servers", "admin");
   const params = { key };
-  // Readers of the events see what becomes of the servers without asking for them again and again.
+  // Clients follow changes of the servers through the event stream.
   const server = ["The server.", s.ref("McpServer")] as const;
   return [
     route("GET /api/mcp-servers", "listMcpServers", "The MCP servers whose tools are on the rack", {
@@ -205,12 +205,12 @@ async function answer(
   }
 }
 
-/** Where authorization servers send people back to, with the key of the MCP server behind it. */
+/** The path to which authorization servers redirect; the key of the MCP server follows. */
 const CALLBACK_PATH = "/oauth/callback";
 
 /**
- * The page that a person sees after signing in at an upstream MCP server. It is open, since a browser that comes from
- * elsewhere has no token: what it brings is worth something only with the state of a sign-in that was begun here.
+ * The page after signing in at an upstream MCP server. It needs no token, because a browser that comes from elsewhere
+ * has none: the request is valid only with the state of a sign-in that was begun here.
  */
 export function oauthCallbackMount(servers: Pick<McpServers, "finishLogin">): Mount {
   return {

@@ -26,7 +26,7 @@ const strict = s.boolean({
     "Strict mode. Say the same in both requests: it changes how arguments that are left out are written.",
 });
 
-/** Two requests that let any agent loop, in any language, use the rack. */
+/** Two routes through which any agent loop, in any language, can use the rack. */
 export function openaiRoutes({ registry, skills: { experts }, guard, service }: HttpServices): Route[] {
   const plain = formatEach(false);
   const strictly = formatEach(true);
@@ -70,7 +70,7 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
         const { grant, allow } = reach;
         const format = isStrict ? strictly : plain;
         const requests = parseOpenAIToolCalls(body);
-        guard.charge(grant, requests.length - 1);
+        guard.limitRate(grant, requests.length - 1);
         const gone = callerGone(incoming, outgoing);
         const answer = async (request: ToolCallRequest) => {
           const info = registry.get(request.name);
@@ -82,7 +82,7 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
             request.id,
             await resultOf(() => service.run(call)),
           );
-          // The name is exactly what the model wrote, whatever the tool is called on the rack.
+          // Returns the name as the model wrote it, even if the rack uses another.
           return { role, tool_call_id, name: request.name, content };
         };
         try {
@@ -95,7 +95,7 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
   ];
 }
 
-/** One call that is refused must not spoil the others: the model reads why in the place of its result. */
+/** A refused call must not fail the others: the model gets the reason as its result. */
 async function resultOf(run: () => Promise<{ readonly result: ToolResult }>): Promise<ToolResult> {
   try {
     return (await run()).result;
@@ -111,8 +111,8 @@ function isVisible(info: ToolInfo, { grant, allow }: Reach): boolean {
 }
 
 /**
- * Formatting thousands of schemas takes a while, so each tool is formatted once, as long as it is the same. On its own
- * it comes out as it would among the others: names on the rack are all such that they are sent as they are.
+ * Formatting thousands of schemas is slow, so the result is kept per tool. Tools can be formatted alone, because names
+ * on the rack need no translation.
  */
 function formatEach(strict: boolean): (info: ToolInfo) => ReturnType<typeof toOpenAITools> {
   const known = new WeakMap<ToolInfo, ReturnType<typeof toOpenAITools>>();

@@ -10,7 +10,7 @@ const prometheus = "text/plain; version=0.0.4; charset=utf-8";
 const DAY = 24 * 60 * 60_000;
 const LATEST = 8_640_000_000_000_000;
 
-/** What the server says of itself and of its tool files. `describe` makes the document of all routes. */
+/** Information about the server and its tool files. `describe` makes the OpenAPI document. */
 export function serverRoutes(services: HttpServices, describe: () => unknown): Route[] {
   const { registry, files, skills, settings, reloads, clients, mcpServers } = services;
   const startedAt = Date.now();
@@ -41,7 +41,7 @@ export function serverRoutes(services: HttpServices, describe: () => unknown): R
       answer: ["What was loaded, removed and refused.", s.ref("LoadReport")],
       async handle() {
         const report = await files.load();
-        // After the files: a skill's tool may stand for one of theirs.
+        // After the files, because a skill's tool may refer to a tool of a file.
         await skills.reload();
         await mcpServers?.reload();
         return report;
@@ -60,7 +60,7 @@ export function serverRoutes(services: HttpServices, describe: () => unknown): R
           timeout: registry.timeout,
           requestsPerSecond: settings.rateLimit === false ? 0 : settings.rateLimit.perSecond,
         },
-        // It is changed in the workspace's config, not here.
+        // Read-only here: retention is set in the workspace's config.
         retention: retentionOf(services.config),
       }),
     }),
@@ -122,7 +122,7 @@ function renderMetrics(
   return metrics.render(readings, (name) => grant.mayUse(registry.get(name) ?? { name }));
 }
 
-/** Schedules are made with `schedule_tool`, like everything that a model may ask for; here people look after them. */
+/** Lists and cancels schedules. They are created with the tool `schedule_tool`. */
 export function scheduleRoutes({ store: { schedules } }: HttpServices): Route[] {
   const route = routesFor("schedules", "token");
   return [
@@ -152,7 +152,7 @@ export function scheduleRoutes({ store: { schedules } }: HttpServices): Route[] 
     }),
   ];
 
-  /** A schedule of somebody else is not told from one that never was. */
+  /** The refusal is the same for a schedule of somebody else and for one that never existed. */
   async function requireSchedule(id: string, grant: Grant): Promise<StoredSchedule> {
     const schedule = await schedules.get(id);
     if (schedule !== undefined && maySee(creatorOfGrant(grant), schedule)) return schedule;
@@ -189,9 +189,9 @@ export function eventRoute({ feed, authenticator }: HttpServices): Route {
         refuseHead(incoming);
         const { authorization, "last-event-id": header } = incoming.headers;
         const lastEventId = typeof header === "string" ? header : query.since;
-        const isWelcome = async () =>
+        const isAuthorized = async () =>
           (await authenticator.authenticate({ authorization, query: query.token })).ok;
-        feed.subscribe(outgoing, grant, lastEventId, isWelcome);
+        feed.subscribe(outgoing, grant, lastEventId, isAuthorized);
         return sent;
       },
     },

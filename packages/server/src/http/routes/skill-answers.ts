@@ -6,7 +6,7 @@ import { HttpError, s } from "../wire/index.ts";
 
 export const skillParams = { id: s.text({ minLength: 1, maxLength: 128, description: "Its id or name." }) };
 
-/** What a request that changes something says of what it saw. */
+/** The version that a change is based on. */
 export const seenVersion = {
   "updatedAt?": s.integer(
     "The `updatedAt` of what was looked at. When it is another one by now, nothing is changed (`skill_changed`).",
@@ -19,7 +19,7 @@ const advice = {
   expert: "GET /api/experts lists them.",
 } as const;
 
-/** Does what a request asks for; a refusal is answered as the API answers it. */
+/** Runs the work and turns its refusals into the API's errors. */
 export async function refusing<Result>(work: () => Result | Promise<Result>): Promise<Result> {
   try {
     return await work();
@@ -38,7 +38,7 @@ export async function refusing<Result>(work: () => Result | Promise<Result>): Pr
   }
 }
 
-/** The same for a change of what may have been changed by somebody else: the refusal has the wanted fields as they are. */
+/** The same for a change that may conflict with somebody else's: the refusal holds the current values of the fields. */
 export function refusingUnseen<Result>(fields: object, work: () => Promise<Result>): Promise<Result> {
   return refusing(async () => {
     try {
@@ -58,7 +58,7 @@ export function refusingUnseen<Result>(fields: object, work: () => Promise<Resul
 
 type Skill = ReturnType<SkillLibrary["require"]>;
 
-/** Longest file whose text is shown. */
+/** Texts of longer files are not shown, in bytes. */
 const LONGEST_SHOWN = 256 * 1024;
 
 export function skillSummary(skills: SkillLibrary, skill: Skill): Record<string, unknown> {
@@ -101,7 +101,7 @@ export function skillToolView(
   };
 }
 
-/** JSON as a value; what is none as the text that it is. */
+/** Parses JSON; other text is returned as it is. */
 function usageOf(usage: string): unknown {
   if (usage === "") return undefined;
   try {

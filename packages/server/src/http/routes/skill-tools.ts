@@ -31,7 +31,6 @@ const toolParams = {
   toolId: s.text({ minLength: 1, maxLength: 128, description: "Its id or name." }),
 };
 
-/** The tools of a skill. */
 export function skillToolRoutes({ skills, registry, service }: HttpServices): Route[] {
   const route = routesFor("skills", "admin");
   const viewOf = (skillId: string, toolId: string) => {
@@ -114,7 +113,7 @@ export function skillToolRoutes({ skills, registry, service }: HttpServices): Ro
 
 function toNewTool({ usage, ...tool }: ToolBody): NewSkillTool {
   const given = Object.entries(tool).filter(([, value]) => value !== null);
-  // Without what is null it is exactly that: the schema saw to the rest.
+  // The schema checked the body, so without null members it has this type.
   return { ...Object.fromEntries(given), ...usageText(usage) } as NewSkillTool;
 }
 

@@ -17,10 +17,10 @@ import type { HttpServices } from "../services.ts";
 import { HttpError, type Route, routesFor, s, sent } from "../wire/index.ts";
 import { refusing, skillParams } from "./skill-answers.ts";
 
-/** More than one skill may come at once; what one may have is checked where it is read. */
+/** Limits of one upload, which may hold several skills. The limits of one skill are checked when it is read. */
 const limits = { files: 5_000, bytes: 64 * 1024 * 1024 };
 
-/** Files by their paths: text, or the bytes of what is none. */
+/** Files by path: text, or the bytes of binary files. */
 type UploadedFiles = Readonly<
   Record<string, string | { readonly base64: string; readonly executable?: boolean }>
 >;
@@ -35,7 +35,7 @@ const filesSchema: s.Schema<UploadedFiles> = {
   description: "By their paths: text, or `{base64}` for what is none.",
 };
 
-/** Skills on their way from and to other places. */
+/** Import and export of skills. */
 export function skillTransferRoutes({ skills, sandbox, workspace }: HttpServices): Route[] {
   const route = routesFor("skills", "admin");
   return [

@@ -27,7 +27,7 @@ const fields = {
   "files?": s.map(s.nullable(s.text()), "Text files beside its SKILL.md, by their paths; null removes one."),
 } as const;
 
-/** Skills: read, made, changed and deleted. What is changed is on the rack when the answer comes. */
+/** Skills. Changes are on the rack when the answer is sent. */
 export function skillRoutes({ skills }: HttpServices): Route[] {
   const route = routesFor("skills", "admin");
   return [
@@ -116,7 +116,6 @@ const expertFields = {
   "tools?": patterns(toolPattern),
 } as const;
 
-/** Experts: named sets of skills and tools. */
 export function expertRoutes({ skills: { experts } }: HttpServices): Route[] {
   const route = routesFor("experts", "admin");
   return [

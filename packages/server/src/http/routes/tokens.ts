@@ -64,7 +64,7 @@ function refusePast(expiresAt: number | undefined): void {
   throw new HttpError("invalid_request", message, { details: { in: "body", issues: [issue] } });
 }
 
-/** Values can be written and never read back. */
+/** Secrets can be written but never read back. */
 export function secretRoutes({ secrets }: HttpServices): Route[] {
   const route = routesFor("secrets", "admin");
   const params = {

@@ -21,9 +21,9 @@ const toolQuery = {
   cursor: s.text({ pattern: "^\\d{1,9}$", description: "`next` of the page before." }),
 } as const;
 
-/** What a caller may say about a call, beside its arguments. */
+/** Options of a call, beside its arguments. */
 export const callOptions = {
-  // So that a caller can follow, or cancel, a call before it is answered.
+  // Lets the caller follow or cancel the call before it is answered.
   "callId?": s.text({
     pattern: "^[A-Za-z0-9_.:-]{1,128}$",
     description: "The id the call is to have; made when not given.",
@@ -41,7 +41,7 @@ export const callOptions = {
   }),
 } as const;
 
-/** The answers to every request that makes one call. */
+/** The answers of every route that makes one call. */
 export const callAnswer = {
   answer: [
     "The tool ran, whatever came of it: `result.type` is `error` when it failed, ran too long or was cancelled. What was refused before the tool ran is a 4xx.",
@@ -61,7 +61,7 @@ export function toolRoutes(services: HttpServices): Route[] {
       answer: ["A page of tools.", s.ref("ToolPage")],
       errors: ["expert_not_found"],
       handle({ query, grant }) {
-        const { q, limit = 100, cursor = 0, ...wish } = query;
+        const { q, limit = 100, cursor = 0, ...filters } = query;
         const snapshot = registry.snapshot();
         const all =
           q === undefined
@@ -69,7 +69,7 @@ export function toolRoutes(services: HttpServices): Route[] {
             : snapshot.search(q, snapshot.getStats().totalTools);
         const stale = staleTools(services);
         const reach = reachOf(grant, skills.experts, query.expert);
-        const wanted = all.filter((info) => isWanted(info, reach, wish, stale));
+        const wanted = all.filter((info) => isWanted(info, reach, filters, stale));
         const start = Number(cursor);
         const end = start + limit;
         return {
@@ -104,7 +104,7 @@ export function toolRoutes(services: HttpServices): Route[] {
         const info = registry.get(nameIn(params.name));
         if (info === undefined) throw unknownTool(registry, params.name, grant.mayUse);
         await switches.set(info.name, body.enabled, grant.caller);
-        // A reload may have taken it away while the decision was written, which holds all the same.
+        // A reload may have removed the tool meanwhile; the decision is stored all the same.
         return detailOf(registry.get(info.name) ?? info, services);
       },
     }),
@@ -163,7 +163,7 @@ function nameIn(wanted: string): string {
   return parseToolReference(wanted) ?? wanted;
 }
 
-/** A tool that the token may not see is refused later, with all the rest that is not there. */
+/** A tool that the token may not see is refused later, like an unknown tool. */
 function requireDryRun(info: ToolInfo | undefined, { grant }: Reach): void {
   if (info === undefined || !grant.mayUse(info) || isSandboxed(info)) return;
   throw new HttpError(
@@ -188,10 +188,10 @@ async function isolationOf(info: ToolInfo, { sandbox }: HttpServices): Promise<o
 function isWanted(
   info: ToolInfo,
   reach: Reach,
-  wish: Partial<s.Values<typeof toolQuery>>,
+  filters: Partial<s.Values<typeof toolQuery>>,
   stale: ReadonlySet<string>,
 ): boolean {
-  const { category, tag, status } = wish;
+  const { category, tag, status } = filters;
   return (
     reach.grant.mayUse(info) &&
     reach.allow?.(info) !== false &&
@@ -239,7 +239,7 @@ function summaryOf(
   };
 }
 
-/** A tool of a skill by the names that its table has for it. */
+/** The names that the skill's table uses for a tool. */
 function skillFacts(info: ToolInfo): Record<string, unknown> {
   const skill = skillToolInfo(info);
   if (skill === undefined) return { toolId: info.name };
@@ -254,7 +254,7 @@ async function detailOf(info: ToolInfo, services: HttpServices): Promise<Record<
     const { inputSchema, outputSchema } = toDefinition(info);
     return { ...summary, inputSchema, outputSchema, metadata };
   } catch {
-    // Some schemas of libraries have no JSON form. Such a tool can still be called.
+    // Some schema libraries cannot produce JSON Schema. Such a tool can still be called.
     return { ...summary, metadata };
   }
 }

@@ -73,7 +73,7 @@ const callStage = s.object({
   duration: s.amount(),
 });
 
-/** What a rule says of the calls that it is about. */
+/** Which calls a rule applies to. */
 const ruledTool = s.text("The tool's name; `*` stands for anything.");
 const ruledArguments = {
   "input?": s.anyObject("Arguments that a call must have at least."),

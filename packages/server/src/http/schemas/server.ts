@@ -42,7 +42,6 @@ const fileReport = s.object({
   }),
 });
 
-/** An upstream MCP server. */
 const mcpServer = s.object({
   key: s.text(),
   place: s.choice(["file", "store"], "`file`: it stands in the workspace's file and is changed there."),
@@ -90,7 +89,6 @@ const mcpServer = s.object({
   ),
 });
 
-/** A tool of an upstream MCP server. */
 const mcpServerTool = s.object({
   name: s.text("As the server names it."),
   rackName: s.text("As the rack names it."),

@@ -5,7 +5,7 @@ import { HttpError } from "./errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** The JSON of a request's body; `undefined` when it has none. Counts while it reads and never holds more than `limit`. */
+/** Reads the JSON body of a request; `undefined` when there is none. Never holds more than `limit` bytes. */
 export async function readBody(incoming: IncomingMessage, limit: number): Promise<unknown> {
   const { headers } = incoming;
   const hasBody =
@@ -47,7 +47,7 @@ function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
   let size = 0;
   const stop = () => {
     incoming.off("data", onData).off("end", onEnd).off("error", onBreak).off("close", onBreak);
-    // What is left of a body that nobody reads is let through, so that the answer reaches who still sends.
+    // The rest of the body is read and dropped, so that the answer reaches a client that is still sending.
     incoming.on("error", () => {});
   };
   const refuse = () => {
@@ -68,7 +68,7 @@ function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
     stop();
     reject(new HttpError("bad_request", "The connection broke before the whole body had come."));
   };
-  // A client that left before anybody listened says nothing any more.
+  // A client that disconnected earlier causes no more events.
   if (incoming.destroyed) onBreak();
   else if (Number(incoming.headers["content-length"] ?? 0) > limit) refuse();
   else incoming.on("data", onData).on("end", onEnd).on("error", onBreak).on("close", onBreak);
@@ -76,8 +76,8 @@ function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
 }
 
 /**
- * The query of a URL as an object in which texts that stand for numbers and booleans are such, where the schemas
- * ask for them. What cannot be read stays the text it is, for the validation to name.
+ * The query of a URL as an object. Values become numbers and booleans where the schemas ask for them. Values that
+ * cannot be converted stay text, and the validation reports them.
  */
 export function readQuery(
   search: string,
@@ -85,7 +85,7 @@ export function readQuery(
 ): Record<string, unknown> {
   const query: Record<string, unknown> = Object.create(null);
   for (const [name, text] of new URLSearchParams(search)) {
-    // A parameter that is given twice is a list, which no schema takes: the validation says so.
+    // A repeated parameter becomes a list, which no schema accepts, so the validation reports it.
     query[name] = name in query ? [query[name], text].flat() : convert(text, schemas[name]?.type);
   }
   return { ...query };
@@ -97,7 +97,7 @@ function convert(text: string, type: unknown): unknown {
   return text;
 }
 
-/** JSON of any value. What a tool returned may hold what JSON cannot: then a plain copy is sent instead. */
+/** JSON of any value. If a tool's result cannot be written as JSON, a plain copy is used. */
 export function jsonText(value: unknown): string {
   try {
     return JSON.stringify(value) ?? "null";
@@ -108,7 +108,7 @@ export function jsonText(value: unknown): string {
 
 export const json = "application/json; charset=utf-8";
 
-/** Straight to Node: a `Response` would only be taken apart again on its way. */
+/** Writes directly to Node's response; a `Response` object would only add work. */
 export function sendText(
   outgoing: ServerResponse,
   status: number,
@@ -121,13 +121,13 @@ export function sendText(
   outgoing.end(text);
 }
 
-/** Who is told of a request that was refused or failed. */
+/** Called for requests that were refused or failed. */
 interface ErrorListeners {
   readonly metrics: { countRequest(method: string, route: string, status: number): void };
   readonly logger: Logger;
 }
 
-/** The one place in which whatever was thrown becomes an answer. */
+/** The one place that turns a thrown error into an answer. */
 export function sendError(
   thrown: unknown,
   incoming: IncomingMessage,
@@ -136,25 +136,25 @@ export function sendError(
   route: string,
 ): void {
   const error = HttpError.from(thrown) ?? hideFailure(thrown, logger);
-  // That a database server is away is told once, by the store; the rest is not told by anybody else.
+  // The store itself logs an unreachable database once. Other store failures are logged only here.
   if (error.code === "store_unavailable" && error.details.reason !== "away")
     logger.error("A request failed:", thrown);
   metrics.countRequest(incoming.method ?? "", route, error.status);
   if (outgoing.headersSent) {
-    // A stream that has begun cannot be given another status; a break is all that its reader can notice.
+    // A stream that has begun cannot change its status; its reader only notices a broken connection.
     outgoing.destroy();
     return;
   }
   sendText(outgoing, error.status, jsonText(error.toEnvelope()), { "Content-Type": json, ...error.headers });
 }
 
-/** What failed inside is for the log, not for whoever asked. */
+/** Details of an internal failure go to the log, not to the caller. */
 function hideFailure(thrown: unknown, logger: Logger): HttpError {
   logger.error("A request failed:", thrown);
   return new HttpError("internal_error", "The server failed to answer this request. Its log says why.");
 }
 
-/** Aborts when the caller is gone before it was answered. Call `release` once the answer is on its way. */
+/** Aborts when the caller disconnects before the answer. Call `release` once the answer is being sent. */
 export function callerGone(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
@@ -165,8 +165,8 @@ export function callerGone(
 }
 
 /**
- * Acts when the client closes the connection, or only its side of it, before it was answered: a program that was ended
- * does no more than that. Answers how to stop waiting for it.
+ * Calls `act` when the client closes the connection, or only its side of it, before the answer; a killed program closes
+ * only its side. Returns a function that stops it.
  */
 export function whenGone(incoming: IncomingMessage, outgoing: ServerResponse, act: () => void): () => void {
   const { socket } = incoming;
@@ -174,7 +174,7 @@ export function whenGone(incoming: IncomingMessage, outgoing: ServerResponse, ac
     if (!outgoing.writableFinished) act();
   };
   if (socket.readableEnded || socket.destroyed) act();
-  // Requests that were sent without waiting for answers share the connection; each of them listens by itself.
+  // Pipelined requests share the connection, and each adds its own listener.
   if (socket.getMaxListeners() > 0) socket.setMaxListeners(0);
   socket.on("end", act);
   outgoing.on("close", onClose);
@@ -184,7 +184,7 @@ export function whenGone(incoming: IncomingMessage, outgoing: ServerResponse, ac
   };
 }
 
-/** The server's address as its caller knows it; the host was checked before. */
+/** The server's origin as its caller sees it; the host was checked before. */
 export function originOf({ headers, socket }: IncomingMessage): string {
   const isSecure = "encrypted" in socket || headers["x-forwarded-proto"] === "https";
   return `${isSecure ? "https" : "http"}://${headers.host ?? "localhost"}`;
@@ -196,18 +196,18 @@ export function acceptsStream({ headers }: IncomingMessage): boolean {
 }
 
 export function openEventStream(outgoing: ServerResponse): void {
-  // Proxies that gather an answer before they pass it on would make a stream useless.
+  // Stops proxies from buffering the stream.
   outgoing.writeHead(200, { "Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no" });
   outgoing.flushHeaders();
 }
 
-/** One event as the stream carries it. JSON holds no line breaks, so the data is one line. */
+/** One event in stream format. JSON holds no line breaks, so the data is one line. */
 export function eventText(event: string, data: unknown, id?: string): string {
   const named = id === undefined ? "" : `id: ${id}\n`;
   return `${named}event: ${event}\ndata: ${jsonText(data)}\n\n`;
 }
 
-/** A stream can only be read. */
+/** Event streams do not support HEAD. */
 export function refuseHead({ method }: IncomingMessage): void {
   if (method !== "HEAD") return;
   throw new HttpError("method_not_allowed", "A stream has no HEAD.", { headers: { Allow: "GET" } });

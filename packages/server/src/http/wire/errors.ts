@@ -4,12 +4,12 @@ import { isFullDisk, StoreUnavailable } from "../../store/index.ts";
 interface HttpErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** What a model provider said, where OpenAI's clients look for it. */
+  /** A model provider's own error type, where OpenAI's clients look for it. */
   readonly type?: string;
   readonly param?: string;
 }
 
-/** The one form in which every error leaves the server. */
+/** The form of every error that the server sends. */
 interface ErrorEnvelope {
   readonly error: {
     readonly code: HttpErrorCode;
@@ -20,7 +20,7 @@ interface ErrorEnvelope {
   };
 }
 
-/** A request that is refused. Thrown anywhere below a route; one place answers it. */
+/** A refused request. May be thrown anywhere below a route; `sendError` answers it. */
 export class HttpError extends Error {
   readonly code: HttpErrorCode;
   readonly status: number;
@@ -39,12 +39,12 @@ export class HttpError extends Error {
     this.#own = { ...(type === undefined ? {} : { type }), ...(param === undefined ? {} : { param }) };
   }
 
-  /** What was thrown as this surface says it; undefined when it is no refusal but a failure. */
+  /** Translates a thrown refusal; undefined for a failure. */
   static from(thrown: unknown): HttpError | undefined {
     if (thrown instanceof HttpError) return thrown;
-    // A full disk is known by itself; a connection that failed need not have been the store's.
+    // A full-disk error always counts as the store's. A connection error may have come from something else.
     if (thrown instanceof StoreUnavailable || isFullDisk(thrown)) {
-      const { code, message, reason, retryAfter } = StoreUnavailable.from(thrown)!; // Either of them is one.
+      const { code, message, reason, retryAfter } = StoreUnavailable.from(thrown)!; // It is one of the two.
       return new HttpError(code, message, {
         details: { reason },
         headers: { "Retry-After": String(retryAfter) },
@@ -64,8 +64,8 @@ export class HttpError extends Error {
 }
 
 /**
- * Every way in which a request can be refused, with the status it is answered with. The codes of a tool's own
- * refusals are those of the core. `/openapi.json` is generated from this list.
+ * All error codes with their HTTP status. The codes of a tool's own refusals come from the core. `/openapi.json` is
+ * generated from this list.
  */
 export const httpErrorCodes = {
   bad_request: { status: 400, when: "The request line, the headers or the body could not be read." },

@@ -6,32 +6,32 @@ import { InvalidCursorError, problemOfRulePattern } from "../../store/index.ts";
 import { HttpError } from "./errors.ts";
 import { text } from "./schema.ts";
 
-/** For a list that the store refused: a cursor that is none is the mistake of whoever asked. */
+/** Turns the store's error for an invalid cursor into a refusal of the request. */
 export function blameCursor(thrown: unknown): never {
   if (!(thrown instanceof InvalidCursorError)) throw thrown;
   const issues = [{ path: "cursor", message: thrown.message }];
   throw new HttpError("invalid_request", thrown.message, { details: { in: "query", issues } });
 }
 
-/** What the API says of every pattern of tools that it takes. */
+/** Description of every tool pattern in the API. */
 export const toolPattern =
   "A tool's name, in which `*` stands for anything; or `mcp:KEY` for the tools of exactly that MCP server, and " +
   "`mcp:KEY/PATTERN` for those of them that it calls so itself, case included. A slash of the key is written `%2F`.";
 
-/** Refuses a pattern of tools in a body that could never fit anything. */
+/** Refuses a tool pattern that could never match. */
 export function refuseToolPattern(path: string, pattern: string): void {
   const message = problemOfToolPattern(pattern);
   if (message !== undefined) throw misplaced(path, message);
 }
 
-/** Refuses also a pattern that a rule could not be kept with. */
+/** Also refuses a pattern that a rule cannot store. */
 export function refuseRulePattern(path: string, pattern: string): void {
   refuseToolPattern(path, pattern);
   const message = problemOfRulePattern(pattern);
   if (message !== undefined) throw misplaced(path, message);
 }
 
-/** Something in the body that does not go with the rest of it. */
+/** The error for a member of the body that conflicts with the rest. */
 export function misplaced(path: string, message: string): HttpError {
   return new HttpError("invalid_request", message, { details: { in: "body", issues: [{ path, message }] } });
 }
@@ -43,7 +43,7 @@ export const expertQuery = text({
   description: "The name or id of an expert: only its tools are there.",
 });
 
-/** What a request may reach: all that its token may, or the tools of an expert. */
+/** What a request may use: everything that its token allows, or the tools of an expert. */
 export interface Reach {
   readonly grant: Grant;
   readonly allow?: (tool: ToolInfo) => boolean;
@@ -51,13 +51,13 @@ export interface Reach {
 }
 
 /**
- * A token that may use an expert may use the tools of it, and none else there, whatever tools it may use otherwise.
- * Throws `expert_not_found`, in the same words for an expert that the token must not know of.
+ * With an expert, a token may use exactly the expert's tools, whatever else it may use. Throws the same
+ * `expert_not_found` for an unknown expert and for one that the token must not know of.
  */
 export function reachOf(grant: Grant, experts: Experts, name: string | undefined): Reach {
   if (name === undefined) return { grant };
   const expert = findExpert(grant, experts, name);
-  // What is outside the set is refused as such, which the set itself sees to.
+  // `allow` refuses tools outside the set, so `mayUse` need not.
   return { grant: { ...grant, mayUse: () => true }, allow: expert.allows, expert };
 }
 

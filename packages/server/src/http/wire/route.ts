@@ -6,24 +6,23 @@ import type { Store } from "../../store/index.ts";
 import type { HttpErrorCode } from "./errors.ts";
 import type { Schema, Shape, Values } from "./schema.ts";
 
-/** A request that passed every check: what it says fits the schemas of its route. */
+/** A request that passed all checks and fits the schemas of its route. */
 export interface RouteRequest<Params = unknown, Query = unknown, Body = unknown> {
   readonly params: Params;
   readonly query: Query;
   readonly body: Body;
-  /** What the caller may do. */
   readonly grant: Grant;
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
 }
 
-/** What a handler returns that has written to `outgoing` itself. */
+/** Returned by a handler that has written to `outgoing` itself. */
 export const sent = Symbol("sent");
 
-/** What a handler returns to say more than the value of a JSON answer. */
+/** Returned by a handler that sets more than the value of a JSON answer. */
 export class Reply {
   readonly body: unknown;
-  /** The body is sent as the text that it is, not as JSON. */
+  /** Set when the body is sent as plain text instead of JSON. */
   readonly contentType: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
@@ -34,13 +33,13 @@ export class Reply {
   }
 }
 
-/** `open`: no token at all. `token`: any. `admin`: one of an admin. */
+/** `open`: no token needed. `token`: any token. `admin`: an admin's token. */
 type Access = "open" | "token" | "admin";
 
 interface RouteDetails {
   readonly description?: string;
   readonly access?: Access;
-  /** Members of the path and of the query. Those of the query may always be left out. */
+  /** Parameters of the path and of the query. Those of the query are always optional. */
   readonly params?: Shape;
   readonly query?: Shape;
   /** A request without a body is refused. */
@@ -48,16 +47,16 @@ interface RouteDetails {
   /** A request without a body counts as one with `{}`. */
   readonly optionalBody?: JsonSchemaObject;
   readonly answer: readonly [description: string, schema: JsonSchemaObject, contentType?: string];
-  /** When the same may also be answered as an event stream. */
+  /** When the route may also answer with an event stream. */
   readonly stream?: string;
-  /** When there may also be nothing to answer with (204). */
+  /** When the route may also answer with no content (204). */
   readonly empty?: string;
   readonly errors?: readonly HttpErrorCode[];
-  /** Takes the token from the URL too. Only for event streams, see `Credentials`. */
+  /** Also accepts the token in the URL. Only for event streams, see `Credentials`. */
   readonly tokenInQuery?: boolean;
 }
 
-/** One row of the table from which the router, the validation and `/openapi.json` are all made. */
+/** One row of the table from which router, validation and `/openapi.json` are made. */
 export interface Route extends RouteDetails {
   readonly method: string;
   /** With `{name}` for parameters. */
@@ -66,7 +65,7 @@ export interface Route extends RouteDetails {
   readonly summary: string;
   readonly tag: string;
   readonly access: Access;
-  // The table holds routes of all kinds; each is given exactly what its own schemas have let through.
+  // The table holds routes with different types; each handler gets what its own schemas accepted.
   readonly handle: (request: RouteRequest<never, never, never>) => unknown;
 }
 
@@ -81,7 +80,7 @@ type TypedDetails<Params, Query, Body> = Omit<RouteDetails, "params" | "query" |
 
 type None = Record<never, never>;
 
-/** Makes the routes of one chapter of the API. `access` holds for those that say nothing else. */
+/** Makes the routes of one chapter of the API. `access` is the default of its routes. */
 export function routesFor(tag: string, access: Access) {
   return <const Params extends Shape = None, const Query extends Shape = None, Body = unknown>(
     /** The method and the path, such as `GET /api/tools/{name}`. */
@@ -104,23 +103,22 @@ export function routesFor(tag: string, access: Access) {
 }
 
 /**
- * Another surface on the same port. It is given requests as Node has them, after the checks that all requests pass, so
- * that the path of a call through it costs no more than it must.
+ * Another surface on the same port. It gets Node's own request and response after the common checks, so that a call
+ * through it costs no more than necessary.
  */
 export interface Mount {
-  /** Whether a request for this path, without its query, is meant for it. */
+  /** Whether the mount handles this path, which has no query. */
   owns(path: string, method: string): boolean;
-  /** `open`: no token at all. */
+  /** `open`: no token needed. */
   readonly access: "open" | "token";
-  /** Answers the request. What it throws or rejects with is answered like any other refusal. */
+  /** Answers the request. Thrown errors and rejections are answered like any other. */
   handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant | undefined): void | Promise<void>;
-  /** What it says to a caller without a token, beside the usual challenge. */
+  /** Added to the usual challenge for a caller without a token. */
   challenge?(incoming: IncomingMessage): string;
-  /** Ends streams that would keep the server from closing. What it has to answer before, it may take a moment for. */
+  /** Ends streams that would keep the server open. It may take a moment to answer first. */
   close?(): void | Promise<void>;
 }
 
-/** What every extension works with. */
 export interface ExtensionParts {
   readonly registry: ToolRegistry;
   readonly skills: { readonly experts: Experts };
@@ -129,7 +127,7 @@ export interface ExtensionParts {
   readonly logger: Logger;
 }
 
-/** Routes of another surface in the table of the API: the same guard, the same OpenAPI document. */
+/** Routes of another surface in the API's table, with the same guard and OpenAPI document. */
 export interface HttpExtension {
   routes(parts: ExtensionParts): readonly Route[];
   /** The named schemas that its routes refer to. */

@@ -2,7 +2,7 @@ import type { JsonSchemaObject } from "@toolrack/core";
 
 declare const value: unique symbol;
 
-/** A JSON Schema of the API that knows the type of what it lets through. The shape of a request is said with it, once. */
+/** A JSON Schema with the TypeScript type of the values it accepts, so that each shape is written once. */
 export interface Schema<Value = unknown> extends JsonSchemaObject {
   readonly [value]?: Value;
 }
@@ -12,7 +12,7 @@ export type Shape = Readonly<Record<string, JsonSchemaObject>>;
 
 type ValueOf<One> = One extends Schema<infer Value> ? Value : unknown;
 
-/** What an object of the shape looks like to TypeScript. */
+/** The TypeScript type of an object of the shape. */
 export type Values<Members> = {
   readonly [Name in keyof Members as Name extends `${string}?` ? never : Name]: ValueOf<Members[Name]>;
 } & {
@@ -48,7 +48,6 @@ export function count(more?: More): Schema<number> {
   return withMore({ type: "integer", minimum: 0 }, more);
 }
 
-/** A point in time. */
 export function moment(description = "Milliseconds since the epoch."): Schema<number> {
   return number(description);
 }
@@ -86,7 +85,7 @@ export function closed<const Members extends Shape>(members: Members, more?: Mor
   return { ...object(members, more), additionalProperties: false };
 }
 
-/** An object with any names, whose values are all of one kind. */
+/** An object with any member names and one type of values. */
 export function map<Value>(values: Schema<Value>, more?: More): Schema<Readonly<Record<string, Value>>> {
   return withMore({ type: "object", additionalProperties: values }, more);
 }
@@ -109,7 +108,7 @@ export function ref<Value = unknown>(name: string): Schema<Value> {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** A list as the API answers with it. */
+/** A list in the API's form. */
 export function items(schema: JsonSchemaObject): Schema {
   return object({ items: list(schema) });
 }
@@ -120,7 +119,7 @@ export function page(schema: JsonSchemaObject): Schema {
   return object({ items: list(schema), "next?": next });
 }
 
-/** The same members, each of which may be left out. */
+/** The same members, all optional. */
 export function partial<const Members extends Shape>(
   members: Members,
 ): {

@@ -1,10 +1,10 @@
 import { DependencyError, reasonOf, shellQuote } from "../../helpers/index.ts";
 
 /**
- * Why an upstream server did not answer. `unavailable`: it is not running, and was sent nothing. `lost`: it ended, or its
- * connection did, after it was sent the request, so that it may have done something. `refused`: it answered with a
- * JSON-RPC error or an HTTP status. `broken`: this one answer cannot be used or never came whole, which says nothing about
- * the next. `session`: it no longer knows our session, and did nothing. `busy`: too many calls wait for it already.
+ * Why an upstream server did not answer. `unavailable`: it is not running, and nothing was sent. `lost`: it or its
+ * connection ended after the request was sent, so it may have done something. `refused`: it answered with a JSON-RPC error
+ * or an HTTP status. `broken`: this answer is unusable or incomplete; the next may be fine. `session`: it no longer knows
+ * our session, and did nothing. `busy`: too many calls wait for it.
  */
 type FailureKind =
   | "unavailable"
@@ -16,12 +16,12 @@ type FailureKind =
   | "unauthorized"
   | "timeout";
 
-/** What is known of a refusal beside its text. */
+/** What is known about a refusal besides its text. */
 export interface RefusalFacts {
   /** The code and data of a JSON-RPC error. */
   readonly code?: number | undefined;
   readonly data?: unknown;
-  /** Of HTTP. */
+  /** The HTTP status. */
   readonly status?: number | undefined;
   /** In seconds. */
   readonly retryAfter?: number | undefined;
@@ -44,7 +44,7 @@ export class UpstreamError extends Error {
     this.facts = facts;
   }
 
-  /** As MCP clients are told it. */
+  /** The code that MCP clients receive. */
   get code(): number | undefined {
     return this.facts.code;
   }
@@ -53,18 +53,18 @@ export class UpstreamError extends Error {
     return this.facts.data;
   }
 
-  /** It happened to one request, and says nothing about the others. */
+  /** The failure concerns this request only. */
   get concernsOneRequest(): boolean {
     return ["refused", "broken", "timeout", "busy"].includes(this.kind);
   }
 
-  /** The server does not let us in as who we are. */
+  /** The server wants other credentials or a larger scope. */
   get asksForCredentials(): boolean {
     return this.kind === "unauthorized" || this.facts.scope !== undefined;
   }
 }
 
-/** Only a person can mend it, mostly in the entry: trying again changes nothing. */
+/** Only a person can fix this, mostly in the entry. Trying again does not help. */
 export class ConfigurationError extends Error {
   override readonly name = "ConfigurationError";
 }
@@ -83,19 +83,19 @@ export function sentence(text: string): string {
   return trimmed === "" || /[.!?…:]$/.test(trimmed) ? trimmed : `${trimmed}.`;
 }
 
-/** What a person types to do something with a server; the key and what follows it may have spaces. */
+/** The command line for an action on a server. Quotes words with spaces. */
 export function commandFor(action: string, ...words: readonly string[]): string {
   return ["toolrack mcp-servers", action, ...words.map(shellQuote)].join(" ");
 }
 
-/** Of a reason that a server gives, in characters. */
+/** In characters, of a reason that a server gives. */
 const LONGEST_REASON = 600;
-/** So long a server is left alone at most, whatever it asks for, in milliseconds. */
+/** The longest wait that a server may ask for, in milliseconds. */
 const LONGEST_WAIT = 60 * 60_000;
 
 /**
- * Where a failure leaves a server. Only `backoff` is left without anybody's doing. Servers and programs repeat what they
- * were given, so the reason is masked here, before anybody has it.
+ * The state of a server after a failure. Only `backoff` ends by itself; the others need a person. The reason is masked,
+ * because servers and programs repeat secrets that they were given.
  */
 export function stateAfter(
   thrown: unknown,
@@ -103,7 +103,7 @@ export function stateAfter(
 ): { readonly state: "needs-auth" | "failed" | "backoff"; readonly reason: string } {
   let message = mask(reasonOf(thrown));
   if (thrown instanceof UpstreamError) {
-    // What a server says of itself may be a page long.
+    // The reason that a server gives may be a page long.
     message = message.replace(/\s+/g, " ");
     if (message.length > LONGEST_REASON) message = `${message.slice(0, LONGEST_REASON)}…`;
   }
@@ -114,7 +114,7 @@ export function stateAfter(
       : `It does not take the credentials of its entry. Put others there, kept as a secret, then restart it: ${commandFor("restart", key)}`;
     return { state: "needs-auth", reason: `It asks for credentials: ${message} ${remedy}` };
   }
-  // The registry has no such package or version. An error that names no package was about something else.
+  // The npm registry has no such package or version. An error without a package name has another cause.
   const isMissingPackage =
     thrown instanceof DependencyError && thrown.packageName !== undefined && !thrown.isTemporary;
   const isFinal = thrown instanceof ConfigurationError || isMissingPackage || isMissingProgram(thrown);
@@ -133,13 +133,13 @@ export function waitWanted(thrown: unknown): number {
   return Math.min(seconds * 1_000, LONGEST_WAIT);
 }
 
-/** When a server that is away is tried again, and what it said last. */
+/** When an unavailable server is tried again, and the last lines of its output. */
 export interface Outlook {
   readonly nextAttemptAt: number | undefined;
   readonly lastWords: readonly string[];
 }
 
-/** What a caller is told whom the server cannot serve now: what happened, what comes next, what the server said last. */
+/** The error for a call while the server is unavailable: what happened, what comes next, and its last output. */
 export function absence(
   key: string,
   state: string,
@@ -152,7 +152,7 @@ export function absence(
   return new UpstreamError("unavailable", text);
 }
 
-/** What a caller is told whose request the server had been sent when it was lost: it may have done something. */
+/** The error for a call that was sent before the server was lost. The server may have done something. */
 export function loss(key: string, reason: string, outlook: Outlook): UpstreamError {
   return new UpstreamError(
     "lost",
@@ -168,9 +168,9 @@ function describeOutlook(key: string, { nextAttemptAt, lastWords }: Outlook): st
   return lastWords.length === 0 ? next : `${next}\nIts last words:\n${lastWords.join("\n")}`;
 }
 
-/** What an upstream server did wrong, said with its name. `what`: the call, or the method that it was asked for. */
+/** Describes a failure with the name of the server. `what`: the call, or the method of the request. */
 export function describeFailure(key: string, what: string, { kind, message, facts }: UpstreamError): string {
-  // Texts of these kinds are made here, with the name of the server in them.
+  // Messages of these kinds contain the name of the server already.
   if (kind === "unavailable" || kind === "lost" || kind === "busy") return message;
   if (kind === "broken") return `The MCP server "${key}" gave no usable answer: ${message}`;
   if (kind === "timeout") return `The MCP server "${key}" gave no answer: ${message}`;
@@ -178,7 +178,7 @@ export function describeFailure(key: string, what: string, { kind, message, fact
   return `The MCP server "${key}" refused ${what}: ${message}${code}`;
 }
 
-/** Who signed in may do less than this request needs. `remedy` is what the sign-in says to do about it. */
+/** The error for a request that needs a larger scope than was granted. `remedy`: the advice of the sign-in. */
 export function missingScope({ facts }: UpstreamError, remedy: string | undefined): UpstreamError {
   const wanted = facts.scope ? `the scope "${facts.scope}"` : "more than that";
   const advice = remedy ?? "Give its entry a token that covers it, kept as a secret.";
@@ -187,8 +187,8 @@ export function missingScope({ facts }: UpstreamError, remedy: string | undefine
 }
 
 /**
- * What is said where the server refuses credentials that were good enough for other requests, and no signing in brings
- * better ones: those of its entry, or a token that was renewed a moment ago.
+ * The error when the server refuses credentials that worked for other requests and a new sign-in would not help: those of
+ * its entry, or a token that was just renewed.
  */
 export function refusedCredentials({ message, facts }: UpstreamError, isSignedIn: boolean): UpstreamError {
   const remedy = isSignedIn

@@ -83,7 +83,7 @@ it("a server whose tools cannot be hung up is tried again, and says why", async 
     clientInfo: { name: "test", version: "0" },
     packages: { install: () => Promise.reject(new Error("nothing is installed here")) },
     mask: (text) => text,
-    hold() {},
+    maskValues() {},
     logger: { debug() {}, info() {}, warn() {}, error() {} },
     signIn: undefined,
     verdict: undefined,

@@ -10,23 +10,23 @@ const defaults = {
   refresh: 600_000,
 } as const satisfies ServerLimits;
 
-/** The limits that every server has, and those that it may have. */
+/** The limits with a default are always set, the others only when the entry sets them. */
 export type UpstreamLimits = Required<Pick<ServerLimits, keyof typeof defaults>> & ServerLimits;
 
 export function limitsOf(given: ServerLimits | undefined): UpstreamLimits {
   return { ...defaults, ...given };
 }
 
-/** How many calls one server is given at a time. Further ones wait their turn, and only so many may wait. */
+/** Limits how many calls a server works on at a time, and how many may wait. */
 export class Bulkhead {
   readonly #server: string;
   #size: number;
   #queue: number;
-  /** What lets each waiting call in. */
+  /** One function per waiting call, which lets the call in. */
   readonly #waiting = new Set<() => void>();
   #inside = 0;
 
-  /** `server` is how messages call it. */
+  /** `server`: its name in messages. */
   constructor(server: string, size: number, queue: number) {
     this.#server = server;
     this.#size = size;
@@ -45,7 +45,7 @@ export class Bulkhead {
     return this.#inside < this.#size;
   }
 
-  /** Undefined when there is room at once. Each call that came in must `leave`. Rejects with the signal's reason. */
+  /** Undefined when there is room at once. Every call that entered must call `leave`. Rejects with the signal's reason. */
   enter(call: { readonly signal: AbortSignal }): Promise<void> | undefined {
     if (this.hasRoom) {
       this.#inside++;
@@ -78,7 +78,7 @@ export class Bulkhead {
     this.#admitWaiting();
   }
 
-  /** Calls that are inside or wait already stay, also where that is more than there may be from now on. */
+  /** Calls that are inside or waiting stay, even if they are more than the new limits allow. */
   resize(size: number, queue: number): void {
     this.#size = size;
     this.#queue = queue;
@@ -97,16 +97,16 @@ export class Bulkhead {
 const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 60_000;
 
-/** How long to wait after so many failures in a row. Servers that failed together are not tried again together. */
+/** How long to wait after this many failures in a row. Random, so that servers that failed together are not retried together. */
 export function pauseAfter(failures: number): number {
   const full = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** Math.min(failures - 1, 20));
   return Math.round(full * (0.5 + Math.random() / 2));
 }
 
-/** Node's timers cannot wait any longer. */
+/** The longest delay of Node's timers. */
 const LONGEST_DELAY = 2 ** 31 - 1;
 
-/** One thing that is done later. Setting it again puts it off. It does not keep the process running. */
+/** Runs one function later. Setting it again replaces the earlier one. Does not keep the process running. */
 export class Timer {
   #timer: NodeJS.Timeout | undefined;
 
@@ -121,15 +121,15 @@ export class Timer {
   }
 }
 
-/** Several changes at once are one change. */
+/** Changes within this time are read together. */
 const SHORTEST_REREAD = 50;
 const LONGEST_REREAD = 60_000;
-/** A server that was quiet for so many pauses is read without a longer pause again. */
+/** After this many pauses without a change, the pause is the shortest again. */
 const CALM = 10;
 
 /**
- * When the lists of a server are read again. A change that it tells of is followed soon, never put off by the next one;
- * a server that tells of changes all the time is read with pauses that grow.
+ * Decides when the lists of a server are read again. After a change that the server announced they are read soon; the
+ * next change does not delay that. For a server that announces changes all the time the pauses grow.
  */
 export class RereadTimer {
   readonly #interval: number;
@@ -143,8 +143,8 @@ export class RereadTimer {
   #isWantedAgain = false;
 
   /**
-   * `interval` is that of `later`, in milliseconds; 0 is never. `read` must not reject. `isTold`: the server tells of
-   * changes by itself, so that `later` need not read. It may say so of itself and be heard only later, or no longer.
+   * `interval`: the delay of `later` in milliseconds; 0 means never. `read` must not reject. `isTold`: whether the server
+   * announces changes itself, so that `later` need not read. Its answer may change at any time.
    */
   constructor(interval: number, read: () => Promise<void>, isTold: () => boolean = () => false) {
     this.#interval = interval;
@@ -164,7 +164,7 @@ export class RereadTimer {
     this.#timer.set(this.#pause, () => void this.now());
   }
 
-  /** Reads without a pause, for a call that waits for it; resolves when it is read. One that is under way is joined. */
+  /** Reads without a pause, for a call that waits. Joins a read that is running. Resolves when it is done. */
   now(): Promise<void> {
     this.#timer.clear();
     this.#isSoon = false;

@@ -26,7 +26,7 @@ import { sentence } from "./failures.ts";
 import { filesOfServer, type PackageStore } from "./process/program.ts";
 import type { LogLine } from "./process/recent-lines.ts";
 import { ManagedServer, type ServerSurroundings } from "./server.ts";
-import { nobodyWaits } from "./sign-in/sign-in.ts";
+import { noPendingSignIn } from "./sign-in/sign-in.ts";
 import type { VaultSecrets } from "./sign-in/vault.ts";
 import {
   type McpServerView,
@@ -49,15 +49,15 @@ export interface McpServersOptions {
   readonly directory: string;
   /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
   readonly file?: string;
-  /** Says which entries of the file wait for an admin because a tool call wrote them. Default: none. */
+  /** Entries of the file that wait for an admin because a tool call wrote them. Default: none. */
   readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
   /** Default `quarantine`. */
   readonly pinning?: PinningPolicy;
   /** Where packages of servers are installed. */
   readonly packages: PackageStore;
-  /** Default: that of no workspace. */
+  /** Default: an unknown rack. */
   readonly identity?: RackIdentity;
-  /** How servers are told who we are. */
+  /** Our name and version, sent to servers. */
   readonly clientInfo?: { readonly name: string; readonly version: string };
 }
 
@@ -67,7 +67,7 @@ export interface McpServerUpdate {
   readonly tools?: ToolOverrides;
 }
 
-/** The upstream MCP servers of a workspace: those of `mcp.json` and those of the store. */
+/** The upstream MCP servers of a workspace, from `mcp.json` and from the store. */
 export class McpServers {
   readonly #options: McpServersOptions;
   readonly #path: string;
@@ -77,8 +77,8 @@ export class McpServers {
   #file: McpFile = nothing;
   #fileProblem: string | undefined;
   #watcher: { close(): Promise<void> } | undefined;
-  /** Names changed that not every server may have heard of. */
-  #areNamesNew = false;
+  /** Names have changed, and not every server may have been told. */
+  #haveNamesChanged = false;
   /** Changes are made one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #isClosed = false;
@@ -96,9 +96,9 @@ export class McpServers {
       clientInfo: options.clientInfo ?? { name: "toolrack", version: "0" },
       pinning: options.pinning ?? "quarantine",
       mask: (text) => String(redact(text, { values: masked.list() })),
-      holdFor: (key, held) => secrets.hold(`mcp-server ${key}`, held),
+      maskFor: (key, values) => secrets.hold(`mcp-server ${key}`, values),
       onNames: (key) => {
-        this.#areNamesNew = true;
+        this.#haveNamesChanged = true;
         for (const server of this.#servers.values()) if (server.key !== key) server.renamed();
       },
       onChange: () => {
@@ -107,13 +107,13 @@ export class McpServers {
     };
   }
 
-  /** Starts all servers and waits for none of them; until they answer, they offer what they offered last. */
+  /** Starts all servers without waiting. Until they answer, they offer their last known tools. */
   static async open(options: McpServersOptions): Promise<McpServers> {
     const servers = new McpServers(options, await RackNames.open(options.store, options.logger));
     try {
       await servers.reload();
     } catch (thrown) {
-      // The caller is given nothing that could end those that were started.
+      // The caller gets no object to close, so the started servers are closed here.
       await servers.close();
       throw thrown;
     }
@@ -128,12 +128,12 @@ export class McpServers {
     this.#watcher ??= watchFile(this.#path, () => this.reload().catch(tell));
   }
 
-  /** What is wrong with the file as a whole; its last good state goes on. */
+  /** What is wrong with the file as a whole. Its last good state stays in use. */
   get fileProblem(): string | undefined {
     return this.#fileProblem;
   }
 
-  /** The id of this rack, and those of the racks that its servers lead to. */
+  /** The ids of this rack and of the racks behind its servers. */
   get racks(): readonly string[] {
     const servers = [...this.#servers.values()].filter(({ wanted }) => wanted.isEnabled);
     return readRacks([
@@ -147,19 +147,19 @@ export class McpServers {
     return this.#file.problems;
   }
 
-  /** Is told whenever something about a server changed. Answers how to stop. */
+  /** Calls the listener whenever something about a server changed. Returns a function that stops it. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Brings the servers in line with the file and the store. What did not change goes on undisturbed. */
+  /** Applies the file and the store. Servers without a change are not disturbed. */
   reload(): Promise<void> {
     return this.#inTurn(async () => {
       try {
         this.#file = await readMcpFile(this.#path);
         this.#fileProblem = undefined;
-        // The others are listed, and say it themselves.
+        // Invalid entries with a valid key are listed as servers, which report their problem.
         const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
         for (const [, problem] of unlisted) this.#options.logger.warn(problem);
       } catch (thrown) {
@@ -170,31 +170,31 @@ export class McpServers {
     });
   }
 
-  /** Takes over what another process changed in the store. What did not change goes on undisturbed. */
+  /** Applies what another process changed in the store. Servers without a change are not disturbed. */
   refresh(): Promise<void> {
     return this.#inTurn(async () => {
-      this.#areNamesNew = (await this.#shared.names.refresh()) || this.#areNamesNew;
+      this.#haveNamesChanged = (await this.#shared.names.refresh()) || this.#haveNamesChanged;
       await this.#reconcile();
       await Promise.all([...this.#servers.values()].map((server) => server.refresh()));
     });
   }
 
-  /** Starts servers anew that could not be used for want of a secret, or for a wrong one, once it is set. */
+  /** Restarts servers that could not be used because of a missing or wrong secret, when it has changed. */
   async followSecrets(): Promise<void> {
     await Promise.all([...this.#servers.values()].map((server) => server.followSecrets()));
   }
 
-  /** The names that a name has given way to because two servers wanted it. */
+  /** The names that replaced this one because two servers wanted it. */
   successorsOf(toolName: string): readonly string[] {
     return this.#shared.names.successorsOf(toolName);
   }
 
-  /** The name that this one took the place of, in lower case. */
+  /** The name that this one replaced, in lower case. */
   formerNameOf(toolName: string): string | undefined {
     return this.#shared.names.formerNameOf(toolName);
   }
 
-  /** By key. */
+  /** Sorted by key. */
   list(): McpServerView[] {
     return [...this.#servers.values()].map(viewOf).sort((one, other) => (one.key < other.key ? -1 : 1));
   }
@@ -207,7 +207,7 @@ export class McpServers {
     return this.#require(key).upstream.lines.all();
   }
 
-  /** In the order of the server. */
+  /** In the server's order. */
   tools(key: string): McpToolView[] {
     return toolViewsOf(this.#require(key), this.#shared.names);
   }
@@ -216,12 +216,12 @@ export class McpServers {
     return this.#inTurn(async () => {
       const problem = problemOfKey(key);
       if (problem !== undefined) throw new McpServerError("mcp_server_invalid", problem);
-      // Another process may have added it a moment ago.
+      // Another process may have added it meanwhile.
       await this.#reconcile();
       if (this.#servers.has(key)) throw exists(key);
       const entry = await checkedEntry(given);
       const { directory } = this.#options;
-      // An entry that can be seen to be this rack itself is not even taken in.
+      // An entry that leads to this rack itself is refused.
       const own = problemOfOwnEntry(entry, directory, (await readServerAddress(directory))?.url);
       if (own !== undefined) throw new McpServerError("mcp_server_invalid", own);
       if (!(await this.#options.store.add(key, entry))) throw exists(key);
@@ -232,7 +232,7 @@ export class McpServers {
 
   update(key: string, { entry, enabled, tools = {} }: McpServerUpdate): Promise<McpServerView> {
     return this.#inTurn(async () => {
-      // Another process may have changed it a moment ago.
+      // Another process may have changed it meanwhile.
       await this.#reconcile();
       const server = this.#require(key);
       if (entry !== undefined) this.#refuseFile(server, "changed");
@@ -253,7 +253,7 @@ export class McpServers {
     return this.#inTurn(async () => {
       const server = this.#require(key);
       this.#refuseFile(server, "removed");
-      // First of all: what it says while it runs would be kept.
+      // Closed first, because a running server would write its catalogue into the store again.
       this.#servers.delete(key);
       await server.close();
       try {
@@ -271,21 +271,21 @@ export class McpServers {
     return this.get(key);
   }
 
-  /** Answers the page at which a person signs the rack in; it sends them back to `callback`, with the key behind it. */
+  /** Returns the page where a person signs in. It sends them back to `callback`, followed by the key. */
   login(key: string, callback: string): Promise<{ readonly url: string; readonly expiresAt: number }> {
     return requireSignIn(this.#require(key)).begin(`${callback}/${encodeURIComponent(key)}`);
   }
 
-  /** Takes what a person came back with, and starts the server anew without waiting for it. */
+  /** Finishes a sign-in with the parameters of the callback, and restarts the server without waiting. */
   async finishLogin(key: string, answer: URLSearchParams): Promise<void> {
     const { signIn, upstream } = this.#servers.get(key) ?? {};
-    if (signIn === undefined) throw nobodyWaits(key);
+    if (signIn === undefined) throw noPendingSignIn(key);
     await signIn.finish(answer);
     void upstream?.restart();
     await this.#tellOthers();
   }
 
-  /** Forgets the sign-in, and says whether the tokens were taken back where they came from. */
+  /** Removes the sign-in. `revoked`: whether the authorization server revoked the tokens. */
   async logout(key: string): Promise<{ readonly revoked: boolean; readonly server: McpServerView }> {
     const { revoked } = await requireSignIn(this.#require(key)).end();
     await this.#tellOthers();
@@ -294,8 +294,8 @@ export class McpServers {
   }
 
   /**
-   * Agrees to tools as they are now: to those that are named, or to all of the server. A name may come with the hash of
-   * the definition that was looked at; where one is another by now, nothing is agreed to.
+   * Approves the named tools as they are now, or all tools of the server. A name may come with the hash of the definition
+   * that was seen; if one of them has changed since, nothing is approved.
    */
   async approve(
     key: string,
@@ -303,7 +303,7 @@ export class McpServers {
     by: string,
   ): Promise<McpToolView[]> {
     if (names === undefined && this.#require(key).wanted.isHeld) {
-      // Lets an entry of the file in that a tool call wrote, as it is written now.
+      // Approves an entry that a tool call wrote into the file, as it is written now.
       await this.#inTurn(async () => {
         await this.#options.unapproved?.approveServer(key, this.#file.given.get(key));
         await this.#reconcile();
@@ -314,7 +314,7 @@ export class McpServers {
       names === undefined
         ? [...server.upstream.catalogue.tools]
         : Object.entries(names).map(([name, hash]) => requireTool(server, name, hash));
-    // All at once: while one is written, the catalogue may become another.
+    // All at once, because the catalogue may change during a write.
     const outcomes = await Promise.allSettled(wanted.map((tool) => server.pins.approve(tool, by)));
     server.apply();
     this.#shared.onChange();
@@ -323,13 +323,13 @@ export class McpServers {
     return this.tools(key).filter((tool) => approved.has(tool.name));
   }
 
-  /** Files that the servers' processes run or read when they are started. */
+  /** Files that the servers' processes run or read when they start. */
   usedFiles(): string[] {
     const { directory } = this.#options;
     return [...this.#servers.values()].flatMap(({ wanted: { entry } }) => filesOfServer(entry, directory));
   }
 
-  /** Ends all servers, and resolves when nothing of them is left. */
+  /** Ends all servers. Resolves when nothing of them is left. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#watcher?.close();
@@ -348,21 +348,21 @@ export class McpServers {
       last: (key) => this.#servers.get(key)?.wanted,
       heldBack: await this.#options.unapproved?.servers(),
     });
-    const leaving = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
-    for (const { key } of leaving) this.#servers.delete(key);
-    // All of them to the end: whoever closes us next must find everything that was started.
+    const removed = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
+    for (const { key } of removed) this.#servers.delete(key);
+    // Waits for all of them, so that a later `close` finds every started server.
     const outcomes = await Promise.allSettled([
-      ...leaving.map((server) => server.leave()),
-      ...[...wanted.values()].map((server) => this.#bring(server)),
+      ...removed.map((server) => server.remove()),
+      ...[...wanted.values()].map((server) => this.#openOrChange(server)),
     ]);
-    // Also those that were not among the others yet when they were told.
-    if (this.#areNamesNew) for (const server of this.#servers.values()) server.renamed();
-    this.#areNamesNew = false;
+    // Also tells servers that were opened after the others were told.
+    if (this.#haveNamesChanged) for (const server of this.#servers.values()) server.renamed();
+    this.#haveNamesChanged = false;
     this.#shared.onChange();
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
   }
 
-  async #bring(wanted: WantedServer): Promise<void> {
+  async #openOrChange(wanted: WantedServer): Promise<void> {
     const server = this.#servers.get(wanted.key);
     if (wanted.problem !== undefined && wanted.problem !== server?.wanted.problem) {
       this.#options.logger.warn(`MCP server "${wanted.key}": ${wanted.problem}`);
@@ -386,7 +386,7 @@ export class McpServers {
     );
   }
 
-  /** Of a sign-in, which is kept among the secrets. It is done, whether others learn of it at once or not. */
+  /** Tells other processes of a sign-in or sign-out. A failure is only logged, because the change itself is done. */
   async #tellOthers(): Promise<void> {
     await this.#options.store.tellOthers().catch((error: Error) => {
       this.#options.logger.warn(`Other processes could not be told of a sign-in: ${error.message}`);

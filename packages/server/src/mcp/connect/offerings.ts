@@ -20,26 +20,26 @@ import { completionAnswer, promptAnswer, resourceAnswer } from "./catalogue/tool
 import { describeFailure, UpstreamError } from "./failures.ts";
 import type { Upstream } from "./upstream.ts";
 
-/** Of one request, in milliseconds. */
+/** The timeout of a request, in milliseconds. */
 const LIMIT = 60_000;
 
 /**
- * The prompts and resources of one upstream server. Prompts are named like tools; resources keep their addresses. A caller
- * that may use a tool of the name `mcp_{serverKey}_{name}`, or one that the server itself calls so, may use the prompt or
- * resource of that name: `mcp:KEY/PATTERN` fits prompts and resources by their own names, as it fits tools.
+ * The prompts and resources of one upstream server. Prompts are named like tools; resources keep their addresses. Grants
+ * apply to them as to tools: by the name on the rack, `mcp_{serverKey}_{name}`, or by the server's own name with
+ * `mcp:KEY/PATTERN`.
  */
 export class McpOfferings implements OfferingSource {
   readonly key: string;
-  /** What results of the server linked to. */
+  /** Resources that results of the server linked to. */
   readonly links = new LinkedResources();
   readonly #server: string;
   readonly #upstream: () => Upstream;
   readonly #names: Pick<RackNames, "nameOf">;
   readonly #registry: ToolRegistry;
-  /** What patterns are held against, by what is listed: lists are long, and are gone through with every request. */
+  /** The item that grants are checked against, for each listed thing. Cached, because every request checks long lists. */
   readonly #items = new WeakMap<Listed, RackItem>();
   readonly #listeners = new Set<(change: OfferingChange) => void>();
-  /** The resources that are watched, and what stops watching them with the upstream of now. */
+  /** The watched resources, each with a function that ends the current subscription. */
   readonly #watched = new Map<string, () => void>();
 
   constructor(
@@ -62,23 +62,23 @@ export class McpOfferings implements OfferingSource {
     this.#tell({ kind: "resource", uri });
   }
 
-  /** Watches with another upstream what was watched with the one before. */
+  /** Subscribes to all watched resources at a new upstream. */
   moveTo(upstream: Upstream): void {
     for (const uri of this.#watched.keys()) this.#watched.set(uri, upstream.watchResource(uri));
   }
 
   prompts(reader: OfferingReader): OfferedPrompt[] {
     const prompts = this.#usable("prompts", reader);
-    // Of the right form since the catalogue was checked; the same holds for the other lists.
+    // `checkCatalogue` has checked the form of all three lists.
     return prompts.map((prompt) => ({ ...prompt, name: this.#nameOf(prompt) }) as OfferedPrompt);
   }
 
   resources(reader: OfferingReader): OfferedResource[] {
-    return this.#usable("resources", reader) as unknown as OfferedResource[]; // As above.
+    return this.#usable("resources", reader) as unknown as OfferedResource[]; // Checked, see `prompts`.
   }
 
   resourceTemplates(reader: OfferingReader): OfferedTemplate[] {
-    return this.#usable("templates", reader) as unknown as OfferedTemplate[]; // As above.
+    return this.#usable("templates", reader) as unknown as OfferedTemplate[]; // Checked, see `prompts`.
   }
 
   async getPrompt(
@@ -91,7 +91,7 @@ export class McpOfferings implements OfferingSource {
     const params = { name: prompt.name, arguments: args };
     return this.#ask("prompts/get", params, reader, (given) => {
       const answer = promptAnswer(given);
-      // As the server knows them, and not as they are shown.
+      // Noted before masking: the server knows only the real addresses.
       for (const { content } of answer.messages) {
         if (content.type === "resource_link" || content.type === "resource")
           this.links.note({ ...content }, this.#itemOf(prompt));
@@ -109,7 +109,7 @@ export class McpOfferings implements OfferingSource {
     return this.#ask("resources/read", { uri }, reader, resourceAnswer, (answer) => {
       const masked = this.#registry.mask(answer);
       if (masked === answer) return answer;
-      // The address that was asked for stays: it is listed as it is, and the reader looks for it in the answer.
+      // The requested address stays unmasked: it is listed like that, and the reader looks for it in the answer.
       const contents = masked.contents.map((content, index) =>
         answer.contents[index]?.uri === uri ? { ...content, uri } : content,
       );
@@ -154,8 +154,7 @@ export class McpOfferings implements OfferingSource {
   }
 
   /**
-   * Answers without the secrets of the rack, as results of tools are. What goes wrong, also with the form of the answer,
-   * is said with the name of the server.
+   * Sends a request and masks the rack's secrets in the answer. Errors, also about an invalid answer, name the server.
    */
   async #ask<Answer>(
     method: string,
@@ -191,7 +190,7 @@ export class McpOfferings implements OfferingSource {
   #itemOf(item: Listed): RackItem {
     const name = this.#nameOf(item);
     const known = this.#items.get(item);
-    // Names on the rack may change while what is listed stays.
+    // The name on the rack may have changed since.
     if (known?.name === name) return known;
     const mcp = upstreamOrigin({ server: this.#server, tool: textOf(item.name) });
     const made = { name, metadata: { mcp } };
@@ -213,29 +212,29 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Of one server. Those that were linked to longest ago are forgotten first. */
+/** Per server. The oldest links are forgotten first. */
 const MOST_LINKS = 1_000;
-/** A longer one is no address but the resource itself, and would be kept here as such. */
+/** A longer address contains the data itself, and would take too much memory. */
 const LONGEST_URI = 8_192;
 
 interface Link {
-  /** The tools and prompts in whose results it was, by their names on the rack. */
-  readonly givers: Map<string, RackItem>;
+  /** The tools and prompts whose results had the link, by their names on the rack. */
+  readonly sources: Map<string, RackItem>;
   /** On the `performance` clock. */
   at: number;
 }
 
-/** The resources that results of a server linked to. They need not be in any list, and can be read all the same. */
+/** Resources that results of a server linked to. They can be read even if no list has them. */
 export class LinkedResources {
   readonly #links = new Map<string, Link>();
 
-  /** Takes note of a block of a result that is a link, or holds a resource. */
-  note(block: Listed, giver: RackItem): void {
+  /** Remembers a block of a result that links to a resource or contains one. */
+  note(block: Listed, source: RackItem): void {
     const holder = block.type === "resource_link" ? block : block.resource;
     const uri = isRecord(holder) ? holder.uri : undefined;
     if (typeof uri !== "string" || uri.length > LONGEST_URI || isReservedFrom(SOURCE, uri)) return;
-    const link = this.#links.get(uri) ?? { givers: new Map(), at: 0 };
-    link.givers.set(giver.name, giver);
+    const link = this.#links.get(uri) ?? { sources: new Map(), at: 0 };
+    link.sources.set(source.name, source);
     link.at = performance.now();
     this.#links.delete(uri);
     this.#links.set(uri, link);
@@ -243,10 +242,10 @@ export class LinkedResources {
     if (this.#links.size > MOST_LINKS && oldest.value !== undefined) this.#links.delete(oldest.value);
   }
 
-  /** When it was last linked to by something that the reader may use; undefined when it never was. */
+  /** When it was last linked to; undefined if never by a tool or prompt that the reader may use. */
   linkedAt(uri: string, mayUse: (item: RackItem) => boolean): number | undefined {
     const link = this.#links.get(uri);
-    return link !== undefined && [...link.givers.values()].some(mayUse) ? link.at : undefined;
+    return link !== undefined && [...link.sources.values()].some(mayUse) ? link.at : undefined;
   }
 
   has(uri: string): boolean {

@@ -24,19 +24,19 @@ import { SignIn } from "./sign-in/sign-in.ts";
 import { canSignIn, SignInVault, type VaultSecrets } from "./sign-in/vault.ts";
 import { Upstream, type UpstreamSurroundings } from "./upstream.ts";
 
-/** What all servers share. */
+/** Shared by all servers. */
 export interface ServerSurroundings extends UpstreamSurroundings {
   readonly registry: ToolRegistry;
   readonly offerings?: Offerings | undefined;
   readonly store: McpServerStore;
   readonly surroundings: Surroundings;
   readonly pinning: PinningPolicy;
-  /** Values of the entry with this key that must be masked everywhere while it is there; none when it goes. */
-  readonly holdFor: (key: string, values: Iterable<string>) => void;
+  /** Sets the values of this server's entry that must be masked everywhere; none when the server is removed. */
+  readonly maskFor: (key: string, values: Iterable<string>) => void;
   /** Where sign-ins are kept. */
   readonly secrets: VaultSecrets;
   readonly names: RackNames;
-  /** Names of other servers than this one are others now. */
+  /** Called when names of other servers than this one have changed. */
   readonly onNames: (key: string) => void;
   readonly onChange: () => void;
 }
@@ -50,7 +50,7 @@ interface Applied {
   readonly isDisabled: boolean;
 }
 
-/** One upstream server with its place on the rack: its tools, what was agreed to about them, its prompts and resources. */
+/** One upstream server with its tools in the registry, their approvals, and its prompts and resources. */
 export class ManagedServer {
   readonly key: string;
   readonly pins: ToolPins;
@@ -59,17 +59,17 @@ export class ManagedServer {
   #wanted: WantedServer;
   #signIn: SignIn | undefined;
   #upstream: Upstream;
-  /** Those of the entry as it is now. */
+  /** The secrets that the current entry uses. */
   #secrets: FollowedSecrets;
   /** Its tools in the registry, by name. */
   #applied = new Map<string, Applied>();
-  /** Tools that could not be made into tools of the rack, and tools that the registry does not take. */
+  /** Tools that could not be converted to tools of the rack, and tools that the registry refused. */
   #unmade: readonly RefusedItem[] = [];
   #unregistered: readonly RefusedItem[] = [];
   #leftOut: ReadonlySet<string> = new Set();
-  /** What was learnt is written one after the other, so that the last word is the last one written. */
+  /** Writes go one after the other, so that the latest value is written last. */
   #keeping: Promise<void> = Promise.resolve();
-  /** Grows whenever calls must reach another upstream than before. */
+  /** Grows whenever `#upstream` is replaced, because tools must then call the new one. */
   #generation = 0;
 
   private constructor(
@@ -88,7 +88,7 @@ export class ManagedServer {
     this.#offerings = new McpOfferings(this.key, () => this.#upstream, shared);
   }
 
-  /** Lists what was known of the server before, and starts it without waiting for it. */
+  /** Offers the tools that are known from before, and starts the server without waiting for it. */
   static async open(wanted: WantedServer, shared: ServerSurroundings): Promise<ManagedServer> {
     const pins = await ToolPins.open(wanted.key, shared.store, shared.pinning, shared.logger);
     const row = await shared.store.get(wanted.key);
@@ -107,22 +107,22 @@ export class ManagedServer {
     return this.#upstream;
   }
 
-  /** Undefined where nobody can sign in: a process, or a server that is sent credentials of its entry. */
+  /** Undefined for a process, or a server whose entry has credentials. */
   get signIn(): SignIn | undefined {
     return this.#signIn;
   }
 
-  /** How many of its tools are on the rack. */
+  /** How many of its tools are in the registry. */
   get toolCount(): number {
     return this.#applied.size;
   }
 
-  /** What the server lists and nobody is shown. */
+  /** Listed items that cannot be used. */
   get refused(): readonly RefusedItem[] {
     return [...(this.#upstream.catalogue.refused ?? []), ...this.#unmade, ...this.#unregistered];
   }
 
-  /** Tools that the entry lets in and that cannot be used, by the names that the server gives them. */
+  /** Tools that the entry allows but that cannot be used, by the server's names. */
   get leftOut(): ReadonlySet<string> {
     return this.#leftOut;
   }
@@ -131,7 +131,7 @@ export class ManagedServer {
     return this.#upstream.catalogue.tools.find((tool) => tool.name === name);
   }
 
-  /** Takes over a new version of the entry; the server is only restarted when its part of it changed. */
+  /** Applies a new version of the entry. Restarts the server only if the change concerns the running server. */
   async change(wanted: WantedServer): Promise<void> {
     const isSame = hashOfRunning(this.#wanted) === hashOfRunning(wanted);
     const { limits: before = {} } = this.#wanted.entry.toolrack ?? {};
@@ -143,14 +143,14 @@ export class ManagedServer {
       this.#generation++;
       this.#secrets = new FollowedSecrets(this.#shared.surroundings);
       this.#signIn = this.#makeSignIn();
-      this.#upstream = this.#makeUpstream(await this.#known());
+      this.#upstream = this.#makeUpstream(await this.#readStored());
       this.#offerings.moveTo(this.#upstream);
       this.#upstream.start();
     } else if (hashValue(before) !== hashValue(limits)) this.#upstream.limit(limits);
     this.renamed();
   }
 
-  /** Takes over what another process on the same store said about its tools, and whether somebody signed in or out. */
+  /** Applies tool settings, sign-ins and sign-outs that another process on the same store made. */
   async refresh(): Promise<void> {
     await this.pins.refresh(() => this.#upstream.catalogue.tools);
     this.apply();
@@ -158,7 +158,7 @@ export class ManagedServer {
     if (await this.#signIn?.follow(isAwaited)) void this.#upstream.restart();
   }
 
-  /** Starts it anew where it could not be used, and a secret that it was given, or was not given, is another by now. */
+  /** Restarts a server that cannot be used when one of its secrets has changed. */
   async followSecrets(): Promise<void> {
     const upstream = this.#upstream;
     const isDown = ["failed", "needs-auth", "backoff"].includes(upstream.state);
@@ -171,33 +171,33 @@ export class ManagedServer {
     this.#offerings.changed();
   }
 
-  /** Forgets the tokens of this key, also where nobody could sign in any more. */
+  /** Removes the tokens of this server, even if its entry no longer allows a sign-in. */
   async forgetSignIn(): Promise<void> {
     if (this.#signIn === undefined) await this.#vault.clear();
     else await this.#signIn.end();
   }
 
-  /** Ends because nobody wants it any more, and not with the rack. */
-  leave(): Promise<void> {
-    this.pins.leave();
+  /** Closes a server that was removed. `close` alone is for the end of the rack. */
+  remove(): Promise<void> {
+    this.pins.markRemoved();
     return this.close();
   }
 
   async close(): Promise<void> {
-    const { offerings, registry, holdFor } = this.#shared;
+    const { offerings, registry, maskFor } = this.#shared;
     offerings?.remove(this.#offerings.key);
     registry.apply({ remove: [...this.#applied.keys()] });
     this.#applied.clear();
     await this.#upstream.stop();
     await this.#keeping;
     await this.pins.close();
-    // Last of all: calls that were cut off may have shown them.
-    holdFor(this.key, []);
+    // Unmasked last, because calls that were cut off may still show the values.
+    maskFor(this.key, []);
   }
 
   /**
-   * Offers the tools as the catalogue, the entry, the pins and the operator's words together want them. Never throws:
-   * what goes wrong with one server is no affair of the others.
+   * Updates the registry from the catalogue, the entry, the pins and the operator's settings. Never throws, so that one
+   * server cannot disturb the others.
    */
   apply(): void {
     try {
@@ -224,7 +224,7 @@ export class ManagedServer {
         const tool = toTool(source, given, this.pins.of(given));
         return [{ given, tool: isEnabled ? tool : switchedOff(tool, this.key) }];
       } catch (thrown) {
-        // One odd tool must not take the others with it.
+        // One bad tool must not affect the others.
         unmade.push({ name: given.name, reason: reasonOf(thrown) });
         return [];
       }
@@ -232,7 +232,7 @@ export class ManagedServer {
     this.#register(made.map(({ tool }) => tool));
     this.#unmade = unmade;
     const refused = new Set(this.#unregistered.map(({ name }) => name));
-    // Of two tools that want one name, one has it and the other is refused.
+    // If two tools want the same name, one gets it and the other is refused.
     const leftOut = made.filter(
       ({ tool: { name, displayName = name } }) => !this.#applied.has(name) || refused.has(displayName),
     );
@@ -249,11 +249,11 @@ export class ManagedServer {
     const prompts = this.#upstream.catalogue.prompts.map(({ name }) => String(name));
     const { names, onNames } = this.#shared;
     const isContested = names.claim(this.key, [...wanted, ...prompts]);
-    names.tellApart(this.key, [offered.map(({ name }) => name), prompts]);
+    names.noteSpellings(this.key, [offered.map(({ name }) => name), prompts]);
     if (isContested) onNames(this.key);
   }
 
-  /** Puts these tools in the place of those that the registry had. Only what really changed is removed and put again. */
+  /** Replaces the server's tools in the registry. Touches only tools that changed. */
   #register(tools: readonly ToolInfo[]): void {
     const { registry, logger } = this.#shared;
     const { single, doubled } = withoutDoubles(tools);
@@ -262,7 +262,7 @@ export class ManagedServer {
     const remove = [...before.keys()].filter((name) => wanted.get(name) !== before.get(name)?.fingerprint);
     const put = single.filter(({ name }) => before.get(name)?.fingerprint !== wanted.get(name));
     if (remove.length === 0 && put.length === 0) {
-      // What the registry refused is not applied, so it would be put again.
+      // Nothing was refused before: a refused tool is not in `#applied`, so it would be put again.
       this.#unregistered = doubled;
       return;
     }
@@ -283,7 +283,7 @@ export class ManagedServer {
         { fingerprint: wanted.get(name) ?? "", isDisabled: disabled },
       ]),
     );
-    // The registry keeps a tool switched off that was; what we switched off ourselves we switch on again.
+    // The registry keeps a replaced tool disabled. Enable those that we had disabled ourselves.
     for (const { name, disabled } of put)
       if (before.get(name)?.isDisabled && !disabled && !unusable.has(name)) registry.enable(name);
   }
@@ -301,13 +301,13 @@ export class ManagedServer {
     return new SignInVault(this.key, this.#shared.secrets);
   }
 
-  /** Where the entry stands, for messages. */
+  /** Where the entry is, for messages. */
   get #place(): string {
     return this.#wanted.place === "file" ? "mcp.json" : "mcp_servers";
   }
 
-  /** What was learnt can be learnt again: without it, a server that was stopped for a change is still started. */
-  #known(): Promise<StoredMcpServer | undefined> {
+  /** Undefined when the store cannot be read: the server then starts without its stored catalogue and verdict. */
+  #readStored(): Promise<StoredMcpServer | undefined> {
     const { store, logger } = this.#shared;
     return store.get(this.key).catch((error: Error) => {
       logger.warn(
@@ -320,11 +320,11 @@ export class ManagedServer {
   #makeUpstream(row: StoredMcpServer | undefined): Upstream {
     const { key } = this;
     const { entry, isEnabled, invalid } = this.#wanted;
-    const { holdFor, onChange } = this.#shared;
+    const { maskFor, onChange } = this.#shared;
     const fingerprint = fingerprintOf(entry);
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as KeptCatalogue | undefined;
-    const verdict = row?.verdict as Verdict | undefined; // As above.
+    const verdict = row?.verdict as Verdict | undefined; // Also written by this class.
     return new Upstream({
       ...this.#shared,
       key,
@@ -335,9 +335,9 @@ export class ManagedServer {
       surroundings: this.#secrets.surroundings,
       signIn: this.#signIn,
       verdict,
-      // It may have been written before items were checked as they are now.
+      // Checked again, because an older version may have written it.
       catalogue: kept?.fingerprint === fingerprint ? { ...kept, ...checkCatalogue(kept) } : undefined,
-      hold: (values) => holdFor(key, values),
+      maskValues: (values) => maskFor(key, values),
       admit: (tool) => this.#admit(tool),
       onState: onChange,
       onVerdict: (found) => this.#keep({ verdict: found ?? null }),
@@ -353,8 +353,8 @@ export class ManagedServer {
   }
 
   /**
-   * A call may have waited, for a person, for its turn or for the server to start, while the tool that it was made with
-   * was changed. It runs on what was agreed to, or not at all.
+   * Throws when the tool has changed since it was approved. It may have changed while the call waited for a person, for
+   * its turn or for the server to start.
    */
   #admit({ name }: UpstreamTool): void {
     const { key } = this;
@@ -377,7 +377,7 @@ export class ManagedServer {
   }
 }
 
-/** What is said about single tools does not concern the running server, and other limits can be had without an end. */
+/** A hash of the parts of an entry that need a restart when they change. Tool choices and limits do not. */
 function hashOfRunning({ entry, isEnabled, invalid }: WantedServer): string {
   const { tools: _, limits: _limits, ...toolrack } = entry.toolrack ?? {};
   const { timeout: _timeout, ...rest } = entry;
@@ -385,15 +385,15 @@ function hashOfRunning({ entry, isEnabled, invalid }: WantedServer): string {
 }
 
 /**
- * Of two that want one name, the one that the server itself calls so has it; of two others, the first. Names that differ
- * by case only are one.
+ * If two tools want the same name, the tool that has it from the server gets it; otherwise the first one. Upper and lower
+ * case count as equal.
  */
 function withoutDoubles(tools: readonly ToolInfo[]): {
   readonly single: readonly ToolInfo[];
   readonly doubled: readonly RefusedItem[];
 } {
   const owners = new Map<string, ToolInfo>();
-  // A tool that has another name than its own is also reached by that.
+  // A renamed tool has its own name as an alias.
   const isRenamed = ({ aliases = [] }: ToolInfo) => aliases.length > 0;
   for (const tool of tools) {
     const key = tool.name.toLowerCase();
@@ -413,7 +413,7 @@ function withoutDoubles(tools: readonly ToolInfo[]): {
 
 function fingerprintOfTool(tool: ToolInfo, generation: number): string {
   const { name, description, title, aliases, parameters, outputSchema, metadata, disabled } = tool;
-  // The state of the server is always asked for anew and never a change of the tool.
+  // The state of the server is not part of the tool's definition.
   const { mcp, ...rest } = metadata;
   const { state: _, ...origin } = isRecord(mcp) ? mcp : {};
   const shown = [name, description, title, aliases, parameters, outputSchema];

@@ -36,28 +36,28 @@ import type { PackageStore } from "./process/program.ts";
 import { RecentLines } from "./process/recent-lines.ts";
 import {
   parameterHeaders,
-  stillHolds,
   ToolRequest,
   type UpstreamRequest,
   type Verdict,
+  validVerdict,
 } from "./protocol/messages.ts";
 import type { ListName, UpstreamSession } from "./protocol/session.ts";
 import type { SignIn } from "./sign-in/sign-in.ts";
 
 export type UpstreamState = "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
 
-/** What may be seen of a server at a moment. */
+/** The state of a server for the API and the console. */
 export interface UpstreamStatus {
   readonly state: UpstreamState;
   /** Why it is not ready. */
   readonly reason?: string | undefined;
-  /** Since when it is in this state. Milliseconds since the epoch, as are the others. */
+  /** When it entered this state. All times are milliseconds since the epoch. */
   readonly since: number;
-  /** Its process was ended because nobody called it; the next call starts it. */
+  /** Its process was ended because nobody called it. The next call starts it again. */
   readonly resting: boolean;
   /** `open`: calls fail at once. `half-open`: it is being tried again. */
   readonly circuit: "closed" | "open" | "half-open";
-  /** How often it failed in a row. */
+  /** The number of failures in a row. */
   readonly failures: number;
   readonly nextAttemptAt?: number | undefined;
   readonly transport: Verdict["transport"];
@@ -67,76 +67,74 @@ export interface UpstreamStatus {
   readonly pid?: number | undefined;
   readonly inFlight: number;
   readonly waiting: number;
-  /** Lines on its standard output that were no messages. */
+  /** How many lines on its standard output were no messages. */
   readonly noise: number;
 }
 
-/** What all upstream servers of a rack share. */
+/** Shared by all upstream servers of a rack. */
 export interface UpstreamSurroundings {
-  /** The rack that they are servers of. */
+  /** The rack that they belong to. */
   readonly identity: RackIdentity;
   readonly clientInfo: { readonly name: string; readonly version: string };
   /** Where packages are installed. */
   readonly packages: PackageStore;
-  /** For everything that a server says, and that is said of it. */
+  /** Masks secrets in everything that comes from a server or is written about it. */
   readonly mask: (text: string) => string;
   readonly logger: Logger;
 }
 
-/** What an upstream server is made of, and whom it tells. */
 export interface UpstreamOptions extends UpstreamSurroundings {
   readonly key: string;
   readonly entry: ServerEntry;
   /** Why it cannot be started with this entry at all. */
   readonly problem?: string | undefined;
-  /** Where the entry stands, for messages: `mcp.json` or `mcp_servers`. */
+  /** Where the entry is, for messages: `mcp.json` or `mcp_servers`. */
   readonly place: string;
   readonly isEnabled: boolean;
   readonly surroundings: Surroundings;
-  /** Undefined where nobody can sign in: a process, or a server that is sent credentials of its entry. */
-  readonly signIn: Pick<SignIn, "headers" | "distrust" | "renewAt" | "want" | "view"> | undefined;
-  /** From an earlier time. */
+  /** Undefined for a process, or a server whose entry has credentials. */
+  readonly signIn: Pick<SignIn, "headers" | "markRefused" | "renewAt" | "requireScope" | "view"> | undefined;
+  /** The verdict and catalogue of an earlier run. */
   readonly verdict: Verdict | undefined;
   readonly catalogue: Catalogue | undefined;
-  /** Is told, at every start, which values of the entry nobody may see. */
-  hold(values: Iterable<string>): void;
-  /** Throws when calls of the tool, as it was when the rack took it in, are not to be sent to the server as it is now. */
+  /** Called at every start with the values of the entry that must be masked. */
+  maskValues(values: Iterable<string>): void;
+  /** Throws when the tool may not be called, because it has changed since it was approved. */
   admit(tool: UpstreamTool): void;
   onState(): void;
   onVerdict(verdict: Verdict | undefined): void;
-  /** A catalogue that it throws for is not taken over. */
+  /** If it throws, the catalogue is not used. */
   onCatalogue(catalogue: Catalogue, changed: readonly ListName[]): void;
   onResourceUpdated(uri: string): void;
 }
 
-/** A request that can be given up while it waits for its turn. */
+/** A request that can be given up while it waits. */
 type AbortableRequest = UpstreamRequest & { readonly signal: AbortSignal };
 
-/** A server that held out for so long starts with a clean slate when it fails. */
+/** After running this long, earlier failures of a server no longer count. */
 const STEADY = 60_000;
-/** So many of its last lines are shown when it is gone. */
+/** How many of its last lines an error shows. */
 const TAIL = 8;
-/** How often its lists are read again for a call that came after it told of a change. */
+/** How often the lists are read again for a call that follows an announced change. */
 const MOST_READS = 3;
-/** Signs of life that a server may owe in a row before it counts as hanging, and how long each is waited for. */
+/** How many pings in a row may stay unanswered before the server counts as hanging, and how long each may take. */
 const MOST_SILENCES = 3;
 const LONGEST_SILENCE = 10_000;
-/** A token that has ended when it is given must not keep the rack busy; a renewal that failed is tried again soon. */
+/** The shortest pause before a token is renewed, and the pause after a renewal failed, in milliseconds. */
 const SHORTEST_RENEWAL = 1_000;
 const RENEWAL_AGAIN = 10_000;
 
 const allLists: readonly ListName[] = ["tools", "prompts", "resources"];
 
 /**
- * One upstream server and the care for it, as one state machine: starts it without making anybody wait, notices when it is
- * gone, tries again with growing pauses, and lets calls fail at once in between. Renews its tokens, reads its lists again,
- * and ends its process while nobody uses it.
+ * The state machine of one upstream server. Starts it in the background, notices when it is gone, tries again with growing
+ * pauses, and lets calls fail at once in between. Renews its tokens, reads its lists again, and ends its process while
+ * nobody uses it.
  */
 export class Upstream {
   readonly key: string;
   readonly entry: ServerEntry;
   readonly lines: RecentLines;
-  /** For what is said of it. */
   readonly mask: (text: string) => string;
   readonly #options: UpstreamOptions;
   #limits: UpstreamLimits;
@@ -148,39 +146,39 @@ export class Upstream {
   #failureCount = 0;
   #readyAt = 0;
   #isResting = false;
-  /** The server has let us in before, with the same entry. */
-  #wasLetIn = false;
+  /** The server has accepted our credentials before, with the same entry. */
+  #wasAccepted = false;
   #verdict: Verdict | undefined;
   #catalogue: Catalogue;
 
-  /** The session that is used, and those that are used no longer and have not ended yet. */
+  /** The current session, and former ones that have not ended yet. */
   #session: UpstreamSession | undefined;
   readonly #former = new Set<UpstreamSession>();
   readonly #watched = new Set<string>();
-  /** By session: the ping that shows whether the server is there. Several calls that wait for it ask once. */
+  /** The running ping of a session. Several calls that wait for it share one. */
   readonly #pings = new WeakMap<UpstreamSession, Promise<boolean>>();
 
-  /** The attempt to start it, of which there is one at a time; it never rejects. */
+  /** The running attempt to start the server. There is only one at a time, and it never rejects. */
   #attempt: Promise<void> | undefined;
   #abort = new AbortController();
-  /** When the last attempt began, the one before it, and when the next one will. */
+  /** When the latest attempt began, the one before it, and when the next one will begin. */
   #attemptAt = 0;
   #formerAttemptAt = 0;
   #nextAttemptAt: number | undefined;
-  /** The server was ready a moment ago, and only a session is made anew. Holds until the attempt has ended. */
+  /** The server was ready a moment ago and only needs a new session. Reset when the attempt ends. */
   #isReopening = false;
   #isStopped = false;
 
   readonly #attemptTimer = new Timer();
-  /** The headers of a session are those that it was opened with, so a new token means a new session. */
+  /** Opens a new session before the token ends, because a session cannot change its headers. */
   readonly #renewalTimer = new Timer();
   readonly #restTimer = new Timer();
-  /** When the lists are read again, after a server told of a change or did not for a long time. */
+  /** Reads the lists again after an announced change, or after a long time without one. */
   #rereading: RereadTimer;
-  /** How often the server told that its tools have changed, and up to which of these they were read again. */
+  /** How many changes of its tools the server announced, and how many of them have been read. */
   #announced = 0;
   #readUpTo = 0;
-  /** Tools that were found to be what was agreed to, by the catalogue that is there. */
+  /** Tools that were checked against their approvals, valid for one catalogue. */
   #admitted: { readonly by: Catalogue; readonly tools: WeakSet<UpstreamTool> } | undefined;
 
   constructor(options: UpstreamOptions) {
@@ -193,7 +191,7 @@ export class Upstream {
     this.#limits = limitsOf(entry.toolrack?.limits);
     this.#bulkhead = new Bulkhead(`The MCP server "${key}"`, this.#limits.concurrency, this.#limits.queue);
     this.#rereading = this.#makeRereading();
-    this.#verdict = stillHolds(options.verdict, entry);
+    this.#verdict = validVerdict(options.verdict, entry);
     this.#state = options.isEnabled ? "starting" : "disabled";
     this.#catalogue = options.catalogue ?? emptyCatalogue;
   }
@@ -234,15 +232,15 @@ export class Upstream {
 
   /** The last line that its process wrote, while it cannot be used. */
   get lastWord(): string | undefined {
-    const isTold = this.#state !== "ready" && this.#reason !== undefined;
-    return isTold ? this.#outlook.lastWords.at(-1) : undefined;
+    const hasFailed = this.#state !== "ready" && this.#reason !== undefined;
+    return hasFailed ? this.#outlook.lastWords.at(-1) : undefined;
   }
 
   get #failures(): number {
     return this.#readyAt > 0 && Date.now() - this.#readyAt > STEADY ? 0 : this.#failureCount;
   }
 
-  /** What comes next, and the last words of the run that has ended, also while the next one begins to speak. */
+  /** The next attempt, and the last output of the run that ended, even while the next run already writes lines. */
   get #outlook(): Outlook {
     const isTrying = this.#attempt !== undefined;
     const former = isTrying ? this.lines.tail(TAIL, this.#formerAttemptAt, this.#attemptAt) : [];
@@ -255,7 +253,7 @@ export class Upstream {
     if (this.#state !== "disabled") void this.#begin();
   }
 
-  /** Ends it, and resolves when nothing of it is left. */
+  /** Ends the server for good. Resolves when nothing of it is left. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#renewalTimer.clear();
@@ -264,7 +262,7 @@ export class Upstream {
     await Promise.all([this.#giveUpAttempt(), this.#endSessions("It was stopped.")]);
   }
 
-  /** Tries anew, whatever happened before. Resolves when it is ready or has failed. */
+  /** Starts again, whatever happened before. Resolves when the server is ready or has failed. */
   async restart(): Promise<void> {
     if (this.#state === "disabled" || this.#isStopped) return;
     await this.#giveUpAttempt();
@@ -273,7 +271,7 @@ export class Upstream {
     await this.#begin();
   }
 
-  /** Goes by other limits from now on. What is under way goes on; those of the connection count for the next one. */
+  /** Uses other limits from now on. Running calls are not affected; connection limits apply to the next connection. */
   limit(limits: ServerLimits): void {
     this.#limits = limitsOf(limits);
     this.#bulkhead.resize(this.#limits.concurrency, this.#limits.queue);
@@ -282,7 +280,7 @@ export class Upstream {
     this.#rereading = this.#makeRereading();
     if (this.#session === undefined) return;
     this.#beginRest();
-    // A change that was told of just now is read later than it would have been, and not missed.
+    // A change may have been announced just before. Read it now, because the old timer was cleared.
     this.#rereading.soon();
   }
 
@@ -292,11 +290,10 @@ export class Upstream {
     return this.request(new ToolRequest(tool, context, headers, () => this.#admit(tool)));
   }
 
-  /** Sends anything else. */
   request(request: AbortableRequest): Promise<unknown> {
     const session = this.#session;
     const isBehind = request.admit !== undefined && this.#readUpTo < this.#announced;
-    // Most requests wait for nothing but their answer.
+    // Most requests can be sent at once.
     if (session === undefined || !this.#bulkhead.hasRoom || isBehind) return this.#requestLater(request);
     try {
       request.admit?.();
@@ -307,7 +304,7 @@ export class Upstream {
     return this.#send(session, request);
   }
 
-  /** Begins to be told of changes of a resource, also after a new start. Returns a function that ends it. */
+  /** Subscribes to changes of a resource, also after restarts. Returns a function that ends it. */
   watchResource(uri: string): () => void {
     this.#watched.add(uri);
     void this.#session?.watchResources([uri]);
@@ -326,14 +323,14 @@ export class Upstream {
       if (request.admit !== undefined) await this.#catchUp(request.signal);
       request.admit?.();
     } catch (thrown) {
-      this.#leave();
+      this.#leaveBulkhead();
       throw thrown;
     }
-    // While it waited, the server may have been started anew.
+    // The server may have been restarted during the wait.
     return this.#send(this.#session ?? session, request);
   }
 
-  /** Waits for a server that starts for the first time or wakes up; fails at once for one that has failed. */
+  /** Waits for a server that is starting or resting; fails at once if it has failed before. */
   async #available(signal: AbortSignal): Promise<UpstreamSession> {
     if (this.#isResting) void this.#begin();
     const isAwaited = this.#isReopening || this.#failures === 0;
@@ -342,11 +339,11 @@ export class Upstream {
     return this.#session;
   }
 
-  /** Reads again what the server has told of by now: nothing is called on a definition that nobody here has seen. */
+  /** Reads announced changes before a call, so that no tool is called on a definition that the rack has not seen. */
   async #catchUp(signal: AbortSignal): Promise<void> {
     const wanted = this.#announced;
     for (let reads = 0; this.#readUpTo < wanted && this.#session !== undefined; reads++) {
-      // The first one may have been under way when the server told of the change.
+      // The first read may have started before the change was announced.
       if (reads === MOST_READS) {
         const text =
           "The server told that its tools have changed, and they could not be read again, so that nothing is called on it. Its log says why.";
@@ -364,39 +361,39 @@ export class Upstream {
     this.#admitted.tools.add(tool);
   }
 
-  /** To be called inside the bulkhead, which it leaves. */
+  /** To be called after `enter` of the bulkhead. Leaves it at the end. */
   #send(session: UpstreamSession, request: AbortableRequest): Promise<unknown> {
     this.#restTimer.clear();
     return session.request(request).then(
       (result) => {
-        this.#leave();
+        this.#leaveBulkhead();
         return result;
       },
       (thrown: unknown) => {
         if (thrown instanceof UpstreamError)
           return this.#recover(thrown, session, request).finally(() =>
-            thrown.kind === "timeout" ? this.#leaveUnanswered(session) : this.#leave(),
+            thrown.kind === "timeout" ? this.#leaveBulkheadUnanswered(session) : this.#leaveBulkhead(),
           );
-        this.#leaveUnanswered(session);
+        this.#leaveBulkheadUnanswered(session);
         throw thrown;
       },
     );
   }
 
-  #leave(): void {
+  #leaveBulkhead(): void {
     this.#bulkhead.leave();
     this.#beginRest();
   }
 
-  /** The next call waits until the server shows that it is there: this one was given up, and never answered. */
-  #leaveUnanswered(session: UpstreamSession): void {
-    if (this.#bulkhead.waiting === 0 || session !== this.#session) this.#leave();
-    else void this.#isHeardFrom(session).then(() => this.#leave());
+  /** For a call that was given up without an answer: the next call waits until the server answers a ping. */
+  #leaveBulkheadUnanswered(session: UpstreamSession): void {
+    if (this.#bulkhead.waiting === 0 || session !== this.#session) this.#leaveBulkhead();
+    else void this.#answersPing(session).then(() => this.#leaveBulkhead());
     void this.#replaceSilent(session);
   }
 
-  /** False when the server says nothing. A server that knows no such method answers that too. Never rejects. */
-  #isHeardFrom(session: UpstreamSession): Promise<boolean> {
+  /** Sends a ping. False when no answer comes; an error is an answer too. Never rejects. */
+  #answersPing(session: UpstreamSession): Promise<boolean> {
     let ping = this.#pings.get(session);
     if (ping === undefined) {
       const isAnswer = (thrown: unknown) => !(thrown instanceof UpstreamError && thrown.kind === "timeout");
@@ -409,10 +406,10 @@ export class Upstream {
     return ping;
   }
 
-  /** A server that hangs is parted with, and started anew. Calls that wait for an answer of it go on waiting. */
+  /** Replaces the session of a server that hangs. Calls that wait for an answer over it keep waiting. */
   async #replaceSilent(session: UpstreamSession): Promise<void> {
     for (let silences = 0; silences < MOST_SILENCES; silences++) {
-      if (session !== this.#session || (await this.#isHeardFrom(session))) return;
+      if (session !== this.#session || (await this.#answersPing(session))) return;
     }
     this.#lose(
       session,
@@ -421,9 +418,8 @@ export class Upstream {
   }
 
   /**
-   * What becomes of a request that failed, and of the session that it was sent over. A lost session is made anew, and so
-   * is one whose token has ended, and the request sent once more: the server that refused it has done nothing. Rejects
-   * with what the caller is to be told.
+   * Handles a failed request. If the session is lost or its token has ended, opens a new session and sends the request
+   * once more, because the server did nothing when it refused. Otherwise rejects with the error for the caller.
    */
   async #recover(
     error: UpstreamError,
@@ -433,26 +429,26 @@ export class Upstream {
   ): Promise<unknown> {
     const { signIn } = this.#options;
     const { kind, facts } = error;
-    if (facts.scope !== undefined) throw missingScope(error, signIn?.want(facts.scope));
+    if (facts.scope !== undefined) throw missingScope(error, signIn?.requireScope(facts.scope));
     if (kind === "lost") throw loss(this.key, error.message, this.#outlook);
-    if (kind === "broken") this.#doubt();
+    if (kind === "broken") this.#checkSoon();
     if (error.concernsOneRequest) throw error;
     if (isSecond && kind === "session") throw new UpstreamError("refused", error.message, facts);
     const isCurrent = session === this.#session;
-    // Of a session that is used no longer, somebody has noticed before.
-    const canRenew = kind === "unauthorized" && !isSecond && (!isCurrent || signIn?.distrust() === true);
-    const canGoOn = kind === "session" || canRenew;
-    if (kind === "unauthorized" && !canGoOn && (isSecond || signIn === undefined)) {
-      this.#doubt();
+    // For a former session, another request has already started the renewal.
+    const canRenew = kind === "unauthorized" && !isSecond && (!isCurrent || signIn?.markRefused() === true);
+    const canRetry = kind === "session" || canRenew;
+    if (kind === "unauthorized" && !canRetry && (isSecond || signIn === undefined)) {
+      this.#checkSoon();
       throw refusedCredentials(error, signIn !== undefined);
     }
     if (isCurrent) {
-      // Others may still wait for answers over connections of their own.
-      this.#partWith(session);
-      this.#isReopening = canGoOn;
-      if (!canGoOn) this.#failed(error);
+      // Other requests may still wait for answers over this session.
+      this.#retire(session);
+      this.#isReopening = canRetry;
+      if (!canRetry) this.#failed(error);
     }
-    if (!canGoOn) throw this.#absence(error.message);
+    if (!canRetry) throw this.#absence(error.message);
     if (this.#session === undefined) await unlessAborted(this.#begin(), request.signal);
     const again = this.#session;
     if (again === undefined) throw this.#absence();
@@ -463,17 +459,17 @@ export class Upstream {
     });
   }
 
-  /** Whether a server at an address is still there, and lets us in, is seen when its lists are read. */
-  #doubt(): void {
+  /** Reads the lists of a server at an address soon, to see whether it is still there and accepts us. */
+  #checkSoon(): void {
     if (!isLocal(this.entry)) this.#rereading.soon();
   }
 
-  /** What callers are told while there is no session. `reason` is for when the state gives none. */
+  /** The error for calls while there is no session. `reason` is used when the state has none. */
   #absence(reason?: string): UpstreamError {
     return absence(this.key, this.#state, this.#reason ?? reason, this.#outlook);
   }
 
-  /** Joins the attempt that is under way, or begins one. Resolves when it has ended, however. */
+  /** Joins the running attempt or begins one. Resolves when it has ended, with success or not. */
   #begin(): Promise<void> {
     this.#forgetNextAttempt();
     if (this.#attempt === undefined && !this.#isStopped) {
@@ -493,7 +489,7 @@ export class Upstream {
     this.#nextAttemptAt = undefined;
   }
 
-  /** Gives up the attempt that is under way, and the next one. Resolves when nothing is under way. */
+  /** Aborts the running attempt and cancels the next one. Resolves when no attempt is running. */
   async #giveUpAttempt(): Promise<void> {
     this.#forgetNextAttempt();
     this.#abort.abort();
@@ -503,9 +499,9 @@ export class Upstream {
   async #connect(signal: AbortSignal, isSecond = false): Promise<void> {
     const { signIn } = this.#options;
     this.#isResting = false;
-    // Where only the token is renewed, calls go on over the session that is there.
+    // If only the token is renewed, calls continue over the current session.
     if (this.#session === undefined) this.#enter("starting", this.#failures === 0 ? undefined : this.#reason);
-    const prior = stillHolds(this.#verdict, this.entry);
+    const prior = validVerdict(this.#verdict, this.entry);
     let session: UpstreamSession | undefined;
     try {
       session = await this.#open(prior, signal);
@@ -514,27 +510,28 @@ export class Upstream {
       await session?.close();
       if (signal.aborted) return;
       if (thrown instanceof UpstreamError) {
-        if (thrown.facts.scope !== undefined) signIn?.want(thrown.facts.scope);
-        else if (!isSecond && thrown.asksForCredentials && signIn?.distrust())
+        if (thrown.facts.scope !== undefined) signIn?.requireScope(thrown.facts.scope);
+        else if (!isSecond && thrown.asksForCredentials && signIn?.markRefused())
           return this.#connect(signal, true);
-        // It may speak another protocol than was remembered; then the next attempt finds out anew.
+        // The server may speak another protocol now. The next attempt finds out.
         if (prior !== undefined && thrown.concernsOneRequest) this.#remember(undefined);
       }
       this.#failed(thrown);
     }
   }
 
-  /** Starts or reaches the server as its entry says now, with the credentials of now. */
+  /** Starts or reaches the server with the current values of variables and credentials. */
   async #open(prior: Verdict | undefined, signal: AbortSignal): Promise<UpstreamSession> {
-    const { key, place, problem, surroundings, identity, clientInfo, packages, signIn, hold } = this.#options;
+    const { key, place, problem, surroundings, identity, clientInfo, packages, signIn, maskValues } =
+      this.#options;
     if (problem !== undefined) throw new ConfigurationError(problem);
     refuseCircle(problemOfStart(identity));
     const entry = await resolveEntry(this.entry, `${place}: ${key}`, surroundings);
     const { directory } = surroundings;
     const address = (await readServerAddress(directory))?.url;
     refuseCircle(problemOfOwnEntry(this.entry, directory, address));
-    // Before anything of the server can be heard.
-    hold(credentialsIn(entry, this.entry));
+    // Must come before the server can send anything.
+    maskValues(credentialsIn(entry, this.entry));
     const credentials = await signIn?.headers();
     // Imported late: a workspace without upstream servers never loads the client.
     const { connectUpstream } = await import("./protocol/connect.ts");
@@ -548,12 +545,12 @@ export class Upstream {
       racks: racksFor(identity),
       packages,
       timeout: this.#limits.connect,
-      patience: this.#limits.question,
+      questionTimeout: this.#limits.question,
       signal,
     });
   }
 
-  /** Finds out what the server offers, and begins to use it. */
+  /** Reads what the server offers, then makes its session the current one. */
   async #prepare(session: UpstreamSession, signal: AbortSignal): Promise<void> {
     let isUsed = false;
     let isBehind = false;
@@ -565,7 +562,7 @@ export class Upstream {
       onResourceUpdated: (uri) => this.#options.onResourceUpdated(uri),
       onLost: (reason) => this.#lose(session, reason),
     });
-    // Stopping it does not wait for a server that takes its time over its lists.
+    // `stop` must not wait for slow lists.
     const reading = this.#read(session);
     await unlessAborted(reading, signal);
     const catalogue = await reading;
@@ -574,11 +571,11 @@ export class Upstream {
       throw new UpstreamError("unavailable", "It ended before it was ready.");
     }
     this.#take(catalogue, allLists);
-    // Requests that are under way over the session before come to their ends there.
-    if (this.#session !== undefined) this.#partWith(this.#session);
+    // Open requests finish over the former session.
+    if (this.#session !== undefined) this.#retire(this.#session);
     this.#session = session;
     isUsed = true;
-    this.#wasLetIn = true;
+    this.#wasAccepted = true;
     this.#readyAt = Date.now();
     const { renewAt } = this.#options.signIn ?? {};
     this.#renewalTimer.clear();
@@ -586,7 +583,7 @@ export class Upstream {
     this.#remember(session.verdict);
     this.#enter("ready");
     this.#readUpTo = this.#announced;
-    // What it told of while its lists were read may not be in them.
+    // A change that was announced during the read may not be in the lists.
     if (isBehind) this.#noteChange("tools");
     else this.#rereading.later();
     this.#beginRest();
@@ -598,44 +595,44 @@ export class Upstream {
 
   #lose(session: UpstreamSession, reason: UpstreamError): void {
     if (session !== this.#session) return;
-    this.#partWith(session);
+    this.#retire(session);
     if (!this.#isStopped) this.#failed(reason);
   }
 
-  /** Uses a session no longer. It ends once nobody waits for an answer over it. */
-  #partWith(session: UpstreamSession): void {
+  /** Stops using a session. It ends when all requests over it are answered. */
+  #retire(session: UpstreamSession): void {
     if (session === this.#session) this.#session = undefined;
     this.#former.add(session);
     void session.retire().finally(() => this.#former.delete(session));
   }
 
-  /** Resolves when nothing is left of any session, also of those that were lost before. */
+  /** Resolves when the current and all former sessions have ended. */
   async #endSessions(why: string): Promise<void> {
-    if (this.#session !== undefined) this.#partWith(this.#session);
+    if (this.#session !== undefined) this.#retire(this.#session);
     const reason = new UpstreamError("unavailable", why);
     await Promise.all([...this.#former].map((session) => session.close(reason)));
   }
 
   #failed(thrown: unknown): void {
     const { signIn } = this.#options;
-    // What it offered are tools of this rack, which would be offered here twice.
+    // The server offers tools of this rack, which would be listed twice.
     if (thrown instanceof RackCircle) this.#take(emptyCatalogue, allLists);
     const { key, mask } = this;
     const { state, reason } = stateAfter(thrown, { key, canSignIn: signIn !== undefined, mask });
     this.lines.add("rack", reason);
     if (this.#session !== undefined) {
       if (state !== "needs-auth" || signIn?.view.signedIn !== false) {
-        // Only the renewal failed: the session that is there is used until the server refuses it.
+        // Only the renewal failed. The current session is used until the server refuses it.
         this.#renewAfter(RENEWAL_AGAIN);
         return;
       }
-      this.#partWith(this.#session);
+      this.#retire(this.#session);
     }
     this.#failureCount = this.#failures + 1;
     this.#readyAt = 0;
-    // Credentials of the entry that were good before may be good again, while a token that was signed in for is not.
+    // Credentials of the entry that worked before may work again. An ended sign-in does not.
     const isTriedAgain =
-      state === "backoff" || (state === "needs-auth" && this.#wasLetIn && signIn === undefined);
+      state === "backoff" || (state === "needs-auth" && this.#wasAccepted && signIn === undefined);
     if (isTriedAgain) {
       const pause = Math.max(pauseAfter(this.#failureCount), waitWanted(thrown));
       this.#nextAttemptAt = Date.now() + pause;
@@ -671,7 +668,7 @@ export class Upstream {
     return catalogue;
   }
 
-  /** A catalogue that cannot be shown is not taken over: then what was shown before stays. */
+  /** Keeps the former catalogue when the new one cannot be applied. */
   #take(catalogue: Catalogue, changed: readonly ListName[]): void {
     const before = this.#catalogue;
     this.#catalogue = catalogue;
@@ -693,7 +690,7 @@ export class Upstream {
     return new RereadTimer(this.#limits.refresh, () => this.#reread(), isTold);
   }
 
-  /** Reads everything again. What was read over a session that is used no longer when it comes counts for nothing. */
+  /** Reads all lists again. Ignores the result if the session was replaced meanwhile. */
   async #reread(): Promise<void> {
     const session = this.#session;
     if (session === undefined) return;
@@ -712,37 +709,37 @@ export class Upstream {
     if (isUsed()) this.#rereading.later();
   }
 
-  /** Says whether a failure to read the lists was the end of the session, and goes on from there. */
+  /** Returns whether a failure to read the lists ends the session. If so, starts what comes next. */
   #endedBy(thrown: unknown, session: UpstreamSession): boolean {
     if (thrown instanceof RackCircle) {
-      this.#partWith(session);
+      this.#retire(session);
       this.#failed(thrown);
       return true;
     }
     if (!(thrown instanceof UpstreamError)) return false;
     const { kind } = thrown;
     if (kind === "session") {
-      // The server is there and has forgotten the session. Calls wait for the next one.
-      this.#partWith(session);
+      // The server works but has forgotten the session. Calls wait for the next one.
+      this.#retire(session);
       this.#isReopening = true;
       void this.#begin();
       return true;
     }
-    // A token that has ended is renewed when the next call needs it.
-    const isUnwelcome = kind === "unauthorized" && this.#options.signIn === undefined;
-    if (!isUnwelcome && kind !== "unavailable" && kind !== "lost") return false;
+    // An ended token is renewed when the next call needs it.
+    const isRejected = kind === "unauthorized" && this.#options.signIn === undefined;
+    if (!isRejected && kind !== "unavailable" && kind !== "lost") return false;
     this.#lose(session, thrown);
     return true;
   }
 
-  /** From now on nobody uses it, where no call is under way: a process is ended after a while. */
+  /** If no call is running, starts the timer that ends an unused process. */
   #beginRest(): void {
     const { rest } = this.#limits;
     if (rest === undefined || !isLocal(this.entry) || this.#bulkhead.inside > 0) return;
     this.#restTimer.set(rest, () => {
       const session = this.#session;
       if (session === undefined || this.#bulkhead.inside > 0) return;
-      this.#partWith(session);
+      this.#retire(session);
       this.#isResting = true;
       this.#failureCount = 0;
       this.#options.onState();

@@ -12,33 +12,32 @@ import type { SignIn, SignInView } from "./sign-in/sign-in.ts";
 import { canSignIn } from "./sign-in/vault.ts";
 import type { UpstreamStatus } from "./upstream.ts";
 
-/** A server as people and programs see it. */
+/** A server as the API and the console show it. */
 export interface McpServerView extends UpstreamStatus {
   readonly key: string;
-  /** `file`: it stands in `mcp.json` and is changed there. */
+  /** `file`: the entry is in `mcp.json` and must be changed there. */
   readonly place: "file" | "store";
   readonly enabled: boolean;
   /**
-   * What is wrong with its entry as it is written now, while it goes on as the entry last said; otherwise, which of its
-   * lists were not read to their ends, and why.
+   * What is wrong with its entry as it is written now, while the server still uses the last valid one. Otherwise, which of
+   * its lists were not read completely, and why.
    */
   readonly problem?: string | undefined;
-  /** What the problem is with. */
   readonly problemOf?: "entry" | "lists" | undefined;
   /** The last line that its process wrote, while it cannot be used. */
   readonly lastWord?: string | undefined;
   /** With secrets masked. */
   readonly entry: object;
-  /** That can be used. */
+  /** The number of usable tools. */
   readonly tools: number;
-  /** Those that its entry lets in and that cannot be used; why, is in `refused`. */
+  /** The number of tools that its entry allows but that cannot be used; `refused` says why. */
   readonly leftOut: number;
   readonly quarantined: number;
   readonly prompts: number;
   readonly resources: number;
-  /** Tools, prompts and resources that it lists and that cannot be used. */
+  /** Listed tools, prompts and resources that cannot be used. */
   readonly refused: readonly RefusedItem[];
-  /** Only of a server at an address that is sent no credentials of its entry. */
+  /** Only for a server at an address whose entry has no credentials. */
   readonly signIn?: SignInView | undefined;
 }
 
@@ -48,12 +47,12 @@ export interface McpToolView {
   /** As the rack names it. */
   readonly rackName: string;
   readonly description?: string | undefined;
-  /** Stands for its definition as it is now: a person who approves says with it what they have seen. */
+  /** The hash of its current definition. A person who approves sends it to say which definition they saw. */
   readonly hash: string;
-  /** Whether the entry lets it in, and it can be used. */
+  /** Whether the entry allows it, and it can be used. */
   readonly offered: boolean;
   readonly pin: ToolPin["state"];
-  /** Of a tool that is offered: what of its schemas is not checked here. */
+  /** For an offered tool: the parts of its schemas that are not checked here. */
   readonly unchecked: readonly UncheckedItem[];
   readonly changes: ToolPin["changes"];
   readonly approvedAt?: number | undefined;
@@ -84,7 +83,7 @@ export function viewOf(server: ManagedServer): McpServerView {
   };
 }
 
-/** In the order of the server. */
+/** In the server's order. */
 export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameOf">): McpToolView[] {
   const { rename = {}, ...choices } = server.wanted.entry.toolrack?.tools ?? {};
   return server.upstream.catalogue.tools.map((tool) => {
@@ -94,17 +93,17 @@ export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameO
     const offered = isOffered(choices, name) && !server.leftOut.has(name);
     const unchecked = offered ? uncheckedIn(tool) : [];
     const hash = hashOfPin(pinOf(tool));
-    const agreed = { pin, changes, approvedAt, approvedBy, override };
-    return { name, rackName, description, hash, offered, unchecked, ...agreed };
+    const pinned = { pin, changes, approvedAt, approvedBy, override };
+    return { name, rackName, description, hash, offered, unchecked, ...pinned };
   });
 }
 
-/** The tool of that name. With a hash, only while its definition is the one that the hash stands for. */
+/** The tool of that name. With a hash, throws when its definition is no longer the one with that hash. */
 export function requireTool(server: ManagedServer, name: string, hash?: string): UpstreamTool {
   const { key, wanted, upstream } = server;
   const tool = server.find(name);
   if (tool === undefined) {
-    // Which tools a server has is known once it has run.
+    // The tools are unknown until the server has run once.
     const known = upstream.state === "ready" ? "" : `, as far as is known: it is ${upstream.state}`;
     const next = wanted.isEnabled
       ? `${known}. See: ${commandFor("show", key)}`
@@ -125,10 +124,10 @@ export function requireTool(server: ManagedServer, name: string, hash?: string):
   );
 }
 
-/** What is said about tools, by the names that the server gives them; null takes back what was said. */
+/** Settings for tools, by the server's names for them; null removes the settings. */
 export type ToolOverrides = Readonly<Record<string, ToolOverride | null>>;
 
-/** A tool cannot be given the name that another tool of the server has. Names that differ by case only are one. */
+/** Throws when a tool would get the name of another tool of the server. Upper and lower case count as equal. */
 export function refuseDoubles(
   server: ManagedServer,
   overrides: ToolOverrides,
@@ -141,9 +140,9 @@ export function refuseDoubles(
     const rackName = nameOf(override.rename);
     const other = before.find((tool) => {
       if (tool.name === name) return false;
-      const said = ownMember(overrides, tool.name);
-      const renamed = said === undefined ? tool.rackName : nameOf(said?.rename ?? tool.name);
-      // A renamed tool is reached by its own name too.
+      const changed = ownMember(overrides, tool.name);
+      const renamed = changed === undefined ? tool.rackName : nameOf(changed?.rename ?? tool.name);
+      // A renamed tool can still be called by its own name.
       return [nameOf(tool.name), renamed].some((taken) => taken.toLowerCase() === rackName.toLowerCase());
     });
     if (other === undefined) continue;
@@ -154,7 +153,7 @@ export function refuseDoubles(
   }
 }
 
-/** Throws `McpServerError` for a server at which nobody can sign in. */
+/** Throws `McpServerError` when the server has no sign-in. */
 export function requireSignIn({ key, signIn, wanted }: ManagedServer): SignIn {
   if (signIn !== undefined) return signIn;
   const problem =

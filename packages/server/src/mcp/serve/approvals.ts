@@ -14,9 +14,9 @@ import { type ClientDialog, currentDialog } from "./dialog.ts";
 const LONGEST_INPUT = 4_000;
 
 /**
- * Puts questions that wait in the inbox to the person at the MCP client too, when it can ask them and its grant is one to
- * approve the call. Any other client is told where the question waits. The first answer counts, wherever it comes from.
- * Returns a function that stops it.
+ * Asks the person at the MCP client too when an approval waits in the inbox, if the client can ask and its grant may
+ * approve the call. A client whose grant may not is told where the question waits. The first answer counts. Returns a
+ * function that stops it.
  */
 export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () => void {
   const asked = new Map<string, AbortController>();
@@ -28,7 +28,7 @@ export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () 
       return;
     }
     const dialog = currentDialog.getStore();
-    // What a call leaves behind, such as a timer, may ask when the call and its client are long gone.
+    // Code that a call left behind, such as a timer, may ask after the call has ended and its client has gone.
     if (dialog === undefined || dialog.isOver) return;
     const { approver: grant } = dialog;
     if (grant === undefined || !approvals.mayAnswer(approval, grant)) {
@@ -47,7 +47,7 @@ export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () 
   });
 }
 
-/** Undefined when the client gives no answer: then the question goes on waiting in the inbox, and the client is told. */
+/** Undefined when the client gives no answer. The question then stays in the inbox, and the client is told so. */
 async function ask(
   dialog: ClientDialog<unknown>,
   { id, message, input, toolName }: StoredApproval,
@@ -70,7 +70,7 @@ async function ask(
   try {
     answer = (await dialog.request("elicitation/create", params, signal)) as typeof answer; // Checked on arrival.
   } catch (thrown) {
-    // It did answer, again and again, and never with a clear yes: whoever waits for the call is not left waiting.
+    // The client answered several times, never validly. That counts as a no, so that the call does not wait for ever.
     if (thrown instanceof UnfitAnswer) return { decision: "deny", reason: thrown.message };
     if (!signal.aborted) {
       dialog.warn(waitsInInbox(toolName, id, thrown), toolName);
@@ -78,10 +78,11 @@ async function ask(
     return undefined;
   }
   const reason = answer.content?.reason;
-  const said = typeof reason === "string" && reason !== "" ? { reason } : {};
-  if (answer.action === "accept" && answer.content?.approve === true) return { decision: "allow", ...said };
+  const withReason = typeof reason === "string" && reason !== "" ? { reason } : {};
+  if (answer.action === "accept" && answer.content?.approve === true)
+    return { decision: "allow", ...withReason };
   if (answer.action === "cancel") return { decision: "deny", reason: "the question was dismissed" };
-  return { decision: "deny", ...said };
+  return { decision: "deny", ...withReason };
 }
 
 function waitsForOthers({ id, toolName }: StoredApproval): string {

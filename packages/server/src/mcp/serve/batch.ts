@@ -11,39 +11,39 @@ import type { Reply, RequestTable } from "./session.ts";
 
 const MOST_IN_BATCH = 100;
 
-/** What is wrong with a batch as a whole; undefined when its messages may be taken one by one. */
+/** Why the whole batch is refused; undefined when its messages may be handled one by one. */
 export function batchProblem({ length }: readonly unknown[]): string | undefined {
   if (length <= MOST_IN_BATCH) return undefined;
   return `A batch may have ${MOST_IN_BATCH} messages, and this one has ${length}. Send them in several.`;
 }
 
 interface BatchTaker {
-  /** The requests that are under way beside those of the batch. */
+  /** The open requests outside the batch. */
   readonly requests: RequestTable | undefined;
   begin(request: RpcRequest): void;
-  hear(message: Exclude<RpcMessage, RpcRequest>): void;
+  handleNonRequest(message: Exclude<RpcMessage, RpcRequest>): void;
 }
 
-/** Gathers the answers to several requests that came at once, until the last of them has been answered or withdrawn. */
+/** Gathers the answers to the requests of a batch, until the last of them has been answered or withdrawn. */
 export class BatchReply implements Reply {
-  /** How many requests were begun. */
+  /** How many requests were started. */
   begun = 0;
   readonly answers: string[] = [];
-  readonly #via: Reply;
+  readonly #connection: Reply;
   readonly #done: () => void;
   #waiting = 1;
 
-  /** What is told or asked in between goes `via` another reply. */
-  constructor(via: Reply, done: () => void) {
-    this.#via = via;
+  /** Notifications and questions go to `connection` at once. */
+  constructor(connection: Reply, done: () => void) {
+    this.#connection = connection;
     this.#done = done;
   }
 
   /**
-   * Takes the messages in their order. Requests with an id that another one has are refused; those that the same batch
-   * cancels further on are not begun.
+   * Handles the messages in their order. Requests whose id is in use are refused. Requests that a later message of the
+   * batch cancels are not started.
    */
-  take(messages: readonly RpcMessage[], { requests, begin, hear }: BatchTaker): void {
+  take(messages: readonly RpcMessage[], { requests, begin, handleNonRequest }: BatchTaker): void {
     const cancelledLater = new Set<RpcId>();
     const withdrawn = new Set<RpcMessage>();
     for (const message of messages.toReversed()) {
@@ -53,7 +53,7 @@ export class BatchReply implements Reply {
     }
     const seen = new Set<RpcId>();
     for (const message of messages) {
-      if (message.kind !== "request") hear(message);
+      if (message.kind !== "request") handleNonRequest(message);
       else if (seen.has(message.id) || requests?.has(message.id)) {
         this.answers.push(errorText(message.id, reusedId(message.id)));
       } else {
@@ -68,15 +68,15 @@ export class BatchReply implements Reply {
   }
 
   get flow(): WriteFlow | undefined {
-    return this.#via.flow;
+    return this.#connection.flow;
   }
 
-  turn(): Promise<void> | undefined {
-    return this.#via.turn();
+  waitForRoom(): Promise<void> | undefined {
+    return this.#connection.waitForRoom();
   }
 
   send(message: object): void {
-    this.#via.send(message);
+    this.#connection.send(message);
   }
 
   answer(_: RpcId, message: string | readonly (string | Buffer)[]): void {
@@ -84,7 +84,7 @@ export class BatchReply implements Reply {
     this.#settle();
   }
 
-  nothing(): void {
+  endWithoutAnswer(): void {
     this.#settle();
   }
 

@@ -5,16 +5,16 @@ import type { CallAnswer } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
 
 interface AnswerOptions {
-  /** Whether the client knows links. */
+  /** Whether the client supports resource links. */
   readonly canLink: boolean;
   /** Whether the list shows an output schema for the tool. */
-  readonly isPromised: boolean;
+  readonly hasOutputSchema: boolean;
 }
 
-/** The result as the protocol says it; a result that was cut comes with a link to the whole. */
-export function toolAnswer(ended: EndedCall, { canLink, isPromised }: AnswerOptions): CallAnswer {
+/** The result in the form of the protocol. A truncated result comes with a link to the whole. */
+export function toolAnswer(ended: EndedCall, { canLink, hasOutputSchema }: AnswerOptions): CallAnswer {
   const { callId, record, result } = ended;
-  const answer = isPromised ? withPromised(toMcpResult(result), ended) : toMcpResult(result);
+  const answer = hasOutputSchema ? withStructuredContent(toMcpResult(result), ended) : toMcpResult(result);
   if (record.flags?.truncated !== true || !canLink) return answer;
   const link = {
     type: "resource_link",
@@ -26,10 +26,10 @@ export function toolAnswer(ended: EndedCall, { canLink, isPromised }: AnswerOpti
 }
 
 /**
- * A schema promises a structured value, and clients take no answer without one. So it is whole where only the text was
- * cut, and where the value itself is more than any answer carries the answer is a failure.
+ * Clients refuse an answer without a structured value when the tool has an output schema. So the answer has the whole
+ * value when only the text was truncated, and is an error when the value itself is too large.
  */
-function withPromised(answer: CallAnswer, { record, result }: EndedCall): CallAnswer {
+function withStructuredContent(answer: CallAnswer, { record, result }: EndedCall): CallAnswer {
   const { type, structured } = result;
   if (answer.structuredContent !== undefined || type !== "json") return answer;
   if (structured !== undefined) return { ...answer, structuredContent: structured };
@@ -53,7 +53,7 @@ function resultUri(callId: string, offset = 0): string {
   return `toolrack://calls/${callId}/result${offset === 0 ? "" : `?offset=${offset}`}`;
 }
 
-/** A part of the text of a result, for the one who made the call. Undefined when there is none for this caller. */
+/** A part of a result's text, for the caller who made the call and for admins. Undefined when this caller has no such result. */
 export async function readCallResult(
   { store, recorder }: { readonly store: Pick<Store, "calls">; readonly recorder: CallRecorder },
   caller: Caller,
@@ -92,8 +92,8 @@ interface Page {
 }
 
 /**
- * A page of whole characters. Some are written as two, of which either alone is none: a page begins with the first of
- * them, before the place that was asked for, and leaves one that it has only the first of to the next page.
+ * Reads a page that does not split a surrogate pair. When the offset is inside a pair, the page starts one earlier; when
+ * the page would end inside a pair, the pair goes to the next page.
  */
 async function readWhole(
   read: (offset: number) => Promise<Page | undefined>,
@@ -115,7 +115,7 @@ function isSecondHalf(code: number): boolean {
   return code >= 0xdc00 && code <= 0xdfff;
 }
 
-/** Only what a client called itself is ever linked to it. */
+/** Clients get links only for calls that they made directly. */
 function isOwn(
   call: { readonly caller: string; readonly parentCallId?: string },
   { grant }: Caller,

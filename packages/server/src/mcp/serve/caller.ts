@@ -3,44 +3,44 @@ import type { Grant } from "../../access/index.ts";
 import { isMetaTool, type OfferingReader } from "../../calls/index.ts";
 import type { RackItem } from "../../config/index.ts";
 
-/** What an expert lets through, as `/mcp/{expert}` serves it. */
+/** The part of the rack that `/mcp/{expert}` serves. */
 export interface ExpertView {
   readonly id: string;
   readonly name: string;
   readonly allow: (tool: ToolInfo) => boolean;
-  /** Another one whenever `allow` may answer differently. */
+  /** Changes whenever `allow` may answer differently. */
   readonly version: string | number;
-  /** What a client is told of it at the beginning. */
+  /** Sent to clients when they connect. */
   readonly instructions?: string;
 }
 
 /** Undefined: there is no such expert. */
 export type ExpertResolver = (nameOrId: string) => ExpertView | undefined;
 
-/** Who calls the rack through MCP, and how much of it is there for them. */
+/** Who calls the rack through MCP, and what they may see and use. */
 export class Caller {
   readonly grant: Grant;
   expert: ExpertView | undefined;
   /** Of the expert's tools; undefined without one. */
   allow: ((tool: ToolInfo) => boolean) | undefined;
-  /** The same for callers that see the same tools. */
+  /** Equal for callers that see the same tools. */
   key: string;
-  /** Whom a session or a state belongs to. */
+  /** Names the owner of a session or a `requestState`. */
   readonly identity: string;
 
   constructor(grant: Grant, expert?: ExpertView) {
-    // Meta-tools show and reach nothing beyond what the caller may use, so that everybody may use them. Who may use an
-    // expert may use its tools.
+    // Everybody may use the meta-tools, because they reach only what the caller may use. Whoever may use an expert may
+    // use its tools.
     const mayUse = (item: RackItem) => expert !== undefined || isMetaTool(item.name) || grant.mayUse(item);
     this.grant = grant.admin ? grant : { ...grant, mayUse };
     this.expert = expert;
     this.allow = allowedBy(expert);
     this.key = keyOf(grant, expert);
-    // By its id: another expert that is given the same name later is another one.
+    // By id, because a later expert may get the same name.
     this.identity = `${grant.id}/${expert?.id ?? ""}`;
   }
 
-  /** For one that stays connected: its expert is another one by now. Who came without an expert stays without. */
+  /** Gives a connected caller the new version of its expert. A caller without an expert stays without. */
   renew(expert: ExpertView | undefined): void {
     if (expert === undefined || this.expert === undefined) return;
     if (expert.version === this.expert.version && expert.name === this.expert.name) return;
@@ -74,7 +74,7 @@ function keyOf({ admin, id }: Grant, expert: ExpertView | undefined): string {
   return `${admin ? "admin" : id}/${seen}`;
 }
 
-/** An expert speaks of tools: a prompt or resource is judged as a tool would be of which nothing is known but its name and origin. */
+/** Experts judge only tools. A prompt or resource is judged like a tool of which only the name and origin are known. */
 const unknownTool: ToolInfo = Tool.define({
   name: "unknown",
   description: "",
@@ -82,7 +82,7 @@ const unknownTool: ToolInfo = Tool.define({
   execute: async () => "",
 });
 
-/** Whether an expert exists for this grant at all. A token may name it either way. */
+/** A token may name an expert by its name or its id. */
 export function mayUseExpert(grant: Grant, { id, name }: ExpertView): boolean {
   return grant.mayUseExpert(name) || grant.mayUseExpert(id);
 }

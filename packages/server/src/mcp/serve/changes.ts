@@ -7,60 +7,61 @@ import type { ToolLists } from "./lists.ts";
 
 export type ListKind = "tools" | "prompts" | "resources";
 
-/** A client that is told of changes, as long as it is connected. None of it throws. */
+/** A connected client that is told of changes. Its methods never throw. */
 export interface Listener {
   listChanged(kind: ListKind): void;
-  /** The content of any resource is another one, whether the client listens to it or not. */
+  /** Called for every resource whose content changed, also those the client does not listen to. */
   resourceUpdated(uri: string): void;
-  /** The server stops. */
+  /** The server is stopping. */
   stopped?(): void;
 }
 
-/** How long changes are gathered before clients are told of them, in milliseconds: a reload makes several. */
+/** How long changes are gathered before clients are told, in milliseconds. A reload makes several changes. */
 const GATHER = 50;
-/** How many views are remembered of which nobody is connected just now. */
+/** How many views are kept. */
 const MOST_VIEWS = 256;
 
-interface PublisherRooms extends ExpertSource {
+interface PublisherServices extends ExpertSource {
   readonly registry: ToolRegistry;
   readonly offerings: Offerings;
   readonly lists: ToolLists;
 }
 
+/** The lists of all clients with the same identity. */
 interface View extends Readonly<Record<ListKind, KnownList>> {
-  /** The version of the rack at which its tools were last looked at. */
-  lookedAt: number | undefined;
+  /** The version of the rack when the tools were last compared. */
+  comparedVersion: number | undefined;
 }
 
-const kinds: readonly ListKind[] = ["tools", "prompts", "resources"];
+const allKinds: readonly ListKind[] = ["tools", "prompts", "resources"];
 
 /**
- * Tells clients which of their lists have changed. Each client sees a part of the rack only, and sources tell of more
- * than what has changed: so those lists of everybody who is connected are looked at that may have.
+ * Tells clients which of their lists have changed. A source may report a change that a client cannot see, since each
+ * client sees only a part of the rack. So the lists of each connected client are compared with what they were.
  */
 export class ChangePublisher {
-  readonly #rooms: PublisherRooms;
+  readonly #services: PublisherServices;
   readonly #listeners = new Map<Listener, Caller>();
-  /** What the lists of each view were when they were last looked at. Of many, those that were used last. */
+  /** By identity, the least recently used first. */
   readonly #views = new Map<string, View>();
   readonly #stops: readonly (() => void)[];
   #gathering: NodeJS.Timeout | undefined;
   /** Lists that may have changed since clients were last told. */
-  readonly #doubtful = new Set<ListKind>();
+  readonly #maybeChanged = new Set<ListKind>();
   #isStopped = false;
 
-  constructor(rooms: PublisherRooms) {
-    this.#rooms = rooms;
+  constructor(services: PublisherServices) {
+    this.#services = services;
     this.#stops = [
-      rooms.registry.subscribe(() => this.#gather(["tools"]), ["tools"]),
-      rooms.offerings.subscribe((change) => {
+      services.registry.subscribe(() => this.#gather(["tools"]), ["tools"]),
+      services.offerings.subscribe((change) => {
         if (change.kind === "resource") {
           for (const listener of [...this.#listeners.keys()]) listener.resourceUpdated(change.uri);
         }
-        // A skill shows as resources.
+        // Skills appear among the resources.
         else this.#gather([change.kind === "prompts" ? "prompts" : "resources"]);
       }),
-      rooms.onExpertsChanged?.(() => this.#gather(kinds)) ?? (() => {}),
+      services.onExpertsChanged?.(() => this.#gather(allKinds)) ?? (() => {}),
     ];
   }
 
@@ -68,12 +69,12 @@ export class ChangePublisher {
     return this.#listeners.size;
   }
 
-  /** Tells this client too, of what its caller sees. Returns a function that stops it. */
+  /** Tells the listener of changes to what the caller sees. Returns a function that stops it. */
   join(caller: Caller, listener: Listener): () => void {
     this.#listeners.set(listener, caller);
     const { identity } = caller;
-    // Only what somebody may have seen can be another one.
-    if (!this.#views.has(identity)) void this.#look(this.#viewOf(identity), caller, kinds, () => {});
+    // Remembers the lists as they are now, to compare them later.
+    if (!this.#views.has(identity)) void this.#compare(this.#viewOf(identity), caller, allKinds, () => {});
     return () => this.#listeners.delete(listener);
   }
 
@@ -85,10 +86,10 @@ export class ChangePublisher {
     this.#listeners.clear();
   }
 
-  #gather(changed: readonly ListKind[]): void {
-    for (const kind of changed) {
-      this.#doubtful.add(kind);
-      for (const view of this.#views.values()) view[kind].doubt();
+  #gather(kinds: readonly ListKind[]): void {
+    for (const kind of kinds) {
+      this.#maybeChanged.add(kind);
+      for (const view of this.#views.values()) view[kind].markMaybeChanged();
     }
     this.#gathering ??= setTimeout(() => {
       this.#gathering = undefined;
@@ -97,55 +98,55 @@ export class ChangePublisher {
   }
 
   async #publish(): Promise<void> {
-    const doubtful = [...this.#doubtful];
-    this.#doubtful.clear();
+    const maybeChanged = [...this.#maybeChanged];
+    this.#maybeChanged.clear();
     const callers = new Map(Array.from(this.#listeners.values(), (caller) => [caller.identity, caller]));
-    // Nobody is there to be told, and whoever comes later begins with the lists of then.
+    // Views without a connected client are dropped. A client that comes later starts with the lists of that time.
     for (const identity of [...this.#views.keys()]) if (!callers.has(identity)) this.#views.delete(identity);
     for (const [identity, first] of callers) {
       if (this.#isStopped) return;
-      void this.#look(this.#viewOf(identity), first, doubtful, (kind) => {
+      void this.#compare(this.#viewOf(identity), first, maybeChanged, (kind) => {
         for (const [listener, caller] of [...this.#listeners])
           if (caller.identity === identity) listener.listChanged(kind);
       });
-      // Many views are not looked at in one go: others are waiting to be answered.
+      // Comparing many views takes time, so other requests get a turn in between.
       await nextTurn();
     }
   }
 
-  /** A source that takes its time keeps nobody from being told of the rest. */
-  async #look(
+  /** Calls `changed` for each list that changed. A slow source does not delay the other lists. */
+  async #compare(
     view: View,
     caller: Caller,
-    doubtful: readonly ListKind[],
+    kinds: readonly ListKind[],
     changed: (kind: ListKind) => void,
   ): Promise<void> {
-    // Before they are looked at, which makes the list anew.
-    const wasMissed = doubtful.includes("tools") && this.#hasMissed(view, caller);
+    // Must come before the comparison, which makes a new list and so changes `lastMade`.
+    const wasMissed = kinds.includes("tools") && this.#hasMissed(view, caller);
     await Promise.all(
-      doubtful.map(async (kind) => {
-        const isOther = await view[kind].look(() => this.#read(kind, caller));
-        if (isOther || (kind === "tools" && wasMissed)) changed(kind);
+      kinds.map(async (kind) => {
+        const isChanged = await view[kind].compare(() => this.#read(kind, caller));
+        if (isChanged || (kind === "tools" && wasMissed)) changed(kind);
       }),
     );
   }
 
-  /** What changed and changed back, somebody may have listed in between. */
+  /** Whether a client may have listed the tools between two changes. If they changed back, the comparison shows nothing. */
   #hasMissed(view: View, caller: Caller): boolean {
-    const { lists, registry } = this.#rooms;
+    const { lists, registry } = this.#services;
     const { version } = registry.snapshot();
-    const { lookedAt } = view;
+    const { comparedVersion } = view;
     const made = lists.lastMade(caller);
-    view.lookedAt = version;
-    return lookedAt !== undefined && made !== undefined && made > lookedAt && made < version;
+    view.comparedVersion = version;
+    return comparedVersion !== undefined && made !== undefined && made > comparedVersion && made < version;
   }
 
   #read(kind: ListKind, caller: Caller): unknown {
-    const { lists, offerings } = this.#rooms;
+    const { lists, offerings } = this.#services;
     if (kind === "tools") return lists.of(caller).tools;
     const reader = caller.reader(new AbortController().signal);
     if (kind === "prompts") return offerings.prompts(reader);
-    // A skill shows as resources.
+    // Skills appear among the resources.
     return Promise.all([
       offerings.resources(reader),
       offerings.resourceTemplates(reader),
@@ -158,7 +159,7 @@ export class ChangePublisher {
       tools: new KnownList(),
       prompts: new KnownList(),
       resources: new KnownList(),
-      lookedAt: undefined,
+      comparedVersion: undefined,
     };
     this.#views.delete(identity);
     this.#views.set(identity, view);
@@ -168,23 +169,22 @@ export class ChangePublisher {
   }
 }
 
-/** A list as it was when it was last looked at. */
+/** The digest of a list as it was last read. */
 class KnownList {
-  #known: string | undefined;
-  #doubts = 0;
+  #digest: string | undefined;
+  #marks = 0;
 
-  /** To be called when it may have changed. */
-  doubt(): void {
-    this.#doubts++;
+  markMaybeChanged(): void {
+    this.#marks++;
   }
 
-  /** Says whether it is another one than before. In doubt it is. Never rejects. */
-  async look(read: () => unknown): Promise<boolean> {
-    const before = this.#known;
-    const doubts = this.#doubts;
+  /** Resolves to whether the list differs from before; true when that is not known. Never rejects. */
+  async compare(read: () => unknown): Promise<boolean> {
+    const before = this.#digest;
+    const marks = this.#marks;
     const now = await digestOf(read);
-    // What changed while it was being read may be in it or not.
-    this.#known = doubts === this.#doubts ? now : undefined;
+    // A change during the read may or may not be in the digest.
+    this.#digest = marks === this.#marks ? now : undefined;
     return now === undefined || now !== before;
   }
 }
@@ -200,11 +200,11 @@ async function digestOf(read: () => unknown): Promise<string | undefined> {
 }
 
 export interface ExpertSource {
-  /** Without it there are no experts. */
+  /** Missing when there are no experts. */
   readonly experts?: ExpertResolver;
-  /** By its id alone: another one may be called by the id of this one. */
+  /** Looks only at ids, because an expert may have the id of another one as its name. */
   readonly expertById?: (id: string) => ExpertView | undefined;
-  /** Calls the listener whenever an expert may be another one. Returns a function that stops it. */
+  /** Calls the listener whenever an expert may have changed. Returns a function that stops it. */
   readonly onExpertsChanged?: (listener: () => void) => () => void;
 }
 
@@ -214,8 +214,8 @@ interface Watched {
 }
 
 /**
- * Keeps clients that stay connected in step with their expert: they see what it has now, and end with it. What is
- * watched costs nothing until an expert changes.
+ * Gives connected clients the current version of their expert, and ends them when it is removed. Watching costs nothing
+ * until an expert changes.
  */
 export class ExpertWatch {
   readonly #find: (id: string) => ExpertView | undefined;
@@ -225,20 +225,20 @@ export class ExpertWatch {
   constructor({ expertById = () => undefined, onExpertsChanged = () => () => {} }: ExpertSource) {
     this.#find = expertById;
     this.#unsubscribe = onExpertsChanged(() => {
-      for (const watched of [...this.#watched]) this.#look(watched);
+      for (const watched of [...this.#watched]) this.#check(watched);
     });
   }
 
   /**
-   * Calls `end`, which must not throw, when the expert is gone or no longer the caller's. Returns a function that stops
-   * watching.
+   * Calls `end`, which must not throw, when the expert is gone or the caller may no longer use it. Returns a function
+   * that stops watching.
    */
   watch(caller: Caller, end: () => void): () => void {
     if (caller.expert === undefined) return () => {};
     const watched = { caller, end };
     this.#watched.add(watched);
-    // It may have changed before it was watched. The function that stops watching has to be known first.
-    queueMicrotask(() => this.#look(watched));
+    // The expert may have changed already. Checked later, because the caller of `watch` needs the returned function first.
+    queueMicrotask(() => this.#check(watched));
     return () => this.#watched.delete(watched);
   }
 
@@ -247,14 +247,14 @@ export class ExpertWatch {
     this.#watched.clear();
   }
 
-  #look(watched: Watched) {
+  #check(watched: Watched) {
     const { caller, end } = watched;
     const { expert, grant } = caller;
     if (expert === undefined || !this.#watched.has(watched)) return;
     const now = this.#find(expert.id);
     if (now !== undefined && mayUseExpert(grant, now)) return caller.renew(now);
     this.#watched.delete(watched);
-    // For what is still under way when its expert is gone.
+    // Open requests of a removed expert see no tools any more.
     caller.renew({ id: expert.id, name: expert.name, version: "gone", allow: () => false });
     end();
   }

@@ -2,50 +2,57 @@ import type { ToolRegistry } from "@toolrack/core";
 import type { ClientInfo, ConnectedClient, Era } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
 
-interface Seen extends ClientInfo {
+interface SeenClient extends ClientInfo {
   readonly era: Era;
   readonly caller: Caller;
   lastSeenAt: number;
-  /** The version of the rack that it listed last. */
-  listed: number | undefined;
+  /** The version of the rack when the client last listed the tools. */
+  listedVersion: number | undefined;
 }
 
 const MOST = 200;
 const LONGEST_TEXT = 100;
 
-/** The clients that were seen since the start. Of very many, those that were seen last. */
+/** The clients seen since the start, at most `MOST`: the ones seen last. */
 export class ConnectedClients {
   readonly #registry: ToolRegistry;
-  readonly #clients = new Map<string, Seen>();
+  readonly #clients = new Map<string, SeenClient>();
   readonly #listeners = new Set<(client: ConnectedClient) => void>();
 
   constructor(registry: ToolRegistry) {
     this.#registry = registry;
   }
 
-  /** Takes note of the client that sent a request. One that says nothing of itself is passed over. */
+  /** Notes the client that sent a request. Ignores clients without a name. */
   see(client: ClientInfo | undefined, era: Era, caller: Caller, method: string): void {
     if (client === undefined || client.name === "") return;
     const seen = this.#find(client, era, caller);
     const isNew = seen.lastSeenAt === 0 || method === "initialize";
     seen.lastSeenAt = Date.now();
-    if (method === "tools/list") seen.listed = this.#registry.snapshot().version;
+    if (method === "tools/list") seen.listedVersion = this.#registry.snapshot().version;
     if (isNew) for (const listener of this.#listeners) listener(this.#describe(seen));
   }
 
-  /** Hears of each client that is seen for the first time, or begins another session. Returns a function that stops it. */
+  /** Calls the listener for each new client and each new session. Returns a function that stops it. */
   subscribe(listener: (client: ConnectedClient) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** The one that was seen last first. */
+  /** Sorted by when they were seen, latest first. */
   list(): ConnectedClient[] {
     return Array.from(this.#clients.values(), (seen) => this.#describe(seen)).reverse();
   }
 
-  #describe({ name, version, era, caller: { grant, expert }, lastSeenAt, listed }: Seen): ConnectedClient {
-    const isStale = listed !== undefined && listed !== this.#registry.snapshot().version;
+  #describe({
+    name,
+    version,
+    era,
+    caller: { grant, expert },
+    lastSeenAt,
+    listedVersion,
+  }: SeenClient): ConnectedClient {
+    const isStale = listedVersion !== undefined && listedVersion !== this.#registry.snapshot().version;
     return {
       name,
       ...(version === undefined ? {} : { version }),
@@ -58,8 +65,8 @@ export class ConnectedClients {
     };
   }
 
-  /** Clients stand in the order in which they were last seen. */
-  #find({ name, version }: ClientInfo, era: Era, caller: Caller): Seen {
+  /** Finds or adds the client, and moves it to the end of the map. */
+  #find({ name, version }: ClientInfo, era: Era, caller: Caller): SeenClient {
     const key = `${clip(name)}\n${clip(version ?? "")}\n${era}\n${caller.identity}`;
     const seen = this.#clients.get(key) ?? {
       name: clip(name),
@@ -67,7 +74,7 @@ export class ConnectedClients {
       era,
       caller,
       lastSeenAt: 0,
-      listed: undefined,
+      listedVersion: undefined,
     };
     this.#clients.delete(key);
     this.#clients.set(key, seen);

@@ -20,74 +20,74 @@ export interface Question {
   readonly signal: AbortSignal;
 }
 
-/** What happens next in a dialog. `asks` tells each question once; it stays open until it is answered. */
+/** What happens next in a dialog. `asks` names each question once; the question stays open until it is answered. */
 type Step<Result> =
   | { readonly kind: "ended"; readonly result: Result }
   | { readonly kind: "failed"; readonly reason: unknown }
   | { readonly kind: "asks"; readonly questions: readonly Question[] }
   | { readonly kind: "says"; readonly notices: readonly Notice[] };
 
-/** What the request that is being answered wants to hear while it waits. */
+/** Which notices the open request wants to receive. */
 export interface Wants {
   readonly progress: boolean;
   readonly messages: boolean;
-  /** From which level on it also wants what a tool says to its own log; undefined for a client that has not said. */
+  /** The lowest level of the tool's log lines that the client wants. Undefined: it wants none of them. */
   readonly level?: string | undefined;
 }
 
 export interface DialogOptions {
-  /** What the client asked for: a tool, a prompt or a resource, by its name. */
+  /** The name of the tool or prompt, or the URI of the resource, that the client asked for. */
   readonly subject: string;
   readonly abilities: ClientAbilities;
-  /** With whose rights the client answers whether calls may run. Without it, it may not. */
+  /** The grant with which the client may answer approvals. Without it, the client may not. */
   readonly approver?: Grant | undefined;
   readonly clientName?: string;
-  /** Answers that came before the questions, by the keys that their askers give them. */
+  /** Answers that the client sent before it was asked, by the keys that the tool gives its questions. */
   readonly answers?: Readonly<Record<string, unknown>> | undefined;
   readonly wants: Wants;
 }
 
 interface OpenQuestion extends Pick<PromiseWithResolvers<unknown>, "resolve" | "reject"> {
   question: Question;
-  /** Of the question's signal. */
+  /** Aborts the question's signal. */
   readonly withdrawn: AbortController;
 }
 
 const noAnswers: Readonly<Record<string, unknown>> = Object.freeze({});
 const none: readonly never[] = Object.freeze([]);
-/** Nothing is ever put into it. */
+/** Shared by all dialogs without questions. Never add to it. */
 const noneOpen = new Map<string, OpenQuestion>();
 
-/** Where the asker of a question may say by which key it is to be known. */
+/** In `_meta` of a question: the key that the tool chooses for it. */
 const keyName = "toolrack/key";
 
 /**
- * One piece of work and the client that waits for it. The work may ask the client and tell it things; whoever answers
- * the client takes them out step by step. So the same work can be answered in one message, in a stream, or over many
- * requests between which it waits here.
+ * One piece of work and the client that waits for it. The work adds questions and notices; the transport reads them with
+ * `next`, step by step. So the same work can be answered in one message, in a stream, or over several requests, and
+ * waits here between them.
  */
 export class ClientDialog<Result> implements CallClient {
   readonly name: string;
   readonly subject: string;
-  /** The arguments that came with it. */
+  /** The arguments of the client's request. */
   readonly input: Readonly<Record<string, unknown>>;
   readonly approver: Grant | undefined;
   wants: Wants;
-  /** The last warning, for a task that goes on with the work when nobody wanted to hear it yet. */
-  warned: string | undefined;
-  /** How the work is cancelled. */
+  /** The last warning. A call that becomes a task shows it as its status. */
+  lastWarning: string | undefined;
+  /** Cancels the work. */
   onCancel: ((reason: string) => void) | undefined;
   readonly #abilities: ClientAbilities;
   readonly #answers: Readonly<Record<string, unknown>>;
   #open: Map<string, OpenQuestion> = noneOpen;
-  #untold: readonly Question[] = none;
+  #newQuestions: readonly Question[] = none;
   #notices: NoticeQueue | undefined;
   #end: Step<Result> | undefined;
   #wake: (() => void) | undefined;
   #asked = 0;
-  /** None stands for two questions. */
+  /** All keys used so far. No key is used for two questions. */
   #keys: Set<string> | undefined;
-  /** What the client was to be asked although it never said that it can be. */
+  /** The capability that a question needed and the client did not declare. */
   missed: NeededAbility | undefined;
 
   constructor(options: DialogOptions, input: Readonly<Record<string, unknown>> = noAnswers) {
@@ -104,14 +104,14 @@ export class ClientDialog<Result> implements CallClient {
     return this.wants.level;
   }
 
-  /** Begins work that is cancelled by a signal. This or `follow` is called once. */
+  /** Starts work that is cancelled by a signal. Call either this or `follow`, once. */
   start(work: (signal: AbortSignal) => Promise<Result>): this {
     const controller = new AbortController();
     this.onCancel = (reason) => controller.abort(reason);
     return this.follow(work(controller.signal));
   }
 
-  /** Waits for work that has begun. */
+  /** Waits for work that has started. */
   follow(work: Promise<Result>): this {
     work.then(
       (result) => this.#finish({ kind: "ended", result }),
@@ -124,28 +124,27 @@ export class ClientDialog<Result> implements CallClient {
     return this.#end !== undefined;
   }
 
-  /** The questions that wait for an answer. */
   get open(): readonly Question[] {
     return Array.from(this.#open.values(), ({ question }) => question);
   }
 
-  /** What the work ended with, once it has, and when nothing has to be said before. */
+  /** The result of the work, once it has ended and no notices are left to be read. */
   get ended(): Result | undefined {
     return this.#end?.kind === "ended" && this.#notices?.isEmpty !== false ? this.#end.result : undefined;
   }
 
-  /** Whether there is a step to be taken. */
-  get hasNews(): boolean {
-    return this.#end !== undefined || this.#notices?.isEmpty === false || this.#untold.length > 0;
+  /** Whether `next` would return a step at once. */
+  get hasStep(): boolean {
+    return this.#end !== undefined || this.#notices?.isEmpty === false || this.#newQuestions.length > 0;
   }
 
-  /** Acts once, now or as soon as there is a step to be taken. Only one may wait at a time. */
-  whenNews(act: () => void): void {
-    if (this.hasNews) act();
+  /** Calls `act` once: now, or as soon as there is a step. Only one may wait at a time. */
+  whenStepReady(act: () => void): void {
+    if (this.hasStep) act();
     else this.#wake = act;
   }
 
-  /** Only one may wait at a time. What the work says along the way waits for the client to read; its questions and end do not. */
+  /** The next step. Only one may wait at a time. Notices wait until the flow has room; questions and the end do not. */
   async next(flow?: WriteFlow): Promise<Step<Result>> {
     for (;;) {
       const full = flow?.isFull === true && this.#end === undefined ? flow : undefined;
@@ -153,19 +152,19 @@ export class ClientDialog<Result> implements CallClient {
         return { kind: "says", notices: this.#notices.take() };
       }
       if (this.#end !== undefined) return this.#end;
-      if (this.#untold.length > 0) {
-        // What is asked in one go is told in one go.
+      if (this.#newQuestions.length > 0) {
+        // Questions of the same turn of the event loop are returned together.
         await new Promise((resolve) => setImmediate(resolve));
-        const questions = this.#untold.filter(({ key }) => this.#open.has(key));
-        this.#untold = none;
+        const questions = this.#newQuestions.filter(({ key }) => this.#open.has(key));
+        this.#newQuestions = none;
         if (questions.length > 0) return { kind: "asks", questions };
         continue;
       }
-      await this.#newsOrRoom(full);
+      await this.#stepOrRoom(full);
     }
   }
 
-  /** Takes an answer, unless it is not one to this question: then the question stays open. */
+  /** Takes an answer. Returns false when it is invalid for the question, which then stays open. */
   answer(key: string, value: unknown): boolean {
     const open = this.#open.get(key);
     if (open === undefined || !isAcceptable(open.question.method, open.question.params, value)) return false;
@@ -174,16 +173,16 @@ export class ClientDialog<Result> implements CallClient {
     return true;
   }
 
-  /** Asks the same under another key: at one that it has answered, however wrongly, the client need not look again. */
+  /** Asks the same question under a new key. Clients may ignore a key that they have answered, even wrongly. */
   askAnew(key: string): void {
     const open = this.#open.get(key);
     if (open === undefined) return;
     this.#open.delete(key);
     open.question = { ...open.question, key: this.#newKey(open.question.method) };
-    this.#tell(open);
+    this.#addQuestion(open);
   }
 
-  /** The client cannot answer. */
+  /** Rejects a question that the client cannot answer. */
   refuse(key: string, reason: unknown): void {
     const open = this.#open.get(key);
     this.#open.delete(key);
@@ -196,17 +195,17 @@ export class ClientDialog<Result> implements CallClient {
   }
 
   progress(update: ProgressUpdate): void {
-    if (this.wants.progress) this.#say({ kind: "progress", update });
+    if (this.wants.progress) this.#addNotice({ kind: "progress", update });
   }
 
-  /** A line of the tool's own log. */
+  /** Forwards a line of the tool's log. */
   log({ level, text, toolName }: LogEvent): void {
     if (this.wants.level === undefined) return;
     const params = { level: level === "warn" ? "warning" : level, logger: toolName, data: text };
     this.notify("notifications/message", params);
   }
 
-  /** With `params`: whether it can be asked this very question. */
+  /** With `params`: whether the client can answer this very question. */
   can(method: ClientMethod, params?: object): boolean {
     return missingAbility(this.#abilities, method, params) === undefined;
   }
@@ -237,13 +236,13 @@ export class ClientDialog<Result> implements CallClient {
       withdrawn,
     };
     const onAbort = () => this.refuse(open.question.key, signal.reason);
-    // A call may ask many questions, and its signal is there until it ends.
+    // The call's signal lives longer than the question. Without this, listeners would pile up on it.
     const close = () => {
       signal.removeEventListener("abort", onAbort);
       withdrawn.abort("the question is no longer asked");
     };
     promise.then(close, close);
-    this.#tell(open);
+    this.#addQuestion(open);
     signal.addEventListener("abort", onAbort, { once: true });
     if (signal.aborted) onAbort();
     return promise;
@@ -251,15 +250,16 @@ export class ClientDialog<Result> implements CallClient {
 
   notify(method: string, params: object): void {
     if (method === "notifications/message" && !this.#wantsMessage(params)) return;
-    this.#say({ kind: "message", method, params });
+    this.#addNotice({ kind: "message", method, params });
   }
 
-  /** What the client should know, by whatever way it asked to hear of things; nothing when it asked for none. */
+  /** Warns the client by a message or by progress, whichever it wants. Sends nothing when it wants neither. */
   warn(text: string, about: string): void {
-    this.warned = text;
+    this.lastWarning = text;
     if (this.wants.messages) {
       this.notify("notifications/message", { level: "warning", logger: about, data: text });
-    } else if (this.wants.progress) this.#say({ kind: "progress", update: { progress: 0, message: text } });
+    } else if (this.wants.progress)
+      this.#addNotice({ kind: "progress", update: { progress: 0, message: text } });
   }
 
   #wantsMessage(params: { readonly level?: unknown }): boolean {
@@ -268,22 +268,22 @@ export class ClientDialog<Result> implements CallClient {
     return logLevels.indexOf(params.level ?? "info") >= logLevels.indexOf(level);
   }
 
-  #tell(open: OpenQuestion): void {
+  #addQuestion(open: OpenQuestion): void {
     if (this.#open === noneOpen) this.#open = new Map();
     this.#open.set(open.question.key, open);
-    this.#untold = [...this.#untold, open.question];
+    this.#newQuestions = [...this.#newQuestions, open.question];
     this.#wakeUp();
   }
 
-  #say(notice: Notice): void {
+  #addNotice(notice: Notice): void {
     if (this.#end !== undefined) return;
     this.#notices ??= new NoticeQueue();
     this.#notices.add(notice);
     this.#wakeUp();
   }
 
-  /** Notices are no news as long as the client does not read; room for them is. */
-  async #newsOrRoom(full: WriteFlow | undefined): Promise<void> {
+  /** Waits for a step, or for room when the flow is full and notices wait for it. */
+  async #stepOrRoom(full: WriteFlow | undefined): Promise<void> {
     let stopWaiting: (() => void) | undefined;
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
@@ -317,12 +317,12 @@ export class ClientDialog<Result> implements CallClient {
   }
 }
 
-/** The open questions by their keys, as the protocol writes them. */
+/** The open questions by key, in the form of the protocol. */
 export function openRequests({ open }: ClientDialog<unknown>): Readonly<Record<string, object>> {
   return Object.fromEntries(open.map(({ key, method, params }) => [key, { method, params }]));
 }
 
-/** The key is between the asker and the rack, and is not told. */
+/** Takes the tool's key out of the parameters: the client must not see it there. */
 function splitKey(params: object): { readonly wanted: string | undefined; readonly asked: object } {
   if (!("_meta" in params) || !isRecord(params._meta)) return { wanted: undefined, asked: params };
   const { _meta, ...rest } = params;
@@ -337,7 +337,7 @@ function nameOf(ability: NeededAbility): string {
     .join(", ");
 }
 
-/** Whether a value from outside is an answer to a question of this kind. What was entered must fit what was asked for. */
+/** Whether a value from outside is a valid answer. The content of a form must match its schema. */
 function isAcceptable(
   method: ClientMethod,
   params: { readonly requestedSchema?: unknown },
@@ -360,15 +360,15 @@ function isElicitation(requestedSchema: unknown, { action, content }: Record<str
   if (!isRecord(requestedSchema) || content === undefined) return true;
   try {
     const outcome = compileSchema(requestedSchema).validate(content);
-    // A schema of plain JSON Schema is checked at once; any other could not have been sent.
+    // Plain JSON Schema is checked synchronously, and no other schema can be sent to a client.
     return outcome instanceof Promise || outcome.ok;
   } catch {
-    return true; // A schema that cannot be used is the asker's fault, not the client's.
+    return true; // An invalid schema is the tool's fault, not the client's.
   }
 }
 
 /**
- * The dialog in whose work a function runs, however deep in a chain of calls. A question to a person is asked far
- * below, by parts that know of no client.
+ * The dialog whose work is running, also deep in a chain of calls. Approvals use it to find the client, which the code
+ * between does not know.
  */
 export const currentDialog = new AsyncLocalStorage<ClientDialog<unknown>>();

@@ -11,7 +11,7 @@ import {
   tasksExtension,
 } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
-import { misfit } from "./errors.ts";
+import { paramError } from "./errors.ts";
 import { offeringMethods } from "./offerings.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest, RequestTable } from "./session.ts";
@@ -22,8 +22,8 @@ import { callTool, listTools } from "./tools.ts";
 type Result = Readonly<Record<string, unknown>>;
 
 /**
- * Returns the result of a request, or a promise of it; or nothing, when it answers the request by itself. Throws or
- * rejects with what the request is refused with.
+ * Returns the result or a promise of it, or undefined when the handler answers the request itself. Throws or rejects to
+ * answer with an error.
  */
 type Handler = (serving: McpServing, request: ClientRequest) => unknown;
 
@@ -46,14 +46,14 @@ const legacy: ReadonlyMap<string, Handler> = new Map(
   Object.entries<Handler>({ ...common, ping: () => ({}), "logging/setLevel": setLevel }),
 );
 
-const ofSession: ReadonlyMap<string, Handler> = new Map(
+const legacyWithSession: ReadonlyMap<string, Handler> = new Map(
   Object.entries<Handler>({ ...Object.fromEntries(legacy), ...subscriptionMethods, initialize }),
 );
 
-/** The one way of every request, whichever transport and version it came by. It is answered through its own reply. */
+/** Handles every request of every transport and version. The answer goes through the request's reply. */
 export function dispatch(serving: McpServing, request: ClientRequest) {
   const { codec, session } = request.peer;
-  const methods = codec.era === "modern" ? modern : session === undefined ? legacy : ofSession;
+  const methods = codec.era === "modern" ? modern : session === undefined ? legacy : legacyWithSession;
   const handle = methods.get(request.method);
   if (handle === undefined) {
     return request.fail(new RpcError(rpcCodes.methodNotFound, "Method not found"));
@@ -72,8 +72,8 @@ function finish(request: ClientRequest, result: unknown): void {
   if (isRecord(result)) request.result(result);
 }
 
-/** Of notifications, only those are heard that cancel a request. */
-export function hear(notification: RpcNotification, requests: RequestTable | undefined): void {
+/** Handles cancellations. All other notifications are ignored. */
+export function handleNotification(notification: RpcNotification, requests: RequestTable | undefined): void {
   const cancelled = cancellationOf(notification);
   if (cancelled !== undefined) requests?.get(cancelled.id)?.withdraw(cancelled.reason);
 }
@@ -116,7 +116,7 @@ function instructionsFor({ lists }: McpServing, caller: Caller): { readonly inst
 }
 
 function setLevel(_: McpServing, { params: { level }, peer }: ClientRequest): Result {
-  if (!isLogLevel(level)) throw misfit("logging/setLevel", "level", notALevel);
+  if (!isLogLevel(level)) throw paramError("logging/setLevel", "level", notALevel);
   if (peer.session !== undefined) peer.session.logLevel = level;
   return {};
 }

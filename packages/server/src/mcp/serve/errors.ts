@@ -3,7 +3,7 @@ import { MissingPromptArguments } from "../../files/index.ts";
 import { StoreUnavailable } from "../../store/index.ts";
 import { type NeededAbility, RpcError, rpcCodes } from "../wire/index.ts";
 
-/** What never became a call, or needs a store that cannot be used now, is an error of the protocol. */
+/** Turns anything thrown into a protocol error. */
 export function toRpcError(thrown: unknown): RpcError {
   if (thrown instanceof RpcError) return thrown;
   if (thrown instanceof StoreUnavailable) {
@@ -17,7 +17,7 @@ export function toRpcError(thrown: unknown): RpcError {
   }
   if (thrown instanceof MissingPromptArguments) return invalidParams(thrown.message);
   if (!(thrown instanceof Error)) return new RpcError(rpcCodes.internalError, "Internal error");
-  // Upstream servers answer with errors of the protocol too.
+  // An upstream server's protocol error keeps its code and data.
   const { code, data } = thrown as { code?: unknown; data?: unknown }; // Whatever else an error may have.
   return new RpcError(
     Number.isSafeInteger(code) ? Number(code) : rpcCodes.internalError,
@@ -34,14 +34,14 @@ export function resourceNotFound(uri: string): RpcError {
   return invalidParams(`Resource not found: ${uri}`, { uri });
 }
 
-/** For a member of the parameters that is not what the method takes. */
-export function misfit(method: string, place: string, problem: string): RpcError {
+/** A parameter is invalid for this method. `place` is empty when the problem is not in one parameter. */
+export function paramError(method: string, place: string, problem: string): RpcError {
   return invalidParams(
     `The parameters of ${method} do not fit: ${place === "" ? "" : `${place}: `}${problem}.`,
   );
 }
 
-/** For a request that needs something of its client which that did not declare. */
+/** The client did not declare a capability that its request needs. */
 export function missingCapability(requiredCapabilities: NeededAbility, message?: string): RpcError {
   const names = Object.keys(requiredCapabilities).join(", ");
   const text = message ?? `Missing required client capabilities: ${names}`;

@@ -18,8 +18,8 @@ import {
 import type { Caller } from "./caller.ts";
 
 /**
- * What a message says of its client, when it is one of the modern era; undefined when it is of the legacy era. Whoever
- * routes by the headers must be able to trust them: throws an `RpcError` when they and the body disagree.
+ * The envelope of a message of the modern era; undefined for the legacy era. Throws an `RpcError` when the headers and
+ * the body disagree, because proxies that route by the headers must be able to trust them.
  */
 export function readModern(
   message: RpcRequest | RpcNotification,
@@ -57,7 +57,7 @@ function withoutEnvelope(version: string, { _meta: meta }: RpcParams): RpcError 
   return new RpcError(rpcCodes.invalidParams, message, { envelope: { missing } });
 }
 
-/** The member of the parameters that the header Mcp-Name repeats. */
+/** By method: the parameter that the header Mcp-Name repeats. */
 const nameSources: ReadonlyMap<string, string> = new Map([
   ["tools/call", "name"],
   ["prompts/get", "name"],
@@ -67,7 +67,7 @@ const nameSources: ReadonlyMap<string, string> = new Map([
   ["tasks/cancel", "taskId"],
 ]);
 
-/** Throws unless a header repeats what the body says. */
+/** Throws unless a header has the same value as the body. */
 function requireHeader(
   header: string,
   sent: string | undefined,
@@ -75,11 +75,12 @@ function requireHeader(
   value: string | number | boolean,
 ): void {
   if (sent === value) return;
-  const said = sent === undefined ? undefined : decode(sent);
-  const isSame = typeof value === "number" ? said !== "" && Number(said) === value : said === String(value);
+  const decoded = sent === undefined ? undefined : decode(sent);
+  const isSame =
+    typeof value === "number" ? decoded !== "" && Number(decoded) === value : decoded === String(value);
   if (isSame) return;
-  const unread = sent === undefined ? "is absent" : "is not base64 of text in UTF-8";
-  const how = said === undefined ? unread : `says ${JSON.stringify(said)}`;
+  const problem = sent === undefined ? "is absent" : "is not base64 of text in UTF-8";
+  const how = decoded === undefined ? problem : `says ${JSON.stringify(decoded)}`;
   throw mismatch(sent, `the body has ${member} ${JSON.stringify(value)}, but the header ${header} ${how}`);
 }
 
@@ -93,32 +94,32 @@ function textOf(header: string | string[] | undefined): string | undefined {
   return typeof header === "string" ? header.trim() : undefined;
 }
 
-interface Declared {
-  /** As Node spells it. */
+interface DeclaredHeader {
+  /** In lower case, as Node has it. */
   readonly header: string;
   readonly path: readonly string[];
 }
 
-/** Keyed by the tool itself: a new version of it is another object. */
-const known = new WeakMap<ToolInfo, readonly Declared[]>();
+/** A new version of a tool is another object, so entries never go out of date. */
+const known = new WeakMap<ToolInfo, readonly DeclaredHeader[]>();
 
-/** The arguments that a tool wants to be repeated in headers, by `x-mcp-header` in its schema. */
-function declaredHeaders(tool: ToolInfo): readonly Declared[] {
+/** The arguments that must be repeated in headers, as `x-mcp-header` in the tool's schema says. */
+function declaredHeaders(tool: ToolInfo): readonly DeclaredHeader[] {
   let declared = known.get(tool);
   if (declared === undefined) {
-    declared = find(toDefinition(tool).inputSchema, []);
+    declared = findDeclared(toDefinition(tool).inputSchema, []);
     known.set(tool, declared);
   }
   return declared;
 }
 
-function find(schema: unknown, path: readonly string[]): Declared[] {
+function findDeclared(schema: unknown, path: readonly string[]): DeclaredHeader[] {
   if (!isRecord(schema)) return [];
   const { properties, "x-mcp-header": name } = schema;
   const own =
     typeof name === "string" && path.length > 0 ? [{ header: `mcp-param-${name.toLowerCase()}`, path }] : [];
   const below = Object.entries(isRecord(properties) ? properties : {});
-  return [...own, ...below.flatMap(([key, part]) => find(part, [...path, key]))];
+  return [...own, ...below.flatMap(([key, part]) => findDeclared(part, [...path, key]))];
 }
 
 /** Throws an `RpcError` when the arguments of a call and the headers that its tool declares disagree. */
@@ -142,7 +143,7 @@ const wrapped = /^=\?base64\?(.*)\?=$/;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** What a header cannot carry is wrapped in base64. Undefined when that is broken. */
+/** Values that a header cannot hold are wrapped in base64. Undefined when the base64 is invalid. */
 function decode(value: string): string | undefined {
   const inner = wrapped.exec(value)?.[1];
   if (inner === undefined) return value;

@@ -36,7 +36,7 @@ export function checkVersion({ headers }: IncomingMessage): void {
   );
 }
 
-/** JSON is UTF-8; a body that says that it is something else is not read. */
+/** Refuses a body whose header names another charset than UTF-8. */
 export function checkCharset({ headers }: IncomingMessage): void {
   const charset = /;\s*charset\s*=\s*"?([^";]*)/i.exec(headers["content-type"] ?? "")?.[1]?.trim();
   if (charset === undefined || /^utf-?8$/i.test(charset)) return;
@@ -44,7 +44,7 @@ export function checkCharset({ headers }: IncomingMessage): void {
   throw new HttpError("unsupported_media_type", text);
 }
 
-/** What a request of HTTP is answered with that reached no handler. */
+/** The answer to an HTTP request that is refused before it reaches a handler. */
 export class Refusal {
   readonly status: number;
   readonly text: string;
@@ -62,7 +62,7 @@ export class Refusal {
   }
 }
 
-/** Throws anything on that is no refusal. */
+/** Throws `thrown` again when it is not a refusal. */
 export function toRefusal(thrown: unknown, id: RpcId | null): Refusal {
   if (thrown instanceof Refusal) return thrown;
   if (thrown instanceof RpcError) return new Refusal(400, thrown, id);
@@ -81,12 +81,12 @@ export function invalid(message: string): RpcError {
   return new RpcError(rpcCodes.invalidRequest, message);
 }
 
-/** The versions that took batches away again, as far as they have sessions. */
-const unbatched: ReadonlySet<unknown> = new Set(["2025-06-18", "2025-11-25"]);
+/** The legacy versions without batches. */
+const versionsWithoutBatches: ReadonlySet<unknown> = new Set(["2025-06-18", "2025-11-25"]);
 
-/** The messages of a batch. Throws when it cannot be taken at all. */
+/** The messages of a batch. Throws when the whole batch is refused. */
 export function readBatch(body: readonly unknown[], version: unknown): RpcMessage[] {
-  if (unbatched.has(version)) {
+  if (versionsWithoutBatches.has(version)) {
     throw invalid(
       `${version} has no batches, and this body is one. Send each message in a request of its own.`,
     );

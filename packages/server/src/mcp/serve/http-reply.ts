@@ -4,17 +4,17 @@ import type { ClientRequest, Reply } from "./session.ts";
 import { type HttpSession, noSession } from "./sessions.ts";
 
 interface HttpReplyOptions {
-  /** The session in whose name it is answered. */
+  /** The session that the request belongs to. */
   readonly session: HttpSession | undefined;
-  /** Hears why the client was cut off. */
+  /** Called with the reason when the client is cut off. */
   readonly cutOff: (reason: string) => void;
-  /** Everything has been answered that was asked. */
+  /** Called when every request of the POST has been answered. */
   readonly done: () => void;
 }
 
-/** The answer to one POST: one message, unless something is told or asked before. Then it is a stream. */
+/** The answer to one POST: one JSON message, or a stream when something was sent before the answer. */
 export class HttpReply implements Reply {
-  /** What is answered here and ends with the connection. */
+  /** The requests that are answered here. They are withdrawn when the connection ends. */
   readonly requests: ClientRequest[] = [];
   readonly #outgoing: ServerResponse;
   readonly #options: HttpReplyOptions;
@@ -32,11 +32,11 @@ export class HttpReply implements Reply {
     return this.#stream?.writer.flow;
   }
 
-  /** Every answer has a connection for itself. */
-  turn(): undefined {}
+  /** Every POST has its own response, so there is always room. */
+  waitForRoom(): undefined {}
 
   send(message: object): void {
-    // What comes too late, such as that a question is withdrawn, has no way to the client any more.
+    // After the answer the response is closed. A late message, such as a withdrawn question, is dropped.
     if (this.#isOver) return;
     const { cutOff } = this.#options;
     this.#stream ??= new EventStream(this.#outgoing, { cutOff, headers: this.#headers });
@@ -49,16 +49,15 @@ export class HttpReply implements Reply {
     this.#done();
   }
 
-  /** Answers a batch. */
   answerAll(messages: readonly string[], status: number) {
-    if (messages.length === 0) return this.nothing();
+    if (messages.length === 0) return this.endWithoutAnswer();
     if (this.#stream === undefined)
       sendJson(this.#outgoing, status, `[${messages.join(",")}]`, this.#headers);
     else this.#end(this.#stream, messages);
     this.#done();
   }
 
-  nothing(): void {
+  endWithoutAnswer(): void {
     const isGone = this.#options.session?.isGone === true;
     if (this.#stream !== undefined) this.#stream.end();
     else if (isGone) sendJson(this.#outgoing, noSession.status, errorText(null, noSession));

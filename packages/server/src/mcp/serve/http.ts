@@ -20,7 +20,7 @@ import {
 } from "../wire/index.ts";
 import { BatchReply } from "./batch.ts";
 import { Caller, type ExpertResolver, mayUseExpert } from "./caller.ts";
-import { dispatch, hear } from "./dispatch.ts";
+import { dispatch, handleNotification } from "./dispatch.ts";
 import { checkParamHeaders, readModern } from "./http-headers.ts";
 import {
   checkAccept,
@@ -44,10 +44,10 @@ export interface McpMountOptions {
   readonly maxBody?: number;
 }
 
-/** How long answers may take to be made once the calls behind them have ended, in milliseconds. */
-const LAST_WORDS = 1_000;
+/** How long the stopping server waits for open answers, in milliseconds. */
+const CLOSE_TIMEOUT = 1_000;
 
-/** One message or batch that was posted, and who posted it. */
+/** One POST with a message or a batch, and its caller. */
 interface Posted {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
@@ -61,7 +61,7 @@ export function mcpMount(serving: McpServing, options: McpMountOptions = {}): Mo
   return {
     access: "token",
     owns: isMcpPath,
-    handle: (incoming, outgoing, grant) => server.handle(incoming, outgoing, grant!), // `access` says that there is one.
+    handle: (incoming, outgoing, grant) => server.handle(incoming, outgoing, grant!), // `access: "token"` guarantees a grant.
     challenge: metadataChallenge,
     close: () => server.close(),
   };
@@ -73,7 +73,7 @@ class McpHttp {
   readonly #grants: GrantWatch;
   readonly #maxBody: number;
   readonly #cutOff: (reason: string) => void;
-  /** Answers that the server waits for before it stops, and what it does when the last of them is made. */
+  /** The number of answers that `close` waits for, and what to call when the last one is sent. */
   #unanswered = 0;
   #whenAnswered = () => {};
 
@@ -90,14 +90,14 @@ class McpHttp {
     let id: RpcId | null = null;
     try {
       const { experts } = this.#serving;
-      const asked = callerOf(incoming, grant, experts);
+      const callerBefore = callerOf(incoming, grant, experts);
       const isInSession = incoming.headers["mcp-session-id"] !== undefined;
       const sessionId = isInSession ? sessionIdOf(incoming) : undefined;
-      if (incoming.method !== "POST") return this.#handleOther(incoming, outgoing, asked, sessionId);
+      if (incoming.method !== "POST") return this.#handleOther(incoming, outgoing, callerBefore, sessionId);
       if (incoming.headers["content-type"] !== "application/json") checkCharset(incoming);
       const body = await readBody(incoming, this.#maxBody);
       if (typeof body !== "object" || body === null) throw invalid("The body is not a JSON-RPC message.");
-      // Looked for once more, and only now: while the body came the expert may have changed, and the session ended.
+      // Looked up again: while the body was read, the expert may have changed and the session may have ended.
       const caller = callerOf(incoming, grant, experts);
       const session = sessionId === undefined ? undefined : this.#session(sessionId, caller);
       const posted = { incoming, outgoing, caller, session };
@@ -117,7 +117,7 @@ class McpHttp {
 
   async close(): Promise<void> {
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, LAST_WORDS);
+      const timer = setTimeout(resolve, CLOSE_TIMEOUT);
       this.#whenAnswered = () => {
         clearTimeout(timer);
         resolve();
@@ -134,7 +134,7 @@ class McpHttp {
     return session;
   }
 
-  /** Only sessions have a stream to be read, and an end. */
+  /** GET opens the stream of a session, DELETE ends a session. */
   #handleOther(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
@@ -164,12 +164,11 @@ class McpHttp {
     this.#watch({ incoming, outgoing, caller, session }, () => stream.end());
   }
 
-  /** A client without a token any more, or whose expert is gone, is told nothing more; calls under way are still answered. */
+  /** Ends a stream when the client's token or expert is gone, or the client closes it. Open calls are still answered. */
   #watch({ incoming, outgoing, caller }: Posted, end: () => void): void {
     const stops = [
       this.#grants.watch(caller.grant, end),
       this.#serving.expertWatch.watch(caller, end),
-      // A stream has nobody left to go to once its reader has closed its side.
       whenGone(incoming, outgoing, end),
     ];
     outgoing.once("close", () => {
@@ -183,7 +182,7 @@ class McpHttp {
     if (message.kind !== "request") {
       if (envelope === undefined) {
         checkLegacy(incoming);
-        hearFrom(message, session);
+        handleNonRequest(message, session);
       }
       outgoing.writeHead(202).end();
       return;
@@ -241,7 +240,7 @@ class McpHttp {
       resolve();
     };
     const reply = new HttpReply(outgoing, { session, cutOff: this.#cutOff, done });
-    // In a session too: an answer that did not reach its client cannot be asked for again.
+    // Also in a session: a client cannot ask again for an answer that it missed.
     const release = whenGone(incoming, outgoing, () => {
       for (const request of reply.requests) request.withdraw("the client closed the connection");
     });
@@ -260,7 +259,7 @@ class McpHttp {
     const messages = readBatch(body, session?.version ?? incoming.headers["mcp-protocol-version"]);
     checkLegacy(incoming);
     if (!messages.some(({ kind }) => kind === "request")) {
-      for (const message of messages) if (message.kind !== "request") hearFrom(message, session);
+      for (const message of messages) if (message.kind !== "request") handleNonRequest(message, session);
       outgoing.writeHead(202).end();
       return;
     }
@@ -277,19 +276,19 @@ class McpHttp {
           reply.requests.push(request);
           dispatch(this.#serving, request);
         },
-        hear: (message) => hearFrom(message, session),
+        handleNonRequest: (message) => handleNonRequest(message, session),
       });
     });
   }
 }
 
-/** Answers to questions of the rack, and cancellations. */
-function hearFrom(message: Exclude<RpcMessage, RpcRequest>, session: HttpSession | undefined): void {
+/** Handles answers to the rack's questions, and cancellations. */
+function handleNonRequest(message: Exclude<RpcMessage, RpcRequest>, session: HttpSession | undefined): void {
   if (message.kind === "response") session?.answer(message);
-  else hear(message, session?.requests);
+  else handleNotification(message, session?.requests);
 }
 
-/** A client of the legacy era without a session: nothing is known of it, and it can be asked nothing. */
+/** A client of the legacy era without a session: it has not described itself, and cannot be asked anything. */
 function statelessPeer(caller: Caller): Peer {
   return {
     caller,
@@ -301,19 +300,21 @@ function statelessPeer(caller: Caller): Peer {
   };
 }
 
-/** Grants stay the same from one request to the next, and so does what their callers see. */
-const wholeCallers = new WeakMap<Grant, Caller>();
+/** One caller per grant, so that requests with the same grant share it. */
+const callersWithoutExpert = new WeakMap<Grant, Caller>();
 
-function newWholeCaller(grant: Grant): Caller {
+function newCallerWithoutExpert(grant: Grant): Caller {
   const caller = new Caller(grant);
-  wholeCallers.set(grant, caller);
+  callersWithoutExpert.set(grant, caller);
   return caller;
 }
 
 function callerOf({ url = "/" }: IncomingMessage, grant: Grant, experts: ExpertResolver | undefined): Caller {
   const end = url.indexOf("?");
   const path = end === -1 ? url : url.slice(0, end);
-  if (path === "/mcp" || path === "/mcp/") return wholeCallers.get(grant) ?? newWholeCaller(grant);
+  if (path === "/mcp" || path === "/mcp/") {
+    return callersWithoutExpert.get(grant) ?? newCallerWithoutExpert(grant);
+  }
   const name = decoded(path.slice("/mcp/".length));
   const expert = name === undefined ? undefined : experts?.(name);
   if (expert !== undefined && mayUseExpert(grant, expert)) return new Caller(grant, expert);
@@ -321,7 +322,7 @@ function callerOf({ url = "/" }: IncomingMessage, grant: Grant, experts: ExpertR
   throw new Refusal(404, new RpcError(rpcCodes.unavailable, text));
 }
 
-/** The newer version has no sessions: what its clients send of one is of no account. */
+/** Ignores the header for the modern version, which has no sessions. */
 function sessionIdOf({ headers }: IncomingMessage): string | undefined {
   const id = headers["mcp-session-id"];
   return typeof id === "string" && headers["mcp-protocol-version"] !== modernVersion ? id : undefined;
@@ -341,7 +342,7 @@ const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 export function resourceMetadataMount(): Mount {
   return {
     access: "open",
-    // What is not there is said here too: elsewhere who has no token is asked for one.
+    // Also owns unknown paths below, because other mounts would answer them by asking for a token.
     owns: (path) => path === WELL_KNOWN || path.startsWith(`${WELL_KNOWN}/`),
     handle(incoming, outgoing) {
       const { pathname } = new URL(incoming.url ?? "/", "http://localhost");
@@ -358,13 +359,13 @@ export function resourceMetadataMount(): Mount {
   };
 }
 
-/** Where the metadata of what was asked for is, as a challenge names it. */
+/** The part of the authentication challenge that names the address of the metadata. */
 function metadataChallenge(incoming: IncomingMessage): string {
   const { pathname } = new URL(incoming.url ?? "/mcp", "http://localhost");
   return `resource_metadata="${originOf(incoming)}${WELL_KNOWN}${pathname}"`;
 }
 
-/** Whether the rack is served at this path: as a whole, or as one of its experts. */
+/** Whether the rack or one of its experts is served at this path. */
 function isMcpPath(path: string): boolean {
   return path === "/mcp" || path === "/mcp/" || /^\/mcp\/[^/]+$/.test(path);
 }

@@ -5,18 +5,18 @@ import { invalidParams } from "./errors.ts";
 
 type ListedTool = ReturnType<typeof toMcpTools>["tools"][number];
 
-/** The tools of one caller at one moment, in the order of their names. */
+/** The tools of one caller at one version of the rack, sorted by name. */
 interface ToolList {
   readonly tools: readonly ListedTool[];
   readonly byName: ReadonlyMap<string, ListedTool>;
-  /** Whether the meta-tools stand for most of what there is. */
+  /** Whether the list has the meta-tools in place of most tools. */
   readonly isShortened: boolean;
-  /** What was made of this list once and holds as long as it does, such as its bytes. */
-  readonly made: Map<string, Buffer>;
+  /** The encoded pages of this list, by era and start. */
+  readonly pages: Map<string, Buffer>;
 }
 
 interface MetaToolSettings {
-  /** `auto`: a caller with more tools than the threshold is shown the meta-tools instead of them. */
+  /** `auto`: a caller with more tools than the threshold sees the meta-tools instead. */
   readonly mode: "auto" | "on" | "off";
   readonly threshold: number;
   /** Tools that are listed beside the meta-tools. */
@@ -26,7 +26,7 @@ interface MetaToolSettings {
 /** How many callers' lists are kept. */
 const MOST = 64;
 
-/** Lists are made once for each version of the rack and each set of callers that sees the same. */
+/** Makes each list once per version of the rack; callers that see the same tools share it. */
 export class ToolLists {
   readonly #registry: ToolRegistry;
   readonly #meta: MetaToolSettings;
@@ -49,7 +49,7 @@ export class ToolLists {
     return list;
   }
 
-  /** The version of the rack for which this caller's list was last made; undefined when that is not known. */
+  /** The version of the rack for which this caller's list was last made. Undefined when no list is kept. */
   lastMade(caller: Caller): number | undefined {
     return this.#lists.get(caller.key)?.snapshot.version;
   }
@@ -62,16 +62,16 @@ export class ToolLists {
       ? [...snapshot.list().filter(({ name }) => isMetaTool(name)), ...seen.filter(this.#meta.isPinned)]
       : seen;
     const { tools } = toMcpTools(shown);
-    return { tools, isShortened, byName: new Map(tools.map((tool) => [tool.name, tool])), made: new Map() };
+    return { tools, isShortened, byName: new Map(tools.map((tool) => [tool.name, tool])), pages: new Map() };
   }
 }
 
-/** How many things one answer lists. */
+/** How many items one page holds. */
 export const pageSize = 1000;
 
 /**
- * A page of a list that is sorted by `keyOf`. The cursor names the list and the last thing of the page before, so that
- * it holds when things come and go in between, and is none of any other list.
+ * A page of a list that is sorted by `keyOf`. The cursor holds the name of the list and the key of the last item of the
+ * page before. So it stays valid when items are added or removed, and is refused for any other list.
  */
 export function pageOf<Item>(
   list: string,

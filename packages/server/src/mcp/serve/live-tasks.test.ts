@@ -11,7 +11,7 @@ const caller = new Caller(masterGrant);
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** A task whose work asks twice, and a tasks that has it. */
+/** A task whose work asks twice, and the tasks that have it. */
 function open(isWaiting = () => true) {
   const ended: unknown[] = [];
   const dialog = new ClientDialog<EndedCall>({
@@ -32,8 +32,8 @@ function open(isWaiting = () => true) {
       throw thrown;
     }
   });
-  // Of what a tasks works with, only this is asked for a task that is under way.
-  const tasks = new Tasks({ tasks: { isWaiting } } as never);
+  // Of what tasks work with, only this is asked for a task that is under way.
+  const tasks = new Tasks({ service: { isWaiting } } as never);
   const { ttlMs } = tasks.adopt("one", dialog, caller, () => ({ code: 0, message: "ended" }));
   const answer = async () => {
     const { inputRequests } = (await tasks.get("one", caller))!;

@@ -1,16 +1,16 @@
 import type { ProgressUpdate } from "@toolrack/core";
 
-/** What a client may be told while it waits. */
+/** A notification to a client that waits for an answer. */
 export type Notice =
   | { readonly kind: "progress"; readonly update: ProgressUpdate }
   | { readonly kind: "message"; readonly method: string; readonly params: object };
 
-/** How many notices wait for the client to be told them; a client that is slower than the tool misses the rest. */
+/** How many notices may wait. A client that is slower than the tool misses the rest. */
 const MOST = 100;
-/** How long they may be together, in characters; one by itself may be longer. */
+/** How long they may be together, in characters. A single notice may be longer. */
 const LONGEST = 256 * 1024;
 
-/** What is to be told, as long as it has not been. Of more than that, the latest progress and the first messages. */
+/** Notices that wait to be sent. When there are too many, it keeps the latest progress and the first messages. */
 export class NoticeQueue {
   #notices: Notice[] = [];
   #length = 0;
@@ -28,13 +28,13 @@ export class NoticeQueue {
       this.#dropped++;
       return;
     }
-    // Where there is too much of it, only the latest progress is news.
+    // Older progress is out of date, so it makes room.
     if (isFull) this.#keepMessages();
     this.#notices.push(notice);
     this.#length += length;
   }
 
-  /** All of it, which is then no longer here. */
+  /** Removes and returns all notices. */
   take(): readonly Notice[] {
     const notices = this.#notices;
     const dropped = this.#dropped;
@@ -53,7 +53,7 @@ export class NoticeQueue {
   }
 }
 
-/** About as long as the client is told it. */
+/** About as many characters as the client will receive. */
 function lengthOf(notice: Notice): number {
   if (notice.kind === "progress") return notice.update.message?.length ?? 0;
   const data = "data" in notice.params ? notice.params.data : notice.params;
@@ -61,7 +61,7 @@ function lengthOf(notice: Notice): number {
   try {
     return JSON.stringify(data).length;
   } catch {
-    // It fails again, and is told of, when it is written.
+    // It fails again when it is written, and is reported there.
     return 0;
   }
 }

@@ -1,18 +1,18 @@
 import { listCacheTime } from "../wire/index.ts";
 import { readCallResult, resultTemplate } from "./call-answer.ts";
-import { converse, dialogOptions, resume } from "./converse.ts";
 import { ClientDialog, currentDialog } from "./dialog.ts";
-import { invalidParams, misfit, resourceNotFound } from "./errors.ts";
+import { dialogOptions, relayDialog, resume } from "./dialog-relay.ts";
+import { invalidParams, paramError, resourceNotFound } from "./errors.ts";
 import { pageOf } from "./lists.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
 
 type Result = Readonly<Record<string, unknown>>;
 
-/** How long a skill may be kept, in both eras. */
+/** How long clients of both eras may keep a skill. */
 const skillCache = { ttlMs: listCacheTime, cacheScope: "private" };
 
-/** Prompts, resources, completion and skills, from whatever sources there are. */
+/** Prompts, resources, completion and skills of all sources. */
 export const offeringMethods = {
   async "prompts/list"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
     const cursor = await cursorOf(request);
@@ -29,7 +29,7 @@ export const offeringMethods = {
   },
   async "prompts/get"(serving: McpServing, request: ClientRequest): Promise<void> {
     const { name, arguments: input } = await parse(request, (core) => core.GetPromptRequestParamsSchema);
-    ask(serving, request, name, input, async (client, signal) => {
+    runDialog(serving, request, name, input, async (client, signal) => {
       const reader = request.caller.reader(signal, client);
       const found = await serving.offerings.getPrompt(name, input ?? {}, reader);
       if (found === undefined)
@@ -39,7 +39,7 @@ export const offeringMethods = {
   },
   async "resources/read"(serving: McpServing, request: ClientRequest): Promise<void> {
     const uri = await uriOf(request);
-    ask(serving, request, uri, undefined, async (client, signal) => {
+    runDialog(serving, request, uri, undefined, async (client, signal) => {
       const found =
         (await readCallResult(serving, request.caller, uri)) ??
         (await serving.offerings.readResource(uri, request.caller.reader(signal, client)));
@@ -76,8 +76,8 @@ export const offeringMethods = {
   },
 };
 
-/** Work that may ask the client, and so may take several of its requests. */
-function ask<Found extends object>(
+/** Runs work that may ask the client questions, and so may take several of its requests. */
+function runDialog<Found extends object>(
   serving: McpServing,
   request: ClientRequest,
   subject: string,
@@ -88,10 +88,10 @@ function ask<Found extends object>(
   if (request.params.requestState !== undefined) return resume(serving, request, subject, input);
   const dialog = new ClientDialog<Found>(dialogOptions(serving, request, subject), input);
   dialog.start((signal) => currentDialog.run(dialog, () => work(dialog, signal)));
-  converse(serving, request, dialog, (answered, found) => answered.result(found));
+  relayDialog(serving, request, dialog, (answered, found) => answered.result(found));
 }
 
-/** Reads for the caller until the request is cancelled. */
+/** The caller's reader. It aborts when the request is cancelled. */
 export function readerOf(request: ClientRequest) {
   const gone = new AbortController();
   request.onCancel = (reason) => gone.abort(reason);
@@ -122,7 +122,7 @@ interface ParamsSchema<Params> {
       };
 }
 
-/** The parameters as the SDK's schema has them. The schemas are loaded with the first request that needs one. */
+/** Parses the parameters with a schema of the SDK. The SDK is loaded by the first request that needs it. */
 export async function parse<Params>(
   { method, params }: ClientRequest,
   schemaOf: (core: Core) => ParamsSchema<Params>,
@@ -132,7 +132,7 @@ export async function parse<Params>(
   const problems = parsed.error.issues.map(({ path, message }) =>
     path.length === 0 ? message : `${path.join(".")}: ${message}`,
   );
-  throw misfit(method, "", problems.join("; "));
+  throw paramError(method, "", problems.join("; "));
 }
 
 async function cursorOf(request: ClientRequest): Promise<string | undefined> {

@@ -77,5 +77,5 @@ test("what is kept of a list is its pages, whatever cursors come", async () => {
     expect(list(between)).toBeInstanceOf(Buffer);
   }
   expect(() => list("")).toThrow("not one of this list");
-  expect(serving.lists.of(caller).made.size).toBe(1);
+  expect(serving.lists.of(caller).pages.size).toBe(1);
 });

@@ -6,31 +6,31 @@ import type { EraCodec } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
 import type { ChangePublisher, ExpertSource, ExpertWatch } from "./changes.ts";
 import type { ConnectedClients } from "./clients.ts";
-import type { HeldDialogs } from "./held-dialogs.ts";
 import type { ToolLists } from "./lists.ts";
 import type { Tasks } from "./tasks.ts";
+import type { WaitingDialogs } from "./waiting-dialogs.ts";
 
-/** The rooms of the rack that MCP clients reach. */
-export interface ServedRooms extends ExpertSource {
+/** The parts of the rack that MCP clients reach. */
+export interface RackServices extends ExpertSource {
   readonly registry: ToolRegistry;
   readonly service: CallService;
   readonly recorder: CallRecorder;
   readonly store: Pick<Store, "calls" | "tokens" | "follower">;
   readonly approvals: ApprovalInbox;
-  /** The id of this rack, and those of the racks that it leads to. */
+  /** The ids of this rack and of the racks that it is connected to. */
   readonly racks: () => readonly string[];
   readonly offerings: Offerings;
   readonly logger: Logger;
 }
 
-/** What every handler works with. */
-export interface McpServing extends ServedRooms {
-  /** With whose rights a caller answers whether calls may run; undefined where the inbox alone is asked. */
+/** Everything that the handlers of requests use. */
+export interface McpServing extends RackServices {
+  /** The grant with which a caller's client answers approvals. Undefined: only the inbox is asked. */
   readonly approverOf: (caller: Caller) => Grant | undefined;
   readonly serverInfo: { readonly name: string; readonly title: string; readonly version: string };
   readonly modern: EraCodec;
   readonly lists: ToolLists;
-  readonly held: HeldDialogs;
+  readonly waitingDialogs: WaitingDialogs;
   readonly tasks: Tasks;
   readonly clients: ConnectedClients;
   readonly changes: ChangePublisher;

@@ -94,10 +94,10 @@ test("a session in which a call is under way makes no room for another, and is n
   const cancel = vi.fn();
   const reply = {
     flow: undefined,
-    turn: () => undefined,
+    waitForRoom: () => undefined,
     send() {},
     answer() {},
-    nothing() {},
+    endWithoutAnswer() {},
   };
   const ping = { kind: "request", id: 1, method: "ping", params: {} } as const;
   const request = new ClientRequest(ping, first, reply, first.requests);

@@ -19,39 +19,39 @@ import {
 import type { Caller } from "./caller.ts";
 import type { Listener } from "./changes.ts";
 import type { Wants } from "./dialog.ts";
-import { misfit, toRpcError } from "./errors.ts";
+import { paramError, toRpcError } from "./errors.ts";
 
-/** Who sent a request: for clients of the modern era as the request says, for others as their session knows. */
+/** The client that sent a request. The modern era describes it in each request, the legacy era in its session. */
 export interface Peer {
   readonly caller: Caller;
   readonly codec: EraCodec;
-  /** The version of the protocol that was agreed on; undefined where none has been. */
+  /** The agreed version of the protocol; undefined when none was agreed on. */
   readonly version: string | undefined;
   readonly abilities: ClientAbilities;
   readonly clientName: string;
   readonly logLevel: string | undefined;
-  /** Of a client of the legacy era that can be asked and told things beside its requests. */
+  /** Only for clients of the legacy era that opened one. */
   readonly session?: ClientSession;
 }
 
-/** The way back to the client. It may be that of several requests. Never throws. */
+/** Sends answers to the client. Several requests may share one reply. Never throws. */
 export interface Reply {
-  /** Undefined as long as nothing has been written that the client might not read. */
+  /** Undefined until something has been written. */
   readonly flow: WriteFlow | undefined;
-  /** Resolves when there is room for something long. Undefined: there is room now. */
-  turn(): Promise<void> | undefined;
-  /** Tells or asks the client something that belongs to a request which is under way. */
+  /** Resolves when there is room for a long message. Undefined: there is room now. */
+  waitForRoom(): Promise<void> | undefined;
+  /** Sends a notification or a question that belongs to an open request. */
   send(message: object): void;
   /** `message` is the whole answer as JSON, perhaps in pieces. */
   answer(id: RpcId, message: string | readonly (string | Buffer)[], status: number): void;
-  /** There is no answer: the client has cancelled the request. */
-  nothing(id: RpcId): void;
+  /** Ends a request that gets no answer, because the client cancelled it or has gone. */
+  endWithoutAnswer(id: RpcId): void;
 }
 
-/** Requests under way by their ids, where a client may cancel them. */
+/** The open requests of a client, by id. The client may cancel them. */
 export type RequestTable = Map<RpcId, ClientRequest>;
 
-/** One request that is under way. It is answered at most once. */
+/** One open request. It is answered at most once. */
 export class ClientRequest {
   readonly id: RpcId;
   readonly method: string;
@@ -59,11 +59,11 @@ export class ClientRequest {
   readonly peer: Peer;
   readonly caller: Caller;
   readonly reply: Reply;
-  /** It was answered, or nobody waits for the answer. */
+  /** The request was answered or withdrawn. */
   isOver = false;
-  /** How the work behind it is cancelled. */
+  /** Cancels the work for the request. */
   onCancel: ((reason: string) => void) | undefined;
-  /** Ends it from the server's side. Only of a request that has no end of its own, so that nobody waits for it. */
+  /** Ends a request that never ends by itself, such as a subscription. The stopping server does not wait for such a request. */
   stop: (() => void) | undefined;
   readonly #table: RequestTable | undefined;
 
@@ -81,7 +81,7 @@ export class ClientRequest {
   get wants(): Wants {
     const { codec, logLevel } = this.peer;
     const progress = metaOf(this.params).progressToken !== undefined;
-    if (!progress && logLevel === undefined) return plainWants[codec.era];
+    if (!progress && logLevel === undefined) return defaultWants[codec.era];
     return { progress, messages: codec.era === "legacy" || logLevel !== undefined, level: logLevel };
   }
 
@@ -89,7 +89,7 @@ export class ClientRequest {
     this.answer(this.peer.codec.encode(this.method, result));
   }
 
-  /** The same for a result that is JSON already. */
+  /** Answers with a result that is JSON already. */
   answer(result: string | Buffer): void {
     if (!this.#end()) return;
     const message =
@@ -106,14 +106,14 @@ export class ClientRequest {
     this.reply.answer(this.id, codec.encodeError(this.id, error), codec.statusOf(error));
   }
 
-  /** Cancels the work. It is still answered with what comes of that. */
+  /** Cancels the work. The request is still answered with the outcome. */
   cancel(reason: string): void {
     this.onCancel?.(reason);
   }
 
-  /** The same for a client that does not wait for the answer any longer, or has gone. */
+  /** Cancels the work without an answer: the client cancelled the request or has gone. */
   withdraw(reason: string): void {
-    if (this.#end()) this.reply.nothing(this.id);
+    if (this.#end()) this.reply.endWithoutAnswer(this.id);
     this.onCancel?.(reason);
   }
 
@@ -125,20 +125,20 @@ export class ClientRequest {
   }
 }
 
-/** Of a request that asks for nothing: in the legacy era messages may come beside any answer. */
-const plainWants = {
+/** For a request that does not say what it wants: legacy clients accept messages with any answer. */
+const defaultWants = {
   legacy: { progress: false, messages: true },
   modern: { progress: false, messages: false },
 } as const satisfies Record<string, Wants>;
 
 /** How long a client may take to answer a question, in milliseconds. */
-export const patience = 10 * 60_000;
+export const answerTimeout = 10 * 60_000;
 
 type OpenQuestion = Pick<PromiseWithResolvers<unknown>, "resolve" | "reject">;
 
 /**
- * What the rack knows of a client of the legacy era from one request to the next: a session over HTTP, or a connection
- * over stdio. `send` reaches the client beside its requests.
+ * What the rack knows about a client of the legacy era between its requests: an HTTP session or a stdio connection.
+ * `send` delivers messages that belong to no request.
  */
 export class ClientSession implements Peer, Listener {
   readonly codec = legacyCodec;
@@ -163,15 +163,16 @@ export class ClientSession implements Peer, Listener {
     this.#send = send;
   }
 
-  /** Takes what the client says of itself. Throws an `RpcError` when it says it wrongly. */
+  /** Takes the parameters of `initialize`. Throws an `RpcError` when they are invalid. */
   initialize(params: RpcParams): void {
     const { protocolVersion, capabilities, clientInfo } = params;
     if (typeof protocolVersion !== "string") {
-      throw misfit("initialize", "protocolVersion", expected("string", protocolVersion));
+      throw paramError("initialize", "protocolVersion", expected("string", protocolVersion));
     }
     if (!isAbilities(capabilities))
-      throw misfit("initialize", "capabilities", expected("object", capabilities));
-    if (!isClientInfo(clientInfo)) throw misfit("initialize", "clientInfo", expected("object", clientInfo));
+      throw paramError("initialize", "capabilities", expected("object", capabilities));
+    if (!isClientInfo(clientInfo))
+      throw paramError("initialize", "clientInfo", expected("object", clientInfo));
     this.version = negotiated(protocolVersion);
     this.abilities = capabilities;
     this.client = clientInfo;
@@ -187,18 +188,18 @@ export class ClientSession implements Peer, Listener {
     this.#send({ jsonrpc: "2.0", method: "notifications/resources/updated", params: { uri } });
   }
 
-  /** Asks the client in the course of one of its requests. Rejects when it answers with an error, or not in time. */
+  /** Asks the client a question as part of one of its requests. Rejects when it answers with an error, or not in time. */
   async ask(request: ClientRequest, method: string, params: object, signal: AbortSignal): Promise<unknown> {
     if (this.#closed !== undefined) throw new Error(`Nothing can be asked: ${this.#closed}.`);
     const id = this.#asked++;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const withdraw = (reason: unknown) => {
-      const told = { requestId: id, reason: String(reason) };
-      request.reply.send({ jsonrpc: "2.0", method: "notifications/cancelled", params: told });
+      const params = { requestId: id, reason: String(reason) };
+      request.reply.send({ jsonrpc: "2.0", method: "notifications/cancelled", params });
       reject(new Error(String(reason)));
     };
     const onAbort = () => withdraw(signal.reason);
-    const timer = setTimeout(withdraw, patience, "Request timed out");
+    const timer = setTimeout(withdraw, answerTimeout, "Request timed out");
     this.#questions.set(id, { resolve, reject });
     signal.addEventListener("abort", onAbort, { once: true });
     try {
@@ -212,14 +213,14 @@ export class ClientSession implements Peer, Listener {
     }
   }
 
-  /** Takes the client's answer to a question. One to nothing is passed over. */
+  /** Takes the client's answer to a question. Ignores it when that question is not open. */
   answer({ id, result, error }: RpcResponse): void {
     const open = id === undefined ? undefined : this.#questions.get(id);
     if (error === undefined) open?.resolve(result);
     else open?.reject(new Error(error.message));
   }
 
-  /** Nobody is left to be asked, or to be told of resources. */
+  /** Rejects all open questions and ends all resource subscriptions. */
   close(reason: string): void {
     this.#closed = reason;
     for (const { reject } of this.#questions.values()) reject(new Error(`No answer: ${reason}.`));

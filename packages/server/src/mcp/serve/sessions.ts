@@ -7,9 +7,9 @@ import type { McpServing } from "./serving.ts";
 import { ClientSession } from "./session.ts";
 
 export interface SessionLimits {
-  /** How many sessions there may be. A token that is not the operator's has half of them at most. */
+  /** How many sessions there may be. A token other than the operator's may have half of them. */
   readonly most: number;
-  /** How long one that nothing happens in is kept, in milliseconds. */
+  /** How long an idle session is kept, in milliseconds. */
   readonly idle: number;
 }
 
@@ -17,7 +17,7 @@ const usualLimits: SessionLimits = { most: 1000, idle: 30 * 60_000 };
 
 const SWEEP = 60_000;
 
-/** By this status a client knows that it has to begin anew. */
+/** The status tells the client to open a new session. */
 export const noSession = {
   status: 404,
   code: rpcCodes.unavailable,
@@ -30,14 +30,14 @@ export class HttpSession extends ClientSession {
   /** How many of its requests and streams are being answered. */
   responses = 0;
   usedAt = Date.now();
-  /** It has ended, and its requests are answered with that. */
+  /** The session has ended. Its open requests are answered with `noSession`. */
   isGone = false;
-  /** How what concerns it is no longer watched. */
-  readonly leave: (() => void)[] = [];
+  /** Functions that end the session's subscriptions. */
+  readonly unsubscribe: (() => void)[] = [];
   #stream: EventStream | undefined;
 
   constructor(caller: Caller) {
-    // A client that reads no stream just now misses what it is told beside its requests.
+    // Messages that belong to no request are lost while the client has no open stream.
     super(caller, (message) => this.#stream?.writer.send(message));
   }
 
@@ -49,9 +49,9 @@ export class HttpSession extends ClientSession {
     return this.#stream !== undefined;
   }
 
-  /** The session is in use as long as somebody is being answered in it. */
+  /** Counts the session as busy until this response is closed. */
   keepBusy(outgoing: ServerResponse): void {
-    // One whose client has gone says so only once.
+    // A response that is closed already emits no further event.
     if (outgoing.closed) return;
     this.responses++;
     outgoing.once("close", () => {
@@ -60,7 +60,7 @@ export class HttpSession extends ClientSession {
     });
   }
 
-  /** Tells the client on this response what is told beside its requests. */
+  /** Sends the messages that belong to no request on this response. */
   openStream(outgoing: ServerResponse, cutOff: (reason: string) => void): EventStream {
     const stream = new EventStream(outgoing, { cutOff, headers: ["mcp-session-id", this.id] });
     this.#stream = stream;
@@ -72,18 +72,18 @@ export class HttpSession extends ClientSession {
 
   end(reason: string): void {
     this.isGone = true;
-    for (const leave of this.leave) leave();
+    for (const stop of this.unsubscribe) stop();
     for (const request of [...this.requests.values()]) request.withdraw(reason);
     this.close(reason);
     this.#stream?.end();
   }
 }
 
-const MADE_ROOM = "its session was given up";
+const GIVEN_UP = "its session was given up";
 
 /**
- * The sessions of clients of the legacy era, which can be asked and told things because of them. They are few and
- * short-lived by force: the oldest idle one makes room for a new one, first of those of the same token.
+ * The HTTP sessions of clients of the legacy era. Through its session the server can ask a client questions and send it
+ * messages. Their number is limited: a new session ends the oldest idle one, first among those of the same token.
  */
 export class HttpSessions {
   readonly #serving: McpServing;
@@ -102,7 +102,7 @@ export class HttpSessions {
     return this.#sessions.size;
   }
 
-  /** Undefined when there is none of this id for this caller. */
+  /** Undefined when this caller has no session with this id. */
   find(id: string, caller: Caller): HttpSession | undefined {
     const session = this.#sessions.get(id);
     if (session === undefined || session.caller.identity !== caller.identity) return undefined;
@@ -112,8 +112,8 @@ export class HttpSessions {
   }
 
   /**
-   * Begins one with what its client says of itself; throws an `RpcError` when it says it wrongly. Undefined when there
-   * are too many busy ones, or when there are to be none any more.
+   * Opens a session with the parameters of `initialize`; throws an `RpcError` when they are invalid. Undefined when too
+   * many sessions are busy, or the server is stopping.
    */
   open(caller: Caller, params: RpcParams): HttpSession | undefined {
     const session = new HttpSession(caller);
@@ -121,7 +121,7 @@ export class HttpSessions {
     if (this.#isClosed || !this.#makeRoom(caller.grant)) return undefined;
     this.#sessions.set(session.id, session);
     const { changes, expertWatch } = this.#serving;
-    session.leave.push(
+    session.unsubscribe.push(
       changes.join(caller, session),
       expertWatch.watch(caller, () => this.end(session, "its session ended with the expert")),
     );
@@ -142,24 +142,24 @@ export class HttpSessions {
   #makeRoom({ id, admin }: Grant): boolean {
     const all = [...this.#sessions.values()];
     const own = all.filter(({ caller }) => caller.grant.id === id);
-    // Nobody locks the others out by opening one after the other.
-    if (!admin && own.length >= Math.ceil(this.#limits.most / 2)) return this.#endOldest(own);
-    return all.length < this.#limits.most || this.#endOldest(own) || this.#endOldest(all);
+    // One token cannot use up all sessions.
+    if (!admin && own.length >= Math.ceil(this.#limits.most / 2)) return this.#endOldestIdle(own);
+    return all.length < this.#limits.most || this.#endOldestIdle(own) || this.#endOldestIdle(all);
   }
 
-  /** Of those in which nothing happens. Says whether there was one. */
-  #endOldest(sessions: readonly HttpSession[]): boolean {
+  /** Returns whether there was an idle session to end. */
+  #endOldestIdle(sessions: readonly HttpSession[]): boolean {
     const idle = sessions.filter(({ isIdle }) => isIdle);
     const [oldest] = idle.sort((one, other) => one.usedAt - other.usedAt);
     if (oldest === undefined) return false;
-    this.end(oldest, MADE_ROOM);
+    this.end(oldest, GIVEN_UP);
     return true;
   }
 
   #sweep(): void {
     const limit = Date.now() - this.#limits.idle;
     for (const session of [...this.#sessions.values()]) {
-      if (session.isIdle && session.usedAt < limit) this.end(session, MADE_ROOM);
+      if (session.isIdle && session.usedAt < limit) this.end(session, GIVEN_UP);
     }
   }
 }

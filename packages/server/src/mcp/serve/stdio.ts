@@ -29,7 +29,7 @@ import {
 } from "../wire/index.ts";
 import { BatchReply, batchProblem } from "./batch.ts";
 import type { Caller } from "./caller.ts";
-import { dispatch, hear } from "./dispatch.ts";
+import { dispatch, handleNotification } from "./dispatch.ts";
 import { toRpcError } from "./errors.ts";
 import type { McpServing } from "./serving.ts";
 import { ClientRequest, ClientSession, type Peer, type Reply } from "./session.ts";
@@ -39,24 +39,24 @@ export interface StdioStreams {
   readonly output: Writable;
 }
 
-/** How much a client may leave unread, in characters, before nothing more is taken of what it asks. */
+/** How many characters a client may leave unread before its input is no longer read. */
 const FULL = 4 * 1024 * 1024;
-/** How much it may leave unread before it is cut off. */
+/** How many characters it may leave unread before it is cut off. */
 const MOST_UNREAD = 64 * 1024 * 1024;
-/** How many of its requests may wait for their answers while it does not read those that there are. */
+/** How many of its requests may be open while it does not read its answers. */
 const MOST_WAITING = 1_000;
 /**
- * How long after the end of the input, or after the last answer since, an answer may take, in milliseconds. Clients kill
- * a server that has not ended after two seconds.
+ * How long to wait for the next answer after the input has ended, in milliseconds. Clients kill a server that has not
+ * ended after two seconds.
  */
-const PATIENCE = 1_000;
-/** How long calls that were given up may take to be answered. */
-const LAST_WORDS = 250;
+const ANSWER_TIMEOUT = 1_000;
+/** How long to wait for the answers of cancelled calls. */
+const CANCEL_TIMEOUT = 250;
 
 /**
- * A connection to the one client that started this process, one message on each line. A line that is none is refused,
- * and never ends the connection. When the input ends, what it asked for is still answered if that is quick: a file or
- * another program may have been the one to ask.
+ * The connection to the client that started this process, with one message on each line. An invalid line is refused and
+ * does not end the connection. When the input ends, quick requests are still answered, because the input may be a file
+ * or the output of another program.
  */
 export class StdioConnection implements Reply {
   readonly #serving: McpServing;
@@ -65,13 +65,13 @@ export class StdioConnection implements Reply {
   readonly #session: ClientSession;
   readonly #reader: PacedLines;
   readonly #writer: MessageWriter;
-  readonly #leave: (() => void)[] = [];
+  readonly #unsubscribe: (() => void)[] = [];
   readonly #closed = Promise.withResolvers<void>();
-  /** Undefined until the client has said; `asking` while it has only asked which versions there are. */
+  /** Undefined until the client shows it; `asking` while the client has only called `server/discover`. */
   #era: Era | "asking" | undefined;
   #isClosed = false;
-  /** Why nothing more is taken. */
-  #ending: string | undefined;
+  /** Why the connection is ending. Set when no more input is read. */
+  #endReason: string | undefined;
   #drained: Promise<void> | undefined;
   #whenSettled = () => {};
 
@@ -83,7 +83,7 @@ export class StdioConnection implements Reply {
     this.#writer = new MessageWriter(output, {
       frame: ["", "\n"],
       most: MOST_UNREAD,
-      freed: () => this.#reader.goOn(),
+      freed: () => this.#reader.resume(),
       overflowed: (unread) => this.#cutOff(unread),
     });
     this.#reader = new PacedLines(input, longestMessage, {
@@ -92,14 +92,14 @@ export class StdioConnection implements Reply {
       onTooLong: (start, end) => this.#refuseLong(start, end),
       end: () => void this.#end("the client closed its side"),
       close: () => {
-        if (this.#ending === undefined) this.#finish();
+        if (this.#endReason === undefined) this.#finish();
       },
       error: (error) => this.#serving.logger.debug("MCP:", error.message),
       isFull: () =>
         (this.#session.requests.size >= MOST_WAITING && this.flow.isFull) || this.#writer.unread > FULL,
     });
     this.#reader.start();
-    // The program that started us has gone.
+    // These events mean that the program that started us has gone.
     output.on("error", () => this.#finish());
     output.on("close", () => this.#finish());
     const endWithExpert = () => {
@@ -108,10 +108,10 @@ export class StdioConnection implements Reply {
       );
       void this.#end("the expert is gone");
     };
-    this.#leave.push(serving.expertWatch.watch(caller, endWithExpert));
+    this.#unsubscribe.push(serving.expertWatch.watch(caller, endWithExpert));
   }
 
-  /** Resolves when the connection has ended, from either side. Calls that were under way are cancelled. */
+  /** Resolves when either side has ended the connection. Open calls are cancelled. */
   get closed(): Promise<void> {
     return this.#closed.promise;
   }
@@ -120,8 +120,8 @@ export class StdioConnection implements Reply {
     return this.#writer.flow;
   }
 
-  turn(): Promise<void> | undefined {
-    return this.#writer.flow.turn();
+  waitForRoom(): Promise<void> | undefined {
+    return this.#writer.flow.waitForRoom();
   }
 
   send(message: object): void {
@@ -133,11 +133,11 @@ export class StdioConnection implements Reply {
     this.#settled();
   }
 
-  nothing(): void {
+  endWithoutAnswer(): void {
     this.#settled();
   }
 
-  /** Takes nothing more, leaves what is under way a moment to be answered, and ends the connection. */
+  /** Stops reading, waits a moment for open answers, and ends the connection. */
   close(): Promise<void> {
     return this.#end("the server is stopping");
   }
@@ -161,7 +161,7 @@ export class StdioConnection implements Reply {
       return;
     }
     if (message.kind === "request" && this.#session.requests.has(message.id)) {
-      // The request that had the id first is still to be answered.
+      // Written directly: the first request with this id is still open.
       this.#write(errorText(message.id, reusedId(message.id)));
       return;
     }
@@ -187,7 +187,7 @@ export class StdioConnection implements Reply {
     batch.take(messages, {
       requests: this.#session.requests,
       begin: (message) => this.#handle(message, batch),
-      hear: (message) => this.#handle(message, batch),
+      handleNonRequest: (message) => this.#handle(message, batch),
     });
   }
 
@@ -196,18 +196,18 @@ export class StdioConnection implements Reply {
     const { requests, codec } = this.#session;
     try {
       const peer = this.#peerOf(message);
-      if (message.kind === "notification") return hear(message, requests);
+      if (message.kind === "notification") return handleNotification(message, requests);
       if (message.method === "initialize") this.#session.initialize(message.params);
       dispatch(this.#serving, new ClientRequest(message, peer, reply, requests));
     } catch (thrown) {
-      if (message.kind === "notification") hear(message, requests);
+      if (message.kind === "notification") handleNotification(message, requests);
       else reply.answer(message.id, codec.encodeError(message.id, toRpcError(thrown)), 200);
     }
   }
 
   /**
-   * Who sends a message, by the version of the protocol that the client began with; a request of another version is
-   * refused, since that server could not ask its client anything. Throws an `RpcError`.
+   * The sender of a message. The client's first message decides the era of the connection. Throws an `RpcError` for a
+   * request of the other era.
    */
   #peerOf({ kind, method, params }: RpcRequest | RpcNotification): Peer {
     const meta = metaOf(params);
@@ -218,7 +218,7 @@ export class StdioConnection implements Reply {
     if (!hasEnvelope(meta)) {
       if (this.#era === undefined || (this.#era === "asking" && method === "initialize")) {
         this.#era = "legacy";
-        this.#leave.push(this.#serving.changes.join(this.#caller, this.#session));
+        this.#unsubscribe.push(this.#serving.changes.join(this.#caller, this.#session));
         return this.#session;
       }
       throw method === "initialize" ? unsupportedVersion(params.protocolVersion) : noEnvelope;
@@ -226,17 +226,17 @@ export class StdioConnection implements Reply {
     const { version, abilities, client, logLevel } = readEnvelope(meta);
     if (version !== modernVersion) throw unsupportedVersion(version);
     if (method === "server/discover") this.#era ??= "asking";
-    // A notification settles nothing for a client that has asked before.
+    // After `server/discover` only a request decides the era, not a notification.
     else if (kind === "request" || this.#era === undefined) this.#era = "modern";
     const { modern: codec } = this.#serving;
     return { caller: this.#caller, codec, version, abilities, clientName: clientNameOf(client), logLevel };
   }
 
   #settled(): void {
-    if (this.#ending !== undefined) this.#whenSettled();
+    if (this.#endReason !== undefined) this.#whenSettled();
   }
 
-  /** Refuses what was never taken: a request that has the same id, and is under way, is still to be answered. */
+  /** Writes an error without touching the request table: an open request may have the same id. */
   #refuse(id: RpcId | null, code: number, message: string): void {
     this.#write(errorText(id, { code, message }));
   }
@@ -248,7 +248,7 @@ export class StdioConnection implements Reply {
   #refuseGarbled(line: string): void {
     const message = readRpc(parsed(line));
     const id = message?.kind === "request" ? message.id : null;
-    // An id that cannot be read itself is nobody's.
+    // A garbled id belongs to no request.
     const isReadable = !String(id).includes("\uFFFD");
     this.#refuse(isReadable ? id : null, rpcCodes.parseError, "A line of the input is not text in UTF-8.");
   }
@@ -259,7 +259,6 @@ export class StdioConnection implements Reply {
     this.#refuse(method === undefined ? null : id, rpcCodes.invalidRequest, text);
   }
 
-  /** There is no use in keeping anything for a client that does not read. */
   #cutOff(unread: number): void {
     this.#serving.logger.warn(`The MCP client was cut off: it left ${unread} characters unread.`);
     this.#finish();
@@ -274,14 +273,14 @@ export class StdioConnection implements Reply {
   }
 
   async #drain(reason: string): Promise<void> {
-    this.#ending = reason;
+    this.#endReason = reason;
     this.#reader.stop();
-    // Nobody is left to answer what we have asked.
+    // The client can no longer answer our questions.
     this.#session.close(reason);
-    await this.#answered(PATIENCE);
+    await this.#waitForAnswers(ANSWER_TIMEOUT);
     if (this.#isDone) return;
     for (const request of [...this.#session.requests.values()]) request.cancel(reason);
-    await this.#answered(LAST_WORDS);
+    await this.#waitForAnswers(CANCEL_TIMEOUT);
   }
 
   get #isDone(): boolean {
@@ -290,8 +289,8 @@ export class StdioConnection implements Reply {
     return true;
   }
 
-  /** Resolves when all is answered, or when nothing has been for so long. */
-  #answered(limit: number): Promise<void> | undefined {
+  /** Resolves when all requests are answered, or none has been for `limit` milliseconds. */
+  #waitForAnswers(limit: number): Promise<void> | undefined {
     if (this.#isDone) return undefined;
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, limit);
@@ -312,10 +311,10 @@ export class StdioConnection implements Reply {
     this.#isClosed = true;
     this.#whenSettled();
     this.#reader.stop();
-    // What is written is handed to the system before whoever waits for the end may end the process.
+    // Flushed before `closed` resolves, because the process may exit then.
     this.#writer.flush();
     this.#session.close("the client closed the connection");
-    for (const leave of this.#leave) leave();
+    for (const stop of this.#unsubscribe) stop();
     this.flow.freed();
     this.#closed.resolve();
   }
@@ -337,7 +336,7 @@ const noEnvelope = new RpcError(
   `A request needs the _meta of ${modernVersion}, with which this connection began. Older versions begin with initialize.`,
 );
 
-/** Undefined for what is no JSON. */
+/** Undefined when the line is not JSON. */
 function parsed(line: string): unknown {
   try {
     return JSON.parse(line);

@@ -8,7 +8,7 @@ import type { ClientRequest } from "./session.ts";
 
 type Result = Readonly<Record<string, unknown>>;
 
-/** How many resources one client may watch by one request or in one session. */
+/** How many resources a client may watch in one request or one session. */
 const MOST_WATCHED = 256;
 /** How many clients may listen at once. */
 const MOST_LISTENERS = 1024;
@@ -20,7 +20,7 @@ const flags = {
 } as const satisfies Record<ListKind, string>;
 
 /**
- * A client of the modern era listens to changes: it is told of them in the course of this request, until it or the
+ * A client of the modern era listens to changes. Its request stays open and receives them, until the client or the
  * server ends it.
  */
 export async function listen(serving: McpServing, request: ClientRequest): Promise<void> {
@@ -44,13 +44,13 @@ export async function listen(serving: McpServing, request: ClientRequest): Promi
     ...Object.fromEntries(wanted.map((flag) => [flag, true])),
     ...(watched.size > 0 ? { resourceSubscriptions: [...watched.keys()] } : {}),
   };
-  const ofThis = { [metaKeys.subscription]: id };
+  const _meta = { [metaKeys.subscription]: id };
   const tell = (method: string, params: object) =>
-    reply.send({ jsonrpc: "2.0", method, params: { ...params, _meta: ofThis } });
+    reply.send({ jsonrpc: "2.0", method, params: { ...params, _meta } });
   const end = () => {
-    leave();
+    stopListening();
     stopWatching();
-    request.result({ _meta: ofThis });
+    request.result({ _meta });
   };
   const listener: Listener = {
     listChanged(kind) {
@@ -62,16 +62,16 @@ export async function listen(serving: McpServing, request: ClientRequest): Promi
     stopped: end,
   };
   request.stop = end;
-  const leave = serving.changes.join(caller, listener);
+  const stopListening = serving.changes.join(caller, listener);
   request.onCancel = () => {
-    leave();
+    stopListening();
     stopWatching();
   };
   tell("notifications/subscriptions/acknowledged", { notifications: honored });
   if (Object.keys(honored).length === 0) end();
 }
 
-/** Watches those of the resources that there are for the caller, as far as they are not too many. */
+/** Watches the resources that exist for the caller, up to `MOST_WATCHED`. */
 async function watchAll(
   { offerings }: McpServing,
   caller: Caller,
@@ -80,14 +80,14 @@ async function watchAll(
   const reader = caller.reader(new AbortController().signal);
   const watched = new Map<string, () => void>();
   for (const uri of new Set(uris.slice(0, MOST_WATCHED))) {
-    // One that cannot be watched keeps nobody from hearing of the others.
+    // A resource that cannot be watched must not fail the others.
     const stop = await offerings.watchResource(uri, reader).catch(() => undefined);
     if (stop !== undefined) watched.set(uri, stop);
   }
   return watched;
 }
 
-/** In the legacy era a session subscribes to single resources, and is told beside its requests. */
+/** In the legacy era a session subscribes to single resources. */
 export const subscriptionMethods = {
   async "resources/subscribe"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
     const uri = await uriOf(request);
@@ -95,7 +95,7 @@ export const subscriptionMethods = {
     if (watched.has(uri)) return {};
     const stop = await offerings.watchResource(uri, readerOf(request));
     if (stop === undefined) throw resourceNotFound(uri);
-    // Looked at only now: many may come at once, and the client may have cancelled this one or gone.
+    // Checked after the wait: other subscriptions may have been added, and the client may have cancelled this one.
     const isTooMany = watched.size >= MOST_WATCHED;
     if (isTooMany || watched.has(uri) || request.isOver) stop();
     else watched.set(uri, stop);

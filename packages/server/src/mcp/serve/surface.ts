@@ -8,57 +8,57 @@ import { letClientsApprove } from "./approvals.ts";
 import { Caller } from "./caller.ts";
 import { ChangePublisher, ExpertWatch } from "./changes.ts";
 import { ConnectedClients } from "./clients.ts";
-import { HeldDialogs } from "./held-dialogs.ts";
 import { type McpMountOptions, mcpMount, resourceMetadataMount } from "./http.ts";
 import { ToolLists } from "./lists.ts";
-import type { McpServing, ServedRooms } from "./serving.ts";
+import type { McpServing, RackServices } from "./serving.ts";
 import { StdioConnection, type StdioStreams } from "./stdio.ts";
 import { Tasks } from "./tasks.ts";
+import { WaitingDialogs } from "./waiting-dialogs.ts";
 
-/** The rack as MCP clients reach it, by whichever transport. */
+/** The rack as MCP clients reach it, over HTTP and stdio. */
 export interface McpSurface {
   readonly serving: McpServing;
-  /** For the HTTP server. */
+  /** The paths that the HTTP server serves. */
   mounts(options?: McpMountOptions): Mount[];
-  /** Serves the process that started us, as the operator or as one of its experts. Rejects when there is none such. */
+  /** Serves the process that started us, with all tools or those of one expert. Rejects when there is no such expert. */
   stdio(streams: StdioStreams, expert?: string): Promise<StdioConnection>;
   close(): void;
 }
 
-/** Whoever can start a process in the workspace is its operator. */
+/** The caller over stdio: whoever can start a process in the workspace is its operator. */
 const operator: Grant = { ...masterGrant, caller: "mcp" };
 
 const USUAL_THRESHOLD = 100;
 
-/** Opens the rack to MCP clients. The meta-tools are hung on the rack, unless they are off. */
+/** Serves the rack to MCP clients. Adds the meta-tools to the registry, unless they are off. */
 export function createMcpSurface({
   config,
-  ...rooms
-}: ServedRooms & { readonly config: NonNullable<Config["mcp"]> }): McpSurface {
+  ...services
+}: RackServices & { readonly config: NonNullable<Config["mcp"]> }): McpSurface {
   const {
     metaTools: mode = "auto",
     threshold = USUAL_THRESHOLD,
     alwaysListed,
     approvals = "client",
   } = config;
-  const lists = new ToolLists(rooms.registry, { mode, threshold, isPinned: toolMatcher(alwaysListed) });
+  const lists = new ToolLists(services.registry, { mode, threshold, isPinned: toolMatcher(alwaysListed) });
   const serverInfo = { name: "toolrack", title: "Toolrack", version: productVersion() };
   const serving: McpServing = {
-    ...rooms,
-    // Whether the client of a grant is asked at all is decided here; whether it may answer, the grant says.
+    ...services,
+    // The config decides whether a client is asked for approvals at all; its grant decides whether it may answer.
     approverOf: ({ grant }) =>
       approvals === "client" || (approvals === "stdio" && grant === operator) ? grant : undefined,
     serverInfo,
     modern: modernCodec(serverInfo),
     lists,
-    held: new HeldDialogs(),
-    tasks: new Tasks({ ...rooms, lists }),
-    clients: new ConnectedClients(rooms.registry),
-    changes: new ChangePublisher({ ...rooms, lists }),
-    expertWatch: new ExpertWatch(rooms),
+    waitingDialogs: new WaitingDialogs(),
+    tasks: new Tasks({ ...services, lists }),
+    clients: new ConnectedClients(services.registry),
+    changes: new ChangePublisher({ ...services, lists }),
+    expertWatch: new ExpertWatch(services),
   };
-  if (mode !== "off") rooms.registry.apply({ put: metaTools() });
-  const stopApproving = letClientsApprove(rooms.approvals, rooms.logger);
+  if (mode !== "off") services.registry.apply({ put: metaTools() });
+  const stopApproving = letClientsApprove(services.approvals, services.logger);
   return {
     serving,
     mounts: (options) => [mcpMount(serving, options), resourceMetadataMount()],
@@ -70,7 +70,7 @@ export function createMcpSurface({
     },
     close() {
       stopApproving();
-      serving.held.close();
+      serving.waitingDialogs.close();
       serving.tasks.close();
       serving.changes.stop();
       serving.expertWatch.close();

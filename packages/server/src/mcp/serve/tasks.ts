@@ -7,13 +7,13 @@ import { type ClientAbilities, expected, type RpcError, tasksExtension } from ".
 import { toolAnswer } from "./call-answer.ts";
 import type { Caller } from "./caller.ts";
 import { type ClientDialog, openRequests } from "./dialog.ts";
-import { invalidParams, misfit, missingCapability } from "./errors.ts";
+import { invalidParams, missingCapability, paramError } from "./errors.ts";
 import type { ToolLists } from "./lists.ts";
-import { type ClientRequest, patience } from "./session.ts";
+import { answerTimeout, type ClientRequest } from "./session.ts";
 
 type Result = Readonly<Record<string, unknown>>;
 
-/** The methods of the extension by which a client comes back for calls that take long. */
+/** The methods of the tasks extension, by which a client fetches the results of long calls. */
 export const taskMethods = {
   async "tasks/get"({ tasks }: { readonly tasks: Tasks }, request: ClientRequest): Promise<Result> {
     const taskId = taskIdOf(request);
@@ -23,7 +23,7 @@ export const taskMethods = {
     const taskId = taskIdOf(request);
     const { inputResponses = {} } = request.params;
     if (!isRecord(inputResponses)) {
-      throw misfit("tasks/update", "inputResponses", expected("object", inputResponses));
+      throw paramError("tasks/update", "inputResponses", expected("object", inputResponses));
     }
     return (await tasks.update(taskId, inputResponses, request.caller)) ? {} : refuse(taskId);
   },
@@ -33,10 +33,10 @@ export const taskMethods = {
   },
 };
 
-/** Throws for a client that knows no tasks. */
+/** Throws when the client did not declare the tasks extension. */
 function taskIdOf({ method, params: { taskId }, peer }: ClientRequest): string {
   if (!knowsTasks(peer.abilities)) throw missingTasks();
-  if (typeof taskId !== "string") throw misfit(method, "taskId", expected("string", taskId));
+  if (typeof taskId !== "string") throw paramError(method, "taskId", expected("string", taskId));
   return taskId;
 }
 
@@ -44,14 +44,14 @@ function refuse(taskId: string): never {
   throw invalidParams(`There is no task "${taskId}" for this token.`);
 }
 
-interface TaskRooms {
+interface TaskServices {
   readonly store: Pick<Store, "calls">;
   readonly recorder: CallRecorder;
   readonly lists: ToolLists;
   readonly service: CallService;
 }
 
-/** What a client is told of a task, in the words of the extension. */
+/** A task as the extension describes it to clients. */
 type TaskView = Readonly<Record<string, unknown>> & {
   readonly taskId: string;
   readonly status: TaskStatus;
@@ -65,22 +65,22 @@ interface LiveTask {
   readonly createdAt: number;
   updatedAt: number;
   message: string | undefined;
-  /** What the client is told of an answer that did not fit, until it gives one that does. */
-  unfit: string | undefined;
-  /** Runs out when nobody has answered what it asks. */
-  patience: NodeJS.Timeout | undefined;
-  /** An error of the protocol that it ended with, which no record has. */
+  /** Says that the client's last answer was invalid. Cleared by a valid answer. */
+  invalidAnswer: string | undefined;
+  /** Fires when nobody has answered the task's questions in time. */
+  answerTimer: NodeJS.Timeout | undefined;
+  /** The protocol error that the task ended with. The call record does not have it. */
   error: object | undefined;
-  /** Runs out when nothing has happened to it for as long as a task can be asked for. */
-  readonly lifetime: NodeJS.Timeout;
+  /** Fires when nothing has happened to the task for its time to live. */
+  readonly lifetimeTimer: NodeJS.Timeout;
 }
 
-/** How long a task can be asked for after its last change at least, and how often that makes sense, in milliseconds. */
+/** In milliseconds: how long a task can be fetched after its last change, and how often clients should ask. */
 const TIME_TO_LIVE = 60 * 60_000;
 const POLL_INTERVAL = 500;
 const MOST_FAILED = 1000;
 
-/** By their ids, calls that were tasks are told from others, also when nothing but their records is left. */
+/** Marks the ids of calls that were tasks, so that their records can be told from those of other calls. */
 const PREFIX = "task_";
 
 export function newTaskId(): string {
@@ -88,20 +88,20 @@ export function newTaskId(): string {
 }
 
 /**
- * Calls that nobody waits for: the client comes back for them. A task is a call and has its id. While it runs it is
- * here; afterwards its record is the task, also after a restart. It is there for the one who made the call, and for nobody else.
+ * Calls whose results clients fetch later. A task is a call and has the call's id. While it runs it is kept here;
+ * afterwards its call record is the task, also after a restart. Only the caller who made the call can see it.
  */
 export class Tasks {
-  readonly #rooms: TaskRooms;
+  readonly #services: TaskServices;
   readonly #live = new Map<string, LiveTask>();
-  /** The ids of those that ended with an error of the protocol, the oldest first. */
+  /** The ids of tasks that ended with a protocol error, oldest first. */
   readonly #failed: string[] = [];
 
-  constructor(rooms: TaskRooms) {
-    this.#rooms = rooms;
+  constructor(services: TaskServices) {
+    this.#services = services;
   }
 
-  /** Goes on with a call that has begun, without its client. `toError` says what of an end is no result. */
+  /** Makes a running call a task. `toError` returns the protocol error for an end that is no result. */
   adopt(
     taskId: string,
     dialog: ClientDialog<EndedCall>,
@@ -109,36 +109,36 @@ export class Tasks {
     toError: (end: { readonly ended?: EndedCall; readonly reason?: unknown }) => object | undefined,
   ): TaskView {
     const now = Date.now();
-    const createdAt = madeAt(taskId) ?? now;
+    const createdAt = createdAtOf(taskId) ?? now;
     const task: LiveTask = {
       dialog,
       caller: caller.grant.caller,
       createdAt,
       updatedAt: now,
-      message: dialog.warned,
-      unfit: undefined,
+      message: dialog.lastWarning,
+      invalidAnswer: undefined,
       error: undefined,
-      patience: undefined,
-      lifetime: setTimeout(() => this.#outlive(taskId, task), TIME_TO_LIVE).unref(),
+      answerTimer: undefined,
+      lifetimeTimer: setTimeout(() => this.#expire(taskId, task), TIME_TO_LIVE).unref(),
     };
     this.#live.set(taskId, task);
-    if (dialog.open.length > 0) startPatience(task);
+    if (dialog.open.length > 0) startAnswerTimer(task);
     dialog.wants = { progress: true, messages: false };
     void this.#follow(taskId, task, toError);
     return { resultType: "task", ...base(taskId, "working", createdAt, now) };
   }
 
-  /** Undefined when there is no such task for this caller. */
+  /** Undefined when this caller has no such task. */
   async get(taskId: string, caller: Caller): Promise<TaskView | undefined> {
     const live = this.#live.get(taskId);
     if (live !== undefined) return isOwn(live, caller) ? liveView(taskId, live) : undefined;
     const call = await this.#stored(taskId, caller);
     if (call === undefined) return undefined;
-    const listed = this.#rooms.lists.of(caller).byName.get(call.toolName);
+    const listed = this.#services.lists.of(caller).byName.get(call.toolName);
     return storedView(call, listed?.outputSchema !== undefined);
   }
 
-  /** Answers whether there is such a task. What is not asked for, or no longer, is left aside, as the extension says. */
+  /** Returns whether there is such a task. Answers to questions that are not open are ignored, as the extension says. */
   async update(taskId: string, answers: Readonly<Record<string, unknown>>, caller: Caller): Promise<boolean> {
     const live = this.#live.get(taskId);
     if (live === undefined || !isOwn(live, caller)) return this.#isKnown(taskId, caller);
@@ -146,18 +146,18 @@ export class Tasks {
     for (const [key, value] of Object.entries(answers)) {
       if (!asked.has(key)) continue;
       const fits = live.dialog.answer(key, value);
-      // What it has answered, a client need not look at again: what is still to be answered is asked as something new.
+      // Clients may ignore a key that they have answered, so the question is asked again under a new key.
       if (!fits) live.dialog.askAnew(key);
-      live.unfit = fits
+      live.invalidAnswer = fits
         ? undefined
         : `The answer to "${key}" does not fit what was asked for. It is asked again.`;
       touch(live);
-      startPatience(live);
+      startAnswerTimer(live);
     }
     return true;
   }
 
-  /** Answers whether there is such a task. One that has ended stays as it ended. */
+  /** Returns whether there is such a task. A task that has ended is not changed. */
   async cancel(taskId: string, caller: Caller): Promise<boolean> {
     const live = this.#live.get(taskId);
     if (live === undefined || !isOwn(live, caller)) return this.#isKnown(taskId, caller);
@@ -165,7 +165,7 @@ export class Tasks {
     return true;
   }
 
-  /** To be called when the server stops: nobody will come with answers any more. */
+  /** To be called when the server stops. Refuses all open questions. */
   close(): void {
     for (const { dialog } of this.#live.values()) {
       for (const { key } of dialog.open) dialog.refuse(key, new Error("The server is stopping."));
@@ -188,22 +188,22 @@ export class Tasks {
         for (const notice of step.notices)
           if (notice.kind === "progress") task.message = notice.update.message;
       } else if (step.kind === "asks") {
-        startPatience(task);
+        startAnswerTimer(task);
       } else if (step.kind === "ended" || step.kind === "failed") {
         const error = toError(step.kind === "ended" ? { ended: step.result } : { reason: step.reason });
         if (error === undefined) this.#live.delete(taskId);
         else this.#fail(taskId, task, error);
-        clearTimeout(task.patience);
-        clearTimeout(task.lifetime);
+        clearTimeout(task.answerTimer);
+        clearTimeout(task.lifetimeTimer);
         return;
       }
     }
   }
 
-  /** Its client was told until when it can be asked for. One that still works goes on; one that waits is waited for in vain. */
-  #outlive(taskId: string, task: LiveTask): void {
-    if (this.#rooms.service.isWaiting(taskId)) task.dialog.cancel(UNANSWERED);
-    else task.lifetime.refresh();
+  /** The time to live is over. A task that waits for an answer is cancelled; one that works goes on. */
+  #expire(taskId: string, task: LiveTask): void {
+    if (this.#services.service.isWaiting(taskId)) task.dialog.cancel(UNANSWERED);
+    else task.lifetimeTimer.refresh();
   }
 
   #fail(taskId: string, task: LiveTask, error: object): void {
@@ -215,8 +215,8 @@ export class Tasks {
 
   async #stored(taskId: string, caller: Caller): Promise<StoredCall | undefined> {
     if (!taskId.startsWith(PREFIX)) return undefined;
-    await this.#rooms.recorder.flush();
-    const call = await this.#rooms.store.calls.get(taskId);
+    await this.#services.recorder.flush();
+    const call = await this.#services.store.calls.get(taskId);
     return call !== undefined && isOwn(call, caller) ? call : undefined;
   }
 }
@@ -229,23 +229,23 @@ const UNANSWERED = "nobody answered what it asked in the time that the task had"
 
 function touch(task: LiveTask): void {
   task.updatedAt = Date.now();
-  task.lifetime.refresh();
+  task.lifetimeTimer.refresh();
 }
 
-/** What the call asks its client is open for as long as it is where the client comes back with the call itself. */
-function startPatience(task: LiveTask): void {
-  clearTimeout(task.patience);
+/** Questions of a task stay open as long as those of a call that its client repeats with answers. */
+function startAnswerTimer(task: LiveTask): void {
+  clearTimeout(task.answerTimer);
   const { dialog } = task;
   const giveUp = () => {
     for (const { key } of dialog.open) dialog.refuse(key, new Error(tooLate));
   };
-  task.patience = setTimeout(giveUp, patience).unref();
+  task.answerTimer = setTimeout(giveUp, answerTimeout).unref();
 }
 
-const tooLate = `The client did not answer within ${patience / 60_000} minutes.`;
+const tooLate = `The client did not answer within ${answerTimeout / 60_000} minutes.`;
 
-/** When the id of a task was made: what a client is told first and what the record says later are then the same time. */
-function madeAt(taskId: string): number | undefined {
+/** The time inside a task's id. With it, the live task and its record later show the same creation time. */
+function createdAtOf(taskId: string): number | undefined {
   const found = /^task_([0-9a-f]{8})-([0-9a-f]{4})-7/.exec(taskId);
   return found === null ? undefined : Number.parseInt(`${found[1]}${found[2]}`, 16);
 }
@@ -262,22 +262,22 @@ function base(taskId: string, status: TaskStatus, createdAt: number, updatedAt: 
 }
 
 function liveView(taskId: string, task: LiveTask): TaskView {
-  const { dialog, createdAt, updatedAt, message, unfit, error } = task;
+  const { dialog, createdAt, updatedAt, message, invalidAnswer, error } = task;
   if (error !== undefined) return { ...base(taskId, "failed", createdAt, updatedAt), error };
   const { open } = dialog;
-  const statusMessage = unfit ?? message;
-  const said = statusMessage === undefined ? {} : { statusMessage };
-  if (open.length === 0) return { ...base(taskId, "working", createdAt, updatedAt), ...said };
+  const statusMessage = invalidAnswer ?? message;
+  const status = statusMessage === undefined ? {} : { statusMessage };
+  if (open.length === 0) return { ...base(taskId, "working", createdAt, updatedAt), ...status };
   return {
     ...base(taskId, "input_required", createdAt, updatedAt),
-    ...said,
+    ...status,
     inputRequests: openRequests(dialog),
   };
 }
 
-function storedView(call: StoredCall, isPromised: boolean): TaskView {
+function storedView(call: StoredCall, hasOutputSchema: boolean): TaskView {
   const { callId, timestamp, duration, outcome, error, result } = call;
-  const createdAt = madeAt(callId) ?? timestamp;
+  const createdAt = createdAtOf(callId) ?? timestamp;
   const common = (status: TaskStatus) => base(callId, status, createdAt, timestamp + Math.round(duration));
   if (outcome === "running") return common("working");
   if (outcome === "interrupted") {
@@ -287,20 +287,20 @@ function storedView(call: StoredCall, isPromised: boolean): TaskView {
     };
   }
   if (error?.code === "cancelled") return common("cancelled");
-  // The extension keeps `failed` for errors of the protocol: a tool that failed has a result that says so.
+  // In the extension `failed` means a protocol error. A tool that failed has a result that says so.
   const ended = { callId, record: { ...call, status: call.status as "completed" }, recorded: true, result };
-  return { ...common("completed"), result: toolAnswer(ended, { canLink: true, isPromised }) };
+  return { ...common("completed"), result: toolAnswer(ended, { canLink: true, hasOutputSchema }) };
 }
 
-/** How a tool takes part in tasks, as its `metadata.task` says. */
+/** How a tool supports tasks, from its `metadata.task`. */
 export interface TaskSupport {
-  /** `required`: too long for any client that cannot come back for the result. */
+  /** `required`: the tool takes too long for clients without tasks. */
   readonly support: "optional" | "required";
-  /** What it asks at the beginning is asked before the call becomes a task. */
+  /** Questions at the beginning are asked before the call becomes a task. */
   readonly asksFirst: boolean;
 }
 
-/** How a call takes part in tasks: as the tool does that it reaches, by whatever way. Undefined: its result is waited for. */
+/** How the tool behind a call supports tasks, also when a meta-tool calls it. Undefined: the client waits for the result. */
 export function taskSupportOf(caller: Caller, meant: ToolInfo): TaskSupport | undefined {
   const { task } = meant.metadata;
   if (!caller.sees(meant)) return undefined;
@@ -316,7 +316,7 @@ export function knowsTasks({ extensions }: ClientAbilities): boolean {
   return extensions?.[tasksExtension] !== undefined;
 }
 
-/** `name`: of the tool that is called, where one is. */
+/** `name`: the tool that was called, if the request is a call. */
 export function missingTasks(name?: string): RpcError {
   const message =
     name === undefined
@@ -325,16 +325,16 @@ export function missingTasks(name?: string): RpcError {
   return missingCapability({ extensions: { [tasksExtension]: {} } }, message);
 }
 
-/** How long the first question of a call is waited for, in milliseconds. One that comes later is asked in the task. */
+/** How long to wait for the first question of a call, in milliseconds. Later questions are asked in the task. */
 const FIRST_QUESTION = 1_000;
 
-/** Whether the call asks something before it does anything else. */
+/** Whether the call asks its client something at the beginning. */
 export async function asksAtFirst(dialog: ClientDialog<unknown>): Promise<boolean> {
   const settled = new AbortController();
   const late = wait(FIRST_QUESTION, undefined, { signal: settled.signal }).catch(() => {});
-  await Promise.race([new Promise<void>((resolve) => dialog.whenNews(resolve)), late]);
+  await Promise.race([new Promise<void>((resolve) => dialog.whenStepReady(resolve)), late]);
   settled.abort();
-  // What is asked in one go is told in one go. No step is taken here: whoever goes on with the call takes them.
+  // Waits for further questions of the same turn. Takes no step of the dialog: its next reader does.
   await nextTurn();
   return dialog.open.length > 0;
 }

@@ -11,9 +11,9 @@ import { isRecord } from "../../helpers/index.ts";
 import { expected, metaOf, type RpcError, type RpcParams, rpcCodes } from "../wire/index.ts";
 import { toolAnswer } from "./call-answer.ts";
 import type { Caller } from "./caller.ts";
-import { converse, dialogOptions, resume, sendBack } from "./converse.ts";
 import { ClientDialog, currentDialog, type DialogOptions } from "./dialog.ts";
-import { invalidParams, misfit, missingCapability, toRpcError } from "./errors.ts";
+import { answerWithQuestions, dialogOptions, relayDialog, resume } from "./dialog-relay.ts";
+import { invalidParams, missingCapability, paramError, toRpcError } from "./errors.ts";
 import { pageOf, pageSize } from "./lists.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
@@ -26,51 +26,54 @@ import {
   taskSupportOf,
 } from "./tasks.ts";
 
-/** A page of the list of tools. It is written once for each version of the list and each era. */
+/** Answers with a page of the list of tools. */
 export async function listTools(serving: McpServing, request: ClientRequest): Promise<void> {
   const { params, caller, peer } = request;
   const { cursor } = params;
   if (cursor !== undefined && typeof cursor !== "string") {
-    throw misfit("tools/list", "cursor", expected("string", cursor));
+    throw paramError("tools/list", "cursor", expected("string", cursor));
   }
-  const isOfRack = metaOf(params)[racksKey] === true;
-  const bytes = toolListBytes(serving, caller, peer, cursor, isOfRack);
-  // Lists are long, and asked for with a few words: none is written before there is room for it.
-  await request.reply.turn();
+  const isForRack = metaOf(params)[racksKey] === true;
+  const bytes = toolListBytes(serving, caller, peer, cursor, isForRack);
+  // A short request makes a long answer, so the list is written only when the client has room for it.
+  await request.reply.waitForRoom();
   request.answer(bytes);
 }
 
-/** The `result` of a list. Throws an `RpcError` when the cursor is not one of the list. */
+/**
+ * The `result` of a list, encoded once per version of the list and era. Throws an `RpcError` when the cursor is not one of
+ * this list. `isForRack`: the client is another rack, and is told the ids of the racks behind this one.
+ */
 export function toolListBytes(
   { lists, racks }: Pick<McpServing, "lists" | "racks">,
   caller: Caller,
   { codec }: Pick<ClientRequest["peer"], "codec">,
   cursor: string | undefined,
-  isOfRack = false,
+  isForRack = false,
 ): Buffer {
-  const { made, tools } = lists.of(caller);
+  const { pages, tools } = lists.of(caller);
   const { items, start, nextCursor } = pageOf("tools", tools, ({ name }) => name, cursor);
   const key = `${codec.era} ${start}`;
-  const known = isOfRack ? undefined : made.get(key);
+  const known = isForRack ? undefined : pages.get(key);
   if (known !== undefined) return known;
   const result = {
     tools: items.map((tool) => codec.listed(tool)),
     ...(nextCursor === undefined ? {} : { nextCursor }),
-    ...(isOfRack ? { _meta: { [racksKey]: racks() } } : {}),
+    ...(isForRack ? { _meta: { [racksKey]: racks() } } : {}),
   };
   const bytes = Buffer.from(codec.encode("tools/list", result));
-  // Cursors come from outside and may begin anywhere; only the pages that we hand out ourselves are kept.
-  if (!isOfRack && start % pageSize === 0) made.set(key, bytes);
+  // A client may invent cursors that start anywhere. Only the pages of our own cursors are kept.
+  if (!isForRack && start % pageSize === 0) pages.set(key, bytes);
   return bytes;
 }
 
-/** A call of a tool, in whichever era and by whichever transport it came. Throws an `RpcError` when it is not begun. */
+/** Handles `tools/call` of both eras and all transports. Throws an `RpcError` when the call is not started. */
 export function callTool(serving: McpServing, request: ClientRequest) {
   const { params, caller, peer } = request;
   const { name, arguments: input } = params;
-  if (typeof name !== "string") throw misfit("tools/call", "name", expected("string", name));
+  if (typeof name !== "string") throw paramError("tools/call", "name", expected("string", name));
   if (input !== undefined && !isRecord(input)) {
-    throw misfit("tools/call", "arguments", expected("record", input));
+    throw paramError("tools/call", "arguments", expected("record", input));
   }
   if (params.requestState !== undefined) return resume(serving, request, name, input);
   const { registry } = serving;
@@ -86,7 +89,7 @@ export function callTool(serving: McpServing, request: ClientRequest) {
   }
   if (support?.support === "required") throw missingTasks(meant?.name);
   const dialog = startToolCall(serving, caller, call, metaOf(params), options);
-  converse(serving, request, dialog, (answered, ended) => answerCall(serving, answered, dialog, ended));
+  relayDialog(serving, request, dialog, (answered, ended) => answerCall(serving, answered, dialog, ended));
 }
 
 function answerCall(
@@ -96,24 +99,24 @@ function answerCall(
   ended: EndedCall,
 ) {
   const { peer, caller } = request;
-  const refusal = peer.codec.era === "modern" ? undeclared(dialog, ended) : undefined;
+  const refusal = peer.codec.era === "modern" ? capabilityError(dialog, ended) : undefined;
   if (refusal !== undefined) return request.fail(refusal);
   const { type, structured } = ended.result;
   const hasValue = type === "json" || structured !== undefined;
   const outputSchema = hasValue ? lists.of(caller).byName.get(dialog.subject)?.outputSchema : undefined;
-  // Links came with 2025-06-18.
+  // Links exist since 2025-06-18.
   const canLink = peer.codec.era === "modern" || (peer.version ?? "") >= "2025-06-18";
-  const answer = toolAnswer(ended, { canLink, isPromised: outputSchema !== undefined });
+  const answer = toolAnswer(ended, { canLink, hasOutputSchema: outputSchema !== undefined });
   request.answer(peer.codec.encodeCall(answer, outputSchema));
 }
 
-/** A call that failed because its client lacks something: the modern era has an error of its own for it. */
-function undeclared({ missed }: ClientDialog<EndedCall>, { result }: EndedCall): RpcError | undefined {
+/** The modern era's error for a call that failed because its client lacks a capability. Undefined for other calls. */
+function capabilityError({ missed }: ClientDialog<EndedCall>, { result }: EndedCall): RpcError | undefined {
   if (missed === undefined || result.type !== "error") return undefined;
   return missingCapability(missed, result.content);
 }
 
-/** Begins a call for which the client comes back. What it asks at the beginning may be asked before there is a task. */
+/** Starts a call as a task. Questions at its beginning may be asked before it becomes one. */
 async function beginTask(
   serving: McpServing,
   request: ClientRequest,
@@ -124,20 +127,20 @@ async function beginTask(
   const callId = newTaskId();
   const dialog = startToolCall(serving, request.caller, call, metaOf(request.params), options, callId);
   request.onCancel = (reason) => dialog.cancel(reason);
-  const adopt = (answered: ClientRequest) => {
-    if (dialog.open.length > 0) return sendBack(serving, answered, dialog, adopt);
+  const askThenBecomeTask = (answered: ClientRequest) => {
+    if (dialog.open.length > 0) return answerWithQuestions(serving, answered, dialog, askThenBecomeTask);
     becomeTask(answered);
   };
   const becomeTask = (answered: ClientRequest) => {
     const toError = ({ ended, reason }: { readonly ended?: EndedCall; readonly reason?: unknown }) => {
-      const error = ended === undefined ? toRpcError(reason) : undeclared(dialog, ended);
+      const error = ended === undefined ? toRpcError(reason) : capabilityError(dialog, ended);
       if (error?.code === rpcCodes.internalError) return { code: error.code, message: FAILED };
       return error && { code: error.code, message: error.message, data: error.data };
     };
     answered.result(serving.tasks.adopt(callId, dialog, answered.caller, toError));
   };
   if (!asksFirst) return becomeTask(request);
-  if (await asksAtFirst(dialog)) adopt(request);
+  if (await asksAtFirst(dialog)) askThenBecomeTask(request);
   else if (!request.isOver) becomeTask(request);
 }
 
@@ -148,7 +151,7 @@ interface ToolCall {
   readonly arguments?: Readonly<Record<string, unknown>>;
 }
 
-/** Hands the call in. What it asks and tells goes through the dialog. */
+/** Starts the call. Its questions and notices go through the dialog. */
 function startToolCall(
   { service, registry }: Pick<McpServing, "service" | "registry">,
   caller: Caller,
@@ -171,7 +174,7 @@ function startToolCall(
     call.watcher = {
       progress: (update) => dialog.progress(update),
       log(line) {
-        // What an upstream server says comes by itself, as it said it.
+        // An upstream server's messages are forwarded separately, unchanged.
         if (registry.get(line.toolName)?.metadata.mcp === undefined) dialog.log(line);
       },
     };
@@ -179,16 +182,16 @@ function startToolCall(
   if (headers !== undefined) call.headers = headers;
   if (allow !== undefined) call.allow = allow;
   if (typeof session === "string") call.sessionID = session;
-  // Whoever asks a person looks for the client far below; one that can be neither asked nor told need not be found.
-  const isFound = call.watcher !== undefined || currentDialog.getStore() !== undefined;
-  const run = () => (isFound ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
+  // Deep inside the call, an approval looks for the current dialog. A client that can receive nothing needs no entry.
+  const needsContext = call.watcher !== undefined || currentDialog.getStore() !== undefined;
+  const run = () => (needsContext ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
   if (callId === undefined) {
     call.begun = (cancel) => {
       dialog.onCancel = cancel;
     };
     return dialog.follow(run());
   }
-  // Whether the id is taken is looked up first: meanwhile the client may cancel it.
+  // With a given id the call starts later, after a lookup of that id. The client may cancel it before, by the signal.
   call.callId = callId;
   return dialog.start((signal) => {
     call.signal = signal;
@@ -196,14 +199,14 @@ function startToolCall(
   });
 }
 
-/** A client that can be asked may come back with another request, and want to hear of progress then. */
+/** A client that can be asked questions may repeat its request, and may want progress only then. */
 function mayWatch({ wants, abilities }: DialogOptions): boolean {
   if (wants.progress || wants.level !== undefined) return true;
   for (const _ in abilities) return true;
   return false;
 }
 
-/** A trace is carried on in `_meta` under the names that HTTP gives it. */
+/** The trace headers. In `_meta` they have the same names as in HTTP. */
 function traceOf(meta: RpcParams): Record<string, string> | undefined {
   const { traceparent, tracestate, baggage } = meta;
   if (typeof traceparent !== "string") return undefined;
@@ -214,7 +217,7 @@ function traceOf(meta: RpcParams): Record<string, string> | undefined {
   };
 }
 
-/** For a name that means nothing to this caller: the protocol wants an error there, not a result. */
+/** For a caller who sees no tool of this name: the protocol wants an error there, not a result. */
 function unseen({ registry, lists }: McpServing, caller: Caller, name: string): RpcError {
   const { isShortened } = lists.of(caller);
   return invalidParams(

@@ -1,6 +1,6 @@
 import type { ClientMethod } from "@toolrack/core";
 
-/** Which of the two ways of MCP a client speaks: with a handshake and sessions, or without. */
+/** Which kind of MCP a client speaks: `legacy` has a handshake and sessions, `modern` has neither. */
 export type Era = "legacy" | "modern";
 
 /** A program that has spoken to the rack over MCP. */
@@ -9,23 +9,23 @@ export interface ConnectedClient {
   readonly version?: string;
   readonly transport: "http";
   readonly era: Era;
-  /** As records name it: which token it bears. */
+  /** The name of its token, as call records have it. */
   readonly caller: string;
-  /** The expert that it was given instead of the whole rack. */
+  /** The expert that it is connected to instead of the whole rack. */
   readonly expert?: string;
   /** Milliseconds since the epoch. */
   readonly lastSeenAt: number;
-  /** It listed the tools before they changed last, and has not since. */
+  /** The tools have changed since it last listed them. */
   readonly stale?: true;
 }
 
-/** What a client says that it is. */
+/** How a client introduces itself. */
 export interface ClientInfo {
   readonly name: string;
   readonly version?: string;
 }
 
-/** What a client says that it can be asked, as MCP has it. */
+/** The capabilities that a client declares: what it can be asked. */
 export interface ClientAbilities {
   readonly elicitation?: { readonly form?: object; readonly url?: object };
   readonly sampling?: { readonly tools?: object };
@@ -33,7 +33,7 @@ export interface ClientAbilities {
   readonly extensions?: Readonly<Record<string, unknown>>;
 }
 
-/** What a question needs: `{ elicitation: { url: {} } }`. */
+/** The capability that a question needs, such as `{ elicitation: { url: {} } }`. */
 export type NeededAbility = Readonly<Record<string, Readonly<Record<string, object>>>>;
 
 interface QuestionParams {
@@ -43,8 +43,8 @@ interface QuestionParams {
 }
 
 /**
- * What a client would have to be able to do for this question and did not say that it can; undefined when nothing is
- * missing. Without `params`: whether there is any question of this kind that it can answer.
+ * The capability that this question needs and the client did not declare; undefined when nothing is missing. Without
+ * `params`, the client only has to be able to answer some question of this kind.
  */
 export function missingAbility(
   { elicitation, sampling, roots }: ClientAbilities,
@@ -57,7 +57,7 @@ export function missingAbility(
       if (params === undefined) return undefined;
       const { form, url } = elicitation;
       if (params.mode === "url") return url === undefined ? { elicitation: { url: {} } } : undefined;
-      // Clients from before there were modes name none, and mean forms.
+      // Clients older than the two modes declare neither, and can show forms.
       return form !== undefined || url === undefined ? undefined : { elicitation: { form: {} } };
     }
     case "sampling/createMessage": {

@@ -4,15 +4,15 @@ import { isRecord } from "../../helpers/index.ts";
 import type { ClientAbilities, ClientInfo, Era } from "./client.ts";
 import { errorText, RpcError, type RpcId, type RpcParams, rpcCodes } from "./json-rpc.ts";
 
-/** The version of the protocol that has no sessions: every request says of its client what there is to know. */
+/** The version of the protocol without sessions: every request describes its client. */
 export const modernVersion = "2026-07-28";
-/** Those before it, the newest first. */
+/** The older versions, newest first. */
 export const legacyVersions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
-/** The one version whose connections over stdio have batches. Over HTTP those before it have them too. */
+/** The only version with batches over stdio. Over HTTP the versions before it have them too. */
 export const batchedVersion = "2025-03-26";
 
 const PREFIX = "io.modelcontextprotocol/";
-/** The members of `_meta` that are the protocol's own. */
+/** The keys in `_meta` that the protocol defines. */
 export const metaKeys = {
   version: `${PREFIX}protocolVersion`,
   capabilities: `${PREFIX}clientCapabilities`,
@@ -28,7 +28,7 @@ export const logLevels: readonly unknown[] = [
   ...["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"],
 ];
 
-/** The version that is spoken with a client that asks for this one. */
+/** The version that the server chooses for a client that requests this one. */
 export function negotiated(requested: string): string {
   return legacyVersions.includes(requested) ? requested : legacyVersions[0]!;
 }
@@ -41,7 +41,7 @@ export function unsupportedVersion(requested: unknown): RpcError {
   });
 }
 
-/** What a request of the modern era says of its client. */
+/** What a request of the modern era says about its client. */
 export interface Envelope {
   readonly version: string;
   readonly abilities: ClientAbilities;
@@ -49,32 +49,32 @@ export interface Envelope {
   readonly logLevel: string | undefined;
 }
 
-/** Whether a message is written as one of the modern era, whatever else is wrong with it. */
+/** Whether a message claims to be of the modern era. The rest of it may still be invalid. */
 export function hasEnvelope(meta: RpcParams): boolean {
   return meta[metaKeys.version] !== undefined;
 }
 
-/** Throws an `RpcError` that names the first member that does not fit. */
+/** Throws an `RpcError` that names the first invalid member. */
 export function readEnvelope(meta: RpcParams): Envelope {
   const version = meta[metaKeys.version];
   const abilities = meta[metaKeys.capabilities];
   const client = meta[metaKeys.client];
   const logLevel = meta[metaKeys.logLevel];
-  if (abilities === undefined) throw misfit(metaKeys.capabilities, "missing");
-  if (typeof version !== "string") throw misfit(metaKeys.version, expected("string", version));
-  if (!isAbilities(abilities)) throw misfit(metaKeys.capabilities, abilitiesProblem(abilities));
+  if (abilities === undefined) throw envelopeError(metaKeys.capabilities, "missing");
+  if (typeof version !== "string") throw envelopeError(metaKeys.version, expected("string", version));
+  if (!isAbilities(abilities)) throw envelopeError(metaKeys.capabilities, abilitiesProblem(abilities));
   if (client !== undefined && !isClientInfo(client))
-    throw misfit(metaKeys.client, "expected a name and a version, both of them strings");
-  if (logLevel !== undefined && !isLogLevel(logLevel)) throw misfit(metaKeys.logLevel, notALevel);
+    throw envelopeError(metaKeys.client, "expected a name and a version, both of them strings");
+  if (logLevel !== undefined && !isLogLevel(logLevel)) throw envelopeError(metaKeys.logLevel, notALevel);
   return { version, abilities, client, logLevel };
 }
 
-function misfit(key: string, problem: string): RpcError {
+function envelopeError(key: string, problem: string): RpcError {
   const message = `Invalid _meta envelope for protocol revision ${modernVersion}: ${key}: ${problem}`;
   return new RpcError(rpcCodes.invalidParams, message, { envelope: { key, problem } });
 }
 
-/** What is wrong with a value that should be of this type, in the words in which the SDK says it. */
+/** Says that a value is not of this type, in the wording of the SDK. */
 export function expected(type: string, value: unknown): string {
   const received = Array.isArray(value) ? "array" : value === null ? "null" : typeof value;
   return `Invalid input: expected ${type}, received ${received}`;
@@ -86,7 +86,7 @@ export function isLogLevel(value: unknown): value is string {
   return logLevels.includes(value);
 }
 
-/** Every ability is an object, whatever it says. */
+/** Every ability must be an object; its content does not matter. */
 export function isAbilities(value: unknown): value is ClientAbilities {
   if (!isRecord(value)) return false;
   for (const key in value) if (!isRecord(value[key])) return false;
@@ -103,33 +103,32 @@ export function isClientInfo(value: unknown): value is ClientInfo {
   return isRecord(value) && typeof value.name === "string" && typeof value.version === "string";
 }
 
-/** How records and people name a client. */
+/** The client's name in call records and for people. */
 export function clientNameOf(client: ClientInfo | undefined): string {
   return client === undefined ? "" : `${client.name} ${client.version}`;
 }
 
-/** What a tool answered, before it is written for one of the eras. */
+/** The answer of a tool, before it is encoded for an era. */
 export type CallAnswer = ReturnType<typeof toMcpResult>;
 
 interface ListedTool {
   readonly outputSchema?: Readonly<Record<string, unknown>>;
 }
 
-/** What of results and errors differs from era to era. Handlers know nothing of it. */
+/** Encodes results and errors for one era. Handlers know nothing of eras. */
 export interface EraCodec {
   readonly era: Era;
-  /** The text of a result. */
   encode(method: string, result: object): string;
-  /** The text of what a tool answered; `outputSchema` is that of the list. */
+  /** Encodes a tool's answer. `outputSchema`: the one in the list of tools. */
   encodeCall(answer: CallAnswer, outputSchema: ListedTool["outputSchema"]): string;
-  /** A tool as it stands in the list. */
+  /** A tool as the list shows it. */
   listed<Tool extends ListedTool>(tool: Tool): Tool;
   encodeError(id: RpcId, error: RpcError): string;
-  /** The status of an answer with this error, where it comes in one message over HTTP. */
+  /** The HTTP status for this error, when the answer is one message and no stream. */
   statusOf(error: RpcError): number;
 }
 
-/** How long clients may go on with a list that they have, in milliseconds. They are told of changes, when they listen. */
+/** How long clients may keep a list, in milliseconds. Clients that listen are told of changes. */
 export const listCacheTime = 30_000;
 
 const cacheTimes: Readonly<Record<string, number>> = {
@@ -138,7 +137,7 @@ const cacheTimes: Readonly<Record<string, number>> = {
   "resources/list": listCacheTime,
   "resources/templates/list": listCacheTime,
   "server/discover": listCacheTime,
-  // What is behind it may change at any time.
+  // The content may change at any time.
   "resources/read": 0,
 };
 
@@ -154,9 +153,9 @@ export function modernCodec(serverInfo: object): EraCodec {
       return JSON.stringify({ ...result, resultType, ...cache, _meta: { ...own, ..._meta } });
     },
     encodeCall(answer) {
-      const said = answer.structuredContent === undefined ? answer : withText(answer);
-      if (said._meta !== undefined) return this.encode("tools/call", said);
-      return JSON.stringify(said).slice(0, -1) + ending;
+      const result = answer.structuredContent === undefined ? answer : withText(answer);
+      if (result._meta !== undefined) return this.encode("tools/call", result);
+      return JSON.stringify(result).slice(0, -1) + ending;
     },
     listed: (tool) => tool,
     encodeError: errorText,
@@ -169,25 +168,25 @@ export const legacyCodec: EraCodec = {
   era: "legacy",
   encode: (_, result) => JSON.stringify(result),
   encodeCall(answer, outputSchema) {
-    const said = answer.structuredContent === undefined ? answer : withText(answer);
-    const { structuredContent: value } = said;
-    // Structured content is an object in these versions, so that any other value is wrapped; in the list its schema is too.
+    const result = answer.structuredContent === undefined ? answer : withText(answer);
+    const { structuredContent: value } = result;
+    // In these versions structured content must be an object. Any other value is wrapped, and so is its schema in the list.
     const isWrapped = value !== undefined && (!isRecord(value) || isWrappedSchema(outputSchema));
-    return JSON.stringify(isWrapped ? { ...said, structuredContent: { result: value } } : said);
+    return JSON.stringify(isWrapped ? { ...result, structuredContent: { result: value } } : result);
   },
   listed(tool) {
     const { outputSchema } = tool;
     return isWrappedSchema(outputSchema) ? { ...tool, outputSchema: wrapped(outputSchema) } : tool;
   },
   encodeError(id, { code, message, data }) {
-    // A resource that there is not has a code of its own in these versions.
+    // These versions have a code of their own for a missing resource.
     const isResource = code === rpcCodes.invalidParams && isRecord(data) && data.uri !== undefined;
     return errorText(id, { code: isResource ? rpcCodes.resourceNotFound : code, message, data });
   },
   statusOf: () => 200,
 };
 
-/** A value that is no object is also told as text, for clients that look there alone. */
+/** Adds a text with the value when it is not an object, for clients that read only text. */
 function withText(answer: CallAnswer): CallAnswer {
   const { structuredContent: value, content } = answer;
   if (isRecord(value) || content.some(({ type }) => type === "text")) return answer;
@@ -212,9 +211,9 @@ function wrapped(schema: Schema): Schema {
 
 const ROOT = "#/properties/result";
 
-/** The schema as part of a larger one: its references to itself name its new place. */
+/** Rewrites the references of a schema to itself, because it becomes a part of a larger schema. */
 function rerooted(schema: JsonSchema): JsonSchema {
-  // References below an id of its own are relative to that.
+  // A schema with its own `$id` has references relative to that id, so they stay valid.
   if (!isRecord(schema) || (typeof schema.$id === "string" && !schema.$id.startsWith("#"))) return schema;
   const copy = mapSchemas(schema, rerooted);
   for (const key of ["$ref", "$dynamicRef"]) {

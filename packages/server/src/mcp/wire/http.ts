@@ -7,7 +7,7 @@ const USUAL_ACCEPT = `${JSON_TYPE}, ${EVENTS_TYPE}`;
 
 /** Whether a client takes answers in one message as well as in a stream. */
 export function acceptsBoth(accept = ""): boolean {
-  // What nearly all clients send need not be taken apart.
+  // Nearly all clients send exactly this header, so it is compared before it is parsed.
   return accept === USUAL_ACCEPT || (accepts(accept, JSON_TYPE) && acceptsEvents(accept));
 }
 
@@ -16,8 +16,8 @@ export function acceptsEvents(accept = ""): boolean {
 }
 
 /**
- * Whether an `Accept` header takes a type, such as `text/event-stream`: of the ranges that cover it the closest counts,
- * and with a weight of zero it refuses. A client that sends none has not said what it takes.
+ * Whether an `Accept` header accepts a type, such as `text/event-stream`. The most specific range that covers the type
+ * decides; a weight of zero refuses it. An empty header accepts nothing.
  */
 export function accepts(header: string, type: string): boolean {
   const ranges = [type, `${type.slice(0, type.indexOf("/"))}/*`, "*/*"];
@@ -27,31 +27,31 @@ export function accepts(header: string, type: string): boolean {
     const [range = "", ...parameters] = part.split(";").map((text) => text.trim().toLowerCase());
     const distance = ranges.indexOf(range);
     if (distance === -1 || distance > closest) continue;
-    const isRefused = parameters.some((parameter) => NOTHING.test(parameter));
+    const isRefused = parameters.some((parameter) => ZERO_WEIGHT.test(parameter));
     isTaken = (distance === closest && isTaken) || !isRefused;
     closest = distance;
   }
   return isTaken;
 }
 
-const NOTHING = /^q\s*=\s*0(?:\.0*)?$/;
+const ZERO_WEIGHT = /^q\s*=\s*0(?:\.0*)?$/;
 
 /** How much a client may leave unread before it is cut off. */
 interface UnreadLimits {
-  /** In bytes, beside the last message. */
+  /** In bytes, not counting the last message. */
   readonly most: number;
-  /** How long it may take nothing at all, in milliseconds. */
+  /** How long the client may read nothing at all, in milliseconds. */
   readonly patience: number;
 }
 
 export interface EventStreamOptions {
-  /** Hears why a client was cut off. */
+  /** Called with the reason when the client is cut off. */
   readonly cutOff: (reason: string) => void;
   readonly headers?: HeaderList;
   readonly limits?: UnreadLimits;
 }
 
-/** Names and values in turn, which is the form that costs Node least. */
+/** Names and values in turn: the form that is fastest for Node. */
 export type HeaderList = readonly string[];
 
 const none: HeaderList = [];
@@ -61,7 +61,7 @@ const streamHeaders: HeaderList = [
 const usualLimits: UnreadLimits = { most: 16 * 1024 * 1024, patience: 5 * 60_000 };
 const KEEP_ALIVE = 15_000;
 
-/** Messages to a client as events on one response. A client that does not read is cut off in the end. */
+/** Sends messages to a client as events on one response. A client that does not read is cut off in the end. */
 export class EventStream {
   readonly writer: MessageWriter;
   readonly #outgoing: ServerResponse;
@@ -82,7 +82,7 @@ export class EventStream {
     });
     outgoing.writeHead(200, [...streamHeaders, ...headers]);
     outgoing.flushHeaders();
-    // What the client takes in counts, and so does what it is told in time.
+    // The timeout starts again whenever the client reads or something is written. It matters only while bytes are unread.
     outgoing.setTimeout(limits.patience, () => {
       if (outgoing.writableLength > 0) giveUp(`it took nothing for ${limits.patience / 1000} seconds`);
     });
@@ -98,13 +98,13 @@ export class EventStream {
   }
 }
 
-/** An answer with nothing in it: what was cancelled gets none. */
+/** Answers a cancelled request: a stream without any event. */
 export function sendNoEvents(outgoing: ServerResponse, headers: HeaderList = none): void {
   outgoing.writeHead(200, [...streamHeaders, ...headers]);
   outgoing.end();
 }
 
-/** Sends one message, or a list of pieces that are one together. */
+/** Sends one message. A list holds the pieces of that message. */
 export function sendJson(
   outgoing: ServerResponse,
   status: number,

@@ -43,7 +43,6 @@ export {
   cancellationOf,
   errorText,
   isId,
-  isNews,
   longestMessage,
   metaOf,
   RpcError,

@@ -4,7 +4,7 @@ export type RpcId = string | number;
 
 export type RpcParams = Readonly<Record<string, unknown>>;
 
-/** A message of JSON-RPC 2.0, as MCP writes it. Parameters that were left out are an empty object. */
+/** A JSON-RPC 2.0 message as MCP uses it. `params` is an empty object when the sender left it out. */
 export type RpcMessage = RpcRequest | RpcNotification | RpcResponse;
 
 export interface RpcRequest {
@@ -22,13 +22,13 @@ export interface RpcNotification {
 
 export interface RpcResponse {
   readonly kind: "response";
-  /** Only an error may come without one. */
+  /** Undefined only for an error. */
   readonly id: RpcId | undefined;
   readonly result: RpcParams | undefined;
   readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } | undefined;
 }
 
-/** The codes of errors. Those from -32000 to -32019 are left to implementations. */
+/** The error codes. Those from -32000 to -32019 are free for implementations to define. */
 export const rpcCodes = {
   parseError: -32700,
   invalidRequest: -32600,
@@ -36,7 +36,7 @@ export const rpcCodes = {
   invalidParams: -32602,
   internalError: -32603,
   refused: -32000,
-  /** A session, an expert or a server that there is not, or not now. */
+  /** A session, an expert or a server does not exist, or cannot be reached now. */
   unavailable: -32001,
   /** In the versions before 2026-07-28. */
   resourceNotFound: -32002,
@@ -45,7 +45,7 @@ export const rpcCodes = {
   unsupportedVersion: -32022,
 } as const;
 
-/** What a request is refused with. */
+/** The error that a request is answered with. */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -57,7 +57,7 @@ export class RpcError extends Error {
   }
 }
 
-/** A value from outside as a message. Undefined when it is none. */
+/** Reads a value from outside as a message. Undefined when it is not one. */
 export function readRpc(value: unknown): RpcMessage | undefined {
   if (!isRecord(value) || value.jsonrpc !== "2.0") return undefined;
   const { id, method, params } = value;
@@ -100,19 +100,18 @@ export function isId(id: unknown): id is RpcId {
   return typeof id === "string" || Number.isSafeInteger(id);
 }
 
-/** The `_meta` of a request. */
 export function metaOf({ _meta: meta }: RpcParams): RpcParams {
   return isRecord(meta) ? meta : noParams;
 }
 
-/** The id by which a value is refused that is no message; null where it has none that could be used. */
+/** The id for the error that answers an invalid message; null when the message has no usable id. */
 export function refusedIdOf(value: unknown): RpcId | null {
   if (!isRecord(value)) return null;
   const { id } = value;
   return typeof id === "string" || typeof id === "number" ? id : null;
 }
 
-/** Whether a value that is no message is to be refused: notifications and answers are never answered. */
+/** Whether an invalid message is answered with an error. Notifications and responses are never answered. */
 export function wantsRefusal(value: unknown): boolean {
   if (!isRecord(value)) return true;
   if ("result" in value || "error" in value) return false;
@@ -131,7 +130,7 @@ export function errorText(
   return JSON.stringify({ jsonrpc: "2.0", error: { code, message, data }, id });
 }
 
-/** Which request a notification cancels, and why; undefined for any other, and where it names none. */
+/** Which request a notification cancels, and why. Undefined when the message cancels none. */
 export function cancellationOf(
   message: RpcMessage,
 ): { readonly id: RpcId; readonly reason: string } | undefined {
@@ -141,9 +140,9 @@ export function cancellationOf(
   return { id, reason: typeof reason === "string" ? reason : "the client cancelled it" };
 }
 
-/** What a client is told that uses an id again before it has the answer to the request that had it first. */
+/** The error for a client that uses the id of a request that is still being answered. */
 export function reusedId(id: RpcId): RpcError {
-  // Ids are as long as whoever chose them liked.
+  // The client chose the id, so it may be very long.
   const shown = JSON.stringify(id).slice(0, 100);
   return new RpcError(
     rpcCodes.invalidRequest,
@@ -151,11 +150,11 @@ export function reusedId(id: RpcId): RpcError {
   );
 }
 
-/** The longest message that a client may send, in bytes, whichever way it comes. */
+/** The longest message that a client may send, in bytes, over any transport. */
 export const longestMessage = 10 * 1024 * 1024;
 
-/** Whether a notification says no more when it is said twice: that something has changed. */
-export function isNews(message: object): boolean {
+/** Whether a message only says that something has changed. Sending such a notification twice tells the client nothing new. */
+export function isChangeNotice(message: object): boolean {
   if ("id" in message || !("method" in message) || typeof message.method !== "string") return false;
   return message.method.endsWith("/list_changed") || message.method === "notifications/resources/updated";
 }

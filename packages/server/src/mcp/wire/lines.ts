@@ -2,34 +2,34 @@ import type { Readable } from "node:stream";
 import { LineSplitter, type LineTaker } from "../../helpers/index.ts";
 
 interface PacedTaker extends LineTaker {
-  /** Nothing more comes, and every line has been taken. */
+  /** The input has ended, and every line has been read. */
   end(): void;
-  /** It was broken off before its end. */
+  /** The input was closed before its end. */
   close(): void;
   error(error: Error): void;
-  /** Whether no more is to be taken until `goOn` is called. */
+  /** Whether no more lines are to be read until `resume` is called. */
   isFull(): boolean;
 }
 
-/** How many lines are taken before the event loop goes on: what comes of them shows only then. */
+/** How many lines are read before the event loop gets a turn: only then does `isFull` reflect the work they caused. */
 const SLICE = 64;
 
 /**
- * The lines of a stream, taken no faster than what comes of them is taken away. What is not taken stays with whoever
- * writes it.
+ * Reads the lines of a stream, but pauses the stream while the taker is full. Unread input then stays with the program
+ * that writes it.
  */
 export class PacedLines {
   readonly #input: Readable;
   readonly #taker: PacedTaker;
   readonly #lines: LineSplitter;
-  /** What has come and is not taken yet. */
+  /** Input that has arrived and is not read yet. */
   #rest: Buffer | undefined;
-  /** Lines since the event loop last went on. */
+  /** Lines read since the event loop last had a turn. */
   #taken = 0;
   #isEnded = false;
   #isStopped = false;
 
-  /** `longest` is that of a line, in bytes. */
+  /** `longest`: the longest line that is accepted, in bytes. */
   constructor(input: Readable, longest: number, taker: PacedTaker) {
     this.#input = input;
     this.#taker = taker;
@@ -48,13 +48,13 @@ export class PacedLines {
       if (!this.#isEnded) close();
     });
     this.#input.on("error", error);
-    // What came to its end before anybody listened does not say so again.
+    // A stream that ended before we listened emits no event again.
     if (this.#input.readableEnded) queueMicrotask(ended);
     else if (this.#input.closed) queueMicrotask(close);
   }
 
-  /** To be called when it is not full any more. */
-  goOn(): void {
+  /** To be called when the taker is no longer full. */
+  resume(): void {
     const rest = this.#rest;
     if (rest === undefined || this.#isStopped) return;
     this.#rest = undefined;
@@ -65,7 +65,6 @@ export class PacedLines {
     if (!this.#isStopped) this.#input.resume();
   }
 
-  /** Takes nothing more. */
   stop(): void {
     this.#isStopped = true;
     this.#rest = undefined;
@@ -76,17 +75,17 @@ export class PacedLines {
     for (let at = 0; at < chunk.length && !this.#isStopped; this.#taken++) {
       const isFull = this.#taker.isFull();
       if (isFull || this.#taken === SLICE) {
-        this.#hold(chunk.subarray(at), isFull);
+        this.#pause(chunk.subarray(at), isFull);
         return;
       }
       at = this.#lines.next(chunk, at);
     }
   }
 
-  #hold(rest: Buffer, isFull: boolean): void {
+  #pause(rest: Buffer, isFull: boolean): void {
     this.#rest = rest;
     this.#input.pause();
-    if (!isFull) setImmediate(() => this.goOn());
+    if (!isFull) setImmediate(() => this.resume());
   }
 
   #endIfTaken(): void {

@@ -49,7 +49,7 @@ test("who is full is given no more until there is room, and the end comes after 
   await once(input, "close");
   expect(lines).toEqual(many.slice(0, 10));
   room = Number.POSITIVE_INFINITY;
-  reader.goOn();
+  reader.resume();
   await ended;
   expect(lines).toEqual(many);
 });
@@ -78,7 +78,7 @@ test("who stops is given nothing more", async () => {
   await begun;
   const taken = lines.length;
   reader.stop();
-  reader.goOn();
+  reader.resume();
   input.end();
   await new Promise(setImmediate);
   expect(lines).toHaveLength(taken);

@@ -1,71 +1,73 @@
 import type { Writable } from "node:stream";
-import { isNews } from "./json-rpc.ts";
+import { isChangeNotice } from "./json-rpc.ts";
 
 /**
- * How fast a client takes in what is written to it. Whatever can wait, or be left out, looks here first: for a client
- * that does not read, all of it would have to be kept.
+ * Says whether a client keeps up with reading what is written to it. Messages that can wait or be left out look here
+ * first, because everything that a slow client has not read must be kept in memory.
  */
 export class WriteFlow {
   readonly #isFull: () => boolean;
   readonly #waiting = new Set<() => void>();
-  #turn: Promise<void> | undefined;
+  #lastInLine: Promise<void> | undefined;
 
   constructor(isFull: () => boolean) {
     this.#isFull = isFull;
   }
 
-  /** More has been written than the client has taken in. */
+  /** More has been written than the client has read. */
   get isFull(): boolean {
     return this.#isFull();
   }
 
-  /** Acts once, when there may be room again or nobody is left. Returns a function that stops waiting. */
+  /** Calls `act` once, when there may be room again or the client has gone. Returns a function that stops waiting. */
   whenFreed(act: () => void): () => void {
     this.#waiting.add(act);
     return () => this.#waiting.delete(act);
   }
 
-  /** To be called when the client has taken in what was written, or has gone. */
+  /** To be called when the client has read what was written, or has gone. */
   freed(): void {
     const waiting = [...this.#waiting];
     this.#waiting.clear();
     for (const act of waiting) act();
   }
 
-  /** Resolves when there is room, for one after the other in the order in which they asked. Undefined: there is room now. */
-  turn(): Promise<void> | undefined {
-    if (this.#turn === undefined && !this.isFull) return undefined;
-    const turn = (this.#turn ?? Promise.resolve()).then(async () => {
+  /** Resolves when there is room; those who wait are served in order. Undefined: there is room now. */
+  waitForRoom(): Promise<void> | undefined {
+    if (this.#lastInLine === undefined && !this.isFull) return undefined;
+    const room = (this.#lastInLine ?? Promise.resolve()).then(async () => {
       while (this.isFull) await new Promise<void>((resolve) => void this.whenFreed(resolve));
-      if (this.#turn === turn) this.#turn = undefined;
+      if (this.#lastInLine === room) this.#lastInLine = undefined;
     });
-    this.#turn = turn;
-    return turn;
+    this.#lastInLine = room;
+    return room;
   }
 }
 
 export interface WriterOptions {
-  /** What stands before and after each message. */
+  /** The text before and after each message. */
   readonly frame: readonly [before: string, after: string];
-  /** How much a client may leave unread, in what the stream counts, beside what is written next. */
+  /** How much a client may leave unread, in the units of the stream, not counting the message that is written next. */
   readonly most: number;
-  /** The client has taken in what was written. */
+  /** The client has read what was written. */
   freed?(): void;
   /** The client has left so much unread that nothing more is kept for it. Called once. */
   overflowed(unread: number): void;
 }
 
-/** How much is gathered in one turn of the loop before what can wait does, in characters. */
-const SOME = 64 * 1024;
+/** From how many gathered characters on the flow counts as full. */
+const MOST_GATHERED = 64 * 1024;
 
-/** Writes messages. Those that come in one turn of the loop are written in one go. */
+/** Writes messages. All messages of one turn of the event loop are written together. */
 export class MessageWriter {
-  readonly flow = new WriteFlow(() => this.#output.writableNeedDrain || this.#unwritten.length > SOME);
+  readonly flow = new WriteFlow(
+    () => this.#output.writableNeedDrain || this.#unwritten.length > MOST_GATHERED,
+  );
   readonly #output: Writable;
   readonly #options: WriterOptions;
   #unwritten = "";
-  /** News that wait for a client that does not read just now. */
-  readonly #news = new Set<string>();
+  /** Change notices that wait until the client reads again. */
+  readonly #waitingNotices = new Set<string>();
   #isOverflowed = false;
 
   constructor(output: Writable, options: WriterOptions) {
@@ -79,19 +81,19 @@ export class MessageWriter {
     return this.#output.writableLength + this.#unwritten.length;
   }
 
-  /** News say no more when they are said twice: a client that does not read just now is told them once. */
+  /** Change notices for a client that does not read just now are kept, each once, until it reads again. */
   send(message: object): void {
     const text = JSON.stringify(message);
-    if (!isNews(message) || !this.flow.isFull) {
+    if (!isChangeNotice(message) || !this.flow.isFull) {
       this.write(text);
       return;
     }
-    // In the place of the last: what was answered in between may be older.
-    this.#news.delete(text);
-    this.#news.add(text);
+    // Moved to the end: the client must hear of the change after every answer that came before it.
+    this.#waitingNotices.delete(text);
+    this.#waitingNotices.add(text);
   }
 
-  /** The same for a message that is JSON already, and no news. */
+  /** Writes a message that is JSON already, and never delays it. */
   write(text: string): void {
     if (this.#isOverflowed) return;
     if (this.#unwritten === "") setImmediate(this.flush);
@@ -99,7 +101,7 @@ export class MessageWriter {
     this.#unwritten += before + text + after;
   }
 
-  /** Hands on what was gathered. */
+  /** Writes the gathered messages to the stream now. */
   readonly flush = (): void => {
     if (this.#unwritten === "") return;
     const text = this.#unwritten;
@@ -107,14 +109,14 @@ export class MessageWriter {
     this.#unwritten = "";
     if (writableLength > this.#options.most) {
       this.#isOverflowed = true;
-      this.#news.clear();
+      this.#waitingNotices.clear();
       this.#options.overflowed(writableLength);
     } else if (!writableEnded && !destroyed && this.#output.write(text)) this.#freed();
   };
 
   #freed(): void {
-    for (const text of this.#news) this.write(text);
-    this.#news.clear();
+    for (const text of this.#waitingNotices) this.write(text);
+    this.#waitingNotices.clear();
     this.flow.freed();
     this.#options.freed?.();
   }

@@ -21,12 +21,12 @@ import {
 
 interface BubblewrapOptions {
   readonly bubblewrap: string;
-  /** Who may not make namespaces needs one of users first. Root does without it, and becomes a user of its own inside. */
+  /** Whether a user namespace is needed to make the others. Root needs none, and changes its user inside. */
   readonly userNamespace: boolean;
   /** Containers often do not let another /proc be mounted. */
   readonly proc: boolean;
   readonly seccompFile?: string;
-  /** What Node counts as data before it has run a line; see `measureData`. */
+  /** Data memory of a fresh Node process; see `findConfinement`. */
   readonly nodeDataKb?: number;
 }
 
@@ -36,7 +36,7 @@ const code = "/code";
 const programDirectory = "/program";
 const extraAuthorities = "/extra-authorities.pem";
 const egress: EgressAddress = { socketPath: "/egress.sock", port: 3128 };
-/** Level 3: namespaces of its own for everything, an almost empty read-only file system, and Node's permissions. */
+/** Level 3: own namespaces for everything, an almost empty read-only file system, and Node's permissions. */
 export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
   const libraries = librariesOf(process.execPath);
   const memoryKb = (memoryMb: number) => dataLimit(options.nodeDataKb, memoryMb);
@@ -77,7 +77,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
         [
           ...systemDirectories(),
           ...(options.proc ? ["--proc", "/proc"] : []),
-          // Bubblewrap's own /dev has room without end, and the room of memory.
+          // Bubblewrap's own /dev has no size limit and uses memory.
           ...["--dev", "/dev", ...scratchAt("/dev/shm", limits.scratchMb), "--remount-ro", "/dev"],
           ...["--ro-bind", program.directory, programDirectory],
           ...bindEgress(egressSocket),
@@ -88,7 +88,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
       );
       const order: ProgramOrder = {
         command: [
-          // What Node takes before its first line is allowed to all programs, as any of them may start Node.
+          // Every program may use as much as a fresh Node process, because any of them may start Node.
           ...programLimits(limits, memoryKb(limits.memoryMb)),
           program.command,
           ...program.args,
@@ -116,7 +116,7 @@ function start(
   nodeArgs: readonly string[],
 ): ChildProcess {
   const [shell = "", ...shellArgs] = withShellLimits(limits);
-  // Opened for each process, because bubblewrap reads it from where the last reader left off.
+  // Opened for each process, because bubblewrap reads on from where the last reader stopped.
   const seccomp = options.seccompFile === undefined ? undefined : openSync(options.seccompFile, "r");
   try {
     return spawn(
@@ -127,7 +127,7 @@ function start(
         ...namespaces(options),
         ...["--die-with-parent", "--new-session", "--clearenv"],
         ...(seccomp === undefined ? [] : ["--seccomp", "4"]),
-        // Left to bubblewrap, the directory would be closed to users other than root.
+        // Bubblewrap's default permissions would close the directory to users other than root.
         ...["--perms", "0755", "--dir", dirname(node), "--ro-bind", process.execPath, node],
         ...mounts,
         ...["--remount-ro", "/", "--", node],
@@ -173,7 +173,7 @@ function bindEach(paths: readonly string[]): string[] {
 function bindEgress(socket: string | undefined): string[] {
   if (socket === undefined) return [];
   const variables = Object.entries(egressEnvironment(egress));
-  // Authorities that the operator trusts beyond the usual ones, such as those of a company's network.
+  // Certificate authorities that the operator trusts in addition, such as a company's own.
   const authorities = process.env.NODE_EXTRA_CA_CERTS;
   const hasAuthorities = authorities !== undefined && existsSync(authorities);
   return [
@@ -184,13 +184,13 @@ function bindEgress(socket: string | undefined): string[] {
   ];
 }
 
-/** What `ldd` says the loader will open: enough for Node, and nothing else of the system is in sight. */
+/** The libraries that Node needs, from `ldd`. Nothing else of the system is visible. */
 function librariesOf(binary: string): string[] {
   const text = execFileSync("ldd", [binary], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
   return [...new Set(text.match(/\/[^\s()]+/g) ?? [])].filter((path) => existsSync(path));
 }
 
-/** Programs and their libraries, and of /etc only what describes the machine to them, nothing about its people. */
+/** Mounts programs and their libraries, and only those parts of /etc that say nothing about users. */
 function systemDirectories(): string[] {
   const described = [
     "alternatives",
@@ -225,7 +225,7 @@ function channelOf(child: ChildProcess): NodeJS.WritableStream {
   return child.stdio[3] as unknown as NodeJS.WritableStream;
 }
 
-/** System calls that no tool needs and that open much of the kernel, by their numbers on each processor. */
+/** System calls that no tool needs and that expose much of the kernel, by their numbers on each processor. */
 const refused = {
   x64: {
     architecture: 0xc000003e,
@@ -253,7 +253,7 @@ const refused = {
 } as const;
 
 /**
- * The same everywhere: io_uring_* (which would make sockets past this filter), open_tree … fspick, pidfd_getfd,
+ * The same on every processor: io_uring_* (which would make sockets past this filter), open_tree … fspick, pidfd_getfd,
  * mount_setattr, quotactl_fd, open_tree_attr.
  */
 const refusedEverywhere = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 443, 467];
@@ -261,7 +261,7 @@ const clone3 = 435;
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
 const newNamespaces = 0x7e020000;
 /**
- * AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK: the families that a namespace of the network holds. Others know none, such as
+ * AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK: the families that a network namespace confines. Others escape it, such as
  * AF_VSOCK, which leads from a virtual machine to its host.
  */
 const families = [1, 2, 10, 16];
@@ -270,20 +270,20 @@ const loadWord = 0x20;
 const jumpIfEqual = 0x15;
 const jumpIfAtLeast = 0x35;
 const jumpIfAnyBit = 0x45;
-const give = 0x06;
+const returnValue = 0x06;
 const allow = 0x7fff0000;
 const kill = 0x80000000;
 const notPermitted = 0x00050000 | 1;
 const notThere = 0x00050000 | 38;
 const noSuchFamily = 0x00050000 | 97;
-/** Where a filter finds the number of the call, the processor, and the lower half of the first argument. */
+/** Offsets of the call's number, the processor, and the lower half of the first argument. */
 const numberAt = 0;
 const architectureAt = 4;
 const argumentAt = 16;
 
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
 
-/** A program for bubblewrap's `--seccomp`, or nothing for processors whose numbers are not listed. */
+/** A program for bubblewrap's `--seccomp`; undefined for processors that are not listed. */
 export function seccompFilter(processor: string = process.arch): Buffer | undefined {
   if (processor !== "x64" && processor !== "arm64") return undefined;
   const { architecture, clone, socket, socketpair, calls } = refused[processor];
@@ -291,29 +291,29 @@ export function seccompFilter(processor: string = process.arch): Buffer | undefi
   const instructions: Instruction[] = [
     [loadWord, 0, 0, architectureAt],
     [jumpIfEqual, 1, 0, architecture],
-    [give, 0, 0, kill],
+    [returnValue, 0, 0, kill],
     [loadWord, 0, 0, numberAt],
-    // The second numbering of x64 would be a way around every number below.
+    // The x32 numbers of x64 would bypass every number below.
     [jumpIfAtLeast, 0, 1, 0x40000000],
-    [give, 0, 0, notThere],
+    [returnValue, 0, 0, notThere],
     ...numbers.flatMap((number): Instruction[] => [
       [jumpIfEqual, 0, 1, number],
-      [give, 0, 0, notPermitted],
+      [returnValue, 0, 0, notPermitted],
     ]),
-    // Its flags are out of a filter's sight; without it, programs fall back to clone.
+    // A filter cannot see the flags of clone3; without it, programs fall back to clone.
     [jumpIfEqual, 0, 1, clone3],
-    [give, 0, 0, notThere],
+    [returnValue, 0, 0, notThere],
     [jumpIfEqual, 1, 0, socket],
     [jumpIfEqual, 0, families.length + 3, socketpair],
     [loadWord, 0, 0, argumentAt],
     ...families.map((family, index): Instruction => [jumpIfEqual, families.length - index, 0, family]),
-    [give, 0, 0, noSuchFamily],
-    [give, 0, 0, allow],
+    [returnValue, 0, 0, noSuchFamily],
+    [returnValue, 0, 0, allow],
     [jumpIfEqual, 0, 3, clone],
     [loadWord, 0, 0, argumentAt],
     [jumpIfAnyBit, 0, 1, newNamespaces],
-    [give, 0, 0, notPermitted],
-    [give, 0, 0, allow],
+    [returnValue, 0, 0, notPermitted],
+    [returnValue, 0, 0, allow],
   ];
   const program = Buffer.alloc(instructions.length * 8);
   for (const [index, [code, ifTrue, ifFalse, value]] of instructions.entries()) {

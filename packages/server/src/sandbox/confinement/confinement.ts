@@ -3,7 +3,7 @@ import { openSync, readdirSync, readFileSync } from "node:fs";
 import type { WorkerLimits } from "../../config/index.ts";
 import type { ProgramSpec } from "../spec.ts";
 
-/** What has to be decided about a worker before it starts; all else is sent to it later. */
+/** What must be known before a worker starts; all else is sent to it later. */
 export interface WorkerShape {
   readonly dependencies?: string;
   /** The unix socket of the egress proxy for the worker's grants. */
@@ -21,15 +21,15 @@ export interface ProgramShape {
 export interface Launched {
   /** Leader of its own process group. For workers, stdio 3 is the channel. */
   readonly child: ChildProcess;
-  /** The directory, as the worker sees it, in which its code is said to be. */
+  /** The directory in which the code believes to lie, as the worker sees it. */
   readonly codeDirectory: string;
-  /** The directory on the host that the process may write to, where nothing else bounds its size. */
+  /** The directory on the host that the process may write to, when the system does not limit its size. */
   readonly scratch?: string;
-  /** Frees what the process had on the host. Called once, after it has ended. */
+  /** Frees the host's resources of the process. Called once, after it has ended. */
   release(): void;
 }
 
-/** A way to start processes that can do no harm. Both methods throw when the process cannot be confined. */
+/** Starts confined processes. Both methods throw when the process cannot be confined. */
 export interface Confinement {
   readonly level: 3 | 2;
   startWorker(shape: WorkerShape): Launched;
@@ -39,32 +39,32 @@ export interface Confinement {
 interface NodeFlags {
   readonly read: readonly string[];
   readonly write: readonly string[];
-  /** Node knows only all or nothing here; which hosts is decided outside. */
+  /** Node can only allow all hosts or none; the egress proxy decides which. */
   readonly network: boolean;
   readonly memoryMb: number;
 }
 
-const known = process.allowedNodeEnvironmentFlags;
+const nodeOptions = process.allowedNodeEnvironmentFlags;
 
-/** This Node can keep a process from the network by itself. */
-export const nodeGuardsNetwork = known.has("--allow-net");
+/** Whether this Node version can deny a process the network. */
+export const nodeGuardsNetwork = nodeOptions.has("--allow-net");
 
-/** Flags that take features away from Node by which code could leave its confinement. This Node may know only some. */
-const closed = [
-  // Without it node:sqlite opens any file, past the permissions.
+/** Flags that remove features of Node by which code could escape. This Node version may know only some. */
+const restrictingFlags = [
+  // Without this flag node:sqlite opens any file, past the permissions.
   "--no-experimental-sqlite",
   "--no-addons",
   "--no-experimental-ffi",
   "--no-experimental-webstorage",
   "--disable-sigusr1",
-].filter((flag) => known.has(flag) || known.has(flag.replace("--no-", "--")));
+].filter((flag) => nodeOptions.has(flag) || nodeOptions.has(flag.replace("--no-", "--")));
 
 export function nodeFlags({ read, write, network, memoryMb }: NodeFlags): string[] {
   return [
     "--permission",
-    // Flags of the engine can write files past the permissions (--trace-turbo-path). This makes their memory read-only.
+    // Engine flags can write files past the permissions (--trace-turbo-path). This makes their memory read-only.
     "--freeze-flags-after-init",
-    ...closed,
+    ...restrictingFlags,
     ...read.map((path) => `--allow-fs-read=${path}`),
     ...write.flatMap((path) => [`--allow-fs-read=${path}`, `--allow-fs-write=${path}`]),
     ...(network && nodeGuardsNetwork ? ["--allow-net"] : []),
@@ -82,17 +82,17 @@ export interface ShellLimits {
   readonly cpuSeconds?: number;
 }
 
-/** Threads' stacks and the allocator's own. */
+/** For the stacks of threads and the allocator. */
 const overheadMb = 64;
 
-/** The limit on data for a process of this Node; none where it was not measured what Node takes by itself. */
+/** The limit on data memory for a Node process; none when a fresh process could not be measured. */
 export function dataLimit(nodeDataKb: number | undefined, memoryMb: number): { dataKb?: number } {
   return nodeDataKb === undefined ? {} : { dataKb: nodeDataKb + (memoryMb + overheadMb) * 1024 };
 }
 
 /**
- * A command that sets limits and becomes the program after it. A limit that cannot be set is already lower. Shells
- * disagree on the letter for processes, and on the unit of file sizes by a factor of two.
+ * A shell command that sets limits and then executes the program after it. A limit that cannot be set is already lower.
+ * Shells disagree on the letter for processes, and on the unit of file sizes by a factor of two.
  */
 export function withShellLimits(limits: ShellLimits): string[] {
   const { dataKb, fileMb, openFiles, processes, cpuSeconds } = limits;
@@ -107,20 +107,20 @@ export function withShellLimits(limits: ShellLimits): string[] {
   return ["/bin/sh", "-c", `{ ${settings.join("; ")}; } 2>/dev/null; exec "$@"`, "sh"];
 }
 
-/** For the environment of confined processes, which cannot see how the machine is set. */
+/** For the environment of confined processes, which cannot read the machine's settings. */
 export function timeZone(): string {
   return Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-/** The range that Linux keeps for users without an account. Containers with few user ids have it too. */
+/** The range that Linux reserves for users without an account. Containers with few user ids have it too. */
 const first = 61_184;
 const last = 65_519;
 
 let next = first + Math.floor(Math.random() * (last - first));
 
 /**
- * The user for the next process when the server is root: another one each time, so that neither signals nor files
- * nor the count of processes connect two of them. Nothing when the server is no root and cannot change users.
+ * The user for the next process when the server is root: a different one each time, so that no signals, files or
+ * process limits connect two of them. Undefined when the server is not root.
  */
 export function nextUserId(): number | undefined {
   if (process.getuid?.() !== 0) return undefined;
@@ -133,23 +133,23 @@ const closeOnExec = 0o2000000;
 type Stdio = ("pipe" | "ignore" | number)[];
 
 /**
- * Stdin, stdout, stderr, the channel, and one file that the start needs; and no other open file of the server.
- * Node's own files stay out of other programs by themselves. Those that the server was started with do not.
+ * Stdin, stdout, stderr, the channel, and one file that the start needs; no other open file of the server. Node closes
+ * its own files in child processes, but not those that the server inherited.
  */
 export function confinedStdio(file: number | undefined): Stdio {
   const stdio: Stdio = ["pipe", "pipe", "pipe", "pipe", file ?? "ignore"];
   inherited ??= inheritedDescriptors();
   if (inherited.length === 0) return stdio;
-  nothing ??= openSync("/dev/null", "r");
+  nullDevice ??= openSync("/dev/null", "r");
   for (let descriptor = stdio.length; descriptor <= Math.max(...inherited); descriptor++)
-    stdio.push(inherited.includes(descriptor) ? nothing : "ignore");
+    stdio.push(inherited.includes(descriptor) ? nullDevice : "ignore");
   return stdio;
 }
 
 let inherited: readonly number[] | undefined;
-let nothing: number | undefined;
+let nullDevice: number | undefined;
 
-/** Open files above those that `confinedStdio` sets, which programs started from here would have too. */
+/** Inherited open files beyond those that `confinedStdio` sets, which child processes would get too. */
 function inheritedDescriptors(): number[] {
   if (process.platform !== "linux") return [];
   return readdirSync("/proc/self/fdinfo")
@@ -163,7 +163,7 @@ function isPassedOn(descriptor: number): boolean {
       /^flags:\s+(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, "utf8"))?.[1] ?? "0";
     return (Number.parseInt(flags, 8) & closeOnExec) === 0;
   } catch {
-    // It was closed in the meantime, such as the one that listed the directory.
+    // It was closed in the meantime, like the one that listed the directory.
     return false;
   }
 }

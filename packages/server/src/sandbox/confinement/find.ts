@@ -14,7 +14,10 @@ interface FoundConfinement {
   readonly reason?: string;
 }
 
-/** The best confinement that really works here: each is tried with a worker that must find itself confined. */
+/**
+ * Finds the best confinement that works here. Each is tried with a worker that must find itself confined. A first
+ * worker measures the data memory of a fresh Node process.
+ */
 export async function findConfinement(
   directory: string,
   highest: 3 | 2,
@@ -24,16 +27,16 @@ export async function findConfinement(
   if (best.confinement !== undefined) return best;
   const next = await findRestrictedProcess(scratch);
   if (next.confinement !== undefined)
-    return { confinement: next.confinement, reason: `${best.reason} ${whatLevel2DoesNotStop()}` };
+    return { confinement: next.confinement, reason: `${best.reason} ${describeLevel2()}` };
   return { reason: `${best.reason} Level 2 cannot be had either: ${next.reason}` };
 }
 
-/** `toolrack doctor` and `toolrack show` tell the operator, and docs/guides/single-file-tools.md explains it. */
-function whatLevel2DoesNotStop(): string {
+/** Shown by `toolrack doctor` and `toolrack show`, and explained in docs/guides/single-file-tools.md. */
+function describeLevel2(): string {
   const always =
     "Level 2 holds a tool by Node's own permissions alone: it does not stop one that uses an error in Node.";
   if (process.getuid?.() === 0) return always;
-  // Neither Node's permissions nor limits keep a process from sending signals.
+  // Node's permissions and limits do not stop a process from sending signals.
   return `${always} As the server is not root, the tool has the server's own user: by signals it can stop the server and other programs of that user, and open the debugger of that user's other Node programs, though not of the server.`;
 }
 
@@ -128,7 +131,7 @@ async function tryWorker<Result>(
   }
 }
 
-/** What it says is checked here; a worker that can say wrong things is not confined by what it says. */
+/** This code is our own, so its report can be trusted. */
 const probeCode = `module.exports = { methods: { look() {
   const tries = {
     files: () => require("node:fs").readdirSync("/"),

@@ -6,20 +6,20 @@ import type { WorkerLimits } from "../../config/index.ts";
 import { processStat } from "../../helpers/index.ts";
 import type { Launched } from "./confinement.ts";
 
-/** Processor seconds of these processes, as far as they still live. */
+/** Processor seconds of those of these processes that still live. */
 export function cpuSecondsOf(members: readonly number[]): number {
   return sumOf(members, (pid) => processStat(pid)?.cpuSeconds ?? 0);
 }
 
-/** The most that a process of the tree has mapped as data, in KB, which is what the limit on data counts. */
+/** The largest data memory of a process in the tree, in KB, as `ulimit -d` counts it. */
 export function dataKbOfTree(pid: number): number | undefined {
   const members = treeOf(pid);
   return members.length === 0 ? undefined : Math.max(...members.map(dataKb));
 }
 
 /**
- * Memory of these processes, without files. What several of them share counts once, which takes a
- * closer look; that is taken only when the first one is above `most`.
+ * Memory of these processes without files. Shared memory counts once; finding that out is slow, so it is done only when
+ * the rough sum is above `most`.
  */
 export function memoryMbOf(members: readonly number[], most: number): number {
   const rough = sumOf(members, residentKb) / 1024;
@@ -27,8 +27,8 @@ export function memoryMbOf(members: readonly number[], most: number): number {
 }
 
 /**
- * Kills a process group, and the descendants that have left it: a process that is still being set up does not end with
- * its parent yet. Processes that have ended already are no error.
+ * Kills a process group, and descendants that have left it: a process that is still being set up does not end with its
+ * parent yet. Ignores processes that have already ended.
  */
 export function killTree(pid: number | undefined): void {
   if (pid === undefined) return;
@@ -39,7 +39,7 @@ export function killTree(pid: number | undefined): void {
   }
 }
 
-/** A process and all that came from it and still lives. Nobody when it is gone, or there is no /proc. */
+/** A process and its living descendants. Empty when it is gone, or there is no /proc. */
 export function treeOf(pid: number): number[] {
   const found: number[] = [];
   const waiting = [pid];
@@ -75,7 +75,9 @@ function residentKb(pid: number): number {
   return sizesIn(read(`/proc/${pid}/status`), /^Rss(?:Anon|Shmem):\s+(\d+)/gm);
 }
 
-/** Pages that n processes share count as 1/n of each. Old systems, and those that do not let us look, tell less. */
+/**
+ * A page that n processes share counts as 1/n for each. Falls back to resident memory where the system does not tell.
+ */
 function proportionalKb(pid: number): number {
   const shares = sizesIn(read(`/proc/${pid}/smaps_rollup`), /^Pss_(?:Anon|Shmem):\s+(\d+)/gm);
   return shares === 0 ? residentKb(pid) : shares;
@@ -85,7 +87,7 @@ function sizesIn(text: string | undefined, pattern: RegExp): number {
   return [...(text ?? "").matchAll(pattern)].reduce((sum, [, size]) => sum + Number(size), 0);
 }
 
-/** One that has ended in the meantime has nothing to tell; the others still count. */
+/** Undefined when the process has ended in the meantime. */
 function read(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
@@ -94,13 +96,12 @@ function read(path: string): string | undefined {
   }
 }
 
-/** How long what a process said last is still read after its end, in milliseconds. */
-const LAST_WORDS = 1_000;
+/** Milliseconds for which output is still read after the end of a process. */
+const LAST_OUTPUT_MS = 1_000;
 
 /**
- * Acts once the process has ended and its streams are closed. One that is ended in the middle of its start may leave a
- * process behind that was to end with it, and that holds the streams open for ever: then they are closed here, which is
- * what such a process ends by.
+ * Calls `act` once the process has ended and its streams are closed. A process that is killed during its start may
+ * leave a child behind that keeps the streams open for ever. Then they are closed here, which ends that child.
  */
 export function whenClosed(
   child: ChildProcess,
@@ -110,21 +111,21 @@ export function whenClosed(
   child.once("exit", () => {
     const timer = setTimeout(() => {
       for (const stream of child.stdio) stream?.destroy();
-    }, LAST_WORDS);
+    }, LAST_OUTPUT_MS);
     child.once("close", () => clearTimeout(timer));
   });
 }
 
-/** Node itself, our own process that starts a program, and the allocator's pieces. */
+/** For Node itself, the starter process of a program, and the allocator. */
 const overheadMb = 128;
 const megabyte = 1024 * 1024;
 
-/** What went over its limit, as the end of the sentence "… was ended: ". */
+/** `what` is the end of the sentence "… was ended: ". */
 type OnExceeded = (limit: "memory" | "scratch", what: string) => void;
 
 /**
- * What a confined process and all that came from it use, looked at from outside: the limits of the system count each
- * process by itself, and memory that is shared by none of them.
+ * Measures a confined process and its descendants from outside: the system's limits count each process by itself, and
+ * shared memory not at all.
  */
 export class Usage {
   readonly #launched: Launched;
@@ -137,7 +138,7 @@ export class Usage {
     this.#onExceeded = onExceeded;
   }
 
-  /** Holds it to its limits. Answers the processor seconds since the last look, which are others' to judge. */
+  /** Checks the limits. Returns the processor seconds since the last check, for the caller to judge. */
   look({ memoryMb, scratchMb }: WorkerLimits): number {
     const members = treeOf(this.#launched.child.pid ?? 0);
     const most = memoryMb + overheadMb;
@@ -150,7 +151,7 @@ export class Usage {
     return used;
   }
 
-  /** Where the directory has no size of its own that the system would hold it to. */
+  /** Needed only where the system does not limit the directory's size. */
   async #checkScratch(scratchMb: number): Promise<void> {
     const { scratch } = this.#launched;
     if (scratch === undefined || this.#isMeasuring) return;
@@ -162,12 +163,12 @@ export class Usage {
   }
 }
 
-/** A folder with more entries than this is taken for one that never ends. */
+/** A folder with more entries counts as endless. */
 const mostEntries = 20_000;
 
 /**
- * What the files of a folder hold together. Counts no further than `most`: whoever fills the folder decides how long
- * the walk would be. A part that is closed to us counts as endless, as it could hide anything.
+ * The size of all files in a folder. Stops counting at `most`, because the tool decides how long the walk would be. An
+ * unreadable part counts as endless, because it could hide anything.
  */
 async function folderBytes(folder: string, most: number): Promise<number> {
   const waiting = [folder];
@@ -182,7 +183,7 @@ async function folderBytes(folder: string, most: number): Promise<number> {
         else bytes += await sizeOf(inner);
       }
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException; // What the file system says.
+      const { code } = error as NodeJS.ErrnoException; // As the file system throws.
       if (code !== "ENOENT") return Number.POSITIVE_INFINITY;
     }
   }
@@ -191,29 +192,29 @@ async function folderBytes(folder: string, most: number): Promise<number> {
 
 async function sizeOf(path: string): Promise<number> {
   try {
-    // What is on the disk: a file with holes may claim any size.
+    // The size on disk: a sparse file may claim any size.
     return (await lstat(path)).blocks * 512;
   } catch {
     return 0; // Removed in between.
   }
 }
 
-/** For what a tool has to tidy up after a call. */
-const mostSeconds = 1;
+/** For cleaning up after a call. */
+const mostIdleSeconds = 1;
 
 /** Adds up the processor time that a worker uses between two calls. */
 export class IdleCpu {
   #seconds = 0;
-  #lastLook = 0;
+  #lastCheck = 0;
 
   /**
-   * Whether it is more than a worker may use. `used` are the seconds since the last look, which count only when it was
-   * idle all the while; `idleSince` is nothing when it is not.
+   * Whether the worker used too much. `used` are the seconds since the last check; they count only when it was idle all
+   * the time. `idleSince` is undefined while it is busy.
    */
   isTooMuch(used: number, idleSince: number | undefined): boolean {
-    const wasIdle = idleSince !== undefined && idleSince < this.#lastLook;
-    this.#lastLook = performance.now();
+    const wasIdle = idleSince !== undefined && idleSince < this.#lastCheck;
+    this.#lastCheck = performance.now();
     this.#seconds = wasIdle ? this.#seconds + used : 0;
-    return this.#seconds > mostSeconds;
+    return this.#seconds > mostIdleSeconds;
   }
 }

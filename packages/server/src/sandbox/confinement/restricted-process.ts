@@ -18,14 +18,16 @@ import {
 } from "./confinement.ts";
 
 interface RestrictedProcessOptions {
-  /** What Node counts as data before it has run a line; see `measureData`. */
+  /** Data memory of a fresh Node process; see `findConfinement`. */
   readonly nodeDataKb?: number;
   readonly reaper: Reaper;
-  /** Holds the scratch directories. Others may pass through it. */
+  /** Holds the scratch directories. Other users may pass through it. */
   readonly directory: string;
 }
 
-/** Level 2: an ordinary process with Node's permissions, no network, limits, and a user of its own under root. */
+/**
+ * Level 2: an ordinary process with Node's permissions, no network, limits, and its own user when the server is root.
+ */
 export function restrictedProcessConfinement(options: RestrictedProcessOptions): Confinement {
   const { nodeDataKb, reaper } = options;
   keepDebuggerClosed();
@@ -40,7 +42,7 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
 
     startWorker({ dependencies, memoryMb, scratchMb }: WorkerShape): Launched {
       const home = createHome(options.directory);
-      const codeDirectory = dependencies === undefined ? home.path : reachable(dependencies, home);
+      const codeDirectory = dependencies === undefined ? home.path : reachablePath(dependencies, home);
       const flags = nodeFlags({ read: [codeDirectory], write: [home.path], network: false, memoryMb });
       const nodeArgs = [...flags, "-e", workerBootstrap({})];
       const limits = limitsFor(memoryMb, scratchMb);
@@ -55,7 +57,7 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
         );
       const own = nodeArguments(program.label, program.args);
       const home = createHome(options.directory);
-      const cwd = reachable(program.directory, home);
+      const cwd = reachablePath(program.directory, home);
       return start({
         reaper,
         home,
@@ -70,8 +72,8 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
 }
 
 /**
- * Without root, a tool has the server's own user and may send it signals. At SIGUSR1 Node would open its debugger, and with it
- * the whole server, to everybody on this machine; not where the program listens to the signal.
+ * Without root, a tool has the server's own user and may send it signals. At SIGUSR1 Node would open its debugger, and
+ * with it the whole server, to everybody on this machine. A listener for the signal prevents that.
  */
 function keepDebuggerClosed(): void {
   if (process.listenerCount("SIGUSR1") === 0) process.on("SIGUSR1", () => {});
@@ -109,7 +111,7 @@ function start({
   environment,
 }: Start): Launched {
   const [shell = "", ...shellArgs] = withShellLimits(limits);
-  // Another user may not be able to walk to this Node's file. One that is open already needs no walk.
+  // Another user may not be able to reach Node's file by its path; an open descriptor needs no path.
   const node = process.platform === "linux" ? openSync(process.execPath, "r") : undefined;
   try {
     const child = spawn(
@@ -139,8 +141,8 @@ function start({
   }
 }
 
-/** The real path of a directory that the worker's user can walk to. */
-function reachable(directory: string, { uid, path: home }: Home): string {
+/** The real path of a directory that the worker's user can read. Throws when it cannot. */
+function reachablePath(directory: string, { uid, path: home }: Home): string {
   const path = realpathSync(directory);
   if (uid === undefined) return path;
   for (let current = path; current !== dirname(current); current = dirname(current)) {
@@ -155,8 +157,8 @@ function reachable(directory: string, { uid, path: home }: Home): string {
   return path;
 }
 
-/** Give Node the code itself. */
-const evaluating: Readonly<Record<string, readonly string[]>> = {
+/** Options that give Node code instead of a file, and the flags they become. */
+const codeOptions: Readonly<Record<string, readonly string[]>> = {
   "-e": [],
   "--eval": [],
   "-p": ["--print"],
@@ -164,12 +166,12 @@ const evaluating: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * The arguments for Node where its own permissions are all that holds a program: a script or code, and what comes after
- * is the program's. An option of Node could take the permissions off, so all others are refused.
+ * The arguments for Node: a script or code, then the program's own arguments. Other options are refused: one could
+ * switch off the permissions, and nothing else holds the program.
  */
 function nodeArguments(label: string, [first, ...rest]: readonly string[]): string[] {
   if (first === undefined) return [];
-  const flags = Object.hasOwn(evaluating, first) ? evaluating[first] : undefined;
+  const flags = Object.hasOwn(codeOptions, first) ? codeOptions[first] : undefined;
   if (flags !== undefined) {
     const [code = "", ...args] = rest;
     return [...flags, `--eval=${code}`, "--", ...args];
@@ -182,22 +184,22 @@ function nodeArguments(label: string, [first, ...rest]: readonly string[]): stri
 }
 
 /**
- * Variables that make Node, the loader of programs, OpenSSL or the shell before it run or load something else. A shell
- * may take even a function from a variable, whose name then has signs in it that no other name has.
+ * Variables that make Node, the dynamic loader, OpenSSL or the shell load or run something else. A shell may even take
+ * a function from a variable, whose name then has unusual characters.
  */
-const steering = /^(node_|ld_|dyld_|openssl_|gconv_|glibc_|bash|shellopts$|nlspath$|locpath$)/i;
+const dangerousVariable = /^(node_|ld_|dyld_|openssl_|gconv_|glibc_|bash|shellopts$|nlspath$|locpath$)/i;
 const plainName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** A program's own variables, without those that steer what runs it. */
+/** A program's variables without those that change what runs it. */
 function nodeEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(environment).filter(([name]) => plainName.test(name) && !steering.test(name)),
+    Object.entries(environment).filter(([name]) => plainName.test(name) && !dangerousVariable.test(name)),
   );
 }
 
 /**
- * A small shell that outlives the server by a moment: when the server is gone, however it went, the shell's input
- * ends, it kills the processes it was told of and removes their directory. A worker that loops for ever would not notice by itself.
+ * A small shell that outlives the server. When the server ends in any way, the shell's input closes; it then kills the
+ * processes it knows and removes their directory. A worker in an endless loop would not notice by itself.
  */
 export class Reaper {
   readonly #shell: ChildProcess;
@@ -206,26 +208,26 @@ export class Reaper {
     this.#shell = startShell(directory);
   }
 
-  /** `pid` leads a process group. */
+  /** `pid` must lead a process group. */
   add(pid: number): void {
-    this.#tell(`add ${pid}`);
+    this.#send(`add ${pid}`);
   }
 
   remove(pid: number): void {
-    this.#tell(`remove ${pid}`);
+    this.#send(`remove ${pid}`);
   }
 
-  /** Kills what has been added and not removed, and removes the directory. */
+  /** Kills the processes that were added and not removed, and removes the directory. */
   close(): void {
     this.#shell.stdin?.end();
   }
 
-  #tell(order: string): void {
+  #send(order: string): void {
     this.#shell.stdin?.write(`${order}\n`);
   }
 }
 
-// Not all shells take `--` after `kill -9`; after `-s` they do.
+// Not all shells accept `--` after `kill -9`; after `-s` they do.
 const script = `
 while read -r action pid; do
   if [ "$action" = add ]; then pids="$pids $pid"; continue; fi
@@ -242,13 +244,13 @@ function startShell(directory: string): ChildProcess {
     stdio: ["pipe", "ignore", "ignore"],
     env: {},
     cwd: "/",
-    // An interrupt from the terminal goes to the server's group and is the server's to handle.
+    // An interrupt from the terminal goes to the server's process group; the server handles it.
     detached: true,
   });
   shell.on("error", () => {});
   shell.stdin?.on("error", () => {});
   shell.unref();
-  // The pipe is a socket, which can be told not to keep the server alive.
+  // The pipe is a socket, which must not keep the server alive.
   (shell.stdin as unknown as { unref(): void }).unref();
   return shell;
 }

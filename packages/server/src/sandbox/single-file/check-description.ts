@@ -3,11 +3,11 @@ import { DependencyError, defined, isRecord, LoadError, reasonOf } from "../../h
 import { type DependencyMap, parseDependencies } from "../dependencies.ts";
 import type { RawDescription } from "./messages.ts";
 
-/** What a single-file tool says about itself, checked. */
+/** The checked description of a single-file tool. */
 export interface Description {
   readonly metadata: DeclaredMetadata;
   readonly parameters: JsonSchemaObject;
-  /** What it wants to be told: settings and secrets. */
+  /** The settings and secrets that it needs. */
   readonly environment?: JsonSchemaObject;
   readonly dependencies: DependencyMap;
   readonly businessErrors: readonly DeclaredError[];
@@ -27,7 +27,7 @@ export interface DeclaredMetadata {
   readonly [key: string]: unknown;
 }
 
-/** A failure that the author foresaw. `match` is how it is recognised, as text for people. */
+/** A failure that the author declared. `match` tells people how it is recognised. */
 export interface DeclaredError {
   readonly code: string;
   readonly description?: string;
@@ -36,7 +36,7 @@ export interface DeclaredError {
   readonly retryable: boolean;
 }
 
-/** What `toolrack show`, the API and the console say about a single-file tool, in its `metadata.singleFile`. */
+/** What `toolrack show`, the API and the console show of a single-file tool, from `metadata.singleFile`. */
 export interface SingleFileManual {
   readonly environment?: JsonSchemaObject;
   readonly dependencies: DependencyMap;
@@ -62,7 +62,7 @@ const methods = {
   execute: "Write execute as a function of the exported object.",
 } as const;
 
-/** What the tool's methods answered, made sure of. Throws `LoadError` that says which method is wrong and how. */
+/** Checks what the tool's methods returned. Throws `LoadError` that says which method is wrong and how. */
 export function checkDescription(raw: RawDescription): Description {
   checkMembers(raw);
   const warnings: string[] = [];
@@ -80,7 +80,7 @@ export function checkDescription(raw: RawDescription): Description {
   };
 }
 
-/** Alone, because the packages are needed before the rest can be asked for. */
+/** Separate, because the packages are needed before the other methods can be called. */
 export function checkDependencies(declared: unknown): Description["dependencies"] {
   try {
     return parseDependencies(declared);
@@ -138,10 +138,10 @@ function checkMetadata(answer: unknown): DeclaredMetadata {
     ...checkSettings(answer),
     id: id.trim(),
     description: typeof description === "string" ? description : "",
-  } as DeclaredMetadata; // The other members were made sure of above.
+  } as DeclaredMetadata; // The other members were checked above.
 }
 
-/** The settings of a call that the metadata may hold: a wrong one would be felt at every call. */
+/** Call settings in the metadata: a wrong one would break every call. */
 const settings: Readonly<Record<string, (value: unknown) => boolean>> = {
   timeout: isCount,
   idleTimeout: isCount,

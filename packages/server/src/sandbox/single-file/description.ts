@@ -23,7 +23,7 @@ interface DescribeParts {
   readonly dependencies: DependencyStore;
   readonly cache: DescriptionCache;
   readonly stacks: StackMapper;
-  /** How often a file was too late, by its content. */
+  /** How often a file timed out, by its content. */
   readonly late: Map<string, number>;
 }
 
@@ -31,18 +31,20 @@ export interface DescribedFile {
   readonly description: Description;
   /** Holds `node_modules`, when the tool has dependencies. */
   readonly dependencies?: string;
-  /** Of the file's content. */
+  /** The hash of the file's content. */
   readonly hash: string;
 }
 
-const TIME_LIMIT = 10_000;
-/** The machine may have been busy, so a file that was too late is asked again; one that loops holds up every reload. */
+const TIME_LIMIT_MS = 10_000;
+/**
+ * A file that timed out is tried again, because the machine may have been busy; but one that loops delays every reload.
+ */
 const MOST_ATTEMPTS = 3;
-const QUIET = "Keep the top of the file, getMetadata() and getSchema() free of waiting and long work.";
+const KEEP_FAST = "Keep the top of the file, getMetadata() and getSchema() free of waiting and long work.";
 
 /**
- * Asks a file what tool it is, in a worker that has nothing: no network, no settings, no secrets. Installs what the
- * tool depends on. Throws `LoadError`.
+ * Describes a file by calling its methods in a worker without network, settings or secrets. Installs its dependencies.
+ * Throws `LoadError`.
  */
 export async function describeFile(
   source: ToolSource,
@@ -57,11 +59,11 @@ export async function describeFile(
   let raw = await ask();
   const declared = checkDependencies(raw.answers.getDependencies);
   refuseUndeclared(raw, declared);
-  // Without the declaration nothing can be installed, and so the failure cannot be one of a missing package.
+  // When no package is missing, installing packages cannot cure the failure.
   if (raw.missing.length === 0) refuseThrown(raw, source, parts.stacks);
   const names = Object.keys(declared);
   const folder = names.length === 0 ? undefined : await install(declared, label, parts.dependencies);
-  // What the file said while something stood in for its packages may be wrong.
+  // A description made with placeholder packages may be wrong.
   if (raw.missing.length > 0) {
     raw = await ask(folder, names);
     refuseThrown(raw, source, parts.stacks);
@@ -109,16 +111,16 @@ async function askWorker(
     ...defined({ dependencies: folder }),
   };
   try {
-    const signal = AbortSignal.timeout(TIME_LIMIT);
+    const signal = AbortSignal.timeout(TIME_LIMIT_MS);
     const raw = parse(await box.invoke(spec, { method: "describe", params: {}, signal }));
-    // What failed for want of a package, or for reasons of the moment, is asked again.
+    // Only complete descriptions are cached: a failure may pass.
     if (raw.failure === undefined && Object.keys(raw.thrown).length === 0) await cache.add(key, raw);
     return raw;
   } catch (thrown) {
     if (!(thrown instanceof Error) || thrown.name !== "TimeoutError") throw failed(thrown);
     const attempts = (late.get(key) ?? 0) + 1;
     late.set(key, attempts);
-    throw tooLate(thrown, attempts < MOST_ATTEMPTS);
+    throw timedOut(thrown, attempts < MOST_ATTEMPTS);
   } finally {
     box.retire([workerKey]);
   }
@@ -171,21 +173,24 @@ function describe({ name, message }: ThrownData): string {
   return name === "Error" ? message : `${name}: ${message}`;
 }
 
-function tooLate(cause: unknown, retry: boolean): LoadError {
-  return new LoadError(`It did not say what it is within ${TIME_LIMIT / 1000} s.`, QUIET, { cause, retry });
+function timedOut(cause: unknown, retry: boolean): LoadError {
+  return new LoadError(`It did not say what it is within ${TIME_LIMIT_MS / 1000} s.`, KEEP_FAST, {
+    cause,
+    retry,
+  });
 }
 
 function failed(thrown: unknown): LoadError {
   const code = thrown instanceof SandboxError ? thrown.code : undefined;
   const isRefused = code === "sandbox_refused";
-  const remedy = isRefused ? "Run toolrack doctor to see what the sandbox needs." : QUIET;
+  const remedy = isRefused ? "Run toolrack doctor to see what the sandbox needs." : KEEP_FAST;
   return new LoadError(`It could not be asked what it is: ${reasonOf(thrown)}`, remedy, {
     cause: thrown,
     retry: isRefused || code === "sandbox_ended",
   });
 }
 
-/** The worker's answer is data of unreviewed code: only its form is relied on here. */
+/** Unreviewed code made the worker's result: only its form is checked here. */
 function parse(answer: unknown): RawDescription {
   const { answers, thrown, members, missing, failure } = asRecord(answer);
   return {
@@ -205,12 +210,12 @@ function digest(...parts: readonly string[]): string {
   return createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
 }
 
-/** What tools said about themselves, by the content of their files: so that a start needs no sandbox for it. */
+/** Descriptions of tools by the content of their files, so that a start needs no sandbox for them. */
 export class DescriptionCache {
   readonly #folder: string | undefined;
   readonly #known = new Map<string, RawDescription>();
 
-  /** Without a folder it lasts as long as the process. */
+  /** Without a folder the cache lasts as long as the process. */
   constructor(folder: string | undefined) {
     this.#folder = folder;
   }
@@ -225,7 +230,7 @@ export class DescriptionCache {
     }
   }
 
-  /** A cache that cannot be written costs time and nothing else. */
+  /** Never rejects: a missing cache only costs time. */
   async add(key: string, description: RawDescription): Promise<void> {
     this.#known.set(key, description);
     if (this.#folder === undefined) return;
@@ -242,21 +247,21 @@ export class DescriptionCache {
 
 let bundled: Promise<string> | undefined;
 
-/** Our own part alone: whatever it changes in, descriptions that were kept are made anew. */
+/** Toolrack's part of a worker's code. A change of it invalidates cached descriptions. */
 function workerProgram(): Promise<string> {
   bundled ??= bundleProgram();
   return bundled;
 }
 
-/** The module that a worker evaluates: our program, and the tool's file as text for it. None of it runs here. */
+/** The module that a worker evaluates: Toolrack's program, with the tool's file as text. Nothing of it runs here. */
 export async function workerCode(source: ToolSource): Promise<string> {
-  // JSON is JavaScript, and these two are line ends in older JavaScript only; escaped, nothing depends on it.
+  // U+2028 and U+2029 are line ends in older JavaScript, so they are escaped.
   const text = JSON.stringify(source).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
   return `${await workerProgram()}\nmodule.exports = module.exports.createProgram(${text}, require);\n`;
 }
 
 async function bundleProgram(): Promise<string> {
-  // In the sources it is TypeScript, and JavaScript in what is built of them.
+  // The file is TypeScript in the sources, and JavaScript in a build.
   const [entry] = ["./worker/program.ts", "./worker/program.js"]
     .map((path) => fileURLToPath(new URL(path, import.meta.url)))
     .filter((path) => existsSync(path));

@@ -5,19 +5,19 @@ interface EnvironmentSource {
   /** The tool's name, for the command that sets a value. */
   readonly tool: string;
   readonly schema: JsonSchemaObject;
-  /** What is set for this tool under this name. */
+  /** Finds the value that is set for this tool. */
   readonly lookUp: (name: string) => Promise<string | undefined>;
-  /** Values that are missing or wrong are left out instead of refused: nothing real happens in a dry run. */
+  /** Leaves out missing or wrong values instead of throwing, for dry runs. */
   readonly isLenient: boolean;
 }
 
 /**
- * The values that a tool declared, with the types that it declared and its defaults. Throws `BusinessError` with
- * the command that sets what is missing. Never names a value.
+ * The environment of a tool, with the types and defaults that it declared. Throws `BusinessError` with the command that
+ * sets a missing value. Never shows a value.
  */
 export async function resolveEnvironment(source: EnvironmentSource): Promise<Record<string, unknown>> {
   const { tool, schema, lookUp, isLenient } = source;
-  const properties = (schema.properties ?? {}) as Record<string, JsonSchemaObject>; // Checked when it was loaded.
+  const properties = (schema.properties ?? {}) as Record<string, JsonSchemaObject>; // Checked at load time.
   const values: Record<string, unknown> = {};
   for (const [name, property] of Object.entries(properties)) {
     const text = await lookUp(name);
@@ -34,7 +34,7 @@ export async function resolveEnvironment(source: EnvironmentSource): Promise<Rec
   throw wrongVariables(tool, wrong, outcome.issues[0]?.expected ?? "another value");
 }
 
-/** Texts are all that can be set; the schema says what they stand for. */
+/** Values are set as text; the schema gives their type. */
 function coerce(text: string, { type }: JsonSchemaObject): unknown {
   const types = [type].flat();
   if (types.includes("string") || type === undefined) return text;
@@ -50,7 +50,7 @@ function coerce(text: string, { type }: JsonSchemaObject): unknown {
     try {
       return JSON.parse(trimmed);
     } catch {
-      return text; // The schema refuses it, and says what was expected.
+      return text; // The schema then refuses it.
     }
   }
   return text;

@@ -10,8 +10,8 @@ import { STORAGE_LIMIT, type StorageChange, type StorageSnapshot } from "./messa
 
 const MOST_ITEMS = 10_000;
 const LONGEST_KEY = 1_000;
-/** Within so many milliseconds a folder may change again without its time changing. */
-const COARSE = 50;
+/** Within this many milliseconds a folder may change again without a new modification time. */
+const TIME_RESOLUTION_MS = 50;
 
 interface Item {
   readonly value: unknown;
@@ -20,15 +20,15 @@ interface Item {
 }
 
 /**
- * What one tool has stored: a file for every item, written beside and moved into place, so that an item is there
- * whole or not at all, and two processes that write different items do not undo each other.
+ * The stored data of one tool, one file per item. A file is written elsewhere and moved into place, so that an item is
+ * complete or missing, and two processes can write different items.
  */
 export class KeptItems {
   readonly #folder: string;
   #items = new Map<string, Item>();
   #size = 0;
   #version = 0;
-  /** The folder as it was when it was last read; undefined when it must be read. */
+  /** The state of the folder at the last read; undefined when it must be read. */
   #stamp: string | undefined;
   #writing: Promise<void> = Promise.resolve();
   #problem: Error | undefined;
@@ -37,7 +37,7 @@ export class KeptItems {
     this.#folder = folder;
   }
 
-  /** Brings the copy in memory in step with what other processes wrote, and answers its version. */
+  /** Reads what other processes wrote. Returns the version. */
   async refresh(): Promise<number> {
     if (this.#stamp !== undefined && this.#stamp === this.#stampNow()) return this.#version;
     await this.#writing;
@@ -52,11 +52,11 @@ export class KeptItems {
     return { version: this.#version, items };
   }
 
-  /** Takes a change and begins to write it. What cannot be kept is told by `settle`. */
+  /** Applies a change and begins to write it. `settle` reports failures. */
   apply(change: StorageChange): void {
     try {
       this.#version++;
-      const remember = this.#remember(change);
+      const remember = this.#changeMemory(change);
       this.#writing = this.#writing.then(remember).catch((thrown) => this.#fail(thrown));
     } catch (thrown) {
       this.#fail(thrown);
@@ -64,8 +64,8 @@ export class KeptItems {
   }
 
   /**
-   * Waits until everything is written. Answers with the version that a worker has which knew `version` and made so
-   * many changes; one that others have outrun gets a version that is never right, and reads anew.
+   * Waits until everything is written; throws the first failure. Returns the new version of a worker that knew
+   * `version` and made `changes` changes, or -1 when others made changes too: then the worker must read again.
    */
   async settle(version: number, changes: number): Promise<number> {
     const isAlone = this.#version === version + changes;
@@ -77,8 +77,8 @@ export class KeptItems {
     return isAlone ? version + changes : -1;
   }
 
-  /** Changes the copy in memory at once, and answers with what brings the files in step. */
-  #remember(change: StorageChange): () => Promise<void> {
+  /** Changes the copy in memory at once. Returns a function that writes the change to disk. */
+  #changeMemory(change: StorageChange): () => Promise<void> {
     if (change.type === "clear") {
       this.#items.clear();
       this.#size = 0;
@@ -104,7 +104,7 @@ export class KeptItems {
     if (!this.#items.has(key) && this.#items.size >= MOST_ITEMS) {
       throw new Error(`The storage holds ${MOST_ITEMS} items already. Remove some first.`);
     }
-    // What surrounds each value in its file counts too, hence a little more than the worker allows.
+    // The JSON around each value counts too, hence a little more than the worker allows.
     if (size > STORAGE_LIMIT * 1.1) {
       throw new Error(
         `The storage would be larger than ${STORAGE_LIMIT / 1024 / 1024} MiB. Remove something first.`,
@@ -128,7 +128,7 @@ export class KeptItems {
       const found = await readItem(join(this.#folder, name));
       if (found !== undefined) items.set(found.key, found.item);
     }
-    // A change that came in between is newer than what was read.
+    // A change made during the read is newer than what was read.
     if (this.#version !== version || isSame(items, this.#items)) return;
     this.#items = items;
     this.#size = [...items.values()].reduce((sum, item) => sum + sizeOf(item), 0);
@@ -142,7 +142,7 @@ export class KeptItems {
   #stampNow(): string | undefined {
     const found = statSync(this.#folder, { throwIfNoEntry: false });
     if (found === undefined) return "none";
-    return Date.now() - found.mtimeMs < COARSE ? undefined : `${found.ino}:${found.mtimeMs}`;
+    return Date.now() - found.mtimeMs < TIME_RESOLUTION_MS ? undefined : `${found.ino}:${found.mtimeMs}`;
   }
 
   #fail(thrown: unknown): void {
@@ -157,7 +157,7 @@ async function readItem(path: string): Promise<{ key: string; item: Item } | und
     if (typeof key !== "string") return undefined;
     return { key, item: { value, text } };
   } catch {
-    return undefined; // Removed in between, or not written by us.
+    return undefined; // Removed meanwhile, or not written by Toolrack.
   }
 }
 
@@ -172,13 +172,13 @@ function isSame(one: ReadonlyMap<string, Item>, other: ReadonlyMap<string, Item>
 interface ToolOwnersOptions {
   /** `.toolrack/tool-owners.json` of the workspace: names of tools, each with the file that had it first. */
   readonly file: string;
-  /** Otherwise what is learned lasts as long as the process. */
+  /** Whether owners are written to the file; otherwise they last as long as the process. */
   readonly isKept: boolean;
 }
 
 /**
- * Which file each sandboxed tool's name belongs to. What people set for a tool is kept under its name, so a file that
- * takes the name of another would be given the other's secrets, if nobody remembered whose they are.
+ * Which file each sandboxed tool's name belongs to. Secrets are stored under a tool's name, so another file that takes
+ * the name would get them.
  */
 export class ToolOwners {
   readonly #options: ToolOwnersOptions;
@@ -188,7 +188,7 @@ export class ToolOwners {
     this.#options = options;
   }
 
-  /** Reads what was written by other processes, and by people. Throws `LoadError`. */
+  /** Reads the file, which other processes and people may have changed. Throws `LoadError`. */
   async refresh(): Promise<void> {
     try {
       const text = await readFile(this.#options.file, "utf8");
@@ -196,7 +196,7 @@ export class ToolOwners {
       const known = entries.map(([name, file]) => [fold(name), String(file)] as const);
       this.#owners = new Map(this.#options.isKept ? known : [...known, ...this.#owners]);
     } catch (thrown) {
-      const { code } = thrown as NodeJS.ErrnoException; // Undefined for what is no JSON.
+      const { code } = thrown as NodeJS.ErrnoException; // Undefined when the text is no JSON.
       if (code !== "ENOENT") throw unreadable(this.#options.file, thrown);
     }
   }
@@ -205,7 +205,7 @@ export class ToolOwners {
     return this.#owners.get(fold(name));
   }
 
-  /** From now on these names belong to these files. */
+  /** Makes these names belong to these files. */
   async claim(claims: ReadonlyMap<string, string>): Promise<void> {
     const fresh = [...claims].filter(([name, file]) => this.ownerOf(name) !== file);
     if (fresh.length === 0) return;
@@ -220,7 +220,7 @@ export class ToolOwners {
   }
 }
 
-/** Names that differ by case only are one name on the rack. */
+/** Names that differ only by case are the same name on the rack. */
 function fold(name: string): string {
   return name.toLowerCase();
 }
@@ -234,8 +234,8 @@ function unreadable(file: string, cause: unknown): LoadError {
 }
 
 /**
- * The hosts that a tool may reach: those that it declares and the operator grants, the narrower of the two where one
- * covers the other. A tool that declares none was written without knowing of grants; then the grant alone counts.
+ * The hosts that a tool may reach: those that it declares and the operator grants, the narrower of the two when one
+ * covers the other. A tool that declares none may reach all that are granted.
  */
 export function grantedHosts(declared: readonly string[] | undefined, granted: readonly string[]): string[] {
   if (declared === undefined) return [...new Set(granted)].sort();
@@ -255,7 +255,7 @@ export function missingHosts(declared: readonly string[] | undefined, granted: r
   );
 }
 
-/** A grant without a port is one for the usual ports, and does not cover others. */
+/** A grant without a port covers only the usual ports. */
 function covers(given: string, wanted: string): boolean {
   const [givenName, givenPort] = split(given);
   const [wantedName, wantedPort] = split(wanted);
@@ -277,7 +277,7 @@ interface ToolLogsOptions extends Omit<CallLogOptions, "file"> {
   readonly secrets: () => Iterable<string>;
 }
 
-/** A log file for every sandboxed tool that writes one: JSON lines with what it said, and in which call. */
+/** One log file per sandboxed tool, with a JSON line for each line that the tool logs. */
 export class ToolLogs {
   readonly #options: ToolLogsOptions;
   readonly #logs = new Map<string, CallLog>();
@@ -286,7 +286,7 @@ export class ToolLogs {
     this.#options = options;
   }
 
-  /** Answers with the line as it may be shown to people: no secret is in it. */
+  /** Returns the line with all secrets masked. */
   write(tool: string, callId: string | undefined, { level, text, data }: LogLine): LogLine {
     const { folder, secrets, ...rest } = this.#options;
     let log = this.#logs.get(tool);
@@ -294,7 +294,7 @@ export class ToolLogs {
       log = new CallLog({ ...rest, file: join(folder, `${tool}.log`) });
       this.#logs.set(tool, log);
     }
-    // Masked before it is cut, which could leave one half of a secret.
+    // Masked before it is cut, because a cut could leave half of a secret.
     const masked = redact({ text, data }, { values: secrets() }) as { text: string; data?: unknown }; // Its copy.
     const message = masked.text.slice(0, LONGEST_TEXT);
     const said = defined({ data: masked.data });

@@ -1,23 +1,23 @@
 import type { ThrownData } from "../thrown.ts";
 
 /**
- * What the host and the program inside a worker say to each other. Everything is JSON. What comes from the worker
- * was made by unreviewed code: the host parses it, and trusts none of it.
+ * The messages between the host and the program in a worker, all JSON. Unreviewed code makes those of the worker: the
+ * host parses them and trusts nothing.
  */
 
 /** The tool's file as CommonJS, for the worker to evaluate. */
 export interface ToolSource {
   readonly code: string;
-  /** As stack traces name it. */
+  /** The name in stack traces. */
   readonly filename: string;
 }
 
 /** Given to a worker once, before its first call. */
 export interface WorkerSettings {
   readonly tool: string;
-  /** Only to be described: packages may be missing, and `init` does not run. */
+  /** The worker only describes the tool: packages may be missing, and `init` does not run. */
   readonly isDescribing: boolean;
-  /** Bridges answer with their mocks, and nothing that the tool stores is kept. */
+  /** Bridges use their mocks, and nothing that the tool stores is kept. */
   readonly isDryRun: boolean;
   readonly environment: Readonly<Record<string, unknown>>;
   /** Names of the packages that the tool may require. */
@@ -25,7 +25,7 @@ export interface WorkerSettings {
   readonly storage: StorageSnapshot;
 }
 
-/** All values of one tool together, as JSON. */
+/** In bytes, for all values of one tool as JSON. */
 export const STORAGE_LIMIT = 10 * 1024 * 1024;
 
 export interface StorageSnapshot {
@@ -34,7 +34,7 @@ export interface StorageSnapshot {
   readonly items: Readonly<Record<string, unknown>>;
 }
 
-/** One change of what a tool stores. */
+/** One change of a tool's storage. */
 export type StorageChange =
   | { readonly type: "set"; readonly key: string; readonly value: unknown }
   | { readonly type: "remove"; readonly key: string }
@@ -42,17 +42,17 @@ export type StorageChange =
 
 export interface ExecuteParams {
   readonly input: Readonly<Record<string, unknown>>;
-  /** The version that the host has: a worker with another one asks for the items. */
+  /** The host's version of the storage: a worker with another one reads the items again. */
   readonly storageVersion: number;
 }
 
-/** How a call ended that did not fail. A result holds JSON, or bytes. */
+/** The outcome of a call that did not fail. */
 export type ExecuteOutcome =
   | { readonly type: "value"; readonly value?: unknown }
   | { readonly type: "bytes"; readonly base64: string }
   | { readonly type: "invalid"; readonly reasons: readonly string[] };
 
-/** The entry of `getBusinessErrors` or `getBridgeErrors` that fits what was thrown. */
+/** The entry of `getBusinessErrors` or `getBridgeErrors` that matches an error. */
 export interface BusinessMatch {
   readonly code: string;
   readonly description?: string;
@@ -60,16 +60,16 @@ export interface BusinessMatch {
   readonly retryable: boolean;
 }
 
-/** What the methods of a tool said about it, unchecked. */
+/** What the methods of a tool returned, unchecked. */
 export interface RawDescription {
-  /** What each method returned; one that is missing has no entry. */
+  /** What each method returned. Missing methods have no entry. */
   readonly answers: Readonly<Record<string, unknown>>;
   /** What each method threw. */
   readonly thrown: Readonly<Record<string, ThrownData>>;
-  /** Which of the contract's methods are functions, and which are something else. */
+  /** The type of each member of the contract that the tool has. */
   readonly members: Readonly<Record<string, string>>;
-  /** Packages that were required although they are not there yet. */
+  /** Packages that were required before they were installed. */
   readonly missing: readonly string[];
-  /** Evaluating the file failed, so that the rest is empty. */
+  /** Set when evaluating the file failed; then the rest is empty. */
   readonly failure?: ThrownData;
 }

@@ -19,19 +19,19 @@ import { resolveEnvironment } from "./environment.ts";
 import type { KeptItems } from "./kept-items.ts";
 import type { BusinessMatch, ExecuteParams, StorageChange, WorkerSettings } from "./messages.ts";
 
-/** The values that are set for tools, each under the tool's own name. */
+/** The values that are set for tools, by the tool's name. */
 export interface ToolVariables {
   get(tool: string, name: string): Promise<string | undefined>;
-  /** Undefined removes it. */
+  /** An undefined value removes the variable. */
   set(tool: string, name: string, value: string | undefined): Promise<void>;
 }
 
 export interface SingleFileToolParts {
   readonly name: string;
   readonly file: DescribedFile;
-  /** As stack traces name it. */
+  /** The name in stack traces. */
   readonly filename: string;
-  /** What its worker evaluates. */
+  /** The code that its workers evaluate. */
   readonly code: string;
   readonly hosts: readonly string[];
   readonly grant: SandboxGrant;
@@ -40,23 +40,23 @@ export interface SingleFileToolParts {
   readonly sandbox: () => Promise<Sandbox>;
   readonly variables: ToolVariables;
   readonly items: KeptItems;
-  /** A folder that programs which the tool starts find themselves in. */
+  /** The working directory of programs that the tool starts. */
   readonly programFolder: string;
   readonly stacks: StackMapper;
   readonly log: (line: LogLine, context: ToolContext<never> | undefined) => void;
 }
 
-/** Programs of one tool at once; each of them may have the memory that the tool has. */
-const PROGRAMS_AT_ONCE = 4;
-const PROGRAM_TIMEOUT = 30_000;
-/** A program that would run longer is ended with its call. */
-const LONGEST_TIMEOUT = 24 * 60 * 60_000;
+/** How many programs of one tool run at once; each may use as much memory as the tool. */
+const MOST_PROGRAMS = 4;
+const PROGRAM_TIMEOUT_MS = 30_000;
+/** A longer program is ended with its call. */
+const LONGEST_TIMEOUT_MS = 24 * 60 * 60_000;
 
-/** One version of one tool: runs its calls in workers that know nothing of any other tool. */
+/** One version of one tool. Its workers know nothing of other tools. */
 export class SingleFileTool {
   readonly #parts: SingleFileToolParts;
   readonly #isCallable: (tool: ToolInfo) => boolean;
-  /** By what the workers are given; a value that changes makes a new one. */
+  /** The current specs. A changed environment makes a new one. */
   readonly #specs = new Map<"real" | "dry", { readonly given: string; readonly spec: WorkerSpec }>();
   readonly #keys = new Set<string>();
 
@@ -84,7 +84,7 @@ export class SingleFileTool {
     }
   }
 
-  /** Lets its workers end, once their calls have. */
+  /** Lets its workers end once their calls have ended. */
   async retire(): Promise<void> {
     if (this.#keys.size > 0) (await this.#parts.sandbox()).retire(this.#keys);
   }
@@ -102,7 +102,7 @@ export class SingleFileTool {
     const given = JSON.stringify(environment);
     const before = this.#specs.get(kind);
     if (before?.given === given) return before.spec;
-    // A worker keeps what it was given: one with old values must not serve another call.
+    // A worker keeps its environment, so one with old values must not serve another call.
     if (before !== undefined) box.retire([before.spec.key]);
     const spec = this.#makeSpec(environment, given, isDryRun);
     this.#specs.set(kind, { given, spec });
@@ -130,10 +130,10 @@ export class SingleFileTool {
       hosts: reachable,
       foreign: isForeign,
       onLog: (line) => log(line, undefined),
-      // What a dry run stores and leaves in memory is gone with its worker.
+      // A dry run's worker ends with its call, so that nothing of it remains.
       limits: { concurrency: 1, ...limits, ...(isDryRun ? { maxCallsPerWorker: 1 } : {}) },
       ...defined({ dependencies: file.dependencies }),
-      // Read when a worker starts: it begins with what is stored then.
+      // Read when a worker starts, so that it begins with the current storage.
       get settings(): WorkerSettings {
         return { ...settings, storage: items.snapshot() };
       },
@@ -141,7 +141,6 @@ export class SingleFileTool {
   }
 }
 
-/** A call, and where it runs. */
 interface HostedCall {
   readonly context: ToolContext<never>;
   readonly isDryRun: boolean;
@@ -149,7 +148,7 @@ interface HostedCall {
   readonly spec: WorkerSpec;
 }
 
-/** Answers what the worker of one call asks for and reports. All that comes in is data of unreviewed code. */
+/** Handles the requests and reports of one call's worker. All data comes from unreviewed code. */
 class CallHost {
   readonly #parts: SingleFileToolParts;
   readonly #isCallable: (tool: ToolInfo) => boolean;
@@ -192,7 +191,7 @@ class CallHost {
     }
   };
 
-  /** A chained call through the one pipeline, with what the caller holds and never more. */
+  /** Makes a nested call through the pipeline, with no more rights than the caller has. */
   async #callTool(name: string, params: unknown): Promise<unknown> {
     const { context, isDryRun } = this.#call;
     const tool = this.#parts.name;
@@ -212,7 +211,7 @@ class CallHost {
         );
       }
     }
-    // What the other tool gave, as its own code would have returned it.
+    // The value that the other tool's code returned.
     const { structured, content } = await context.call(name, params ?? {});
     return structured ?? content;
   }
@@ -222,7 +221,7 @@ class CallHost {
     const { name, programFolder } = this.#parts;
     const { box, spec, context } = this.#call;
     const timeoutMs =
-      typeof timeout === "number" && timeout > 0 ? Math.min(timeout, LONGEST_TIMEOUT) : PROGRAM_TIMEOUT;
+      typeof timeout === "number" && timeout > 0 ? Math.min(timeout, LONGEST_TIMEOUT_MS) : PROGRAM_TIMEOUT_MS;
     const program: ProgramSpec = {
       label: name,
       command: textOf(command, "a command"),
@@ -233,7 +232,7 @@ class CallHost {
       ),
       hosts: spec.hosts,
       foreign: spec.foreign,
-      limits: { ...spec.limits, timeoutMs, atOnce: PROGRAMS_AT_ONCE },
+      limits: { ...spec.limits, timeoutMs, atOnce: MOST_PROGRAMS },
     };
     await mkdir(programFolder, { recursive: true });
     const result = await box.run(program, typeof input === "string" ? input : "", context.signal);
@@ -249,7 +248,7 @@ class CallHost {
         `"${known}" is not in the environment that getSchema() of "${tool}" declares. Add it there.`,
       );
     }
-    // The worker of a dry run does not ask for it by itself; what was written in its stead may.
+    // Toolrack's code in a dry run's worker never asks for this, but the tool's own code could.
     if (!this.#call.isDryRun) await variables.set(tool, known, value);
   }
 }
@@ -274,14 +273,14 @@ function textOf(value: unknown, what: string): string {
   throw new TypeError(`${what} must be a text that is not empty.`);
 }
 
-/** What a worker says how a call ended that did not fail. The worker is not trusted. */
+/** Reads the outcome that an untrusted worker reports. */
 function readOutcome(outcome: unknown, tool: string): unknown {
   const { type, value, base64, reasons } = asRecord(outcome);
   if (type === "value") return value;
   if (type === "bytes") return Buffer.from(String(base64), "base64");
   if (type !== "invalid")
     throw new Error(`The worker of "${tool}" answered with something that is no answer.`);
-  // The tool's own `validate` said no.
+  // The tool's own `validate` refused the arguments.
   const said = Array.isArray(reasons) ? reasons.map(String) : [];
   const issues = said.map((message) => ({ path: "", expected: "", received: "", message }));
   throw new InvalidArgumentError(
@@ -290,7 +289,7 @@ function readOutcome(outcome: unknown, tool: string): unknown {
   );
 }
 
-/** What a tool threw, as the error of its call: one that its author foresaw carries the author's advice. */
+/** Turns what a tool threw into the error of its call, with the author's advice for declared failures. */
 function toolErrorOf(thrown: RemoteError, stacks: StackMapper): ToolError {
   const cause = stacks.apply(thrown);
   const message = thrown.message || "The tool failed without saying why.";
@@ -299,12 +298,12 @@ function toolErrorOf(thrown: RemoteError, stacks: StackMapper): ToolError {
   const error =
     business === undefined
       ? new ToolExecutionError(message, { cause, data: causeCode })
-      : foreseenError(readMatch(business), message, cause, causeCode);
+      : declaredError(readMatch(business), message, cause, causeCode);
   if (cause.stack !== undefined) error.stack = cause.stack;
   return error;
 }
 
-function foreseenError(match: BusinessMatch, message: string, cause: Error, causeCode: object): ToolError {
+function declaredError(match: BusinessMatch, message: string, cause: Error, causeCode: object): ToolError {
   const { code, description, solution } = match;
   const what = description === undefined ? message : `${description} (${message})`;
   const words = [`${code}: ${what}`, solution].filter((part) => part !== undefined).join("\n");

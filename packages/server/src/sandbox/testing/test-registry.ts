@@ -18,9 +18,9 @@ export type TestPackages = Readonly<Record<string, Readonly<Record<string, TestP
 
 export interface TestRegistry {
   readonly url: string;
-  /** What was asked for, in order. */
+  /** The requested paths, in order. */
   readonly requests: string[];
-  /** What is asked for under these paths is answered with an error of the registry's own. */
+  /** Paths that are answered with a server error. */
   readonly broken: Set<string>;
   /** Writes the `.npmrc` that makes a workspace use this registry. */
   useFor(workspace: string): Promise<void>;

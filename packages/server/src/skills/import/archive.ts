@@ -3,7 +3,7 @@ import { crc32 } from "node:zlib";
 import type { Entry, ZipFile } from "yauzl";
 import type { SkillFile } from "../../store/index.ts";
 
-/** The earliest day that the format knows, so that the same files give the same bytes. */
+/** The earliest date of the format, so that the same files give the same bytes. */
 const FIRST_DAY = new Date(1980, 0, 1);
 
 /** A zip archive of the files, uncompressed: a skill is small, and every system opens it. */
@@ -20,11 +20,11 @@ export async function writeZip(files: readonly SkillFile[]): Promise<Buffer> {
 
 interface ZipLimits {
   readonly files: number;
-  /** Of all files together, unpacked. */
+  /** The unpacked size of all files. */
   readonly bytes: number;
 }
 
-/** What is wrong with an archive, in words for whoever sent it. */
+/** A problem of an archive, described for its sender. */
 class ArchiveError extends Error {}
 
 const UNIX = 3;
@@ -32,16 +32,16 @@ const KIND = 0o170000;
 const LINK = 0o120000;
 
 /**
- * The files of a zip archive, by the paths that it gives them; whoever writes them somewhere checks those. Links and
- * what macOS adds are left out. Never unpacks more than `limits` allows, whatever the archive says of its sizes. Throws
- * with the reason for what is no archive, is damaged, or has more.
+ * The files of a zip archive by their paths, which the caller must check before writing. Leaves out links and what
+ * macOS adds. Never unpacks more than `limits` allows, whatever sizes the archive claims. Throws when it is no archive,
+ * is damaged, or is too large.
  */
 export async function readZip(bytes: Buffer, limits: ZipLimits): Promise<SkillFile[]> {
   const { fromBufferPromise } = await import("yauzl");
   const files: SkillFile[] = [];
   let left = limits.bytes;
   try {
-    // Paths are checked by whoever writes the files, and sizes below: what the archive says of them may be wrong.
+    // The caller checks paths, and sizes are checked below: those in the archive may be wrong.
     const options = { lazyEntries: true, decodeStrings: false, validateEntrySizes: false };
     const archive = await fromBufferPromise(bytes, options);
     for await (const entry of archive.eachEntry()) {

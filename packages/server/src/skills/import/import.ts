@@ -9,12 +9,12 @@ import { type ImportOptions, readImport } from "./upload.ts";
 export interface Imported {
   readonly skills: readonly LoadedSkill[];
   readonly experts: readonly Expert[];
-  /** What could not be imported; the others are. */
+  /** Items that could not be imported; all others were. */
   readonly failed: readonly ImportFailure[];
   readonly warnings: readonly string[];
 }
 
-/** Puts skills and experts from elsewhere into the database. `replace`: also in the place of those with their ids. */
+/** Imports skills and experts into the database. `replace`: replaces those with the same ids. */
 export async function importSkills(
   library: SkillLibrary,
   paths: readonly string[],
@@ -23,7 +23,7 @@ export async function importSkills(
   return keepImport(library, await readImport(paths, options), options);
 }
 
-/** The same for what has been read. */
+/** Like `importSkills`, for tables that were already read. */
 export async function keepImport(
   library: SkillLibrary,
   found: ImportedTables,
@@ -48,12 +48,11 @@ export async function keepImport(
   return { skills, experts, failed, warnings: found.warnings };
 }
 
-/** Whether the tables have a skill with this id. */
 function isStored(library: SkillLibrary, id: string | undefined): boolean {
   return id !== undefined && library.list().some((skill) => skill.id === id && skill.owner === "database");
 }
 
-/** Whatever is wrong with one of them, the others are imported. */
+/** Notes a failure, so that the other items are still imported. */
 async function attempt(
   name: string,
   failed: ImportFailure[],
@@ -69,7 +68,7 @@ async function attempt(
 
 interface PlannedSkill {
   readonly bundle: SkillBundle;
-  /** One with its id is there and would go. */
+  /** Whether it replaces a skill with the same id. */
   readonly replaces: boolean;
 }
 
@@ -82,12 +81,11 @@ interface PlannedExpert {
 export interface ImportPlan {
   readonly skills: readonly PlannedSkill[];
   readonly experts: readonly PlannedExpert[];
-  /** What would not be imported, and why. */
   readonly failed: readonly ImportFailure[];
   readonly warnings: readonly string[];
 }
 
-/** What an import would do. Nothing is changed. */
+/** Tells what an import would do, without changing anything. */
 export function planImport(
   library: SkillLibrary,
   found: ImportedTables,
@@ -124,7 +122,7 @@ export function planImport(
   return { skills, experts, failed, warnings: found.warnings };
 }
 
-/** Something that only one skill may have, and what another skill is told that wants it. */
+/** A value that only one skill may have, and the error for another skill that wants it. */
 interface Claim {
   readonly field: "name" | "mark" | "id";
   readonly value: string;
@@ -153,7 +151,7 @@ function claimsOf({ skill: { name, mark }, tools }: Claimant): Claim[] {
   ];
 }
 
-/** Which skill has what, while skills are added one by one. */
+/** Which skill has which unique values, while skills are added one by one. */
 class Claims {
   readonly #owners = new Map<string, string>();
 
@@ -166,7 +164,7 @@ class Claims {
       this.#owners.set(`${field} ${value}`, claimant.skill.id ?? "");
   }
 
-  /** Throws `SkillInputError` for what another skill has. */
+  /** Throws `SkillInputError` for a value that another skill has. */
   refuseTaken(claimant: Claimant): void {
     for (const { field, value, refusal } of claimsOf(claimant)) {
       const owner = this.#owners.get(`${field} ${value}`);

@@ -4,15 +4,15 @@ type SqlValue = string | number | null;
 type SqlRows = Map<string, Record<string, SqlValue>[]>;
 
 /**
- * The rows of the wanted tables in a dump of MySQL, MariaDB, SQLite (INSERT) or PostgreSQL (INSERT and COPY). It is
- * read, never run. Throws with the line of what it cannot read, and of a wanted column whose value only the database
- * could compute. `wanted` has the columns by their tables.
+ * Parses the rows of the wanted tables in a dump of MySQL, MariaDB, SQLite (INSERT) or PostgreSQL (INSERT and COPY).
+ * Runs nothing. Throws an error with the line that cannot be read, or whose wanted column only the database could
+ * compute. `wanted` has the columns by table.
  */
 export function parseSqlDump(text: string, wanted: ReadonlyMap<string, ReadonlySet<string>>): SqlRows {
   return new DumpReader(text, wanted).read();
 }
 
-/** A value that only the database itself could have computed, such as `now()`, as the dump writes it. */
+/** A value that only the database can compute, such as `now()`, as written in the dump. */
 class UnknownValue {
   readonly written: string;
 
@@ -43,7 +43,7 @@ class DumpReader {
     return this.#rows;
   }
 
-  /** For the order of the columns, where an INSERT does not say it. */
+  /** Reads the order of the columns, for an INSERT that does not name them. */
   #readCreate(): void {
     const tokens = this.#tokens;
     if (tokens.takeWord("TABLE")) {
@@ -140,7 +140,7 @@ class DumpReader {
             String(Number(text)) === text
             ? Number(text)
             : text;
-    // PostgreSQL: what type it has, such as `character varying(64)[]`, says nothing more about it.
+    // PostgreSQL: skips the type of the value, such as `character varying(64)[]`.
     while (tokens.take("::")) {
       this.#tableName();
       while (tokens.peek().kind === "word") tokens.next();
@@ -182,7 +182,7 @@ class DumpReader {
     return text;
   }
 
-  /** Without the schema before it. */
+  /** The table's name without its schema. */
   #tableName(): string {
     let name = this.#name();
     while (this.#tokens.take(".")) name = this.#name();
@@ -198,7 +198,7 @@ class DumpReader {
     return names;
   }
 
-  /** To the next member of the list that it stands in. False at its end. */
+  /** Skips to the next member of the current list. Returns false at its end. */
   #skipMember(): boolean {
     for (let depth = 0; ; ) {
       const { kind, text } = this.#tokens.next();
@@ -227,7 +227,7 @@ function copyField(field: string): SqlValue {
     : field.replace(/\\(.)/g, (_whole, sign: string) => controlSigns[sign] ?? sign);
 }
 
-/** Those by which `.dump` of SQLite writes texts with line ends and control signs. */
+/** The functions that SQLite's `.dump` uses for texts with line ends and control characters. */
 const functions: Readonly<Record<string, (given: readonly SqlValue[]) => SqlValue>> = {
   replace: ([text, from, to]) => {
     if (text === null || from === null || to === null) return null;

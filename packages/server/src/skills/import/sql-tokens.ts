@@ -1,18 +1,18 @@
-/** A piece of a dump. A `name` stood in quotes; `text` and `number` are values, read. */
+/** A token of a dump. A `name` was quoted; `text` and `number` are parsed values. */
 interface Token {
   readonly kind: "word" | "name" | "text" | "number" | "sign" | "end";
   readonly text: string;
   readonly start: number;
 }
 
-/** How one kind of piece looks, and what is made of the part in brackets. */
-interface Form {
+/** The pattern of one kind of token, and how its first group is read. */
+interface TokenForm {
   readonly kind: Token["kind"];
   readonly pattern: RegExp;
   readonly read?: (inner: string) => string;
 }
 
-/** `\%` and `\_` keep their backslash: they mean something to LIKE. */
+/** `\%` and `\_` keep their backslash, which LIKE needs. */
 const mysqlSigns: Readonly<Record<string, string>> = {
   ...{ n: "\n", r: "\r", t: "\t", b: "\b" },
   ...{ "0": "\0", Z: "\x1a", "%": "\\%", _: "\\_" },
@@ -26,7 +26,7 @@ export const controlSigns: Readonly<Record<string, string>> = {
   v: "\v",
 };
 
-const mysqlText: Form = {
+const mysqlText: TokenForm = {
   kind: "text",
   // A letter or a character set may stand before the text.
   pattern: /(?:N|_(?:utf8mb[34]|utf8|binary|latin1|ascii)\s*)?'([^'\\]*(?:(?:\\[\s\S]|'')[^'\\]*)*)'/iy,
@@ -35,16 +35,16 @@ const mysqlText: Form = {
       sign === undefined ? "'" : (mysqlSigns[sign] ?? sign),
     ),
 };
-const plainText: Form = {
+const plainText: TokenForm = {
   kind: "text",
   pattern: /(?:N|_(?:utf8mb[34]|utf8|binary|latin1|ascii)\s*)?'([^']*(?:''[^']*)*)'/iy,
   read: (inner) => inner.replaceAll("''", "'"),
 };
-/** PostgreSQL, between dollars: nothing inside means anything else. */
-const dollarText: Form = { kind: "text", pattern: /\$(?:[A-Za-z_]\w*)?\$/y };
+/** PostgreSQL's dollar quotes: nothing inside is escaped. */
+const dollarText: TokenForm = { kind: "text", pattern: /\$(?:[A-Za-z_]\w*)?\$/y };
 
 /** In this order; texts come between those of `first` and those of `last`. */
-const first: readonly Form[] = [
+const first: readonly TokenForm[] = [
   {
     kind: "number",
     pattern: /b'([01]*)'/iy,
@@ -72,7 +72,7 @@ const first: readonly Form[] = [
       ),
   },
 ];
-const last: readonly Form[] = [
+const last: readonly TokenForm[] = [
   { kind: "name", pattern: /`([^`]*(?:``[^`]*)*)`/y, read: (inner) => inner.replaceAll("``", "`") },
   { kind: "name", pattern: /"([^"]*(?:""[^"]*)*)"/y, read: (inner) => inner.replaceAll('""', '"') },
   { kind: "number", pattern: /([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)/iy },
@@ -85,12 +85,12 @@ const otherForms = [...first, plainText, dollarText, ...last];
 const blank = /(?:\s+|--[^\n]*|\/\*[\s\S]*?\*\/|\\(?:un)?restrict[^\n]*)+/y;
 const mysqlBlank = /(?:\s+|--[^\n]*|#[^\n]*|\/\*[\s\S]*?\*\/|\\(?:un)?restrict[^\n]*)+/y;
 
-/** The pieces of a dump one by one, with blanks and comments left out. */
+/** The tokens of a dump, without blanks and comments. */
 export class SqlTokens {
   readonly #text: string;
   #at = 0;
   #peeked: Token | undefined;
-  /** MySQL escapes with backslashes; the others do not. Undefined: nothing has shown yet whose dump it is. */
+  /** Whether texts have MySQL's backslash escapes. Undefined while the dialect is not known. */
   #isMysql: boolean | undefined;
 
   constructor(text: string) {
@@ -98,7 +98,7 @@ export class SqlTokens {
     this.#isMysql = dialectOf(text.slice(0, 10_000));
   }
 
-  /** For what only MySQL writes. The head of a dump knows better. */
+  /** Called for syntax that only MySQL writes. The head of a dump takes precedence. */
   noteMysql(): void {
     this.#isMysql ??= true;
   }
@@ -122,7 +122,7 @@ export class SqlTokens {
     return this.#takeIf("word", word);
   }
 
-  /** What stands right here up to the end, which is then behind us. */
+  /** Returns the text up to `end`, and moves behind it. */
   takeUpTo(end: string, missing: string): string {
     const at = this.#text.indexOf(end, this.#at);
     if (at === -1) throw this.problem(missing);
@@ -131,7 +131,6 @@ export class SqlTokens {
     return found;
   }
 
-  /** The lines below a COPY. */
   takeCopiedLines(): string[] {
     this.#at = this.next().start;
     this.takeUpTo("\n", "a COPY has no end");
@@ -139,7 +138,7 @@ export class SqlTokens {
     return this.takeUpTo("\n\\.", "a COPY has no end").slice(1).split(/\r?\n/);
   }
 
-  /** As the dump writes it, from there to what was read last. */
+  /** The dump's own text from `start` to the current place. */
   textFrom(start: number, most: number): string {
     return this.#text.slice(start, Math.min(start + most, this.#at));
   }
@@ -175,7 +174,7 @@ export class SqlTokens {
     throw this.problem("a quote is not closed");
   }
 
-  /** What a sticky expression finds right here, which is then behind us. */
+  /** Matches a sticky expression at the current place, and moves behind it. */
   #match(sticky: RegExp): RegExpExecArray | undefined {
     sticky.lastIndex = this.#at;
     const found = sticky.exec(this.#text) ?? undefined;
@@ -184,7 +183,7 @@ export class SqlTokens {
   }
 }
 
-/** Whose dump it is, by what it says of itself: true for MySQL and MariaDB. */
+/** Finds the dialect by the head of a dump: true for MySQL and MariaDB. */
 function dialectOf(head: string): boolean | undefined {
   if (/^-- (?:MySQL|MariaDB) dump|^\/\*M?!\d{5,6}/m.test(head)) return true;
   const others =

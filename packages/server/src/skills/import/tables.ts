@@ -5,7 +5,6 @@ import { skillToolTypes } from "../../store/index.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** The columns that are kept, by their tables. */
 export const importedColumns: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   [
     "skills",
@@ -34,19 +33,19 @@ export const importedColumns: ReadonlyMap<string, ReadonlySet<string>> = new Map
 export interface ImportFailure {
   readonly name: string;
   readonly reason: string;
-  /** It is there already, in the database: importing it once more with `replace` would take its place. */
+  /** The database already has it: importing with `replace` would replace it. */
   readonly replaceable?: true;
 }
 
 export interface ImportedTables {
   readonly bundles: readonly SkillBundle[];
   readonly experts: readonly (NewExpert & { readonly id: string })[];
-  /** What cannot be imported; the others can. */
+  /** Items that cannot be imported; all others can. */
   readonly failed: readonly ImportFailure[];
   readonly warnings: readonly string[];
 }
 
-/** Skills and experts of rows as other systems have them, older and newer column names alike. Ids stay. */
+/** Reads skills and experts from rows of other systems, with older or newer column names. Keeps the ids. */
 export function fromTables(tables: ReadonlyMap<string, readonly Row[]>, trusted: boolean): ImportedTables {
   const warnings: string[] = [];
   const failed: ImportFailure[] = [];

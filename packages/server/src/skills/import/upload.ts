@@ -19,7 +19,7 @@ import { fromTables, type ImportedTables, type ImportFailure, importedColumns } 
 
 export interface ImportOptions {
   readonly sandbox: () => Promise<Sandbox>;
-  /** Whether what is imported is the operator's own. */
+  /** Whether the imported skills are the operator's own. */
   readonly trusted: boolean;
 }
 
@@ -28,8 +28,8 @@ const importedTables = [...importedColumns.keys()];
 type Tables = Map<string, Record<string, unknown>[]>;
 
 /**
- * Reads what is to be imported: folders with a `SKILL.md`, folders of such folders, SQL dumps, CSV files named like
- * their tables, and folders of those. Throws for a path that is none of these.
+ * Reads skills and experts to import: folders with a `SKILL.md`, folders of such folders, SQL dumps, CSV files named
+ * like their tables, and folders of those. Throws for a path that is none of these.
  */
 export async function readImport(paths: readonly string[], options: ImportOptions): Promise<ImportedTables> {
   const read: ReadFolders = { bundles: [], failed: [], warnings: [] };
@@ -80,7 +80,7 @@ async function readFolder(
   }
 }
 
-/** What a folder from elsewhere links to is not part of it. */
+/** Leaves out links: their targets are not part of the import. */
 async function foldersBelow(path: string): Promise<string[]> {
   return (await findSkillFolders([path])).filter((folder) => lstatSync(folder).isDirectory());
 }
@@ -110,8 +110,8 @@ function tableOf(path: string): string | undefined {
 }
 
 /**
- * Reads what somebody sent as files, exactly like the same files in a folder. For as long as that takes they lie below
- * `parent`, which whoever is told of trouble does not learn. Throws `SkillInputError`.
+ * Reads uploaded files like the same files in a folder. They lie below `parent` meanwhile; messages do not show that
+ * path. Throws `SkillInputError`.
  */
 export async function readUpload(
   parent: string,
@@ -123,7 +123,8 @@ export async function readUpload(
     if (!isSafePath(path)) throw SkillInputError.of("files", `"${path}" is no path for a file.`);
   }
   const folder = join(parent, `.${randomUUID()}`);
-  const told = (text: string) => text.replaceAll(`${folder}/`, "").replaceAll(folder, "What was sent");
+  const withoutFolder = (text: string) =>
+    text.replaceAll(`${folder}/`, "").replaceAll(folder, "What was sent");
   try {
     await mkdir(folder, { recursive: true, mode: 0o755 });
     const placed = await inFolder(files);
@@ -135,11 +136,11 @@ export async function readUpload(
     const found = await readImport([join(folder, commonFolder(placed))], options);
     return {
       ...found,
-      failed: found.failed.map(({ name, reason }) => ({ name, reason: told(reason) })),
-      warnings: found.warnings.map(told),
+      failed: found.failed.map(({ name, reason }) => ({ name, reason: withoutFolder(reason) })),
+      warnings: found.warnings.map(withoutFolder),
     };
   } catch (thrown) {
-    throw SkillInputError.of("files", told(reasonOf(thrown)));
+    throw SkillInputError.of("files", withoutFolder(reasonOf(thrown)));
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -148,14 +149,11 @@ export async function readUpload(
 const nameless =
   "It has no name, and its folder, which could have given it one, was not sent with it. Begin it with front matter that says `name: my-skill` between two lines of three dashes, or send the folder.";
 
-/**
- * A skill whose folder was not sent with it is put into one of its name, as the format wants it. Undefined when it has
- * none.
- */
+/** Puts a skill without a folder into one of its name, as the format requires. Undefined when it has no name. */
 async function inFolder(files: readonly SkillFile[]): Promise<readonly SkillFile[] | undefined> {
   const text = files.find(({ path }) => path === "SKILL.md")?.content.toString("utf8");
   if (text === undefined) return files;
-  // What is wrong with it is said by whoever reads the skill.
+  // Errors in the text are reported later, when the skill is read.
   const name = await readSkillText(text).then(
     ({ frontMatter }) => frontMatter.name ?? "",
     () => undefined,
@@ -165,17 +163,17 @@ async function inFolder(files: readonly SkillFile[]): Promise<readonly SkillFile
   return files.map((file) => ({ ...file, path: `${folder}/${file.path}` }));
 }
 
-/** The one folder that all files lie in; nothing when there is none. */
+/** The folder that holds all files; empty when there is none. */
 function commonFolder(files: readonly SkillFile[]): string {
   const first = files[0]!.path.split("/")[0]!;
   return files.every(({ path }) => path.startsWith(`${first}/`)) ? first : "";
 }
 
-/** Rows of a CSV text by the names in its first line, in lower case; quotes as in RFC 4180. Empty fields are left out. */
+/** Parses CSV (RFC 4180) into rows by the names in the first line, in lower case. Leaves out empty fields. */
 async function parseCsv(text: string): Promise<Record<string, string>[]> {
   const { parse } = await import("csv-parse/sync");
   const head = text.split("\n", 1)[0] ?? "";
-  // Spreadsheets of many countries write semicolons.
+  // Spreadsheets in many countries use semicolons.
   const delimiter = head.includes(",") ? "," : (/[;\t]/.exec(head)?.[0] ?? ",");
   return parse(text, {
     bom: true,

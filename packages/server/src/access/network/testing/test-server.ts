@@ -6,7 +6,6 @@ export interface TestServer extends AsyncDisposable {
   readonly port: number;
   /** `http://127.0.0.1:PORT`. */
   readonly origin: string;
-  /** How many connections are open. */
   connections(): Promise<number>;
 }
 

@@ -16,10 +16,10 @@ export interface FileAnalysis {
 }
 
 const LARGEST_FILE = 20 * 1024 * 1024;
-/** What is larger was not written by hand. */
+/** Larger files are not written by hand. */
 const LARGEST_SCRIPT = 2 * 1024 * 1024;
 
-/** Rejects for what is no text file. */
+/** Rejects when the file is no text. */
 export async function analyzeFile(workspace: Confinement, path: string): Promise<FileAnalysis> {
   const { text, shown } = await readText(workspace, path);
   const language = languageOf(shown);
@@ -52,13 +52,12 @@ export interface LineCounts {
   readonly blank: number;
 }
 
-/** A piece of the text that is a comment. */
 interface CommentRange {
   readonly start: number;
   readonly end: number;
 }
 
-/** Every line counts once: as code when it holds any, as comment when it holds nothing else, or as blank. */
+/** Every line counts once: as code if it holds any, as a comment if it holds nothing else, or as blank. */
 function countLines(text: string, comments: readonly CommentRange[]): LineCounts {
   const lines = splitLines(text);
   const bare = splitLines(withoutComments(text, comments));
@@ -90,7 +89,7 @@ function withoutComments(text: string, comments: readonly CommentRange[]): strin
   return bare + text.slice(from);
 }
 
-/** A newline at the end closes the last line; it does not begin another. */
+/** A newline at the end does not begin another line. */
 function splitLines(text: string): string[] {
   const lines = text.split("\n");
   if (lines.at(-1) === "") lines.pop();
@@ -105,14 +104,14 @@ export interface SyntaxProblem {
 }
 
 interface ParsedScript {
-  /** Absent when the file is so broken that nothing can be said of its parts. */
+  /** Absent when the file is too broken to be parsed. */
   readonly file?: ParseResult;
   readonly problems: readonly SyntaxProblem[];
 }
 
 const MOST_PROBLEMS = 50;
 
-/** Parses TypeScript or JavaScript, going on after errors where it can. Never rejects for what is in the text. */
+/** Parses TypeScript or JavaScript, continuing after errors where it can. Never rejects for broken code. */
 async function parseScript(path: string, text: string): Promise<ParsedScript> {
   // Loaded on first use: most racks never analyse code.
   const { parse } = await import("@babel/parser");
@@ -152,12 +151,10 @@ function toProblem(error: unknown): SyntaxProblem {
   };
 }
 
-/** What is known of a language by its file ending. */
 interface Language {
   readonly name: string;
-  /** Every comment of a text; `undefined` when the language has none, or they cannot be told by their form. */
+  /** Matches every comment. `undefined` when the language has none, or they cannot be matched. */
   readonly comments?: RegExp;
-  /** Symbols can be found: the file is parsed. */
   readonly isScript?: true;
 }
 

@@ -8,7 +8,6 @@ import { type Confinement, type ExistingPlace, entryAt } from "../../paths.ts";
 
 export interface FoundFormatter {
   readonly formatter: Formatter;
-  /** The program to run. */
   readonly program: string;
   /** Where it is configured; the program runs here. */
   readonly folder: string;
@@ -17,13 +16,13 @@ export interface FoundFormatter {
 interface Choice {
   readonly formatter: Formatter;
   readonly folder: string;
-  /** What says so: a file's name. */
+  /** The name of the file that chose it. */
   readonly because: string;
 }
 
 /**
- * The formatter that the project chose: by the nearest configuration above `start`, or else by the nearest
- * package.json that depends on one. Looks no further up than `root`. Rejects with what to install when there is none.
+ * The formatter of the project: by the nearest configuration above `start`, or else by the nearest package.json that
+ * depends on one. Looks no higher than `root`. Rejects with what to install when there is none.
  */
 export async function findFormatter(start: string, root: string): Promise<FoundFormatter> {
   const folders = foldersUpTo(start, root);
@@ -87,7 +86,6 @@ function foldersUpTo(start: string, root: string): string[] {
   return folders;
 }
 
-/** A formatter that a project may have chosen. */
 interface Formatter {
   /** Also the name of its program in `node_modules/.bin`. */
   readonly name: string;
@@ -98,11 +96,11 @@ interface Formatter {
   readonly packageKey?: string;
   readonly write: (path: string) => string[];
   readonly check: (path: string) => string[];
-  /** What a check said; `undefined` when it failed for another reason than unformatted files. */
+  /** The files that a check reports; `undefined` when it failed for another reason. */
   readonly unformatted: (result: ProgramResult) => readonly string[] | undefined;
 }
 
-/** In order of preference where a folder configures several. */
+/** The first one counts when a folder configures several. */
 const formatters: readonly Formatter[] = [
   {
     name: "biome",
@@ -140,7 +138,7 @@ const formatters: readonly Formatter[] = [
   },
 ];
 
-/** Biome ends with 1 for unformatted files and for broken ones; only its report tells them apart. */
+/** Biome exits with 1 for unformatted and for broken files; only its report distinguishes them. */
 function fromBiome({ code, stdout }: ProgramResult): readonly string[] | undefined {
   if (code === 0) return [];
   const report = parseJson(stdout);
@@ -162,10 +160,10 @@ function lines(text: string): string[] {
     .filter((line) => line !== "");
 }
 
-/** Files by path, each with what changes when it is written. */
+/** A stamp for each path that changes when the file is written. */
 type FileStamps = ReadonlyMap<string, string>;
 
-/** The stamps of a file, or of every file under a folder that is not ignored. */
+/** The stamps of a file, or of every file below a folder that is not ignored. */
 export async function fileStamps(
   workspace: Confinement,
   { real, stats }: ExistingPlace,
@@ -183,7 +181,6 @@ export async function fileStamps(
   return stamps;
 }
 
-/** The files that were written between the two. */
 export function changedFiles(before: FileStamps, after: FileStamps): string[] {
   return [...after].filter(([path, stamp]) => before.get(path) !== stamp).map(([path]) => path);
 }
@@ -196,7 +193,7 @@ export interface ProgramResult {
 
 const MOST_OUTPUT = 2 * 1024 * 1024;
 
-/** Runs a program of the workspace to its end, without the server's own environment. */
+/** Runs a program of the workspace without the server's own environment. */
 export async function runProgram(
   program: string,
   args: readonly string[],

@@ -1,6 +1,5 @@
 import type { ParseResult } from "@babel/parser";
 
-/** Something that a file declares. */
 export interface CodeSymbol {
   readonly kind: SymbolKind;
   readonly name: string;
@@ -30,7 +29,7 @@ type SymbolKind =
 
 export interface Import {
   readonly from: string;
-  /** As they are written: `x`, `a as b`, `* as all`; empty for an import of effects only. */
+  /** As written: `x`, `a as b`, `* as all`; empty for an import without names. */
   readonly names: readonly string[];
   readonly line: number;
 }
@@ -38,7 +37,7 @@ export interface Import {
 export interface Outline {
   readonly symbols: readonly CodeSymbol[];
   readonly imports: readonly Import[];
-  /** Names under which others see something; `* from "x"` for all of another file. */
+  /** The exported names; `* from "x"` for all exports of another file. */
   readonly exports: readonly string[];
 }
 
@@ -51,7 +50,7 @@ type Located = Pick<Statement, "start" | "end" | "loc">;
 
 const LONGEST_SIGNATURE = 200;
 
-/** What a parsed file declares, takes in and gives out. Only the top level, and what classes and namespaces hold. */
+/** The declarations, imports and exports of a parsed file: the top level, and the members of classes and namespaces. */
 export function outline(file: ParseResult, text: string): Outline {
   const reader = new OutlineReader(text);
   const symbols = file.program.body.flatMap((statement) => reader.statement(statement, false));
@@ -246,7 +245,7 @@ class OutlineReader {
     return words.length > LONGEST_SIGNATURE ? `${words.slice(0, LONGEST_SIGNATURE)}…` : words;
   }
 
-  /** A name: an identifier's own, a private one with its `#`, a computed one as it is written. */
+  /** The name of a member: a private one with its `#`, a computed one as written. */
   #key(key: Located & { type: string }): string {
     const words = this.#words(key);
     return key.type === "StringLiteral" ? words.slice(1, -1) : words;

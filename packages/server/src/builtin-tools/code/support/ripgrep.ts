@@ -2,22 +2,21 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
-/** One line of a search's answer. */
 export interface RipgrepLine {
-  /** As ripgrep wrote it, from the folder it ran in. */
+  /** Relative to the folder in which ripgrep ran. */
   readonly path: string;
   readonly line: number;
   readonly text: string;
-  /** Where the first match lies in `text`, in characters; absent for a line of context. */
+  /** The first match in `text`, in characters; absent for a context line. */
   readonly match?: { readonly start: number; readonly end: number };
 }
 
-const MOST_COMPLAINTS = 4000;
+const MOST_MESSAGES = 4000;
 
 /**
- * Runs ripgrep and hands over its lines as they come. When `onLine` answers `false`, or the signal aborts, the
- * process is ended. Resolves to what could not be searched, in ripgrep's words. Rejects with ripgrep's own reason
- * when the search could not begin.
+ * Runs ripgrep and passes on its lines as they come. Ends it when `onLine` returns `false` or the signal aborts.
+ * Resolves to ripgrep's messages about what could not be searched. Rejects with its error when the search could not
+ * begin.
  */
 export async function runRipgrep(
   args: readonly string[],
@@ -35,12 +34,12 @@ export async function runRipgrep(
   const closed = once(child, "close");
   let complaints = "";
   child.stderr.setEncoding("utf8").on("data", (part: string) => {
-    complaints = (complaints + part).slice(0, MOST_COMPLAINTS);
+    complaints = (complaints + part).slice(0, MOST_MESSAGES);
   });
   const end = () => child.kill("SIGKILL");
   signal.addEventListener("abort", end, { once: true });
   try {
-    // Ripgrep ends a search that it could begin with a summary.
+    // Ripgrep prints a summary after every search that could begin.
     let isBegun = false;
     for await (const text of createInterface({ input: child.stdout })) {
       const event: RipgrepEvent = JSON.parse(text);
@@ -57,7 +56,7 @@ export async function runRipgrep(
   } finally {
     signal.removeEventListener("abort", end);
     end();
-    // Nobody waits for the end any more; it must not become an unhandled rejection.
+    // After an error nothing awaits `closed`; it must not become an unhandled rejection.
     closed.catch(() => {});
   }
 }

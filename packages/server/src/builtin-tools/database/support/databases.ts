@@ -11,7 +11,7 @@ export interface DeclaredDatabase {
   readonly secrets: readonly string[];
 }
 
-/** Finds a database by the name under which the workspace declares it. Messages name names, never addresses. */
+/** Opens a database by its name in the workspace's config. Messages show names, never addresses. */
 export async function openDeclared(
   workspace: Workspace,
   given: string | undefined,
@@ -28,7 +28,7 @@ export async function openDeclared(
   return { name, engine: await engineFor(workspace, name, url, isWrite), secrets: secretsOf(url) };
 }
 
-/** Whether the server keeps its own records there. SQLite's file lies in `.toolrack`, where no tool gets to. */
+/** Whether it is the server's own store. SQLite's file lies in `.toolrack`, which no tool can reach. */
 function isStore(url: string): boolean {
   const [one, own] = [url, process.env.DATABASE_URL ?? ""].map((text) => URL.parse(text));
   if (!one || !own) return false;
@@ -86,7 +86,7 @@ async function sqliteFile(
       `"${name}" names no file, so nothing would be kept. The operator must correct the config.`,
     );
   }
-  // A first change may create the file; there is nothing to read in one that is missing.
+  // A first change may create the file; a missing one cannot be read.
   return confinePath(workspace, path, { mustExist: !isWrite });
 }
 

@@ -1,13 +1,12 @@
 import measure from "fast-string-truncated-width";
 import { type JsonValue, toJsonValue } from "./statement.ts";
 
-/** Rows with this much text in all are enough for anyone who reads them. */
+/** The limit for the text of all rows together. */
 const MOST_CHARACTERS = 8 * 1_048_576;
 
-/** Longest text of a single value. */
 const LONGEST_VALUE = 65_536;
 
-/** Takes rows until there are enough, so that a result of any size costs a bounded amount of memory. */
+/** Collects rows up to a limit, so that any result costs a bounded amount of memory. */
 export class RowCollector {
   readonly rows: JsonValue[][] = [];
   isTruncated = false;
@@ -18,7 +17,7 @@ export class RowCollector {
     this.#limit = limit;
   }
 
-  /** Answers whether more rows are wanted. */
+  /** Returns whether more rows are wanted. */
   add(row: readonly unknown[]): boolean {
     if (this.rows.length === this.#limit || this.#characters > MOST_CHARACTERS) {
       this.isTruncated = true;

@@ -8,7 +8,6 @@ const MOST_ROWS = 10_000;
 const USUAL_TIMEOUT = 30_000;
 export const LONGEST_TIMEOUT = 10 * 60_000;
 
-/** The arguments of both tools. */
 export const statementInput = {
   database: optional(
     text("Name of a database that the workspace declares. May be left out when there is only one."),
@@ -34,7 +33,7 @@ export interface RanStatement extends StatementResult {
   readonly elapsed: number;
 }
 
-/** Runs what a tool was asked to run. Whatever goes wrong, the message names the database and hides its password. */
+/** Runs a tool's statement. Error messages name the database and hide its password. */
 export async function runStatement(
   { database, sql, params = [], limit, timeout }: Values<typeof statementInput>,
   ctx: InternalToolContext,
@@ -62,7 +61,7 @@ function tookTooLong(name: string, timeout: number, isWrite: boolean): Error {
   );
 }
 
-/** The database's own words, without what must stay secret. The original is not kept as a cause: it may hold more. */
+/** The database's own message without secrets. The original error is not kept as a cause: it may hold more. */
 function failure({ name, engine, secrets }: DeclaredDatabase, error: unknown): Error {
   const { message, detail, hint, code } = describeError(error);
   const said = [message, detail, hint].filter(Boolean).join(" ");
@@ -73,16 +72,15 @@ function failure({ name, engine, secrets }: DeclaredDatabase, error: unknown): E
   return new Error(`${engine.name} ("${name}"): ${explain(safe)}`);
 }
 
-/** What drivers say beside the message. */
-interface DatabaseComplaint {
+interface DriverError {
   readonly message?: string;
   readonly detail?: string;
   readonly hint?: string;
   readonly code?: string;
 }
 
-function describeError(error: unknown): DatabaseComplaint {
-  // A refused connection to several addresses of one host says nothing itself; its parts do.
+function describeError(error: unknown): DriverError {
+  // The error of a refused connection to several addresses of a host has its messages in its parts.
   if (error instanceof AggregateError && error.errors.length > 0) return describeError(error.errors[0]);
   return error instanceof Error ? error : { message: String(error) };
 }

@@ -15,18 +15,18 @@ import {
   toSafeInteger,
 } from "./statement.ts";
 
-const CONNECT_TIMEOUT = 10_000;
+const CONNECT_TIMEOUT_MS = 10_000;
 
 /** One connection to a server, made for one statement. */
 interface Session {
   /** Begins a transaction and runs the statement in it. */
   run(): Promise<StatementResult>;
   commit(): Promise<unknown>;
-  /** Tells the server to stop. A closed connection alone would not: it is noticed only when rows are sent. */
+  /** Tells the server to stop. A closed connection would not stop it: the server notices only when it sends rows. */
   cancel(): Promise<void>;
-  /** Takes leave after all went well. */
+  /** Closes the connection after a success. */
   leave(): void;
-  /** Ends the connection at once, also one on which nobody answers; the server then rolls back. */
+  /** Destroys the connection at once, even a dead one; the server then rolls back. */
   drop(): void;
 }
 
@@ -36,7 +36,7 @@ async function runSession(
   signal: AbortSignal,
 ): Promise<StatementResult> {
   const { promise: stopped, reject } = Promise.withResolvers<never>();
-  // Where the server cannot be told, it ends the statement by its own limit, or when it next looks at the connection.
+  // When the cancel fails, the server ends the statement by its own limit, or when it next checks the connection.
   const stop = () =>
     void session
       .cancel()
@@ -68,7 +68,7 @@ export function createPostgresEngine(url: string): DatabaseEngine {
       signal.throwIfAborted();
       const connect = () => {
         const client = new pg.Client(clientConfig(url, pg.types.getTypeParser));
-        // A connection that breaks also fails the query in flight, which is where it is reported.
+        // A broken connection also fails the running query, which reports it.
         return client.on("error", () => {});
       };
       const client = connect();
@@ -80,7 +80,7 @@ export function createPostgresEngine(url: string): DatabaseEngine {
           // server's own limit is for the case that this process dies.
           const limit = String(statement.timeout + 1_000);
           await client.query("SELECT set_config('statement_timeout', $1, true)", [limit]);
-          // The extended protocol takes exactly one statement; the server refuses a second one.
+          // The extended protocol accepts exactly one statement.
           const config: QueryArrayConfig & { readonly queryMode: "extended" } = {
             text: bound.sql,
             values: [...bound.values],
@@ -91,7 +91,7 @@ export function createPostgresEngine(url: string): DatabaseEngine {
         },
         commit: () => client.query("COMMIT"),
         async cancel() {
-          // Set once the connection stands; the declared type leaves it out.
+          // Set once connected; the declared type lacks it.
           const { processID } = client as Client & { readonly processID?: number | null };
           if (processID === null || processID === undefined) return;
           const second = connect();
@@ -102,7 +102,7 @@ export function createPostgresEngine(url: string): DatabaseEngine {
             dropClient(second);
           }
         },
-        // Does not wait for the answer. With rows still on their way it drops the connection at once.
+        // Does not wait for the reply. With unread rows it drops the connection at once.
         leave: () => void client.end().catch(() => {}),
         drop: () => dropClient(client),
       };
@@ -111,25 +111,25 @@ export function createPostgresEngine(url: string): DatabaseEngine {
   };
 }
 
-/** Dates and times stay as the server writes them: a JavaScript date would move them to this machine's time zone. */
+/** Dates and times stay as text: a JavaScript date would move them to this machine's time zone. */
 const dateTypes = new Set([1082, 1083, 1114, 1184, 1266, 1186, 1115, 1182, 1183, 1185, 1187, 1270]);
 const INT8 = 20;
 
 function clientConfig(
   url: string,
-  usual: (oid: number, format?: "text") => (text: string) => unknown,
+  defaultParser: (oid: number, format?: "text") => (text: string) => unknown,
 ): ClientConfig {
   const getTypeParser = (oid: number, format?: string) => {
     if (format === "binary") return (value: unknown) => value;
     if (dateTypes.has(oid)) return (text: string) => text;
     if (oid === INT8) return (text: string) => toSafeInteger(BigInt(text));
-    return usual(oid, "text");
+    return defaultParser(oid, "text");
   };
   return {
     connectionString: url,
-    connectionTimeoutMillis: CONNECT_TIMEOUT,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     application_name: "toolrack",
-    // The declared type is a family of overloads for each format; this one function answers all of them.
+    // The declared type has an overload for each format; this function handles all of them.
     types: { getTypeParser } as unknown as NonNullable<ClientConfig["types"]>,
   };
 }
@@ -150,7 +150,7 @@ function collectFromPostgres(
     lastInsertId: null,
   });
   return new Promise((resolve, reject) => {
-    // A change runs to its end; of a reading statement the rest is left unread.
+    // A change runs to its end; the rest of a reading statement stays unread.
     query.on("row", (row: unknown[], result) => {
       if (!collector.add(row) && !isWrite && result !== undefined) resolve(finish(result));
     });
@@ -180,28 +180,28 @@ export function createMysqlEngine(url: string): DatabaseEngine {
       const connect = () => {
         const connection = mysql.createConnection({
           ...mysqlAddress(url),
-          connectTimeout: CONNECT_TIMEOUT,
+          connectTimeout: CONNECT_TIMEOUT_MS,
           rowsAsArray: true,
           dateStrings: true,
           supportBigNumbers: true,
-          // Row parsers are worth generating for many statements, and this connection lives for one.
+          // Generated row parsers pay off only for many statements; this connection runs one.
           disableEval: true,
         });
-        // A connection that breaks also fails the command in flight, which is where it is reported.
+        // A broken connection also fails the running command, which reports it.
         return connection.on("error", () => {});
       };
       const connection = connect();
       const drop = () => dropConnection(connection);
       const session: Session = {
         async run() {
-          // Also for transactions that a procedure might begin after ending this one.
+          // This also covers transactions that a procedure begins after ending this one.
           if (!isWrite) await send(connection, "SET SESSION TRANSACTION READ ONLY");
           await send(connection, isWrite ? "START TRANSACTION" : "START TRANSACTION READ ONLY");
           return collectFromMysql(connection, bound, statement);
         },
         commit: () => send(connection, "COMMIT"),
         async cancel() {
-          // Zero or missing until the server has greeted.
+          // Not set before the server's greeting.
           if (!connection.threadId) return;
           const second = connect();
           await send(second, `KILL ${Number(connection.threadId)}`).finally(() => dropConnection(second));
@@ -214,7 +214,7 @@ export function createMysqlEngine(url: string): DatabaseEngine {
   };
 }
 
-/** The driver's own way only stops sending: a server that is in the middle of a large result would go on with it. */
+/** The driver's own `destroy` only stops sending: the server would go on with a large result. */
 function dropConnection(connection: Connection): void {
   connection.destroy();
   // The socket is not part of the driver's types.
@@ -243,7 +243,7 @@ function collectFromMysql(
     ...changes(sql, header, collector.rows.length),
   });
   return new Promise((resolve, reject) => {
-    // Values travel apart from the text, as in a prepared statement; some statements cannot be prepared.
+    // Values are sent apart from the text, as in a prepared statement; some statements cannot be prepared.
     const command =
       bound.values.length > 0
         ? connection.execute(bound.sql, bound.values.map(toSqlValue))
@@ -255,8 +255,8 @@ function collectFromMysql(
     });
     command.on("result", (row: unknown[] | ResultSetHeader) => {
       if (!Array.isArray(row)) header = row;
-      // A procedure may give several sets of rows; the first one is the answer. A change runs to its end; of a
-      // reading statement the rest is left unread.
+      // A procedure may return several sets of rows; only the first counts. A change runs to its end; the rest of a
+      // reading statement stays unread.
       else if (resultSets === 1 && !collector.add(row) && !isWrite) resolve(finish());
     });
     command.on("end", () => resolve(finish()));
@@ -266,7 +266,7 @@ function collectFromMysql(
 function changes(sql: string, header: ResultSetHeader | undefined, returned: number) {
   if (!["INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "CALL"].includes(leadingWord(sql)))
     return { affectedRows: null, lastInsertId: null };
-  // With RETURNING there is no header: every changed row is given back instead.
+  // With RETURNING there is no header, but every changed row is returned.
   return { affectedRows: header?.affectedRows ?? returned, lastInsertId: header?.insertId || null };
 }
 
@@ -276,7 +276,7 @@ function toSqlValue(value: JsonValue): string | number | null {
   return value;
 }
 
-/** A read-only transaction does not keep a SELECT from writing a file on the server. */
+/** A read-only transaction does not stop a SELECT from writing a file on the server. */
 function refuseFiles(sql: string): void {
   const bare = sql.replace(
     /'(?:[^'\\]|\\[\s\S]|'')*(?:'|$)|"(?:[^"\\]|\\[\s\S]|"")*(?:"|$)|`(?:[^`]|``)*(?:`|$)|\/\*(?!M?!)[\s\S]*?(?:\*\/|$)|(?:#|--(?=\s|$))[^\n]*/g,

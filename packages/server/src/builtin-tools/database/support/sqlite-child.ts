@@ -12,19 +12,19 @@ import {
   toSafeInteger,
 } from "./statement.ts";
 
-/** A statement that has run in a transaction which is still open. */
+/** A statement that has run, in a transaction that is still open. */
 interface Pending {
   readonly database: DatabaseSync;
   readonly result: StatementResult;
 }
 
-/** What this process may take, in bytes. Node's own limit does not count what SQLite holds: 2,000 values of 64 MiB in a row. */
+/** The most memory of this process, in bytes. Node's own limit does not count SQLite's memory. */
 const MOST_MEMORY = 1_024 * 1_048_576;
 
 let pending: Pending | undefined;
 
-// The program of a child process. A request comes in and the result goes out; a change then waits for the word to
-// commit it, so that the parent knows for certain whether it was made.
+// The program of a child process. It receives a request and sends the result. A change then waits for the parent's
+// commit message, so that the parent knows for certain whether it was made.
 process.on("message", (message: SqliteRequest | "commit") => {
   const answer = attempt(() => (message === "commit" ? commit() : run(message)));
   process.send?.(answer, () => {
@@ -57,8 +57,8 @@ function run({ file, statement }: SqliteRequest): SqliteAnswer {
 }
 
 /**
- * The parent ends this process in time, unless the parent itself has died. While SQLite works, only another thread can
- * notice that, or that the statement takes too much memory.
+ * Ends this process when the parent has died or the statement takes too much memory. While SQLite works, only another
+ * thread can notice that.
  */
 function endAfter(milliseconds: number): void {
   const program = `
@@ -81,7 +81,7 @@ function commit(): SqliteAnswer {
   return { result };
 }
 
-/** What is not committed when this process ends, SQLite undoes. */
+/** SQLite undoes what is not committed when this process ends. */
 function open(file: string, { isWrite, timeout }: Statement): DatabaseSync {
   return new DatabaseSync(file, {
     readOnly: !isWrite,
@@ -97,7 +97,7 @@ function open(file: string, { isWrite, timeout }: Statement): DatabaseSync {
 function execute(database: DatabaseSync, { sql, params, limit, isWrite }: Statement): StatementResult {
   const bound = bindParameters("sqlite", sql, params);
   const prepared = database.prepare(bound.sql);
-  // SQLite compiles the first statement only and would silently leave out the others.
+  // SQLite would run only the first statement and silently ignore the others.
   if (!isBlank(bound.sql.slice(prepared.sourceSQL.length))) {
     throw new Error("only one statement can be run at a time; send the others in calls of their own");
   }
@@ -106,8 +106,8 @@ function execute(database: DatabaseSync, { sql, params, limit, isWrite }: Statem
   const collector = new RowCollector(limit);
   if (columns.length === 0) prepared.run(...values);
   const found: Iterable<unknown> = columns.length === 0 ? [] : prepared.iterate(...values);
-  // Rows come as arrays because of `returnArrays`, which the type does not show. A change runs to its end: only the
-  // rows that it gives back are limited.
+  // Rows are arrays because of `returnArrays`, which the type does not show. A change runs to its end: only the rows
+  // that it returns are limited.
   for (const row of found) if (!collector.add(row as unknown[]) && !isWrite) break;
   const { rows, isTruncated } = collector;
   return { columns, rows, isTruncated, ...changes(database, sql, isWrite) };
@@ -125,7 +125,7 @@ function changes(database: DatabaseSync, sql: string, isWrite: boolean) {
 
 const changesRows = new Set(["INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"]);
 
-/** Whole numbers go in as integers; a column without a type would otherwise store 5 as 5.0. */
+/** Passes whole numbers as integers; a column without a type would otherwise store 5 as 5.0. */
 function toSqlValue(value: JsonValue): SQLInputValue {
   if (typeof value === "number" && Number.isSafeInteger(value)) return BigInt(value);
   if (typeof value === "boolean") return value ? 1n : 0n;
@@ -133,16 +133,16 @@ function toSqlValue(value: JsonValue): SQLInputValue {
   return value;
 }
 
-/** Pragmas that only tell something when they are called without a value. `database_list` would tell where the file lies. */
-const tellingPragmas = new Set(
+/** Pragmas that only read when they have no value. `database_list` is missing because it shows the file's path. */
+const plainPragmas = new Set(
   (
     "application_id auto_vacuum collation_list compile_options data_version encoding foreign_keys freelist_count " +
     "function_list journal_mode module_list page_count page_size pragma_list schema_version table_list user_version"
   ).split(" "),
 );
 
-/** Pragmas whose value says what to tell. */
-const askingPragmas = new Set(
+/** Pragmas that only read, with a value that says what. */
+const valuePragmas = new Set(
   (
     "foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check table_info " +
     "table_list table_xinfo"
@@ -150,8 +150,8 @@ const askingPragmas = new Set(
 );
 
 /**
- * Keeps a statement inside its database and its transaction. Changes are not judged here: a read-only connection
- * refuses them by itself, and extensions such as R*Tree prepare changes even for reading.
+ * Keeps a statement inside its database and its transaction. Changes are not checked here: a read-only connection
+ * refuses them itself, and extensions such as R*Tree prepare changes even for reading.
  */
 function authorize(action: number, first: string | null, second: string | null): number {
   if (action === constants.SQLITE_PRAGMA)
@@ -169,5 +169,5 @@ const refusedActions = new Set<number>([
 
 function isAllowedPragma(name: string | null, value: string | null): boolean {
   const pragma = name?.toLowerCase() ?? "";
-  return askingPragmas.has(pragma) || (value === null && tellingPragmas.has(pragma));
+  return valuePragmas.has(pragma) || (value === null && plainPragmas.has(pragma));
 }

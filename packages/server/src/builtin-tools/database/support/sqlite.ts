@@ -8,7 +8,7 @@ export interface SqliteRequest {
   readonly statement: Statement;
 }
 
-/** `"ready"`: the statement has run and waits for the word to commit. */
+/** `"ready"`: the statement has run and waits for the commit message. */
 export type SqliteAnswer = { readonly result: StatementResult } | { readonly error: string } | "ready";
 
 /** Children that must not outlive the server. */
@@ -16,9 +16,9 @@ const running = new Set<ChildProcess>();
 let isWatchingExit = false;
 
 /**
- * Every statement runs in a child process. SQLite works on the calling thread, and a heavy query can only be ended
- * from outside: not even terminating a worker thread stops it. SQLite undoes an unfinished transaction of a process
- * that died.
+ * Runs every statement in a child process. SQLite blocks the calling thread, and a heavy query can only be ended from
+ * outside: even terminating a worker thread does not stop it. SQLite undoes the open transaction of a process that
+ * died.
  */
 export function createSqliteEngine(file: string): DatabaseEngine {
   return {
@@ -47,7 +47,7 @@ export function createSqliteEngine(file: string): DatabaseEngine {
 
 function start(): ChildProcess {
   watchExit();
-  // Beside this file, and of the same kind: TypeScript in the source tree, JavaScript when it is built.
+  // Beside this file, with the same ending: TypeScript in the sources, JavaScript in a build.
   const program = fileURLToPath(import.meta.url).replace(/sqlite(\.\w+)$/, "sqlite-child$1");
   const { TZ, TMPDIR } = process.env;
   const child = fork(program, [], {
@@ -65,20 +65,20 @@ function resultOf(answer: SqliteAnswer): StatementResult {
   return answer.result;
 }
 
-/** Resolves with the child's next message; rejects when the child ends without a word. */
+/** Resolves with the child's next message; rejects when the child ends before. */
 function ask(child: ChildProcess, request: SqliteRequest | "commit"): Promise<SqliteAnswer> {
   return new Promise((resolve, reject) => {
-    let complaint = "";
+    let errorOutput = "";
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      complaint = (complaint + text).slice(-2_000);
+      errorOutput = (errorOutput + text).slice(-2_000);
     });
     child.once("message", (answer: SqliteAnswer) => resolve(answer));
     child.once("error", reject);
     child.once("close", (code, signal) => {
-      const isOutOfMemory = /heap out of memory/.test(complaint);
+      const isOutOfMemory = /heap out of memory/.test(errorOutput);
       const reason = isOutOfMemory
         ? "it needed too much memory"
-        : `exit code ${code}, signal ${signal}. ${complaint}`;
+        : `exit code ${code}, signal ${signal}. ${errorOutput}`;
       reject(new Error(`The process that ran the statement ended early: ${reason}`.trimEnd()));
     });
     child.send(request, (error) => {

@@ -1,4 +1,3 @@
-/** A value as JSON can carry it. */
 export type JsonValue =
   | string
   | number
@@ -9,11 +8,9 @@ export type JsonValue =
 
 export type StatementParameters = readonly JsonValue[] | Readonly<Record<string, JsonValue>>;
 
-/** One statement for one database. */
 export interface Statement {
   readonly sql: string;
   readonly params: StatementParameters;
-  /** Most rows to give back. */
   readonly limit: number;
   /** Milliseconds. */
   readonly timeout: number;
@@ -21,13 +18,12 @@ export interface Statement {
   readonly isWrite: boolean;
 }
 
-/** What a statement gave. Every value is safe for JSON. */
+/** The result of a statement. Every value is safe for JSON. */
 export interface StatementResult {
   /** In the order of the statement, made unique. */
   readonly columns: readonly string[];
   /** Values in the order of the columns. */
   readonly rows: readonly (readonly JsonValue[])[];
-  /** There were more rows than were given back. */
   readonly isTruncated: boolean;
   /** Null for a statement that only reads. */
   readonly affectedRows: number | null;
@@ -35,36 +31,35 @@ export interface StatementResult {
 }
 
 /**
- * Runs statements on one kind of database. `run` opens its own connection and closes it. It rejects with the
- * database's own complaint; when `signal` aborts, the database stops working on the statement, and what it had
- * changed is undone. A change that has come to its commit is no longer stopped, so that a rejection by `signal` always
- * means that nothing was changed.
+ * Runs statements on one kind of database. `run` opens and closes its own connection. It rejects with the database's
+ * own error. When `signal` aborts, the database stops the statement and undoes its changes. A commit that has begun is
+ * not stopped, so a rejection by `signal` always means that nothing was changed.
  */
 export interface DatabaseEngine {
   readonly name: string;
   run(statement: Statement, signal: AbortSignal): Promise<StatementResult>;
 }
 
-/** What begins a statement that only reads. */
-const reading = new Set("SELECT WITH VALUES TABLE SHOW EXPLAIN DESCRIBE DESC PRAGMA".split(" "));
+/** First words of statements that only read. */
+const readingWords = new Set("SELECT WITH VALUES TABLE SHOW EXPLAIN DESCRIBE DESC PRAGMA".split(" "));
 
-/** What would step out of the transaction that the tool itself keeps, or out of the database. */
-const refused = new Set(
+/** First words of statements that would leave the tool's own transaction, or the database. */
+const refusedWords = new Set(
   "ABORT ATTACH BEGIN COMMIT COPY DETACH END HANDLER LOAD LOCK PREPARE RELEASE ROLLBACK SAVEPOINT SET START UNLOCK USE XA".split(
     " ",
   ),
 );
 
-/** Refuses a statement that the tool is not for, before any database sees it. The databases refuse them as well. */
+/** Throws for a statement that the tool is not for, before any database sees it. The databases refuse them as well. */
 export function checkStatement(sql: string, isWrite: boolean): void {
   const word = leadingWord(sql);
   if (word === "") throw new Error("The sql holds no statement. Give exactly one SQL statement.");
-  if (!isWrite && !reading.has(word)) {
+  if (!isWrite && !readingWords.has(word)) {
     throw new Error(
-      `${word} is not a reading statement, and internal_database_query only reads. Use internal_database_update to change data.`,
+      `${word} is not a readingWords statement, and internal_database_query only reads. Use internal_database_update to change data.`,
     );
   }
-  if (isWrite && refused.has(word)) {
+  if (isWrite && refusedWords.has(word)) {
     throw new Error(
       `${word} cannot be used here: the statement already runs in a transaction of its own, which is committed when it succeeds and rolled back when it fails.`,
     );
@@ -73,7 +68,7 @@ export function checkStatement(sql: string, isWrite: boolean): void {
 
 /** The first word of a statement in upper case, past comments and opening brackets. */
 export function leadingWord(sql: string): string {
-  // MySQL runs what stands in comments that begin with "/*!", so those are not skipped.
+  // MySQL runs the content of comments that begin with "/*!", so those are not skipped.
   const start = /^(?:[\s(;]|(?:--|#)[^\n]*(?:\n|$)|\/\*(?!!)[\s\S]*?\*\/)*/.exec(sql)?.[0].length ?? 0;
   return /^[A-Za-z]+|^\S/.exec(sql.slice(start))?.[0].toUpperCase() ?? "";
 }
@@ -86,9 +81,9 @@ export function isBlank(sql: string): boolean {
 type Dialect = "sqlite" | "postgres" | "mysql";
 
 /**
- * Texts, quoted names and comments, in which a placeholder means nothing, and then the placeholders themselves: `named`
- * holds a name, `numbered` a number, and `next` stands for the next value. What is not closed reaches to the end: that
- * is how databases read it, and it keeps the search linear.
+ * Matches texts, quoted names and comments, in which placeholders do not count, and then the placeholders: `named` has
+ * a name, `numbered` a number, and `next` takes the next value. An unclosed quote reaches to the end, as databases read
+ * it; that also keeps the search linear.
  */
 const tokens: Readonly<Record<Dialect, RegExp>> = {
   sqlite:
@@ -100,8 +95,8 @@ const tokens: Readonly<Record<Dialect, RegExp>> = {
     /'(?:[^'\\]|\\[\s\S]|'')*(?:'|$)|"(?:[^"\\]|\\[\s\S]|"")*(?:"|$)|`(?:[^`]|``)*(?:`|$)|(?:#|--(?=\s|$))[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|:(?<named>[A-Za-z_]\w*)|(?<next>\?)/g,
 };
 
-/** How each dialect writes the placeholder for the value at a position that counts from 1. */
-const written: Readonly<Record<Dialect, (position: number) => string>> = {
+/** How each dialect writes a placeholder; positions count from 1. */
+const placeholderFor: Readonly<Record<Dialect, (position: number) => string>> = {
   sqlite: (position) => `?${position}`,
   postgres: (position) => `$${position}`,
   mysql: () => "?",
@@ -120,8 +115,8 @@ interface Placeholder {
 }
 
 /**
- * The statement with placeholders in the dialect's own form, and the values in their order. Refuses parameters that do
- * not fit: some databases would otherwise fill the gap with NULL and carry on.
+ * The statement with the dialect's own placeholders, and the values in their order. Throws for parameters that do not
+ * fit: some databases would silently use NULL.
  */
 export function bindParameters(dialect: Dialect, sql: string, params: StatementParameters): BoundSql {
   const replace = (write: (token: string, placeholder: Placeholder) => string) =>
@@ -149,11 +144,11 @@ function bindNames(
     const value = Object.hasOwn(params, named) ? params[named] : undefined;
     if (value === undefined)
       throw new Error(`The statement uses ${token}, but params has no "${named}". Add it to params.`);
-    // MySQL's placeholders have no numbers, so every use needs a value of its own.
+    // MySQL's placeholders have no numbers, so every use needs its own value.
     const known = dialect === "mysql" ? undefined : positions.get(named);
     const position = known ?? values.push(value);
     positions.set(named, position);
-    return written[dialect](position);
+    return placeholderFor[dialect](position);
   });
   const unused = Object.keys(params).filter((name) => !positions.has(name));
   if (unused.length === 0) return { sql, values };
@@ -171,7 +166,7 @@ function bindList(dialect: Dialect, replace: Replace, values: readonly JsonValue
     if (next !== undefined) count++;
     if (numbered === undefined) return token;
     count = Math.max(count, Number(numbered));
-    return written[dialect](Number(numbered));
+    return placeholderFor[dialect](Number(numbered));
   });
   if (count === values.length) return { sql, values };
   throw new Error(
@@ -183,10 +178,9 @@ function isList(params: StatementParameters): params is readonly JsonValue[] {
   return Array.isArray(params);
 }
 
-/** How many bytes of a binary value are shown. */
 const SHOWN_BYTES = 1_024;
 
-/** Any value that a database driver gives, as JSON can carry it. */
+/** Turns any value of a database driver into a JSON value. */
 export function toJsonValue(value: unknown): JsonValue {
   if (value === null || value === undefined) return null;
   if (typeof value === "string" || typeof value === "boolean") return value;
@@ -199,7 +193,7 @@ export function toJsonValue(value: unknown): JsonValue {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, toJsonValue(one)]));
 }
 
-/** A number where it is exact, its digits where it would be rounded. */
+/** A number if it is exact, otherwise its digits as text. */
 export function toSafeInteger(value: bigint): number | string {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value.toString();

@@ -1,13 +1,12 @@
 import type { Stats } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { isPrivateTwin } from "../../../access/index.ts";
+import { isLinkToPrivate } from "../../../access/index.ts";
 import { belongsToServer, type Confinement, locateExisting } from "../../paths.ts";
 import { carefulRead, checkSameFile } from "./entries.ts";
 
 interface PageRequest {
-  /** The first line wanted, from 1. */
+  /** The first line, from 1. */
   readonly offset: number;
-  /** Bytes of that line to leave out. */
   readonly skipBytes: number;
   readonly lines: number;
   readonly bytes: number;
@@ -15,31 +14,31 @@ interface PageRequest {
   readonly signal: AbortSignal;
 }
 
-/** A run of whole lines, or a piece of one line that is longer than a page. */
+/** Whole lines, or a piece of one line that is longer than a page. */
 export interface Page {
   readonly bytes: Buffer;
   readonly lines: number;
-  /** Where reading on begins; absent when the page ends with the file. */
+  /** Where the next page begins; absent when the page ends with the file. */
   readonly next?: { readonly offset: number; readonly skipBytes: number };
   /** Absent when the rest of the file is too large to count. */
   readonly totalLines?: number;
 }
 
-// Even, so that no character of UTF-16 is cut in two.
-const CHUNK = 256 * 1024;
-/** Counting the lines of a larger rest would make the reader wait for a number that nobody asked for. */
+// Must be even, so that no UTF-16 code unit is cut.
+const CHUNK_BYTES = 256 * 1024;
+/** Lines of a larger rest are not counted: it would take too long. */
 const MOST_COUNTED = 16 * 1024 * 1024;
 
 /**
- * Reads a page of lines without ever holding more than a page and a chunk. Works on bytes: what is skipped is
- * never decoded. Answers with the number of lines when the file ends before `offset`.
+ * Reads a page of lines, holding at most a page and a chunk in memory. Skipped bytes are never decoded. Returns the
+ * number of lines when the file ends before `offset`.
  */
 export async function readPage(
   handle: FileHandle,
   request: PageRequest,
 ): Promise<Page | { readonly endsAt: number }> {
   const { encoding, offset, skipBytes } = request;
-  const before = await passLines(handle, request, encoding.bom, { lines: offset - 1 });
+  const before = await skipLines(handle, request, encoding.bom, { lines: offset - 1 });
   if (before.lines < offset - 1) return { endsAt: before.lines + (before.isLineOpen ? 1 : 0) };
   const start = before.position + skipBytes;
   const bytes = await readAt(handle, start, Buffer.allocUnsafe(request.bytes + 1));
@@ -48,19 +47,19 @@ export async function readPage(
   const isWhole = bytes.length <= request.bytes;
   const { length, lines } = takeLines(bytes.subarray(0, request.bytes), request, isWhole);
   if (isWhole && length === bytes.length) return { bytes, lines, totalLines: offset - 1 + lines };
-  // No line ends in the page and the file goes on: a piece of one long line.
+  // No line ends within the page: it is a piece of one long line.
   if (lines === 0) {
     const piece = wholeCharacters(bytes.subarray(0, request.bytes), encoding);
     return { bytes: piece, lines: 1, next: { offset, skipBytes: skipBytes + piece.length } };
   }
-  const left = await passLines(handle, request, start + length, { bytes: MOST_COUNTED });
+  const left = await skipLines(handle, request, start + length, { bytes: MOST_COUNTED });
   const next = { offset: offset + lines, skipBytes: 0 };
   const page = { bytes: bytes.subarray(0, length), lines, next };
   if (!left.isEnd) return page;
   return { ...page, totalLines: offset - 1 + lines + left.lines + (left.isLineOpen ? 1 : 0) };
 }
 
-/** Whole lines of the page; a last line without newline counts when the page holds the end of the file. */
+/** Counts whole lines of the page; a last line without a newline counts when the page holds the end of the file. */
 function takeLines(bytes: Buffer, request: PageRequest, isWhole: boolean): { length: number; lines: number } {
   let length = 0;
   let lines = 0;
@@ -75,8 +74,8 @@ function takeLines(bytes: Buffer, request: PageRequest, isWhole: boolean): { len
   return { length, lines };
 }
 
-interface Passed {
-  /** Behind the last newline that was passed, or where the search ended. */
+interface SkippedLines {
+  /** After the last newline that was passed, or where the search ended. */
   readonly position: number;
   readonly lines: number;
   readonly isEnd: boolean;
@@ -84,18 +83,18 @@ interface Passed {
   readonly isLineOpen: boolean;
 }
 
-/** Goes over lines from a position on, at most so many of them, or about so many bytes. */
-async function passLines(
+/** Skips lines from a position on, up to a number of lines or about a number of bytes. */
+async function skipLines(
   handle: FileHandle,
   { encoding, signal }: PageRequest,
   from: number,
   most: { readonly lines?: number; readonly bytes?: number },
-): Promise<Passed> {
+): Promise<SkippedLines> {
   let lines = 0;
   if (most.lines === 0) return { position: from, lines, isEnd: false, isLineOpen: false };
   let isLineOpen = false;
-  const buffer = Buffer.allocUnsafe(CHUNK);
-  // UTF-16 is looked at in pairs, counted from the start of the file.
+  const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
+  // UTF-16 is read in pairs of bytes from the start of the file.
   const aligned = from - (from % 2);
   for (let base = aligned; base - from < (most.bytes ?? Number.POSITIVE_INFINITY); ) {
     signal.throwIfAborted();
@@ -113,7 +112,7 @@ async function passLines(
   return { position: from, lines, isEnd: false, isLineOpen };
 }
 
-/** Fills the buffer unless the file ends; a single read may give less. */
+/** Fills the buffer unless the file ends; a single read may return less. */
 async function readAt(handle: FileHandle, position: number, buffer: Buffer): Promise<Buffer> {
   let filled = 0;
   while (filled < buffer.length) {
@@ -124,7 +123,7 @@ async function readAt(handle: FileHandle, position: number, buffer: Buffer): Pro
   return buffer.subarray(0, filled);
 }
 
-/** Without the beginning of a character whose end is not there. */
+/** Drops an incomplete character at the end. */
 function wholeCharacters(bytes: Buffer, encoding: TextEncoding): Buffer {
   for (let cut = 0; cut < 4; cut += 1) {
     const piece = bytes.subarray(0, bytes.length - cut);
@@ -137,13 +136,13 @@ function wholeCharacters(bytes: Buffer, encoding: TextEncoding): Buffer {
 export interface OpenFile {
   readonly handle: FileHandle;
   readonly stats: Stats;
-  /** The path for people. */
+  /** The path as people see it. */
   readonly shown: string;
 }
 
 /**
- * Opens a file inside the workspace for reading. Rejects for folders, pipes and devices, and when the path was
- * exchanged for another file between the check and the opening.
+ * Opens a file of the workspace for reading. Rejects for folders, pipes and devices, and when the file was exchanged
+ * between the check and the opening.
  */
 export async function openRegularFile(workspace: Confinement, path: string): Promise<OpenFile> {
   const { real, shown, stats: seen } = await locateExisting(workspace, path);
@@ -154,7 +153,7 @@ export async function openRegularFile(workspace: Confinement, path: string): Pro
   try {
     const stats = await checkSameFile(handle, real, shown);
     checkKind(stats, shown);
-    if (await isPrivateTwin(workspace, stats)) throw belongsToServer(path);
+    if (await isLinkToPrivate(workspace, stats)) throw belongsToServer(path);
     return { handle, stats, shown };
   } catch (error) {
     await handle.close();
@@ -198,16 +197,16 @@ const signatures: readonly Signature[] = [
   { type: "font/woff2", bytes: ascii("wOF2") },
 ];
 
-/** Images that every model's provider takes. */
+/** Image types that every provider accepts. */
 const readableImages = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
-/** The media type that the first bytes of a file give away. Text may look like one of them by chance. */
+/** The media type by the first bytes of a file. Text may match by chance. */
 export function fileType(head: Uint8Array): string | undefined {
   return signatures.find(({ bytes, at = 0 }) => bytes.every((byte, index) => head[at + index] === byte))
     ?.type;
 }
 
-/** Whether the file is an image that a model can be shown. */
+/** Whether a model can be shown this file as an image. */
 export function isReadableImage(type: string | undefined, head: Uint8Array): type is string {
   const isNoText = head.includes(0) || (head[0] ?? 0) >= 0x80;
   return isNoText && type !== undefined && readableImages.has(type);
@@ -215,19 +214,19 @@ export function isReadableImage(type: string | undefined, head: Uint8Array): typ
 
 /** How the bytes of a file become lines of text. */
 export interface TextEncoding {
-  /** As `TextDecoder` names it. */
+  /** The name for `TextDecoder`. */
   readonly label: string;
-  /** Bytes of the byte order mark, which is no text. */
+  /** The length of the byte order mark in bytes. */
   readonly bom: number;
-  /** Where the line that goes on at `from` ends: behind its newline; -1 when the newline is not in `bytes`. */
+  /** The position after the newline of the line at `from`; -1 when `bytes` has no newline. */
   lineEnd(bytes: Buffer, from: number): number;
 }
 
-/** Files that hold this byte are not text, but for UTF-16, where every other byte of English is one. */
+/** Files with this byte are not text, except in UTF-16, where half the bytes of English text are NUL. */
 const NUL = 0;
 const NEWLINE = 10;
 
-/** The encoding asked for, or the one that the byte order mark tells; UTF-8 without either. */
+/** The given encoding, or that of the byte order mark, or UTF-8. */
 export function textEncoding(head: Uint8Array, asked: string | undefined): TextEncoding {
   const marked = fromMark(head);
   const label = asked === undefined ? (marked?.label ?? "utf-8") : knownLabel(asked);
@@ -237,12 +236,12 @@ export function textEncoding(head: Uint8Array, asked: string | undefined): TextE
   return { label, bom, lineEnd: narrowLineEnd };
 }
 
-/** Whether bytes read in this encoding can be text at all. */
+/** Whether the bytes cannot be text in this encoding. */
 export function looksBinary(bytes: Uint8Array, encoding: TextEncoding): boolean {
   return !encoding.label.startsWith("utf-16") && bytes.includes(NUL);
 }
 
-/** The text of whole characters; `undefined` when the bytes are not of this encoding. */
+/** Decodes whole characters; `undefined` when the bytes do not fit the encoding. */
 export function decodeText(bytes: Uint8Array, encoding: TextEncoding): string | undefined {
   try {
     return new TextDecoder(encoding.label, { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -272,7 +271,7 @@ function narrowLineEnd(bytes: Buffer, from: number): number {
   return bytes.indexOf(NEWLINE, from) + 1 || -1;
 }
 
-/** `bytes` must begin at an even position of the file. `low` is where the newline stands in its pair. */
+/** `bytes` must begin at an even position of the file. `low` is the position of the newline byte in its pair. */
 function wideLineEnd(bytes: Buffer, from: number, low: 0 | 1): number {
   for (let at = bytes.indexOf(NEWLINE, from); at !== -1; at = bytes.indexOf(NEWLINE, at + 1)) {
     if (at % 2 === low && bytes[low === 0 ? at + 1 : at - 1] === NUL) return at - low + 2;

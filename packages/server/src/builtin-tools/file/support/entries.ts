@@ -23,14 +23,13 @@ import { type Confinement, entryAt, showPath } from "../../paths.ts";
 
 export type EntryKind = "file" | "directory" | "symlink" | "other";
 
-/** What kind of thing it is, in the words of the tools. */
 export function kindOf(stats: Pick<Stats, "isFile" | "isDirectory" | "isSymbolicLink">): EntryKind {
   if (stats.isSymbolicLink()) return "symlink";
   if (stats.isDirectory()) return "directory";
   return stats.isFile() ? "file" : "other";
 }
 
-/** How many entries were copied or removed so far; also true when the work was cut short. */
+/** How many entries were copied or removed, also when the work was cut short. */
 export interface EntryCount {
   files: number;
   folders: number;
@@ -43,30 +42,29 @@ export function countEntries({ files, folders }: Readonly<EntryCount>): string {
 
 export interface Copied extends EntryCount {
   bytes: number;
-  /** What was left out, relative to the source, and why. */
+  /** Entries that were left out, relative to the source, and why. */
   readonly skipped: { readonly path: string; readonly reason: string }[];
 }
 
 export interface CopyOptions {
   readonly signal: AbortSignal;
-  /** Replace files that are there already; folders are merged. */
+  /** Replace existing files; folders are merged. */
   readonly overwrite: boolean;
   /** Keep exact modes, owners and times, as a move must. */
   readonly preserve: boolean;
-  /** Why an entry is neither read nor written, by its source and its target; `undefined` when it is copied. */
+  /** Returns why an entry is left out; `undefined` when it is copied. */
   readonly leaveOut: (source: string, target: string, stats: Stats) => Promise<string | undefined>;
   readonly onProgress: (files: number, total: undefined, message: string) => void;
 }
 
-/** Why files of the server are left out. */
 export const OWN = "it belongs to the server itself";
 
-const PIECE = 1024 * 1024;
+const PIECE_BYTES = 1024 * 1024;
 const PROGRESS_EVERY = 200;
-/** A pipe without a writer would block for ever; a link put there after the check must not be followed. */
+/** Does not block on a pipe without a writer, and does not follow a link that was put there after the check. */
 export const carefulRead = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
-/** Copies a file, a link or a folder with everything in it. No link is ever followed. */
+/** Copies a file, a link or a whole folder. Never follows links. */
 export async function copyEntry(source: string, target: string, options: CopyOptions): Promise<Copied> {
   const copied: Copied = { files: 0, folders: 0, bytes: 0, skipped: [] };
   await copyInto(source, target, options, copied, "");
@@ -100,7 +98,7 @@ async function copyInto(
     copied.folders += 1;
     return;
   }
-  await checkFree(target, options.overwrite);
+  await checkTargetFree(target, options.overwrite);
   if (stats.isSymbolicLink()) {
     const text = await readlink(source);
     await withTemporary(target, async (temporary) => {
@@ -116,11 +114,11 @@ async function copyInto(
     options.onProgress(copied.files, undefined, `${countEntries(copied)} copied`);
 }
 
-/** Of files of the server only the folder is told, once: not how many there are, nor what they are called. */
+/** For the server's own files only their folder is reported, once: neither their number nor their names. */
 function noteLeftOut(path: string, reason: string, { skipped }: Copied): void {
-  const told = reason === OWN && basename(path) !== ".toolrack" ? dirname(path) : path;
-  if (!skipped.some((known) => known.path === told && known.reason === reason)) {
-    skipped.push({ path: told, reason });
+  const shownPath = reason === OWN && basename(path) !== ".toolrack" ? dirname(path) : path;
+  if (!skipped.some((known) => known.path === shownPath && known.reason === reason)) {
+    skipped.push({ path: shownPath, reason });
   }
 }
 
@@ -136,7 +134,7 @@ async function copyFolder(
   else if (!existing.isDirectory()) throw new Error(`${target} stands in the way: it is not a folder.`);
   for (const name of await readdir(source)) await copyMember(name);
   if (existing !== undefined) return;
-  // Only now: a write-protected folder could not have been filled.
+  // Only now, because a write-protected folder could not have been filled.
   if (preserve) await lchown(target, stats.uid, stats.gid).catch(() => {});
   await chmod(target, stats.mode & 0o7777);
   if (preserve) await utimes(target, stats.atime, stats.mtime);
@@ -154,11 +152,11 @@ async function copyFile(
     throw new Error(`${source} was exchanged for something else while it was being copied.`);
   }
   await withTemporary(target, async (temporary) => {
-    // The system's own mask is applied to a copy, as to any new file.
+    // The system applies its own mask, as to any new file.
     const to = await open(temporary, "wx", stats.mode & 0o777);
     try {
-      // In pieces, so that a cancelled copy ends at once and memory stays flat.
-      const buffer = Buffer.allocUnsafe(Math.min(PIECE, Math.max(stats.size, 4096)));
+      // Copied in pieces, so that a cancelled copy ends at once and memory stays flat.
+      const buffer = Buffer.allocUnsafe(Math.min(PIECE_BYTES, Math.max(stats.size, 4096)));
       for (;;) {
         signal.throwIfAborted();
         const { bytesRead } = await from.read(buffer, 0, buffer.length);
@@ -166,7 +164,7 @@ async function copyFile(
         await to.writeFile(buffer.subarray(0, bytesRead));
       }
       if (preserve) {
-        await takeOver(to, stats);
+        await copyModeAndOwner(to, stats);
         await to.utimes(stats.atime, stats.mtime);
       }
     } finally {
@@ -176,7 +174,7 @@ async function copyFile(
   });
 }
 
-async function checkFree(target: string, overwrite: boolean): Promise<void> {
+async function checkTargetFree(target: string, overwrite: boolean): Promise<void> {
   const existing = await entryAt(target);
   if (existing === undefined) return;
   if (!overwrite) throw new Error(`${target} already exists.`);
@@ -186,13 +184,12 @@ async function checkFree(target: string, overwrite: boolean): Promise<void> {
 interface RemoveOptions {
   readonly signal: AbortSignal;
   readonly removed: EntryCount;
-  /** Called now and then. */
   readonly onProgress?: (removed: EntryCount) => void;
 }
 
 const REMOVE_PROGRESS_EVERY = 500;
 
-/** Removes a file, a link itself, or a folder with everything in it. What is already gone is fine. */
+/** Removes a file, a link itself, or a whole folder. Ignores what is already gone. */
 export async function removeEntry(path: string, options: RemoveOptions): Promise<void> {
   const { removed, signal } = options;
   signal.throwIfAborted();
@@ -209,7 +206,7 @@ export async function removeEntry(path: string, options: RemoveOptions): Promise
   removed.folders += 1;
 }
 
-/** Makes a confined folder and the folders above it where they are missing. Says whether any was made. */
+/** Makes a confined folder and missing folders above it. Returns whether any was made. */
 export async function ensureFolder(workspace: Confinement, folder: string): Promise<boolean> {
   const shown = await showPath(workspace, folder);
   const made = await mkdir(folder, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
@@ -223,8 +220,8 @@ export async function ensureFolder(workspace: Confinement, folder: string): Prom
 }
 
 /**
- * Rejects unless the opened file is the one at `real` and that path is still free of links: a folder on the way
- * may have been exchanged for a link between the check of the path and the opening.
+ * Rejects unless the opened file is the one at `real` and the path has no links: a folder may have been exchanged for a
+ * link since the path was checked.
  */
 export async function checkSameFile(handle: FileHandle, real: string, shown: string): Promise<Stats> {
   const [stats, now, path] = await Promise.all([handle.stat(), lstat(real), realpath(real)]);
@@ -232,10 +229,7 @@ export async function checkSameFile(handle: FileHandle, real: string, shown: str
   throw new Error(`${shown} was exchanged for something else while it was being opened. Nothing was done.`);
 }
 
-/**
- * Lets `make` build something under a passing name beside `target`, so that one rename can put it in place.
- * When `make` fails, nothing of it is left.
- */
+/** Lets `make` build something under a temporary name beside `target`. Removes it when `make` fails. */
 export async function withTemporary<Value>(
   target: string,
   make: (temporary: string) => Promise<Value>,
@@ -250,16 +244,16 @@ export async function withTemporary<Value>(
 }
 
 interface ReplaceOptions {
-  /** For people. */
+  /** The path as people see it. */
   readonly shown: string;
-  /** Whose mode and owner the new file takes over. */
+  /** The new file gets the mode and owner of this one. */
   readonly like: Stats | undefined;
   readonly signal: AbortSignal;
 }
 
 /**
- * Puts `content` at `target`, which must be confined: a reader sees the old file or the new one, never a part,
- * also after a power cut. When it fails, the old file is untouched and nothing else is left.
+ * Writes `content` to `target`, which must be confined. Readers see the old or the new file, never a part, even after a
+ * power cut. A failure leaves the old file untouched and nothing else behind.
  */
 export function replaceFile(target: string, content: Uint8Array, options: ReplaceOptions): Promise<void> {
   return withTemporary(target, async (temporary) => {
@@ -267,24 +261,24 @@ export function replaceFile(target: string, content: Uint8Array, options: Replac
     try {
       await checkSameFile(handle, temporary, options.shown);
       await handle.writeFile(content, { signal: options.signal });
-      if (options.like !== undefined) await takeOver(handle, options.like);
+      if (options.like !== undefined) await copyModeAndOwner(handle, options.like);
       await handle.sync();
     } finally {
       await handle.close();
     }
     options.signal.throwIfAborted();
     await rename(temporary, target);
-    // Makes the rename itself durable. Some systems cannot sync a folder; the file's content is safe anyway.
+    // Makes the rename durable. Some systems cannot sync a folder.
     const folder = await open(dirname(target), "r").catch(() => undefined);
     await folder?.sync().catch(() => {});
     await folder?.close();
   });
 }
 
-/** Gives the file the mode, and where the system allows it the owner, of another. */
-async function takeOver(handle: FileHandle, like: Stats): Promise<void> {
+/** Gives the file the mode and, where allowed, the owner of another. */
+async function copyModeAndOwner(handle: FileHandle, like: Stats): Promise<void> {
   const { uid, gid } = await handle.stat();
-  // Only the administrator may give files away; everyone else keeps what they write.
+  // Only root may change the owner; otherwise it stays.
   if (uid !== like.uid || gid !== like.gid) await handle.chown(like.uid, like.gid).catch(() => {});
   await handle.chmod(like.mode & 0o7777);
 }

@@ -8,25 +8,25 @@ import { globPattern } from "../../../helpers/index.ts";
 import { type Confinement, entryAt } from "../../paths.ts";
 import { carefulRead, type EntryKind, kindOf } from "./entries.ts";
 
-/** Entries that are held against the rules before others have their turn. */
-const TOGETHER = 200;
+/** How many entries are matched against the rules before other work gets a turn. */
+const ENTRIES_PER_TURN = 200;
 
 export interface WalkEntry {
   /** Absolute. */
   readonly path: string;
-  /** From the folder where the walk began, with forward slashes. */
+  /** Relative to the start, with forward slashes. */
   readonly relative: string;
   readonly name: string;
   readonly type: EntryKind;
 }
 
 interface WalkOptions {
-  /** Levels below the start; 1 is the folder's own entries. By default all of them. */
+  /** Levels below the start; 1 is the folder's own entries. Default: all. */
   readonly depth?: number | undefined;
-  /** What to leave out beside what `.gitignore` leaves out, in its language; `"nothing"` shows everything. */
+  /** More patterns to leave out, in the syntax of `.gitignore`; `"nothing"` shows everything. */
   readonly ignore?: readonly string[] | "nothing";
   readonly signal: AbortSignal;
-  /** A folder that could not be read; the walk goes on. */
+  /** Called for a folder that could not be read; the walk continues. */
   readonly onUnreadable?: (relative: string, reason: string) => void;
 }
 
@@ -37,9 +37,9 @@ interface Folder {
 }
 
 /**
- * The entries under a folder, level by level, so that whoever stops early has seen the top of everything. In a
- * folder, folders come first, each kind by name; the same tree gives the same order everywhere. Links are
- * entries, never followed. What the caller is not to know of is never among them.
+ * The entries below a folder, level by level, so that a caller that stops early has seen the top of everything. Folders
+ * come first, then names; the order is the same everywhere. Links are not followed. Paths that are hidden from the
+ * caller are left out.
  */
 export async function* walk(
   workspace: Confinement,
@@ -74,7 +74,7 @@ async function rulesFor(
   return (await IgnoreRules.forFolder(root, folder)).with(folder, ignore);
 }
 
-/** Folders first, then by name, by code units: no locale may change the order. */
+/** Folders first, then by name in code units: no locale may change the order. */
 function compareEntries(a: Pick<WalkEntry, "name" | "type">, b: Pick<WalkEntry, "name" | "type">): number {
   if ((a.type === "directory") !== (b.type === "directory")) return a.type === "directory" ? -1 : 1;
   return a.name < b.name ? -1 : 1;
@@ -93,8 +93,8 @@ async function entriesOf(
   );
   const entries: WalkEntry[] = [];
   for (const [index, dirent] of found.entries()) {
-    // Many entries times many rules would keep everybody else waiting.
-    if (index % TOGETHER === TOGETHER - 1) await setImmediate();
+    // Many entries times many rules would block the process.
+    if (index % ENTRIES_PER_TURN === ENTRIES_PER_TURN - 1) await setImmediate();
     const { name } = dirent;
     const path = join(folder.path, name);
     if (isPrivate(path)) continue;
@@ -110,7 +110,7 @@ async function entriesOf(
   return entries.sort(compareEntries);
 }
 
-/** Some file systems do not tell the type with the name. */
+/** Some file systems do not report the type with the name. */
 async function typeOf(dirent: Dirent, path: string): Promise<EntryKind | undefined> {
   const type = kindOf(dirent);
   if (type !== "other") return type;
@@ -118,15 +118,12 @@ async function typeOf(dirent: Dirent, path: string): Promise<EntryKind | undefin
   return stats === undefined ? undefined : kindOf(stats);
 }
 
-/** Every entry is held against every rule, so a file with more than anybody writes by hand is read so far. */
+/** Every entry is matched against every rule, so further rules of a file are ignored. */
 const MOST_RULES = 1_000;
-/** Never worth showing unless someone asks for it by name. */
-const always = toRules([".git", "node_modules", ".toolrack"]);
+/** Left out unless somebody names them. */
+const defaultRules = toRules([".git", "node_modules", ".toolrack"]);
 
-/**
- * What `.gitignore` files leave out: those of a folder and of every folder above it, up to the root. The rules
- * nearest to an entry decide, as in git.
- */
+/** The `.gitignore` rules of a folder and all folders up to the root. The nearest ones decide, as in git. */
 class IgnoreRules {
   readonly #base: string;
   readonly #rules: readonly Rule[];
@@ -138,27 +135,30 @@ class IgnoreRules {
     this.#outer = outer;
   }
 
-  /** The rules that hold in `folder`, which lies in `root`; a folder that they leave out itself was asked for by name. */
+  /**
+   * The rules for `folder`, which lies in `root`. When they leave out the folder itself, the caller asked for it by
+   * name, so they do not apply.
+   */
   static async forFolder(root: string, folder: string): Promise<IgnoreRules> {
     await loadLinearPatterns();
-    const start = new IgnoreRules(folder, always, undefined);
+    const start = new IgnoreRules(folder, defaultRules, undefined);
     let rules: IgnoreRules | undefined;
     for (const above of foldersBetween(root, folder)) {
       if (rules?.ignores(above, true)) return start.enter(folder);
-      rules = await (rules ?? new IgnoreRules(root, always, undefined)).enter(above);
+      rules = await (rules ?? new IgnoreRules(root, defaultRules, undefined)).enter(above);
     }
     return rules ?? start;
   }
 
-  /** The rules inside a folder that these rules let pass. */
+  /** The rules inside a folder that is not left out. */
   async enter(folder: string): Promise<IgnoreRules> {
-    // A .gitignore that is a link is not read, as git itself does not.
+    // Like git, does not read a .gitignore that is a link.
     const options = { encoding: "utf8", flag: carefulRead } as const;
     const own = await readFile(join(folder, ".gitignore"), options).catch(() => undefined);
     return own === undefined ? this : new IgnoreRules(folder, toRules(own.split("\n")), this);
   }
 
-  /** These rules, and before them patterns in the same language that hold from `folder` on. */
+  /** These rules, preceded by patterns that apply from `folder` on. */
   with(folder: string, patterns: readonly string[]): IgnoreRules {
     return patterns.length === 0 ? this : new IgnoreRules(folder, toRules(patterns), this);
   }
@@ -174,13 +174,13 @@ class IgnoreRules {
 
 interface Rule {
   readonly pattern: Pattern;
-  /** It began with `!`: what fits is shown after all. */
+  /** It began with `!`: matching entries are shown after all. */
   readonly isException: boolean;
   /** It ended with a slash. */
   readonly isForFolders: boolean;
 }
 
-/** The last rule that fits decides. A line that cannot be read is passed over, as git does. */
+/** The last rule that matches decides. Like git, skips lines that cannot be parsed. */
 function toRules(lines: readonly string[]): Rule[] {
   return lines.slice(0, MOST_RULES).flatMap((line) => {
     const rule = toRule(line);
@@ -192,10 +192,10 @@ function toRule(line: string): Rule | undefined {
   const text = withoutBlanksAtEnd(line);
   if (text === "" || text.startsWith("#")) return undefined;
   const isException = text.startsWith("!");
-  const wish = isException ? text.slice(1) : text;
-  const isForFolders = wish.endsWith("/");
-  const glob = isForFolders ? wish.slice(0, -1) : wish;
-  // A slash ties it to the folder of the rules; without one it holds at any depth.
+  const rest = isException ? text.slice(1) : text;
+  const isForFolders = rest.endsWith("/");
+  const glob = isForFolders ? rest.slice(0, -1) : rest;
+  // A pattern with a slash is relative to the folder of the rules; without one it matches at any depth.
   const before = glob.includes("/") ? "" : "(?:.*/)?";
   try {
     const pattern = globPattern(glob.replace(/^\//, ""), { braces: false, ignoreCase: true, before });
@@ -205,7 +205,7 @@ function toRule(line: string): Rule | undefined {
   }
 }
 
-/** A blank behind a backslash is one that is meant. */
+/** A blank after a backslash counts. */
 function withoutBlanksAtEnd(line: string): string {
   let end = line.length;
   while (end > 0 && (line[end - 1] === "\r" || (" \t".includes(line[end - 1]!) && line[end - 2] !== "\\")))
@@ -213,7 +213,6 @@ function withoutBlanksAtEnd(line: string): string {
   return line.slice(0, end);
 }
 
-/** From the root down to the folder itself. */
 function foldersBetween(root: string, folder: string): string[] {
   const folders = [folder];
   for (let at = folder; at !== root && at !== dirname(at); ) {
@@ -225,10 +224,7 @@ function foldersBetween(root: string, folder: string): string[] {
 
 type TreeEntry = Pick<WalkEntry, "name" | "relative" | "type">;
 
-/**
- * Entries as an indented tree, two spaces a level: what a model reads with the fewest tokens. `note` is what to
- * say behind a name.
- */
+/** Entries as an indented tree, which costs a model the fewest tokens. `note` is the text after a name. */
 export function renderTree<Entry extends TreeEntry>(
   entries: readonly Entry[],
   note: (entry: Entry) => string,

@@ -4,10 +4,10 @@ import { isRecord } from "../../../helpers/index.ts";
 import type { ListName, UpstreamSession } from "../protocol/session.ts";
 import { cleanText } from "./schema.ts";
 
-/** An item of a list as the server gave it, or a part of one. */
+/** A list item from a server, or a part of one, unchecked. */
 export type Listed = Readonly<Record<string, unknown>>;
 
-/** A tool as its server describes it. Of the right form, and not to be trusted in any part. */
+/** A tool as its server describes it. The types are checked; the content is not to be trusted. */
 export interface UpstreamTool {
   readonly name: string;
   readonly title?: string;
@@ -15,12 +15,12 @@ export interface UpstreamTool {
   readonly inputSchema: Listed;
   readonly outputSchema?: Listed;
   readonly annotations?: Listed;
-  /** The server works on it only as a task, and refuses a call that is to be answered at once. */
+  /** The server runs this tool only as a task. */
   readonly isTask?: true;
   readonly _meta?: Listed;
 }
 
-/** Something of a server that cannot be used, and why. */
+/** A listed item that cannot be used, and why. */
 export interface RefusedItem {
   readonly name: string;
   readonly reason: string;
@@ -35,13 +35,13 @@ interface Lists<Tool> {
 
 /** What a server offers, as it was last seen. */
 export interface Catalogue extends Lists<UpstreamTool> {
-  /** What it listed and cannot be used. */
+  /** Listed items that cannot be used. */
   readonly refused?: readonly RefusedItem[];
-  /** Which of its lists were not read to their ends, and why. */
+  /** Which lists were not read completely, and why. */
   readonly cut?: readonly string[] | undefined;
   readonly serverInfo?: { readonly name: string; readonly version: string } | undefined;
   readonly instructions?: string | undefined;
-  /** Of a server that is a rack: its own id, and those of the racks that it leads to. */
+  /** If the server is a rack: its id and the ids of the racks behind it. */
   readonly racks?: readonly string[];
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -49,7 +49,7 @@ export interface Catalogue extends Lists<UpstreamTool> {
 
 export const emptyCatalogue: Catalogue = { tools: [], prompts: [], resources: [], templates: [], at: 0 };
 
-/** What a server offers now. Only the tools must be readable. A list that cannot be read stays as it was `before`. */
+/** Reads what a server offers. Rejects only when the tools cannot be read; any other unreadable list stays as `before`. */
 export async function readCatalogue(
   session: UpstreamSession,
   { timeout, before, onProblem }: { timeout: number; before: Catalogue; onProblem: (text: string) => void },
@@ -87,7 +87,6 @@ export async function readCatalogue(
   };
 }
 
-/** Which lists are not what they were. */
 export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
   const hasChanged = (list: keyof Lists<unknown>) => !isDeepStrictEqual(before[list], after[list]);
   return [
@@ -98,20 +97,20 @@ export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
 }
 
 const MOST_REFUSED = 50;
-/** Far more than a schema may have, and few enough for whatever compares, shows or keeps it. */
+/** More levels than any valid schema has, and few enough for code that walks it recursively. */
 const DEEPEST = 1_000;
-/** Whichever upstream server it is: none of them has a scheme of its own. */
+/** The same for all upstream servers: none of them owns a URI scheme. */
 export const SOURCE = "mcp:";
 
 /**
- * Lists as a server gave them, made such that everybody who is shown them can read them: what is optional and of a wrong
- * form is taken out of an item, and an item that cannot be used without it is refused.
+ * Checks the lists of a server, so that every client can read them. Removes optional members of a wrong type, and refuses
+ * items whose required members are wrong.
  */
 export function checkCatalogue(
   given: Lists<Listed | UpstreamTool>,
 ): Lists<UpstreamTool> & { readonly refused: readonly RefusedItem[] } {
   const refused: RefusedItem[] = [];
-  const sift = <Item>(
+  const checkItems = <Item>(
     what: string,
     items: readonly (Listed | UpstreamTool)[],
     make: (item: Listed) => Item | string,
@@ -132,10 +131,15 @@ export function checkCatalogue(
     return [...usable.values()];
   };
   return {
-    tools: sift("tool", given.tools, usableTool, ({ name }) => name),
-    prompts: sift("prompt", given.prompts, usablePrompt, ({ name }) => name),
-    resources: sift("resource", given.resources, usableResource, ({ uri }) => uri),
-    templates: sift("resource template", given.templates, usableTemplate, ({ uriTemplate }) => uriTemplate),
+    tools: checkItems("tool", given.tools, usableTool, ({ name }) => name),
+    prompts: checkItems("prompt", given.prompts, usablePrompt, ({ name }) => name),
+    resources: checkItems("resource", given.resources, usableResource, ({ uri }) => uri),
+    templates: checkItems(
+      "resource template",
+      given.templates,
+      usableTemplate,
+      ({ uriTemplate }) => uriTemplate,
+    ),
     refused,
   };
 }
@@ -144,7 +148,7 @@ function usableTool(item: Listed): UpstreamTool | string {
   const { name, title, description, inputSchema, outputSchema, annotations, execution, isTask, _meta } = item;
   if (typeof name !== "string" || name === "") return "It has no name.";
   if (nestsDeeper(item, DEEPEST)) return `Its definition nests more than ${DEEPEST} levels.`;
-  // The second is how it was kept here.
+  // `isTask` comes from a stored catalogue, `execution` from the server.
   const isTaskOnly = (isRecord(execution) && execution.taskSupport === "required") || isTask === true;
   const hints = usableAnnotations(annotations);
   const shown = typeof title === "string" ? title : hints?.title;
@@ -160,7 +164,7 @@ function usableTool(item: Listed): UpstreamTool | string {
   };
 }
 
-/** The hints of a tool about itself. Those of a wrong type are left out. */
+/** The annotations of a tool without those of a wrong type. */
 export function usableAnnotations(given: unknown): Listed | undefined {
   if (!isRecord(given)) return undefined;
   const entries = Object.entries(given).flatMap(([key, value]) => {
@@ -170,7 +174,7 @@ export function usableAnnotations(given: unknown): Listed | undefined {
   return Object.fromEntries(entries);
 }
 
-/** A prompt such that everybody can read it; a text says why it cannot be used. */
+/** The checked prompt, or a text that says why it cannot be used. */
 function usablePrompt(item: Listed): Listed | string {
   const { name, arguments: args } = item;
   if (typeof name !== "string" || name === "") return "It has no name.";
@@ -208,7 +212,7 @@ function reserved(uri: string): string {
   return `Its address begins with ${uri.slice(0, uri.indexOf(":"))}:, which only the rack itself answers for.`;
 }
 
-/** What a server says about a thing, with what is hidden in its texts taken out. */
+/** The descriptive members of an item, without hidden characters in their texts. */
 function described(item: Listed): Listed {
   const { mimeType, annotations, icons, _meta } = item;
   const pictures = Array.isArray(icons) ? icons.filter(isIcon) : [];
@@ -221,7 +225,7 @@ function described(item: Listed): Listed {
   };
 }
 
-/** Those of these members that are texts. */
+/** The cleaned texts among these members. */
 function cleanTexts(item: Listed, ...members: readonly string[]): Listed {
   const texts = members.flatMap((member) => {
     const text = item[member];
@@ -232,7 +236,7 @@ function cleanTexts(item: Listed, ...members: readonly string[]): Listed {
 
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 
-/** For whom a resource is, how much it matters, and when it changed. */
+/** The valid annotations of a resource: audience, priority and time of its last change. */
 function usableNotes({ audience, priority, lastModified }: Listed): Listed {
   const isAudience =
     Array.isArray(audience) && audience.every((one) => one === "user" || one === "assistant");
@@ -254,7 +258,7 @@ function isIcon(icon: unknown): boolean {
   );
 }
 
-/** Whether something stands more than so many levels inside the value. With a list of its own: it may be deeper than the stack. */
+/** Whether a value has more levels than this. Not recursive, because the value may be deeper than the stack. */
 function nestsDeeper(value: unknown, levels: number): boolean {
   let level: unknown[] = [value];
   for (let depth = 0; depth <= levels; depth++) {
@@ -265,8 +269,7 @@ function nestsDeeper(value: unknown, levels: number): boolean {
 }
 
 /**
- * What a record says about a name that comes from elsewhere. Every object also has members that nobody gave it, such as
- * `constructor`, and a server may name its tools like them.
+ * The record's own member of this name. A server may name a tool `constructor`, which every object inherits.
  */
 export function ownMember<Value>(record: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(record, name) ? record[name] : undefined;

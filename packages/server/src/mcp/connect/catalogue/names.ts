@@ -4,38 +4,37 @@ import type { McpServerStore } from "../../../store/index.ts";
 
 const HASH_LENGTH = 8;
 const LONGEST_NAME = 64;
-/** Of one server, those that are remembered: what it lists is its own choice, and nothing is ever forgotten. */
+/** How many names are remembered per server. Names are never forgotten, so a server could otherwise fill the store. */
 const MOST_NAMES = 5_000;
-/** Behind a name in the store: the server listed it in more than one spelling. No name on the rack has this sign. */
+/** Ends a name in the store that the server listed in several spellings. No name on the rack has this character. */
 const BY_CASE = "/";
 
 type NameStore = Pick<McpServerStore, "names" | "countNames" | "claimNames">;
 
 /**
- * The names of what upstream servers offer: `mcp_{serverKey}_{name}`. Keys may have underscores, so `a` with `b_c` and
- * `a_b` with `c` want one name. Whoever holds an old list must never reach another server by it: a name that two servers
- * ever wanted belongs to neither from then on, and both have it with a hash behind it. This depends on which servers
- * wanted it and never on which of them came first, and it stays so when one of them is removed. The same holds for names
- * that one server listed at once and that differ by case only: whoever calls one must not reach the other. A server that
- * had more names than are remembered has each further one with a hash from the start.
+ * The names of what upstream servers offer: `mcp_{serverKey}_{name}`. Keys may have underscores, so the server `a` with
+ * `b_c` and the server `a_b` with `c` want the same name. A client with an old list must never reach another server by it.
+ * So a name that two servers ever wanted belongs to neither: both get it with a hash at its end. This does not depend on
+ * which server came first, and stays so when one is removed. The same holds for names of one server that differ only by
+ * case. A server with more names than are remembered gets each further name with a hash.
  */
 export class RackNames {
   readonly #store: NameStore;
   readonly #logger: Logger;
-  /** Which servers ever wanted a name, by the name in lower case: names that differ by case only are one. */
+  /** The servers that ever wanted a name, by the name in lower case. */
   readonly #claims = new Map<string, Set<string>>();
   /** How many names of a server are remembered. */
   readonly #counts = new Map<string, number>();
-  /** What a server has now beyond those, in lower case. */
+  /** The current names of a server that are not remembered, in lower case. */
   readonly #excess = new Map<string, ReadonlySet<string>>();
-  /** Names that a server listed in several spellings at once, in lower case: those that are remembered. */
+  /** The remembered names that a server once listed in several spellings, in lower case. */
   readonly #contested = new Map<string, Set<string>>();
-  /** Such names as a server lists them now, and those that are not remembered: how each is spelt, by lower case. */
+  /** The current spellings of such names and of those that are not remembered, by the name in lower case. */
   readonly #spellings = new Map<string, ReadonlyMap<string, ReadonlySet<string>>>();
-  /** Names that were given up, by those that took their place, all in lower case. Made when it is asked for. */
+  /** The replaced names, by the names that replaced them, all in lower case. Made on demand. */
   #former: ReadonlyMap<string, string> | undefined;
-  /** How many names the store had when they were read. */
-  #read = 0;
+  /** How many names the store had when they were last read. */
+  #storedCount = 0;
   #writing: Promise<void> = Promise.resolve();
 
   private constructor(store: NameStore, logger: Logger) {
@@ -52,16 +51,16 @@ export class RackNames {
   nameOf(server: string, name: string): string {
     const plain = plainName(server, name);
     const key = plain.toLowerCase();
-    if (this.#isSpeltTwice(server, key)) return toldApartByCase(server, plain);
+    if (this.#isSpeltTwice(server, key)) return hashedByCase(server, plain);
     const claims = this.#claims.get(key);
     const isOwn =
       claims === undefined ? !this.#excess.get(server)?.has(key) : claims.size === 1 && claims.has(server);
-    return isOwn ? plain : toldApart(server, plain);
+    return isOwn ? plain : hashedByServer(server, plain);
   }
 
   /**
-   * Remembers that the server has such names, given as the server says them: all that it has now. Answers whether
-   * something of another server is named otherwise from now on.
+   * Remembers all current names of the server, given in its own spelling. Returns whether a name of another server changes
+   * because of this.
    */
   claim(server: string, names: Iterable<string>): boolean {
     const fresh: string[] = [];
@@ -78,16 +77,16 @@ export class RackNames {
       fresh.push(key);
       isContested ||= this.#claims.get(key)!.size === 2;
     }
-    this.#exceed(server, excess);
+    this.#setExcess(server, excess);
     if (fresh.length > 0) this.#write(server, fresh);
     return isContested;
   }
 
   /**
-   * Learns how the server spells what it has now: in one list, names that differ by case only belong to nobody. Those of
-   * two lists, its tools and its prompts, never meet. Comes after `claim`.
+   * Finds names that differ only by case within one list of the server; both then get a hash. Names of different lists
+   * (tools and prompts) cannot be confused. To be called after `claim`.
    */
-  tellApart(server: string, lists: readonly (readonly string[])[]): void {
+  noteSpellings(server: string, lists: readonly (readonly string[])[]): void {
     const spellings = new Map<string, Set<string>>();
     const contested = new Set<string>();
     for (const list of lists) {
@@ -115,30 +114,30 @@ export class RackNames {
     this.#former = undefined;
   }
 
-  /** What a name has become that servers want and do not have: what was decided about it concerns these. */
+  /** The names that replaced this one. Settings for the old name apply to them. */
   successorsOf(plain: string): string[] {
     const key = plain.toLowerCase();
     const claims = this.#claims.get(key) ?? new Set();
     const exceeding = [...this.#excess].flatMap(([server, names]) => (names.has(key) ? [server] : []));
     const servers = new Set([...(claims.size < 2 ? [] : claims), ...exceeding]);
     const spelt = [...this.#spellings].flatMap(([server, names]) =>
-      [...(names.get(key) ?? [])].map((spelling) => toldApartByCase(server, spelling)),
+      [...(names.get(key) ?? [])].map((spelling) => hashedByCase(server, spelling)),
     );
     const others = [...servers].filter((server) => !this.#isSpeltTwice(server, key));
-    return [...others.map((server) => toldApart(server, plain)), ...spelt];
+    return [...others.map((server) => hashedByServer(server, plain)), ...spelt];
   }
 
-  /** The other way round, in lower case. Undefined for a name that took the place of none. */
+  /** The name that this one replaced, in lower case. Undefined when it replaced none. */
   formerNameOf(name: string): string | undefined {
     this.#former ??= new Map(this.#successions());
     return this.#former.get(name.toLowerCase());
   }
 
-  /** Learns of names that other processes on the same store remembered. Answers whether there were any. */
+  /** Reads names that other processes on the same store added. Returns whether there were any. */
   async refresh(): Promise<boolean> {
-    if ((await this.#store.countNames()) === this.#read) return false;
+    if ((await this.#store.countNames()) === this.#storedCount) return false;
     const names = await this.#store.names();
-    this.#read = names.length;
+    this.#storedCount = names.length;
     let isNew = false;
     for (const { name, server } of names) {
       const isAdded = name.endsWith(BY_CASE)
@@ -175,7 +174,7 @@ export class RackNames {
     return this.#contested.get(server)?.has(key) || this.#spellings.get(server)?.has(key) || false;
   }
 
-  #exceed(server: string, names: ReadonlySet<string>): void {
+  #setExcess(server: string, names: ReadonlySet<string>): void {
     const before = this.#excess.get(server);
     if (before === undefined && names.size === 0) return;
     if (before === undefined) {
@@ -189,11 +188,12 @@ export class RackNames {
 
   *#successions(): Iterable<[successor: string, former: string]> {
     for (const [key, servers] of this.#claims)
-      if (servers.size > 1) for (const server of servers) yield [toldApart(server, key), key];
-    for (const [server, keys] of this.#excess) for (const key of keys) yield [toldApart(server, key), key];
+      if (servers.size > 1) for (const server of servers) yield [hashedByServer(server, key), key];
+    for (const [server, keys] of this.#excess)
+      for (const key of keys) yield [hashedByServer(server, key), key];
     for (const [server, keys] of this.#spellings)
       for (const [key, names] of keys)
-        for (const plain of names) yield [toldApartByCase(server, plain).toLowerCase(), key];
+        for (const plain of names) yield [hashedByCase(server, plain).toLowerCase(), key];
   }
 
   #write(server: string, names: readonly string[]): void {
@@ -209,12 +209,12 @@ function plainName(server: string, name: string): string {
   return canonicalName(`mcp_${server}_${name}`);
 }
 
-function toldApart(server: string, plain: string): string {
+function hashedByServer(server: string, plain: string): string {
   return withHash(plain, [server, plain.toLowerCase()]);
 }
 
-/** Never the name by which the same is told apart from that of another server: that may have been another tool's. */
-function toldApartByCase(server: string, plain: string): string {
+/** Differs from `hashedByServer`, whose result may have been the name of another tool. */
+function hashedByCase(server: string, plain: string): string {
   return withHash(plain, [server, plain, "by case"]);
 }
 

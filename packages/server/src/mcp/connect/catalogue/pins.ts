@@ -6,13 +6,13 @@ import type { McpServerStore, McpToolChange, StoredMcpTool, ToolOverride } from 
 import { pauseAfter, Timer } from "../limits.ts";
 import { ownMember, type UpstreamTool } from "./catalogue.ts";
 
-/** What a change of an upstream tool's definition leads to. `off`: nothing is remembered. */
+/** What happens when an upstream tool's definition changes. `off`: definitions are not remembered. */
 export type PinningPolicy = "quarantine" | "trust" | "off";
 
-/** The part of a tool's definition that is agreed to. */
+/** The part of a tool's definition that is approved. */
 type PinnedDefinition = Omit<UpstreamTool, "_meta" | "isTask">;
 
-/** One place in which a definition is not what was agreed to. */
+/** One difference between a definition and the approved one. */
 interface DefinitionChange {
   /** `description`, or a path such as `inputSchema.properties.path`. */
   readonly path: string;
@@ -21,11 +21,11 @@ interface DefinitionChange {
 }
 
 export interface ToolPin {
-  /** Where a tool stands: as it was agreed to, changed since, or never looked at because nothing is pinned. */
+  /** `quarantined`: changed since it was approved. `unpinned`: definitions are not remembered. */
   readonly state: "approved" | "quarantined" | "unpinned";
   /** What has changed since it was approved. */
   readonly changes: readonly DefinitionChange[];
-  /** The definition that was agreed to. */
+  /** The approved definition. */
   readonly approved?: PinnedDefinition;
   readonly approvedAt?: number | undefined;
   readonly approvedBy?: string | undefined;
@@ -33,47 +33,48 @@ export interface ToolPin {
 }
 
 const FIRST_USE = "first use";
-/** 128 bits: short enough to be typed over, long enough that nobody finds a second definition for it. */
+/** 128 bits: short enough to type, long enough that nobody can make a second definition with the same hash. */
 const HASH_LENGTH = 32;
 const MOST_CHANGES = 50;
 
-/** What is trusted here and is not in the store yet. */
-interface Unkept {
+/** An approval that is not in the store yet. */
+interface UnsavedPin {
   readonly pin: NonNullable<McpToolChange["approved"]>;
-  /** What the store has in its place. Where that is something else by now, another process has said so. */
+  /** The value in the store that it replaces. If the store has another value now, another process has decided. */
   readonly replaces: unknown;
-  /** That it could not be written is in the log. */
-  readonly isTold: boolean;
+  /** The failed write has been logged. */
+  readonly isLogged: boolean;
 }
 
-/** How a definition compares with what was agreed to, as the row had it then. */
+/** How a definition differs from an approved one. */
 interface Comparison {
+  /** The approved definition as the store's row had it. */
   readonly with: unknown;
   readonly isSame: boolean;
   readonly changes: readonly DefinitionChange[];
 }
 
 /**
- * What was agreed to about the tools of one server. What a person says counts once it is in the store; what is seen counts
- * at once. Other processes on the same store may see another version of the server, so each looks for itself whether a
- * tool is what was agreed to.
+ * The approvals for the tools of one server. A person's approval counts when it is in the store; trust at first use counts
+ * at once. Other processes on the same store may see another version of the server, so each compares the tools itself.
  */
 export class ToolPins {
   readonly #server: string;
   readonly #store: McpServerStore;
   readonly #policy: PinningPolicy;
   readonly #logger: Logger;
-  /** A definition never changes, it is followed by another; so each is compared once. */
+  /** A changed definition is a new object, so each is compared once. */
   readonly #comparisons = new WeakMap<UpstreamTool, Comparison>();
   #rows = new Map<string, StoredMcpTool>();
   #writing: Promise<unknown> = Promise.resolve();
-  /** By the names of the tools; how often in a row something could not be written, and when that is tried again. */
-  readonly #unkept = new Map<string, Unkept>();
+  /** By the names of the tools. */
+  readonly #unsaved = new Map<string, UnsavedPin>();
+  /** How many writes in a row failed. */
   #failures = 0;
   readonly #timer = new Timer();
   #isWaiting = false;
   #isClosed = false;
-  #isLeft = false;
+  #isRemoved = false;
 
   private constructor(server: string, store: McpServerStore, policy: PinningPolicy, logger: Logger) {
     this.#server = server;
@@ -93,9 +94,9 @@ export class ToolPins {
     return pins;
   }
 
-  /** Looks at the tools as they are now: new ones are trusted, and changed ones too where the policy says so. */
+  /** Approves new tools, and with the policy `trust` also changed ones. */
   inspect(tools: readonly UpstreamTool[]): void {
-    if (this.#policy === "off" || this.#isLeft) return;
+    if (this.#policy === "off" || this.#isRemoved) return;
     for (const tool of tools) {
       const { name } = tool;
       const definition = pinOf(tool);
@@ -104,14 +105,14 @@ export class ToolPins {
       const hasChanged = this.#policy === "trust" && !isDeepStrictEqual(approved, definition);
       if (approved !== undefined && !hasChanged) continue;
       const pin = { definition, at: Date.now(), by: FIRST_USE };
-      const { replaces, isTold } = this.#unkept.get(name) ?? { replaces: row.approved, isTold: false };
-      this.#keep(name, { pin, replaces, isTold });
+      const { replaces, isLogged } = this.#unsaved.get(name) ?? { replaces: row.approved, isLogged: false };
+      this.#save(name, { pin, replaces, isLogged });
     }
   }
 
   /**
-   * Takes over what another process wrote. `tools` answers those of now, and is asked once that is known: a server may
-   * change them meanwhile.
+   * Reads what another process wrote. `tools` returns the current tools; it is called after the read, because they may
+   * change during it.
    */
   async refresh(tools: () => readonly UpstreamTool[]): Promise<void> {
     let rows: readonly StoredMcpTool[];
@@ -120,18 +121,18 @@ export class ToolPins {
       written = this.#writing;
       await written.catch(() => {});
       rows = await this.#store.tools(this.#server);
-      // What was written while they were read may not be among them.
+      // Read again if something was written during the read.
     } while (written !== this.#writing);
     this.#rows = new Map(rows.map((row) => [row.name, row]));
-    // What was trusted and could not be written is trusted still: were it forgotten, a change would be a first use.
-    for (const [name, unkept] of this.#unkept) {
-      if (isDeepStrictEqual(this.#row(name).approved, unkept.replaces)) this.#keep(name, unkept);
-      else this.#unkept.delete(name);
+    // Keeps approvals that could not be written. If they were forgotten, a changed tool would count as new.
+    for (const [name, unsaved] of this.#unsaved) {
+      if (isDeepStrictEqual(this.#row(name).approved, unsaved.replaces)) this.#save(name, unsaved);
+      else this.#unsaved.delete(name);
     }
     this.inspect(tools().filter(({ name }) => this.#rows.get(name)?.approved === undefined));
   }
 
-  /** Judges the very definition that it is given: what was agreed to counts for no other. */
+  /** Compares exactly this definition with the approved one. */
   of(tool: UpstreamTool): ToolPin {
     const row = this.#rows.get(tool.name);
     const approved = approvedOf(row);
@@ -148,7 +149,7 @@ export class ToolPins {
       : { state: "approved", changes: [], ...known };
   }
 
-  /** Agrees to the tool as it is now. Rejects when that cannot be written; then nothing is agreed to. */
+  /** Approves the tool as it is now. Rejects when that cannot be written; then nothing is approved. */
   async approve(tool: UpstreamTool, by: string): Promise<void> {
     const pin = { definition: pinOf(tool), at: Date.now(), by };
     await this.#write(tool.name, { approved: pin });
@@ -160,18 +161,18 @@ export class ToolPins {
     this.#rows.set(name, { ...this.#row(name), override });
   }
 
-  /** The server is wanted no more. Its rows were removed with it, so nothing that is seen is written any more. */
-  leave(): void {
-    this.#isLeft = true;
-    this.#unkept.clear();
+  /** To be called when the server is removed. Its rows are gone, so nothing is written any more. */
+  markRemoved(): void {
+    this.#isRemoved = true;
+    this.#unsaved.clear();
   }
 
-  /** Resolves when everything is written, or cannot be. What could not be before is tried once more. */
+  /** Tries failed writes once more. Resolves when everything is written or has failed. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#timer.clear();
     await this.#writing.catch(() => {});
-    if (this.#unkept.size > 0) await this.#keepAll();
+    if (this.#unsaved.size > 0) await this.#saveAll();
     await this.#writing.catch(() => {});
   }
 
@@ -189,54 +190,54 @@ export class ToolPins {
     return this.#rows.get(name) ?? { server: this.#server, name };
   }
 
-  #pin(name: string, { definition, at, by }: Unkept["pin"]): void {
+  #pin(name: string, { definition, at, by }: UnsavedPin["pin"]): void {
     this.#rows.set(name, { ...this.#row(name), approved: definition, approvedAt: at, approvedBy: by });
   }
 
-  #keep(name: string, unkept: Unkept): void {
-    const { pin } = unkept;
+  #save(name: string, unsaved: UnsavedPin): void {
+    const { pin } = unsaved;
     this.#pin(name, pin);
-    this.#unkept.set(name, unkept);
+    this.#unsaved.set(name, unsaved);
     this.#write(name, { approved: pin }).then(
       () => {
         this.#failures = 0;
-        const left = this.#unkept.get(name);
-        if (left?.pin === pin) this.#unkept.delete(name);
-        // It has changed again meanwhile, which is yet to be written.
-        else if (left !== undefined) this.#unkept.set(name, { ...left, replaces: pin.definition });
+        const left = this.#unsaved.get(name);
+        if (left?.pin === pin) this.#unsaved.delete(name);
+        // It has changed again meanwhile, and that is still to be written.
+        else if (left !== undefined) this.#unsaved.set(name, { ...left, replaces: pin.definition });
       },
       (error: Error) => {
-        const left = this.#unkept.get(name);
+        const left = this.#unsaved.get(name);
         if (left === undefined) return;
-        if (!left.isTold) {
+        if (!left.isLogged) {
           this.#logger.warn(
             `The tool "${name}" of the MCP server "${this.#server}" is trusted as it is, which could not be kept and is tried again: ${error.message}`,
           );
         }
-        this.#unkept.set(name, { ...left, isTold: true });
+        this.#unsaved.set(name, { ...left, isLogged: true });
         this.#tryAgain();
       },
     );
   }
 
-  /** Once this process has ended, nobody would know any more what the tools were when they were first seen. */
+  /** Retries until it succeeds: the definitions at first use are known only to this process. */
   #tryAgain(): void {
     if (this.#isWaiting || this.#isClosed) return;
     this.#failures++;
     this.#isWaiting = true;
     this.#timer.set(pauseAfter(this.#failures), () => {
       this.#isWaiting = false;
-      void this.#keepAll();
+      void this.#saveAll();
     });
   }
 
-  /** Writes what is trusted and is not in the store, where another process may have said otherwise. */
-  #keepAll(): Promise<void> {
+  /** Writes the unsaved approvals, unless another process has decided otherwise. */
+  #saveAll(): Promise<void> {
     return this.refresh(() => []).catch(() => this.#tryAgain());
   }
 
   #write(name: string, change: McpToolChange): Promise<void> {
-    // One after the other, so that the last word is the last one written. A failure is that of whoever waits.
+    // One after the other, so that the latest value is written last. Each caller handles its own failure.
     const written = this.#writing.catch(() => {}).then(() => this.#store.putTool(this.#server, name, change));
     written.catch(() => {});
     this.#writing = written;
@@ -244,12 +245,12 @@ export class ToolPins {
   }
 }
 
-/** Of a text that is no JSON nobody knows what was agreed to: whatever the tool is now differs from it. */
+/** If the stored approval cannot be read, returns a definition that differs from every tool. */
 function approvedOf(row: StoredMcpTool | undefined): PinnedDefinition | undefined {
   if (row?.approved === undefined) return undefined;
-  // The column holds what was written from a definition.
+  // The column holds a definition that was written here.
   if (isRecord(row.approved)) return row.approved as unknown as PinnedDefinition;
-  // No definition has the last member, so none is the same.
+  // No real definition has the member `approved`, so none is equal.
   const unknown = { inputSchema: { type: "object" }, approved: "It cannot be read any more." };
   return { name: row.name, ...unknown };
 }
@@ -258,14 +259,14 @@ export function pinOf({ _meta, isTask, ...definition }: UpstreamTool): PinnedDef
   return definition;
 }
 
-/** What stands for a definition where a person says which one they agree to. */
+/** Identifies the definition that a person approves. */
 export function hashOfPin(definition: PinnedDefinition): string {
   return createHash("sha256").update(sortedJson(definition)).digest("hex").slice(0, HASH_LENGTH);
 }
 
 /**
- * What a person must see to decide, whatever the order of keys. Compared member by member: a fingerprint could be aimed
- * at by a server that wrote both.
+ * The differences that a person must see to decide; the order of keys does not matter. Compares members and not hashes,
+ * because a server that wrote both definitions could try to give them the same hash.
  */
 export function differences(before: unknown, after: unknown, path = ""): DefinitionChange[] {
   if (isDeepStrictEqual(before, after)) return [];

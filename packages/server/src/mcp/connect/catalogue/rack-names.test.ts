@@ -75,7 +75,7 @@ describe("names", () => {
   describe("of one server that differ by case only", () => {
     const list = (names: RackNames, ...tools: string[]) => {
       names.claim("files", tools);
-      names.tellApart("files", [tools]);
+      names.noteSpellings("files", [tools]);
     };
     const both = (names: RackNames) => [names.nameOf("files", "delete"), names.nameOf("files", "Delete")];
 
@@ -108,11 +108,11 @@ describe("names", () => {
     it("are told apart still when another server wants the name, and no name of before means another", async () => {
       const names = await open();
       names.claim("a_b", ["C"]);
-      names.tellApart("a_b", [["C"]]);
+      names.noteSpellings("a_b", [["C"]]);
       names.claim("a", ["b_c"]);
       const before = [names.nameOf("a_b", "C"), names.nameOf("a", "b_c")];
       names.claim("a_b", ["C", "c"]);
-      names.tellApart("a_b", [["C", "c"]]);
+      names.noteSpellings("a_b", [["C", "c"]]);
       const after = [names.nameOf("a_b", "C"), names.nameOf("a_b", "c"), names.nameOf("a", "b_c")];
       expect(after[2]).toBe(before[1]);
       expect(new Set([...before, ...after].map((name) => name.toLowerCase())).size).toBe(4);
@@ -129,7 +129,7 @@ describe("names", () => {
     it("do not meet in two lists, nor when one took the place of the other", async () => {
       const names = await open();
       names.claim("files", ["delete", "Delete"]);
-      names.tellApart("files", [["delete"], ["Delete"]]);
+      names.noteSpellings("files", [["delete"], ["Delete"]]);
       expect(both(names)).toEqual(["mcp_files_delete", "mcp_files_Delete"]);
       list(names, "Delete");
       expect(both(names)).toEqual(["mcp_files_delete", "mcp_files_Delete"]);

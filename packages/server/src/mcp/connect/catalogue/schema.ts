@@ -3,7 +3,7 @@ import { jsonSchemaFlaws, type SchemaFlaw } from "@toolrack/core/internal";
 import { arrangementOf, referenceKeywords, sameValueKeywords } from "@toolrack/core/internal/schema";
 import { isRecord } from "../../../helpers/index.ts";
 
-/** A part of a tool's schemas that nothing is checked against here: the server checks what it is given by itself. */
+/** A part of a tool's schemas that the rack does not check. The server still checks its input itself. */
 export interface UncheckedItem {
   /** Such as `inputSchema.properties.age.pattern`. */
   readonly part: string;
@@ -12,17 +12,17 @@ export interface UncheckedItem {
 
 const MOST_UNCHECKED = 20;
 
-/** A definition never changes, it is followed by another; so each is looked at once. */
+/** A changed schema is a new object, so each is processed once. */
 const known = new WeakMap<object, LooseSchema>();
 
 /**
- * A schema of a server as it is shown and gone by here: without texts that nobody sees, and without the parts that a
- * validator, that of a client too, cannot use. A client may refuse a whole list of tools for one of them.
+ * A server's schema without hidden text and without parts that validators cannot use. A client may refuse a whole list of
+ * tools because of one such part.
  */
 export function usableSchema(given: JsonSchemaObject): LooseSchema {
   let usable = known.get(given);
   if (usable === undefined) {
-    // It has the form of what it is made from.
+    // `cleanSchema` keeps the shape.
     usable = loosenSchema(cleanSchema(given) as JsonSchemaObject);
     known.set(given, usable);
   }
@@ -47,7 +47,7 @@ export function uncheckedIn(tool: {
 
 const LONGEST_MESSAGE = 400;
 
-/** A message may name a place in a schema of a server, which may be as long as the server likes. */
+/** Shortens a message. It may contain a path in a server's schema, which can be very long. */
 export function shortened(message: string): string {
   if (message.length <= LONGEST_MESSAGE) return message;
   const half = LONGEST_MESSAGE / 2;
@@ -55,13 +55,13 @@ export function shortened(message: string): string {
 }
 
 /**
- * Characters that a person does not see and a model reads: controls, blanks without width, direction marks, tags, and
- * the selectors of variants, of which only the one that emoji need is left.
+ * Characters that people do not see but models read: control characters, zero-width spaces, direction marks, tags, and
+ * variation selectors except the one that emoji need.
  */
 const invisible = /(?![\t\n\r])(?:\p{Cc}|\p{Cf}|[\uFE00-\uFE0E]|[\u{E0100}-\u{E01EF}])/gu;
 const comment = /<!--[\s\S]*?(?:-->|$)/g;
 
-/** The text as a person would see it: what is hidden in a description is meant for the model alone. */
+/** Removes invisible characters and HTML comments: a server could hide instructions for the model in them. */
 export function cleanText(text: string): string {
   let clean = text.replace(invisible, "");
   for (let round = 0; round < MOST_ROUNDS && clean.includes("<!--"); round++) {
@@ -71,8 +71,8 @@ export function cleanText(text: string): string {
   return (rest === -1 ? clean : clean.slice(0, rest)).trim();
 }
 
-/** Keywords whose values are read and not gone by. */
-const cleaned: ReadonlySet<string> = new Set([
+/** Keywords that are only read and never used for validation. */
+const textKeywords: ReadonlySet<string> = new Set([
   "description",
   "title",
   "$comment",
@@ -80,24 +80,25 @@ const cleaned: ReadonlySet<string> = new Set([
   "examples",
   "example",
 ]);
-/** Keywords whose members are named by the author of the schema. */
-const named: ReadonlySet<string> = new Set([
+/** Keywords whose members have names that the author of the schema chose. */
+const mapKeywords: ReadonlySet<string> = new Set([
   "properties",
   "patternProperties",
   "dependentSchemas",
   "$defs",
   "definitions",
 ]);
-/** Deeper ones are refused where tools are taken in. */
+/** Tools with deeper schemas are refused elsewhere. */
 const DEEPEST = 200;
 
-/** The same for everything inside a schema that is only said. What validation goes by is left as it is. */
+/** Cleans all texts in a schema that are only read. Keeps everything that validation uses. */
 export function cleanSchema(schema: unknown, depth = 0): unknown {
   if (depth > DEEPEST || typeof schema !== "object" || schema === null) return schema;
   if (Array.isArray(schema)) return schema.map((item) => cleanSchema(item, depth + 1));
   return mapped(schema, (key, value) => {
-    if (cleaned.has(key)) return cleanValue(value, depth + 1);
-    if (!named.has(key) || typeof value !== "object" || value === null) return cleanSchema(value, depth + 1);
+    if (textKeywords.has(key)) return cleanValue(value, depth + 1);
+    if (!mapKeywords.has(key) || typeof value !== "object" || value === null)
+      return cleanSchema(value, depth + 1);
     return mapped(value, (_, member) => cleanSchema(member, depth + 2));
   });
 }
@@ -113,16 +114,16 @@ function mapped(record: object, change: (key: string, value: unknown) => unknown
   return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, change(key, value)]));
 }
 
-/** A part of a schema that no value is checked against. */
+/** A part of a schema that is not checked. */
 interface UncheckedPart {
   /** Such as `properties.age.pattern`; empty for the schema itself. */
   readonly path: string;
-  /** Goes on where the name of the part ends. */
+  /** Continues a sentence that begins with the name of the part. */
   readonly problem: string;
 }
 
 interface LooseSchema {
-  /** The schema itself when nothing had to be taken out of it. */
+  /** The given schema itself when nothing had to be removed. */
   readonly schema: JsonSchemaObject;
   readonly unchecked: readonly UncheckedPart[];
 }
@@ -131,7 +132,7 @@ type Path = readonly (string | number)[];
 
 interface Loosening {
   readonly flaws: ReadonlyMap<object, readonly SchemaFlaw[]>;
-  /** Whether a reference makes what stands beside it void. */
+  /** Whether `$ref` makes validators ignore the keywords beside it. */
   readonly isReferenceAlone: boolean;
   /** Problems by path. */
   readonly unchecked: Map<string, string>;
@@ -139,18 +140,18 @@ interface Loosening {
 
 interface Loosened {
   readonly schema: unknown;
-  /** It may accept more than was written, by itself or by what it refers to. */
+  /** It may accept more than the original, itself or through a reference. */
   readonly isLoose: boolean;
-  /** What is left out may have spoken of keys that nothing else knows. */
+  /** A removed part may have named properties that no other part names. */
   readonly isOpen: boolean;
 }
 
-/** What is taken out may leave other references without a target. */
+/** Removing a part may leave references without a target, so several rounds may be needed. */
 const MOST_ROUNDS = 8;
 
 /**
- * A schema that somebody else goes by, made such that every validator can use it. What cannot be used is left out at its
- * place, with whatever would then refuse values that the whole schema accepts; all the rest is checked as it is written.
+ * Makes a schema usable for every validator. Removes the unusable parts, and also those that would then refuse values
+ * which the original accepts. The rest stays as it is.
  */
 export function loosenSchema(given: JsonSchemaObject): LooseSchema {
   const unchecked = new Map<string, string>();
@@ -167,11 +168,11 @@ export function loosenSchema(given: JsonSchemaObject): LooseSchema {
       isReferenceAlone: /draft-0[3-7]/.test(String(given.$schema)),
       unchecked,
     };
-    // The root is a schema, and so is what is made of it.
+    // The loosened root is an object too.
     schema = loosen(schema, [], loosening).schema as JsonSchemaObject;
   }
   unchecked.set("", "has too many parts that cannot be used.");
-  return answer(said(given));
+  return answer(textOnly(given));
 }
 
 function loosen(schema: JsonSchemaObject, path: Path, loosening: Loosening): Loosened {
@@ -182,9 +183,10 @@ function loosen(schema: JsonSchemaObject, path: Path, loosening: Loosening): Loo
   }
   const dropped = new Set(flaws.map(({ steps }) => JSON.stringify(steps ?? [])));
   const isDropped = (...steps: Path) => dropped.has(JSON.stringify(steps));
-  if (isDropped()) return { schema: path.length === 0 ? said(schema) : true, isLoose: true, isOpen: true };
+  if (isDropped())
+    return { schema: path.length === 0 ? textOnly(schema) : true, isLoose: true, isOpen: true };
   if (loosening.isReferenceAlone && isDropped("$ref")) {
-    return { schema: said(schema), isLoose: true, isOpen: true };
+    return { schema: textOnly(schema), isLoose: true, isOpen: true };
   }
   const copy: Record<string, unknown> = {};
   const loose = new Set<string>();
@@ -220,15 +222,16 @@ function loosenKeyword(
   if (Array.isArray(value)) return value.map((part, index) => member(part, keyword, index));
   if (arrangement !== "map" || !isRecord(value)) return member(value, keyword);
   const members = Object.entries(value).map(([name, part]) => [name, member(part, keyword, name)] as const);
-  // `true` has no meaning among names, and by a pattern that is none nobody knows which keys it is about.
+  // In these two a removed member is left out, not replaced by `true`: a list of names cannot be `true`, and an invalid
+  // pattern matches unknown keys.
   const isWithout = keyword === "patternProperties" || keyword === "dependentRequired";
   return Object.fromEntries(members.filter(([name]) => !isWithout || !isDropped(keyword, name)));
 }
 
-/** Keywords whose schemas are about the same value, or may be referred to by one that is. */
+/** Keywords whose schemas apply to the same value, or may be referenced by one that does. */
 const sameValue: ReadonlySet<string> = new Set([...sameValueKeywords, "$defs", "definitions"]);
 
-/** Keywords that may speak of keys by name. */
+/** Keywords that may name properties. */
 const keyKeywords: ReadonlySet<string> = new Set([
   "properties",
   "patternProperties",
@@ -239,7 +242,7 @@ const keyKeywords: ReadonlySet<string> = new Set([
   ...sameValue,
 ]);
 
-/** These refuse more when a part of them accepts more. */
+/** Loosens keywords that refuse more when a part of them accepts more. */
 function loosenOpposites(copy: Record<string, unknown>, loose: ReadonlySet<string>): void {
   if (loose.has("not")) delete copy.not;
   if (loose.has("contains")) delete copy.maxContains;
@@ -252,9 +255,9 @@ function loosenOpposites(copy: Record<string, unknown>, loose: ReadonlySet<strin
   }
 }
 
-/** Those that are about what no other keyword speaks of: it is not known any more what that is. */
+/** Loosens keywords about everything that other keywords do not mention, because some of those were removed. */
 function loosenRest(copy: Record<string, unknown>, flaws: readonly SchemaFlaw[], isOpen: boolean): void {
-  // A member that is left out of a list has left its place to anything.
+  // True only if the whole keyword was removed: a removed list member was replaced by `true`.
   const isLost = (keyword: string) =>
     flaws.some(({ steps = [] }) => steps[0] === keyword && steps.length === 1);
   const isAnyPattern = flaws.some(({ steps }) => steps?.[0] === "patternProperties");
@@ -266,12 +269,12 @@ function loosenRest(copy: Record<string, unknown>, flaws: readonly SchemaFlaw[],
     delete copy.additionalItems;
   }
   if (isLost("properties") || isAnyPattern) copy.additionalProperties = true;
-  // Or else keys that nobody lists would be taken out of a value.
+  // Without this, unlisted keys would be removed from values.
   else if ((isOpen || wasClosed) && isRecord(copy.properties)) copy.additionalProperties ??= true;
 }
 
-/** What it tells a reader; nothing of it is checked. */
-function said(schema: JsonSchemaObject): Record<string, unknown> {
+/** Only the title and description: nothing is checked. */
+function textOnly(schema: JsonSchemaObject): Record<string, unknown> {
   const kept: Record<string, unknown> = {};
   for (const keyword of ["title", "description"]) {
     if (typeof schema[keyword] === "string") kept[keyword] = schema[keyword];
@@ -280,6 +283,6 @@ function said(schema: JsonSchemaObject): Record<string, unknown> {
 }
 
 function put(copy: Record<string, unknown>, keyword: string, value: unknown): void {
-  // `__proto__` is a key like any other in JSON.
+  // An assignment would not work for the key `__proto__`, which JSON allows.
   Object.defineProperty(copy, keyword, { value, enumerable: true, configurable: true, writable: true });
 }

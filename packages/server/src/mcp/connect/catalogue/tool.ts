@@ -9,21 +9,21 @@ import type { RackNames } from "./names.ts";
 import type { ToolPin } from "./pins.ts";
 import { cleanText, usableSchema } from "./schema.ts";
 
-/** What a tool of an upstream server needs of the server. */
+/** What a tool needs of its server. */
 interface ToolSource {
   readonly key: string;
   readonly entry: ServerEntry;
   readonly upstream: {
-    /** `ready`, `backoff` and so on, whenever it is asked for. */
+    /** The current state, such as `ready` or `backoff`. */
     readonly state: string;
     call(tool: UpstreamTool, context: ToolContext): Promise<unknown>;
   };
-  /** Takes note of what results link to. */
-  readonly links: { note(block: Listed, giver: RackItem): void };
+  /** Remembers the resources that results link to. */
+  readonly links: { note(block: Listed, source: RackItem): void };
   readonly names: Pick<RackNames, "nameOf">;
 }
 
-/** Whether the entry lets the tool in at all. */
+/** Whether the entry allows the tool at all. */
 export function isOffered({ include, exclude = [] }: ToolChoices, name: string): boolean {
   return (include === undefined || isNamed(include, name)) && !isNamed(exclude, name);
 }
@@ -33,9 +33,9 @@ function isNamed(patterns: readonly string[], name: string): boolean {
 }
 
 /**
- * The tool as the rack offers it. One in quarantine is shown as it was approved, and refuses by itself too: whatever
- * switches it on again, the definition that nobody agreed to is neither read by a model nor called. Throws for one that
- * nobody could call, and says why.
+ * The tool as the rack offers it. A quarantined tool is shown with its approved definition and refuses every call, even
+ * when something enables it again: no model reads or calls a definition that nobody approved. Throws, with the reason,
+ * for a tool that nobody could call.
  */
 export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): ToolInfo {
   const { key, entry, upstream, links, names } = source;
@@ -58,21 +58,21 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
       return upstream.state;
     },
   });
-  // A link is remembered longer than the server that it was read from.
-  const giver = { name, metadata: { mcp: upstreamOrigin({ server: key, tool: tool.name }) } };
-  const onLink = (block: Listed) => links.note(block, giver);
+  // A separate object, because links are kept longer than the upstream that `mcp` refers to.
+  const linkSource = { name, metadata: { mcp: upstreamOrigin({ server: key, tool: tool.name }) } };
+  const onLink = (block: Listed) => links.note(block, linkSource);
   const execute = (context: ToolContext) =>
-    // One step for both outcomes: this is on the way of every call.
+    // One `then` for both outcomes, because every call runs through here.
     upstream.call(tool, context).then(
       (answer) => {
         try {
           return toolAnswer(answer, onLink);
         } catch (thrown) {
-          throw named(key, tool, thrown);
+          throw toToolError(key, tool, thrown);
         }
       },
       (thrown: unknown) => {
-        throw named(key, tool, thrown);
+        throw toToolError(key, tool, thrown);
       },
     );
   const info: ToolInfo = {
@@ -80,7 +80,7 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
     ...(described === undefined ? {} : { description: cleanText(described) }),
     ...(title === "" ? {} : { title }),
     displayName: `${key}/${cleanText(tool.name)}`,
-    // A client that was shown the old name still reaches it.
+    // Clients that know the old name can still call it.
     ...(name === own ? {} : { aliases: [own] }),
     parameters: usableSchema(tool.inputSchema).schema,
     ...(tool.outputSchema === undefined ? {} : { outputSchema: usableSchema(tool.outputSchema).schema }),
@@ -92,7 +92,7 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
       ...(timeout === undefined ? {} : { timeout }),
       ...(limits.idle === undefined ? {} : { idleTimeout: limits.idle }),
       ...(isNamed(ask, tool.name) ? { dangerous: true } : {}),
-      // Hints of the server about itself: shown to others, and believed here only of calls whose outcome nobody knows.
+      // The server's hints about itself. The rack relies on them only to say whether a failed call may be repeated.
       ...(tool.annotations === undefined ? {} : { annotations: usableAnnotations(tool.annotations) }),
       ...(tool._meta === undefined ? {} : { _meta: tool._meta }),
       mcp,
@@ -104,13 +104,13 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
   return isQuarantined ? refusing(info, quarantined(key, tool.name)) : info;
 }
 
-/** A tool of a server that is switched off. */
+/** The tool while its server is switched off. */
 export function switchedOff(tool: ToolInfo, key: string): ToolInfo {
   const remedy = `Switch it on: ${commandFor("enable", key)}`;
   return refusing(tool, `The MCP server "${key}" is switched off, and its tools with it. ${remedy}`);
 }
 
-/** The tool switched off. It refuses by itself too, whatever switches it on again. */
+/** Disables the tool. It refuses every call, even when something enables it again. */
 function refusing(tool: ToolInfo, reason: string): ToolInfo {
   return {
     ...tool,
@@ -127,7 +127,7 @@ export function quarantined(key: string, name: string): string {
   return `The tool "${name}" of the MCP server "${key}" has changed its definition since it was approved, so it is switched off. ${remedy}`;
 }
 
-/** A schema that does not say of which type it is takes objects, as far as anybody can tell. */
+/** Throws when the schema excludes objects. A schema without a type accepts them. */
 function requireObjects({ type }: UpstreamTool["inputSchema"]): void {
   if (Array.isArray(type) ? type.includes("object") : type === undefined || type === "object") return;
   throw new Error(
@@ -135,13 +135,13 @@ function requireObjects({ type }: UpstreamTool["inputSchema"]): void {
   );
 }
 
-/** What the server did wrong, said with its name. */
-function named(key: string, { annotations = {} }: UpstreamTool, thrown: unknown): unknown {
+/** Turns a failure of the server into an error that names the server. */
+function toToolError(key: string, { annotations = {} }: UpstreamTool, thrown: unknown): unknown {
   if (!(thrown instanceof UpstreamError)) return thrown;
   const { kind, facts } = thrown;
   const { status = 0 } = facts;
-  // Nobody knows if the tool has done its work. With 502 and 504, a gateway before the server got no answer of use.
-  const mayStand =
+  // The tool may have done its work. With 502 and 504, a gateway got no usable answer from the server.
+  const mayHaveRun =
     kind === "lost" ||
     kind === "broken" ||
     kind === "timeout" ||
@@ -149,27 +149,26 @@ function named(key: string, { annotations = {} }: UpstreamTool, thrown: unknown)
   const isRepeatable = annotations.readOnlyHint === true || annotations.idempotentHint === true;
   return new ToolExecutionError(describeFailure(key, "the call", thrown), {
     cause: thrown,
-    recoverable: !mayStand || isRepeatable,
+    recoverable: !mayHaveRun || isRepeatable,
     data: { server: key, kind, ...facts },
   });
 }
 
-/** So much is shown of a text that stands where blocks should be: it may be all that the tool had to say. */
+/** How much is shown of a text in the place of blocks. It may be the whole answer of the tool. */
 const LONGEST_TEXT = 300;
 
 /**
- * The answer to `tools/call`, which is what was given wherever that has the form of one. A result without content but
- * with `structuredContent` is given the text that it should have had, and `isError` that is neither true nor false means
- * a failure unless it is empty. `onLink` is told of each block that links to a resource or holds one. Throws where it is
- * of another form: nobody could tell whether the call came to anything.
+ * Checks the answer to `tools/call` and returns it unchanged if it is valid. Adds the missing text to a result that has
+ * only `structuredContent`, and turns any other value of `isError` into a boolean. Calls `onLink` for each block that
+ * links to a resource or contains one. Throws for any other form, because nobody could tell whether the call succeeded.
  */
 function toolAnswer(given: unknown, onLink: (block: Listed) => void): unknown {
-  if (!isRecord(given)) throw odd("is no object");
+  if (!isRecord(given)) throw brokenResult("is no object");
   const { content, isError } = given;
   if (!Array.isArray(content)) return withContent(given, onLink);
   for (let at = 0; at < content.length; at++) {
     const fault = faultOf(content[at], onLink);
-    if (fault !== undefined) throw odd(`has in content[${at}] ${fault}`);
+    if (fault !== undefined) throw brokenResult(`has in content[${at}] ${fault}`);
   }
   if (isError === undefined || typeof isError === "boolean") return given;
   return { ...given, isError: Boolean(isError) };
@@ -178,16 +177,17 @@ function toolAnswer(given: unknown, onLink: (block: Listed) => void): unknown {
 function withContent(given: Listed, onLink: (block: Listed) => void): unknown {
   const { content, structuredContent, isError } = given;
   if (typeof content === "string")
-    throw odd(`has a text as content and not a list of blocks: ${shown(content)}`);
-  if (content !== undefined && content !== null) throw odd("has a content that is no list of blocks");
+    throw brokenResult(`has a text as content and not a list of blocks: ${shown(content)}`);
+  if (content !== undefined && content !== null)
+    throw brokenResult("has a content that is no list of blocks");
   const isStructured = structuredContent !== undefined && structuredContent !== null;
-  // That a tool failed can be understood without a word.
-  if (!isStructured && !isError) throw odd("has neither content nor structuredContent");
+  // A failed tool needs no content.
+  if (!isStructured && !isError) throw brokenResult("has neither content nor structuredContent");
   const text = isStructured ? [{ type: "text", text: JSON.stringify(structuredContent) }] : [];
   return toolAnswer({ ...given, content: text }, onLink);
 }
 
-/** What is wrong with a block. Types that are not known here are for whoever shows them. */
+/** What is wrong with a block. Unknown types are allowed. */
 function faultOf(block: unknown, onLink: (block: Listed) => void): string | undefined {
   if (!isRecord(block)) return "something that is no block";
   switch (block.type) {
@@ -213,14 +213,14 @@ function shown(text: string): string {
   return JSON.stringify(text.length <= LONGEST_TEXT ? text : `${text.slice(0, LONGEST_TEXT)}…`);
 }
 
-function odd(fault: string): UpstreamError {
+function brokenResult(fault: string): UpstreamError {
   return new UpstreamError(
     "broken",
     `Its result ${fault}. The tool may have done its work all the same: look before you call it again, and tell whoever runs the server.`,
   );
 }
 
-/** The answer to `prompts/get`. Throws where it is of another form, which nobody who asked could read. */
+/** Checks the answer to `prompts/get`. Throws when it is invalid. */
 export function promptAnswer(given: unknown): PromptAnswer {
   const isGood =
     isRecord(given) &&
@@ -234,12 +234,12 @@ export function promptAnswer(given: unknown): PromptAnswer {
     );
   if (!isGood) throw oddAnswer("prompts/get", "messages with a role and a content");
   const { description, ...rest } = given;
-  const told = typeof description === "string" ? { description } : {};
-  // The form was looked at; what the content of a type has to hold is for whoever shows it.
-  return { ...rest, ...told } as unknown as PromptAnswer;
+  const text = typeof description === "string" ? { description } : {};
+  // Checked above, except the members that each content type needs.
+  return { ...rest, ...text } as unknown as PromptAnswer;
 }
 
-/** The answer to `resources/read`. */
+/** Checks the answer to `resources/read`. Throws when it is invalid. */
 export function resourceAnswer(given: unknown): ResourceAnswer {
   const isGood =
     isRecord(given) &&
@@ -251,11 +251,11 @@ export function resourceAnswer(given: unknown): ResourceAnswer {
         (typeof content.text === "string" || typeof content.blob === "string"),
     );
   if (!isGood) throw oddAnswer("resources/read", "contents with a uri and a text or blob");
-  // The form was looked at.
+  // Checked above.
   return given as unknown as ResourceAnswer;
 }
 
-/** The answer to `completion/complete`; one that says nothing usable is no values. */
+/** Checks the answer to `completion/complete`. An invalid answer becomes one without values. */
 export function completionAnswer(given: unknown): CompletionAnswer {
   const completion = isRecord(given) && isRecord(given.completion) ? given.completion : {};
   const { values, total, hasMore } = completion;

@@ -9,7 +9,7 @@ const textMap = { type: "object", additionalProperties: text } as const;
 const plainMap = { type: "object", additionalProperties: { type: ["string", "number", "boolean"] } } as const;
 const time = { type: "number", exclusiveMinimum: 0 } as const;
 
-/** What an entry says about single tools, by the names that the server gives them; `*` stands for anything. */
+/** Choices about single tools, by the server's own names for them; `*` stands for anything. */
 const toolChoices = {
   type: "object",
   additionalProperties: false,
@@ -18,7 +18,7 @@ const toolChoices = {
     exclude: texts, // These are left out.
     disable: texts, // These are listed but switched off.
     ask: texts, // These wait for a person's consent before every call.
-    rename: textMap, // Another last part of the name, by the server's own name for it.
+    rename: textMap, // Another last part of the name, by the server's own name for the tool.
     describe: textMap, // Another description, by the server's own name for the tool.
   },
 } as const;
@@ -34,9 +34,9 @@ const limits = {
     idle: time, // The longest silence in a call; progress starts it anew. Default: none but the longest call.
     concurrency: { type: "integer", minimum: 1 }, // Calls at one time; further ones wait. Default 16.
     queue: { type: "integer", minimum: 0 }, // Calls that may wait; further ones fail. Default 256.
-    rest: time, // A process that nobody called for so long is ended, and started by the next call. Default: never.
+    rest: time, // A process without calls for this long is ended, and started by the next call. Default: never.
     question: time, // How long a person may think about a question of the server. Default 300,000.
-    // How often the lists of a server are read again that does not or cannot tell of changes; 0 is never. Default 600,000.
+    // How often the lists are read again if the server does not announce changes; 0 is never. Default 600,000.
     refresh: { type: "number", minimum: 0 },
   },
 } as const;
@@ -48,17 +48,17 @@ const oauth = {
   properties: {
     // `client_credentials`: as a machine, without a person. Default `authorization_code`.
     grant: { enum: ["authorization_code", "client_credentials"] },
-    // Where a document says who the rack is: an address that is its `client_id` at every authorization server that reads
-    // such documents. The others are asked with what else is said here.
+    // The address of a document that describes the rack. It is the `client_id` at authorization servers that support such
+    // documents. For other authorization servers the settings below count.
     clientMetadataUrl: filled,
     clientId: filled, // The client that was registered for the rack by hand. Default: it registers itself.
     clientSecret: filled,
-    issuer: filled, // The authorization server that the client was registered with; nobody else is sent its secret.
+    issuer: filled, // The authorization server that knows the client; the secret is sent to no other.
     scope: filled, // Separated by spaces. Default: what the server asks for.
   },
 } as const;
 
-/** An entry as the files of many programs have it. Keys that are not named here are those of others, and left out. */
+/** An entry in the forms that many programs write. Unknown keys belong to other programs and are ignored. */
 const writtenEntry = {
   type: "object",
   properties: {
@@ -96,13 +96,13 @@ export type ToolChoices = InferInput<typeof toolChoices>;
 export type ServerLimits = InferInput<typeof limits>;
 export type OAuthEntry = InferInput<typeof oauth>;
 
-/** One entry of `mcpServers` in the one form that it has here; variables are not yet replaced. */
+/** One entry of `mcpServers` in Toolrack's own form. Its variables are not replaced yet. */
 export interface ServerEntry
   extends Omit<
     WrittenEntry,
     "type" | "env" | "headers" | "disabled" | "serverUrl" | "httpUrl" | "disabledTools"
   > {
-  /** A process that talks over its standard streams, or how an address is spoken to. */
+  /** `stdio`: a process. `http` and `sse`: the transport for an address. */
   readonly type?: "stdio" | "http" | "sse" | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -114,29 +114,29 @@ const compiled = compileSchema(writtenEntry);
 export async function readServerEntry(given: unknown): Promise<ServerEntry> {
   const outcome = await compiled.validate(given);
   if (!outcome.ok) throw new Error(outcome.issues.map(describe).join(" "));
-  // What passed the schema has these types.
-  const entry = oneForm(outcome.value as WrittenEntry);
+  // The schema has checked the types.
+  const entry = toServerEntry(outcome.value as WrittenEntry);
   checkReach(entry, given);
   checkInstall(entry);
   checkOAuth(entry);
   return entry;
 }
 
-/** Where secrets stand, and the entry as a whole: of what is wrong there, only the kind is said. */
+/** Paths that may hold secrets. Errors about them name only the type of the value. */
 const secretPath = /^(?:$|args|env|headers|url|serverUrl|httpUrl|toolrack\.oauth)/;
 
 function describe({ path, message, expected, received }: SchemaIssue): string {
   const [kind] = received.split(" ", 1);
-  const said = secretPath.test(path) ? `Expected ${expected}, got ${kind}.` : message;
-  return path === "" ? said : `${path}: ${said}`;
+  const problem = secretPath.test(path) ? `Expected ${expected}, got ${kind}.` : message;
+  return path === "" ? problem : `${path}: ${problem}`;
 }
 
-/** Of the part of an entry that decides which program or address it is. */
+/** A hash of the keys that decide which program or address the entry means. */
 export function fingerprintOf({ type, command, args, url, cwd, toolrack }: ServerEntry): string {
   return hashValue([type, command, args, url, cwd, toolrack?.install]);
 }
 
-/** Whether an entry starts a process. */
+/** Whether the entry starts a process. */
 export function isLocal({ url, type }: ServerEntry): boolean {
   return url === undefined && (type === undefined || type === "stdio");
 }
@@ -147,7 +147,7 @@ function checkReach({ command, url, type, toolrack }: ServerEntry, given: unknow
     throw new Error("It has both a command and a url. Keep the one by which the server is reached.");
   }
   if (!starts && url === undefined) throw new Error(`It has neither a command nor a url. ${hintAt(given)}`);
-  // What begins with a variable is known when it is used.
+  // A value that begins with a variable can be checked only when it is used.
   if (url !== undefined && !/^\s*(?:https?:\/\/|\$\{)/i.test(url)) {
     throw new Error("url: It must begin with http:// or https://.");
   }
@@ -157,7 +157,7 @@ function checkReach({ command, url, type, toolrack }: ServerEntry, given: unknow
   if (!starts && type === "stdio") throw new Error('Its type is "stdio", but it has no command.');
 }
 
-/** Keys of other programs are left as they are, so one that is misspelt is only noticed when it is missed. */
+/** Unknown keys are allowed, so a misspelt key is noticed only when the right one is missing. */
 function hintAt(given: unknown): string {
   const known = Object.keys(writtenEntry.properties);
   for (const key of Object.keys(given ?? {})) {
@@ -188,7 +188,7 @@ function checkOAuth({ url, toolrack: { oauth } = {} }: ServerEntry): void {
       "toolrack.oauth: a machine signs in with its clientId and clientSecret. Take out the clientMetadataUrl, which is for people who sign in.",
     );
   }
-  // What begins with a variable is known when it is used.
+  // A value that begins with a variable can be checked only when it is used.
   if (clientMetadataUrl !== undefined && !/^(?:https:\/\/|\$\{)/i.test(clientMetadataUrl)) {
     throw new Error("toolrack.oauth.clientMetadataUrl: It must begin with https://.");
   }
@@ -212,11 +212,10 @@ export function packageSpec(text: string): { readonly name: string; readonly ver
 }
 
 /**
- * What other programs write in another way, as it is written here. What they let tools do without being asked
- * (`autoApprove`, `alwaysAllow`) was agreed to with another program, and does not count here. Throws an `Error` that names
- * a key that cannot be used.
+ * Turns the forms of other programs into Toolrack's own. Their permissions to run without asking (`autoApprove`,
+ * `alwaysAllow`) are ignored: the person gave them to another program. Throws an `Error` that names the wrong key.
  */
-function oneForm(written: WrittenEntry): ServerEntry {
+function toServerEntry(written: WrittenEntry): ServerEntry {
   const {
     type: given,
     disabled,
@@ -252,10 +251,10 @@ function onlyAddress(addresses: Readonly<Record<string, string | undefined>>): s
   return address;
 }
 
-/** Numbers and truth values as they are written. */
+/** Turns numbers and booleans into text. */
 function textFields(values: Readonly<Record<string, unknown>>, where: string): Record<string, string> {
   const texts = Object.entries(values).map(([name, value]) => {
-    // A number of so many digits was already read as another one.
+    // JSON parsing has already changed the digits of so large a number.
     if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
       throw new Error(`${where}.${name}: So long a number loses digits. Write it in quotation marks.`);
     }

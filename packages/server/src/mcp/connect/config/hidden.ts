@@ -4,22 +4,21 @@ import { isRecord } from "../../../helpers/index.ts";
 import type { ServerEntry } from "./entry.ts";
 import { basics, type ResolvedEntry } from "./resolve-entry.ts";
 
-/** Stands for a value of which nothing is shown. */
+/** Shown in place of a secret value. */
 const HIDDEN = "[hidden]";
 
-/** An entry as anybody may see it, with the values of its secrets replaced. */
+/** An entry with its secret values replaced, so that anybody may see it. */
 export function shownEntry(entry: unknown): object {
-  // A copy of an object is one.
+  // `redact` returns a copy of the same shape.
   return redact(masked(entry)) as object;
 }
 
-/** A word and references, such as `Bearer ${secret:NAME}`; a default inside one would be a value again. */
+/** An optional word and references, such as `Bearer ${secret:NAME}`. A default is not allowed: it would be a value. */
 const reference = /^(?:\w+ )?(?:\$\{[\w:.-]+\})+$/;
 
 /**
- * Values of variables and headers may be secrets that somebody wrote down in clear, and so may arguments that are named
- * like secrets; a reference to one is none. An entry that is not valid may hold anything, and is shown as far as it has
- * the form of one.
+ * Hides values that may be secrets in plain text: those of variables and headers, and arguments with secret names.
+ * References to secrets are shown. An invalid entry may have any shape, so every part is checked.
  */
 function masked(entry: unknown): object {
   if (!isRecord(entry)) return {};
@@ -62,9 +61,8 @@ function hidden(value: unknown): unknown {
 const placeholder = /\[(?:hidden|redacted)\]/;
 
 /**
- * An entry that somebody was shown, changed and sent back, with the values in it that were hidden from them. `before` is
- * the entry as it is kept; undefined for a new one. Throws an `Error` that names a key whose placeholder stands for
- * nothing, and would be used as the value, or for one of several.
+ * Puts hidden values back into an entry that somebody was shown, changed and sent back. `before`: the stored entry;
+ * undefined for a new one. Throws an `Error` that names the key when a placeholder matches no hidden value, or several.
  */
 export function keepHidden(given: unknown, before: unknown): unknown {
   return restored(given, before === undefined ? undefined : shownEntry(before), before, "");
@@ -94,16 +92,16 @@ function restored(given: unknown, shown: unknown, kept: unknown, path: string): 
 }
 
 /**
- * Where an item stood in the list that was shown; -1 when it stood nowhere, or nobody can tell where. Items may have been
- * added, moved or taken away, and two secrets that look alike must not take each other's place.
+ * The index of an item in the list that was shown; -1 when it was not there, or that is ambiguous. Items may have been
+ * added, moved or removed, and two secrets that look alike must not be mixed up.
  */
 function placeOf(given: readonly unknown[], index: number, shown: unknown): number {
   const item = given[index];
   if (!Array.isArray(shown) || typeof item !== "string" || !placeholder.test(item)) return index;
-  // Everything is where it was, and at most something was added behind it.
+  // The list is unchanged, or items were only added at its end.
   if (isDeepStrictEqual(given.slice(0, shown.length), shown)) return index;
   const places = shown.flatMap((other, place) => {
-    // A value of which nothing is shown is that of the option before it.
+    // A completely hidden value is identified by the option before it.
     const isIt = other === item && (item !== HIDDEN || shown[place - 1] === given[index - 1]);
     return isIt ? [place] : [];
   });
@@ -115,15 +113,15 @@ function member(holder: unknown, key: string | number): unknown {
   return isRecord(holder) && Object.hasOwn(holder, key) ? holder[key] : undefined;
 }
 
-/** A shorter value stands in other texts by chance. */
+/** Shorter values occur in other texts by chance, so they are not masked. */
 const SHORTEST = 6;
-/** Settings of a few words, such as `production`, `us-east-1` or `Europe/Berlin`, are no longer than that. */
+/** The longest setting made of words, such as `production`, `us-east-1` or `Europe/Berlin`. */
 const LONGEST_WORDS = 14;
 
-/** Headers that say what is sent, and never who sends it. */
+/** Headers that never hold credentials. */
 const plainHeader = /^(?:accept(?:-.*)?|content-.*|user-agent|connection|host|cache-control)$/i;
 
-/** What a value that is named neutrally may be without being a secret: words, a number, a path, an address, a host. */
+/** Values that are no secrets if their name does not say so: words, numbers, paths, addresses, hosts. */
 const words = /^[A-Za-z]+(?:[ _.,:/-][A-Za-z0-9]{1,9})*$/;
 const settings = [
   /^[\d.,:_-]+$/,
@@ -133,9 +131,8 @@ const settings = [
 ];
 
 /**
- * The values of an entry that may be credentials, whether they were written down in clear or came from a variable. They
- * are masked wherever they would show, so what is plainly a setting is not among them: every result that has the word
- * `production` in it would be spoilt.
+ * The values of an entry that may be credentials, written in plain text or taken from a variable. They are masked
+ * everywhere. Plain settings are not among them: masking the word `production` would spoil every result with that word.
  */
 export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry): string[] {
   const found = new Set<string>();
@@ -143,12 +140,13 @@ export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry
     const { env, command, args } = resolved;
     redact([command, args], { found });
     for (const { index, name, start } of secretArguments(args)) {
-      take(name, args[index]?.slice(start) ?? "", found);
+      addCredentials(name, args[index]?.slice(start) ?? "", found);
     }
-    for (const [name, value] of Object.entries(env)) if (!basics.includes(name)) take(name, value, found);
+    for (const [name, value] of Object.entries(env))
+      if (!basics.includes(name)) addCredentials(name, value, found);
   } else {
     for (const [name, value] of Object.entries(resolved.headers)) {
-      if (!plainHeader.test(name)) take(name, value, found);
+      if (!plainHeader.test(name)) addCredentials(name, value, found);
     }
     for (const [name, value] of resolved.url.searchParams) if (isSecretParameter(name)) found.add(value);
   }
@@ -157,8 +155,8 @@ export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry
   return [...found].filter((value) => value.length >= SHORTEST);
 }
 
-function take(name: string, value: string, found: Set<string>): void {
-  // Passwords inside addresses, and what stands behind the name of a scheme.
+function addCredentials(name: string, value: string, found: Set<string>): void {
+  // Finds passwords inside addresses, and tokens after the name of a scheme.
   redact(value, { found });
   const isWords = value.length <= LONGEST_WORDS && words.test(value);
   if (!isSecretName(name) && (isWords || settings.some((form) => form.test(value)))) return;
@@ -169,26 +167,26 @@ function take(name: string, value: string, found: Set<string>): void {
   found.add(pair.replace(/^[^:]*:/, ""));
 }
 
-/** The part of an argument whose name says that it is a secret. */
+/** An argument, or a part of one, whose name says that it is a secret. */
 interface SecretArgument {
-  /** Which of the arguments. */
+  /** The position among the arguments. */
   readonly index: number;
   readonly name: string;
   /** Where in the argument the value begins. */
   readonly start: number;
 }
 
-/** `--name=`, `NAME=`, `Name: ` or `Name:`, before a value. In small letters the last one may be a scope (`auth:read`). */
+/** `--name=`, `NAME=`, `Name: ` or `Name:` before a value. `name:` in lower case may be a scope (`auth:read`), so it does not count. */
 const assignment = /^(?:-{0,2}([\w.-]+)(?:=|: )|([A-Z][\w-]*):)(?=.)/s;
 const option = /^--?([\w.-]+)$/;
-/** What follows such an option is no value of it. */
+/** Options that take no value. */
 const withoutValue = /^(?:no|without|disable|enable|skip)-/;
-/** The next option, and not a value that begins with a dash by chance. */
+/** Matches an option, but not a value that happens to begin with a dash. */
 const nextOption = /^(?:--[A-Za-z]|-[A-Za-z](?:=|$)|-[a-z-]+(?:=|$))/;
 
 /**
- * In their order. One argument may be secret as a whole and hold a secret: `--auth-header "X-Api-Key: …"`. Of an entry that
- * is not valid, arguments may be anything.
+ * In the order of the arguments. An argument may be a secret and also contain one: `--auth-header "X-Api-Key: …"`. In an
+ * invalid entry, arguments may have any type.
  */
 function secretArguments(args: readonly unknown[]): SecretArgument[] {
   return args.flatMap((argument, index) => {
@@ -201,7 +199,7 @@ function secretArguments(args: readonly unknown[]): SecretArgument[] {
   });
 }
 
-/** Also in a value: `--header=X-Api-Key: …`, `--env=API_KEY=…`. */
+/** Finds a secret inside an argument, also nested: `--header=X-Api-Key: …`, `--env=API_KEY=…`. */
 function valueIn(argument: string): Pick<SecretArgument, "name" | "start"> | undefined {
   let start = 0;
   for (;;) {
@@ -214,7 +212,7 @@ function valueIn(argument: string): Pick<SecretArgument, "name" | "start"> | und
   }
 }
 
-/** The option whose value the argument is. */
+/** The secret option whose value this argument is. */
 function optionBefore(args: readonly unknown[], index: number): string | undefined {
   const [before, argument] = [args[index - 1], args[index]];
   if (typeof before !== "string") return undefined;
@@ -223,12 +221,12 @@ function optionBefore(args: readonly unknown[], index: number): string | undefin
   return name !== undefined && !withoutValue.test(name) && isSecretName(name) ? name : undefined;
 }
 
-/** Whether what has such a name is kept out of records, too. */
+/** Whether values with this name are redacted. */
 export function isSecretName(name: string): boolean {
   return !isDeepStrictEqual(redact({ [name]: "text" }), { [name]: "text" });
 }
 
-/** Whether what stands behind such a name in the query of an address is a secret. */
+/** Whether a query parameter with this name holds a secret. */
 export function isSecretParameter(name: string): boolean {
   const text = `?${encodeURIComponent(name)}=text`;
   return redact(text) !== text;

@@ -6,17 +6,17 @@ import { reasonOf } from "../../../helpers/index.ts";
 import { ConfigurationError } from "../failures.ts";
 import { isLocal, type ServerEntry } from "./entry.ts";
 
-/** An entry that can be acted on: every variable replaced, every path absolute. */
+/** An entry that is ready to use: variables are replaced and paths are absolute. */
 export type ResolvedEntry = {
-  /** Folders, as addresses, that the server is told of when it asks outside a call. */
+  /** Folders, as addresses: the answer when the server asks for roots outside a call. */
   readonly roots: readonly string[];
 } & (
   | {
       readonly kind: "process";
-      /** Undefined: the program of the installed package. */
+      /** Undefined: the only program of the installed package. */
       readonly command: string | undefined;
       readonly args: readonly string[];
-      /** All of it: nothing else of this process's environment is handed on. */
+      /** The whole environment: nothing else is inherited from this process. */
       readonly env: Readonly<Record<string, string>>;
       readonly cwd: string;
       readonly install: string | undefined;
@@ -25,12 +25,12 @@ export type ResolvedEntry = {
       readonly kind: "address";
       readonly url: URL;
       readonly headers: Readonly<Record<string, string>>;
-      /** Undefined: to be found out. */
+      /** Undefined: found out when connecting. */
       readonly type: "http" | "sse" | undefined;
     }
 );
 
-/** What every program needs to run at all. Nothing in here is a secret. */
+/** The variables that every program needs to run. None of them is a secret. */
 export const basics: readonly string[] = (
   process.platform === "win32"
     ? "APPDATA COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT TEMP TMP USERNAME USERPROFILE WINDIR"
@@ -38,8 +38,8 @@ export const basics: readonly string[] = (
 ).split(" ");
 
 /**
- * Replaces the variables of an entry. `where` begins what a message says about a key: the file or table, and the
- * server. Throws a `ConfigurationError` that names the key.
+ * Replaces the variables of an entry. `where`: the file or table and the server, with which messages begin. Throws a
+ * `ConfigurationError` that names the key.
  */
 export async function resolveEntry(
   entry: ServerEntry,
@@ -71,7 +71,7 @@ export async function resolveEntry(
   const file =
     envFile === undefined ? "" : await readEnvFile(await one(envFile, "envFile"), where, directory);
   const inherited = Object.fromEntries(basics.map((name) => [name, environment[name]]));
-  // Node types the values of both as possibly missing; a process is only given those that are there.
+  // Node's types allow missing values; `spawn` leaves those out.
   const given = { ...inherited, ...parseEnv(file), ...(await record(entry.env, "env")) } as Record<
     string,
     string
@@ -87,7 +87,7 @@ export async function resolveEntry(
   };
 }
 
-/** A request cannot be made to an address with credentials in it: they are taken out, and sent as HTTP has them sent. */
+/** Moves credentials from the address into an Authorization header: `fetch` refuses addresses with credentials. */
 function takeCredentials(
   url: URL,
   headers: Readonly<Record<string, string>>,
@@ -102,12 +102,12 @@ function takeCredentials(
   }
   url.username = "";
   url.password = "";
-  const pair = `${plain(username)}:${plain(password)}`;
+  const pair = `${decoded(username)}:${decoded(password)}`;
   return { Authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
 }
 
-/** What is written with a lone percent sign is meant as it stands. */
-function plain(text: string): string {
+/** A text with an invalid percent sign is taken literally. */
+function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -129,26 +129,26 @@ export interface Surroundings {
   secret(name: string): Promise<string | undefined>;
 }
 
-/** Defaults inside defaults. Nobody writes more by hand. */
+/** How many defaults may be nested. */
 const DEEPEST = 16;
 
 /**
- * The text with its variables replaced: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspaceFolder}`,
- * `${workspaceFolderBasename}`, `${userHome}`, `${secret:NAME}`. A default may hold variables in turn, which are only
- * looked up where it is used. Throws for one that has no value: a server must never be sent the variable itself. `where`
- * is the key that the text stands at.
+ * Replaces the variables of a text: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspaceFolder}`,
+ * `${workspaceFolderBasename}`, `${userHome}`, `${secret:NAME}`. A default may contain variables; they are looked up only
+ * if it is used. Throws when a variable has no value: its name must never be sent to a server. `where`: the key of the
+ * text.
  */
 export async function expand(text: string, where: string, surroundings: Surroundings): Promise<string> {
   try {
     return await expandInside(text, surroundings, DEEPEST);
   } catch (thrown) {
-    // What else went wrong is that a secret could not be read.
+    // Any other error says that a secret could not be read, and names it.
     const text = reasonOf(thrown);
     throw new ConfigurationError(thrown instanceof ConfigurationError ? `${where} ${text}` : text);
   }
 }
 
-/** Throws a `ConfigurationError` that goes on where the name of the key ends. */
+/** Throws a `ConfigurationError` whose message continues after the name of the key. */
 async function expandInside(text: string, surroundings: Surroundings, depth: number): Promise<string> {
   let expanded = "";
   let from = 0;
@@ -164,7 +164,7 @@ async function expandInside(text: string, surroundings: Surroundings, depth: num
   return expanded + text.slice(from);
 }
 
-/** Where the variable that begins at `start` has its closing bracket. Others may stand inside. */
+/** The index of the closing bracket of the variable at `start`. Variables may be nested. */
 function endOf(text: string, start: number): number {
   let open = 0;
   for (const { 0: sign, index } of text.slice(start).matchAll(/\$\{|\}/g)) {
@@ -176,7 +176,7 @@ function endOf(text: string, start: number): number {
   );
 }
 
-/** A value, or the text to be used where there is none. */
+/** The value of a variable, or its default text when it has none. */
 async function lookUp(
   inside: string,
   { directory, environment, secret }: Surroundings,
@@ -202,7 +202,7 @@ async function lookUp(
   );
 }
 
-/** What is wrong with how a variable is written, of which no value could be found. A default in it may be a secret. */
+/** What is wrong with the spelling of a variable without a value. Never shows its default, which may be a secret. */
 function problemOf(inside: string, name: string, isSecret: boolean): string | undefined {
   if (name === "") {
     return `\${${inside.replace(/:-.*$/s, ":-…")}}, which has no name. Write \${NAME} for a variable of the environment or \${secret:NAME} for a secret.`;
@@ -217,18 +217,18 @@ function problemOf(inside: string, name: string, isSecret: boolean): string | un
   if (editor !== undefined) {
     return `\${${name}}, which only an editor such as VS Code knows. Write the value itself, or keep it as a secret and write \${secret:NAME}.`;
   }
-  // As it is in a shell: `:?`, `:=`, `:+`, `-`, `#`, `%`, `/`, `^`, `,`, `@` and what follows them.
+  // Shell forms: `:?`, `:=`, `:+`, `-`, `#`, `%`, `/`, `^`, `,`, `@`.
   const [, plain, sign] = /^(\w+)(:?[^\w\s.()]|:)/.exec(name) ?? [];
   if (plain === undefined) return undefined;
   return `\${${plain}${sign}…}, a form that is not known here. Write \${${plain}}, which is an error where ${plain} is not set, or \${${plain}:-default}.`;
 }
 
-/** What stands for a value that could not be read. */
+/** Marks a secret that could not be read. */
 const UNREADABLE = Symbol("unreadable");
 
-/** Remembers which secrets were looked up and what was found, so that it can tell when that is no longer so. */
+/** Remembers which secrets were looked up and their values, to notice when one of them changes. */
 export class FollowedSecrets {
-  /** To be used in place of those that were given. */
+  /** Use these in place of the given ones, so that lookups are remembered. */
   readonly surroundings: Surroundings;
   readonly #look: Surroundings["secret"];
   readonly #found = new Map<string, string | undefined | typeof UNREADABLE>();
@@ -246,7 +246,7 @@ export class FollowedSecrets {
     };
   }
 
-  /** Whether one that was looked up has another value now than it had then. Of one that cannot be read nothing is known. */
+  /** Whether a secret has another value now than when it was looked up. One that cannot be read now counts as unchanged. */
   async changed(): Promise<boolean> {
     for (const [name, before] of this.#found) {
       const now = await this.#look(name).catch(() => before);

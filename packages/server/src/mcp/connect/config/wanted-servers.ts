@@ -8,14 +8,14 @@ import { commandFor } from "../failures.ts";
 import { readServerEntry, type ServerEntry } from "./entry.ts";
 import { keepHidden } from "./hidden.ts";
 
-/** What a file said. A broken entry does not keep the others from being used. */
+/** The content of an `mcp.json`. A broken entry does not affect the others. */
 export interface McpFile {
   readonly entries: ReadonlyMap<string, ServerEntry>;
-  /** All of them as they are written. */
+  /** All entries as they are written. */
   readonly given: ReadonlyMap<string, unknown>;
-  /** What is wrong with the others, by key. */
+  /** What is wrong with the entries that cannot be used, by key. */
   readonly problems: ReadonlyMap<string, string>;
-  /** Those of the others whose key is one. */
+  /** The entries that cannot be used although their key is valid. */
   readonly invalid: ReadonlyMap<string, { readonly given: unknown; readonly reason: string }>;
 }
 
@@ -29,7 +29,7 @@ export const nothing: McpFile = {
 /** Reads an `mcp.json`; empty when there is none. Throws when the file as a whole cannot be read. */
 export async function readMcpFile(path: string): Promise<McpFile> {
   const text = await readFile(path, "utf8").catch(async (error: NodeJS.ErrnoException) => {
-    // A link to a file that is not there is no file that was taken away: while the file is replaced, it is just that.
+    // A link without a target does not mean that the file was removed: it looks like this while the file is replaced.
     if (error.code === "ENOENT" && (await lstat(path).catch(() => undefined)) === undefined) return undefined;
     throw new Error(`${path} cannot be read: ${error.message}`);
   });
@@ -38,8 +38,8 @@ export async function readMcpFile(path: string): Promise<McpFile> {
 }
 
 /**
- * The servers of a parsed file, in the form of most clients (`mcpServers`) or that of VS Code (`servers`). Where it has
- * both, they are taken together, and of two with one key the first counts.
+ * Reads the servers of a parsed file, in the form of most clients (`mcpServers`) or of VS Code (`servers`). A file may
+ * have both; for a key in both, `mcpServers` counts.
  */
 async function toMcpFile(document: unknown, path: string): Promise<McpFile> {
   const { mcpServers, servers } = isRecord(document) ? document : {};
@@ -84,31 +84,31 @@ function parse(text: string, path: string): unknown {
   }
 }
 
-/** A server as it is wanted: the entry, where it stands, and whether it is switched on. */
+/** What the file and the store want of a server: its entry, where the entry is, and whether it is switched on. */
 export interface WantedServer {
   readonly key: string;
   readonly entry: ServerEntry;
   readonly place: "file" | "store";
   readonly isEnabled: boolean;
-  /** The entry of the file waits for an admin: a tool call wrote it. */
+  /** The entry waits for an admin's approval, because a tool call wrote it into the file. */
   readonly isHeld?: boolean;
-  /** Of one that cannot be started because of its entry, of which `entry` then is the part that can be used. */
+  /** Set when the server cannot be started because of its entry. `entry` is then the usable part. */
   readonly invalid?: {
-    /** As it is written. */
+    /** The entry as it is written. */
     readonly given: unknown;
     readonly reason: string;
   };
-  /** What is wrong with the entry as it is written now. The server goes on by `entry`, the last one that was valid. */
+  /** What is wrong with the entry as it is written now. The server keeps using `entry`, the last valid one. */
   readonly problem?: string;
 }
 
 interface WantedOptions {
-  /** That of the file, for messages. */
+  /** The path of the file, for messages. */
   readonly path: string;
   readonly logger: Logger;
-  /** What is wanted of a server until now. */
+  /** What was wanted of a server until now. */
   readonly last: (key: string) => WantedServer | undefined;
-  /** Why an entry of the file waits for an admin. Default: none does. */
+  /** Why an entry of the file waits for an admin's approval. Default: none does. */
   readonly heldBack?: ((key: string, given: unknown) => string | undefined) | undefined;
 }
 
@@ -116,11 +116,11 @@ interface BrokenEntry extends Pick<WantedServer, "key" | "place"> {
   readonly given: unknown;
   readonly reason: string;
   readonly remedy: string;
-  /** What an operator said. */
+  /** Whether an operator switched it on or off. */
   readonly enabled: boolean | undefined;
 }
 
-/** What the file and the store say together, by key. Of two with one key, that of the file counts. */
+/** Combines the file and the store, by key. For a key in both, the file counts. */
 export async function wantedServers(
   rows: ReadonlyMap<string, StoredMcpServer>,
   file: McpFile,
@@ -130,7 +130,7 @@ export async function wantedServers(
   for (const { key, entry, enabled } of rows.values())
     if (entry !== undefined) wanted.set(key, await storedServer(key, entry, enabled, last(key)));
   for (const key of [...file.entries.keys(), ...file.invalid.keys()]) {
-    // Said when it begins, and not whenever something else changes.
+    // Logged only when it starts, not at every later change.
     if (wanted.has(key) && last(key)?.place !== "file")
       logger.warn(`The MCP server "${key}" stands in ${path} and in the store. The file counts.`);
   }
@@ -148,13 +148,13 @@ export async function wantedServers(
       continue;
     }
     const remedy = `Look at it, then approve it: ${commandFor("approve", key)}`;
-    const held = broken({ key, place: "file", given, reason, remedy, enabled }, last(key));
-    wanted.set(key, { ...held, isHeld: true });
+    const waiting = broken({ key, place: "file", given, reason, remedy, enabled }, last(key));
+    wanted.set(key, { ...waiting, isHeld: true });
   }
   return wanted;
 }
 
-/** An entry that another version or a person by hand wrote may have any form, and must be there to be changed or removed. */
+/** An entry in the store may have any form, if another version or a person wrote it. It is still listed, to be changed or removed. */
 async function storedServer(
   key: string,
   given: unknown,
@@ -171,14 +171,14 @@ async function storedServer(
   }
 }
 
-/** One that runs goes on as it last was; any other has failed. */
+/** A server that was valid before keeps its last entry; any other has failed. */
 function broken(
   { key, place, given, reason, remedy, enabled }: BrokenEntry,
   last: WantedServer | undefined,
 ): WantedServer {
   const { url, enabled: isOn, disabled: isOff } = isRecord(given) ? given : {};
   const isWanted = isOn !== false && isOff !== true;
-  // An entry in the other place was no earlier version of this one.
+  // Only an entry in the same place is an earlier version of this one.
   if (last?.place === place && last.invalid === undefined) {
     const { entry } = last;
     const isEnabled = enabled ?? (isWanted && entry.enabled !== false);
@@ -190,7 +190,7 @@ function broken(
   return { key, entry, place, isEnabled: enabled ?? isWanted, invalid };
 }
 
-/** An entry as it is kept. Throws `McpServerError`. `before` is the one whose place it takes. */
+/** Checks a new entry. Throws `McpServerError`. `before`: the server whose entry it replaces. */
 export async function checkedEntry(given: unknown, before?: WantedServer): Promise<ServerEntry> {
   try {
     return await readServerEntry(keepHidden(given, before?.invalid?.given ?? before?.entry));

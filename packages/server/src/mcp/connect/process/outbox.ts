@@ -2,9 +2,9 @@ import type { Socket } from "node:net";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { commandFor, UpstreamError } from "../failures.ts";
 
-/** A message that waits until what was sent before it has been read. */
-interface Held {
-  /** A request stays what it is until it leaves: its arguments are there anyway, and a text would be a copy of them. */
+/** A message that waits until the server has read the earlier ones. */
+interface WaitingMessage {
+  /** A request stays an object until it is sent, because its text would be a second copy of its arguments in memory. */
   readonly content: JSONRPCMessage | string;
   readonly resolve: () => void;
   readonly reject: (reason: Error) => void;
@@ -12,51 +12,50 @@ interface Held {
 
 const done = Promise.resolve();
 
-/** Of messages that nobody waits for, a server may leave so much unread. */
+/** How many characters a server may leave unread of messages that are no requests. */
 const MOST_UNREAD = 16 * 1024 * 1024;
-/** Characters that leave in one go. What is sent beyond them waits until they have been read. */
+/** How many characters are written together. Further messages wait until these have been read. */
 const FULL = 64 * 1024;
-/** A server that reads nothing for so long, in milliseconds, is not waited for. */
+/** How long a server may read nothing before waiting requests fail, in milliseconds. */
 const LONGEST_STALL = 5_000;
 
 /**
- * The way to a server's standard input, one message a line. Requests wait for a server that reads slowly as long as
- * their callers do; of everything else only so much waits.
+ * Writes messages to a server's standard input, one per line. If the server reads slowly, requests wait as long as their
+ * callers do; other messages wait up to `MOST_UNREAD`.
  */
 export class Outbox {
   readonly #input: Socket;
   readonly #server: string;
-  /** Lines that leave at the end of this turn of the event loop. */
+  /** Lines that are written at the end of this turn of the event loop. */
   #outgoing = "";
-  /** Requests of which the server owes the answer. One that never comes costs others a moment, and nothing else. */
+  /** The number of unanswered requests. A missing answer only delays later requests by one turn of the event loop. */
   #unanswered = 0;
-  /** In the order in which they leave: requests by their ids, other messages by themselves. */
-  readonly #held = new Map<unknown, Held>();
-  /** Characters of the held messages that are no requests. */
-  #heldLength = 0;
+  /** In the order of sending. The key of a request is its id, that of another message is the message itself. */
+  readonly #waiting = new Map<unknown, WaitingMessage>();
+  /** Characters of the waiting messages that are no requests. */
+  #waitingLength = 0;
 
   /** `server` is its key, for messages. */
   constructor(input: Socket, server: string) {
     this.#input = input;
     this.#server = server;
     input.on("drain", this.flush);
-    // Only while messages are held. Every piece that is read begins the time anew.
-    input.on("timeout", () => this.#refuseHeld());
+    // Set only while messages wait. It starts again whenever the server reads something.
+    input.on("timeout", () => this.#refuseRequests());
   }
 
-  /** Whether the server can be sent anything. */
   get isOpen(): boolean {
     return this.#input.writable;
   }
 
   /**
-   * What is sent in one turn of the event loop, by however many callers, leaves in one go: each leaving is a system call
-   * here, and another one for the server. A request while the server has no other to answer need not wait for more.
-   * Resolves when the message is on its way.
+   * All messages of one turn of the event loop are written together, because each write costs a system call here and one
+   * in the server. If the server has nothing else to answer, the message is written at once. Resolves when the message
+   * is gathered for writing.
    */
   send(message: JSONRPCMessage): Promise<void> {
-    if (this.#held.size > 0 || this.#input.writableNeedDrain || this.#outgoing.length >= FULL)
-      return this.#hold(message);
+    if (this.#waiting.size > 0 || this.#input.writableNeedDrain || this.#outgoing.length >= FULL)
+      return this.#wait(message);
     if (this.#outgoing === "") {
       if (this.#unanswered === 0) void done.then(this.flush);
       else setImmediate(this.flush);
@@ -66,7 +65,7 @@ export class Outbox {
     return done;
   }
 
-  /** To be told of every answer of the server. */
+  /** To be called for every answer of the server. */
   answered(): void {
     if (this.#unanswered > 0) this.#unanswered--;
   }
@@ -76,55 +75,55 @@ export class Outbox {
       const lines = this.#outgoing;
       this.#outgoing = "";
       if (lines !== "") this.#input.write(lines);
-      if (this.#held.size === 0 || this.#input.writableNeedDrain) return;
-      // Writing may have found out that nobody reads any more. What is held then fails with the connection.
+      if (this.#waiting.size === 0 || this.#input.writableNeedDrain) return;
+      // The write may have closed the stream. Waiting messages then fail in `close`.
       if (!this.#input.writable) return;
-      this.#takeHeld();
+      this.#takeWaiting();
     }
   };
 
-  /** What is held is never sent. */
+  /** Rejects all waiting messages. */
   close(reason: Error): void {
-    for (const { reject } of this.#held.values()) reject(reason);
-    this.#held.clear();
+    for (const { reject } of this.#waiting.values()) reject(reason);
+    this.#waiting.clear();
     this.#input.setTimeout(0);
   }
 
-  #hold(message: JSONRPCMessage): Promise<void> {
-    if (this.#callBack(message)) return done;
+  #wait(message: JSONRPCMessage): Promise<void> {
+    if (this.#dropCancelled(message)) return done;
     const isAwaited = isRequest(message);
     const content = isAwaited ? message : lineOf(message);
     if (typeof content === "string") {
-      if (this.#heldLength + content.length > MOST_UNREAD) {
+      if (this.#waitingLength + content.length > MOST_UNREAD) {
         const text = `has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does`;
         return Promise.reject(this.#busy(text));
       }
-      this.#heldLength += content.length;
+      this.#waitingLength += content.length;
     }
-    if (this.#held.size === 0) this.#input.setTimeout(LONGEST_STALL);
+    if (this.#waiting.size === 0) this.#input.setTimeout(LONGEST_STALL);
     return new Promise((resolve, reject) => {
-      this.#held.set(isAwaited ? message.id : message, { content, resolve, reject });
+      this.#waiting.set(isAwaited ? message.id : message, { content, resolve, reject });
     });
   }
 
-  /** A request that is cancelled before it has left never leaves, and neither does its cancellation. */
-  #callBack(message: JSONRPCMessage): boolean {
+  /** If the message cancels a waiting request, neither of them is sent. */
+  #dropCancelled(message: JSONRPCMessage): boolean {
     if (!("method" in message) || message.method !== "notifications/cancelled") return false;
     const id = message.params?.requestId;
-    const held = this.#held.get(id);
-    if (held === undefined) return false;
-    this.#held.delete(id);
-    if (this.#held.size === 0) this.#input.setTimeout(0);
-    held.resolve();
+    const cancelled = this.#waiting.get(id);
+    if (cancelled === undefined) return false;
+    this.#waiting.delete(id);
+    if (this.#waiting.size === 0) this.#input.setTimeout(0);
+    cancelled.resolve();
     return true;
   }
 
-  #takeHeld(): void {
-    for (const [key, { content, resolve }] of this.#held) {
+  #takeWaiting(): void {
+    for (const [key, { content, resolve }] of this.#waiting) {
       if (this.#outgoing.length >= FULL) return;
-      this.#held.delete(key);
+      this.#waiting.delete(key);
       if (typeof content === "string") {
-        this.#heldLength -= content.length;
+        this.#waitingLength -= content.length;
         this.#outgoing += content;
       } else {
         this.#unanswered++;
@@ -135,15 +134,15 @@ export class Outbox {
     this.#input.setTimeout(0);
   }
 
-  /** Messages that are no requests stay: they are not much, and the server may want them when it reads again. */
-  #refuseHeld(): void {
+  /** Rejects waiting requests. Other messages stay: they are small, and the server may still need them. */
+  #refuseRequests(): void {
     const text = `has read nothing of what it was sent for ${LONGEST_STALL / 1_000} s, so this was not sent to it`;
-    for (const [key, { content, reject }] of this.#held) {
+    for (const [key, { content, reject }] of this.#waiting) {
       if (typeof content === "string") continue;
-      this.#held.delete(key);
+      this.#waiting.delete(key);
       reject(this.#busy(text));
     }
-    if (this.#held.size > 0) this.#input.setTimeout(LONGEST_STALL);
+    if (this.#waiting.size > 0) this.#input.setTimeout(LONGEST_STALL);
   }
 
   #busy(text: string): UpstreamError {

@@ -3,12 +3,12 @@ import { readFileSync } from "node:fs";
 import { type ProcessStat, processIds, processStat } from "../../../helpers/processes.ts";
 
 /**
- * The variable that every process started for an upstream server carries, and everything it starts inherits. By it
- * they are found again, also when they have left their process group or lost their parent.
+ * The environment variable of every process that is started for an upstream server. Its descendants inherit it, so they
+ * are found even when they have left their process group or lost their parent.
  */
 export const MARK = "TOOLRACK_UPSTREAM";
 
-/** What the marks of this process begin with. */
+/** The beginning of all marks of this process. */
 export const markOfRack: string = randomUUID();
 
 let marks = 0;
@@ -19,10 +19,10 @@ export function nextMark(): string {
   return `${markOfRack}.${marks}.`;
 }
 
-/** A process that cannot be mistaken for a later one of the same id. */
+/** The start time tells the process from a later one with the same id. */
 export type KnownProcess = Pick<ProcessStat, "id" | "startedAt">;
 
-/** All processes by the id of their parent. Only Linux shows them; elsewhere there are none. */
+/** All processes by the id of their parent. Empty on other systems than Linux. */
 export function findFamilies(): ReadonlyMap<number, readonly KnownProcess[]> {
   return Map.groupBy(
     processIds().flatMap((id) => processStat(id) ?? []),
@@ -30,7 +30,7 @@ export function findFamilies(): ReadonlyMap<number, readonly KnownProcess[]> {
   );
 }
 
-/** Everything that these processes started, and that those started, as far as their parents still live. */
+/** All descendants of these processes whose parents are still alive. */
 export function descendantsOf(roots: Iterable<number>, families = findFamilies()): KnownProcess[] {
   const found: KnownProcess[] = [];
   const parents = [...roots];
@@ -43,19 +43,19 @@ export function descendantsOf(roots: Iterable<number>, families = findFamilies()
   return found;
 }
 
-/** A process that runs now; undefined where there is none, or the system does not show it. */
+/** Undefined when there is no such process, or the system does not show it. */
 export function knownProcess(id: number): KnownProcess | undefined {
   const seen = processStat(id);
   return seen === undefined ? undefined : { id, startedAt: seen.startedAt };
 }
 
-/** Whether it is still the process that it was, and runs. */
+/** Whether this very process still runs. */
 export function isRunning({ id, startedAt }: KnownProcess): boolean {
   const seen = processStat(id);
   return seen !== undefined && seen.startedAt === startedAt && !seen.isOver;
 }
 
-/** The processes whose mark begins so. Only Linux shows the environment of processes; elsewhere there are none. */
+/** The processes whose mark has this prefix. Empty on other systems than Linux. */
 export function findMarked(prefix: string): number[] {
   const wanted = `${MARK}=${prefix}`;
   return processIds().filter((id) => {
@@ -64,12 +64,12 @@ export function findMarked(prefix: string): number[] {
       const environment = readFileSync(`/proc/${id}/environ`, "latin1");
       return environment.startsWith(wanted) || environment.includes(`\0${wanted}`);
     } catch {
-      return false; // It has ended, or it belongs to somebody else.
+      return false; // It has ended, or it belongs to another user.
     }
   });
 }
 
-/** Says whether there was a process, or a group where the id is negative, to send it to. */
+/** Returns whether the process exists. A negative id means a process group. */
 export function signalProcess(id: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(id, signal);

@@ -17,9 +17,8 @@ export interface PackageStore {
 }
 
 /**
- * The file that Node runs for the program of `name@version`, which is installed first where it is not there yet.
- * `program` names one of the package's programs where it has several. Throws a `ConfigurationError` that says what to do
- * where only another entry can help.
+ * The file of a program in the package `name@version`, for Node to run. Installs the package if it is missing. `program`
+ * chooses one when the package has several. Throws a `ConfigurationError` when the entry must be changed.
  */
 export async function installedProgram(
   packages: PackageStore,
@@ -45,25 +44,25 @@ export async function installedProgram(
   );
 }
 
-/** Files that a program is started with are its code when they are called so; others are data. */
+/** Files with these endings are code, others are data. */
 const code = /\.([cm]?[jt]sx?|pyw?|rb|sh|bash|zsh|pl|php|lua|jar|ps1|cmd|bat|wasm)$/i;
-/** A folder with one of these can be started as a whole. */
+/** A folder with one of these files can be started as a program. */
 const start = /^(package\.json|index\.[cm]?[jt]s|__main__\.py|pyproject\.toml|deno\.jsonc?)$/i;
-/** No server has more files of its own that are worth reading. */
+/** How many files are searched for imports. */
 const MOST_FILES = 300;
 const MOST_BYTES = 1024 * 1024;
 
 /**
- * What the process of a server runs or reads when it is started, as far as its entry and the imports in its files tell.
- * A program in a folder of its own has the whole folder. One that lies in the workspace's own folder has only the
- * files that it imports by name, because the folder holds everybody's files.
+ * The files that a server's process runs or reads when it starts, as far as its entry and the imports in its files show.
+ * For a program in a folder of its own, that is the whole folder. For a program in the workspace's main folder, it is
+ * only the files that it imports, because that folder also holds other files.
  */
 export function filesOfServer(entry: ServerEntry, directory: string): string[] {
-  const place = (text: string) => text.replaceAll(/\$\{workspaceFolder\}/g, directory);
+  const expandFolder = (text: string) => text.replaceAll(/\$\{workspaceFolder\}/g, directory);
   const { command, args = [], env = {}, envFile, cwd } = entry;
-  const at = resolve(directory, place(cwd ?? "."));
+  const at = resolve(directory, expandFolder(cwd ?? "."));
   const paths = Object.values(env).flatMap((value) => String(value).split(delimiter));
-  // `--import=./hook.mjs` names a file as well.
+  // Split at `=`, because `--import=./hook.mjs` names a file too.
   const words = [command, envFile, ...args, ...paths]
     .filter((word) => word !== undefined)
     .flatMap((word) => [word, ...word.split(/[=\s]/)])
@@ -74,17 +73,17 @@ export function filesOfServer(entry: ServerEntry, directory: string): string[] {
   };
   if (cwd !== undefined) addFolder(at);
   const scripts: string[] = [];
-  for (const path of words.map((word) => resolve(at, place(word)))) {
+  for (const path of words.map((word) => resolve(at, expandFolder(word)))) {
     const found = statOf(path);
     if (found?.isFile() === true) {
       used.add(path);
-      if (!code.test(path) && path !== resolve(at, place(command ?? ""))) continue;
+      if (!code.test(path) && path !== resolve(at, expandFolder(command ?? ""))) continue;
       scripts.push(path);
       if (isInside(directory, path)) addFolder(dirname(path));
     } else if (found?.isDirectory() === true && namesIn(path).some((name) => start.test(name)))
       addFolder(path);
   }
-  // `python -m NAME` finds the module in the folder that it is started in.
+  // `python -m NAME` looks for the module in the folder that it is started in.
   args.forEach((word, index) => {
     const module = args[index - 1] === "-m" ? word.split(".") : [];
     if (module[0] === undefined || !/^\w+$/.test(module[0])) return;
@@ -95,7 +94,7 @@ export function filesOfServer(entry: ServerEntry, directory: string): string[] {
   return [...used];
 }
 
-/** Adds every place that the files import, whether something is there or not. */
+/** Adds every path that the files import, whether it exists or not. */
 function followImports(scripts: readonly string[], used: Set<string>): void {
   const waiting = scripts.map((path) => ({ path, root: dirname(path) }));
   const read = new Set<string>();
@@ -117,7 +116,7 @@ function followImports(scripts: readonly string[], used: Set<string>): void {
 
 interface Import {
   readonly place: string;
-  /** What it may mean. */
+  /** The files that the import may mean. */
   readonly files: readonly string[];
 }
 
@@ -131,7 +130,7 @@ function imports(text: string, from: string): Import[] {
   );
 }
 
-/** Python looks beside the program first, also for what it has itself: a file `json.py` there takes the place of its own. */
+/** Python looks beside the program first, even for its own modules: a file `json.py` there replaces the built-in one. */
 function pythonImports(text: string, from: string, root: string): Import[] {
   return [...text.matchAll(/^[ \t]*(?:from|import)[ \t]+([.\w]+(?:[ \t]*,[ \t]*[.\w]+)*)/gm)]
     .flatMap(([, names = ""]) => names.split(/[ \t]*,[ \t]*/))

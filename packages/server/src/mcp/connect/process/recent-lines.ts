@@ -2,17 +2,17 @@
 export interface LogLine {
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /** `stderr`: the server's own words. `log`: an MCP log message of it. `rack`: what was done with the server. */
+  /** `stderr`: the server's own output. `log`: an MCP log message of the server. `rack`: a note of the rack. */
   readonly from: "stderr" | "log" | "rack";
   readonly text: string;
 }
 
 const MOST_LINES = 500;
 const LONGEST_LINE = 2_000;
-/** In a message, which has several lines and may stand in one answer several times. */
-const LONGEST_WORDS = 300;
+/** The longest line in an error message, which shows several lines. */
+const LONGEST_SHOWN_LINE = 300;
 
-/** What a program prints of its own inside when it is out of memory: it hides the line before it that says so. */
+/** Lines of a native stack trace, which Node prints when it is out of memory. They would hide the line that says so. */
 const nativeFrame = /^\s*(?:\d+: 0x[0-9a-f]+ |-+ Native stack trace -+$)/i;
 
 /** The last lines about a server, with secrets masked before they are kept. */
@@ -28,13 +28,13 @@ export class RecentLines {
   }
 
   add(from: LogLine["from"], text: string): void {
-    // A flood on standard error must not be kept whole. Masked before it is cut: half a secret would not be found.
+    // Masked before it is cut to its final length, because half a secret would not be found.
     const line = this.#mask(text.slice(0, 2 * LONGEST_LINE));
     this.#lines.push({ at: Date.now(), from, text: shortened(line, LONGEST_LINE) });
     if (this.#lines.length > this.#size) this.#lines.shift();
   }
 
-  /** A piece of standard error, which need not end where a line ends. */
+  /** Adds a piece of standard error. It may end in the middle of a line. */
   addPiece(piece: string): void {
     const lines = (this.#rest + piece).split(/\r?\n/);
     const rest = lines.pop() ?? "";
@@ -42,7 +42,7 @@ export class RecentLines {
     this.#rest = rest.slice(0, 2 * LONGEST_LINE);
   }
 
-  /** A last line without an end is a line too once nothing follows. */
+  /** Adds a last line that has no line break. */
   flush(): void {
     if (this.#rest.trim() !== "") this.add("stderr", this.#rest);
     this.#rest = "";
@@ -52,12 +52,12 @@ export class RecentLines {
     return [...this.#lines];
   }
 
-  /** The last words of the server itself since a moment and before another, short enough for messages. */
+  /** The last lines of the server's own output between two moments, shortened for error messages. */
   tail(count: number, since = 0, before = Number.POSITIVE_INFINITY): string[] {
-    const said = this.#lines.filter(
+    const lines = this.#lines.filter(
       ({ from, at, text }) => from === "stderr" && at >= since && at < before && !nativeFrame.test(text),
     );
-    return said.slice(-count).map(({ text }) => shortened(text, LONGEST_WORDS));
+    return lines.slice(-count).map(({ text }) => shortened(text, LONGEST_SHOWN_LINE));
   }
 }
 

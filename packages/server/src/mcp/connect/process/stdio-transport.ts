@@ -21,35 +21,36 @@ interface ProcessSpec {
   readonly cwd: string;
 }
 
-/** How long a server may take to end by itself once its input has ended. */
-const FAREWELL = 1_000;
-/** How long the last words of a process that has ended are waited for. */
-const LAST_WORDS = 100;
-/** How long after one of its pipes a process may end itself; then that is what is said of it. */
-const LAST_MOMENT = 250;
-/** Lines that are no messages and are shown in the log. */
+/** How long a server may take to end after its input has ended. */
+const END_TIMEOUT = 1_000;
+/** How long to wait for the last output of a process that has ended. */
+const LAST_OUTPUT_TIMEOUT = 100;
+/** How long to wait for the process to end after one of its pipes has. If it ends, its exit code is the better reason. */
+const EXIT_TIMEOUT = 250;
+/** How many lines that are no messages go into the log. */
 const MOST_NOISE = 5;
 
 const NO_OUTPUT = "It closed its standard output, so that it can answer nothing any more.";
 const NO_INPUT = "It no longer reads its standard input, so that it can be sent nothing any more.";
 
 /**
- * A server as a process of its own, one message a line. Lines that are no JSON are counted and skipped: servers print
- * all kinds of things. The process leads its own group; `close` ends all of it, and what has left it.
+ * Runs a server as a process, with one message per line. Lines that are not JSON are counted and skipped, because servers
+ * print all kinds of things. The process leads its own process group. `close` ends that group and every process that has
+ * left it.
  */
 export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: Transport["onmessage"];
-  /** The era is probed on the very process, and not on a second one, when a transport has this and `pid`. */
+  /** The SDK needs this and `pid` to probe the era on this process instead of starting a second one. */
   readonly stderr = null;
-  /** Lines on standard output that were no message. */
+  /** How many lines on standard output were no messages. */
   noise = 0;
   /** How the process ended, such as `ended with exit code 1`. */
   ending: string | undefined;
-  /** It ran when it was closed here, so that its end says nothing about it. */
-  isHungUp = false;
-  /** Why it is of no use any more although its process had not ended. */
+  /** We ended the running process ourselves, so its exit code is no error of the server. */
+  wasEndedByUs = false;
+  /** Why the server cannot be used although its process has not ended. */
   problem: string | undefined;
 
   readonly #spec: ProcessSpec;
@@ -58,8 +59,8 @@ export class StdioTransport implements Transport {
   #child: ChildProcessWithoutNullStreams | undefined;
   #group: ProcessGroup | undefined;
   readonly #reader = new LineSplitter(LONGEST_MESSAGE, {
-    onLine: (line) => this.#take(line),
-    onTooLong: (start, end) => this.#leaveOut(start, end),
+    onLine: (line) => this.#readLine(line),
+    onTooLong: (start, end) => this.#refuseLong(start, end),
   });
   #outbox: Outbox | undefined;
   #closing: Promise<void> | undefined;
@@ -75,7 +76,7 @@ export class StdioTransport implements Transport {
   }
 
   start(): Promise<void> {
-    // Whoever closed it believes that nothing is left of it.
+    // After `close` nothing may be started any more.
     if (this.#closing !== undefined) return Promise.reject(this.#gone());
     const { command, args, env, cwd, server } = this.#spec;
     return new Promise((resolve, reject) => {
@@ -84,12 +85,12 @@ export class StdioTransport implements Transport {
         env: { ...env, [MARK]: this.#mark },
         stdio: ["pipe", "pipe", "pipe"],
         detached: process.platform !== "win32",
-        // There, npx and its like are scripts that only the shell can start.
+        // On Windows, npx and similar programs are scripts that only the shell can start.
         shell: process.platform === "win32",
         windowsHide: true,
       });
       this.#child = child;
-      // At once, so that whoever closes it before it says that it runs finds what is to be ended.
+      // Set before the "spawn" event, so that an early `close` finds the group to end.
       if (child.pid !== undefined) {
         this.#group = new ProcessGroup(child);
         watchGroup(this.#group.id);
@@ -102,15 +103,15 @@ export class StdioTransport implements Transport {
       child.once("spawn", resolve);
       child.once("exit", (code, signal) => {
         this.ending = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
-        // Its last words may still be in the pipe, which a descendant may hold open for ever.
+        // Its last output may still be in the pipe. A descendant may hold the pipe open for ever, so the wait is limited.
         const closed = new Promise((done) => child.once("close", done));
-        void Promise.race([closed, delay(LAST_WORDS)]).then(() => this.#closed());
+        void Promise.race([closed, delay(LAST_OUTPUT_TIMEOUT)]).then(() => this.#closed());
       });
       const lose = (reason: string) => (error?: Error) => {
         if (error !== undefined) this.onerror?.(error);
         void this.#lose(reason);
       };
-      // Node makes a socket of each pipe, which the types do not say.
+      // Each pipe is a socket, although the types do not say so.
       this.#outbox = new Outbox(child.stdin as Socket, server);
       child.stdin.on("error", lose(NO_INPUT));
       child.stdout.on("data", (piece: Buffer) => this.#reader.push(piece));
@@ -126,7 +127,7 @@ export class StdioTransport implements Transport {
     return this.#outbox?.isOpen === true ? this.#outbox.send(message) : Promise.reject(this.#gone());
   }
 
-  /** Closes its input, waits a moment, then ends it and everything that it started. Resolves when all is gone. */
+  /** Closes the server's input, waits a moment, then ends it and everything it started. Resolves when all of it has ended. */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -135,26 +136,26 @@ export class StdioTransport implements Transport {
   async #end(): Promise<void> {
     const child = this.#child;
     const group = this.#group;
-    const isThere = child?.pid !== undefined && this.ending === undefined;
-    // Whose child a process was is forgotten with its parent.
-    const family = isThere ? descendantsOf([child.pid]) : [];
-    const exited = isThere ? new Promise((done) => child.once("exit", done)) : Promise.resolve();
-    if (isThere) {
-      this.isHungUp = true;
+    const isAlive = child?.pid !== undefined && this.ending === undefined;
+    // Read now: after its parent has ended, a process can no longer be found as its descendant.
+    const family = isAlive ? descendantsOf([child.pid]) : [];
+    const exited = isAlive ? new Promise((done) => child.once("exit", done)) : Promise.resolve();
+    if (isAlive) {
+      this.wasEndedByUs = true;
       this.#outbox?.flush();
       child.stdin.end();
-      await Promise.race([exited, delay(FAREWELL)]);
+      await Promise.race([exited, delay(END_TIMEOUT)]);
     }
     if (group !== undefined) {
       await group.end();
-      // What has left the group: daemons, and processes that started a session of their own.
+      // Processes that have left the group: daemons, and those with a session of their own.
       const left = () =>
         new Set([...findMarked(this.#mark), ...family.filter(isRunning).map(({ id }) => id)]);
       await endAll(left);
       unwatchGroup(group.id);
     }
-    // Until then it is there as one that has ended and was not collected.
-    await Promise.race([exited, delay(LAST_WORDS)]);
+    // Until "exit", the process is still there as a zombie.
+    await Promise.race([exited, delay(LAST_OUTPUT_TIMEOUT)]);
     child?.stdout.destroy();
     child?.stderr.destroy();
     this.#closed();
@@ -172,10 +173,10 @@ export class StdioTransport implements Transport {
     void this.close();
   }
 
-  /** One that neither hears nor says anything any more is as good as ended, although its process may live on. */
+  /** A server without input or output counts as closed, although its process may still run. */
   async #lose(reason: string): Promise<void> {
-    await delay(LAST_MOMENT);
-    // After a turn that took long, timers come before the news that the process has ended.
+    await delay(EXIT_TIMEOUT);
+    // After a long turn of the event loop, timers run before the "exit" event.
     await nextTurn();
     if (this.ending !== undefined || this.#closing !== undefined || this.#isClosed) return;
     this.problem = reason;
@@ -190,7 +191,7 @@ export class StdioTransport implements Transport {
     return new Error(this.problem ?? NO_INPUT);
   }
 
-  #take(text: string): void {
+  #readLine(text: string): void {
     let message: unknown;
     try {
       message = JSON.parse(text);
@@ -198,19 +199,19 @@ export class StdioTransport implements Transport {
       if (text.trim() !== "") this.#skip(text);
       return;
     }
-    // Several messages in one line were allowed once.
-    if (Array.isArray(message)) for (const one of message) this.#hand(one);
-    else this.#hand(message);
+    // An older version of the protocol allows several messages in one line.
+    if (Array.isArray(message)) for (const one of message) this.#deliver(one);
+    else this.#deliver(message);
   }
 
-  #hand(message: unknown): void {
+  #deliver(message: unknown): void {
     if (!isRecord(message)) {
       this.#skip(JSON.stringify(message));
       return;
     }
     if (message.method === undefined) this.#outbox?.answered();
     try {
-      // Nothing more is known yet of what a server sends; those who take it look.
+      // The receiver checks the message; here it may be any object.
       this.onmessage?.(message as unknown as JSONRPCMessage);
     } catch (error) {
       this.onerror?.(error instanceof Error ? error : new Error(String(error)));
@@ -218,36 +219,36 @@ export class StdioTransport implements Transport {
   }
 
   /** Fails the one request that the line answers; the server and all other requests go on. */
-  #leaveOut(start: string, end: string): void {
+  #refuseLong(start: string, end: string): void {
     const reason = `The server's answer is larger than ${LONGEST_MESSAGE / 1024 / 1024} MB and was not read. Ask for less at one time.`;
     this.noise++;
     this.#lines.add("rack", reason);
     const { id, method } = headOfLongMessage(start, end);
     if (id === undefined || method !== undefined) return;
-    this.#hand({ jsonrpc: "2.0", id, error: { code: rpcCodes.internalError, message: reason } });
+    this.#deliver({ jsonrpc: "2.0", id, error: { code: rpcCodes.internalError, message: reason } });
   }
 
-  #skip(said: string): void {
+  #skip(line: string): void {
     this.noise++;
-    if (this.noise <= MOST_NOISE) this.#lines.add("stderr", said);
+    if (this.noise <= MOST_NOISE) this.#lines.add("stderr", line);
   }
 }
 
 async function endAll(find: () => ReadonlySet<number>): Promise<void> {
-  // A process that is asked may not listen; one that is killed is only late where it waits for a device.
-  for (const [signal, patience] of [
+  // A process may ignore SIGTERM. After SIGKILL it can only be delayed by a device that it waits for.
+  for (const [signal, timeout] of [
     ["SIGTERM", 500],
     ["SIGKILL", 2_000],
   ] as const) {
     const left = find();
     if (left.size === 0) return;
     for (const id of left) signalProcess(id, signal);
-    const deadline = performance.now() + patience;
+    const deadline = performance.now() + timeout;
     while (find().size > 0 && performance.now() < deadline) await delay(25);
   }
 }
 
-/** Why a process could not be started. The system says the same of a program, of its folder and of what runs it. */
+/** Why a process could not be started. ENOENT may mean the program, its folder or its interpreter. */
 function startProblem({ code, message }: NodeJS.ErrnoException, command: string, cwd: string): string {
   if (code !== "ENOENT") return message;
   if (!existsSync(cwd)) return `there is no folder ${cwd} to start it in. Make it, or change "cwd".`;

@@ -10,17 +10,17 @@ import {
 } from "./processes.ts";
 
 /**
- * A process of its own that ends what a rack left behind. It reads its standard input, the other end of which only the
- * rack holds: `+ID` and `-ID` say which process groups live. When the rack is gone, however it went, the input ends.
+ * A separate process that ends the processes a rack left behind. It reads lines from the rack: `+ID` adds a process group,
+ * `-ID` removes it. Only the rack holds the other end of the pipe, so the input ends whenever the rack does.
  */
 const [prefix = ""] = process.argv.slice(2);
-/** By the id of the group, which is that of its leader: the leader, and all that was ever seen of what it started. */
+/** By group id: the leader, which has the same id, and every process seen among its descendants. */
 const groups = new Map<number, Map<number, KnownProcess>>();
 const GRACE = 1_500;
-/** A process that starts and loses its parent between two looks, and carries no mark, is not known. */
+/** A process that starts and loses its parent between two looks is found only by its mark. */
 const LOOK_EVERY = 5_000;
 
-// Whatever ends the rack from a terminal must not end its watchdog first.
+// A signal from the terminal must not end the watchdog before the rack.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 
 let rest = "";
@@ -49,13 +49,13 @@ function look(): void {
   if (groups.size === 0) return;
   const families = findFamilies();
   for (const family of groups.values()) {
-    // The id of one that has ended may be that of somebody else by now.
+    // The system may give the id of an ended process to another one.
     for (const known of family.values()) if (!isRunning(known)) family.delete(known.id);
     for (const found of descendantsOf(family.keys(), families)) family.set(found.id, found);
   }
 }
 
-/** The rack has ended the group; what it could not see any more is ended here. */
+/** The rack has ended the group. Ends the descendants that the rack could not find. */
 function forget(id: number): void {
   for (const known of groups.get(id)?.values() ?? [])
     if (isRunning(known)) signalProcess(known.id, "SIGKILL");
@@ -72,7 +72,7 @@ async function endAll(): Promise<void> {
   signalAll("SIGTERM");
   const deadline = performance.now() + GRACE;
   while (performance.now() < deadline && isAnybodyLeft()) await delay(50);
-  // Once more and without asking, until also what was being started at that moment is gone.
+  // Several times, because a process may just be starting another one.
   for (let round = 0; round < 3; round++) {
     signalAll("SIGKILL");
     await delay(50);

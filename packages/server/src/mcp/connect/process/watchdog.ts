@@ -3,15 +3,15 @@ import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { markOfRack } from "./processes.ts";
 
-/** Its sources while we run from sources, the built file once we are built. */
+/** Has the same ending as this file, so that it works from sources and when built. */
 const program = fileURLToPath(new URL(`./watchdog-main${extname(import.meta.url)}`, import.meta.url));
 
 let watchdog: ChildProcess | undefined;
 const groups = new Set<number>();
 
 /**
- * Has a process group ended when this process ends in whatever way, SIGKILL included. One small process watches over
- * all of them; it is started with the first and costs nothing where no server is a process.
+ * Makes sure that a process group ends when this process ends, even by SIGKILL. One small watchdog process does this for
+ * all groups. It is started for the first group.
  */
 export function watchGroup(id: number): void {
   groups.add(id);
@@ -29,7 +29,7 @@ function start(): void {
     process.execPath,
     ["--disable-sigusr1", "--max-old-space-size=32", program, markOfRack],
     {
-      // A session of its own: what is sent to the rack's group does not reach it.
+      // In a session of its own, so that signals to the rack's group do not reach it.
       detached: true,
       stdio: ["pipe", "ignore", "ignore"],
       env: { PATH: process.env.PATH ?? "" },
@@ -37,18 +37,18 @@ function start(): void {
     },
   );
   watchdog = child;
-  // Without a watchdog the servers still end with an orderly end of the rack.
+  // Without a watchdog the servers still end when the rack stops normally.
   child.on("error", () => {});
   child.stdin.on("error", () => {});
   child.on("exit", () => {
     if (watchdog !== child) return;
     watchdog = undefined;
-    // Somebody ended it. While there is something to watch over, there is one.
+    // Start it again while there are groups to watch.
     if (groups.size > 0)
       setTimeout(() => groups.size > 0 && watchdog === undefined && start(), 1_000).unref();
   });
   child.unref();
-  // The types call it a stream; it is a socket, which would keep this process running.
+  // It is a socket, although the types do not say so, and would keep this process running.
   (child.stdin as unknown as { unref?: () => void }).unref?.();
   for (const id of groups) tell(`+${id}`);
 }

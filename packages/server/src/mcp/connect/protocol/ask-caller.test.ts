@@ -31,7 +31,7 @@ it("a caller with a form is not asked to open an address", async () => {
       {
         server: "s",
         roots: [],
-        patience: 1_000,
+        questionTimeout: 1_000,
       },
     );
   expect(await ask({ message: "a" })).toEqual({ q: "filled in" });

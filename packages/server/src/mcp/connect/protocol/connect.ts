@@ -19,33 +19,33 @@ export interface ConnectOptions {
   /** The key of the server, for messages. */
   readonly server: string;
   readonly entry: ResolvedEntry;
-  /** What is known from an earlier time. */
+  /** The verdict of an earlier connection. */
   readonly prior: Verdict | undefined;
   readonly fingerprint: string;
   readonly lines: RecentLines;
   readonly clientInfo: { readonly name: string; readonly version: string };
-  /** The racks that a process is started by, for its environment. */
+  /** The ids of the racks that start the process, for its environment. */
   readonly racks: string;
   /** Where packages are installed. */
   readonly packages: PackageStore;
   /** In milliseconds, for the handshake. */
   readonly timeout: number;
   /** How long a person may think about a question of the server, in milliseconds. */
-  readonly patience: number;
+  readonly questionTimeout: number;
   readonly signal: AbortSignal;
 }
 
-/** A server that is asked which protocol it speaks and says nothing speaks the old one. */
+/** A server that does not answer which protocol it speaks within this time is taken for an old one. */
 const LONGEST_PROBE = 10_000;
 
 const legacy: PriorDiscovery = { kind: "legacy" };
 
-/** Starts or reaches a server and shakes hands. Rejects with an `Error` whose message says what happened. */
+/** Starts or reaches a server and does the handshake. Rejects with an `Error` whose message says what happened. */
 export async function connectUpstream(options: ConnectOptions): Promise<UpstreamSession> {
   const { entry } = options;
   if (entry.kind === "address") return connectAddress(entry, options);
   const open = await processOpener(entry, options);
-  // Some servers end when the first thing that they are sent is not what they expect; those speak the old protocol.
+  // Some servers of the old protocol end when the first message is not what they expect, so a second process may be needed.
   return connectEither(open, "stdio", options);
 }
 
@@ -54,25 +54,25 @@ async function connectAddress(entry: AddressEntry, options: ConnectOptions): Pro
   const kind = entry.type ?? prior?.transport;
   const sse = () => openAddress(entry, "sse", lines);
   if (kind === "sse") return connect(sse(), "sse", options, legacy);
-  // However many ways are tried, together they have the time of one.
+  // All attempts together have the time of one.
   const limit = AbortSignal.timeout(options.timeout);
   try {
     return await connectEither(() => openAddress(entry, "http", lines), "http", options, limit);
   } catch (thrown) {
     const { status = 0 } = thrown instanceof UpstreamError ? thrown.facts : {};
-    // A server that was remembered to speak Streamable HTTP is not from before it.
+    // A server that is known to speak Streamable HTTP is not tried with SSE.
     if (kind === "http" || ![400, 404, 405].includes(status)) throw thrown;
-    // As the protocol says for servers from before Streamable HTTP.
+    // The protocol says to try SSE then, for servers older than Streamable HTTP.
     const connection = sse();
     return connect(connection, "sse", options, legacy, limit).catch((other: unknown) => {
-      const isUnwelcome = other instanceof UpstreamError && other.asksForCredentials;
-      // Where neither is spoken, what was asked for first is what there is to say.
-      throw connection.hearing.isOpen || isUnwelcome || signal.aborted ? other : thrown;
+      const needsCredentials = other instanceof UpstreamError && other.asksForCredentials;
+      // If the server speaks neither, the first error is the useful one.
+      throw connection.serverStream.isOpen || needsCredentials || signal.aborted ? other : thrown;
     });
   }
 }
 
-/** As the server spoke before; otherwise the new protocol first, and the old one where it could not even be asked. */
+/** Uses the known protocol if there is one. Otherwise tries the new one, then the old one if the probe failed. */
 async function connectEither(
   open: () => Connection,
   kind: "stdio" | "http",
@@ -100,7 +100,7 @@ async function connect(
   prior: PriorDiscovery | undefined,
   limit = AbortSignal.timeout(options.timeout),
 ): Promise<UpstreamSession> {
-  const { server, clientInfo, timeout, patience, lines, signal } = options;
+  const { server, clientInfo, timeout, questionTimeout, lines, signal } = options;
   const { transport, scope } = connection;
   const roots = options.entry.roots.map((uri) => ({ uri }));
   const probe = { timeoutMs: Math.min(LONGEST_PROBE, Math.ceil(timeout / 3)) };
@@ -108,7 +108,7 @@ async function connect(
     capabilities: allCapabilities,
     versionNegotiation: { mode: "auto", probe },
   });
-  // For a server that asks before the requester is there.
+  // Answers a server that asks before the requester exists.
   client.setRequestHandler("roots/list", () => ({ roots }));
   const either = AbortSignal.any([signal, limit]);
   const { promise: aborted, reject } = Promise.withResolvers<never>();
@@ -128,7 +128,7 @@ async function connect(
       const message = `It did not finish the handshake within ${timeout} ms.${slowStartAdvice(options.entry)}`;
       throw new UpstreamError("timeout", message);
     }
-    const isProcess = transport instanceof StdioTransport && !transport.isHungUp;
+    const isProcess = transport instanceof StdioTransport && !transport.wasEndedByUs;
     throw handshakeFailure(thrown, isProcess ? transport.ending : undefined);
   } finally {
     either.removeEventListener("abort", giveUp);
@@ -142,10 +142,10 @@ async function connect(
     hasTasks: hasTasks(era, client.getServerCapabilities()),
     clientInfo,
     roots,
-    patience,
+    questionTimeout,
     onLog: ({ level, logger, data }) => {
-      const said = typeof data === "string" ? data : JSON.stringify(data);
-      const parts = [level, logger, said].filter((part) => typeof part === "string" && part !== "");
+      const text = typeof data === "string" ? data : JSON.stringify(data);
+      const parts = [level, logger, text].filter((part) => typeof part === "string" && part !== "");
       lines.add("log", parts.join(" "));
     },
   });
@@ -175,7 +175,7 @@ async function processOpener(
   return () => ({ transport: new StdioTransport(spec, lines) });
 }
 
-/** Whether it says that it can work on calls as tasks. In the older versions it says of which requests. */
+/** Whether the server can run calls as tasks. Older versions declare this for each kind of request. */
 function hasTasks(era: Verdict["era"], given: unknown): boolean {
   const { extensions, tasks } = isRecord(given) ? given : {};
   if (era === "modern") return isRecord(extensions) && extensions[tasksExtension] !== undefined;
@@ -184,16 +184,16 @@ function hasTasks(era: Verdict["era"], given: unknown): boolean {
   return isRecord(tools) && tools.call !== undefined;
 }
 
-/** Programs that fetch what they run. */
-const ofNpm: ReadonlySet<string> = new Set(["npx", "npm", "pnpx", "pnpm", "bunx", "yarn"]);
-const others: ReadonlySet<string> = new Set(["uvx", "uv", "pipx"]);
+/** Programs that download the package that they run. */
+const npmRunners: ReadonlySet<string> = new Set(["npx", "npm", "pnpx", "pnpm", "bunx", "yarn"]);
+const pythonRunners: ReadonlySet<string> = new Set(["uvx", "uv", "pipx"]);
 
-/** What may help where a server said nothing in time. It begins with a space, or is empty. */
+/** Advice for a server that did not answer in time. Begins with a space, or is empty. */
 function slowStartAdvice(entry: ResolvedEntry): string {
   const command = entry.kind === "process" ? (entry.command ?? "") : "";
   const program = basename(command).replace(/\.(?:cmd|exe)$/i, "");
-  if (!ofNpm.has(program) && !others.has(program)) return "";
-  const [certificates, install] = ofNpm.has(program)
+  if (!npmRunners.has(program) && !pythonRunners.has(program)) return "";
+  const [certificates, install] = npmRunners.has(program)
     ? ["NODE_EXTRA_CA_CERTS", ', or have it installed ahead: "toolrack": { "install": "PACKAGE@VERSION" }']
     : ["SSL_CERT_FILE", ""];
   return ` ${program} may still be fetching it, or may not reach where it is fetched from: it is given no variables but those of its entry. Behind a proxy, list HTTPS_PROXY and ${certificates} in the entry's env${install}.`;

@@ -6,72 +6,72 @@ import { approvalMark } from "../../../calls/index.ts";
 import { isRecord, unlessAborted } from "../../../helpers/index.ts";
 import { fingerprintOf, type ServerEntry } from "../config/entry.ts";
 
-/** A message as it came, or a part of one. */
+/** A message from a server, or a part of one, unchecked. */
 export type Message = Readonly<Record<string, unknown>>;
 
-/** A longer one is not read, in bytes. */
+/** In bytes. A longer message is not read. */
 export const LONGEST_MESSAGE = 64 * 1024 * 1024;
 
 /** A request to an upstream server. */
 export interface UpstreamRequest {
   readonly method: string;
   readonly params: Message;
-  /** Gives up the request, here and there. */
+  /** Gives up the request, and tells the server to stop. */
   readonly signal?: AbortSignal | undefined;
-  /** The same, where asking for the signal would make one. Returns a function that stops it. */
+  /** Like `signal`, but cheaper: reading `signal` would create one. Returns a function that stops it. */
   readonly whenAborted?: (act: (reason: unknown) => void) => () => void;
-  /** In milliseconds. Without it, only the signal ends the waiting. */
+  /** In milliseconds. Without it, only the signal ends the wait. */
   readonly timeout?: number;
-  /** Whom the server's own questions reach while it works on this. */
+  /** Answers the server's questions about this request. */
   readonly client?: CallClient | undefined;
   readonly onProgress?: (update: ProgressUpdate) => void;
-  /** Is told what the server logs while it works on this. */
+  /** Called with log messages of the server about this request. */
   readonly onLog?: (params: Message) => void;
-  /** Says that it waits for its turn. Returns a function that says that its turn has come. */
+  /** Called when the request starts to wait for its turn. Returns a function to call when its turn comes. */
   readonly waitingForTurn?: () => () => void;
-  /** Asked right before it is sent, every time: throws when the server is not what it was when a person agreed to it. */
+  /** Called each time right before sending. Throws when the tool is no longer what a person approved. */
   readonly admit?: () => void;
-  /** For a server that is reached over HTTP. */
+  /** Only for servers over HTTP. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** By which a gateway before a server that is reached over HTTP knows where to send it, beside its method. */
+  /** Sent as the header Mcp-Name, by which a gateway routes the request. */
   readonly routingName?: string;
-  /** The server works on it only as a task. */
+  /** The server runs this tool only as a task. */
   readonly isTask?: boolean;
 }
 
-/** A request under way over HTTP, and what is known of the answer that it is being given. */
-export interface Answering {
+/** An open request over HTTP, and what is known about its answer. */
+export interface OpenRequest {
   readonly request: UpstreamRequest;
-  /** The status of the answer. */
+  /** The HTTP status of the answer. */
   status?: number;
-  /** The answer is a stream, whose end is told of. Any other has ended when it was read. */
+  /** The answer is a stream, whose end the SDK reports. Any other answer has ended when it was read. */
   isStream?: true;
-  /** Why the stream of the answer ended too early, when we know. */
+  /** Why the stream of the answer ended too early, if known. */
   problem?: string;
 }
 
-/** What was found out about how a server talks, so that it need not be found out at every start. */
+/** Which protocol and transport a server speaks. Kept, so that it need not be found out at every start. */
 export interface Verdict {
   readonly era: "modern" | "legacy";
-  /** What a server of the stateless protocol said about itself. */
+  /** How a server of the stateless protocol describes itself. */
   readonly discover?: DiscoverResult | undefined;
   readonly transport: "stdio" | "http" | "sse";
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /** Of the part of the entry that decides which program or address it is. */
+  /** The `fingerprintOf` the entry. */
   readonly fingerprint: string;
 }
 
 const DAY = 24 * 60 * 60_000;
 
-/** The verdict, unless it is about another server, or about an old one that may have been renewed since. */
-export function stillHolds(verdict: Verdict | undefined, entry: ServerEntry): Verdict | undefined {
+/** Returns the verdict unless it is about another server or out of date: a legacy server may have been updated since. */
+export function validVerdict(verdict: Verdict | undefined, entry: ServerEntry): Verdict | undefined {
   if (verdict === undefined || verdict.fingerprint !== fingerprintOf(entry)) return undefined;
   const isStale = verdict.era === "legacy" ? Date.now() - verdict.at > DAY : verdict.discover === undefined;
   return isStale ? undefined : verdict;
 }
 
-/** A call of a tool as a request to its server. What few requests need is made when it is asked for. */
+/** A call of a tool as a request to its server. Rarely needed parts are made on demand. */
 export class ToolRequest implements UpstreamRequest {
   readonly method = "tools/call";
   readonly params: Message;
@@ -102,7 +102,7 @@ export class ToolRequest implements UpstreamRequest {
     if (this.#client !== undefined) return this.#client;
     const { client } = this.#context;
     const canAsk = client?.can("elicitation/create") === true;
-    this.#client = canAsk ? withApprovalsHere(client, this.#context) : client;
+    this.#client = canAsk ? withLocalApprovals(client, this.#context) : client;
     return this.#client;
   }
 
@@ -124,7 +124,7 @@ export class ToolRequest implements UpstreamRequest {
   }
 }
 
-/** The levels of the protocol that are not `info` here. */
+/** The protocol's levels that do not map to `info`. */
 const levels: ReadonlyMap<unknown, LogLevel> = new Map([
   ["debug", "debug"],
   ["warning", "warn"],
@@ -135,11 +135,11 @@ const levels: ReadonlyMap<unknown, LogLevel> = new Map([
 ]);
 
 /**
- * The caller as a server may ask it. Where another rack asks whether a call may run, the answer is an approval, which not
- * every caller may give: it is asked for as one of this rack, of whoever may give it here.
+ * The caller's client, except for approvals. When another rack asks whether a call may run, not every caller may answer
+ * that. So the question becomes an approval of this rack, answered by somebody who may approve here.
  */
-function withApprovalsHere(client: CallClient, { ask }: ToolContext): CallClient {
-  // The question arrives with a message of the server; the person to ask is found by the call that it is about.
+function withLocalApprovals(client: CallClient, { ask }: ToolContext): CallClient {
+  // A question arrives outside the call's async context, but `ask` needs that context to find the person.
   const duringCall = AsyncLocalStorage.snapshot();
   return {
     ...(client.name === undefined ? {} : { name: client.name }),
@@ -168,7 +168,7 @@ interface HeaderParameter {
   readonly header: string;
 }
 
-/** What the name of a header can be made of. */
+/** A valid header name. */
 const headerName = /^[\w!#$%&'*+.^`|~-]+$/;
 
 const headerParameters = new WeakMap<object, readonly HeaderParameter[]>();
@@ -193,7 +193,7 @@ export function parameterHeaders(schema: Message, input: unknown): Record<string
   );
 }
 
-/** Only properties that every call reaches the same way: not those inside lists and alternatives. */
+/** Looks only at properties with a fixed path, not inside lists and alternatives. */
 function parametersOf(schema: Message, path: readonly string[]): HeaderParameter[] {
   const header = schema["x-mcp-header"];
   const isNamed = typeof header === "string" && headerName.test(header) && path.length > 0;
@@ -204,7 +204,7 @@ function parametersOf(schema: Message, path: readonly string[]): HeaderParameter
   ];
 }
 
-/** What a header cannot hold as it is goes as base64, marked as the protocol says. */
+/** Encodes values that a header cannot hold as base64, marked as the protocol says. */
 export function headerValue(value: string): string {
   const isPlain = /^[\t\x20-\x7E]+$/.test(value) && value === value.trim() && !value.startsWith("=?base64?");
   return isPlain ? value : `=?base64?${Buffer.from(value, "utf8").toString("base64")}?=`;

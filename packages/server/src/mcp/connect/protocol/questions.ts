@@ -14,21 +14,21 @@ export function isClientMethod(method: unknown): method is ClientMethod {
   return typeof method === "string" && askable.has(method);
 }
 
-/** What we say that we can do where it must be said once for all callers: everything. */
+/** Declared to servers of the old protocol, which are told once for all callers. */
 export const allCapabilities = {
   elicitation: { form: {}, url: {} },
   sampling: {},
   roots: {},
 } as const;
 
-/** A caller as it is asked what it can answer. Not every one looks at the question itself; then the method decides. */
+/** Says what a caller can answer. Some callers look only at the method and ignore `params`. */
 interface Askable {
   can(method: ClientMethod, params?: object): boolean;
 }
 
 const none = Object.freeze({});
 
-/** The capabilities of a caller, for servers that are told them with every request. */
+/** The capabilities of a caller, for servers of the stateless protocol, which are told with every request. */
 export function capabilitiesOf(client: Askable | undefined): object {
   if (client === undefined) return none;
   const form = client.can("elicitation/create", { mode: "form" });
@@ -40,19 +40,19 @@ export function capabilitiesOf(client: Askable | undefined): object {
   };
 }
 
-/** Whether a question of a server could reach anybody at the other end. */
+/** Whether the caller can answer any question of a server. */
 export function canBeAsked(client: Askable | undefined): boolean {
   return Object.keys(capabilitiesOf(client)).length > 0;
 }
 
-/** Questions of a server that may wait for their answers at a time. */
+/** How many questions of a server may be open at a time. */
 const MOST_OPEN = 100;
 
 function cannotAsk(method: string): string {
   return `The caller of this tool cannot be asked (${method}). Call it from a client that answers such questions, or give what it needs as arguments.`;
 }
 
-/** Puts a question to a caller, for at most `limit` milliseconds: nobody waits for an answer for ever. */
+/** Asks a caller a question and waits at most `limit` milliseconds. */
 export async function askWithin(
   limit: number,
   client: CallClient,
@@ -70,21 +70,21 @@ export async function askWithin(
   }
 }
 
-/** What is needed to answer what a server asks in the middle of a request. */
+/** How to answer the questions that a server asks during a request. */
 export interface QuestionOptions {
   /** The key of the server, for messages. */
   readonly server: string;
-  /** Answers `roots/list` where no caller can. */
+  /** The answer to `roots/list` when no caller can give one. */
   readonly roots: readonly object[];
   /** How long a person may think about a question of the server, in milliseconds. */
-  readonly patience: number;
+  readonly questionTimeout: number;
 }
 
-/** Has the caller answer what a server of the stateless protocol asks. Rejects for a question that it cannot be asked. */
+/** Asks the caller the questions of a server of the stateless protocol. Rejects if the caller cannot answer one of them. */
 export async function answersTo(
   asked: readonly (readonly [string, unknown])[],
   { client, signal }: UpstreamRequest,
-  { server, roots, patience }: QuestionOptions,
+  { server, roots, questionTimeout }: QuestionOptions,
 ): Promise<Record<string, unknown>> {
   if (asked.length > MOST_OPEN) {
     const text = `The MCP server "${server}" asked ${asked.length} questions at once, and a caller is asked at most ${MOST_OPEN}. None of them was put. Ask it for less at one time, or tell whoever runs it.`;
@@ -99,7 +99,7 @@ export async function answersTo(
     }
     if (client?.can(method, params) === true) {
       const signals = signal === undefined ? [] : [signal];
-      return askWithin(patience, client, { method, params, signals });
+      return askWithin(questionTimeout, client, { method, params, signals });
     }
     if (method === "roots/list") return { roots };
     throw new UpstreamError("refused", cannotAsk(method));
@@ -110,28 +110,28 @@ export async function answersTo(
   return Object.fromEntries(answers);
 }
 
-/** A request under way, as far as a question of the server may belong to it. */
-export type Asked = Pick<UpstreamRequest, "client" | "signal" | "onLog">;
+/** The part of an open request that a question of the server needs. */
+export type AskableRequest = Pick<UpstreamRequest, "client" | "signal" | "onLog">;
 
 interface ServerQuestionsOptions extends QuestionOptions {
-  /** The request on whose own stream the message came that is being looked at; undefined where streams are shared. */
-  readonly current: () => Asked | undefined;
-  /** The request that a message belongs to which says so by naming its task; `over` when nobody waits for that. */
-  readonly ofTask: (params: Message) => Asked | "over" | undefined;
-  /** Every request under way that can lead to questions, and every one that was given up and may still do so. */
-  readonly underWay: () => readonly (Asked | "given up")[];
+  /** The request on whose own stream the current message came; undefined when requests share a stream. */
+  readonly current: () => AskableRequest | undefined;
+  /** The request of the task that a message names; `over` when nobody waits for that task. */
+  readonly ofTask: (params: Message) => AskableRequest | "over" | undefined;
+  /** All open requests during which the server may ask, and those that were given up but may still ask. */
+  readonly openRequests: () => readonly (AskableRequest | "given up")[];
   reply(id: unknown, answer: object): void;
 }
 
 /**
- * The questions of a server of the older protocol, which arrive as requests of its own and do not say which call they
- * belong to.
+ * Answers the questions of a server of the older protocol. They arrive as requests of the server and do not say which
+ * call they belong to.
  */
 export class ServerQuestions {
   readonly #options: ServerQuestionsOptions;
-  /** Those that are being answered, by the server's ids. */
+  /** The open questions, by the server's ids. */
   readonly #open = new Map<unknown, AbortController>();
-  /** The server has asked something that could be assigned to a call only because no other was under way. */
+  /** The server has asked a question that did not come on the stream of a request. Only the open requests show whose it is. */
   isAskedWithoutStream = false;
 
   constructor(options: ServerQuestionsOptions) {
@@ -139,18 +139,18 @@ export class ServerQuestions {
   }
 
   async take(id: unknown, method: ClientMethod, params: Message): Promise<void> {
-    const { server, current, ofTask, roots, reply, patience } = this.#options;
+    const { server, current, ofTask, roots, reply, questionTimeout } = this.#options;
     const refuse = (code: number, message: string) => reply(id, { error: { code, message } });
     const named = ofTask(params);
     if (named === undefined && current() === undefined && method !== "roots/list")
       this.isAskedWithoutStream = true;
-    const asker = named === "over" ? undefined : (named ?? this.belongsTo());
-    const { client, signal } = asker ?? {};
+    const request = named === "over" ? undefined : (named ?? this.currentRequest());
+    const { client, signal } = request ?? {};
     if (client?.can(method, params) !== true) {
       if (method === "roots/list") return reply(id, { result: { roots } });
       return refuse(
         rpcCodes.methodNotFound,
-        asker === undefined ? this.#whyNobody(method) : cannotAsk(method),
+        request === undefined ? this.#whyNobody(method) : cannotAsk(method),
       );
     }
     if (this.#open.has(id)) {
@@ -166,7 +166,7 @@ export class ServerQuestions {
     this.#open.set(id, asking);
     try {
       const signals = signal === undefined ? [asking.signal] : [asking.signal, signal];
-      reply(id, { result: await askWithin(patience, client, { method, params, signals }) });
+      reply(id, { result: await askWithin(questionTimeout, client, { method, params, signals }) });
     } catch (thrown) {
       refuse(rpcCodes.internalError, reasonOf(thrown));
     } finally {
@@ -174,7 +174,7 @@ export class ServerQuestions {
     }
   }
 
-  /** The server no longer wants to know. Says whether it was about a question that is open. */
+  /** The server withdraws a question. Returns whether that question was open. */
   withdraw(id: unknown, reason: unknown): boolean {
     const asking = this.#open.get(id);
     asking?.abort(reason);
@@ -182,13 +182,13 @@ export class ServerQuestions {
   }
 
   /**
-   * The request that a message of the server belongs to: that of its stream, or the only one under way. Where there are
-   * several, or one was given up that the server may still be at, it is nobody's: it might reach the wrong person.
+   * The request that the current message belongs to: that of its stream, or the only open one. Undefined if there are
+   * several, or the server may still work on one that was given up: the message might reach the wrong person.
    */
-  belongsTo(): Asked | undefined {
+  currentRequest(): AskableRequest | undefined {
     const own = this.#options.current();
     if (own !== undefined) return own;
-    const [only, ...others] = this.#options.underWay();
+    const [only, ...others] = this.#options.openRequests();
     return others.length > 0 || only === "given up" ? undefined : only;
   }
 
@@ -198,22 +198,22 @@ export class ServerQuestions {
   }
 
   #whyNobody(method: ClientMethod): string {
-    return this.#options.underWay().length === 0
+    return this.#options.openRequests().length === 0
       ? `Nobody can be asked (${method}): no call is under way, and only who calls a tool can answer questions of its server. Ask while a call is being worked on.`
       : `The caller cannot be asked (${method}): other calls are under way or were given up a moment ago, and the question does not say which call it belongs to. Call the tool again when those have ended, or give what it needs as arguments.`;
   }
 }
 
-/** How long a server is thought to be at a request after it was told to stop. Many never answer such a request. */
+/** How long a server may still work on a request after it was told to stop. Many never answer such a request. */
 const GRACE = 30_000;
 
-/** The requests that were given up here and that the server has not answered yet. */
-export class GivenUp {
+/** The requests that we gave up and the server has not answered yet. */
+export class GivenUpRequests {
   readonly #until = new Map<number, number>();
 
   get isEmpty(): boolean {
     const now = performance.now();
-    // Those that were given up first come first.
+    // The map is in the order of their end.
     for (const [id, until] of this.#until) {
       if (until > now) return false;
       this.#until.delete(id);
@@ -231,20 +231,20 @@ export class GivenUp {
 }
 
 /**
- * Which requests a server works on at a time: any number of those that share it, or one alone. Each waits for those that
- * came before, but only so long: then it goes ahead beside them.
+ * Decides which requests a server works on at a time: any number that share it, or one alone. Each waits for the earlier
+ * ones, but only up to a limit.
  */
 export class Turns {
-  readonly #patience: number;
+  readonly #longestWait: number;
   readonly #sharing = new Set<Promise<void>>();
   #alone: Promise<unknown> = Promise.resolve();
 
-  /** `patience` is the longest wait, in milliseconds. */
-  constructor(patience: number) {
-    this.#patience = patience;
+  /** `longestWait` in milliseconds. */
+  constructor(longestWait: number) {
+    this.#longestWait = longestWait;
   }
 
-  /** A request whose signal aborts while it waits gives up its place. Rejects with the signal's reason then. */
+  /** Runs the work when its turn comes. Rejects with the signal's reason when that aborts during the wait. */
   async take<Result>(
     isAlone: boolean,
     work: () => Promise<Result>,
@@ -266,7 +266,7 @@ export class Turns {
   async #wait(before: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const giveUp = () => reject(signal?.reason);
-    const timer = setTimeout(resolve, this.#patience);
+    const timer = setTimeout(resolve, this.#longestWait);
     signal?.addEventListener("abort", giveUp, { once: true });
     if (signal?.aborted) giveUp();
     void before.then(resolve);

@@ -5,12 +5,12 @@ import { isRecord, reasonOf } from "../../../helpers/index.ts";
 import { metaKeys, tasksExtension } from "../../wire/index.ts";
 import { UpstreamError } from "../failures.ts";
 import { onlyAccepted, tooLargeIn } from "./http.ts";
-import type { Answering, Message, UpstreamRequest } from "./messages.ts";
+import type { Message, OpenRequest, UpstreamRequest } from "./messages.ts";
 import {
   answersTo,
   canBeAsked,
   capabilitiesOf,
-  GivenUp,
+  GivenUpRequests,
   isClientMethod,
   type QuestionOptions,
   ServerQuestions,
@@ -21,41 +21,41 @@ import { plainResult, TASK_LIFE, TaskRuns } from "./task-runs.ts";
 
 interface RequesterOptions extends QuestionOptions {
   readonly transport: Transport;
-  /** Which request a message belongs to, where every request has a stream of its own. */
-  readonly scope: AsyncLocalStorage<Answering> | undefined;
-  /** The version, when the server speaks the stateless protocol; everything is then said with every request. */
+  /** Says which request a message belongs to, if every request has its own stream. */
+  readonly scope: AsyncLocalStorage<OpenRequest> | undefined;
+  /** The version, if the server speaks the stateless protocol, where every request describes its client. */
   readonly modern: string | undefined;
   readonly clientInfo: object;
-  /** The server can work on calls as tasks. */
+  /** Whether the server can run calls as tasks. */
   readonly hasTasks: boolean;
-  /** Is told what a server logs. */
+  /** Called with each log message of the server. */
   readonly onLog: (params: Message) => void;
 }
 
-interface Pending extends Answering {
+interface Pending extends OpenRequest {
   readonly resolve: (result: unknown) => void;
   readonly reject: (reason: unknown) => void;
-  /** Stops waiting for the signal. */
+  /** Stops listening to the signal. */
   release: (() => void) | undefined;
   timer: NodeJS.Timeout | undefined;
 }
 
-/** Ids of the SDK's own requests on the same transport begin at 0. */
+/** The SDK's own requests on the same transport have ids from 0. */
 const FIRST_ID = 1_000_000_000;
 const MOST_ROUNDS = 10;
 
-/** How long a call waits for one that may be asked before it; then a question of the server is nobody's. */
+/** How long a call waits for an earlier one whose caller may be asked. After that, questions cannot be assigned to a call. */
 const LONGEST_TURN = 30_000;
 
-/** Requests in the middle of which a server may ask something. */
+/** Requests during which a server may ask questions. */
 const askingMethods: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 
 const extensions = Object.freeze({ [tasksExtension]: {} });
 
 /**
- * Requests to an upstream server, written straight onto the transport of a connected SDK client. The SDK validates every
- * message several times over; what passes through a rack is validated by those at its ends. Also brings a server's
- * questions to the caller whose request caused them, in both eras of the protocol.
+ * Sends requests to an upstream server, directly on the transport of a connected SDK client. The SDK would validate every
+ * message several times; the server and the caller validate them anyway. In both eras it also passes the server's
+ * questions to the caller whose request caused them.
  */
 export class Requester {
   readonly #options: RequesterOptions;
@@ -63,18 +63,18 @@ export class Requester {
   readonly #questions: ServerQuestions;
   readonly #tasks: TaskRuns;
   readonly #turns = new Turns(LONGEST_TURN);
-  readonly #givenUp = new GivenUp();
+  readonly #givenUp = new GivenUpRequests();
   #nextId = FIRST_ID;
   #closed: Error | undefined;
 
-  /** The client must be connected: from here on the requester sees every message first. */
+  /** The client must be connected. From now on the requester sees every message before the SDK. */
   constructor(options: RequesterOptions) {
     this.#options = options;
-    const { server, roots, patience, transport, scope, modern } = options;
+    const { server, roots, questionTimeout, transport, scope, modern } = options;
     this.#tasks = new TaskRuns({
       server,
       roots,
-      patience,
+      questionTimeout,
       isModern: modern !== undefined,
       exchange: async (request) => {
         const result = await this.#exchange(request, request.params);
@@ -87,10 +87,10 @@ export class Requester {
     this.#questions = new ServerQuestions({
       server,
       roots,
-      patience,
+      questionTimeout,
       current: () => scope?.getStore()?.request,
       ofTask: (params) => this.#tasks.requestFor(params),
-      underWay: () => [
+      openRequests: () => [
         ...this.#tasks.requests,
         ...[...this.#pending.values()]
           .map(({ request }) => request)
@@ -101,13 +101,13 @@ export class Requester {
     });
     const { onmessage, onerror } = transport;
     transport.onmessage = (message, extra) => {
-      // A message of a server may have any form, whatever the type says.
+      // A server may send anything, whatever the type says.
       if (!this.#take(message as unknown as Message)) onmessage?.(message, extra);
     };
     transport.onerror = (error) => {
-      const answering = scope?.getStore();
+      const openRequest = scope?.getStore();
       const problem = tooLargeIn(error);
-      if (answering !== undefined && problem !== undefined) answering.problem = problem;
+      if (openRequest !== undefined && problem !== undefined) openRequest.problem = problem;
       onerror?.(error);
     };
   }
@@ -116,20 +116,20 @@ export class Requester {
     return this.#pending.size + this.#tasks.size;
   }
 
-  /** Resolves with the result as the server gave it. Rejects with `UpstreamError`, or with the signal's reason. */
+  /** Resolves with the server's result. Rejects with `UpstreamError`, or with the signal's reason. */
   request(request: UpstreamRequest): Promise<unknown> {
     if (!this.#questions.isAskedWithoutStream || !askingMethods.has(request.method))
       return this.#run(request);
-    // A call that can be asked is alone with the server, so that a question can only be about this.
+    // A call whose caller can be asked runs alone, so that a question can only belong to it.
     return this.#turns.take(canBeAsked(request.client), () => this.#run(request), request.signal);
   }
 
-  /** Everything that waits fails now: what was sent is lost, and nothing is sent any more. */
+  /** Rejects all open requests. Nothing is sent after this. */
   close(reason: Error): void {
     this.#closed = reason;
     const lost = new UpstreamError("lost", reason.message, { cause: reason });
     for (const pending of this.#pending.values()) {
-      letGo(pending);
+      releasePending(pending);
       pending.reject(lost);
     }
     this.#pending.clear();
@@ -144,11 +144,13 @@ export class Requester {
       return this.#exchange(request, request.params);
     }
     return this.#exchange(request, request.params).then((result) =>
-      isOfType(result, "input_required") ? this.#goOn(request, result) : this.#complete(request, result),
+      isOfType(result, "input_required")
+        ? this.#answerQuestions(request, result)
+        : this.#complete(request, result),
     );
   }
 
-  /** In the older protocol the caller says that it is to be a task. */
+  /** In the older protocol the client asks for a task. */
   async #runAsTask(request: UpstreamRequest): Promise<unknown> {
     const token = this.#nextId;
     const result = await this.#exchange(request, { ...request.params, task: { ttl: TASK_LIFE } });
@@ -162,8 +164,8 @@ export class Requester {
       : plainResult(result);
   }
 
-  /** The stateless protocol's way of asking: the server ends the request, and is sent it again with the answers. */
-  async #goOn(request: UpstreamRequest, first: Message): Promise<unknown> {
+  /** In the stateless protocol the server ends the request with its questions, and gets it again with the answers. */
+  async #answerQuestions(request: UpstreamRequest, first: Message): Promise<unknown> {
     let result = first;
     for (let round = 0; round < MOST_ROUNDS; round++) {
       const { inputRequests, requestState } = result;
@@ -183,13 +185,13 @@ export class Requester {
       const { timeout, method, headers } = request;
       if (this.#closed !== undefined) throw this.#closed;
       const id = this.#nextId++;
-      // There the end of the stream is what cancels.
+      // Over HTTP in the stateless protocol, ending the stream cancels the request.
       const abort = scope === undefined || modern === undefined ? undefined : new AbortController();
       let isSent = false;
       const giveUp = (reason: unknown) => {
         if (this.#settle(id) === undefined) return;
         if (abort === undefined && isSent) {
-          // The server may not stop at once, and what it asks until then is about this.
+          // The server may not stop at once, and may still ask questions about this request.
           if (askingMethods.has(method)) this.#givenUp.add(id);
           const meta = modern === undefined ? {} : { _meta: this.#statelessMeta(undefined, false) };
           const params = { ...meta, requestId: id, reason: reasonOf(reason ?? "cancelled") };
@@ -199,7 +201,7 @@ export class Requester {
       };
       const pending: Pending = { request, resolve, reject, release: undefined, timer: undefined };
       this.#pending.set(id, pending);
-      pending.release = listen(request, giveUp);
+      pending.release = whenGivenUp(request, giveUp);
       if (this.#pending.get(id) === undefined) return;
       if (timeout !== undefined) {
         const text = `The server did not answer ${method} within ${timeout} ms.`;
@@ -209,8 +211,8 @@ export class Requester {
       const fail = (error: unknown) => {
         if (this.#settle(id) !== undefined) reject(toUpstreamError(error));
       };
-      const whole = { jsonrpc: "2.0", id, method, params: this.#around(request, params, id) };
-      // A message of ours always has the form that the SDK's type describes.
+      const whole = { jsonrpc: "2.0", id, method, params: this.#withMeta(request, params, id) };
+      // Our own messages match the SDK's type.
       const message = whole as JSONRPCMessage;
       if (scope === undefined) {
         transport.send(message).catch(fail);
@@ -224,7 +226,7 @@ export class Requester {
           fail(new UpstreamError("broken", text));
         },
       };
-      // An answer that is no stream has been read to its end by then.
+      // When `send` resolves, an answer that is no stream has been read completely.
       const onSent = () => {
         if (pending.isStream !== true && this.#pending.get(id) === pending) fail(noAnswerIn(pending));
       };
@@ -232,11 +234,11 @@ export class Requester {
     });
   }
 
-  /** The parameters of a request as they are sent under this id. */
-  #around(request: UpstreamRequest, params: Message, id: number): Message {
+  /** Adds to the parameters the `_meta` that the protocol wants. */
+  #withMeta(request: UpstreamRequest, params: Message, id: number): Message {
     const { modern } = this.#options;
-    const hears = request.onProgress !== undefined;
-    if (modern === undefined && !hears) return params;
+    const wantsProgress = request.onProgress !== undefined;
+    if (modern === undefined && !wantsProgress) return params;
     if (modern === undefined && params._meta === undefined)
       return { ...params, _meta: { progressToken: id } };
     const { client, onLog } = request;
@@ -244,7 +246,7 @@ export class Requester {
       ...params,
       _meta: {
         ...(isRecord(params._meta) ? params._meta : {}),
-        ...(hears ? { progressToken: id } : {}),
+        ...(wantsProgress ? { progressToken: id } : {}),
         ...(modern === undefined
           ? {}
           : this.#statelessMeta(client, client !== undefined || onLog !== undefined)),
@@ -252,24 +254,24 @@ export class Requester {
     };
   }
 
-  /** What the stateless protocol wants said with every message. */
-  #statelessMeta(client: CallClient | undefined, hearsLog: boolean): object {
+  /** The description of the client that the stateless protocol wants with every message. */
+  #statelessMeta(client: CallClient | undefined, wantsLog: boolean): object {
     const { modern, clientInfo, hasTasks } = this.#options;
     const capabilities = capabilitiesOf(client);
-    // The record of a call and the server's own log begin at `info`, also when the caller wants less: what is too little
-    // for a caller is kept from it where it is told. Without a level a server logs nothing.
+    // Call records and the server's log need `info`, even if the caller wants less; its messages are filtered later. Without
+    // a level a server logs nothing.
     const level = client?.logLevel === "debug" ? "debug" : "info";
     return {
       [metaKeys.version]: modern,
       [metaKeys.client]: clientInfo,
       [metaKeys.capabilities]: hasTasks ? { ...capabilities, extensions } : capabilities,
-      ...(hearsLog ? { [metaKeys.logLevel]: level } : {}),
+      ...(wantsLog ? { [metaKeys.logLevel]: level } : {}),
     };
   }
 
-  /** Sends what nobody waits for. */
+  /** Sends a message without waiting for an answer. */
   #send(message: object): void {
-    // As above.
+    // Our own messages match the SDK's type.
     this.#options.transport.send({ jsonrpc: "2.0", ...message } as JSONRPCMessage).catch(() => {});
   }
 
@@ -277,11 +279,11 @@ export class Requester {
     const pending = this.#pending.get(id);
     if (pending === undefined) return undefined;
     this.#pending.delete(id);
-    letGo(pending);
+    releasePending(pending);
     return pending;
   }
 
-  /** Says whether the message was for us; any other is the SDK's. */
+  /** Returns whether the message was for us. All others go to the SDK. */
   #take(message: Message): boolean {
     const { id, method } = message;
     if (method === undefined) {
@@ -308,7 +310,7 @@ export class Requester {
     return true;
   }
 
-  /** Cancels the task that was begun for a call that had been given up. */
+  /** Cancels a task that the server started for a call that was given up. */
   #cancelTask(result: unknown): void {
     if (!isRecord(result)) return;
     const task = result.resultType === "task" ? result : result.task;
@@ -332,13 +334,13 @@ export class Requester {
         return this.#questions.withdraw(params.requestId, params.reason);
       case "notifications/message": {
         this.#options.onLog(params);
-        const asked = this.#questions.belongsTo();
-        asked?.client?.notify(method, params);
-        asked?.onLog?.(params);
+        const request = this.#questions.currentRequest();
+        request?.client?.notify(method, params);
+        request?.onLog?.(params);
         return true;
       }
       case "notifications/elicitation/complete":
-        this.#questions.belongsTo()?.client?.notify(method, params);
+        this.#questions.currentRequest()?.client?.notify(method, params);
         return true;
       default:
         return false;
@@ -346,13 +348,13 @@ export class Requester {
   }
 }
 
-/** Whether a result of the stateless protocol is not the last word: it asks for input, or names a task. */
+/** Whether a result of the stateless protocol is not final: it asks for input, or names a task. */
 function isOfType(result: unknown, type: "input_required" | "task"): result is Message {
   return isRecord(result) && result.resultType === type;
 }
 
-/** Acts when the request is to be given up, at once when it was before. Returns a function that stops it. */
-function listen(request: UpstreamRequest, act: (reason: unknown) => void): (() => void) | undefined {
+/** Calls `act` when the request is given up, or at once if it was already. Returns a function that stops it. */
+function whenGivenUp(request: UpstreamRequest, act: (reason: unknown) => void): (() => void) | undefined {
   if (request.whenAborted !== undefined) return request.whenAborted(act);
   const { signal } = request;
   if (signal === undefined) return undefined;
@@ -362,14 +364,14 @@ function listen(request: UpstreamRequest, act: (reason: unknown) => void): (() =
   return () => signal.removeEventListener("abort", onAbort);
 }
 
-function letGo({ release, timer }: Pending): void {
+function releasePending({ release, timer }: Pending): void {
   release?.();
   if (timer !== undefined) clearTimeout(timer);
 }
 
-function noAnswerIn({ status }: Answering): UpstreamError {
+function noAnswerIn({ status }: OpenRequest): UpstreamError {
   if (status === 202) return onlyAccepted();
-  const said =
+  const text =
     "It answered with something that is not the answer to this request: none with its id is in it.";
-  return new UpstreamError("broken", said);
+  return new UpstreamError("broken", text);
 }

@@ -6,16 +6,16 @@ import { ConfigurationError, sentence, UpstreamError } from "../failures.ts";
 
 const LONGEST_TEXT = 300;
 
-/** What is said of an HTTP status, with what the answer says about it where that is for reading. */
+/** Describes an HTTP status, with the text of the answer if people can read it. */
 export function describeStatus(status: number, text: string): string {
   const name = [status, STATUS_CODES[status]].filter(Boolean).join(" ");
   if (/^\s*</.test(text)) return `It answered with ${name} and a page of HTML.`;
-  const said = (wordsIn(parsed(text)) ?? text).trim().slice(0, LONGEST_TEXT);
-  return said === "" ? `It answered with ${name}.` : sentence(`It answered with ${name}: ${said}`);
+  const reason = (messageIn(parsed(text)) ?? text).trim().slice(0, LONGEST_TEXT);
+  return reason === "" ? `It answered with ${name}.` : sentence(`It answered with ${name}: ${reason}`);
 }
 
-/** The text for people in a body of JSON: of JSON-RPC, of OAuth, or of one of the usual forms. */
-export function wordsIn(body: unknown): string | undefined {
+/** The error message in a JSON body of JSON-RPC, OAuth or another common form. */
+export function messageIn(body: unknown): string | undefined {
   if (!isRecord(body)) return undefined;
   const inside = isRecord(body.error) ? body.error.message : undefined;
   return [inside, body.error_description, body.message, body.detail, body.error].find(
@@ -23,7 +23,7 @@ export function wordsIn(body: unknown): string | undefined {
   );
 }
 
-/** Undefined for what is no JSON. */
+/** Undefined when the text is not JSON. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -32,8 +32,8 @@ export function parsed(text: string): unknown {
   }
 }
 
-/** Codes of what goes wrong on a connection that was there: the server listened when it was made. */
-const afterwards: ReadonlySet<unknown> = new Set([
+/** Error codes of a connection that broke after it was made. */
+const brokenCodes: ReadonlySet<unknown> = new Set([
   "ECONNRESET",
   "EPIPE",
   "UND_ERR_SOCKET",
@@ -42,26 +42,26 @@ const afterwards: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * What is meant when fetch says that it failed; undefined for other errors. A connection that breaks is that of one
- * request, while one that cannot be made says that the server is not there.
+ * Explains an error of `fetch`; undefined for other errors. A connection that broke concerns one request (`broken`). One
+ * that could not be made means that the server is not there (`unavailable`).
  */
 export function lostConnection(error: unknown): UpstreamError | undefined {
   const cause = causeOfFetch(error);
   if (cause === undefined) return undefined;
   const code = "code" in cause && cause.code !== undefined ? String(cause.code) : cause.name;
-  // Of several addresses that were tried, each has a reason of its own.
+  // When several addresses were tried, each has its own error. The first one is shown.
   const first: unknown = cause instanceof AggregateError ? cause.errors[0] : undefined;
-  const said = cause.message || (first instanceof Error ? first.message : "");
-  if (afterwards.has(code)) {
-    const why = said === "" || said === code ? code : `${said}, ${code}`;
+  const reason = cause.message || (first instanceof Error ? first.message : "");
+  if (brokenCodes.has(code)) {
+    const why = reason === "" || reason === code ? code : `${reason}, ${code}`;
     const message = `The connection was closed before the answer came (${why}). What it had already done may stand: check before calling it again.`;
     return new UpstreamError("broken", message, { cause: error });
   }
-  const message = sentence(`It cannot be reached: ${said || code}`);
+  const message = sentence(`It cannot be reached: ${reason || code}`);
   return new UpstreamError("unavailable", message, { cause: error });
 }
 
-/** What fetch says names no reason; what caused it does. Errors of the SDK may stand around it. */
+/** The cause of a failed `fetch`, which names the reason. Errors of the SDK may be wrapped around it. */
 function causeOfFetch(error: unknown): Error | undefined {
   for (let at: unknown = error; at instanceof Error; at = at.cause)
     if (at instanceof TypeError && at.message === "fetch failed" && at.cause instanceof Error)
@@ -69,14 +69,14 @@ function causeOfFetch(error: unknown): Error | undefined {
   return undefined;
 }
 
-/** The error of a JSON-RPC answer. */
+/** Turns the error of a JSON-RPC answer into an `UpstreamError`. */
 export function refusal(error: unknown): UpstreamError {
   const { code, message, data } = isRecord(error) ? error : {};
-  const said = typeof message === "string" ? message : "The server refused and gave no reason.";
-  return new UpstreamError("refused", said, { ...(typeof code === "number" ? { code } : {}), data });
+  const text = typeof message === "string" ? message : "The server refused and gave no reason.";
+  return new UpstreamError("refused", text, { ...(typeof code === "number" ? { code } : {}), data });
 }
 
-/** What connecting or sending threw: mostly the HTTP status of an answer, or its error. */
+/** Turns anything that connecting or sending threw into an `UpstreamError`. */
 export function toUpstreamError(thrown: unknown): UpstreamError {
   const known = ownErrorIn(thrown) ?? lostConnection(thrown);
   if (known !== undefined) return known;
@@ -86,31 +86,31 @@ export function toUpstreamError(thrown: unknown): UpstreamError {
     const { requiredScope: scope = "" } = error;
     return new UpstreamError("unauthorized", sentence(message), { status: 403, scope, cause: error });
   }
-  if (error instanceof SseError && !message.includes(REDIRECT)) return withoutStream(error);
+  if (error instanceof SseError && !message.includes(REDIRECT)) return sseFailure(error);
   const { status, code, data } = isRecord(error) ? error : {};
-  // An error of the protocol, as the SDK throws it.
+  // A protocol error of the SDK has a number as its code.
   if (typeof code === "number") return new UpstreamError("refused", message, { code, cause: error });
   if (typeof status === "number") {
     const text = isRecord(data) ? data.text : undefined;
-    // Of a redirect that is not followed, the SDK says more.
-    const isSaid = typeof text === "string" && status >= 400;
-    const said = isSaid ? describeStatus(status, text) : plainWords(message);
-    return new UpstreamError(status === 401 ? "unauthorized" : "refused", said, { status, cause: error });
+    // For a redirect that is not followed, the SDK's message says more than the answer.
+    const hasText = typeof text === "string" && status >= 400;
+    const reason = hasText ? describeStatus(status, text) : plainMessage(message);
+    return new UpstreamError(status === 401 ? "unauthorized" : "refused", reason, { status, cause: error });
   }
   if (code === SdkErrorCode.RequestTimeout)
     return new UpstreamError("timeout", "It did not answer in time.", { cause: error });
-  const odd = oddAnswer(error);
-  if (odd !== undefined) return new UpstreamError("broken", odd, { cause: error });
-  return new UpstreamError("unavailable", plainWords(message), { cause: error });
+  const problem = oddAnswer(error);
+  if (problem !== undefined) return new UpstreamError("broken", problem, { cause: error });
+  return new UpstreamError("unavailable", plainMessage(message), { cause: error });
 }
 
-/** The error that was thrown here, which the SDK may have wrapped while it found out what the server speaks. */
+/** Our own error, which the SDK may have wrapped during version negotiation. */
 function ownErrorIn(error: unknown): UpstreamError | undefined {
   for (let at = error; at instanceof Error; at = at.cause) if (at instanceof UpstreamError) return at;
   return undefined;
 }
 
-/** While it finds out what a server speaks, the SDK puts an error of its own around the one that says why. */
+/** During version negotiation the SDK wraps the error that names the reason. */
 function unwrapped(thrown: unknown): unknown {
   let error = thrown;
   while (error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed && error.cause)
@@ -118,26 +118,26 @@ function unwrapped(thrown: unknown): unknown {
   return error;
 }
 
-/** Over SSE, a status that is no stream of events is told of as the code of an error, and a network error as its text. */
-function withoutStream(error: SseError): UpstreamError {
+/** An `SseError` has the HTTP status as its code; for a network error it has only a message. */
+function sseFailure(error: SseError): UpstreamError {
   const { code, message } = error;
   if (code === undefined) {
     const why = message.replace(/^SSE error: (?:TypeError: )?(?:fetch failed: )?/, "");
     return new UpstreamError("unavailable", sentence(`It cannot be reached: ${why}`), { cause: error });
   }
   if (code < 300) {
-    const said = "It answered with something that is no stream of events.";
-    return new UpstreamError("broken", said, { cause: error });
+    const text = "It answered with something that is no stream of events.";
+    return new UpstreamError("broken", text, { cause: error });
   }
   const kind = code === 401 ? "unauthorized" : "refused";
   return new UpstreamError(kind, describeStatus(code, ""), { status: code, cause: error });
 }
 
-/** In what the SDK says of a redirect: a setting of its own, which nobody here can set. */
+/** In the SDK's message about a redirect: names a setting of the SDK that users of the rack cannot change. */
 const REDIRECT = "(redirectPolicy:";
 
-/** Some of what the SDK says is meant for those who write programs with it. */
-function plainWords(message: string): string {
+/** Rewrites messages of the SDK that are meant for programmers. */
+function plainMessage(message: string): string {
   const [, elsewhere] = /^Endpoint origin does not match connection origin: (\S{1,300})/.exec(message) ?? [];
   if (elsewhere !== undefined) {
     return `It wants its messages sent to ${elsewhere}, which is another place than its url, and where the rack sends nothing. If that is the server that is meant, make its address there the url of its entry.`;
@@ -149,12 +149,12 @@ function plainWords(message: string): string {
   return `It redirects to another place, where the rack does not follow.${advice}`;
 }
 
-/** What is said when an answer came that the SDK could not read: a page of a proxy, half a text, another form. */
+/** Describes an answer that the SDK could not read, such as the page of a proxy or half a message. */
 function oddAnswer(error: unknown): string | undefined {
   const { code, data } = isRecord(error) ? error : {};
   if (!(error instanceof Error)) return undefined;
   const { message } = error;
-  // Its text is a list of everything that the answer is not.
+  // Zod's own message is a long list of everything that does not match.
   if (error.name === "ZodError" || error.name === "$ZodError")
     return "It answered with JSON that is no message of MCP.";
   if (message === "terminated") return "The connection was closed in the middle of the answer.";
@@ -166,13 +166,14 @@ function oddAnswer(error: unknown): string | undefined {
   }
   if (code !== SdkErrorCode.ClientHttpUnexpectedContent) return undefined;
   const type = isRecord(data) ? data.contentType : undefined;
-  const said = typeof type === "string" ? `its type is ${type}` : "it has no content, or one without a type";
-  return `It answered with something that is no message of MCP: ${said}.`;
+  const reason =
+    typeof type === "string" ? `its type is ${type}` : "it has no content, or one without a type";
+  return `It answered with something that is no message of MCP: ${reason}.`;
 }
 
-/** What is said of a handshake that came to nothing. `ended` says how the server's process ended, where it did. */
+/** Describes a failed handshake. `ended`: how the server's process ended, if it did. */
 export function handshakeFailure(thrown: unknown, ended: string | undefined): Error {
-  // What the two do not have in common they will not have at the next attempt either.
+  // Trying again cannot help when the two sides share no version.
   const [, version] = /^Server's protocol version is not supported: (.{1,100})/.exec(reasonOf(thrown)) ?? [];
   if (version !== undefined) {
     return new ConfigurationError(
@@ -188,22 +189,22 @@ export function handshakeFailure(thrown: unknown, ended: string | undefined): Er
     return new UpstreamError("broken", message, { cause: thrown });
   }
   const { kind, message, facts } = toUpstreamError(thrown);
-  // A server that does not even shake hands wants other credentials; of a single request, 403 may mean something else.
+  // A 403 to the handshake means wrong credentials. For a single request, 403 may mean something else.
   const isUnwelcome = facts.status === 403;
   return new UpstreamError(isUnwelcome ? "unauthorized" : kind, message, { ...facts, cause: thrown });
 }
 
 /**
- * Whether all that is known is that the server could not be asked which protocol it speaks. Servers from before that
- * question treat it in every way but one, with silence, a page, a wrong status or the end of the connection, and are well.
+ * Whether only the question failed which protocol the server speaks. Older servers do not know that question. They answer
+ * it with silence, a web page, a wrong status or the end of the connection, and may still work.
  */
 export function failedAtProbe(failure: unknown): boolean {
   if (failure instanceof UpstreamError) {
     const { kind, facts } = failure;
     const { status, scope, retryAfter } = facts;
-    // It wants credentials, or to be left alone.
+    // The server wants credentials, or asks to wait.
     if (status === 401 || status === 429 || scope !== undefined || retryAfter !== undefined) return false;
-    // One that cannot be reached cannot be asked anything else either; the end of a process is told of as that too.
+    // The server cannot be reached at all. The end of a process has the same kind, but is no lost connection.
     if (kind === "unavailable" && lostConnection(failure) !== undefined) return false;
   }
   for (let at = failure; at instanceof Error; at = at.cause)
@@ -211,7 +212,7 @@ export function failedAtProbe(failure: unknown): boolean {
   return false;
 }
 
-/** Whether the server understood the handshake of the old protocol, and knows no such method or version. */
+/** Whether the server understood the handshake of the old protocol and refused it as unknown. */
 export function speaksNoOldProtocol(failure: unknown): boolean {
   if (!(failure instanceof UpstreamError)) return false;
   return failure.code === rpcCodes.methodNotFound || failure.code === rpcCodes.unsupportedVersion;

@@ -1,14 +1,14 @@
 import { expect, it } from "vitest";
-import { type Asked, ServerQuestions } from "./questions.ts";
+import { type AskableRequest, ServerQuestions } from "./questions.ts";
 
-async function refusalOf(underWay: readonly (Asked | "given up")[]): Promise<string> {
+async function refusalOf(openRequests: readonly (AskableRequest | "given up")[]): Promise<string> {
   const answers: object[] = [];
   const questions = new ServerQuestions({
     server: "s",
     current: () => undefined,
     ofTask: () => undefined,
-    underWay: () => underWay,
-    patience: 1_000,
+    openRequests: () => openRequests,
+    questionTimeout: 1_000,
     roots: [],
     reply: (_id, answer) => void answers.push(answer),
   });

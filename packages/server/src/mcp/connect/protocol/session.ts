@@ -17,56 +17,60 @@ import type { Requester } from "./requests.ts";
 
 const lists = ["tools", "prompts", "resources"] as const;
 
-/** Which lists of a server have changed. */
 export type ListName = (typeof lists)[number];
 
 interface SessionListeners {
   onListChanged(list: ListName): void;
   onResourceUpdated(uri: string): void;
-  /** Called once, when the connection has ended without our doing. */
+  /** Called once, when the connection has ended and we did not close it. */
   onLost(reason: UpstreamError): void;
 }
 
-/** No list that is meant to be read comes in so many pieces. */
+/** Longer lists are cut. */
 const MOST_PAGES = 2_000;
 const MOST_ITEMS = 10_000;
 const RETIRE_POLL = 100;
 const SUBSCRIBE_LIMIT = 30_000;
 const LISTEN_LIMIT = 10_000;
 /** How long a server may take to end our session, in milliseconds. */
-const FAREWELL = 1_000;
+const TERMINATE_LIMIT = 1_000;
 
 interface ListOptions {
   /** In milliseconds, for all pages. */
   readonly timeout: number;
   readonly onCut: (reason: string) => void;
-  /** What is said with the request, and what the server says with each page of its answer. */
+  /** The `_meta` of each request. `onMeta` gets the `_meta` of each answer. */
   readonly meta?: Readonly<Record<string, unknown>>;
   readonly onMeta?: (meta: Readonly<Record<string, unknown>>) => void;
 }
 
-/** A connection to an upstream server that is open. */
+/** An open connection to an upstream server. */
 export class UpstreamSession {
   readonly verdict: Verdict;
   readonly #client: Client;
   readonly #transport: Transport;
   readonly #requester: Requester;
-  readonly #hearing: Connection["hearing"];
-  /** Set for what happens on the stream of a request, where each has one. */
+  readonly #serverStream: Connection["serverStream"];
+  /** Set while code runs for a request that has its own stream. */
   readonly #inRequest: AsyncLocalStorage<true> | undefined;
   readonly #watched = new Set<string>();
   #subscription: McpSubscription | undefined;
-  /** Of two streams that are opened at once, one would be forgotten and never end. */
+  /** Streams are opened one after the other: of two at once, one would be forgotten and never end. */
   #listening: Promise<void> = Promise.resolve();
   #onMissed: () => void = () => {};
-  #farewell: Promise<void> | undefined;
+  #terminating: Promise<void> | undefined;
   #isClosed = false;
 
-  constructor(client: Client, { transport, hearing }: Connection, requester: Requester, verdict: Verdict) {
+  constructor(
+    client: Client,
+    { transport, serverStream }: Connection,
+    requester: Requester,
+    verdict: Verdict,
+  ) {
     this.#client = client;
     this.#transport = transport;
     this.#requester = requester;
-    this.#hearing = hearing;
+    this.#serverStream = serverStream;
     this.#inRequest = transport.hasPerRequestStream === true ? new AsyncLocalStorage() : undefined;
     this.verdict = verdict;
   }
@@ -87,7 +91,7 @@ export class UpstreamSession {
     return this.#client.getServerCapabilities() ?? {};
   }
 
-  /** The process of the server, where it is one. */
+  /** Undefined when the server is at an address. */
   get process(): StdioTransport | undefined {
     return this.#transport instanceof StdioTransport ? this.#transport : undefined;
   }
@@ -101,18 +105,18 @@ export class UpstreamSession {
     return this.#inRequest.run(true, () => this.#requester.request(request));
   }
 
-  /** Whether it says that it tells of changes of every list that it has, and we can hear it. */
+  /** Whether the server announces changes of all its lists, and we have a stream to receive them. */
   get tellsOfChanges(): boolean {
     const isModern = this.verdict.era === "modern";
-    const heard: Partial<Record<string, unknown>> = this.#subscription?.honoredFilter ?? {};
+    const subscribed: Partial<Record<string, unknown>> = this.#subscription?.honoredFilter ?? {};
     return lists.every((name) => {
       if (this.capabilities[name] === undefined) return true;
       if (!this.#announces(name)) return false;
-      return isModern ? heard[`${name}ListChanged`] === true : this.#hearing?.isOpen !== false;
+      return isModern ? subscribed[`${name}ListChanged`] === true : this.#serverStream?.isOpen !== false;
     });
   }
 
-  /** All pages of a list. Of one that does not end, what was read until then; `onCut` is told so. */
+  /** Reads all pages of a list. If it is too long or too slow, calls `onCut` and returns what was read. */
   async list(
     method: string,
     member: string,
@@ -150,7 +154,7 @@ export class UpstreamSession {
     return cut(`it has more than ${MOST_PAGES} pages.`);
   }
 
-  /** Has changes and the end of the connection told from now on. */
+  /** Calls the listeners from now on. */
   follow({ onListChanged, onResourceUpdated, onLost }: SessionListeners): void {
     const client = this.#client;
     for (const list of lists)
@@ -168,15 +172,15 @@ export class UpstreamSession {
       const reason = new UpstreamError("unavailable", ending === undefined ? problem : `It ${ending}.`);
       this.#requester.close(reason);
       onLost(reason);
-      // A stream that would be opened anew is that of another session, which knows nothing of this one.
+      // Without this, the SDK might open a stream again, and the server would take it for another session.
       void this.#transport.close().catch(() => {});
     };
     client.onclose = lose;
     client.onerror = (error) => {
-      // Over SSE every answer comes on one stream, and what was on its way when it broke is never sent again.
+      // Over SSE all answers come on one stream, and the server does not repeat those that were lost with it.
       const isBroken = error instanceof SseError;
-      // The stream on which the server speaks by itself cannot be had back: the server is not there. That of a request is
-      // that request's alone.
+      // The stream for the server's own messages cannot be opened again, so the server is gone. An error on the stream of a
+      // request concerns only that request.
       const isGone =
         this.#inRequest?.getStore() === undefined && /^Maximum reconnection attempts/.test(error.message);
       if (isBroken || isGone) lose();
@@ -184,8 +188,8 @@ export class UpstreamSession {
   }
 
   /**
-   * Begins to be told of changes of these resources, and of the lists; whether the server does so is its own affair.
-   * Resolves when it has been asked to, and never rejects.
+   * Subscribes to changes of these resources and of the lists. The server may ignore that. Resolves when it has been
+   * asked; never rejects.
    */
   async watchResources(uris: Iterable<string>): Promise<void> {
     const added = [...uris].filter((uri) => !this.#watched.has(uri));
@@ -200,29 +204,29 @@ export class UpstreamSession {
     else await this.#ask("resources/unsubscribe", uri);
   }
 
-  /** Ends the connection and, where there is one, the process with all that it started. */
+  /** Ends the connection, and the server's process with everything it started. */
   async close(reason: Error = new UpstreamError("unavailable", "Its connection was closed.")): Promise<void> {
     this.#isClosed = true;
     this.#requester.close(reason);
-    this.#farewell ??= this.#sayFarewell();
-    await this.#farewell;
+    this.#terminating ??= this.#terminateSession();
+    await this.#terminating;
     await this.#client.close().catch(() => {});
-    // The client may have let go of the transport before.
+    // The client does not close a transport that it has already released.
     await this.#transport.close().catch(() => {});
   }
 
-  /** Ends the connection once nobody waits for an answer over it any more. */
+  /** Ends the connection when all requests over it are answered. */
   async retire(): Promise<void> {
     while (this.#requester.inFlight > 0 && !this.#isClosed) await delay(RETIRE_POLL);
     await this.close();
   }
 
-  /** A server that keeps sessions is told that this one is over; otherwise it would keep it for as long as it likes. */
-  async #sayFarewell(): Promise<void> {
+  /** Ends the session at the server, which would otherwise keep it. */
+  async #terminateSession(): Promise<void> {
     if (!(this.#transport instanceof StreamableHTTPClientTransport)) return;
     if (this.#transport.sessionId === undefined) return;
-    const told = this.#transport.terminateSession().catch(() => {});
-    await Promise.race([told, delay(FAREWELL, undefined, { ref: false })]);
+    const terminated = this.#transport.terminateSession().catch(() => {});
+    await Promise.race([terminated, delay(TERMINATE_LIMIT, undefined, { ref: false })]);
   }
 
   async #ask(method: string, uri: string): Promise<void> {
@@ -234,7 +238,7 @@ export class UpstreamSession {
     return isRecord(list) && list.listChanged === true;
   }
 
-  /** One stream for all that we want to be told of; a change of it is a new stream. Never rejects. */
+  /** Opens one stream for all subscriptions. A change of them needs a new stream. Never rejects. */
   #listenModern(): Promise<void> {
     const listen = () => this.#listen().catch(() => {});
     this.#listening = this.#listening.then(listen);
@@ -246,7 +250,7 @@ export class UpstreamSession {
     const before = this.#subscription;
     this.#subscription = undefined;
     if (filter !== undefined && !this.#isClosed) {
-      // A server that cannot be listened to can still be called.
+      // Without a stream the server can still be called.
       const subscription = await this.#client
         .listen(filter, { timeout: LISTEN_LIMIT })
         .catch(() => undefined);
@@ -258,7 +262,7 @@ export class UpstreamSession {
     await before?.close().catch(() => {});
   }
 
-  /** What we want to be told of; undefined when that is nothing. */
+  /** What to subscribe to; undefined when there is nothing. */
   #filter(): Parameters<Client["listen"]>[0] | undefined {
     const announced = lists.filter((name) => this.#announces(name));
     if (announced.length === 0 && this.#watched.size === 0) return undefined;
@@ -268,7 +272,7 @@ export class UpstreamSession {
     };
   }
 
-  /** The stream has ended by itself. What changed meanwhile nobody told us. */
+  /** The stream has ended. Opens it again, then reports all lists as changed, since changes in between were missed. */
   async #listenAgain(): Promise<void> {
     this.#subscription = undefined;
     const isMissing = () => this.#subscription === undefined && this.#filter() !== undefined;

@@ -11,7 +11,7 @@ function follow(answers: Readonly<Record<string, Message | Error>>): Promise<unk
   const runs = new TaskRuns({
     server: "far",
     roots: [],
-    patience: 1_000,
+    questionTimeout: 1_000,
     isModern: false,
     exchange: async ({ method }) => {
       const answer = answers[method];

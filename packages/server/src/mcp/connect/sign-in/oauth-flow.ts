@@ -25,27 +25,27 @@ import { plainHost } from "../../../helpers/index.ts";
 import { boundedFetch, type Fetch } from "../protocol/http.ts";
 import { configuredClient, joinScopes, type KeptSignIn, type SignInTarget } from "./vault.ts";
 
-/** Somebody was sent to a page, and has not come back. */
+/** A sign-in whose person was sent to the page and has not come back yet. */
 export interface BegunSignIn {
   readonly page: URL;
   readonly target: SignInTarget;
   readonly provider: SignInProvider;
-  /** What the server has asked for beyond what it first said, and is asked for now. */
+  /** Additional scopes that the server asked for later. */
   readonly wanted: string | undefined;
 }
 
 interface BeginOptions {
   readonly redirectUrl: string;
   readonly state: string;
-  /** A client that was registered before. */
+  /** The client of an earlier registration. */
   readonly kept: StoredOAuthClientInformation | undefined;
-  /** The scopes that the server has asked for since; undefined when it has not. */
+  /** Additional scopes that the server asked for since the last sign-in. */
   readonly wanted: string | undefined;
-  /** Those that were granted before, which asking for more must not lose. */
+  /** The scopes granted before. They are requested again, so that they are not lost. */
   readonly granted: string | undefined;
 }
 
-/** Finds out who signs in for the server, registers the rack there if need be, and makes the address of the page. */
+/** Finds the authorization server, registers the rack there if needed, and makes the address of the sign-in page. */
 export async function beginSignIn(target: SignInTarget, options: BeginOptions): Promise<BegunSignIn> {
   const { url, settings } = target;
   const { wanted, granted } = options;
@@ -63,7 +63,7 @@ export async function beginSignIn(target: SignInTarget, options: BeginOptions): 
   return { page, target, provider, wanted };
 }
 
-/** Exchanges the code that the person came back with. */
+/** Exchanges the code from the callback for tokens. */
 export async function finishSignIn(
   { page, target, provider, wanted }: BegunSignIn,
   code: string,
@@ -96,12 +96,12 @@ export async function finishSignIn(
   };
 }
 
-/** Undefined when the authorization server will not give new tokens any more. Throws when it cannot be asked now. */
+/** Renews the tokens. Undefined when the authorization server refuses for good. Throws when it cannot be reached now. */
 export async function renewSignIn(
   kept: KeptSignIn,
   { url, settings }: SignInTarget,
 ): Promise<KeptSignIn | undefined> {
-  // Tokens are renewed by whom they were given to, whatever the entry says since.
+  // Tokens must be renewed by the client that they belong to, even if the entry names another one now.
   const client = kept.client ?? configuredClient(settings);
   const { refresh_token: refreshToken } = kept.tokens;
   if (client === undefined || refreshToken === undefined) return undefined;
@@ -121,7 +121,7 @@ export async function renewSignIn(
   }
 }
 
-/** Tokens for a machine, for which nobody signs in. `wanted`: what the server has asked for since. */
+/** Gets tokens with client credentials, without a person. `wanted`: additional scopes that the server asked for. */
 export async function signInAsMachine(target: SignInTarget, wanted: string | undefined): Promise<KeptSignIn> {
   const { url, settings, clientName } = target;
   const { clientId = "", clientSecret = "", issuer = "" } = settings;
@@ -144,7 +144,7 @@ export async function signInAsMachine(target: SignInTarget, wanted: string | und
   return { server: url.href, authority, ...stampTokens(tokens) };
 }
 
-/** What the server says to who has no token: where its metadata is, and what may be asked for. */
+/** Sends a request without a token, to learn where the server's metadata is and which scope it wants. */
 async function askForChallenge(
   { url, headers }: SignInTarget,
   fetchFn: Fetch,
@@ -163,13 +163,13 @@ async function askForChallenge(
   return response.status === 401 ? extractWWWAuthenticateParams(response) : {};
 }
 
-/** Authorization servers send people back only to where the client was registered for. */
+/** Authorization servers redirect only to addresses that the client registered. */
 function isRegisteredFor(client: StoredOAuthClientInformation | undefined, redirectUrl: string): boolean {
   const addresses: unknown = client !== undefined && "redirect_uris" in client ? client.redirect_uris : [];
   return Array.isArray(addresses) && addresses.includes(redirectUrl);
 }
 
-/** The page is opened on a person's machine, and its address comes from elsewhere. */
+/** The page opens on a person's machine and its address comes from outside, so only https or the own machine is allowed. */
 function isSafePage({ protocol, hostname }: URL): boolean {
   const isOwnMachine = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
   return protocol === "https:" || (protocol === "http:" && isOwnMachine);
@@ -180,12 +180,12 @@ function authorityOf(
   metadata: AuthorizationServerMetadata | undefined,
   resource: string | undefined,
 ): KeptSignIn["authority"] {
-  return { url, metadata: metadata && needed(metadata), resource };
+  return { url, metadata: metadata && neededMetadata(metadata), resource };
 }
 
-/** What is needed after the sign-in. The rest, which may be long, is asked for again with the next one. */
-function needed(metadata: AuthorizationServerMetadata): OAuthMetadata {
-  // Servers of OpenID Connect may have these members too; the SDK's type of them does not say so.
+/** Keeps only the members that are needed after the sign-in, since metadata may be long. */
+function neededMetadata(metadata: AuthorizationServerMetadata): OAuthMetadata {
+  // OpenID Connect servers may have these members too, although the SDK's type does not say so.
   const all = metadata as OAuthMetadata;
   const wanted = [
     "issuer",
@@ -198,7 +198,7 @@ function needed(metadata: AuthorizationServerMetadata): OAuthMetadata {
     "authorization_response_iss_parameter_supported",
   ] as const;
   const present = wanted.filter((member) => all[member] !== undefined);
-  // The required ones are among them.
+  // All required members are among them.
   return Object.fromEntries(present.map((member) => [member, all[member]])) as OAuthMetadata;
 }
 
@@ -207,7 +207,7 @@ function stampTokens(tokens: StoredOAuthTokens): Pick<KeptSignIn, "tokens" | "ex
   return { tokens, expiresAt: seconds === undefined ? undefined : Date.now() + seconds * 1000 };
 }
 
-/** The authorization server has decided: trying again changes nothing. */
+/** Whether the authorization server refused for good, so that trying again does not help. */
 function isRefusal(thrown: unknown): boolean {
   const final: readonly string[] = [
     OAuthErrorCode.InvalidGrant,
@@ -217,52 +217,52 @@ function isRefusal(thrown: unknown): boolean {
   return thrown instanceof OAuthError && final.includes(thrown.code);
 }
 
-/** Metadata and tokens are small. */
+/** In bytes. Metadata and tokens are small. */
 const LARGEST_ANSWER = 1024 * 1024;
-const PATIENCE = 20_000;
+const REQUEST_TIMEOUT = 20_000;
 
 const bounded = boundedFetch(LARGEST_ANSWER);
 const publicOnly = createAddressRules([]);
 
 /**
- * How authorization servers are reached: none of them can keep the rack waiting, or fill its memory. Which they are, the
- * MCP server says; one on the Internet must not be able to have the rack send requests into a private network. `issuer`
- * is one that the operator named.
+ * A `fetch` for authorization servers, with limits for time and size. The MCP server names the authorization server, so a
+ * server on the Internet could make the rack send requests into a private network; that is refused. `issuer`: the
+ * authorization server that the operator named, which is always allowed.
  */
 export function oauthFetchFor(server: URL, issuer: string | undefined): Fetch {
   const named = [server, URL.parse(issuer ?? "")].flatMap((url) => (url === null ? [] : [url.hostname]));
   return async (input, init = {}) => {
     const { hostname, origin } = new URL(input);
     const isForeign = !named.includes(hostname);
-    if (isForeign && !(await isInner(server.hostname)) && (await isInner(hostname))) {
+    if (isForeign && !(await isPrivate(server.hostname)) && (await isPrivate(hostname))) {
       throw new Error(
         `${server.host} names ${origin} for signing in, which is in a private network, so it was not asked. If that is right, name it as toolrack.oauth.issuer in the entry.`,
       );
     }
-    const limit = AbortSignal.timeout(PATIENCE);
+    const limit = AbortSignal.timeout(REQUEST_TIMEOUT);
     const signal = init.signal == null ? limit : AbortSignal.any([init.signal, limit]);
     return bounded(input, { ...init, signal });
   };
 }
 
-/** Of a name that cannot be found, the request itself says so. */
-async function isInner(hostname: string): Promise<boolean> {
+/** False for a name that cannot be resolved: the request itself then fails. */
+async function isPrivate(hostname: string): Promise<boolean> {
   const host = plainHost(hostname);
   const found = await lookup(host, { all: true }).catch(() => []);
   return found.some(({ address }) => publicOnly.refusal(host, address) !== undefined);
 }
 
-/** What the SDK finds out on the way to the page where a person signs in. It lasts for one attempt. */
+/** Collects what the SDK finds out during one sign-in attempt. */
 class SignInProvider implements OAuthClientProvider {
   readonly redirectUrl: string;
   readonly clientMetadata: OAuthClientMetadata;
   readonly saveClientInformation?: (client: StoredOAuthClientInformation) => void;
-  /** Where the person signs in. */
+  /** The page where the person signs in. */
   page: URL | undefined;
   resource: string | undefined;
   readonly #state: string;
   readonly #clientMetadataUrl: string | undefined;
-  /** A client that is known: of the entry, or registered at an earlier time. */
+  /** The client of the entry, or a registered one. */
   #client: StoredOAuthClientInformation | undefined;
   #verifier = "";
   #discovery: OAuthDiscoveryState | undefined;
@@ -281,7 +281,7 @@ class SignInProvider implements OAuthClientProvider {
     this.#client = configuredClient(settings);
     if (this.#client !== undefined) return;
     if (isRegisteredFor(kept, redirectUrl)) this.#client = kept;
-    // The SDK registers a client exactly when it can be saved.
+    // The SDK registers a client only if this function exists.
     this.saveClientInformation = (registered) => {
       this.#client = registered;
     };
@@ -292,8 +292,8 @@ class SignInProvider implements OAuthClientProvider {
   }
 
   /**
-   * Is asked once the authorization server is known. The address of a document comes before a client that was registered:
-   * the SDK would only take it where there is none.
+   * Called when the authorization server is known. Prefers the metadata document to a registered client, because the SDK
+   * would use the document only without one.
    */
   clientInformation(): StoredOAuthClientInformation | undefined {
     const clientMetadataUrl = this.#clientMetadataUrl;
@@ -303,7 +303,7 @@ class SignInProvider implements OAuthClientProvider {
     return { client_id: clientMetadataUrl, issuer: metadata.issuer };
   }
 
-  /** A new sign-in begins without what an earlier one was given. */
+  /** A new sign-in must not use earlier tokens. */
   tokens(): undefined {}
 
   saveTokens(): void {}
@@ -333,7 +333,7 @@ class SignInProvider implements OAuthClientProvider {
   }
 }
 
-/** Has the tokens taken back. Says whether the authorization server can do that, and did. */
+/** Revokes the tokens. Resolves to whether the authorization server supports that and did it. */
 export async function revokeSignIn(kept: KeptSignIn, { url, settings }: SignInTarget): Promise<boolean> {
   const { metadata } = kept.authority;
   const client = kept.client ?? configuredClient(settings);
@@ -358,7 +358,7 @@ export async function revokeSignIn(kept: KeptSignIn, { url, settings }: SignInTa
     return response.ok;
   };
   const { access_token, refresh_token } = kept.tokens;
-  // The one that lives longer first: with it, most servers take back both.
+  // The refresh token first: most servers then revoke both.
   const isRefreshRevoked = refresh_token === undefined || (await revoke(refresh_token, "refresh_token"));
   return (await revoke(access_token, "access_token")) && isRefreshRevoked;
 }

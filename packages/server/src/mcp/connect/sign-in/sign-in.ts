@@ -12,21 +12,21 @@ import { joinScopes, type KeptSignIn, resolveOAuth, type SignInTarget, type Sign
 interface SignInOptions {
   readonly key: string;
   readonly entry: ServerEntry;
-  /** Where the entry stands, for messages. */
+  /** Where the entry is, for messages. */
   readonly place: string;
   readonly surroundings: Surroundings;
   readonly vault: SignInVault;
   readonly mask: (text: string) => string;
-  /** Is called whenever `view` is another. */
+  /** Called whenever `view` has changed. */
   readonly onChange: () => void;
 }
 
-/** What may be seen of a sign-in. */
+/** The state of a sign-in for the API and the console. */
 export interface SignInView {
   readonly signedIn: boolean;
-  /** Somebody was sent to sign in and has not come back, or what they came back with is being exchanged for tokens. */
+  /** A person was sent to sign in and has not come back, or the code is being exchanged for tokens. */
   readonly pending: boolean;
-  /** Why the last attempt came to nothing. */
+  /** Why the last attempt failed. */
   readonly problem?: string | undefined;
 }
 
@@ -34,33 +34,33 @@ interface Pending {
   readonly state: string;
   readonly until: number;
   readonly begun: BegunSignIn;
-  /** The person is back. */
+  /** The person has come back. */
   readonly isAnswered?: boolean;
 }
 
 const CLIENT_NAME = "Toolrack";
-/** How long a person may take. */
-const PATIENCE = 10 * 60_000;
-/** Tokens are renewed so long before they end, or when a fifth of their time is left. */
+/** How long a person may take to sign in, in milliseconds. */
+const SIGN_IN_TIMEOUT = 10 * 60_000;
+/** Tokens are renewed this long before they end, or when a fifth of their time is left if that is later. */
 const MARGIN = 60_000;
 const LONGEST_REASON = 500;
-/** Before each look for what another process was given, in milliseconds. */
+/** The pauses before each check for tokens of another process, in milliseconds. */
 const PAUSES = [0, 100, 200, 300, 400];
 
 /**
- * The rack's sign-in at one upstream server: sends a person to the page, takes the tokens, keeps them sealed, renews them
- * before they end and when they are refused, and gives them back.
+ * The rack's sign-in at one upstream server. Sends a person to the page, stores the tokens encrypted, renews them before
+ * they end and when they are refused, and revokes them.
  */
 export class SignIn {
   readonly #options: SignInOptions;
   #kept: KeptSignIn | undefined;
-  /** When the tokens are to be renewed. Milliseconds since the epoch. */
+  /** When to renew the tokens, in milliseconds since the epoch. */
   #renewAt: number | undefined;
   /** The access token that the server has refused. */
   #refused: string | undefined;
-  /** What the server has asked for beyond what was granted, to be asked for with the next sign-in. */
+  /** Scopes that the server asked for and were not granted. The next sign-in requests them. */
   #wanted: string | undefined;
-  /** The client that was registered with a sign-in that nobody has finished. */
+  /** The client that was registered for an unfinished sign-in. */
   #registered: StoredOAuthClientInformation | undefined;
   #pending: Pending | undefined;
   #problem: string | undefined;
@@ -84,7 +84,7 @@ export class SignIn {
     return this.#renewAt;
   }
 
-  /** What goes with every request to the server; nothing when nobody has signed in. */
+  /** The headers for every request to the server; empty when nobody has signed in. Renews the tokens if needed. */
   async headers(): Promise<Readonly<Record<string, string>>> {
     const target = await this.#target();
     if (this.#kept === undefined) this.#take(await this.#read(target));
@@ -98,27 +98,27 @@ export class SignIn {
     return kept === undefined ? {} : { Authorization: `Bearer ${kept.tokens.access_token}` };
   }
 
-  /** The server has refused the token. Says whether another one may be had without a person. */
-  distrust(): boolean {
+  /** To be called when the server refused the token. Returns whether a new token may be got without a person. */
+  markRefused(): boolean {
     const kept = this.#kept;
     if (kept === undefined || this.#refused === kept.tokens.access_token) return false;
     this.#refused = kept.tokens.access_token;
     return kept.tokens.refresh_token !== undefined || this.#isMachine;
   }
 
-  /** The server has asked for a scope that was not granted. Answers what is to be done about it. */
-  want(scope: string): string {
+  /** To be called when the server asks for a scope that was not granted. Returns advice for the person. */
+  requireScope(scope: string): string {
     const { key } = this.#options;
     this.#wanted = joinScopes(this.#wanted, scope);
     if (this.#isMachine) {
-      // The next token is asked for with it.
+      // Forces a new token, which is requested with this scope.
       if (this.#kept !== undefined) this.#refused = this.#kept.tokens.access_token;
       return `Restart it, so that the rack asks for it too: ${commandFor("restart", key)}`;
     }
     return `Sign in again: ${commandFor("login", key)}, or on its page in the console. The sign-in then asks for it too.`;
   }
 
-  /** Answers the page that a person is to be sent to, and until when it works. */
+  /** Returns the page to send the person to, and until when it is valid. */
   async begin(redirectUrl: string): Promise<{ readonly url: string; readonly expiresAt: number }> {
     const { key, vault } = this.#options;
     if (this.#isMachine) {
@@ -141,20 +141,20 @@ export class SignIn {
       });
     });
     this.#registered = begun.provider.clientInformation();
-    const until = Date.now() + PATIENCE;
+    const until = Date.now() + SIGN_IN_TIMEOUT;
     this.#pending = { state, until, begun };
     this.#problem = undefined;
     this.#options.onChange();
     return { url: begun.page.href, expiresAt: until };
   }
 
-  /** Takes what the authorization server sent the person back with. Only for an attempt that was begun here, once. */
+  /** Finishes a sign-in with the parameters of the callback. Works once, and only for an attempt that began here. */
   async finish(answer: URLSearchParams): Promise<void> {
     const { key, vault } = this.#options;
     const pending = this.#pending;
     const isOurs = pending !== undefined && isSame(pending.state, answer.get("state") ?? "");
     if (!isOurs || pending.isAnswered || pending.until < Date.now()) {
-      throw nobodyWaits(key);
+      throw noPendingSignIn(key);
     }
     const answered = { ...pending, isAnswered: true };
     this.#pending = answered;
@@ -170,7 +170,7 @@ export class SignIn {
         this.#registered = undefined;
         this.#take(kept);
       } finally {
-        // Somebody may have begun another meanwhile.
+        // Another sign-in may have begun meanwhile.
         if (this.#pending === answered) this.#pending = undefined;
       }
     });
@@ -178,28 +178,28 @@ export class SignIn {
     this.#options.onChange();
   }
 
-  /** Forgets the tokens, and has them taken back where that can be done. Never rejects because of the other side. */
+  /** Removes the tokens, and revokes them if possible. Never rejects because of the authorization server. */
   async end(): Promise<{ readonly revoked: boolean }> {
     this.#pending = undefined;
-    // Tokens that are on their way would be kept after all was forgotten.
+    // Wait for running exchanges, which would otherwise store tokens afterwards.
     await Promise.allSettled([this.#renewing, this.#finishing]);
-    // One whose address is not known, such as that of a variable without a value, can still be forgotten.
+    // Without an address, such as when a variable has no value, the tokens can still be removed.
     const target = await this.#target().catch(() => undefined);
     const before = this.#kept;
     this.#problem = undefined;
     this.#wanted = undefined;
     this.#registered = undefined;
     this.#take(undefined);
-    // Another process may have renewed what is known here: the tokens that count are those that were kept.
+    // Another process may have renewed the tokens, so the stored ones count.
     const kept = (await this.#options.vault.take(target?.url.href)) ?? before;
     this.#options.onChange();
     if (kept === undefined || target === undefined) return { revoked: false };
-    return { revoked: await this.#giveBack(kept, target) };
+    return { revoked: await this.#revoke(kept, target) };
   }
 
   /**
-   * Takes over a sign-out of another process on the same store, and a sign-in where one is waited for. Says whether the
-   * server is to be started anew for it. Never rejects: what cannot be read now stays as it is.
+   * Applies a sign-out of another process on the same store, and a sign-in if the server waits for one. Resolves to whether
+   * the server must be restarted. Never rejects: if the store cannot be read, nothing changes.
    */
   async follow(isAwaited: boolean): Promise<boolean> {
     if (this.#isMachine) return false;
@@ -210,7 +210,7 @@ export class SignIn {
     } catch {
       return false;
     }
-    // A renewal that is under way looks for itself.
+    // A running renewal reads the store itself.
     if (this.#renewing !== undefined || this.#kept !== before) return false;
     const isSame = kept?.tokens.access_token === before?.tokens.access_token;
     if (isSame || (kept !== undefined && !isAwaited)) return false;
@@ -242,7 +242,7 @@ export class SignIn {
 
   async #renew(target: SignInTarget): Promise<KeptSignIn | undefined> {
     const before = this.#kept;
-    // Another process on the same store may have renewed them, and what it was given counts.
+    // Another process on the same store may have renewed the tokens; then those count.
     const other = this.#isMachine ? undefined : await this.#read(target);
     if (other !== undefined && other.tokens.access_token !== before?.tokens.access_token) {
       this.#take(other);
@@ -256,7 +256,7 @@ export class SignIn {
         kept !== undefined &&
         this.#refused !== kept.tokens.access_token &&
         (kept.expiresAt ?? Number.POSITIVE_INFINITY) > Date.now();
-      // There is some time left, and perhaps the other side is back by then.
+      // The tokens are still valid, and the next renewal may succeed.
       if (isUsable) return kept;
       const kind = this.#isMachine && !(thrown instanceof TypeError) ? "unauthorized" : "unavailable";
       throw new UpstreamError(kind, `Its tokens could not be renewed: ${this.#describe(thrown)}`);
@@ -276,7 +276,7 @@ export class SignIn {
     const renewed = await renewSignIn(kept, target);
     const fresh =
       renewed === undefined ? await this.#readOther(kept, target) : await this.#keep(renewed, kept, target);
-    // Who signed out in another process knows why there are no more tokens.
+    // No problem is shown if another process signed out: then nothing is left to clear.
     if (renewed === undefined && fresh === undefined && (await this.#options.vault.clear(kept)))
       this.#problem = "The authorization server gives no new tokens for the last sign-in. Sign in again.";
     this.#take(fresh);
@@ -285,8 +285,8 @@ export class SignIn {
   }
 
   /**
-   * Keeps what the last sign-in was renewed to, where that is still the last one, and answers what is kept then. Who signed
-   * out in another process meanwhile wants no tokens: those that came are given back.
+   * Stores the renewed sign-in if the store still has the one before, and returns what is stored then. If another process
+   * has signed out meanwhile, the new tokens are revoked.
    */
   async #keep(
     renewed: KeptSignIn,
@@ -296,13 +296,13 @@ export class SignIn {
     const { vault } = this.#options;
     if (await vault.replace(renewed, before)) return renewed;
     const other = await vault.read(target.url.href);
-    // Another one may be a renewal of the same sign-in, which would end with these.
-    if (other === undefined) await this.#giveBack(renewed, target);
+    // If another process renewed the same sign-in, revoking our tokens would end that one too.
+    if (other === undefined) await this.#revoke(renewed, target);
     return other;
   }
 
-  /** Has the tokens taken back. Says whether that was done; never rejects because of the other side. */
-  async #giveBack(kept: KeptSignIn, target: SignInTarget): Promise<boolean> {
+  /** Revokes the tokens. Resolves to whether that worked; never rejects. */
+  async #revoke(kept: KeptSignIn, target: SignInTarget): Promise<boolean> {
     const { revokeSignIn } = await import("./oauth-flow.ts");
     return revokeSignIn(kept, target).catch(() => false);
   }
@@ -317,8 +317,8 @@ export class SignIn {
   }
 
   /**
-   * Where tokens are renewed once only, another process on the same store may have been first. What it was given may be on
-   * its way to the store.
+   * A refresh token may work only once, and another process on the same store may have used it first. Waits for the tokens
+   * of that process to appear in the store.
    */
   async #readOther(kept: KeptSignIn, target: SignInTarget): Promise<KeptSignIn | undefined> {
     for (const pause of PAUSES) {
@@ -339,7 +339,7 @@ export class SignIn {
       expiresAt === undefined || !canRenew ? undefined : expiresAt - Math.min(MARGIN, lifetime / 5);
   }
 
-  /** What goes wrong between a person and the other side is told as it is, without what must not be seen. */
+  /** Runs a step of the sign-in. Turns its failure into an `McpServerError` with secrets masked. */
   async #attempt<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
       return await work();
@@ -361,8 +361,8 @@ export class SignIn {
   }
 }
 
-/** The same for every key, so that a stranger does not learn which servers there are. */
-export function nobodyWaits(key: string): McpServerError {
+/** The same message for every key, so that a stranger does not learn which servers exist. */
+export function noPendingSignIn(key: string): McpServerError {
   return new McpServerError(
     "mcp_sign_in_failed",
     `No sign-in at an MCP server "${key}" waits for this answer: it was used already, took longer than ten minutes, or was not begun here. Begin again: ${commandFor("login", key)}`,
@@ -380,14 +380,14 @@ function isSame(one: string, other: string): boolean {
   return left.length === right.length && timingSafeEqual(left, right);
 }
 
-/** What went wrong between the rack and an authorization server, in words. They are not masked yet. */
+/** Describes a failure of a sign-in. The text is not masked yet. */
 function signInProblem(thrown: unknown): string {
   const cause = thrown instanceof Error && thrown.message === "fetch failed" ? thrown.cause : undefined;
   const plain = reasonOf(cause instanceof Error ? cause : thrown);
   return issueIn(thrown) ?? oddAnswer(thrown) ?? plain;
 }
 
-/** Of a text that has the wrong form, Zod lists everything that is wrong with it; one thing of it is enough to know. */
+/** The first of Zod's issues; its own message lists all of them. */
 function issueIn(thrown: unknown): string | undefined {
   const issues: unknown = thrown instanceof Error && "issues" in thrown ? thrown.issues : undefined;
   const [first] = Array.isArray(issues) ? issues : [];
@@ -396,7 +396,7 @@ function issueIn(thrown: unknown): string | undefined {
   return `What the authorization server says about itself cannot be used: ${sentence(`${path}: ${String(first.message)}`)}`;
 }
 
-/** Those who answer with a good status and no JSON say nothing about why. */
+/** Describes a successful answer that is not JSON. */
 function oddAnswer(thrown: unknown): string | undefined {
   if (!(thrown instanceof SyntaxError)) return undefined;
   const what = /end of JSON input/.test(thrown.message)

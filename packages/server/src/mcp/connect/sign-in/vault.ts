@@ -10,23 +10,23 @@ import { isSecretName, isSecretParameter } from "../config/hidden.ts";
 import { expand, type Surroundings } from "../config/resolve-entry.ts";
 import { ConfigurationError } from "../failures.ts";
 
-/** What a sign-in has left: who the rack is for the server, and what it was given. */
+/** A stored sign-in: the rack's client at the authorization server, and its tokens. */
 export interface KeptSignIn {
-  /** The address of the MCP server. Another server under the same key is never sent what this one was. */
+  /** The address of the MCP server. The tokens are never sent to another address under the same key. */
   readonly server: string;
-  /** The client that the tokens were given to. Undefined when it is the one that the entry names. */
+  /** The client that the tokens belong to. Undefined when the entry names it. */
   readonly client?: StoredOAuthClientInformation | undefined;
-  /** Where tokens are renewed and taken back. */
+  /** Where tokens are renewed and revoked. */
   readonly authority: {
     readonly url: string;
     readonly metadata?: OAuthMetadata | undefined;
-    /** What the tokens are for, in the words of the MCP server. */
+    /** The OAuth resource that the tokens are for, as the MCP server names it. */
     readonly resource?: string | undefined;
   };
   readonly tokens: StoredOAuthTokens;
-  /** The scope that was asked for; an authorization server that grants just that need not say so. */
+  /** The requested scope. An authorization server that grants exactly this need not repeat it. */
   readonly asked?: string | undefined;
-  /** The part of it that the server asked for only when something was called that needs it. */
+  /** The part of the scope that the server asked for only when a call needed it. */
   readonly wanted?: string | undefined;
   /** Milliseconds since the epoch. Undefined when the server did not say. */
   readonly expiresAt?: number | undefined;
@@ -36,21 +36,21 @@ export type VaultSecrets = Pick<Secrets, "get" | "set" | "replace" | "remove" | 
 
 const LONGEST_NAME = 100;
 
-/** Keeps the sign-in of one server among the secrets, encrypted like them. */
+/** Stores the sign-in of one server among the secrets, encrypted. */
 export class SignInVault {
   readonly #name: string;
   readonly #secrets: VaultSecrets;
 
   constructor(key: string, secrets: VaultSecrets) {
     const plain = `mcp-oauth.${key}`;
-    // A key may have what the name of a secret cannot.
+    // A key may have characters that the name of a secret cannot have.
     const isName = plain.length <= LONGEST_NAME && /^[\w.-]+$/.test(plain);
     const hash = createHash("sha256").update(key).digest("hex").slice(0, 32);
     this.#name = isName ? plain : `mcp-oauth.${hash}`;
     this.#secrets = secrets;
   }
 
-  /** Undefined when there is none for this server. Throws `SecretError` for one that cannot be read. */
+  /** Undefined when there is no sign-in for this address. Throws `SecretError` when it cannot be read. */
   async read(server: string): Promise<KeptSignIn | undefined> {
     const text = await this.#secrets.get(this.#name);
     if (text === undefined) return undefined;
@@ -64,8 +64,8 @@ export class SignInVault {
   }
 
   /**
-   * Only while `before` is what is kept, and says whether it was: another process may have signed out, or been given new
-   * tokens for it.
+   * Replaces the sign-in only if `before` is still the stored one, and returns whether it was. Another process may have
+   * signed out or renewed the tokens.
    */
   async replace(kept: KeptSignIn, before: KeptSignIn): Promise<boolean> {
     this.#learnAll(kept);
@@ -73,7 +73,7 @@ export class SignInVault {
     return text !== undefined && this.#secrets.replace(this.#name, JSON.stringify(kept), text);
   }
 
-  /** Given a sign-in, only while that is what is kept, as above. Says whether there was one. */
+  /** Removes the sign-in. With `only`, just if that is still the stored one. Returns whether something was removed. */
   async clear(only?: KeptSignIn): Promise<boolean> {
     if (only === undefined) return this.#secrets.remove(this.#name);
     const text = await this.#find(only);
@@ -81,8 +81,8 @@ export class SignInVault {
   }
 
   /**
-   * Removes what is kept, whatever it is, and answers it where it is a sign-in at this server. Another process may be given
-   * new tokens meanwhile: what is answered is what was removed.
+   * Removes the stored sign-in, and returns it if it is for this address. Returns exactly what was removed, even if
+   * another process renews the tokens at the same time.
    */
   async take(server: string | undefined): Promise<KeptSignIn | undefined> {
     try {
@@ -94,27 +94,27 @@ export class SignInVault {
         return kept.server === server ? kept : undefined;
       }
     } catch (thrown) {
-      // It is no sign-in, or this workspace's key did not encrypt it.
+      // The stored value is no sign-in, or was encrypted with another key.
       if (thrown instanceof SecretError) await this.#secrets.remove(this.#name);
       else if (!(thrown instanceof SyntaxError)) throw thrown;
       return undefined;
     }
   }
 
-  /** From now on a value is masked wherever it would show. */
+  /** Masks these values everywhere from now on. */
   learn(...values: readonly (string | undefined)[]): void {
     for (const value of values)
       if (value !== undefined && value !== "") this.#secrets.learn(this.#name, value);
   }
 
   #parse(text: string): KeptSignIn {
-    // What is read is what `write` wrote: the secrets check that nobody changed it.
+    // Only `write` and `replace` write it, and the encryption detects changes.
     const kept = JSON.parse(text) as KeptSignIn;
     this.#learnAll(kept);
     return kept;
   }
 
-  /** The text of this sign-in, where it is the one that is kept. */
+  /** The stored text, if it is this sign-in. */
   async #find({ tokens }: KeptSignIn): Promise<string | undefined> {
     const text = await this.#secrets.get(this.#name);
     if (text === undefined) return undefined;
@@ -127,21 +127,21 @@ export class SignInVault {
 }
 
 /**
- * Whether the rack may sign in at a server: one that is sent credentials of its entry has what it needs. Where both are
- * wanted, such as the key of a gateway and the tokens of the server behind it, the entry says so with `toolrack.oauth`.
+ * Whether the rack may sign in at a server. An entry with its own credentials needs no sign-in. If a server needs both,
+ * such as the key of a gateway and tokens for the server behind it, the entry has `toolrack.oauth`.
  */
 export function canSignIn(entry: ServerEntry): boolean {
   if (isLocal(entry) || sendsAuthorization(entry)) return false;
   return entry.toolrack?.oauth !== undefined || !sendsKey(entry);
 }
 
-/** The header that tokens would be sent in is taken. */
+/** Whether the entry already uses the Authorization header, which tokens need. */
 function sendsAuthorization({ url = "", headers = {} }: ServerEntry): boolean {
   const isNamed = /^[^/?#]*:\/\/[^/?#]*@/.test(url);
   return isNamed || Object.keys(headers).some((name) => /^authorization$/i.test(name));
 }
 
-/** Only what is certainly a credential: the number of a tenant may look like one, and beside it people sign in. */
+/** Counts only certain credentials. The id of a tenant may look like one, and then people still have to sign in. */
 function sendsKey({ url = "", headers = {} }: ServerEntry): boolean {
   const [, query = ""] = /\?([^#]*)/.exec(url) ?? [];
   return (
@@ -155,17 +155,17 @@ function isSecret(text: string): boolean {
   return text.includes("${secret:");
 }
 
-/** The MCP server that is signed in at. */
+/** The MCP server to sign in at. */
 export interface SignInTarget {
   readonly url: URL;
-  /** What its entry sends with every request. */
+  /** The headers of its entry. */
   readonly headers: Readonly<Record<string, string>>;
-  /** What its entry says about signing in, with its variables replaced. */
+  /** `toolrack.oauth` of its entry, with variables replaced. */
   readonly settings: OAuthEntry;
   readonly clientName: string;
 }
 
-/** Throws a `ConfigurationError` that names the key whose variable has no value, or whose value cannot be used. */
+/** Replaces the variables. Throws a `ConfigurationError` that names a key without a value or with an invalid one. */
 export async function resolveOAuth(
   given: OAuthEntry,
   where: string,
@@ -184,7 +184,7 @@ export async function resolveOAuth(
   return settings;
 }
 
-/** Authorization servers compare it letter by letter, so it is sent as it is written. */
+/** Only checks the address. It is sent as written, because authorization servers compare it letter by letter. */
 function isMetadataUrl(text: string): boolean {
   const url = URL.parse(text);
   if (url === null) return false;
@@ -198,7 +198,7 @@ export function configuredClient(settings: OAuthEntry): StoredOAuthClientInforma
   return clientId === undefined ? undefined : { client_id: clientId, client_secret: clientSecret, issuer };
 }
 
-/** All scopes of these lists, each once, as OAuth writes them; undefined when there are none. */
+/** Joins lists of scopes without duplicates; undefined when there are none. */
 export function joinScopes(...lists: readonly (string | undefined)[]): string | undefined {
   const scopes = new Set(lists.flatMap((list) => list?.split(/\s+/) ?? []).filter((scope) => scope !== ""));
   return scopes.size === 0 ? undefined : [...scopes].join(" ");

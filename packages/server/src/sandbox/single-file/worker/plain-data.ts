@@ -1,8 +1,8 @@
 import { describeThrown, type ThrownData } from "../../thrown.ts";
 
-/** What the sandbox refuses names Node's own options, which nobody here can set; this says what to do instead. */
+/** Node's messages name options that a tool's author cannot set; these say what to do instead. */
 const explanations: Readonly<Record<string, (what: string) => string>> = {
-  // Begins as for a file that is not there, which is what it is to the tool, so that tests for that find it.
+  // Begins like the error for a missing file, so that a tool's checks for that match.
   FileSystemRead: (what) =>
     `ENOENT: ${what} is not in the sandbox. A tool reads its scratch directory and its packages only; give it the content as an argument.`,
   FileSystemWrite: (what) =>
@@ -12,24 +12,24 @@ const explanations: Readonly<Record<string, (what: string) => string>> = {
   WorkerThreads: () => "No thread was started: a tool is one thread.",
 };
 
-/** What the tool or its host threw, as data. What Node's permissions refused has a message that helps. */
+/** Describes what the tool or its host threw. Refusals of Node's permissions get a helpful message. */
 export function describeFailure(thrown: unknown): ThrownData {
   const described = describeThrown(thrown);
   if (described.code !== "ERR_ACCESS_DENIED") return described;
-  const { permission, resource } = thrown as Record<string, unknown>; // An object, as it has a code.
+  const { permission, resource } = thrown as Record<string, unknown>; // It is an object, because it has a code.
   const what = typeof resource === "string" && resource !== "" ? JSON.stringify(resource) : "This";
   return { ...described, message: explanations[String(permission)]?.(what) ?? described.message };
 }
 
-/** What JSON would turn into `{}` without a word. */
+/** JSON would silently turn such a value into `{}`. */
 const UNREADABLE_RESULT =
   "The tool returned a stream, a response or a generator, which is not a result. Read it, and return what it gave.";
 
 const DEEPEST = 100;
 
 /**
- * The same value as JSON can hold it: dates as ISO text, maps as objects, sets as lists, big numbers as text, bytes
- * as base64, cycles as `[circular]`. Functions and symbols are left out, as JSON does it.
+ * Turns a value into JSON data: dates as ISO text, maps as objects, sets as lists, big integers as text, bytes as
+ * base64, cycles as `[circular]`. Functions and symbols are left out, as in JSON.
  */
 export function encodeJson(value: unknown): unknown {
   return encode(value, []);

@@ -14,7 +14,7 @@ import { CurrentCall, ToolStorage, toolApi } from "./tool-api.ts";
 import { bridgeMatchOf, isRegExp, matchError, type ToolObject } from "./tool-bridge.ts";
 import { type ToolModules, toolModules } from "./tool-modules.ts";
 
-/** The program that a worker runs for one single-file tool. Nothing of the file is evaluated before `init`. */
+/** The program that a worker runs for one single-file tool. The file is not evaluated before `init`. */
 export function createProgram(source: ToolSource, require: NodeJS.Require): WorkerProgram {
   const calls = new CurrentCall();
   let settings: WorkerSettings;
@@ -35,7 +35,7 @@ export function createProgram(source: ToolSource, require: NodeJS.Require): Work
       calls.host = host;
       storage = new ToolStorage(settings.storage, calls, settings.isDryRun);
       modules = toolModules({ require, ...settings });
-      surround(modules, settings);
+      setGlobals(modules, settings);
       if (settings.isDescribing) return;
       tool = load();
       try {
@@ -75,14 +75,14 @@ async function execute(
 ): Promise<ExecuteOutcome> {
   await storage.refresh(params.storageVersion);
   try {
-    return await attempt(tool, params.input);
+    return await runTool(tool, params.input);
   } finally {
     await storage.settle();
   }
 }
 
-/** What it throws is data: what the tool threw, with the advice of the tool's author where there is some. */
-async function attempt(tool: ToolObject, input: ExecuteParams["input"]): Promise<ExecuteOutcome> {
+/** Throws plain data: the tool's error, with the author's advice where there is some. */
+async function runTool(tool: ToolObject, input: ExecuteParams["input"]): Promise<ExecuteOutcome> {
   try {
     const reasons = refusals(await callOptional(tool, "validate", input));
     if (reasons.length > 0) return { type: "invalid", reasons };
@@ -105,7 +105,7 @@ function toOutcome(value: unknown): ExecuteOutcome {
   return { type: "value", value: encodeJson(value) };
 }
 
-/** `validate` may answer nothing, a boolean, or `{ valid, errors }`. */
+/** `validate` may return nothing, a boolean, or `{ valid, errors }`. */
 function refusals(answer: unknown): string[] {
   if (answer === false) return ["validate() refused them without saying why."];
   if (typeof answer !== "object" || answer === null) return [];
@@ -115,7 +115,7 @@ function refusals(answer: unknown): string[] {
   return reasons.map((reason) => (typeof reason === "string" ? reason : describeFailure(reason).message));
 }
 
-/** Asked for only when something failed. One that fails itself says nothing about the failure at hand. */
+/** Called only after a failure. Its own failure is ignored. */
 async function businessErrors(tool: ToolObject): Promise<unknown> {
   try {
     return await callOptional(tool, "getBusinessErrors");
@@ -129,8 +129,8 @@ async function callOptional(tool: ToolObject, name: string, ...args: unknown[]):
   return typeof method === "function" ? method.apply(tool, args) : undefined;
 }
 
-/** The globals that these files expect beside Node's own. */
-function surround({ importx }: ToolModules, { environment }: WorkerSettings): void {
+/** Sets the globals that tool files expect beside Node's own. */
+function setGlobals({ importx }: ToolModules, { environment }: WorkerSettings): void {
   Object.assign(globalThis, { importx, loadModule: importx, importModule: importx });
   for (const [name, value] of Object.entries(environment)) {
     process.env[name] = typeof value === "string" ? value : JSON.stringify(value);
@@ -140,14 +140,14 @@ function surround({ importx }: ToolModules, { environment }: WorkerSettings): vo
 const NOTHING =
   "It exports no tool. Write module.exports = { getMetadata() {…}, getSchema() {…}, execute() {…} }.";
 
-/** What a module of Node has too. A file cannot declare these names anew there either. */
-const opening = "return function (exports, require, module) {";
+/** The parameters that Node's modules have too, whose names a file cannot declare again. */
+const wrapperStart = "return function (exports, require, module) {";
 
-/** Evaluates the file and answers with the object whose methods are the tool. Throws what the file throws. */
+/** Evaluates the file and returns the object whose methods are the tool. Throws what the file throws. */
 function loadTool({ code, filename }: ToolSource, { require, importx }: ToolModules): ToolObject {
   const module: { exports: unknown } = { exports: {} };
-  // Around the file and not parameters of it, so that `const fs = require("fs")` is no second declaration.
-  const around = {
+  // Variables of an outer function, so that a file may declare the same names: `const fs = require("fs")`.
+  const outer = {
     __filename: filename,
     __dirname: process.cwd(),
     __toolrack_import_meta_url: `file://${filename}`,
@@ -157,12 +157,12 @@ function loadTool({ code, filename }: ToolSource, { require, importx }: ToolModu
     loadModule: importx,
     importModule: importx,
   };
-  const surround = compileFunction(`${opening}${code}\n}`, Object.keys(around), {
+  const wrap = compileFunction(`${wrapperStart}${code}\n}`, Object.keys(outer), {
     filename,
-    columnOffset: -opening.length,
+    columnOffset: -wrapperStart.length,
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
-  const run = surround(...Object.values(around));
+  const run = wrap(...Object.values(outer));
   run.call(module.exports, module.exports, require, module);
   return toObject(module.exports);
 }
@@ -171,15 +171,15 @@ function refuseExit(): never {
   throw new Error("process.exit() is not available to a tool. Return or throw instead.");
 }
 
-/** An object as it is, a class as an instance of it, an ES module by its default export or all its names. */
+/** Returns an object as it is, an instance of a class, or the default export or all exports of an ES module. */
 function toObject(exported: unknown): ToolObject {
   if (typeof exported === "function") return fromFunction(exported);
   if (typeof exported !== "object" || exported === null) throw new TypeError(NOTHING);
-  const members = exported as ToolObject; // Whatever it is, it has members that may be asked for.
+  const members = exported as ToolObject; // Any object has members.
   if (typeof members.execute !== "function" && members.default !== undefined)
     return toObject(members.default);
   if (!hasMembers(members)) throw new TypeError(NOTHING);
-  // The names of an ES module cannot be written, and a frozen object takes no `api`.
+  // Exports of an ES module are read-only, and a frozen object takes no `api`.
   if ("__esModule" in members) return { ...members };
   return Object.isExtensible(members) ? members : Object.create(members);
 }
@@ -198,16 +198,30 @@ function hasMembers(members: ToolObject): boolean {
   return ["execute", "getMetadata", "getSchema"].some((name) => name in members);
 }
 
-const asked = ["getMetadata", "getSchema", "getDependencies", "getBusinessErrors", "getBridges"] as const;
-const known = [...asked, "execute", "init", "cleanup", "validate", "getMockArgs", "getBridgeErrors"] as const;
+const describingMethods = [
+  "getMetadata",
+  "getSchema",
+  "getDependencies",
+  "getBusinessErrors",
+  "getBridges",
+] as const;
+const contractMethods = [
+  ...describingMethods,
+  "execute",
+  "init",
+  "cleanup",
+  "validate",
+  "getMockArgs",
+  "getBridgeErrors",
+] as const;
 
-/** Asks the tool's methods what it is. What they answer leaves as JSON; a test for errors leaves as text. */
+/** Calls the tool's describing methods. Their results become JSON; matchers of errors become text. */
 async function describeTool(tool: ToolObject): Promise<Omit<RawDescription, "missing">> {
   const answers: Record<string, unknown> = {};
   const thrown: Record<string, ThrownData> = {};
   const members: Record<string, string> = {};
-  for (const name of known) if (tool[name] !== undefined) members[name] = typeof tool[name];
-  for (const name of asked) {
+  for (const name of contractMethods) if (tool[name] !== undefined) members[name] = typeof tool[name];
+  for (const name of describingMethods) {
     const method = tool[name];
     if (typeof method !== "function") continue;
     try {
@@ -219,7 +233,7 @@ async function describeTool(tool: ToolObject): Promise<Omit<RawDescription, "mis
   return { answers, thrown, members };
 }
 
-function printable(name: (typeof asked)[number], answer: unknown): unknown {
+function printable(name: (typeof describingMethods)[number], answer: unknown): unknown {
   if (name === "getBusinessErrors" && Array.isArray(answer)) return answer.map(printableEntry);
   if (name === "getBridges" && typeof answer === "object" && answer !== null) return Object.keys(answer);
   return encodeJson(answer);

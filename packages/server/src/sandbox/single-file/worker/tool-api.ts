@@ -6,12 +6,12 @@ import { describeFailure, encodeJson } from "./plain-data.ts";
 import { ToolBridge, type ToolObject } from "./tool-bridge.ts";
 import type { ToolModules } from "./tool-modules.ts";
 
-/** Which call the code that runs belongs to: a worker may have several, and they share one tool. */
+/** Finds the call that running code belongs to: a worker may have several, which share one tool. */
 export class CurrentCall {
   readonly #calls = new AsyncLocalStorage<WorkerCall>();
   #host: WorkerHost | undefined;
 
-  /** For what happens outside a call, such as in `init`. */
+  /** The host for notifications outside a call, such as in `init`. */
   set host(host: WorkerHost) {
     this.#host = host;
   }
@@ -24,7 +24,7 @@ export class CurrentCall {
     return this.#calls.getStore();
   }
 
-  /** Throws outside a call, when nobody is there to answer. */
+  /** Rejects outside a call. */
   request(method: string, params: unknown, what: string): Promise<unknown> {
     const call = this.get();
     if (call === undefined) return Promise.reject(new Error(`${what} is only possible during execute().`));
@@ -43,12 +43,12 @@ interface ToolApiParts {
   readonly modules: ToolModules;
 }
 
-const never = new AbortController().signal;
+const neverAborted = new AbortController().signal;
 
-/** The version of this interface, as tools ask for it. */
+/** The version that `api.getVersion()` returns. */
 const API_VERSION = "2.0.0";
 
-/** Everything that a tool finds in `this.api`. One for a worker; what belongs to a call is found by the call. */
+/** Makes `this.api` of a tool. A worker has one for all its calls. */
 export function toolApi(tool: ToolObject, { settings, calls, storage, modules }: ToolApiParts): object {
   const { tool: name, isDryRun, environment } = settings;
   return {
@@ -72,7 +72,7 @@ export function toolApi(tool: ToolObject, { settings, calls, storage, modules }:
       calls.notify("progress", { progress, total, message }),
     /** Aborted when the caller gave up. */
     get signal(): AbortSignal {
-      return calls.get()?.signal ?? never;
+      return calls.get()?.signal ?? neverAborted;
     },
     getInfo: () => ({
       id: name,
@@ -80,12 +80,12 @@ export function toolApi(tool: ToolObject, { settings, calls, storage, modules }:
       runtime: { node: process.version, platform: process.platform, arch: process.arch },
     }),
     getVersion: () => API_VERSION,
-    /** Older hosts bound the tool by this; here it is bound already. */
+    /** Older hosts needed this to bind the tool; here it is bound already. */
     setToolInstance: () => {},
   };
 }
 
-/** `this.api.environment`: what the tool declared, with the types that it declared. */
+/** `this.api.environment`: the declared values with their declared types. */
 class ToolEnvironment {
   readonly #values: Map<string, unknown>;
   readonly #calls: CurrentCall;
@@ -109,10 +109,10 @@ class ToolEnvironment {
     return Object.fromEntries(this.#values);
   }
 
-  /** Kept for later calls, encrypted, like a value that a person has set. */
+  /** Stored encrypted for later calls, like a value that a person has set. */
   async set(name: string, value: unknown): Promise<void> {
     const text = typeof value === "string" ? value : JSON.stringify(value);
-    await this.#ask("environment.set", { name, value: text });
+    await this.#requestChange("environment.set", { name, value: text });
     this.#values.set(name, value);
   }
 
@@ -121,7 +121,7 @@ class ToolEnvironment {
   }
 
   async delete(name: string): Promise<void> {
-    await this.#ask("environment.remove", { name });
+    await this.#requestChange("environment.remove", { name });
     this.#values.delete(name);
   }
 
@@ -129,10 +129,10 @@ class ToolEnvironment {
     for (const name of [...this.#values.keys()]) await this.delete(name);
   }
 
-  /** Values are looked up anew before every call. */
+  /** Does nothing: values are looked up before every call. */
   async reload(): Promise<void> {}
 
-  async #ask(method: string, params: unknown): Promise<void> {
+  async #requestChange(method: string, params: unknown): Promise<void> {
     if (!this.#isDryRun) await this.#calls.request(method, params, "Changing the environment");
   }
 }
@@ -181,22 +181,22 @@ function plain(data: unknown): unknown {
 }
 
 /**
- * `this.api.storage`: keeps JSON values from call to call. Its methods answer at once, so the worker holds a copy;
- * every change is told to the host, which writes it.
+ * `this.api.storage`: keeps JSON values between calls. Its methods are synchronous, so the worker holds a copy; the
+ * host is notified of every change and writes it.
  */
 export class ToolStorage {
   readonly #items = new Map<string, string>();
   readonly #calls: CurrentCall;
   readonly #isDryRun: boolean;
   #version = 0;
-  /** Changes since the host last said which version it has. */
+  /** Changes since the host last sent its version. */
   #changes = 0;
   #size = 0;
 
   constructor(snapshot: StorageSnapshot, calls: CurrentCall, isDryRun: boolean) {
     this.#calls = calls;
     this.#isDryRun = isDryRun;
-    this.#take(snapshot);
+    this.#load(snapshot);
   }
 
   get length(): number {
@@ -220,19 +220,19 @@ export class ToolStorage {
     }
     this.#size = size;
     this.#items.set(name, text);
-    this.#tell({ type: "set", key: name, value: JSON.parse(text) });
+    this.#send({ type: "set", key: name, value: JSON.parse(text) });
   }
 
   removeItem(key: string): void {
     const name = String(key);
     this.#size -= sizeOf(name, this.#items.get(name));
-    if (this.#items.delete(name)) this.#tell({ type: "remove", key: name });
+    if (this.#items.delete(name)) this.#send({ type: "remove", key: name });
   }
 
   clear(): void {
     this.#items.clear();
     this.#size = 0;
-    this.#tell({ type: "clear" });
+    this.#send({ type: "clear" });
   }
 
   hasItem(key: string): boolean {
@@ -259,14 +259,14 @@ export class ToolStorage {
     return "storage.json";
   }
 
-  /** Before a call: fetches what other workers have stored. */
+  /** Called before a call: reads what other workers have stored. */
   async refresh(version: number): Promise<void> {
     if (version === this.#version || this.#isDryRun) return;
     const read = await this.#calls.request("storage.read", {}, "Reading the storage");
-    this.#take(read as StorageSnapshot); // The host's own words.
+    this.#load(read as StorageSnapshot); // The host's own words.
   }
 
-  /** After a call: waits until everything is written. */
+  /** Called after a call: waits until everything is written. */
   async settle(): Promise<void> {
     if (this.#changes === 0) return;
     const sent = { version: this.#version, changes: this.#changes };
@@ -274,7 +274,7 @@ export class ToolStorage {
     this.#version = Number(await this.#calls.request("storage.settle", sent, "Storing"));
   }
 
-  #take({ version, items }: StorageSnapshot): void {
+  #load({ version, items }: StorageSnapshot): void {
     this.#items.clear();
     this.#size = 0;
     for (const [key, value] of Object.entries(items)) {
@@ -285,7 +285,7 @@ export class ToolStorage {
     this.#version = version;
   }
 
-  #tell(change: StorageChange): void {
+  #send(change: StorageChange): void {
     if (this.#isDryRun) return;
     this.#changes++;
     this.#calls.notify("storage", change);

@@ -2,37 +2,36 @@ import type { ThrownData } from "../../thrown.ts";
 import type { BusinessMatch } from "../messages.ts";
 import { describeFailure } from "./plain-data.ts";
 
-/** What a file exports: its methods, and whatever else the author put there. */
+/** The object that a file exports. */
 export type ToolObject = Record<string, unknown>;
 
 type Mode = "execute" | "dryrun";
 
-/** What one dry run of a bridge gave. */
 interface DryRunOutcome {
   readonly success: boolean;
   readonly result?: unknown;
   readonly error?: string;
 }
 
-const described = new WeakMap<object, BusinessMatch>();
+const matches = new WeakMap<object, BusinessMatch>();
 
-/** The entry of `getBridgeErrors` that fits an error which a bridge has thrown. */
+/** The entry of `getBridgeErrors` that matches an error of a bridge. */
 export function bridgeMatchOf(thrown: unknown): BusinessMatch | undefined {
-  return typeof thrown === "object" && thrown !== null ? described.get(thrown) : undefined;
+  return typeof thrown === "object" && thrown !== null ? matches.get(thrown) : undefined;
 }
 
 /**
- * `this.api.bridge`: every operation that reaches outside has a `real` side and a `mock` side; a dry run takes the
- * mocks, so that all of the tool's own logic can be tried without consequences.
+ * `this.api.bridge`: every operation that reaches outside has a `real` and a `mock` function. A dry run uses the mocks,
+ * so that the tool's own logic can be tried without consequences.
  */
 export class ToolBridge {
   readonly #tool: ToolObject;
   readonly #api: () => unknown;
   readonly #currentCall: () => object | undefined;
-  /** A call that changes the mode does so for itself: the worker has others, and later ones. */
+  /** A call that changes the mode changes it only for itself, because the worker has other calls. */
   readonly #modes = new WeakMap<object, Mode>();
-  /** Of calls that did not change it; `init` may. */
-  #usual: Mode;
+  /** The mode of all other calls; `init` may change it. */
+  #defaultMode: Mode;
 
   constructor(
     tool: ToolObject,
@@ -43,7 +42,7 @@ export class ToolBridge {
     this.#tool = tool;
     this.#api = api;
     this.#currentCall = currentCall;
-    this.#usual = isDryRun ? "dryrun" : "execute";
+    this.#defaultMode = isDryRun ? "dryrun" : "execute";
   }
 
   get isDryRun(): boolean {
@@ -52,7 +51,7 @@ export class ToolBridge {
 
   get mode(): Mode {
     const call = this.#currentCall();
-    return (call && this.#modes.get(call)) ?? this.#usual;
+    return (call && this.#modes.get(call)) ?? this.#defaultMode;
   }
 
   setMode(mode: Mode): void {
@@ -60,7 +59,7 @@ export class ToolBridge {
       throw new TypeError(`The mode of a bridge is "execute" or "dryrun", not ${JSON.stringify(mode)}.`);
     }
     const call = this.#currentCall();
-    if (call === undefined) this.#usual = mode;
+    if (call === undefined) this.#defaultMode = mode;
     else this.#modes.set(call, mode);
   }
 
@@ -68,7 +67,7 @@ export class ToolBridge {
     return this.#run(operation, args, this.isDryRun ? "mock" : "real");
   }
 
-  /** Runs the mock, with the arguments that the tool gives for trying when there are no others. */
+  /** Runs the mock. Default arguments: those of the tool's `getMockArgs`. */
   async dryRun(operation: string, args?: unknown): Promise<unknown> {
     return this.#run(operation, args ?? (await this.getMockArgs(operation)), "mock");
   }
@@ -110,32 +109,29 @@ export class ToolBridge {
     try {
       return await run.call(this.#tool, args, this.#api());
     } catch (thrown) {
-      await this.#describe(operation, thrown);
+      await this.#rememberMatch(operation, thrown);
       throw thrown;
     }
   }
 
-  /** Remembers what the tool has to say about a failure of this operation. */
-  async #describe(operation: string, thrown: unknown): Promise<void> {
+  /** Remembers the tool's own description of a failure of this operation. */
+  async #rememberMatch(operation: string, thrown: unknown): Promise<void> {
     if (typeof thrown !== "object" || thrown === null) return;
     const all = await this.getBridgeErrors();
     const entries = isRecord(all) ? all[operation] : all;
     const match = matchError(entries, thrown, describeFailure(thrown));
-    if (match !== undefined) described.set(thrown, match);
+    if (match !== undefined) matches.set(thrown, match);
   }
 
   async #bridges(): Promise<Record<string, Record<string, unknown>>> {
     const { getBridges } = this.#tool;
     const bridges = typeof getBridges === "function" ? await getBridges.call(this.#tool) : undefined;
-    // The tool's own object: what is missing in it is found when it is used.
+    // The tool's own object; a missing function is reported when it is used.
     return (bridges ?? {}) as Record<string, Record<string, unknown>>;
   }
 }
 
-/**
- * The first entry that describes what was thrown. It looks at the message, the code and the name. A regular
- * expression is known by what it is, not by `instanceof`, which fails across realms.
- */
+/** The first entry that matches what was thrown, by its message, code or name. */
 export function matchError(
   entries: unknown,
   thrown: unknown,
@@ -159,11 +155,11 @@ function fitsOne(match: unknown, texts: readonly string[], thrown: unknown): boo
     if (typeof match === "function") return Boolean(match(thrown));
     if (!isRegExp(match)) return false;
     return texts.some((text) => {
-      match.lastIndex = 0; // With the flag `g` it would go on where it last stopped.
+      match.lastIndex = 0; // With the flag `g` it would continue after the last match.
       return match.test(text);
     });
   } catch {
-    return false; // A test that fails must not hide the failure that it looks at.
+    return false; // A failing matcher must not hide the original error.
   }
 }
 

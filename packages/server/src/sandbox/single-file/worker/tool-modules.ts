@@ -1,23 +1,23 @@
 import { isBuiltin } from "node:module";
 import { pathToFileURL } from "node:url";
 
-/** What a tool loads modules with. */
+/** The module loading of a tool. */
 export interface ToolModules {
   readonly require: (name: string) => unknown;
   readonly importx: (name: string) => Promise<unknown>;
-  /** Packages that were required while they were not there. */
+  /** Packages that were required before they were installed. */
   readonly missing: ReadonlySet<string>;
 }
 
 export interface ToolModulesOptions {
-  /** Node's own, which resolves in the folder of the tool's dependencies. */
+  /** Node's own `require`, which resolves in the folder of the tool's dependencies. */
   readonly require: NodeJS.Require;
   readonly dependencies: readonly string[];
-  /** Something stands in for every package, so that the file can be evaluated before they are installed. */
+  /** Replaces every package by a placeholder, so that the file can be evaluated before they are installed. */
   readonly isDescribing: boolean;
 }
 
-/** The sandbox refuses these anyway; said here, it tells what to do instead. */
+/** The sandbox refuses these anyway; these messages say what to do instead. */
 const unavailable: Readonly<Record<string, string>> = {
   child_process: "Use await this.api.execute(command, args) instead.",
   cluster: "A tool is one process.",
@@ -26,7 +26,7 @@ const unavailable: Readonly<Record<string, string>> = {
   sqlite: "Keep data in this.api.storage instead.",
 };
 
-/** `require` and `importx` for one tool: what Node has, and the packages that the tool declared. */
+/** `require` and `importx` for one tool: Node's own modules, and the packages that it declared. */
 export function toolModules({ require, dependencies, isDescribing }: ToolModulesOptions): ToolModules {
   const missing = new Set<string>();
   const declared = new Set(dependencies);
@@ -51,7 +51,7 @@ export function toolModules({ require, dependencies, isDescribing }: ToolModules
     if (declared.has(packageName)) return require(name);
     if (isDescribing) {
       missing.add(packageName);
-      return standIn(packageName);
+      return placeholder(packageName);
     }
     throw coded(
       "UNDECLARED_DEPENDENCY",
@@ -61,23 +61,23 @@ export function toolModules({ require, dependencies, isDescribing }: ToolModules
 
   const importx = async (name: string): Promise<unknown> => {
     try {
-      return asOne(load(name));
+      return mergeExports(load(name));
     } catch (thrown) {
-      // Modules that wait for something at their top level can only be imported.
+      // Modules with a top-level await can only be imported.
       if ((thrown as { code?: unknown }).code !== "ERR_REQUIRE_ASYNC_MODULE") throw thrown;
-      return asOne(await import(pathToFileURL(require.resolve(name)).href));
+      return mergeExports(await import(pathToFileURL(require.resolve(name)).href));
     }
   };
   return { require: load, importx, missing };
 }
 
 /**
- * What people write after `importx` differs: the default export, or the named ones. An ES module that has both
- * answers to both.
+ * People use the result of `importx` as the default export, or by its named exports. For an ES module with both, this
+ * returns an object that works for both.
  */
-function asOne(module: unknown): unknown {
+function mergeExports(module: unknown): unknown {
   if (typeof module !== "object" || module === null || !("default" in module)) return module;
-  const named = module as Record<PropertyKey, unknown>; // A module is asked for any name.
+  const named = module as Record<PropertyKey, unknown>; // Any name may be read.
   const main = named.default;
   if ((typeof main !== "object" && typeof main !== "function") || main === null) return module;
   return new Proxy(main, {
@@ -86,24 +86,24 @@ function asOne(module: unknown): unknown {
   });
 }
 
-/** Can be called, made, and asked for anything, and is the same again. */
-function standIn(packageName: string): unknown {
-  // What `import { name }` compiles to copies the module, and finds in the prototype what is not its own.
-  const names = new Proxy({}, { get: (_, key) => (key === "then" ? undefined : made) });
-  // A plain function: the prototype of a class is fixed, and a proxy could not answer with another.
-  const made: unknown = new Proxy(function standIn() {}, {
-    apply: () => made,
-    construct: () => made as object,
+/** A placeholder package: calling it, constructing it or reading a member gives the placeholder again. */
+function placeholder(packageName: string): unknown {
+  // Code compiled from `import { name }` copies the module and reads missing names from its prototype.
+  const names = new Proxy({}, { get: (_, key) => (key === "then" ? undefined : self) });
+  // A plain function, because the fixed prototype of a class would not let a proxy return another.
+  const self: unknown = new Proxy(function placeholder() {}, {
+    apply: () => self,
+    construct: () => self as object,
     get: (_, key) => {
-      if (key === "then" || key === "__esModule") return undefined; // It is no promise, and has a default export.
+      if (key === "then" || key === "__esModule") return undefined; // It must not look like a promise or an ES module.
       if (key === Symbol.toPrimitive) return () => `[${packageName}]`;
       if (key === "prototype") return {};
-      return made;
+      return self;
     },
     getPrototypeOf: () => names,
     set: () => true,
   });
-  return made;
+  return self;
 }
 
 function coded(code: string, message: string): Error {

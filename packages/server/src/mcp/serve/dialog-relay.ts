@@ -10,10 +10,9 @@ import type { Notice } from "./notices.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
 
-/** Answers a request with what the work of its dialog ended with. */
+/** Answers a request with the result of its dialog. */
 type Finish<Result> = (request: ClientRequest, result: Result) => void;
 
-/** A dialog with the client of this request. */
 export function dialogOptions(
   { approverOf }: McpServing,
   request: ClientRequest,
@@ -32,23 +31,23 @@ export function dialogOptions(
 }
 
 /**
- * Carries a dialog to the client until its work ends, or until the client has to come back with answers: then it goes on
- * with another request.
+ * Sends the client what a dialog says and asks, until the work ends or the client has to come back with answers in
+ * another request.
  */
-export function converse<Result>(
+export function relayDialog<Result>(
   serving: McpServing,
   request: ClientRequest,
   dialog: ClientDialog<Result>,
   finish: Finish<Result>,
 ): void {
   request.onCancel = (reason) => dialog.cancel(reason);
-  // News come in the middle of the tool's own work, to whose context what is done for the client does not belong.
+  // The callback runs in the async context of the tool. Messages to the client must not run in that context.
   const scope = new AsyncResource("toolrack.mcp");
-  dialog.whenNews(() => {
+  dialog.whenStepReady(() => {
     const { ended } = dialog;
     if (ended === undefined) {
       scope.runInAsyncScope(() => {
-        relay(serving, request, dialog, finish).catch((thrown) => request.fail(thrown));
+        relaySteps(serving, request, dialog, finish).catch((thrown) => request.fail(thrown));
       });
       return;
     }
@@ -66,33 +65,35 @@ function end<Result>(request: ClientRequest, result: Result, finish: Finish<Resu
 }
 
 /**
- * After so many notices the client is told nothing for a while, in milliseconds: so a tool that says something all the
- * time fills neither the line nor the memory. The dialog gathers meanwhile, and leaves out what nobody needs.
+ * After `BURST` notices nothing is sent for `PAUSE` milliseconds, so that a tool that reports all the time fills neither
+ * the connection nor the memory. Meanwhile the dialog gathers notices and drops those that are out of date.
  */
 const BURST = 32;
 const PAUSE = 100;
 
-async function relay<Result>(
+async function relaySteps<Result>(
   serving: McpServing,
   request: ClientRequest,
   dialog: ClientDialog<Result>,
   finish: Finish<Result>,
 ): Promise<void> {
   const { reply, peer } = request;
-  let told = 0;
+  let sent = 0;
   for (;;) {
     const step = await dialog.next(reply.flow);
     switch (step.kind) {
       case "says":
         for (const notice of step.notices) tell(request, notice);
-        told += step.notices.length;
-        if (told < BURST) break;
-        told = 0;
+        sent += step.notices.length;
+        if (sent < BURST) break;
+        sent = 0;
         await wait(PAUSE);
         break;
       case "asks":
         if (peer.session === undefined) {
-          return sendBack(serving, request, dialog, (next) => goOn(serving, next, dialog, finish));
+          return answerWithQuestions(serving, request, dialog, (next) =>
+            continueDialog(serving, next, dialog, finish),
+          );
         }
         for (const question of step.questions) void ask(serving, request, dialog, question);
         break;
@@ -104,68 +105,68 @@ async function relay<Result>(
   }
 }
 
-/** Goes on with the dialog that the client of a request came back to, given its answers. Throws when there is none for it. */
+/** Continues the dialog that a request names by its `requestState`, with the answers it brings. Throws when there is none. */
 export function resume(
-  { held }: McpServing,
+  { waitingDialogs }: McpServing,
   request: ClientRequest,
   subject: string,
   input: Readonly<Record<string, unknown>> = {},
 ): void {
   const { params, method, caller } = request;
   const binding = { identity: caller.identity, method };
-  // What runs is what was first asked for: a client with other arguments would get the answer to something else.
+  // The work runs with the first arguments. A request with other arguments would get the wrong answer.
   const isMeant = (dialog: ClientDialog<unknown>) =>
     dialog.subject === subject && isDeepStrictEqual(dialog.input, input);
-  const { dialog, resume: go } = held.take(params.requestState, binding, isMeant);
+  const { dialog, resume: resumeWith } = waitingDialogs.take(params.requestState, binding, isMeant);
   dialog.wants = request.wants;
   const answers = isRecord(params.inputResponses) ? params.inputResponses : {};
   for (const [key, value] of Object.entries(answers)) dialog.answer(key, value);
-  go(request);
+  resumeWith(request);
 }
 
-/** A client that comes back without all answers is asked for the rest. */
-function goOn<Result>(
+/** Asks again for the answers that are still missing. */
+function continueDialog<Result>(
   serving: McpServing,
   request: ClientRequest,
   dialog: ClientDialog<Result>,
   finish: Finish<Result>,
 ) {
-  if (dialog.open.length === 0 || dialog.hasNews) return converse(serving, request, dialog, finish);
-  sendBack(serving, request, dialog, (next) => goOn(serving, next, dialog, finish));
+  if (dialog.open.length === 0 || dialog.hasStep) return relayDialog(serving, request, dialog, finish);
+  answerWithQuestions(serving, request, dialog, (next) => continueDialog(serving, next, dialog, finish));
 }
 
-/** Answers with the questions that are open, those that were answered wrongly among them. */
-export function sendBack(
-  { held }: McpServing,
+/** Answers with the open questions, including those whose answers were invalid. The client repeats the request with answers. */
+export function answerWithQuestions(
+  { waitingDialogs }: McpServing,
   request: ClientRequest,
   dialog: ClientDialog<unknown>,
-  goOn: (request: ClientRequest) => void,
+  resumeWith: (request: ClientRequest) => void,
 ) {
   const { peer, method } = request;
   for (const question of dialog.open) {
     const missing = missingAbility(peer.abilities, question.method, question.params);
     if (missing === undefined) continue;
-    // It said otherwise when it came before. The question cannot reach it, so that nobody would ever come back.
+    // The client declared this capability earlier and no longer does, so it could never answer the question.
     dialog.cancel(`the client no longer declares what ${question.method} needs`);
     return request.fail(missingCapability(missing));
   }
-  // Until it comes back there is nobody to be told anything.
+  // Until the client comes back, no request is open that could receive notices.
   dialog.wants = { progress: false, messages: false };
-  const requestState = held.hold(dialog, { identity: peer.caller.identity, method }, goOn);
+  const requestState = waitingDialogs.keep(dialog, { identity: peer.caller.identity, method }, resumeWith);
   request.result({ resultType: "input_required", inputRequests: openRequests(dialog), requestState });
 }
 
-/** A person who mistyped is asked again; a program that answers wrongly would do so for ever. */
+/** How often a question is asked. A person may mistype; a program could answer wrongly for ever. */
 const MOST_ASKED = 3;
 
 async function ask(
-  { held }: McpServing,
+  { waitingDialogs }: McpServing,
   request: ClientRequest,
   dialog: ClientDialog<unknown>,
   { key, method, params, signal }: Question,
 ): Promise<void> {
   try {
-    const wanted = AbortSignal.any([signal, held.closing]);
+    const wanted = AbortSignal.any([signal, waitingDialogs.closing]);
     for (let asked = 0; asked < MOST_ASKED; asked++) {
       const answer = await request.peer.session?.ask(request, method, params, wanted);
       if (dialog.answer(key, answer) || !dialog.open.some((question) => question.key === key)) return;
@@ -184,6 +185,6 @@ function tell({ params, reply, isOver }: ClientRequest, notice: Notice): void {
   }
   const { progressToken } = metaOf(params);
   if (progressToken === undefined) return;
-  const told = { ...notice.update, progressToken };
-  reply.send({ jsonrpc: "2.0", method: "notifications/progress", params: told });
+  const update = { ...notice.update, progressToken };
+  reply.send({ jsonrpc: "2.0", method: "notifications/progress", params: update });
 }

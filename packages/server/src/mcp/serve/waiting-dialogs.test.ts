@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ClientDialog } from "./dialog.ts";
-import { HeldDialogs } from "./held-dialogs.ts";
+import { WaitingDialogs } from "./waiting-dialogs.ts";
 
 const resume = () => {};
 const isMeant = () => true;
@@ -28,23 +28,23 @@ function asking() {
 }
 
 test("nobody can read a state, and two are never the same", () => {
-  const held = new HeldDialogs();
+  const held = new WaitingDialogs();
   const { dialog } = asking();
-  const one = held.hold(dialog, binding, resume);
-  const other = held.hold(dialog, binding, resume);
+  const one = held.keep(dialog, binding, resume);
+  const other = held.keep(dialog, binding, resume);
   expect(one).not.toBe(other);
   held.close();
 });
 
 test("a state is good for whom and what it was given for, once", () => {
-  const held = new HeldDialogs();
+  const held = new WaitingDialogs();
   const { dialog } = asking();
-  const state = held.hold(dialog, binding, resume);
+  const state = held.keep(dialog, binding, resume);
   expect(() => held.take(state, { ...binding, identity: "you" }, isMeant)).toThrow();
   expect(() => held.take(state, { ...binding, method: "prompts/get" }, isMeant)).toThrow();
   expect(() => held.take(`${state}A`, binding, isMeant)).toThrow();
   expect(() => held.take(5, binding, isMeant)).toThrow();
-  expect(() => new HeldDialogs().take(state, binding, isMeant)).toThrow();
+  expect(() => new WaitingDialogs().take(state, binding, isMeant)).toThrow();
   expect(() => held.take(state, binding, () => false)).toThrow();
   expect(held.take(state, binding, isMeant)).toMatchObject({ dialog, resume });
   expect(() => held.take(state, binding, isMeant)).toThrow();
@@ -52,20 +52,20 @@ test("a state is good for whom and what it was given for, once", () => {
 });
 
 test("a call whose client does not come back is cancelled", async () => {
-  const held = new HeldDialogs();
+  const held = new WaitingDialogs();
   const { dialog, ended } = asking();
-  const state = held.hold(dialog, binding, resume);
+  const state = held.keep(dialog, binding, resume);
   await vi.advanceTimersByTimeAsync(10 * 60_000);
   expect(String(ended())).toContain("did not come back");
   expect(() => held.take(state, binding, isMeant)).toThrow();
 });
 
 test("a client that came back has all the time that its call has, and those that are waited for are told of the end", async () => {
-  const held = new HeldDialogs();
+  const held = new WaitingDialogs();
   const { dialog, ended } = asking();
   const taken = asking();
-  held.take(held.hold(taken.dialog, binding, resume), binding, isMeant);
-  held.hold(dialog, binding, resume);
+  held.take(held.keep(taken.dialog, binding, resume), binding, isMeant);
+  held.keep(dialog, binding, resume);
   await vi.advanceTimersByTimeAsync(9 * 60_000);
   held.close();
   await vi.advanceTimersByTimeAsync(60 * 60_000);

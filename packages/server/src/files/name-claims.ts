@@ -4,14 +4,13 @@ import { namesOf, type ServingFile } from "./load-report.ts";
 export interface NameClaims {
   /** New versions, by path. */
   readonly loaded: ReadonlyMap<string, ServingFile>;
-  /** Files that go on with the version they have. */
+  /** Files that keep their current version. */
   readonly staying: ReadonlyMap<string, ServingFile>;
-  /** The version that a file has now. */
   readonly versionOf: (path: string) => ServingFile | undefined;
   readonly builtins: readonly ToolInfo[];
-  /** What is on the rack now under a name or an alias. */
+  /** The tool that now has this name or alias. */
   readonly onRack: (name: string) => ToolInfo | undefined;
-  /** Whether a sandboxed tool's name is remembered as that of this file. */
+  /** Whether this file had the sandboxed tool's name before. */
   readonly owns: (name: string, origin: string | undefined) => boolean;
 }
 
@@ -22,35 +21,36 @@ export interface SettledNames {
 }
 
 /**
- * Who is hung up under which name when several want it. The one that is there stays. An alias never takes a name.
- * Files of the operator may replace built-in tools by name; sandboxed ones, which may be anybody's, never do, and of
- * two that are new the one whose name it was before is served, or else neither.
+ * Decides which tool gets a name that several want. A tool that already has it keeps it. An alias never takes a name.
+ * The operator's files may replace built-in tools by name. Sandboxed files, which anybody may have written, never do:
+ * when two new ones want a name, the one that had it before gets it, or neither.
  */
 export function settleNames(claims: NameClaims): SettledNames {
   const { loaded, staying, builtins, onRack } = claims;
   const replaced = new Set(
     [...staying.values(), ...loaded.values()].filter((file) => !isSandboxed(file)).flatMap(foldedNames),
   );
-  const isHung = ({ name, origin }: ToolInfo) => onRack(name)?.origin === origin;
-  const standing = builtins.filter(({ name }) => !replaced.has(fold(name)));
+  const isPublished = ({ name, origin }: ToolInfo) => onRack(name)?.origin === origin;
+  const keptBuiltins = builtins.filter(({ name }) => !replaced.has(fold(name)));
   const refused = refuseSandboxed(claims, builtins);
   const refusedTools = new Set(refused.map(({ info }) => info));
-  const aliases = new FreeAliases(claims, standing);
+  const aliases = new FreeAliases(claims, keptBuiltins);
   const ordered = inOrder(claims).map(([path, file]) => {
     const tools = file.recognised.tools.filter((info) => !refusedTools.has(info));
     return tools.map((info) => aliases.apply(info, path, isSandboxed(file)));
   });
-  const yielding = yieldingAliases(claims).map(([path, info]) => aliases.apply(info, path, true));
+  const losingAlias = toolsLosingAlias(claims).map(([path, info]) => aliases.apply(info, path, true));
   return {
-    remove: [...builtins.filter((info) => !standing.includes(info) && isHung(info)), ...yielding].map(
-      ({ name }) => name,
-    ),
-    put: [...yielding, ...ordered.flat(), ...standing.filter((info) => !isHung(info))],
+    remove: [
+      ...builtins.filter((info) => !keptBuiltins.includes(info) && isPublished(info)),
+      ...losingAlias,
+    ].map(({ name }) => name),
+    put: [...losingAlias, ...ordered.flat(), ...keptBuiltins.filter((info) => !isPublished(info))],
     refused,
   };
 }
 
-/** Files that already have their names come first, then those of the operator, then the owners of their names. */
+/** First files that have their names, then the operator's, then sandboxed ones that had their names before. */
 function inOrder(claims: NameClaims): [string, ServingFile][] {
   const ranks = new Map([...claims.loaded].map(([path, file]) => [path, rankOf(path, file, claims)]));
   return [...claims.loaded].sort(([one], [other]) => ranks.get(one)! - ranks.get(other)!);
@@ -65,23 +65,23 @@ function rankOf(path: string, file: ServingFile, { versionOf, owns }: NameClaims
 }
 
 function refuseSandboxed(claims: NameClaims, builtins: readonly ToolInfo[]): RefusedTool[] {
-  const ofBuiltins = new Set(builtins.flatMap(allNames).map(fold));
-  const strangers = new Map<string, ToolInfo[]>();
+  const builtinNames = new Set(builtins.flatMap(allNames).map(fold));
+  const newcomers = new Map<string, ToolInfo[]>();
   const settled = new Set<string>();
   const refused: RefusedTool[] = [];
   for (const [path, file] of claims.loaded) {
-    const isStranger = rankOf(path, file, claims) === 3;
+    const isNewcomer = rankOf(path, file, claims) === 3;
     for (const info of file.recognised.tools) {
       const name = fold(info.name);
-      if (isSandboxed(file) && ofBuiltins.has(name)) {
+      if (isSandboxed(file) && builtinNames.has(name)) {
         const problem = `"${info.name}" is the name of a built-in tool, which a sandboxed file cannot replace.`;
         refused.push({ info, error: new DefinitionError(problem, "name") });
-      } else if (isStranger) strangers.set(name, [...(strangers.get(name) ?? []), info]);
+      } else if (isNewcomer) newcomers.set(name, [...(newcomers.get(name) ?? []), info]);
       else settled.add(name);
     }
   }
-  for (const [name, tools] of strangers) {
-    // With somebody there, that one stays, and the rack itself refuses the others.
+  for (const [name, tools] of newcomers) {
+    // When another file has the name, it keeps it, and the registry refuses these.
     if (tools.length < 2 || settled.has(name)) continue;
     const origins = tools.map(({ origin }) => origin).join(" and ");
     const problem = `${origins} both want the name "${tools[0]!.name}", and neither had it before, so neither is served.`;
@@ -90,14 +90,14 @@ function refuseSandboxed(claims: NameClaims, builtins: readonly ToolInfo[]): Ref
   return refused;
 }
 
-/** Tools that stay, and answer to an alias that is now the name of another. */
-function yieldingAliases({ loaded, staying, onRack }: NameClaims): [string, ToolInfo][] {
+/** Unchanged tools with an alias that is now the name of another tool. */
+function toolsLosingAlias({ loaded, staying, onRack }: NameClaims): [string, ToolInfo][] {
   const arriving = new Set([...loaded.values()].flatMap(foldedNames));
   return [...staying].flatMap(([path, { recognised }]) =>
     recognised.tools.flatMap((info): [string, ToolInfo][] => {
-      const hung = onRack(info.name);
-      if (hung?.origin !== info.origin) return [];
-      return hung?.aliases?.some((alias) => arriving.has(fold(alias))) ? [[path, info]] : [];
+      const published = onRack(info.name);
+      if (published?.origin !== info.origin) return [];
+      return published?.aliases?.some((alias) => arriving.has(fold(alias))) ? [[path, info]] : [];
     }),
   );
 }
@@ -105,7 +105,7 @@ function yieldingAliases({ loaded, staying, onRack }: NameClaims): [string, Tool
 const BUILT_IN = "";
 
 class FreeAliases {
-  /** Who has a name, by path. */
+  /** The path of the file that has each name. */
   readonly #holders = new Map<string, string>();
   readonly #claimed = new Map<string, ToolInfo>();
   readonly #claims: NameClaims;
@@ -115,7 +115,7 @@ class FreeAliases {
     this.#claims = claims;
     for (const name of builtins.flatMap(allNames)) this.#holders.set(fold(name), BUILT_IN);
     for (const [path, file] of [...claims.staying, ...claims.loaded]) {
-      // A sandboxed file that wants the name of a built-in tool does not get it.
+      // A sandboxed file does not get the name of a built-in tool.
       for (const name of foldedNames(file))
         if (this.#holders.get(name) !== BUILT_IN) this.#holders.set(name, path);
     }
@@ -124,11 +124,11 @@ class FreeAliases {
     );
   }
 
-  /** The tool with the aliases that it can have. A sandboxed one goes without those that any other tool has. */
-  apply(info: ToolInfo, path: string, isModest: boolean): ToolInfo {
+  /** The tool with the aliases that are free. A sandboxed tool also loses aliases that any other tool has. */
+  apply(info: ToolInfo, path: string, isSandboxedTool: boolean): ToolInfo {
     const aliases = info.aliases?.filter((alias) => {
       if ((this.#holders.get(fold(alias)) ?? path) !== path) return false;
-      return !isModest || !this.#isTaken(alias, info);
+      return !isSandboxedTool || !this.#isTaken(alias, info);
     });
     for (const alias of aliases ?? []) this.#claimed.set(fold(alias), info);
     return aliases?.length === info.aliases?.length ? info : { ...info, aliases: aliases ?? [] };
@@ -137,8 +137,10 @@ class FreeAliases {
   #isTaken(alias: string, info: ToolInfo): boolean {
     const claimed = this.#claimed.get(fold(alias));
     if (claimed !== undefined) return claimed !== info;
-    const hung = this.#claims.onRack(alias);
-    return hung !== undefined && hung.origin !== info.origin && !this.#leaving.has(hung.origin);
+    const published = this.#claims.onRack(alias);
+    return (
+      published !== undefined && published.origin !== info.origin && !this.#leaving.has(published.origin)
+    );
   }
 }
 
