@@ -44,7 +44,8 @@ export const record: Suite<RecordSample> = {
       const call = makeCaller(registry);
       const sample = await measure(async (n, callId) => {
         const live = book.enter({ ...common, callId, timestamp: Date.now() }, masterGrant);
-        const recording = live.recorded();
+        const { promise: recording, resolve } = Promise.withResolvers<{ recorded: boolean }>();
+        live.settle = resolve;
         await call(n, callId);
         const { recorded } = await recording;
         book.leave(live);

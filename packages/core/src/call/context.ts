@@ -53,7 +53,7 @@ export class FrameContext implements ToolContext {
   // A symbol, not a private field, because a host may pass an object that inherits from this one. Only declared,
   // because defining a field by a computed key is slow.
   declare readonly [frameKey]: CallFrame;
-  readonly input: Record<string, unknown>;
+  declare readonly input: Record<string, unknown>;
 
   constructor(frame: CallFrame) {
     this[frameKey] = frame;

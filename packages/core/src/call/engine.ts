@@ -17,13 +17,12 @@ import type { CallFrame } from "./frame.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, resolve } from "./stages/admission.ts";
 import { approve } from "./stages/approve.ts";
-import { bound, withoutBulk } from "./stages/bound.ts";
-import { check, mask, run } from "./stages/run.ts";
+import { bound, check, mask, run, withoutBulk } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";
 import { recordOf, shownInput, sourceOf, stateChanged, visibleInput } from "./state.ts";
 import { answerLate, beginInTurn, overdueTurn } from "./time.ts";
 
-/** The stages of a call, in order. Recording is not a stage: it happens once, however the call ends. */
+/** The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends. */
 const advance = compose([resolve, reach, validate, permit, guard, approve, run, check, mask, bound], {
   complete,
   fail,
@@ -33,7 +32,7 @@ const advance = compose([resolve, reach, validate, permit, guard, approve, run, 
 export function startCall(frame: CallFrame): Promise<ToolResult> {
   return new Promise((settle) => {
     frame.resolve = settle;
-    // A chosen id is taken at once, or another call could take it meanwhile.
+    // An id that the caller chose is taken at once, or another call could choose it meanwhile.
     if (frame.parent === undefined || frame.options.callId !== undefined) begin(frame);
     else beginInTurn(() => begin(frame), frame.createdAt);
   });
@@ -48,7 +47,7 @@ function begin(frame: CallFrame): void {
   }
 }
 
-/** Aborts the signal and ends the call and its children at once, even if the tool ignores the signal. */
+/** Aborts the signal, then ends the call at once, whether the tool heeds the signal or not. Its children too. */
 export function abortCall(frame: CallFrame, reason: ToolError): void {
   if (frame.ended) return;
   frame.abortReason = reason;
@@ -99,8 +98,8 @@ function admit(frame: CallFrame): boolean {
 }
 
 /**
- * Expires the highest call of the chain whose time is over. The timer would do it too, but it cannot fire while calls
- * follow each other without a turn of the event loop.
+ * Ends a call whose time is over, and those above it whose time is over too. The timer does so as well, but not while
+ * calls follow each other without a turn of the event loop.
  */
 function expireOverdue(frame: CallFrame, now: number): void {
   let overdue: CallFrame | undefined;
@@ -110,7 +109,7 @@ function expireOverdue(frame: CallFrame, now: number): void {
 }
 
 function listen(frame: CallFrame, signal: AbortSignal): void {
-  // A caller in plain JavaScript may pass anything.
+  // A caller in plain JavaScript may hand over anything; what cannot be listened to cannot cancel.
   if (typeof signal?.addEventListener !== "function") return;
   const onAbort = () => cancelCall(frame, reasonText(signal.reason));
   if (signal.aborted) {
@@ -118,7 +117,7 @@ function listen(frame: CallFrame, signal: AbortSignal): void {
     return;
   }
   signal.addEventListener("abort", onAbort, { once: true });
-  frame.unlistenCaller = () => signal.removeEventListener("abort", onAbort);
+  frame.onCallerAbort = onAbort;
 }
 
 function complete(frame: CallFrame): void {
@@ -151,13 +150,13 @@ function fail(frame: CallFrame, thrown: unknown): void {
   end(frame, "error");
 }
 
-/** The error for the caller: masked for a client, unmasked for another tool, which is a program. */
+/** What whoever made the call is told; another tool, which is a program, is told all. */
 function responseOf(frame: CallFrame, error: ToolError): ToolErrorResponse {
   const response = error.toResponse();
   return frame.parent === undefined ? frame.host.settings.secrets().apply(response) : response;
 }
 
-/** The call that each error ended. A tool may throw the same object twice, or pass on a child's error. */
+/** Which call an error ended. A tool may throw the same object twice, and it may pass on that of a child. */
 const owners = new WeakMap<ToolError, CallFrame>();
 
 function errorFor(frame: CallFrame, thrown: unknown): ToolError {
@@ -170,11 +169,17 @@ function errorFor(frame: CallFrame, thrown: unknown): ToolError {
   return error;
 }
 
-/** Ends and records the call, exactly once. Nothing here may keep the caller from its result. */
+/** The record stage: exactly once for every call. Nothing in here may keep the caller from its answer. */
 function end(frame: CallFrame, status: "completed" | "error"): void {
   const { host, parent } = frame;
   frame.endedAt = performance.now();
-  if (frame.unlistenCaller !== undefined) quietly(frame.unlistenCaller);
+  if (frame.onCallerAbort !== undefined) {
+    try {
+      frame.options.signal?.removeEventListener("abort", frame.onCallerAbort);
+    } catch {
+      // It is not known what kind of signal it is.
+    }
+  }
   if (parent !== undefined) parent.children?.delete(frame);
   if (frame.flags !== undefined) quietly(() => explain(frame));
   if (frame.sessionID !== "") host.sessions.observe(frame);
@@ -186,14 +191,14 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   const result = frame.result!;
   try {
     stateChanged(frame);
-    if (host.events.wanted) emitRecord(frame, result);
+    if (host.events.wanted) tellRecord(frame, result);
   } catch {
-    // A failing listener must not change the outcome of the call.
+    // The call itself has its outcome; there is nobody left to tell.
   }
   try {
     host.history.shrink(frame);
   } catch {
-    // A result that cannot be read is kept unchanged.
+    // What cannot be looked at is kept as it is, for as long as the history remembers it.
   }
   const turn = overdueTurn(frame.endedAt);
   if (turn === undefined) frame.resolve(result);
@@ -201,38 +206,42 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (frame.children !== undefined) cancelChildren(frame);
 }
 
-/** Shared and never changed. */
+/** Nothing is ever put into it: a call that did not fail has no secrets but those of its arguments. */
 const noSecrets = new Set<string>();
 
-function emitRecord(frame: CallFrame, result: ToolResult): void {
+function tellRecord(frame: CallFrame, result: ToolResult): void {
   const { error, host } = frame;
-  const { found: own } = shownInput(frame, sourceOf(frame));
-  const found = own.size === 0 && error === undefined ? noSecrets : new Set(own);
-  const record = recordOf(frame, found);
-  // The caller may see the secrets of its own arguments; readers of the record may not.
-  const kept = frame.flags?.truncated ? withoutBulk(result) : result;
-  const known = frame.parent === undefined ? Mask.none : host.settings.secrets();
-  const shown = known.and(found).apply(frame.parent === undefined ? result : kept);
+  const input = shownInput(frame, sourceOf(frame));
+  const found = input.found.size === 0 && error === undefined ? noSecrets : new Set(input.found);
+  const record = recordOf(frame, input, found);
+  let shown = result;
+  if (frame.parent !== undefined) {
+    const kept = frame.flags?.truncated ? withoutBulk(result) : result;
+    shown = host.settings.secrets().and(found).apply(kept);
+  } else if (found.size > 0) {
+    // The caller may read the secrets of its own arguments; whoever reads the record may not.
+    shown = Mask.none.and(found).apply(result);
+  }
   host.events.emit({ type: "record", record, result: shown, ...(error === undefined ? {} : { error }) });
 }
 
-/** A child never outlives its parent. */
+/** A child has the time of its parent, never more: what nobody waited for ends here. */
 function cancelChildren(frame: CallFrame): void {
   for (const child of [...(frame.children ?? [])]) {
     cancelCall(child, `"${frame.toolName}", which called it, has ended`);
   }
 }
 
-/** Ignores what a mere report throws. */
+/** Runs something that only reports. Whatever it throws must not keep the caller from its answer. */
 function quietly(report: () => void): void {
   try {
     report();
   } catch {
-    // A failing listener must not change the outcome of the call.
+    // The call itself has its outcome; there is nobody left to tell.
   }
 }
 
-/** Notes in the result what was changed about the call: edited, repaired or dropped arguments. */
+/** What was done to the call and changes how its result must be read is said in the result. */
 function explain(frame: CallFrame): void {
   const { flags, result } = frame;
   if (flags === undefined || result === undefined) return;
@@ -246,7 +255,7 @@ function explain(frame: CallFrame): void {
   frame.result = { ...result, content: result.content + said, metadata: { ...result.metadata, ...notes } };
 }
 
-/** The arguments for a model: masked and clipped. */
+/** The arguments as a model may read them: no secrets, and not at any length. */
 function shown(frame: CallFrame): string {
   return JSON.stringify(clip(visibleInput(frame)));
 }
@@ -263,9 +272,9 @@ function reasonText(reason: unknown): string | undefined {
 }
 
 /**
- * One step of a call. It reads and fills the frame, and throws to refuse. It returns a promise only when it must wait;
- * the promise's value is the frame's `output` for the next stage. So a call that waits only for its tool costs one turn
- * of the loop.
+ * One step in the life of a call. It reads and fills the frame, and throws to refuse. It returns a promise only
+ * when it really has to wait; what that resolves to is the frame's `output` for the next stage. So a call that
+ * waits for nothing but its tool costs one turn of the loop.
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a stage that does not wait returns nothing at all.
 export type Stage = (frame: CallFrame) => Promise<unknown> | void;
@@ -277,7 +286,7 @@ interface Ending {
   fail(frame: CallFrame, thrown: unknown): void;
 }
 
-/** Runs the stages in order and ends the call exactly once. Stops when the call has ended meanwhile. */
+/** Runs the stages in order and ends the call exactly once. A call that ended meanwhile goes no further. */
 export function compose(stages: readonly Stage[], ending: Ending): (frame: CallFrame) => void {
   return function advance(frame: CallFrame, from = 0): void {
     try {

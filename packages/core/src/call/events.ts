@@ -5,9 +5,10 @@ import type { ToolResult } from "../tool/result.ts";
 import type { Logger, ProgressUpdate, ToolState, ToolStatus } from "../tool/types.ts";
 import type { ApprovalDecision, ApprovalRequest } from "./settings.ts";
 
+/** How much a line of a log matters. */
 export type LogLevel = keyof Logger;
 
-/** What the pipeline did to a call, for readers of the record. */
+/** What the pipeline did to a call that a reader of the record should know. */
 export interface CallFlags {
   /** The arguments were not JSON and were mended. */
   repaired?: boolean;
@@ -15,16 +16,16 @@ export interface CallFlags {
   dropped?: readonly string[];
   /** A person changed the arguments before agreeing. */
   edited?: boolean;
-  /** The model got only a part of the result. For a call that a tool made: the record has only a part. */
+  /** The model was given a part of the result only; of a call that a tool made, the record has a part only. */
   truncated?: boolean;
-  /** The result does not fit the output schema, and the tool asks only for a warning. */
+  /** The result does not fit the output schema, and the tool is not held to it. */
   outputMismatch?: string;
   loop?: LoopVerdict;
-  /** Milliseconds that the call waited for a person's consent before it ran. */
+  /** Milliseconds that it waited for a person to agree, before it ran. */
   waited?: number;
 }
 
-/** The events of a rack. `record` comes once for every call, after its last `state`. */
+/** What listeners are told. `record` comes once for every call, after its last `state`. */
 export type RackEvent =
   | { readonly type: "tools"; readonly version: number }
   | {
@@ -35,8 +36,9 @@ export type RackEvent =
       readonly sessionID: string;
       readonly caller: string;
       readonly status: ToolStatus;
+      /** That of the state. */
       readonly title?: string | undefined;
-      /** Made on first read, so that listeners who need only the status pay nothing. */
+      /** Made when it is read: who needs the status only reads that, which costs nothing. */
       readonly state: ToolState;
     }
   | {
@@ -56,9 +58,7 @@ export type RackEvent =
       readonly at: number;
     }
   | {
-      /**
-       * The call, or a call that it made, began or stopped waiting for an answer. A call that has ended does not wait.
-       */
+      /** Somebody is asked something, by the call or by one that it makes, or nobody is any more. One that ended waits no more. */
       readonly type: "waiting";
       readonly callId: string;
       readonly toolName: string;
@@ -79,7 +79,7 @@ export type RackEvent =
       readonly error?: ToolError;
     };
 
-/** See `ToolRegistry.subscribe`. */
+/** Is told of every change and call; see `ToolRegistry.subscribe`. */
 export type RackListener = (event: RackEvent) => void;
 
 type EventType = RackEvent["type"];
@@ -95,12 +95,12 @@ const eventTypes: readonly EventType[] = [
   "record",
 ];
 
-/** Calls the listeners. A listener that throws stays subscribed and never fails a call. */
+/** Tells listeners. One that throws is told on, and never becomes the cause of a failed call. */
 export class EventHub {
-  /** Lists are replaced, never changed, so that listeners may come and go during an event. */
+  /** Listeners by what they listen to. Lists are replaced, so that one may come or go while they are told. */
   readonly #listeners = new Map<EventType, readonly RackListener[]>();
   #failures = 0;
-  /** False while nobody listens, so that no events need be made. */
+  /** False while nobody listens: then no event need be made. */
   wanted = false;
 
   /** How often a listener threw. */
@@ -108,7 +108,7 @@ export class EventHub {
     return this.#failures;
   }
 
-  /** Returns a function that unsubscribes. Without types, the listener gets all events. */
+  /** Returns a function that ends it. Without types, the listener is told of everything. */
   subscribe(listener: RackListener, types: readonly EventType[] = eventTypes): () => void {
     for (const type of types) this.#listeners.set(type, [...(this.#listeners.get(type) ?? []), listener]);
     this.wanted = true;
@@ -125,13 +125,21 @@ export class EventHub {
   emit(event: RackEvent): void {
     const listeners = this.#listeners.get(event.type);
     if (listeners === undefined) return;
-    for (const listener of listeners) this.guard(listener, event);
+    for (const listener of listeners) {
+      try {
+        // Its type says that it returns nothing; an async function may stand there all the same.
+        const later: unknown = listener(event);
+        if (later instanceof Promise) later.catch(() => this.#failures++);
+      } catch {
+        this.#failures++;
+      }
+    }
   }
 
-  /** Calls an observer. Counts its failures, also asynchronous ones. */
-  guard<Told>(watch: (told: Told) => unknown, told: Told): void {
+  /** Runs something that only watches. Counts its failure, whether it comes at once or later. */
+  guard(watch: () => unknown): void {
     try {
-      const later = watch(told);
+      const later = watch();
       if (later instanceof Promise) later.catch(() => this.#failures++);
     } catch {
       this.#failures++;
@@ -139,7 +147,7 @@ export class EventHub {
   }
 }
 
-/** The record of a finished call. Plain JSON, secrets masked. */
+/** What is remembered of a finished call. Plain JSON, secrets masked. */
 export interface ToolCallRecord {
   readonly toolName: string;
   /** The name people see. */
@@ -157,10 +165,10 @@ export interface ToolCallRecord {
   readonly caller: string;
   readonly tid?: string;
   readonly status: "completed" | "error";
-  /** Milliseconds from arrival to end, and the part in which the tool ran. */
+  /** Milliseconds from arrival to end, and the part of it that the tool itself ran. */
   readonly duration: number;
   readonly runDuration: number;
-  /** The last part of `runDuration`, after the tool: checking, masking and cutting the result. 0 when not measured. */
+  /** The last part of `runDuration`: checking, masking and cutting the result. 0 when that was not measured. */
   readonly afterDuration?: number;
   readonly error?: ToolErrorResponse;
   readonly flags?: CallFlags;

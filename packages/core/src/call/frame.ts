@@ -14,12 +14,12 @@ import type { CallOptions, CheckedSettings } from "./settings.ts";
 const noInput: Record<string, unknown> = Object.freeze({});
 
 /**
- * One call on its way through the pipeline. All fields are set in the constructor, so that all frames have one shape;
- * what a call does not use stays undefined.
+ * One call on its way through the pipeline. Every field is set at birth so that all frames have one shape;
+ * whatever a call does not use stays undefined and costs nothing.
  */
 export class CallFrame {
   readonly host: CallHost;
-  /** The number of the call in its registry. The id is made from it on first use. */
+  /** Counts the calls of a registry; the id is made of it when somebody asks. */
   readonly sequence: number;
   #callId: string | undefined;
   /** The name as the caller wrote it. */
@@ -34,30 +34,33 @@ export class CallFrame {
   readonly createdAt: number;
 
   entry: ToolEntry | undefined = undefined;
-  /** The tool as registered now, if that is not the version that runs. Its requirements count too. */
+  /** The same, for the stages after the one that finds it. */
+  tool!: ToolEntry;
+  /** The tool as it is registered now, when that is not the version that runs. What it demands counts as well. */
   current: ToolEntry | undefined = undefined;
   input: Record<string, unknown> = noInput;
-  /** The tool's name; until the tool is found, the name as the caller wrote it. */
+  /** That of the tool; the name as the caller wrote it until it is found. */
   toolName: string;
   status: ToolStatus = "pending";
   ended = false;
-  /** Whether a stage had to wait. */
+  /** Whether a stage had to wait, so that time has passed since the call was made. */
   waited = false;
   startedAt = 0;
-  /** When the tool returned; 0 before that, and when nobody listens. */
+  /** When the tool gave its result; 0 while it has not, and where nobody listens. */
   ranAt = 0;
   endedAt = 0;
   title: string | undefined = undefined;
   stateMetadata: Record<string, unknown> | undefined = undefined;
-  /** The tool's raw return value, until it is converted. */
+  /** What the tool returned, until it is made a result. */
   output: unknown = undefined;
   draft: RawResult | undefined = undefined;
   result: ToolResult | undefined = undefined;
   error: ToolError | undefined = undefined;
   flags: CallFlags | undefined = undefined;
 
+  /** The arguments as others see them, once somebody has looked. */
   shown: ShownInput | undefined = undefined;
-  /** Set when the arguments are too large to keep. */
+  /** Kept when the arguments themselves are too large to keep. */
   parametersHash: string | undefined = undefined;
   argsKey: string | undefined = undefined;
   resultKeys: ResultKeys | undefined = undefined;
@@ -69,20 +72,21 @@ export class CallFrame {
   lastActivity = 0;
   /** How many questions to a person this call and its children are waiting for. */
   asking = 0;
-  /** Since when it waits, on the `performance` clock. */
+  /** Since when, on the `performance` clock, while it waits for any. */
   askingSince = 0;
-  /** The call has not begun: others run before it. */
+  /** It has done nothing yet: others are before it. */
   waitsForTurn = false;
 
-  /** The neighbours in the list of running calls. */
+  /** The neighbours in the list of calls under way. */
   older: CallFrame | undefined = undefined;
   newer: CallFrame | undefined = undefined;
 
   controller: AbortController | undefined = undefined;
   abortReason: ToolError | undefined = undefined;
-  /** Called on abort; cheaper than a signal. See `whenAborted`. */
+  /** Is told when the call is aborted, by whoever needs nothing else of a signal. */
   onAbort: ((reason: ToolError) => void) | undefined = undefined;
-  unlistenCaller: (() => void) | undefined = undefined;
+  /** Listens to the caller's signal. */
+  onCallerAbort: (() => void) | undefined = undefined;
   children: Set<CallFrame> | undefined = undefined;
   resolve: (result: ToolResult) => void = ignore;
 
@@ -122,12 +126,6 @@ export class CallFrame {
     );
   }
 
-  /** Throws before the tool is found. */
-  get tool(): ToolEntry {
-    if (this.entry === undefined) throw new Error("The call has not been resolved yet.");
-    return this.entry;
-  }
-
   get signal(): AbortSignal {
     if (this.controller === undefined) {
       this.controller = new AbortController();
@@ -141,7 +139,7 @@ export class CallFrame {
     return this.flags;
   }
 
-  /** Restarts the idle limit. */
+  /** A sign of life: the idle limit starts anew. */
   touch(): void {
     if (this.idleLimit > 0) this.lastActivity = performance.now();
   }
@@ -149,16 +147,16 @@ export class CallFrame {
 
 function ignore(): void {}
 
-/** The masked arguments, made once for all listeners. */
+/** Arguments as others may see them. Made once for all who are told of a call. */
 export interface ShownInput {
   readonly source: unknown;
   readonly known: Mask;
   readonly input: Record<string, unknown>;
-  /** The secrets that were masked. */
+  /** The secrets that were masked in it. */
   readonly found: ReadonlySet<string>;
 }
 
-/** What the stages need of the registry. */
+/** What the stages need of the registry they run in. */
 export interface CallHost {
   readonly settings: CheckedSettings;
   readonly history: CallHistory;
@@ -166,7 +164,7 @@ export interface CallHost {
   readonly sessions: LoopGuard;
   readonly deadlines: TimeLimits;
   readonly events: EventHub;
-  /** Calls that wait for a person's consent before they run. */
+  /** Calls that wait for a person to agree before they run. */
   readonly undecided: Set<CallFrame>;
   readonly toolCount: number;
   find(name: string): ToolEntry | undefined;
@@ -177,7 +175,7 @@ export interface CallHost {
   callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult>;
 }
 
-/** Loop detection per session. Never makes a call fail. */
+/** Loop detection, session by session. Nothing in it makes a call fail. */
 interface LoopGuard {
   watches(frame: CallFrame): boolean;
   assessNext(frame: CallFrame): LoopVerdict | undefined;
@@ -190,18 +188,19 @@ interface TimeLimits {
 }
 
 const LONGEST_RAW = 10_000;
-/** Longer texts in arguments are clipped in the history. */
+/** Arguments with a text this long are remembered clipped. */
 const LARGE = 100_000;
 const DEPTH_LOOKED_AT = 3;
 const MOST_LOOKED_AT = 50;
 
 /**
- * The running calls and the last ended ones; the newest ended call replaces the oldest. Ids are made from the call's
- * number, so that an unused id costs nothing; only chosen ids are in a map. Running calls form a linked list through
- * the frames, because a Set would make a call half as dear again.
+ * The calls under way and the last few that ended; the oldest ended call makes room for the newest. A call id is
+ * made of the call's number, so that a call whose id nobody asks for costs no text and no map entry; only ids
+ * that callers chose themselves are kept in a map. The calls under way are a list through the frames themselves: a Set
+ * would make a call half as dear again.
  */
 export class CallHistory {
-  /** The newest running call. */
+  /** The newest call under way. */
   newest: CallFrame | undefined = undefined;
   readonly #limit: number;
   readonly #chosen = new Map<string, CallFrame>();
@@ -209,14 +208,11 @@ export class CallHistory {
   readonly #prefix = `call_${Math.random().toString(36).slice(2, 10)}${Date.now().toString(36)}_`;
   #ring: (CallFrame | undefined)[] = [];
   #next = 0;
-  #count = 0;
+  /** How many calls there were. */
+  count = 0;
 
   constructor(limit: number) {
     this.#limit = limit;
-  }
-
-  nextSequence(): number {
-    return ++this.#count;
   }
 
   idOf(sequence: number): string {
@@ -232,7 +228,7 @@ export class CallHistory {
     return this.#ring.find((frame) => frame?.sequence === sequence && frame.callId === callId);
   }
 
-  /** The running calls, newest first. */
+  /** The calls under way, the newest first. */
   *active(): Generator<CallFrame> {
     for (let frame = this.newest; frame !== undefined; ) {
       const next: CallFrame | undefined = frame.older;
@@ -268,11 +264,11 @@ export class CallHistory {
 
   #forget(frame: CallFrame | undefined): void {
     const chosen = frame?.options.callId;
-    // A call whose chosen id was taken does not own it.
+    // A call that asked for an id that was taken does not own it.
     if (chosen !== undefined && this.#chosen.get(chosen) === frame) this.#chosen.delete(chosen);
   }
 
-  /** Drops what only the caller needs, so that large results do not stay in memory. May throw. */
+  /** Lets go of what only the caller needs, so that a hundred large results do not stay in memory. May throw. */
   shrink(frame: CallFrame): void {
     const { result } = frame;
     frame.shown = undefined;
@@ -310,18 +306,18 @@ export class CallHistory {
   }
 }
 
-/** Looks only at the upper levels, where large values show. */
+/** A quick look, not a count: what is large shows near the top. */
 function isLarge(value: unknown, depth: number): boolean {
   if (typeof value === "string") return value.length > LARGE;
   if (typeof value !== "object" || value === null || depth === 0) return false;
   if (Array.isArray(value)) {
-    // Members of a list are mostly alike, so only the first is looked at.
+    // The members of a list are alike: the first stands for all of them.
     return value.length > LARGE / 100 || (value.length > 0 && isLarge(value[0], depth - 1));
   }
   let looked = 0;
   for (const key in value) {
     if (++looked > MOST_LOOKED_AT) return true;
-    // The key comes from the object.
+    // The key is its own.
     if (isLarge((value as Record<string, unknown>)[key], depth - 1)) return true;
   }
   return false;

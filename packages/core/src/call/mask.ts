@@ -2,30 +2,32 @@ const REDACTED = "[redacted]";
 /** `[redacted]` in base64. */
 const REDACTED_BYTES = "W3JlZGFjdGVkXQ==";
 
-/** Shorter values are not masked: they would occur everywhere. */
+/** A shorter value would mask half of any text; nobody's secret has three characters. */
 const SHORTEST = 4;
-/** Shorter values are matched with their case, or they would match by chance. */
+/** Shorter values are found as they are written only: in any case, they would stand in many a text by chance. */
 const SHORTEST_IN_ANY_CASE = 6;
-/** Characters of each value in the first search pattern: whole certificates would make it too large. */
+/** How much of a value is looked for at first: a pattern of whole keys and certificates would be too large. */
 const BEGINNING = 40;
-/** Deeper parts are not searched, so they are not shown either. */
+/** What lies deeper is not looked at, so it is not shown either. */
 const DEEPEST = 500;
 const DEEPEST_SHOWN = 64;
 
 /**
- * Masks secret values in texts, without regard to case, in one pass however many there are. Iterating gives the values.
+ * Hides secrets. It knows secret values, made ready for being found in texts, in any mix of upper and lower case: one pass
+ * over a text, however many there are. Iterating it gives the values.
  */
 export class Mask implements Iterable<string> {
   static readonly none = new Mask([]);
 
   readonly #values: readonly string[];
   readonly #short: readonly string[];
-  /** The longer values, in lower case. */
+  /** All others, in lower case. */
   readonly #folded: readonly string[];
-  /** A quick test that nearly always shows that none of the longer values is in the text. */
+  /** Says quickly, and without a copy of the text, that none of those is in it, which is nearly always so. */
   readonly #beginnings: RegExp | undefined;
-  /** A further mask that applies too. */
+  /** Another mask, whose values are hidden too. */
   readonly #other: Mask | undefined;
+  readonly isEmpty: boolean;
 
   constructor(values: Iterable<string>, other?: Mask) {
     this.#values = [...new Set(values)].filter((value) => value.length >= SHORTEST && value !== REDACTED);
@@ -34,6 +36,7 @@ export class Mask implements Iterable<string> {
     this.#folded = [...new Set(long.map(inLowerCase))];
     if (long.length > 0) this.#beginnings = new RegExp(long.map(toPattern).join("|"), "i");
     this.#other = other?.isEmpty === false ? other : undefined;
+    this.isEmpty = this.#values.length === 0 && this.#other === undefined;
   }
 
   /** A mask that hides these values too. */
@@ -41,38 +44,38 @@ export class Mask implements Iterable<string> {
     return values.size === 0 ? this : new Mask(values, this);
   }
 
-  get isEmpty(): boolean {
-    return this.#values.length === 0 && this.#other === undefined;
-  }
-
   *[Symbol.iterator](): Generator<string> {
     yield* this.#values;
     if (this.#other !== undefined) yield* this.#other;
   }
 
-  /** Whether the text contains any value. */
+  /** Whether any of the values is in the text. */
   finds(text: string): boolean {
-    return this.#finds(text) || this.#other?.finds(text) === true;
+    if (this.#short.length > 0 && this.#short.some((value) => text.includes(value))) return true;
+    if (this.#beginnings?.test(text) === true) {
+      const folded = inLowerCase(text);
+      if (this.#folded.some((value) => folded.includes(value))) return true;
+    }
+    return this.#other?.finds(text) === true;
   }
 
-  /** Masks every value; returns the same text when there is none. */
+  /** The text with every value masked; the same text when there is none in it. */
   inText(text: string): string {
-    const masked = this.#other === undefined ? text : this.#other.inText(text);
-    return this.#finds(masked) ? this.#masked(masked) : masked;
+    return this.finds(text) ? this.#masked(this.#other?.inText(text) ?? text) : text;
   }
 
   /**
-   * Masks every secret in the texts and keys of plain JSON. Returns the same object when there is none. Looks into
-   * nothing but plain JSON.
+   * The value with every secret in its texts and keys masked. What holds none is given back as it is, not copied. For plain
+   * JSON; nothing else is looked into.
    */
   apply<Value>(value: Value): Value {
     return this.isEmpty ? value : (masked(value, this, "", 0) as Value); // Only texts change, into texts.
   }
 
   /**
-   * A copy for logs: secrets masked by key, by value and by their place in a text; circular and very deep parts
-   * replaced; everything plain JSON. Adds to `found` what was masked by key or place, so that it can be masked
-   * elsewhere. Never throws and never changes the value.
+   * A copy of the value that may be logged: secrets masked by key, by value and by their place in a text, circular and very
+   * deep parts replaced, everything plain JSON. `found` is given what was masked for its key or its place, to mask it where
+   * it is repeated. Never throws and never changes what it is given.
    */
   shown(value: unknown, found?: Set<string>): unknown {
     try {
@@ -83,8 +86,8 @@ export class Mask implements Iterable<string> {
   }
 
   /**
-   * Merges a person's edits of a masked copy into the original: parts that the person left as shown keep their original
-   * value, so that no tool runs with a mask instead of a secret.
+   * What a person edited who was shown a masked copy of what was sent: what was left as it was shown stays as it was sent,
+   * so that no tool runs with a mask in the place of a secret.
    */
   static restore(edited: unknown, shown: unknown, sent: unknown): unknown {
     if (isSame(edited, shown)) return sent;
@@ -98,14 +101,7 @@ export class Mask implements Iterable<string> {
     return Object.fromEntries(entries);
   }
 
-  #finds(text: string): boolean {
-    if (this.#short.length > 0 && this.#short.some((value) => text.includes(value))) return true;
-    if (this.#beginnings?.test(text) !== true) return false;
-    const folded = inLowerCase(text);
-    return this.#folded.some((value) => folded.includes(value));
-  }
-
-  /** Overlapping and adjacent values become one mask, so that no rest of a value is left. */
+  /** What values cover is masked as one, where they overlap or stand side by side: no rest of a value is left. */
   #masked(text: string): string {
     const folded = inLowerCase(text);
     const covered = new Uint8Array(text.length);
@@ -122,15 +118,44 @@ export class Mask implements Iterable<string> {
   }
 }
 
-/** A copy for logs without these values; see `Mask.shown`. */
+/** Secret values, or what says them. A list is read again when another one has taken its place. */
+export type SecretValues = (() => Iterable<string>) | { readonly list: readonly string[] };
+
+/**
+ * The secrets made ready for masking, again only when they have changed. A host that cannot say them must not cost a
+ * call its record; those that it said before are masked.
+ */
+export function readyMask(secrets: SecretValues): () => Mask {
+  /** The list that was read last, when it can never change. */
+  let fixed: Iterable<string> | undefined;
+  let values: readonly string[] = [];
+  let mask = Mask.none;
+  return () => {
+    try {
+      const now = typeof secrets === "function" ? secrets() : secrets.list;
+      if (now === fixed) return mask;
+      const list = [...now];
+      if (list.length !== values.length || list.some((value, at) => value !== values[at])) {
+        mask = new Mask(list);
+        values = list;
+      }
+      fixed = Object.isFrozen(now) ? now : undefined;
+    } catch {
+      // Nobody is left to tell.
+    }
+    return mask;
+  };
+}
+
+/** A copy of the value that may be logged, without these values. `found` is given what else was masked. */
 export function redact(value: unknown, { values, found }: RedactOptions = {}): unknown {
   return (values === undefined ? Mask.none : new Mask(values)).shown(value, found);
 }
 
 export interface RedactOptions {
-  /** Secret values; every occurrence in a text is masked. */
+  /** Secret values themselves; every occurrence inside a text is masked. */
   readonly values?: Iterable<string>;
-  /** Gets what was masked by its key or its place in a text. */
+  /** Is given what was masked for its key or its place in a text, to mask it where it is repeated. */
   readonly found?: Set<string>;
 }
 
@@ -140,7 +165,7 @@ function cover(covered: Uint8Array, text: string, value: string): void {
 }
 
 /**
- * Lower case of the same length, so that positions stay. Plain lower-casing makes two characters of İ, and another Σ at
+ * In lower case, with every character at the place where it was. Of all characters, İ becomes two, and Σ another one at
  * the end of a word.
  */
 function inLowerCase(text: string): string {
@@ -171,14 +196,14 @@ function masked(value: unknown, mask: Mask, key: string, depth: number): unknown
   let isChanged = false;
   for (const entry of entries) {
     const [key, item] = entry;
-    entry[0] = mask.inText(key);
+    if (mask.finds(key)) entry[0] = mask.inText(key);
     entry[1] = masked(item, mask, key, depth + 1);
     isChanged ||= entry[0] !== key || entry[1] !== item;
   }
   return isChanged ? Object.fromEntries(entries) : value;
 }
 
-/** Base64 with a masked part would be invalid, so it is replaced as a whole. */
+/** Bytes with a part replaced would be none: they are withheld as a whole. */
 function maskedText(text: string, mask: Mask, key: string): string {
   const isBytes = (key === "data" || key === "blob") && /^[\w+/-]+={0,2}$/.test(text);
   if (isBytes) return REDACTED_BYTES;
@@ -186,13 +211,13 @@ function maskedText(text: string, mask: Mask, key: string): string {
   return isDataUrl ? `data:text/plain;base64,${REDACTED_BYTES}` : mask.inText(text);
 }
 
-/** Words in a key that make any value secret. */
+/** Words of a key that make its value secret whatever it is. */
 const secretWords = new Set(
   "password passwd passphrase pass pwd secret secrets credential credentials authorization cookie cookies bearer auth apikey".split(
     " ",
   ),
 );
-/** Pairs of such words. */
+/** Pairs of words that do. */
 const secretPairs = new Set([
   "api key",
   "private key",
@@ -202,13 +227,13 @@ const secretPairs = new Set([
   "encryption key",
 ]);
 
-/** Further such words in query parameters. */
+/** Words of a query parameter that do, beside those of a key. */
 const secretParameters = new Set(["token", "key", "signature", "sig"]);
 
 type Found = Set<string> | undefined;
 
 function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], depth: number): unknown {
-  const value = typeof given === "object" && given !== null ? unpacked(given) : given;
+  const value = given instanceof Map || given instanceof Set ? unpacked(given) : given;
   if (typeof value === "string") return shownText(value, mask, found);
   if (typeof value === "bigint") return value.toString();
   if (typeof value === "function" || typeof value === "symbol") return `[${typeof value}]`;
@@ -224,7 +249,7 @@ function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], dep
   return result;
 }
 
-/** JSON would turn maps and sets into `{}`. */
+/** JSON would make `{}` of them. */
 function unpacked(value: object): unknown {
   if (value instanceof Map) return Object.fromEntries(value);
   return value instanceof Set ? [...value] : value;
@@ -250,28 +275,26 @@ function copyObject(value: object, mask: Mask, found: Found, ancestors: object[]
 
 function isSecret(key: string, item: unknown): boolean {
   if (item === undefined || item === null || typeof item === "boolean") return false;
-  const holds = contentOfKey(key);
+  const holds = known.get(key) ?? heldBy(key);
   // `token` also counts things (`max_tokens`), so only its texts are secret.
   return holds === "secrets" || (holds === "tokens" && typeof item === "string");
 }
 
-type KeyContent = "secrets" | "tokens" | "anything";
+type Held = "secrets" | "tokens" | "anything";
 
-/** A cache: every call has the same few keys, and splitting them into words is slow. */
-const knownKeys = new Map<string, KeyContent>();
-const MOST_KNOWN_KEYS = 2_000;
+/** The same few keys come with every call, and taking them apart costs more than all the rest. */
+const known = new Map<string, Held>();
+const MOST_KNOWN = 2_000;
 
-function contentOfKey(key: string): KeyContent {
-  const before = knownKeys.get(key);
-  if (before !== undefined) return before;
+function heldBy(key: string): Held {
   const words = wordsOf(key);
   const isNamed = words.some(
     (word, index) => secretWords.has(word) || secretPairs.has(`${words[index - 1]} ${word}`),
   );
   const held = isNamed ? "secrets" : words.at(-1) === "token" ? "tokens" : "anything";
-  // Keys may be data, so the cache is bounded.
-  if (knownKeys.size >= MOST_KNOWN_KEYS) knownKeys.clear();
-  knownKeys.set(key, held);
+  // Keys may be data: they must not pile up.
+  if (known.size >= MOST_KNOWN) known.clear();
+  known.set(key, held);
   return held;
 }
 
@@ -283,7 +306,7 @@ function wordsOf(key: string): string[] {
     .split(/[^\p{L}\p{N}]+/u);
 }
 
-/** Adds all texts of a secret value, at any depth. */
+/** The texts of something secret, however it is packed. */
 function collect(item: unknown, found: Set<string>, seen: Set<unknown>): void {
   const value = typeof item === "object" && item !== null ? unpacked(item) : item;
   if (typeof value === "string" || typeof value === "number" || typeof value === "bigint") {
@@ -302,7 +325,7 @@ function shownText(text: string, mask: Mask, found: Found): string {
       return `${before}${REDACTED}@`;
     });
   }
-  // Prose can match too ("Bearer tokens"); such words must not be masked elsewhere.
+  // Prose can stand in these places ("Bearer tokens"), and must not be masked wherever else it stands.
   const hide = (secret: string): string => {
     if (looksRandom(secret)) found?.add(secret);
     return REDACTED;
@@ -321,7 +344,7 @@ function shownText(text: string, mask: Mask, found: Found): string {
   );
 }
 
-/** In `scheme://user:password@host`; the user is not masked. */
+/** In `scheme://user:password@host`; the user may stay. */
 const password = /(:\/\/[^\s/?#@:"']*:)([^\s/?#"']+)@/g;
 const parameter = /([?&])([\w.%-]{1,64})=([^&#\s"'<>]+)/g;
 const scheme = /\b((authorization\W{1,4})?(bearer|basic) {1,4})([\w.~+/=-]{4,})/gi;
@@ -330,7 +353,7 @@ function isSecretParameter(name: string): boolean {
   return isSecret(name, name) || wordsOf(name).some((word) => secretParameters.has(word));
 }
 
-/** True for keys and base64, false for words. */
+/** As keys and base64 do, and words do not. */
 function looksRandom(text: string): boolean {
   return text.length >= 8 && /\d|[a-z][A-Z]|=$/.test(text);
 }
@@ -339,7 +362,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether two JSON values are equal, in any order of keys. */
+/** Whether two JSON values are equal, in whichever order their keys are. */
 function isSame(one: unknown, other: unknown): boolean {
   if (one === other) return true;
   if (Array.isArray(one) && Array.isArray(other)) {

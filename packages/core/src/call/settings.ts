@@ -1,7 +1,7 @@
 import type { RegistrySnapshot } from "../registry/catalog.ts";
 import { DefinitionError } from "../tool/define.ts";
 import type { CallClient, Logger, ToolInfo, ToolState } from "../tool/types.ts";
-import { Mask } from "./mask.ts";
+import { type Mask, readyMask, type SecretValues } from "./mask.ts";
 
 /** How a registry runs calls. Every value has a safe default. */
 export interface CallSettings {
@@ -9,17 +9,17 @@ export interface CallSettings {
   readonly timeout: number;
   /** Longest arguments, in characters of JSON text. Default 8 Mi. */
   readonly maxArguments: number;
-  /** Characters of a result that a model gets. Default 50,000. */
+  /** What a model is given of a result at the most. Default 50,000 characters. */
   readonly maxContent: number;
-  /** The largest structured value of a result, in characters of JSON. Default 1 Mi. */
+  /** The largest structured value that a result has, in characters of JSON. Default 1 Mi. */
   readonly maxStructured: number;
   /** How deep calls may nest. Default 16. */
   readonly maxDepth: number;
   /** How many finished calls are remembered. Default 100. */
   readonly historyLimit: number;
-  /** Characters of whole results that are kept for `readResult`. Default 64 Mi. */
+  /** How many characters of whole results are kept for reading on. Default 64 Mi. */
   readonly keptResults: number;
-  /** The permissions of callers that name none. Default: none. */
+  /** What a caller holds who does not say. Default: nothing. */
   readonly permissions: readonly string[];
   /** Refuse unknown arguments for every tool. Default false. */
   readonly strict: boolean;
@@ -27,16 +27,16 @@ export interface CallSettings {
   readonly loop: boolean;
   readonly approval: ApprovalPolicy | undefined;
   readonly logger: Logger;
-  /** The tools' directory when the caller names none. Default empty. */
+  /** What tools see as their directory when the caller names none. Default empty. */
   readonly directory: string;
   /**
-   * Secret values that are masked in records, events and results. Called several times in every call, so it should
-   * return the same frozen array until something changes.
+   * Secret values that are masked in records, events and results. Asked several times in every call, so the same frozen
+   * array should be given until something in it changes; or something whose `list` is such an array.
    */
-  readonly secrets: () => Iterable<string>;
+  readonly secrets: SecretValues;
 }
 
-/** The settings after `checkedSettings`. */
+/** The settings as the pipeline has them. */
 export interface CheckedSettings extends Omit<CallSettings, "secrets"> {
   readonly secrets: () => Mask;
 }
@@ -63,7 +63,7 @@ export const defaultSettings: CallSettings = {
 
 const limits = ["timeout", "maxArguments", "maxContent", "maxStructured", "maxDepth", "keptResults"] as const;
 
-/** Fills in defaults. Throws `DefinitionError` for an invalid number. */
+/** The settings with defaults filled in. Throws `DefinitionError` for a number that makes no sense. */
 export function checkedSettings(given: Partial<CallSettings>): CheckedSettings {
   const settings = { ...defaultSettings };
   for (const [key, value] of Object.entries(given)) {
@@ -76,70 +76,44 @@ export function checkedSettings(given: Partial<CallSettings>): CheckedSettings {
   if (!Number.isInteger(settings.historyLimit) || settings.historyLimit < 0) {
     throw new DefinitionError("The setting historyLimit must be a whole number, 0 or more.", "historyLimit");
   }
-  return { ...settings, secrets: makeMaskReader(settings.secrets) };
+  return { ...settings, secrets: readyMask(settings.secrets) };
 }
 
-/**
- * Makes a mask of the secrets, anew only after they changed. If the host's function throws, the last known secrets are
- * masked.
- */
-function makeMaskReader(secrets: CallSettings["secrets"]): () => Mask {
-  /** The list that was read last, if it is frozen. */
-  let fixed: Iterable<string> | undefined;
-  let values: readonly string[] = [];
-  let mask = Mask.none;
-  return () => {
-    try {
-      const now = secrets();
-      if (now === fixed) return mask;
-      const list = [...now];
-      if (list.length !== values.length || list.some((value, at) => value !== values[at])) {
-        mask = new Mask(list);
-        values = list;
-      }
-      fixed = Object.isFrozen(now) ? now : undefined;
-    } catch {
-      // The last mask still applies.
-    }
-    return mask;
-  };
-}
-
-/** All optional. */
+/** What a caller says about a call. Everything is optional. */
 export interface CallOptions {
-  /** Must be new. Default: a generated id. */
+  /** Must be new; made when not given. */
   readonly callId?: string;
   /** Calls of one session share history and loop detection. Without one, loop detection is off. */
   readonly sessionID?: string;
-  /** The owner of the session, if callers choose session names: sessions of two owners share nothing. */
+  /** Whose session it is, where callers choose the names of sessions: those of two owners share nothing. */
   readonly sessionCaller?: string;
   /** The model turn that makes the call; identical calls of one turn count once for loop detection. */
   readonly messageID?: string;
   /** Cancels the call. */
   readonly signal?: AbortSignal;
   readonly caller?: string;
-  /** The caller's permissions. Default: the registry's. */
+  /** What the caller holds. Without it, the registry's own default applies. */
   readonly permissions?: readonly string[];
   /**
-   * Which tools the caller may use. It holds for the whole chain: a tool's own calls must be allowed too, unless the
-   * tool lists them in `metadata.calls`.
+   * Which tools the caller may reach at all. It holds for the whole chain: what a tool calls in turn must be allowed
+   * too, unless that tool says in `metadata.calls` that it calls it for whoever may use it.
    */
   readonly allow?: (tool: ToolInfo) => boolean;
   /**
-   * Called with this call's id after the call, or a child of it, waited for a person's consent. Returns a sentence when
-   * the caller may no longer run anything, for instance because its token was revoked. If it rejects, the call does not
+   * Asked when the call, or one that it makes, has waited for a person to agree, with the id of this one: a sentence that
+   * says why the caller may have nothing run any more, such as that its token was taken back. May reject: then it does not
    * run.
    */
   readonly withdrawn?: (callId: string) => Promise<string | undefined>;
-  /** The caller, if it can answer questions while the call runs. */
+  /** The caller, when it can be asked something while the call runs. */
   readonly client?: CallClient;
-  /** Milliseconds. Can only shorten the tool's own time limit. */
+  /** Shortens the tool's own time limit, in milliseconds. */
   readonly timeout?: number;
-  /** The list that the caller was shown; it decides which tool a name means. */
+  /** The list the caller was shown: its names decide which tool is meant. */
   readonly snapshot?: RegistrySnapshot;
   readonly env?: Readonly<Record<string, string>>;
   readonly logger?: Logger;
-  /** Called after every change of the call's state. */
+  /** Is told of every change of the call's state. */
   readonly metadata?: (state: ToolState) => void;
   /** A task that the call belongs to, for logs. */
   readonly tid?: string;
@@ -150,18 +124,18 @@ export interface CallOptions {
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
-/** A question to a person or a policy. */
+/** What a person, or a policy, is asked. */
 export interface ApprovalRequest {
   readonly callId: string;
   readonly parentCallId?: string;
   readonly toolName: string;
   readonly displayName: string;
   readonly input: Readonly<Record<string, unknown>>;
-  /** The tool's own `confirm` text, or a generated question. */
+  /** The question: the tool's own `confirm` text, or one made for it. */
   readonly message: string;
   readonly details?: Readonly<Record<string, unknown>>;
   readonly dangerous: boolean;
-  /** `before`: whether the call may run. `during`: a question of the running tool. */
+  /** `before`: whether the call may run at all. `during`: something that the tool asks while it runs. */
   readonly stage: "before" | "during";
   readonly sessionID: string;
   readonly caller: string;
@@ -169,10 +143,11 @@ export interface ApprovalRequest {
   readonly expiresAt: number;
 }
 
+/** What a person or a policy said to an approval. */
 export type ApprovalDecision =
   | {
       readonly decision: "allow";
-      /** Arguments to run with instead; they are validated. Ignored for a question `during` a run. */
+      /** Run with these arguments instead; they are validated like any others. Too late for a question `during` a run. */
       readonly arguments?: Readonly<Record<string, unknown>>;
       readonly reason?: string;
     }
@@ -182,19 +157,19 @@ export type ApprovalDecision =
 export type ApprovalVerdict = "allow" | "deny" | "ask" | ApprovalDecision;
 
 /**
- * The host's way to obtain consent. Both functions may throw or reject: that counts as a denial with the error's
- * message as the reason.
+ * How consent is obtained; the host supplies it. Both functions may throw or reject: that counts as a denial,
+ * and the error's message as the reason.
  */
 export interface ApprovalPolicy {
   /**
-   * Called for every call that reaches this stage, and for every question `during` a run. Without it, dangerous tools
-   * and questions `ask`, all others `allow`. `tool` is the version that the call runs, even if the name now belongs to
-   * another tool.
+   * Called for every call that reached this stage, and for every question that a tool asks `during` its run. Without
+   * it: dangerous tools and questions `ask`, all others `allow`. `tool` is the one that the call runs, also where another
+   * has its name by now.
    */
   decide?(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict | Promise<ApprovalVerdict>;
   /** Called when the verdict is `ask`. The signal aborts when the call ends before an answer came. */
   ask?(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision>;
-  /** Where people find the question, such as "the inbox"; for the error text when nobody answered. */
+  /** Where people find the question, for the caller of a call that nobody answered for: "the inbox". */
   readonly place?: string;
   /** How long an answer may take, in milliseconds. Default: 5 minutes. */
   readonly timeout?: number | undefined;

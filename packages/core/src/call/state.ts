@@ -14,8 +14,8 @@ export function stateOf(frame: CallFrame): ToolState {
 }
 
 /**
- * Sets the title and merges metadata of a running call. Only the pipeline changes the status, and a finished state
- * never changes.
+ * What a tool, or whoever runs it, says of a call under way: a title, and metadata that is merged. Only the
+ * pipeline moves the status, and a finished state never changes.
  */
 export function updateState(frame: CallFrame, update: Partial<ToolState> | undefined): void {
   if (frame.ended || typeof update !== "object" || update === null) return;
@@ -26,19 +26,19 @@ export function updateState(frame: CallFrame, update: Partial<ToolState> | undef
   stateChanged(frame);
 }
 
-/** Emits a state event, if anybody listens. */
+/** Tells whoever wants to know. Costs nothing when nobody does. */
 export function stateChanged(frame: CallFrame): void {
   const { events } = frame.host;
   const { metadata } = frame.options;
   if (!events.wanted && metadata === undefined) return;
   const event = new StateEvent(frame);
-  if (metadata !== undefined) events.guard(() => metadata(event.state), undefined);
+  if (metadata !== undefined) events.guard(() => metadata(event.state));
   events.emit(event);
 }
 
 /**
- * The state of a call at one moment. The masked copy is made on first read, because most listeners need only the
- * status.
+ * Where a call stands at one moment. Its state, a masked copy of what there is, is made when it is read for the first
+ * time: most who are told of a change look at the status only.
  */
 class StateEvent {
   readonly type = "state";
@@ -71,7 +71,7 @@ class StateEvent {
     this.#error = frame.error;
   }
 
-  /** Masked, so the whole state is made, but only if there is a title. */
+  /** Masked like all the rest of the state, which is only made when there is one. */
   get title(): string | undefined {
     return this.#title === undefined ? undefined : this.state.title;
   }
@@ -88,11 +88,11 @@ class StateEvent {
   #masked(): ToolState {
     const { input, found } = shownInput(this.#frame, this.#source);
     const state = this.#raw(input);
-    // A running call mostly has only its arguments, which are masked already.
+    // Of a call under way there are mostly the arguments alone, which are masked already.
     const isMasked = found.size === 0 && this.#title === undefined && this.#metadata === undefined;
     if (isMasked && (state.status === "pending" || state.status === "running")) return state;
     const mask = this.#frame.host.settings.secrets().and(ownSecrets(this.#error, new Set(found)));
-    return mask.shown(state) as ToolState; // The mask keeps the shape.
+    return mask.shown(state) as ToolState; // A copy of the same shape.
   }
 
   #raw(input: Record<string, unknown>): ToolState {
@@ -127,14 +127,18 @@ class StateEvent {
   }
 }
 
-/** Adds the secrets of the arguments to `found`. */
-export function recordOf(frame: CallFrame, found = new Set<string>()): ToolCallRecord {
+/** `shown` are its arguments; `found` has their secrets, and is given those of the error. */
+export function recordOf(
+  frame: CallFrame,
+  shown = shownInput(frame, sourceOf(frame)),
+  found = new Set(shown.found),
+): ToolCallRecord {
   const { entry, options, parent, error, flags } = frame;
-  const tid = tidOf(frame);
+  const tid = parent === undefined ? options.tid : tidOf(frame);
   const record = {
     toolName: frame.toolName,
     displayName: entry?.info.displayName ?? frame.toolName,
-    parameters: visibleInput(frame, found),
+    parameters: shown.input,
     parametersHash: frame.parametersHash ?? hashValue(frame.startedAt > 0 ? frame.input : frame.raw),
     timestamp: toEpoch(frame.createdAt),
     callId: frame.callId,
@@ -147,7 +151,7 @@ export function recordOf(frame: CallFrame, found = new Set<string>()): ToolCallR
     runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
     afterDuration: frame.ranAt === 0 ? 0 : frame.endedAt - frame.ranAt,
   };
-  // Most calls need nothing more.
+  // Most records end here.
   if (parent === undefined && tid === undefined && error === undefined && flags === undefined) return record;
   const known = frame.host.settings.secrets();
   return {
@@ -170,7 +174,10 @@ function tidOf(frame: CallFrame): string | undefined {
   return undefined;
 }
 
-/** The masked arguments; `{ raw }` for input that never became arguments. Adds the secrets to `found`. */
+/**
+ * The arguments with secrets masked; what came, in a field of its own, when it never became arguments. `found` is
+ * given the secrets.
+ */
 export function visibleInput(frame: CallFrame, found?: Set<string>): Record<string, unknown> {
   const shown = shownInput(frame, sourceOf(frame));
   if (found !== undefined) for (const secret of shown.found) found.add(secret);
@@ -178,7 +185,7 @@ export function visibleInput(frame: CallFrame, found?: Set<string>): Record<stri
 }
 
 const none: ReadonlySet<string> = new Set();
-/** Reused until arguments hold a secret, which most do not. */
+/** Taken by the next arguments that hold a secret, which most do not. */
 let spare = new Set<string>();
 
 export function shownInput(frame: CallFrame, source: unknown): ShownInput {
@@ -186,28 +193,25 @@ export function shownInput(frame: CallFrame, source: unknown): ShownInput {
   const before = frame.shown;
   if (before !== undefined && before.source === source && before.known === known) return before;
   const found = spare;
-  const input = toRecord(known.shown(source, found));
+  const plain = known.shown(source, found);
+  let input: Record<string, unknown> = {};
+  if (typeof plain === "object" && plain !== null && !Array.isArray(plain)) {
+    input = plain as Record<string, unknown>; // A copy of its own, by key.
+  } else if (plain !== undefined && plain !== null) input = { raw: plain };
   if (found.size > 0) spare = new Set();
   const shown = { source, known, input, found: found.size > 0 ? found : none };
   frame.shown = shown;
   return shown;
 }
 
-/** The validated arguments, or the raw input before validation. */
+/** What the call was given: the arguments once they fit the schema, and until then what came. */
 export function sourceOf({ status, startedAt, input, raw }: CallFrame): unknown {
   return status !== "pending" && startedAt > 0 ? input : raw;
 }
 
 /** The secrets of the call's own arguments, which its result or error may repeat. */
 function ownSecrets(error: ToolError | undefined, found: Set<string>): ReadonlySet<string> {
-  // The frame keeps only a masked extract of large arguments; the error has them whole.
+  // Of large arguments only a masked extract is remembered; the error still has them.
   if (error !== undefined) Mask.none.shown(error.input, found);
   return found;
-}
-
-function toRecord(plain: unknown): Record<string, unknown> {
-  if (typeof plain === "object" && plain !== null && !Array.isArray(plain)) {
-    return plain as Record<string, unknown>; // The mask made a plain copy.
-  }
-  return plain === undefined || plain === null ? {} : { raw: plain };
 }

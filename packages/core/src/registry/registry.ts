@@ -344,7 +344,7 @@ export class ToolRegistry implements RegistryReader {
     const wanted = options.callId;
     const callId = wanted !== undefined && history.get(wanted) === undefined ? wanted : undefined;
     const asked = typeof name === "string" ? name : nameOf(name);
-    return new CallFrame(this.#host, history.nextSequence(), callId, asked, input, options, parent);
+    return new CallFrame(this.#host, ++history.count, callId, asked, input, options, parent);
   }
 
   #makeHost(settings: CheckedSettings): CallHost {

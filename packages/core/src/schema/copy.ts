@@ -112,7 +112,8 @@ function endOfText(text: string, from: number): number {
 function copyMember(value: object, flatten: boolean, depth: number, root: object): unknown {
   if (depth >= maximumDepth) throw unsafe(root, "levels of nesting", maximumDepth, "more than 500 levels");
   if (Array.isArray(value)) {
-    count(value.length, root);
+    seen += value.length;
+    if (seen > maximumSize) throw tooLarge(root);
     const copy: unknown[] = value.slice();
     for (let index = 0; index < copy.length; index++) {
       const member = copy[index];
@@ -133,7 +134,8 @@ function copyMember(value: object, flatten: boolean, depth: number, root: object
     const isContainer = typeof member === "object" && member !== null;
     copy[key] = isContainer ? copyMember(member, flatten, depth + 1, root) : member;
   }
-  count(size, root);
+  seen += size;
+  if (seen > maximumSize) throw tooLarge(root);
   return copy;
 }
 
@@ -144,9 +146,8 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
   return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-function count(members: number, root: object): void {
-  seen += members;
-  if (seen > maximumSize) throw unsafe(root, "members in all", maximumSize, "a larger value");
+function tooLarge(root: object): UnsafeValue {
+  return unsafe(root, "members in all", maximumSize, "a larger value");
 }
 
 /** A circular value is endlessly deep, so a circle is looked for only when a value is too deep or too large. */

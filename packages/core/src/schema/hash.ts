@@ -1,45 +1,47 @@
-/**
- * Hashes of texts and values: 64 bits as 16 hexadecimal digits, fast, well mixed and the same on every machine. Not
- * cryptographic. Two 32-bit halves read two characters at a time and rotate by different amounts, so that a difference
- * that cancels out in one stays in the other. They are module state instead of a result object, because this runs on
- * every call.
+/*
+ * Fingerprints of texts and values: 64 bits as 16 hexadecimal digits, fast, well mixed and the same on every machine. Not
+ * cryptographic: whoever can choose the text can make collisions.
+ *
+ * Two 32-bit lanes read two characters at a time. They rotate by different amounts, so that a difference which cancels
+ * out in one lane stays in the other. They are module state instead of a result object, because this runs on every call.
  */
 let first = 0;
 let second = 0;
 
+/** The fingerprint of a text. */
 export function hashText(text: string): string {
   first = 0x243f6a88 ^ text.length;
-  second = 0x85a308d3 ^ text.length;
-  absorbCharacters(text);
+  second = 0x85a308d3;
+  absorbText(text, text.length << 8);
   first = mix(first ^ Math.imul(second, 0x27d4eb2f));
   second = mix(second ^ Math.imul(first, 0x165667b1));
-  return hexadecimal(first, second);
+  return digitsOf(first) + digitsOf(second);
 }
 
 /**
- * Hashes a JSON value; the order of keys does not matter. Reads the value as `JSON.stringify` does, but a BigInt by its
- * digits, and a set or map by its members. Builds no text, so it is several times faster than hashing JSON. Never
- * throws: a circular, too deep or unreadable part counts as a fixed word.
+ * A fingerprint of a JSON value, the same for any order of keys: equal values give equal texts, and different
+ * ones almost surely different texts. Reads the value as `JSON.stringify` does, but a BigInt by its digits, and a set or
+ * map by its members. It builds no text of the value, which makes it several times faster than hashing its JSON. Never
+ * throws: a part that is circular, too deep or unreadable counts as a word that says so.
  */
 export function hashValue(value: unknown): string {
-  try {
-    return hashWith(value, undefined);
-  } catch {
-    // Something is deep, circular or throws: try again with checks at every step.
-    return hashWith(value, []);
-  }
-}
-
-/** The containers around the current one; only set for the checked pass. */
-let ancestors: object[] | undefined;
-
-function hashWith(value: unknown, chain: object[] | undefined): string {
-  ancestors = chain;
+  ancestors = undefined;
   first = 0;
   second = 0;
-  absorb(value, 0);
-  return hexadecimal(mix(first), mix(second ^ first));
+  try {
+    absorb(value, 0);
+  } catch {
+    // Something in it is deep, circular or throws: once more, watching every step.
+    ancestors = [];
+    first = 0;
+    second = 0;
+    absorb(value, 0);
+  }
+  return digitsOf(mix(first)) + digitsOf(mix(second ^ first));
 }
+
+/** The containers around the one that is read, when every step is watched. */
+let ancestors: object[] | undefined;
 
 function absorb(value: unknown, depth: number): void {
   switch (typeof value) {
@@ -47,7 +49,13 @@ function absorb(value: unknown, depth: number): void {
       absorbText(value, 0x51);
       return;
     case "number":
-      absorbNumber(value);
+      if (!Number.isFinite(value)) {
+        combine(NULL); // As JSON does.
+        return;
+      }
+      double[0] = value === 0 ? 0 : value; // Minus zero is zero in JSON.
+      combine(words[0]! ^ 0x4e);
+      combine(words[1]!);
       return;
     case "boolean":
       combine(value ? 0x7a11 : 0xfa15);
@@ -55,7 +63,7 @@ function absorb(value: unknown, depth: number): void {
     case "object":
       if (value === null) combine(NULL);
       else if (ancestors === undefined) absorbContainer(value, depth);
-      else absorbChecked(value, depth, ancestors);
+      else absorbWatched(value, depth, ancestors);
       return;
     case "bigint":
       absorbText(String(value), 0xb1);
@@ -66,15 +74,18 @@ function absorb(value: unknown, depth: number): void {
 }
 
 const NULL = 0x9011;
-/** Deeper values, which may be circular, get the checked pass. */
+/** The bits of a number. */
+const double = new Float64Array(1);
+const words = new Int32Array(double.buffer);
+/** Nearly every value is shallower than this, and a shallow one cannot be circular. */
 const DEEPEST = 100;
 /** Deeper than any argument a tool takes, and shallow enough for every stack. */
-const DEEPEST_CHECKED = 500;
+const DEEPEST_WATCHED = 500;
 
-function absorbChecked(value: object, depth: number, around: object[]): void {
+function absorbWatched(value: object, depth: number, around: object[]): void {
   const [one, other] = [first, second];
   try {
-    if (depth >= DEEPEST_CHECKED) absorbText("[too deep]", 0x51);
+    if (depth >= DEEPEST_WATCHED) absorbText("[too deep]", 0x51);
     else if (around.includes(value)) absorbText("[circular]", 0x51);
     else {
       around.push(value);
@@ -107,18 +118,14 @@ function absorbContainer(value: object, depth: number): void {
     absorb(value.toJSON(), depth + 1);
     return;
   }
-  absorbObject(value as Record<string, unknown>, plain, depth); // Any object may be read by its own keys.
-}
-
-/** Every member is hashed by itself and the hashes are added up, so their order does not matter. */
-function absorbObject(value: Record<string, unknown>, plain: boolean, depth: number): void {
+  // Every member is hashed by itself and the hashes are added up, so their order does not matter.
   const outerFirst = first;
   const outerSecond = second;
   let sumFirst = 0;
   let sumSecond = 0;
   let members = 0;
   for (const key in value) {
-    const member = value[key];
+    const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
     if (member === undefined || typeof member === "function" || typeof member === "symbol") continue;
     if (!plain && !Object.hasOwn(value, key)) continue;
     first = 0x0b1ec7;
@@ -139,10 +146,6 @@ function absorbObject(value: Record<string, unknown>, plain: boolean, depth: num
 function absorbText(text: string, kind: number): void {
   first ^= kind ^ (text.length << 8);
   second ^= text.length;
-  absorbCharacters(text);
-}
-
-function absorbCharacters(text: string): void {
   const { length } = text;
   let one = first;
   let two = second;
@@ -163,19 +166,6 @@ function absorbCharacters(text: string): void {
   second = two;
 }
 
-const double = new Float64Array(1);
-const words = new Int32Array(double.buffer);
-
-function absorbNumber(value: number): void {
-  if (!Number.isFinite(value)) {
-    combine(NULL); // As JSON does.
-    return;
-  }
-  double[0] = value === 0 ? 0 : value; // Minus zero is zero in JSON.
-  combine(words[0]! ^ 0x4e);
-  combine(words[1]!);
-}
-
 function combine(word: number): void {
   first = Math.imul(first ^ word, 0x9e3779b1);
   first = (first << 13) | (first >>> 19);
@@ -183,9 +173,9 @@ function combine(word: number): void {
   second = (second << 17) | (second >>> 15);
 }
 
-/** Lets every bit affect every other bit. */
-function mix(half: number): number {
-  let mixed = half ^ (half >>> 16);
+/** Lets every bit of a lane reach every other bit. */
+function mix(lane: number): number {
+  let mixed = lane ^ (lane >>> 16);
   mixed = Math.imul(mixed, 0x7feb352d);
   mixed ^= mixed >>> 15;
   mixed = Math.imul(mixed, 0x846ca68b);
@@ -195,11 +185,7 @@ function mix(half: number): number {
 /** Four look-ups are several times faster than `toString(16)` and padding. */
 const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-function hexadecimal(high: number, low: number): string {
-  return digitsOf(high) + digitsOf(low);
-}
-
-function digitsOf(half: number): string {
-  const upper = digits[half >>> 24]! + digits[(half >>> 16) & 255]!;
-  return upper + digits[(half >>> 8) & 255]! + digits[half & 255]!;
+function digitsOf(lane: number): string {
+  const upper = digits[lane >>> 24]! + digits[(lane >>> 16) & 255]!;
+  return upper + digits[(lane >>> 8) & 255]! + digits[lane & 255]!;
 }

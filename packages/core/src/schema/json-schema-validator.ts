@@ -5,7 +5,7 @@ import { hashValue } from "./hash.ts";
 import { describeFailure, maximumIssues, type SchemaIssue, unknownKey } from "./issue.ts";
 import { jsonSchemaIssues } from "./json-schema-issues.ts";
 import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./keywords.ts";
-import { KeyGuide, type KnownKeys, knownKeys } from "./known-keys.ts";
+import { isOpenThroughout, KeyGuide, type KnownKeys, knownKeys } from "./known-keys.ts";
 import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./pattern.ts";
 import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
 import type { JsonSchemaObject } from "./visit.ts";
@@ -28,6 +28,8 @@ export class JsonSchemaValidator implements CompiledSchema {
   #explain: ValidateFunction | undefined;
   #known: KnownKeys | undefined;
   #guide: KeyGuide | undefined;
+  /** No key is unlisted that the check lets through. */
+  #needsNoGuide: boolean | undefined;
   #copy: Copier = copyPlain;
   #broken: SchemaError | undefined;
 
@@ -58,7 +60,8 @@ export class JsonSchemaValidator implements CompiledSchema {
         }
         if (dropped !== undefined) copy = without(copy, dropped);
       }
-      if (!this.#passes(check, copy)) return { ok: false, issues: this.#issues(copy, check) };
+      if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
+      if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };
       return dropped === undefined ? { ok: true, value: copy } : { ok: true, value: copy, dropped };
     } catch (error) {
       if (SchemaError.is(error)) throw error;
@@ -86,18 +89,17 @@ export class JsonSchemaValidator implements CompiledSchema {
   }
 
   #validateStrict(copy: unknown, check: ValidateFunction): SchemaOutcome {
+    this.#needsNoGuide ??= !this.#facts.usesReferences && isOpenThroughout(this.#schema);
+    // Without references there are no steps to be counted.
+    if (this.#needsNoGuide && check(copy)) return { ok: true, value: copy };
     this.#guide ??= new KeyGuide(this.#schema);
     const issues = this.#guide
       .find(copy)
       .unlisted.map(({ parent, key, value, known }) => unknownKey(parent, key, value, known));
-    if (!this.#passes(check, copy)) issues.push(...this.#issues(copy, check));
+    if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
+    if (!check(copy)) issues.push(...this.#issues(copy, check));
     if (issues.length === 0) return { ok: true, value: copy };
     return { ok: false, issues: issues.slice(0, maximumIssues) };
-  }
-
-  #passes(check: ValidateFunction, copy: unknown): boolean {
-    if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
-    return check(copy);
   }
 
   #issues(copy: unknown, check: ValidateFunction): SchemaIssue[] {

@@ -9,6 +9,7 @@ import {
   namesIn,
   resolveReference,
   valuesOf,
+  walkSchemas,
 } from "./visit.ts";
 
 /** The top-level keys a schema knows by name or by pattern. */
@@ -24,6 +25,22 @@ export interface KnownKeys {
 export function knownKeys(root: JsonSchemaObject): KnownKeys | undefined {
   const { isClosed, names, patterns } = readKeyPlace(root, [root], undefined);
   return isClosed ? { names, patterns } : undefined;
+}
+
+/**
+ * Whether a schema without references says something about other keys wherever it lists properties, if only that there
+ * are none: then a `KeyGuide` finds no key in any value.
+ */
+export function isOpenThroughout(root: JsonSchemaObject): boolean {
+  const seen = new Set<object>();
+  let isOpen = true;
+  walkSchemas(root, ({ schema }) => {
+    if (seen.has(schema)) return false;
+    seen.add(schema);
+    isOpen &&= !isRecord(schema.properties) || schema.additionalProperties !== undefined;
+    return isOpen;
+  });
+  return isOpen;
 }
 
 export interface FoundKey {

@@ -21,6 +21,8 @@ export interface Secrets {
   hold(owner: string, values: Iterable<string>): void;
   /** All values to mask: of the opening, the latest that were set, read or learnt, and those of owners. */
   values(): Iterable<string>;
+  /** Is called whenever there are other values. */
+  onChange(listener: () => void): void;
   /** The secrets that could not be read, with the reason by name. */
   readonly unreadable: ReadonlyMap<string, string>;
 }
@@ -56,6 +58,7 @@ class StoredSecrets implements Secrets {
   /** By name, the latest last. Replaced values stay in it, because calls under way may still show them. */
   readonly #known = new Map<string, Set<string>>();
   readonly #heldByOwner = new Map<string, readonly string[]>();
+  readonly #listeners: (() => void)[] = [];
   #values: readonly string[] = [];
 
   constructor(store: Store["secrets"], key: EncryptionKey) {
@@ -162,8 +165,13 @@ class StoredSecrets implements Secrets {
     return this.#values;
   }
 
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
   #collect(): void {
     this.#values = [...this.#known.values(), ...this.#heldByOwner.values()].flatMap((some) => [...some]);
+    for (const listener of this.#listeners) listener();
   }
 }
 
@@ -197,10 +205,6 @@ export class ToolSecrets {
   /** Reads all secrets, so that they are masked from the first call on. */
   async load(): Promise<void> {
     await this.#secrets(false);
-  }
-
-  values(): Iterable<string> {
-    return this.#known?.values() ?? [];
   }
 
   async #secrets(isWriting: boolean): Promise<Secrets | undefined> {

@@ -64,6 +64,7 @@ export class Authenticator {
       return query === undefined ? { ok: false, reason: "missing" } : this.#check(this.#hash(query));
     }
     const known = this.#hashesByHeader.get(authorization);
+    if (known?.isMaster) return masterAuthentication;
     return known === undefined ? this.#readHeader(authorization) : this.#check(known);
   }
 

@@ -60,6 +60,7 @@ export class LiveCall implements StartedCall {
   lines: CallLines | undefined = undefined;
   /** Set while the call waits for an answer: stops watching its caller's token. */
   endWaiting: (() => void) | undefined = undefined;
+  /** Is told once the call has ended and its record is safe. */
   settle: ((recorded: RecordedCall) => void) | undefined = undefined;
 
   constructor(
@@ -87,13 +88,6 @@ export class LiveCall implements StartedCall {
   get parameters(): Record<string, unknown> {
     return this.beginning?.state.input ?? {};
   }
-
-  /** Resolves once the call has ended and its record is safe. */
-  recorded(): Promise<RecordedCall> {
-    return new Promise((settle) => {
-      this.settle = settle;
-    });
-  }
 }
 
 /** Receives the events of every call of the rack. Must not throw. */
@@ -102,7 +96,7 @@ export interface CallFollower {
   /** The call begins to wait for an answer, of a person or its caller, or stops waiting. */
   waits?(call: LiveCall, isWaiting: boolean): void;
   /** `call` is undefined for a call that was refused before it began. */
-  ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void;
+  ended?(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void;
 }
 
 /** Origins of ended calls that are remembered: a timer of a call may make calls long after it has ended. */
@@ -177,9 +171,18 @@ export class CallBook {
 
   readonly #listen = (event: RackEvent): void => {
     switch (event.type) {
-      case "state":
-        this.#changeState(event);
+      case "state": {
+        const { callId, status } = event;
+        const isOver = status === "completed" || status === "error";
+        let call = this.#live.get(callId);
+        if (!isOver && call?.beginning === undefined) {
+          call ??= this.#enterNested(event);
+          call.beginning = event;
+          for (const follower of this.#followers) follower.begun?.(call, event);
+        }
+        if (call?.watcher?.state !== undefined) call.watcher.state(event.state);
         return;
+      }
       case "progress":
       case "log":
         this.#addLine(event);
@@ -189,22 +192,21 @@ export class CallBook {
         if (call !== undefined) for (const each of this.#followers) each.waits?.(call, event.isWaiting);
         return;
       }
-      case "record":
-        this.#end(event.record, event.result);
+      case "record": {
+        const { record, result } = event;
+        const call = this.#live.get(record.callId);
+        if (call?.origin !== undefined) {
+          this.#ended.set(record.callId, call.origin);
+          if (this.#ended.size >= MOST_ORIGINS / 2) {
+            this.#endedBefore = this.#ended;
+            this.#ended = new Map();
+          }
+        }
+        if (call?.grant === undefined) this.#live.delete(record.callId);
+        for (const follower of this.#followers) follower.ended?.(call, record, result);
+      }
     }
   };
-
-  #changeState(event: StateEvent): void {
-    const { callId, status } = event;
-    const isOver = status === "completed" || status === "error";
-    let call = this.#live.get(callId);
-    if (!isOver && call?.beginning === undefined) {
-      call ??= this.#enterNested(event);
-      call.beginning = event;
-      for (const follower of this.#followers) follower.begun?.(call, event);
-    }
-    if (call?.watcher?.state !== undefined) call.watcher.state(event.state);
-  }
 
   /** Adds a call that no surface entered. */
   #enterNested(event: StateEvent): LiveCall {
@@ -246,19 +248,6 @@ export class CallBook {
     }
     if (event.type === "log") call.watcher?.log?.(event);
     else call.watcher?.progress?.(event.update);
-  }
-
-  #end(record: ToolCallRecord, result: ToolResult): void {
-    const call = this.#live.get(record.callId);
-    if (call?.origin !== undefined) {
-      this.#ended.set(record.callId, call.origin);
-      if (this.#ended.size >= MOST_ORIGINS / 2) {
-        this.#endedBefore = this.#ended;
-        this.#ended = new Map();
-      }
-    }
-    if (call?.grant === undefined) this.#live.delete(record.callId);
-    for (const follower of this.#followers) follower.ended(call, record, result);
   }
 }
 

@@ -1,12 +1,4 @@
-import type {
-  CallClient,
-  CallOptions,
-  Logger,
-  ToolCallRecord,
-  ToolInfo,
-  ToolRegistry,
-  ToolResult,
-} from "@toolrack/core";
+import type { CallClient, CallOptions, Logger, ToolInfo, ToolRegistry, ToolResult } from "@toolrack/core";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
 import type { CallStore, HeldRecords, Store } from "../store/index.ts";
 import {
@@ -125,7 +117,8 @@ export class CallService implements CallFollower {
     try {
       if (request.callId !== undefined) await this.#claim(call);
       live = this.#book.enter(call, request.grant, request.watcher);
-      const recording = live.recorded();
+      const recording = Promise.withResolvers<RecordedCall>();
+      live.settle = recording.resolve;
       const options = this.#optionsOf(request, callId);
       const running = isTracing()
         ? this.spans.run(live, info, request.headers, () =>
@@ -134,7 +127,7 @@ export class CallService implements CallFollower {
         : registry.execute(request.name, request.input, options);
       request.begun?.((reason) => registry.cancel(callId, reason));
       const result = await running;
-      const { record, recorded } = await recording;
+      const { record, recorded } = await recording.promise;
       return { callId, result, record, recorded };
     } finally {
       this.#leave(call, live);
@@ -183,10 +176,6 @@ export class CallService implements CallFollower {
       : undefined;
   }
 
-  ended(_call: LiveCall | undefined, _record: ToolCallRecord, _result: ToolResult): void {
-    if (this.#onIdle !== undefined) this.#checkIdle();
-  }
-
   /** Counts the call as running, or throws `CallRefused`. */
   #admit(request: CallRequest, info: ToolInfo | undefined): AnnouncedCall {
     const { grant, callId = newCallId(), sessionID = "", replayOf } = request;
@@ -232,7 +221,7 @@ export class CallService implements CallFollower {
 
   #optionsOf(request: CallRequest, callId: string): CallOptions {
     const { client, sessionID, messageID, timeout, grant, signal } = request;
-    const allow = limitOf(request);
+    const allow = grant.admin ? request.allow : limitOf(request);
     const options: { -readonly [Key in keyof CallOptions]: CallOptions[Key] } = {
       callId,
       caller: grant.caller,
@@ -253,7 +242,8 @@ export class CallService implements CallFollower {
   }
 
   #whenIdle(limit: number): Promise<void> {
-    return new Promise((resolve) => {
+    const unfollow = this.#book.follow({ ended: () => this.#checkIdle() });
+    const idle = new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, limit);
       this.#onIdle = () => {
         clearTimeout(timer);
@@ -261,6 +251,7 @@ export class CallService implements CallFollower {
       };
       this.#checkIdle();
     });
+    return idle.finally(unfollow);
   }
 
   #checkIdle(): void {

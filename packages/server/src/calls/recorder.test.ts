@@ -6,7 +6,7 @@ import { Tool, ToolRegistry } from "@toolrack/core";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { masterGrant } from "../access/grants.ts";
 import { openStore, type Store } from "../store/store.ts";
-import { CallBook } from "./call-book.ts";
+import { CallBook, type RecordedCall } from "./call-book.ts";
 import { CallRecorder } from "./recorder.ts";
 
 let directory: string;
@@ -95,12 +95,16 @@ it("counts and tells of a record that is safe in the journal and that the databa
   const database = new DatabaseSync(join(directory, "toolrack.db"));
   database.exec("create trigger refuse before insert on calls begin select raise(abort, 'not now'); end");
   const common = { toolName: "inner", displayName: "inner", sessionID: "", caller: "test", timestamp: 1 };
-  const recording = book.enter({ ...common, callId: "kept" }, masterGrant).recorded();
+  const recorded = (callId: string) =>
+    new Promise<RecordedCall>((settle) => {
+      book.enter({ ...common, callId }, masterGrant).settle = settle;
+    });
+  const recording = recorded("kept");
   await registry.execute("inner", {}, { callId: "kept" });
   expect((await recording).recorded).toBe(true);
   await expect.poll(() => recorder.failures, { timeout: 10_000 }).toBe(1);
   expect(errors).toEqual([expect.stringContaining("refuses the record of call kept: not now")]);
-  const refused = book.enter({ ...common, callId: "lost" }, masterGrant).recorded();
+  const refused = recorded("lost");
   await registry.execute("inner", {}, { callId: "lost" });
   expect((await refused).recorded).toBe(false);
   expect(recorder.failures).toBe(2);

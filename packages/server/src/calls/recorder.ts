@@ -62,7 +62,7 @@ export class CallRecorder implements CallFollower {
     const group = this.#group;
     group.open++;
     try {
-      const whole = this.#wholeText(record);
+      const whole = record.flags?.truncated === true ? this.#wholeText(record) : undefined;
       this.#calls.finished(record, result, call?.replayOf, whole, call?.lines?.all()).then(
         (safety) => {
           this.#settle(group, call, record, safety === "safe");
@@ -99,8 +99,7 @@ export class CallRecorder implements CallFollower {
   }
 
   /** The caller gets a part of a long result; the store gets all of it, to be read on. */
-  #wholeText({ callId, flags }: ToolCallRecord): string | undefined {
-    if (flags?.truncated !== true) return undefined;
+  #wholeText({ callId }: ToolCallRecord): string | undefined {
     return this.#book.registry.readResult(callId, { limit: Number.POSITIVE_INFINITY })?.text;
   }
 

@@ -49,8 +49,9 @@ export function adaptInternal(
     parameters: inputSchema ?? { type: "object" },
     ...(outputSchema === undefined ? {} : { outputSchema }),
     metadata: { ...(group === "" ? {} : { category: group }), ...metadata },
-    execute: (context) =>
-      version.run(context, () => exported.handler(context.input, contextFor(context, surroundings))),
+    execute: version.watch((context: ToolContext) =>
+      exported.handler(context.input, contextFor(context, surroundings)),
+    ),
   });
   return { contract: "internal", tools: [{ ...info, origin: place.origin }], warnings };
 }
@@ -121,10 +122,9 @@ export function adaptToolbox(
       ...metadata,
       ...(outputSchema === undefined ? {} : { resultSchema: outputSchema, outputCheck: "warn" }),
     },
-    execute: (context) =>
-      version.run(context, () =>
-        run({ method: "tools/call", params: { name, arguments: context.input } }, context),
-      ),
+    execute: version.watch((context: ToolContext) =>
+      run({ method: "tools/call", params: { name, arguments: context.input } }, context),
+    ),
   });
   return { contract: "toolbox", tools: [{ ...info, origin: place.origin }], warnings };
 }
@@ -170,7 +170,7 @@ function runByVersion(info: ToolInfo, { origin }: FilePlace, version: FileVersio
   const run = Tool.implementationOf(info.execute);
   const execute = Tool.withImplementation(info.execute, {
     ...run,
-    run: (context) => version.run(context, () => run.run(context)),
+    run: version.watch(run.run),
   });
   return { ...info, execute, origin };
 }

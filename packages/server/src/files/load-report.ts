@@ -209,17 +209,20 @@ export class FileVersion {
     this.#stacks = stacks;
   }
 
-  /** Runs the author's function as a call of this version, with stack traces that point at the source. */
-  async run<Result>(context: ToolContext<unknown>, call: () => Result | Promise<Result>): Promise<Result> {
-    this.#underWay.add(context);
-    try {
-      // No function that looks up the current call reads its input, whose type differs.
-      return await currentCall.run(context as ToolContext, call);
-    } catch (thrown) {
-      throw this.#stacks.apply(thrown);
-    } finally {
-      this.#leave(context);
-    }
+  /** The author's function, as calls of this version run it, with stack traces that point at the source. */
+  watch<Input, Result>(call: (context: ToolContext<Input>) => Result | Promise<Result>) {
+    return async (context: ToolContext<Input>): Promise<Result> => {
+      this.#underWay.add(context);
+      try {
+        // No function that looks up the current call reads its input, whose type differs.
+        return await currentCall.run(context as ToolContext, call, context);
+      } catch (thrown) {
+        throw this.#stacks.apply(thrown);
+      } finally {
+        this.#underWay.delete(context);
+        this.#onChange?.();
+      }
+    };
   }
 
   /** Waits for the calls under way, then runs the file's `destroy`. Returns the problem, if any; never rejects. */

@@ -116,7 +116,7 @@ export class SingleFileTools {
       stacks,
       log: (line, context) => this.#log(name, line, context),
     });
-    const run = (context: ToolContext<never>) => version.run(context, () => tool.run(context));
+    const run = version.watch((context: ToolContext<never>) => tool.run(context));
     const info = adaptSingleFile(description, place, hosts, run);
     const warnings = [...description.warnings, ...hostWarnings(name, description.hosts, grant.hosts ?? [])];
     return {

@@ -52,6 +52,8 @@ export class EventFeed {
   #next = 1;
   /** The first event that is kept. Before the first reader, none are. */
   #first: number | undefined;
+  /** Whether there has ever been a reader. Until then no event has to be kept. */
+  isFollowed = false;
   #scheduled = false;
   #dropped = 0;
   #shared: { from: number; to: number; bytes: Buffer } | undefined;
@@ -64,11 +66,6 @@ export class EventFeed {
 
   get readers(): number {
     return this.#readers.size;
-  }
-
-  /** Whether there has ever been a reader. Until then no event has to be kept. */
-  get isFollowed(): boolean {
-    return this.#first !== undefined;
   }
 
   /** How many readers were dropped because they took no data. */
@@ -95,6 +92,7 @@ export class EventFeed {
     isAuthorized: () => Promise<boolean>,
   ): void {
     this.#first ??= this.#next;
+    this.isFollowed = true;
     const resumed = lastEventId === undefined ? undefined : this.#numberAfter(lastEventId);
     const reader: Reader = {
       outgoing,

@@ -1,5 +1,5 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { RackEvent, ToolCallRecord } from "@toolrack/core";
+import type { RackEvent } from "@toolrack/core";
 
 /** Values that are read when metrics are rendered. */
 interface Readings {
@@ -36,7 +36,15 @@ export class Metrics {
   }
 
   readonly listen = (event: RackEvent): void => {
-    if (event.type === "record") this.#count(event.record);
+    if (event.type !== "record") return;
+    const { record } = event;
+    const code = record.error?.code;
+    const tool = code === "tool_not_found" && record.runDuration === 0 ? UNKNOWN : record.toolName;
+    const counts = this.#tools.get(tool) ?? { completed: 0, errors: new Map(), durations: new Histogram() };
+    this.#tools.set(tool, counts);
+    counts.durations.observe(record.duration / 1000);
+    if (code === undefined) counts.completed++;
+    else counts.errors.set(code, (counts.errors.get(code) ?? 0) + 1);
   };
 
   countRequest(method: string, route: string, status: number): void {
@@ -73,16 +81,6 @@ export class Metrics {
 
   close(): void {
     this.#delay.disable();
-  }
-
-  #count(record: ToolCallRecord): void {
-    const code = record.error?.code;
-    const tool = code === "tool_not_found" && record.runDuration === 0 ? UNKNOWN : record.toolName;
-    const counts = this.#tools.get(tool) ?? { completed: 0, errors: new Map(), durations: new Histogram() };
-    this.#tools.set(tool, counts);
-    counts.durations.observe(record.duration / 1000);
-    if (code === undefined) counts.completed++;
-    else counts.errors.set(code, (counts.errors.get(code) ?? 0) + 1);
   }
 
   #processMetrics(): string[] {
@@ -157,8 +155,9 @@ class Histogram {
   observe(seconds: number): void {
     this.sum += seconds;
     this.count++;
-    const bucket = durationBuckets.findIndex((bound) => seconds <= bound);
-    if (bucket !== -1) this.counts[bucket]!++;
+    let bucket = 0;
+    while (bucket < durationBuckets.length && seconds > durationBuckets[bucket]!) bucket++;
+    if (bucket < durationBuckets.length) this.counts[bucket]!++;
   }
 }
 

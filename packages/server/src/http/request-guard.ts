@@ -17,8 +17,6 @@ interface GuardOptions {
   readonly allowedOrigins: readonly string[];
   /** For each token except the master's. `false` sets no limit. */
   readonly rateLimit: false | RateLimit;
-  /** True once the server was told to stop. */
-  readonly stopping: () => boolean;
 }
 
 /** Checks every request before it is handled. Each check refuses by throwing `HttpError`. */
@@ -27,6 +25,8 @@ export class RequestGuard {
   readonly #hosts: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
   readonly #limiter: RateLimiter | undefined;
+  /** Set once the server was told to stop. */
+  isStopping = false;
 
   constructor(options: GuardOptions) {
     this.#options = options;
@@ -43,7 +43,7 @@ export class RequestGuard {
   /** Checks host and origin. Answers a CORS preflight itself and returns true for it. */
   check(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
     const { host, origin } = incoming.headers;
-    checkHost(host, this.#hosts);
+    if (!ownHosts.has(host ?? "") && !isKnownHost(host, this.#hosts)) refuseHost(host);
     if (origin === undefined || !checkOrigin(origin, host, this.#origins)) return false;
     outgoing.setHeader("Access-Control-Allow-Origin", origin);
     outgoing.setHeader("Access-Control-Expose-Headers", "Retry-After, Allow");
@@ -72,8 +72,8 @@ export class RequestGuard {
 
   #admitted(found: Authentication): Grant {
     if (!found.ok) throw unauthorized(found.reason);
-    this.limitRate(found.grant, 1);
-    if (!this.#options.stopping()) return found.grant;
+    if (found.grant !== masterGrant) this.limitRate(found.grant, 1);
+    if (!this.isStopping) return found.grant;
     throw new HttpError("stopping", "The server is stopping and takes no new work.", {
       headers: { Connection: "close" },
     });
@@ -102,8 +102,7 @@ function unauthorized(reason: Complaint): HttpError {
  * Refuses requests for other hosts. In a DNS rebinding attack, the attacker's page still sends its own host name. IP
  * addresses cannot be rebound, so they are allowed.
  */
-function checkHost(host: string | undefined, allowed: ReadonlySet<string>): void {
-  if (isKnownHost(host, allowed)) return;
+function refuseHost(host: string | undefined): never {
   if (host !== undefined && /[\s/?#@\\]/.test(host.trim())) {
     throw new HttpError("bad_request", "The URL or the Host header of the request cannot be read.");
   }

@@ -30,6 +30,8 @@ interface Entry {
   /** Names of the path's parameters. */
   readonly names: readonly string[];
   checks: Checks | undefined;
+  /** What the schema makes of a query in which nothing is said. */
+  emptyQuery: object | undefined;
 }
 
 interface Checks {
@@ -107,8 +109,10 @@ export class Router {
     const named: Record<string, string> = {};
     for (const [at, name] of names.entries()) named[name] = values[at]!;
     const params = names.length === 0 ? named : await checked("path", checks.params, named);
-    const isBare = search === "" && route.query === undefined;
-    const query = isBare ? {} : await checked("query", checks.query, readQuery(search, route.query ?? {}));
+    let query: unknown;
+    if (search === "" && entry.emptyQuery !== undefined) query = { ...entry.emptyQuery };
+    else query = await checked("query", checks.query, readQuery(search, route.query ?? {}));
+    if (search === "") entry.emptyQuery ??= { ...(query as object) }; // The schema is that of an object.
     let body: unknown;
     if (route.body !== undefined || route.optionalBody !== undefined) {
       const given = await readBody(incoming, settings.maxBody);
@@ -164,7 +168,7 @@ export class Router {
       branch = next;
     }
     const names = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
-    branch.entries.set(route.method, { route, names, checks: undefined });
+    branch.entries.set(route.method, { route, names, checks: undefined, emptyQuery: undefined });
   }
 
   #mountOf(path: string, method: string): Mount | undefined {

@@ -118,7 +118,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { registry, files } = app;
   const token = await ensureMasterToken(app.workspace.directory);
   const approvals = given ?? (await ApprovalInbox.open({ store, logger }));
-  let stopping = false;
 
   const whole: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(settings) };
   const { maxCallsPerTool } = whole;
@@ -139,6 +138,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   unsubscribe.push(() => switches.close(), publishLibrary(feed, { skills: app.skills, switches }));
   const authenticator = new Authenticator(token, store.tokens);
+  const guard = new RequestGuard({ ...whole, authenticator });
   const services: HttpServices = {
     ...app,
     store,
@@ -153,7 +153,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       for (const extension of extensions) await extension.grantsChanged?.();
     },
     authenticator,
-    guard: new RequestGuard({ ...whole, authenticator, stopping: () => stopping }),
+    guard,
     service,
     recorder,
     feed,
@@ -161,14 +161,14 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     settings: whole,
     logger,
     prove: (at, nonce) => serverProof(token, at, nonce),
-    stopping: () => stopping,
+    stopping: () => guard.isStopping,
   };
   const signIns = mcpServers === undefined ? [] : [oauthCallbackMount(mcpServers)];
   const routes = apiRoutes(services, extensions);
   const router = new Router(services, { routes, mounts: [...mounts, ...signIns], pages });
   const server = makeServer(router, services);
   const stop = async () => {
-    stopping = true;
+    guard.isStopping = true;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     await calls.close(whole.drainTimeout);
     feed.close();

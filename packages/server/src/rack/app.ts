@@ -32,7 +32,7 @@ import { loadBuiltins, openOnDemand } from "./on-demand.ts";
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
   readonly logger: Logger;
-  /** Secret values that no record may show. */
+  /** Secret values that no record may show. Asked for again when the workspace's own secrets change. */
   readonly secrets?: () => Iterable<string>;
   /** The secrets of sandboxed tools. Default: those of the workspace's store. */
   readonly toolSecrets?: Secrets;
@@ -126,15 +126,27 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     ...providerKeys(config),
     ...(token === undefined ? [] : [token]),
   ];
-  const toolSecrets = new ToolSecrets(
-    options.toolSecrets === undefined ? onDemand.secrets : async () => options.toolSecrets,
-  );
-  let skillSecrets = options.toolSecrets;
-  const { list: secrets } = new MaskedValues(
+  const opened: Secrets[] = [];
+  const masked = new MaskedValues(
     () => known,
     () => options.secrets?.() ?? [],
-    () => toolSecrets.values(),
-    () => skillSecrets?.values() ?? [],
+    () => opened.flatMap((secrets) => [...secrets.values()]),
+  );
+  // Looked at several times in every call, so it is there before anybody looks.
+  const ready = { list: masked.list() };
+  const refreshSecrets = () => {
+    ready.list = masked.list();
+  };
+  const maskAll = (secrets: Secrets | undefined) => {
+    if (secrets === undefined || opened.includes(secrets)) return secrets;
+    opened.push(secrets);
+    secrets.onChange(refreshSecrets);
+    refreshSecrets();
+    return secrets;
+  };
+  let skillSecrets = maskAll(options.toolSecrets);
+  const toolSecrets = new ToolSecrets(
+    async (isWriting) => options.toolSecrets ?? maskAll(await onDemand.secrets(isWriting)),
   );
 
   const registry = new ToolRegistry({
@@ -142,7 +154,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     directory: root,
     permissions: config.permissions ?? ["*"],
     ...(config.timeout === undefined ? {} : { timeout: config.timeout }),
-    secrets,
+    secrets: ready,
     ...(options.approval === undefined ? {} : { approval: options.approval }),
   });
   const book = new CallBook(registry);
@@ -162,7 +174,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   let singleFiles: Promise<SingleFileTools> | undefined;
   const files = new ToolFiles({
     singleFiles: () => {
-      singleFiles ??= onDemand.singleFiles(modules, toolSecrets, secrets);
+      singleFiles ??= onDemand.singleFiles(modules, toolSecrets, masked.list);
       return singleFiles;
     },
     onOffered: (offered) => fileOfferings.replace(offered),
@@ -187,7 +199,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     callToolHandler: makeCallToolHandler(registry),
     loadTools: () => files.load(),
     logLine: (entry) => {
-      const plain = redact(entry, { values: secrets() });
+      const plain = redact(entry, { values: ready.list });
       log.write(typeof plain === "object" && plain !== null ? { ...plain } : { message: plain });
     },
   };
@@ -207,7 +219,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
       options.store ?? (isTemporary ? undefined : await onDemand.existingStore().catch(warnWithoutStore)),
     sandbox: onDemand.sandbox,
     secrets: async () => {
-      skillSecrets ??= await onDemand.secrets(false);
+      skillSecrets ??= maskAll(await onDemand.secrets(false));
       return skillSecrets;
     },
     offerings,

@@ -3,11 +3,11 @@ import type { ConnectionOptions } from "mysql2";
 import { parse, v7 } from "uuid";
 
 /**
- * Says why a rule cannot have this pattern, as a sentence; undefined when it can. The store would shorten such a
- * pattern: it would match nothing, and what the rule denies would be allowed.
+ * Why a rule cannot be kept with this pattern, as a sentence; undefined when it can. One that the store shortened would
+ * fit nothing any more, and what it denies would be allowed.
  */
 export function problemOfRulePattern(pattern: string): string | undefined {
-  if (isKey(pattern)) return undefined;
+  if (toKey(pattern) === pattern) return undefined;
   return "The pattern of a rule has at most 200 characters, no blank at its end, and neither NUL nor half of a surrogate pair in it.";
 }
 
@@ -19,8 +19,8 @@ export type SkillToolType = (typeof skillToolTypes)[number];
 const DIGITS = 24;
 
 /**
- * A new id for a row that people and models may see: a UUID of version 7 in lower-case letters and digits. So it can be
- * a tool's name with every provider, begins with a letter, and sorts by time.
+ * A new id for a row that people and models may see: a UUID of version 7 in lower-case letters and digits, so that it
+ * can be a tool's name with every provider, grows with time, and begins with a letter.
  */
 export function newId(): string {
   const number = BigInt(`0x${Buffer.from(parse(v7())).toString("hex")}`);
@@ -28,20 +28,24 @@ export function newId(): string {
 }
 
 /**
- * The form of an id, name or session in which rows are looked up. A text that is too long, or that an engine would
- * change or compare differently, is shortened and ends with its hash. The same text always gives the same key.
+ * A text that is looked up by: ids, names, sessions. One that is too long, or that an engine would hold or compare
+ * differently, is shortened and told apart by its hash. The same text always gives the same key.
  */
 export function toKey(text: string): string {
-  if (isKey(text)) return text;
+  // MySQL ignores blanks at the end when it compares.
+  const isKept =
+    text.length <= LONGEST_KEY && !text.includes("\0") && !text.endsWith(" ") && text.isWellFormed();
+  if (isKept) return text;
   const hash = createHash("sha256").update(text, "utf16le").digest("hex").slice(0, 32);
   return `${toStorableText(text.slice(0, LONGEST_KEY - 40)).trimEnd()}~${hash}`;
 }
 
-/** How many records may wait in memory before calls are refused. */
+/** How much is held before calls are refused. */
 export const mostHeld = { records: 10_000, bytes: 64 * 1024 * 1024 } as const;
 
 /**
- * Reads the address and user from the URL by hand, so that its query string cannot change other options of the driver.
+ * Where and as whom to connect, read from the URL by hand, so that its query string cannot switch on what is off
+ * here.
  */
 export function mysqlAddress(url: string): ConnectionOptions {
   const { hostname, port, username, password, pathname, searchParams } = new URL(url);
@@ -57,7 +61,7 @@ export function mysqlAddress(url: string): ConnectionOptions {
     ...(socketPath === null ? {} : { socketPath }),
     ...(isEncrypted ? { ssl: {} } : {}),
     multipleStatements: false,
-    // Otherwise a server could ask for files of this machine.
+    // A server must not be able to ask for files of this machine.
     flags: ["-LOCAL_FILES"],
   };
 }
@@ -65,15 +69,10 @@ export function mysqlAddress(url: string): ConnectionOptions {
 const LONGEST_KEY = 200;
 
 /**
- * Changes the text so that every engine can hold it. PostgreSQL refuses NUL, and UTF-8 has no half surrogate pairs;
- * both become visible characters.
+ * The text as every engine can hold it. PostgreSQL refuses the character NUL, and half of a surrogate pair has no form in
+ * UTF-8; both become visible signs.
  */
 export function toStorableText(text: string): string {
   if (!text.includes("\0") && text.isWellFormed()) return text;
   return text.replaceAll("\0", "␀").toWellFormed();
-}
-
-/** Whether the text is stored unchanged. MySQL ignores blanks at the end when it compares. */
-function isKey(text: string): boolean {
-  return text.length <= LONGEST_KEY && !text.includes("\0") && !text.endsWith(" ") && text.isWellFormed();
 }

@@ -36,6 +36,7 @@ export function resolve(frame: CallFrame): void {
     });
   }
   frame.entry = entry;
+  frame.tool = entry;
   frame.toolName = entry.info.name;
   if (current !== entry) frame.current = current;
   if (current.info.disabled) {
@@ -79,7 +80,9 @@ export function isWithinReach(tool: ToolInfo, from: CallFrame): boolean {
 /** Compares the tool's permissions with the caller's. */
 export function permit(frame: CallFrame): void {
   const { info } = frame.tool;
-  const required = requiredBy(frame);
+  const own = info.metadata.permissions;
+  const since = frame.current?.info.metadata.permissions;
+  const required = since === undefined ? own : [...new Set([...(own ?? []), ...since])];
   if (required === undefined || required.length === 0) return;
   const missing = required.filter(
     (permission) => !frame.permissions.some((held) => covers(held, permission)),
@@ -90,12 +93,6 @@ export function permit(frame: CallFrame): void {
     input: frame.input,
     data: { missing },
   });
-}
-
-function requiredBy({ tool, current }: CallFrame): readonly string[] | undefined {
-  const own = tool.info.metadata.permissions;
-  const since = current?.info.metadata.permissions;
-  return since === undefined ? own : [...new Set([...(own ?? []), ...since])];
 }
 
 /** `file:*` covers `file:read`; `*` covers everything. */
@@ -116,7 +113,7 @@ export function covers(held: string, permission: string): boolean {
 
 /** Refuses a call that loop detection blocks. A failing detector lets the call pass. */
 export function guard(frame: CallFrame): void {
-  if (!frame.host.sessions.watches(frame)) return;
+  if (frame.sessionID === "" || !frame.host.sessions.watches(frame)) return;
   const verdict = frame.host.sessions.assessNext(frame);
   if (verdict === undefined || verdict.action === "none" || verdict.action === "nudge") return;
   frame.flag().loop = verdict;

@@ -11,8 +11,7 @@ const DEFAULT_TIMEOUT = 5 * 60_000;
 /** Obtains consent if the policy asks for it. Anything but a clear yes is a denial. */
 export function approve(frame: CallFrame): Promise<void> | undefined {
   const policy = frame.host.settings.approval;
-  const dangerous = isDangerous(frame);
-  if (policy?.decide === undefined && !dangerous) return;
+  if (policy?.decide === undefined && !isDangerous(frame)) return;
   return consent(frame, policy);
 }
 

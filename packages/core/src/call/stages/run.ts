@@ -1,18 +1,37 @@
 import { badOutput } from "../../error/messages.ts";
 import { ToolExecutionError } from "../../error/tool-error.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
+import type { RawResult, ToolResult } from "../../tool/result.ts";
 import { toResult } from "../../tool/to-result.ts";
 import { FrameContext } from "../context.ts";
 import type { CallFrame } from "../frame.ts";
-import { stateChanged } from "../state.ts";
+import { keepResultKeys } from "../loop-sessions.ts";
+import { Mask } from "../mask.ts";
+import { stateChanged, visibleInput } from "../state.ts";
 
-/** Runs the tool. Its time limits start here. */
+/** Runs the tool, with its time limits watched from here on. */
 export function run(frame: CallFrame): Promise<unknown> | undefined {
-  const { implementation } = frame.tool;
-  start(frame);
-  if (frame.ended) return; // A listener cancelled the call at its start.
-  // The arguments have passed the tool's schema.
+  const { implementation, info } = frame.tool;
+  const { settings, events, deadlines } = frame.host;
+  // What came before took no time worth asking for, unless somebody wants to know.
+  const now = frame.waited || events.wanted ? performance.now() : frame.createdAt;
+  frame.status = "running";
+  frame.startedAt = now;
+  frame.lastActivity = now;
+  // Zero and nothing both mean "no limit".
+  const own = info.metadata.timeout ?? settings.timeout;
+  const callers = frame.options.timeout ?? 0;
+  frame.timeLimit = own > 0 && callers > 0 ? Math.min(own, callers) : callers > 0 ? callers : own;
+  frame.idleLimit = info.metadata.idleTimeout ?? 0;
+  if (frame.timeLimit > 0) frame.deadline = now + frame.timeLimit;
+  // A child never outlives the time that its parent has left.
+  if (frame.parent !== undefined) frame.deadline = Math.min(frame.deadline, frame.parent.deadline);
+  deadlines.watch(frame);
+  stateChanged(frame);
+  if (frame.ended) return; // Somebody who was told of the start cancelled it.
+  // The arguments have passed the schema, which promises what the tool declares.
   const output = implementation.run(new FrameContext(frame) as never);
+  if (output instanceof Promise) return output;
   if (!isThenable(output)) {
     frame.output = output;
     return;
@@ -20,35 +39,13 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   return Promise.resolve(output);
 }
 
-function start(frame: CallFrame): void {
-  const { metadata } = frame.tool.info;
-  // Reading the clock is skipped when nothing waited and nobody listens.
-  const now = frame.waited || frame.host.events.wanted ? performance.now() : frame.createdAt;
-  frame.status = "running";
-  frame.startedAt = now;
-  frame.lastActivity = now;
-  frame.timeLimit = shortest(metadata.timeout ?? frame.host.settings.timeout, frame.options.timeout);
-  frame.idleLimit = metadata.idleTimeout ?? 0;
-  if (frame.timeLimit > 0) frame.deadline = now + frame.timeLimit;
-  // A child never outlives the time that its parent has left.
-  if (frame.parent !== undefined) frame.deadline = Math.min(frame.deadline, frame.parent.deadline);
-  frame.host.deadlines.watch(frame);
-  stateChanged(frame);
-}
-
-/** Zero and undefined both mean no limit. */
-function shortest(own: number, callers: number | undefined): number {
-  if (callers === undefined || callers <= 0) return own;
-  return own > 0 ? Math.min(own, callers) : callers;
-}
-
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
 /**
- * Converts the tool's return value to a result and checks it against the output schema. A returned error counts like a
- * thrown one.
+ * Makes a result of what the tool returned and holds it to the output schema. An error that the tool returned
+ * is an error in every record, like one that it threw.
  */
 export function check(frame: CallFrame): Promise<void> | undefined {
   if (frame.host.events.wanted) frame.ranAt = performance.now();
@@ -66,11 +63,11 @@ export function check(frame: CallFrame): Promise<void> | undefined {
   const { output } = frame.tool;
   if (output === undefined) return;
   const outcome = output.validate(draft.structured);
-  if (outcome instanceof Promise) return outcome.then((settled) => requireFit(frame, settled));
-  requireFit(frame, outcome);
+  if (outcome instanceof Promise) return outcome.then((settled) => hold(frame, settled));
+  hold(frame, outcome);
 }
 
-function requireFit(frame: CallFrame, outcome: SchemaOutcome): void {
+function hold(frame: CallFrame, outcome: SchemaOutcome): void {
   if (outcome.ok) return;
   const message = badOutput(frame.toolName, outcome.issues);
   if (frame.tool.info.metadata.outputCheck === "warn") {
@@ -85,11 +82,86 @@ function requireFit(frame: CallFrame, outcome: SchemaOutcome): void {
 }
 
 /**
- * Masks known secrets in the result for a client. Results for another tool keep them, since a program may need them;
- * their events are masked.
+ * Hides known secrets from whoever reads the result. A call made by another tool keeps them: its reader is a program,
+ * which may need them; what others are told of it is masked on the way.
  */
 export function mask(frame: CallFrame): void {
   const { draft, parent, host } = frame;
   if (draft === undefined || parent !== undefined) return;
   frame.draft = host.settings.secrets().apply(draft);
+}
+
+/**
+ * Caps what goes to a model. The whole text is kept and can be read in pages by call id; a structured value that is too
+ * large for an answer stands in it as JSON, behind the text. A call made by another tool is not cut: its reader is a
+ * program.
+ */
+export function bound(frame: CallFrame): void {
+  const draft = frame.draft;
+  if (draft === undefined) return;
+  const { maxContent, maxStructured } = frame.host.settings;
+  const size = draft.structured === undefined ? 0 : (draft.structuredSize ?? draft.content.length);
+  const isBulky = size > maxStructured;
+  const fits = draft.content.length <= maxContent && !isBulky;
+  const isText =
+    draft.structured === undefined && draft.attachments === undefined && draft.blocks === undefined;
+  // What loop detection needs of a text that stays as it is can be taken from it at any time.
+  const isKept = fits && isText && !frame.flags?.edited;
+  if (frame.parent === undefined && !isKept) keepResultKeys(frame, draft, fits);
+  if (fits) return;
+  // What is kept can be read by others than the caller. Of a call that no tool made, known secrets are masked already.
+  const found = new Set<string>();
+  visibleInput(frame, found);
+  const known = frame.parent === undefined ? Mask.none : frame.host.settings.secrets();
+  const mask = known.and(found);
+  const content = mask.inText(draft.content);
+  const { structured, structuredSize: _, ...rest } = draft;
+  const whole = isBulky ? withJson(content, mask.apply(structured)) : content;
+  if (isBulky) frame.flag().truncated = true;
+  if (frame.parent !== undefined) {
+    frame.host.results.keep(frame.callId, whole);
+    return;
+  }
+  const kept = structured === undefined || isBulky ? rest : { ...rest, structured };
+  frame.draft = shorten(frame, { ...kept, content }, whole);
+  frame.flag().truncated = true;
+}
+
+/** What the record has of a result that goes to a tool whole. */
+export function withoutBulk(result: ToolResult): ToolResult {
+  const { structured: _, ...rest } = result;
+  return rest;
+}
+
+/** The text of most results with a structured value is its JSON already. */
+function withJson(content: string, structured: unknown): string {
+  const json = JSON.stringify(structured);
+  return content === json || content === "" ? json : `${content}\n\n${json}`;
+}
+
+function shorten(frame: CallFrame, draft: RawResult, whole: string): RawResult {
+  const { maxContent } = frame.host.settings;
+  const { length } = draft.content;
+  const kept = frame.host.results.keep(frame.callId, whole);
+  const head = length <= maxContent ? length : cutPoint(whole, Math.floor(maxContent * 0.7));
+  const tail =
+    length <= maxContent ? whole.length : cutPoint(whole, whole.length - Math.floor(maxContent * 0.3));
+  const hidden = tail - head;
+  const where = kept
+    ? `the whole result (${whole.length} characters) is kept as call ${frame.callId}; read on from offset ${head}`
+    : `the whole result (${whole.length} characters) is too large to keep; ask for less`;
+  const others = draft.blocks?.filter((block) => block.type !== "text");
+  const shortened = `${whole.slice(0, head)}\n… ${hidden} characters left out here: ${where} …\n${whole.slice(tail)}`;
+  return {
+    ...draft,
+    content: shortened,
+    ...(others === undefined ? {} : { blocks: [{ type: "text", text: shortened }, ...others] }),
+    metadata: { ...draft.metadata, truncated: { total: whole.length, head, tail, callId: frame.callId } },
+  };
+}
+
+/** Never between the two halves of a character. */
+function cutPoint(text: string, at: number): number {
+  const code = text.charCodeAt(at);
+  return code >= 0xdc00 && code <= 0xdfff ? at + 1 : at;
 }

@@ -32,14 +32,13 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
     ...(watch ? { onReload: (report) => tellReload(cli, lines, report) } : {}),
   });
   const stopped = cli.untilInterrupt();
-  const tellCall = await callTeller(cli, lines);
+  serving.app.registry.subscribe(await callTeller(cli, lines), ["record"]);
   serving.app.registry.subscribe(
     (event) => {
-      if (event.type === "record") tellCall(event);
       if (event.type === "approval" && event.decision === undefined && !cli.json)
         cli.talk(`${event.request.toolName} waits for an answer: ${cli.commandLine("approvals")}`);
     },
-    ["record", "approval"],
+    ["approval"],
   );
   await tellReady(cli, serving, watch);
   tellReach(cli, serving, host ?? serving.app.config.server?.host ?? "127.0.0.1");
@@ -147,13 +146,13 @@ function tellReload(cli: Cli, lines: LineGatherer, report: LoadReport): void {
   talkFailures(cli, report);
 }
 
-type RecordEvent = Extract<RackEvent, { type: "record" }>;
-
 /** Returns a function that prints a finished call on one line. */
-async function callTeller(cli: Cli, lines: LineGatherer): Promise<(event: RecordEvent) => void> {
+async function callTeller(cli: Cli, lines: LineGatherer): Promise<(event: RackEvent) => void> {
   const { logText, toLogLine } = await import("../../calls/index.ts");
   const style: Cli["style"] = (how, text) => cli.styleTalk(how, text);
-  return ({ record, error }) => {
+  return (event) => {
+    if (event.type !== "record") return;
+    const { record, error } = event;
     // The same text as in the log, with a type in front.
     if (cli.json) lines.add(`{"type":"call",${logText(record, error).slice(1)}\n`);
     else cli.talk(formatLogLine(cli, toLogLine(record, error), false, style));

@@ -42,37 +42,37 @@ function checkType({ headers }: IncomingMessage): void {
 }
 
 function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    const refuse = () => {
-      stop();
-      const advice = `The body is larger than ${limit} bytes, the most that this server takes.`;
-      reject(new HttpError("payload_too_large", advice, { details: { limit } }));
-    };
-    const onData = (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > limit) refuse();
-      else chunks.push(chunk);
-    };
-    const onEnd = () => {
-      stop();
-      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size));
-    };
-    const onBreak = () => {
-      stop();
-      reject(new HttpError("bad_request", "The connection broke before the whole body had come."));
-    };
-    const stop = () => {
-      incoming.off("data", onData).off("end", onEnd).off("error", onBreak).off("close", onBreak);
-      // The rest of the body is read and dropped, so that the answer reaches a client that is still sending.
-      incoming.on("error", () => {});
-    };
-    // A client that disconnected earlier causes no more events.
-    if (incoming.destroyed) return onBreak();
-    if (Number(incoming.headers["content-length"] ?? 0) > limit) return refuse();
-    incoming.on("data", onData).on("end", onEnd).on("error", onBreak).on("close", onBreak);
-  });
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const stop = () => {
+    incoming.off("data", onData).off("end", onEnd).off("error", onBreak).off("close", onBreak);
+    // The rest of the body is read and dropped, so that the answer reaches a client that is still sending.
+    incoming.on("error", () => {});
+  };
+  const refuse = () => {
+    stop();
+    const advice = `The body is larger than ${limit} bytes, the most that this server takes.`;
+    reject(new HttpError("payload_too_large", advice, { details: { limit } }));
+  };
+  const onData = (chunk: Buffer) => {
+    size += chunk.length;
+    if (size > limit) refuse();
+    else chunks.push(chunk);
+  };
+  const onEnd = () => {
+    stop();
+    resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size));
+  };
+  const onBreak = () => {
+    stop();
+    reject(new HttpError("bad_request", "The connection broke before the whole body had come."));
+  };
+  // A client that disconnected earlier causes no more events.
+  if (incoming.destroyed) onBreak();
+  else if (Number(incoming.headers["content-length"] ?? 0) > limit) refuse();
+  else incoming.on("data", onData).on("end", onEnd).on("error", onBreak).on("close", onBreak);
+  return promise;
 }
 
 /**

@@ -20,8 +20,11 @@ export type ExpertResolver = (nameOrId: string) => ExpertView | undefined;
 /** Who calls the rack through MCP, and what they may see and use. */
 export class Caller {
   readonly grant: Grant;
-  #expert: ExpertView | undefined;
-  #key: string;
+  expert: ExpertView | undefined;
+  /** Of the expert's tools; undefined without one. */
+  allow: ((tool: ToolInfo) => boolean) | undefined;
+  /** Equal for callers that see the same tools. */
+  key: string;
   /** Names the owner of a session or a `requestState`. */
   readonly identity: string;
 
@@ -30,36 +33,24 @@ export class Caller {
     // use its tools.
     const mayUse = (item: RackItem) => expert !== undefined || isMetaTool(item.name) || grant.mayUse(item);
     this.grant = grant.admin ? grant : { ...grant, mayUse };
-    this.#expert = expert;
-    this.#key = keyOf(grant, expert);
+    this.expert = expert;
+    this.allow = allowedBy(expert);
+    this.key = keyOf(grant, expert);
     // By id, because a later expert may get the same name.
     this.identity = `${grant.id}/${expert?.id ?? ""}`;
   }
 
-  get expert(): ExpertView | undefined {
-    return this.#expert;
-  }
-
-  /** Equal for callers that see the same tools. */
-  get key(): string {
-    return this.#key;
-  }
-
   /** Gives a connected caller the new version of its expert. A caller without an expert stays without. */
   renew(expert: ExpertView | undefined): void {
-    if (expert === undefined || this.#expert === undefined) return;
-    if (expert.version === this.#expert.version && expert.name === this.#expert.name) return;
-    this.#expert = expert;
-    this.#key = keyOf(this.grant, expert);
+    if (expert === undefined || this.expert === undefined) return;
+    if (expert.version === this.expert.version && expert.name === this.expert.name) return;
+    this.expert = expert;
+    this.allow = allowedBy(expert);
+    this.key = keyOf(this.grant, expert);
   }
 
   sees(tool: ToolInfo): boolean {
-    return this.grant.mayUse(tool) && this.allow?.(tool) !== false;
-  }
-
-  get allow(): ((tool: ToolInfo) => boolean) | undefined {
-    const { expert } = this;
-    return expert === undefined ? undefined : (tool) => isMetaTool(tool.name) || expert.allow(tool);
+    return (this.grant.admin || this.grant.mayUse(tool)) && this.allow?.(tool) !== false;
   }
 
   reader(signal: AbortSignal, client?: CallClient): OfferingReader {
@@ -72,6 +63,10 @@ export class Caller {
       signal,
     };
   }
+}
+
+function allowedBy(expert: ExpertView | undefined): Caller["allow"] {
+  return expert && ((tool) => isMetaTool(tool.name) || expert.allow(tool));
 }
 
 function keyOf({ admin, id }: Grant, expert: ExpertView | undefined): string {

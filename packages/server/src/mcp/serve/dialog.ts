@@ -87,7 +87,8 @@ export class ClientDialog<Result> implements CallClient {
   #asked = 0;
   /** All keys used so far. No key is used for two questions. */
   #keys: Set<string> | undefined;
-  #missed: NeededAbility | undefined;
+  /** The capability that a question needed and the client did not declare. */
+  missed: NeededAbility | undefined;
 
   constructor(options: DialogOptions, input: Readonly<Record<string, unknown>> = noAnswers) {
     this.subject = options.subject;
@@ -123,23 +124,18 @@ export class ClientDialog<Result> implements CallClient {
     return this.#end !== undefined;
   }
 
-  /** The capability that a question needed and the client did not declare. */
-  get missed(): NeededAbility | undefined {
-    return this.#missed;
-  }
-
   get open(): readonly Question[] {
     return Array.from(this.#open.values(), ({ question }) => question);
   }
 
   /** The result of the work, once it has ended and no notices are left to be read. */
   get ended(): Result | undefined {
-    return this.#end?.kind === "ended" && !this.#hasNotices ? this.#end.result : undefined;
+    return this.#end?.kind === "ended" && this.#notices?.isEmpty !== false ? this.#end.result : undefined;
   }
 
   /** Whether `next` would return a step at once. */
   get hasStep(): boolean {
-    return this.#end !== undefined || this.#hasNotices || this.#newQuestions.length > 0;
+    return this.#end !== undefined || this.#notices?.isEmpty === false || this.#newQuestions.length > 0;
   }
 
   /** Calls `act` once: now, or as soon as there is a step. Only one may wait at a time. */
@@ -217,7 +213,7 @@ export class ClientDialog<Result> implements CallClient {
   request(method: ClientMethod, params: object, signal: AbortSignal): Promise<unknown> {
     const missing = missingAbility(this.#abilities, method, params);
     if (missing !== undefined) {
-      this.#missed = missing;
+      this.missed = missing;
       const lacks = nameOf(missing);
       return Promise.reject(
         new Error(`The MCP client that made this call did not declare ${lacks}, which ${method} needs.`),
@@ -284,10 +280,6 @@ export class ClientDialog<Result> implements CallClient {
     this.#notices ??= new NoticeQueue();
     this.#notices.add(notice);
     this.#wakeUp();
-  }
-
-  get #hasNotices(): boolean {
-    return this.#notices?.isEmpty === false;
   }
 
   /** Waits for a step, or for room when the flow is full and notices wait for it. */

@@ -60,8 +60,9 @@ export function dispatch(serving: McpServing, request: ClientRequest) {
   }
   try {
     const handled = handle(serving, request);
-    if (!(handled instanceof Promise)) finish(request, handled);
-    else handled.then((result) => finish(request, result)).catch((thrown) => request.fail(thrown));
+    if (handled instanceof Promise)
+      handled.then((result) => finish(request, result)).catch((thrown) => request.fail(thrown));
+    else if (handled !== undefined) finish(request, handled);
   } catch (thrown) {
     request.fail(thrown);
   }

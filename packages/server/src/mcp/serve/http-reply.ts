@@ -18,12 +18,14 @@ export class HttpReply implements Reply {
   readonly requests: ClientRequest[] = [];
   readonly #outgoing: ServerResponse;
   readonly #options: HttpReplyOptions;
+  readonly #headers: readonly string[];
   #stream: EventStream | undefined;
   #isOver = false;
 
   constructor(outgoing: ServerResponse, options: HttpReplyOptions) {
     this.#outgoing = outgoing;
     this.#options = options;
+    this.#headers = options.session === undefined ? none : ["mcp-session-id", options.session.id];
   }
 
   get flow(): WriteFlow | undefined {
@@ -66,11 +68,6 @@ export class HttpReply implements Reply {
   #done(): void {
     this.#isOver = true;
     this.#options.done();
-  }
-
-  get #headers(): readonly string[] {
-    const { session } = this.#options;
-    return session === undefined ? none : ["mcp-session-id", session.id];
   }
 
   #end(stream: EventStream, messages: readonly string[]): void {

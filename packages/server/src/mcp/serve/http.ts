@@ -91,9 +91,10 @@ class McpHttp {
     try {
       const { experts } = this.#serving;
       const callerBefore = callerOf(incoming, grant, experts);
-      const sessionId = sessionIdOf(incoming);
+      const isInSession = incoming.headers["mcp-session-id"] !== undefined;
+      const sessionId = isInSession ? sessionIdOf(incoming) : undefined;
       if (incoming.method !== "POST") return this.#handleOther(incoming, outgoing, callerBefore, sessionId);
-      checkCharset(incoming);
+      if (incoming.headers["content-type"] !== "application/json") checkCharset(incoming);
       const body = await readBody(incoming, this.#maxBody);
       if (typeof body !== "object" || body === null) throw invalid("The body is not a JSON-RPC message.");
       // Looked up again: while the body was read, the expert may have changed and the session may have ended.
@@ -102,7 +103,8 @@ class McpHttp {
       const posted = { incoming, outgoing, caller, session };
       if (Array.isArray(body)) return await this.#takeBatch(posted, body);
       const message = readRpc(body);
-      if (message?.kind !== "response" && "method" in body) id = refusedIdOf(body);
+      if (message?.kind === "request") id = message.id;
+      else if (message === undefined && "method" in body) id = refusedIdOf(body);
       if (message === undefined) {
         throw invalid("Bad Request: the request body is not a valid JSON-RPC message");
       }
@@ -301,19 +303,18 @@ function statelessPeer(caller: Caller): Peer {
 /** One caller per grant, so that requests with the same grant share it. */
 const callersWithoutExpert = new WeakMap<Grant, Caller>();
 
-function callerWithoutExpert(grant: Grant): Caller {
-  const known = callersWithoutExpert.get(grant);
-  if (known !== undefined) return known;
+function newCallerWithoutExpert(grant: Grant): Caller {
   const caller = new Caller(grant);
   callersWithoutExpert.set(grant, caller);
   return caller;
 }
 
 function callerOf({ url = "/" }: IncomingMessage, grant: Grant, experts: ExpertResolver | undefined): Caller {
-  if (url === "/mcp") return callerWithoutExpert(grant);
   const end = url.indexOf("?");
   const path = end === -1 ? url : url.slice(0, end);
-  if (path === "/mcp" || path === "/mcp/") return callerWithoutExpert(grant);
+  if (path === "/mcp" || path === "/mcp/") {
+    return callersWithoutExpert.get(grant) ?? newCallerWithoutExpert(grant);
+  }
   const name = decoded(path.slice("/mcp/".length));
   const expert = name === undefined ? undefined : experts?.(name);
   if (expert !== undefined && mayUseExpert(grant, expert)) return new Caller(grant, expert);

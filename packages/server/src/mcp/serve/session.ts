@@ -57,31 +57,25 @@ export class ClientRequest {
   readonly method: string;
   readonly params: RpcParams;
   readonly peer: Peer;
+  readonly caller: Caller;
   readonly reply: Reply;
+  /** The request was answered or withdrawn. */
+  isOver = false;
   /** Cancels the work for the request. */
   onCancel: ((reason: string) => void) | undefined;
   /** Ends a request that never ends by itself, such as a subscription. The stopping server does not wait for such a request. */
   stop: (() => void) | undefined;
   readonly #table: RequestTable | undefined;
-  #isOver = false;
 
   constructor({ id, method, params }: RpcRequest, peer: Peer, reply: Reply, table?: RequestTable) {
     this.id = id;
     this.method = method;
     this.params = params;
     this.peer = peer;
+    this.caller = peer.caller;
     this.reply = reply;
     this.#table = table;
     table?.set(id, this);
-  }
-
-  get caller(): Caller {
-    return this.peer.caller;
-  }
-
-  /** The request was answered or withdrawn. */
-  get isOver(): boolean {
-    return this.#isOver;
   }
 
   get wants(): Wants {
@@ -124,8 +118,8 @@ export class ClientRequest {
   }
 
   #end(): boolean {
-    if (this.#isOver) return false;
-    this.#isOver = true;
+    if (this.isOver) return false;
+    this.isOver = true;
     if (this.#table?.get(this.id) === this) this.#table.delete(this.id);
     return true;
   }

@@ -95,7 +95,8 @@ export class StdioConnection implements Reply {
         if (this.#endReason === undefined) this.#finish();
       },
       error: (error) => this.#serving.logger.debug("MCP:", error.message),
-      isFull: () => this.#isFull,
+      isFull: () =>
+        (this.#session.requests.size >= MOST_WAITING && this.flow.isFull) || this.#writer.unread > FULL,
     });
     this.#reader.start();
     // These events mean that the program that started us has gone.
@@ -139,11 +140,6 @@ export class StdioConnection implements Reply {
   /** Stops reading, waits a moment for open answers, and ends the connection. */
   close(): Promise<void> {
     return this.#end("the server is stopping");
-  }
-
-  get #isFull(): boolean {
-    if (this.#session.requests.size >= MOST_WAITING && this.flow.isFull) return true;
-    return this.#writer.unread > FULL;
   }
 
   #read(line: string): void {

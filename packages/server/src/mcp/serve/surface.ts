@@ -43,11 +43,11 @@ export function createMcpSurface({
   } = config;
   const lists = new ToolLists(services.registry, { mode, threshold, isPinned: toolMatcher(alwaysListed) });
   const serverInfo = { name: "toolrack", title: "Toolrack", version: productVersion() };
-  // The config decides whether a client is asked for approvals at all; its grant decides whether it may answer.
-  const isAsked = (grant: Grant) => approvals === "client" || (approvals === "stdio" && grant === operator);
   const serving: McpServing = {
     ...services,
-    approverOf: ({ grant }) => (isAsked(grant) ? grant : undefined),
+    // The config decides whether a client is asked for approvals at all; its grant decides whether it may answer.
+    approverOf: ({ grant }) =>
+      approvals === "client" || (approvals === "stdio" && grant === operator) ? grant : undefined,
     serverInfo,
     modern: modernCodec(serverInfo),
     lists,

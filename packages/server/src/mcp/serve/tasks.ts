@@ -1,12 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as wait } from "node:timers/promises";
-import type { ToolInfo, ToolRegistry } from "@toolrack/core";
-import {
-  type CallRecorder,
-  type CallService,
-  type EndedCall,
-  meantTool,
-  newCallId,
-} from "../../calls/index.ts";
+import type { ToolInfo } from "@toolrack/core";
+import { type CallRecorder, type CallService, type EndedCall, newCallId } from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import type { Store, StoredCall } from "../../store/index.ts";
 import { type ClientAbilities, expected, type RpcError, tasksExtension } from "../wire/index.ts";
@@ -307,17 +301,9 @@ export interface TaskSupport {
 }
 
 /** How the tool behind a call supports tasks, also when a meta-tool calls it. Undefined: the client waits for the result. */
-export function taskSupportOf(
-  { registry }: { readonly registry: ToolRegistry },
-  caller: Caller,
-  call: Parameters<typeof meantTool>[1],
-): TaskSupport | undefined {
-  const info = meantTool(registry, call);
-  const support = info && supportOf(info);
-  return support !== undefined && caller.sees(info!) ? support : undefined;
-}
-
-function supportOf({ metadata: { task } }: ToolInfo): TaskSupport | undefined {
+export function taskSupportOf(caller: Caller, meant: ToolInfo): TaskSupport | undefined {
+  const { task } = meant.metadata;
+  if (!caller.sees(meant)) return undefined;
   if (task === "optional" || task === "required") return { support: task, asksFirst: false };
   if (!isRecord(task)) return undefined;
   return {

@@ -1,5 +1,6 @@
 import {
   type CallRequest,
+  callToolName,
   type EndedCall,
   meantTool,
   racksKey,
@@ -75,15 +76,18 @@ export function callTool(serving: McpServing, request: ClientRequest) {
     throw paramError("tools/call", "arguments", expected("record", input));
   }
   if (params.requestState !== undefined) return resume(serving, request, name, input);
-  requireVisible(serving, caller, name);
+  const { registry } = serving;
+  const info = registry.get(name);
+  if (info === undefined || !caller.sees(info)) throw unseen(serving, caller, name);
   const call: ToolCall = input === undefined ? { name } : { name, arguments: input };
-  const support = taskSupportOf(serving, caller, call);
+  const meant = info.name === callToolName ? meantTool(registry, call) : info;
+  const support = meant?.metadata.task === undefined ? undefined : taskSupportOf(caller, meant);
   const options = dialogOptions(serving, request, name);
   if (support !== undefined && peer.codec.era === "modern" && knowsTasks(peer.abilities)) {
     void beginTask(serving, request, call, support, options).catch((thrown) => request.fail(thrown));
     return;
   }
-  if (support?.support === "required") throw missingTasks(meantTool(serving.registry, call)?.name);
+  if (support?.support === "required") throw missingTasks(meant?.name);
   const dialog = startToolCall(serving, caller, call, metaOf(params), options);
   relayDialog(serving, request, dialog, (answered, ended) => answerCall(serving, answered, dialog, ended));
 }
@@ -159,7 +163,7 @@ function startToolCall(
   const dialog = new ClientDialog<EndedCall>(options, input);
   const { allow } = caller;
   const session = meta["toolrack/sessionID"];
-  const headers = traceOf(meta);
+  const headers = meta.traceparent === undefined ? undefined : traceOf(meta);
   const call: { -readonly [Key in keyof CallRequest]: CallRequest[Key] } = {
     name,
     input,
@@ -213,12 +217,10 @@ function traceOf(meta: RpcParams): Record<string, string> | undefined {
   };
 }
 
-/** Throws when this caller sees no tool of this name: the protocol wants an error there, not a result. */
-function requireVisible({ registry, lists }: McpServing, caller: Caller, name: string): void {
-  const info = registry.get(name);
-  if (info !== undefined && caller.sees(info)) return;
+/** For a caller who sees no tool of this name: the protocol wants an error there, not a result. */
+function unseen({ registry, lists }: McpServing, caller: Caller, name: string): RpcError {
   const { isShortened } = lists.of(caller);
-  throw invalidParams(
+  return invalidParams(
     isShortened ? whereNamesAre(name) : unknownTool(registry, name, (tool) => caller.sees(tool)).message,
   );
 }

@@ -153,7 +153,7 @@ export function modernCodec(serverInfo: object): EraCodec {
       return JSON.stringify({ ...result, resultType, ...cache, _meta: { ...own, ..._meta } });
     },
     encodeCall(answer) {
-      const result = withText(answer);
+      const result = answer.structuredContent === undefined ? answer : withText(answer);
       if (result._meta !== undefined) return this.encode("tools/call", result);
       return JSON.stringify(result).slice(0, -1) + ending;
     },
@@ -168,7 +168,7 @@ export const legacyCodec: EraCodec = {
   era: "legacy",
   encode: (_, result) => JSON.stringify(result),
   encodeCall(answer, outputSchema) {
-    const result = withText(answer);
+    const result = answer.structuredContent === undefined ? answer : withText(answer);
     const { structuredContent: value } = result;
     // In these versions structured content must be an object. Any other value is wrapped, and so is its schema in the list.
     const isWrapped = value !== undefined && (!isRecord(value) || isWrappedSchema(outputSchema));
@@ -189,7 +189,7 @@ export const legacyCodec: EraCodec = {
 /** Adds a text with the value when it is not an object, for clients that read only text. */
 function withText(answer: CallAnswer): CallAnswer {
   const { structuredContent: value, content } = answer;
-  if (value === undefined || isRecord(value) || content.some(({ type }) => type === "text")) return answer;
+  if (isRecord(value) || content.some(({ type }) => type === "text")) return answer;
   return { ...answer, content: [...content, { type: "text", text: JSON.stringify(value) }] };
 }
 

@@ -65,7 +65,6 @@ export class MessageWriter {
   );
   readonly #output: Writable;
   readonly #options: WriterOptions;
-  readonly #flush = () => this.flush();
   #unwritten = "";
   /** Change notices that wait until the client reads again. */
   readonly #waitingNotices = new Set<string>();
@@ -97,13 +96,13 @@ export class MessageWriter {
   /** Writes a message that is JSON already, and never delays it. */
   write(text: string): void {
     if (this.#isOverflowed) return;
-    if (this.#unwritten === "") setImmediate(this.#flush);
+    if (this.#unwritten === "") setImmediate(this.flush);
     const [before, after] = this.#options.frame;
     this.#unwritten += before + text + after;
   }
 
   /** Writes the gathered messages to the stream now. */
-  flush(): void {
+  readonly flush = (): void => {
     if (this.#unwritten === "") return;
     const text = this.#unwritten;
     const { writableLength, writableEnded, destroyed } = this.#output;
@@ -113,7 +112,7 @@ export class MessageWriter {
       this.#waitingNotices.clear();
       this.#options.overflowed(writableLength);
     } else if (!writableEnded && !destroyed && this.#output.write(text)) this.#freed();
-  }
+  };
 
   #freed(): void {
     for (const text of this.#waitingNotices) this.write(text);

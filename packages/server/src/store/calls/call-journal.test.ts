@@ -4,12 +4,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { CallRow } from "../schema.ts";
 import { makeRecord, textResult } from "../testing/records.fixture.ts";
 import { CallJournal, readJournal } from "./call-journal.ts";
 import { prepareFinished, toFinishedRow } from "./call-row.ts";
 
 const makeRow = (content: string) =>
   toFinishedRow(prepareFinished(makeRecord(), textResult(content), "instance"));
+const append = (journal: CallJournal, ...rows: CallRow[]) => journal.append(rows.map((row) => ({ row })));
 const failed = (error: unknown) => {
   throw error;
 };
@@ -29,22 +31,22 @@ describe("a journal", () => {
     const journal = new CallJournal(path, failed);
     const rows = [makeRow("one\ntwo \u2028 '\"\\ 😀"), makeRow(""), makeRow("三")];
     expect(existsSync(path)).toBe(false);
-    expect(journal.append(rows.slice(0, 2))).toBe(true);
-    expect(journal.append(rows.slice(2))).toBe(true);
+    expect(append(journal, ...rows.slice(0, 2))).toBe(true);
+    expect(append(journal, ...rows.slice(2))).toBe(true);
     expect(rowsIn(path)).toEqual(rows);
     expect(statSync(path).mode & 0o777).toBe(0o600);
     journal.clear();
     expect(rowsIn(path)).toEqual([]);
-    journal.append([rows[2]!]);
+    append(journal, rows[2]!);
     expect(rowsIn(path)).toEqual([rows[2]]);
     journal.close(false);
     expect(existsSync(path)).toBe(false);
-    expect(journal.append(rows)).toBe(false);
+    expect(append(journal, ...rows)).toBe(false);
   });
 
   test("stays when it is closed while it is needed", () => {
     const journal = new CallJournal(path, failed);
-    journal.append([makeRow("kept")]);
+    append(journal, makeRow("kept"));
     journal.close(true);
     expect(rowsIn(path)).toHaveLength(1);
   });
@@ -52,20 +54,20 @@ describe("a journal", () => {
   test("takes no row that is large, and none when it is full, until it is cleared", () => {
     const journal = new CallJournal(path, failed);
     const row = makeRow("x".repeat(60_000));
-    expect(journal.append([row, { ...row, size: 300_000 }])).toBe(false);
+    expect(append(journal, row, { ...row, size: 300_000 })).toBe(false);
     expect(existsSync(path)).toBe(false);
-    for (let added = 0; journal.append([row]); added++) expect(added).toBeLessThan(100);
+    for (let added = 0; append(journal, row); added++) expect(added).toBeLessThan(100);
     expect(statSync(path).size).toBeGreaterThan(4_000_000);
     journal.clear();
     expect(statSync(path).size).toBe(0);
-    expect(journal.append([row])).toBe(true);
+    expect(append(journal, row)).toBe(true);
   });
 
   test("says that it cannot be written, and why", () => {
     mkdirSync(path);
     const reasons: unknown[] = [];
     const journal = new CallJournal(path, (reason) => reasons.push(reason));
-    expect(journal.append([makeRow("x")])).toBe(false);
+    expect(append(journal, makeRow("x"))).toBe(false);
     expect(String(reasons)).toContain("EEXIST");
     journal.clear();
     journal.close(false);
@@ -82,10 +84,10 @@ describe("a journal", () => {
       const journal = new CallJournal(${JSON.stringify(path)}, (error) => failures.push(error.message));
       const row = { call_id: "x".repeat(3000), size: 3000 };
       const taken = [];
-      for (let n = 0; n < 10; n++) taken.push(journal.append([row]));
+      for (let n = 0; n < 10; n++) taken.push(journal.append([{ row }]));
       const { size } = (await import("node:fs")).statSync(${JSON.stringify(path)});
       journal.clear();
-      console.log(JSON.stringify({ taken, size, failures, again: journal.append([row]) }));
+      console.log(JSON.stringify({ taken, size, failures, again: journal.append([{ row }]) }));
     `;
       const flags = ["--conditions=toolrack-source", "--input-type=module", "-e", script];
       const { stdout, stderr } = spawnSync(

@@ -10,15 +10,15 @@ import type { CallRow, StoreDatabase } from "../schema.ts";
 import { callColumns } from "./call-row.ts";
 import { CallTable } from "./call-table.ts";
 
-/** Bytes. A larger row is not worth writing twice. */
+/** Bytes of a row that are worth writing twice. */
 const LARGEST_ROW = 256 * 1024;
-/** Bytes. With a full journal the database is far behind, and calls wait for it. */
+/** Bytes of the file. The database is far behind when it is full, and whoever makes calls then waits for it. */
 const LARGEST_FILE = 4 * 1024 * 1024;
 
 /**
- * A file beside the database with the rows that the database does not have yet, one line of JSON each. An append costs
- * a fraction of a transaction and survives the end of the process as well: recording single calls costs 22 µs with it
- * and 48 µs without (`npm run bench -- record`, goal 30). The first append creates the file.
+ * A file beside the database that holds the rows which the database does not have yet, each a line of JSON. Adding to
+ * it costs a fraction of a transaction and survives the end of the process just as well: a record of single calls costs
+ * 22 µs with it and 48 µs without (`npm run bench -- record`, whose goal is 30). The first line makes the file.
  */
 export class CallJournal {
   readonly path: string;
@@ -26,44 +26,48 @@ export class CallJournal {
   readonly #largest: number;
   #file: number | undefined;
   #size = 0;
-  /** The last line may be incomplete, so that nothing may be appended. */
+  /** Set when the last line may be half a line that nothing must be added to. */
   #isTorn = false;
   #isClosed = false;
 
-  /** `onFailure` is called when the file cannot be written. Appends fail once the file has `largest` bytes. */
+  /** `onFailure` is told when the file cannot be written. It takes nothing more once it has `largest` bytes. */
   constructor(path: string, onFailure: (error: unknown) => void, largest = LARGEST_FILE) {
     this.path = path;
     this.#onFailure = onFailure;
     this.#largest = largest;
   }
 
-  /** Adds all rows or none. False when the rows must go to the database directly; never throws. */
-  append(rows: readonly CallRow[]): boolean {
+  /** Adds all rows or none. False when they have to wait for the database; never throws. */
+  append(calls: readonly { readonly row: CallRow }[]): boolean {
     if (this.#isClosed || this.#isTorn || this.#size > this.#largest) return false;
     let text = "";
-    for (const row of rows) {
-      // The size includes blobs, which are not in the line; writing those took longer than a transaction anyway.
+    for (const { row } of calls) {
+      // The size counts blobs too, which are not in the line: writing them took longer than a transaction does.
       if (row.size > LARGEST_ROW) return false;
       text += `${JSON.stringify(row)}\n`;
     }
     try {
-      this.#write(Buffer.from(text));
+      const bytes = Buffer.from(text);
+      this.#file ??= openSync(this.path, "ax", 0o600);
+      const written = writeSync(this.#file, bytes);
+      if (written < bytes.length) throw new Error("no space left for the whole line");
+      this.#size += written;
       return true;
     } catch (error) {
-      this.#truncate();
+      this.#mend();
       this.#onFailure(error);
       return false;
     }
   }
 
-  /** Must be called when the database has all rows: a row that is deleted there must not come back from here. */
+  /** To be called when the database has all rows. What is deleted there must not come back from here. */
   clear(): void {
     if (this.#file === undefined || (this.#size === 0 && !this.#isTorn)) return;
     this.#size = 0;
-    this.#truncate();
+    this.#mend();
   }
 
-  /** Refuses all later appends. Deletes the file unless it is needed: the database does not have all its rows. */
+  /** Takes nothing from now on. The file stays only for rows that the database does not have. */
   close(isNeeded: boolean): void {
     this.#isClosed = true;
     if (this.#file === undefined) return;
@@ -77,15 +81,8 @@ export class CallJournal {
     }
   }
 
-  #write(bytes: Buffer): void {
-    this.#file ??= openSync(this.path, "ax", 0o600);
-    const written = writeSync(this.#file, bytes);
-    if (written < bytes.length) throw new Error("no space left for the whole line");
-    this.#size += written;
-  }
-
-  /** Cuts off everything after the last complete line. */
-  #truncate(): void {
+  /** Cuts off what is behind the last whole line. */
+  #mend(): void {
     if (this.#file === undefined) return;
     try {
       ftruncateSync(this.#file, this.#size);
@@ -96,22 +93,23 @@ export class CallJournal {
   }
 }
 
-const EXTENSION = ".jsonl";
+const ENDING = ".jsonl";
 const LARGEST_BATCH = 500;
 
 /**
- * The journals of all instances of one database, in the directory of their locks. A file's name begins with the id of
- * its instance. The journal of a dead instance belongs to the first process that renames it.
+ * The journals of all that have the database open, in the directory of their locks. The name of a file begins with the
+ * instance that it belongs to. Those of an instance that no longer lives belong to whoever renames them first.
  */
 export class CallJournals {
   readonly #db: StoreDatabase;
   readonly #directory: string;
   readonly #instance: Instance;
   readonly #logger: Pick<Logger, "warn" | "error">;
+  /** The names of those that are being written. */
   readonly #own = new Set<string>();
-  readonly #loggedPaths = new Set<string>();
+  readonly #told = new Set<string>();
 
-  /** `directory`: where the instances have their locks. */
+  /** `directory`: of the locks that tell which instance lives. */
   constructor(
     db: StoreDatabase,
     directory: string,
@@ -124,18 +122,18 @@ export class CallJournals {
     this.#logger = logger;
   }
 
-  /** A new journal for rows that count as safe once they are in it. */
+  /** A new one of this instance, for rows that are safe once they are in it. */
   open(): CallJournal {
     const path = this.#newPath();
     return new CallJournal(path, (error) =>
-      this.#logOnce(
+      this.#tellOnce(
         path,
         `The journal ${path} cannot be written: ${reasonOf(error)}. Calls are answered when the database has their records, which takes longer.`,
       ),
     );
   }
 
-  /** A new journal for rows that are kept in memory too, so that failures to write it are ignored. */
+  /** A new one for rows that are kept in memory too, and are no worse off when it cannot be written. */
   openSpare(largest: number): CallJournal {
     return new CallJournal(this.#newPath(), () => {}, largest);
   }
@@ -147,14 +145,14 @@ export class CallJournals {
   }
 
   /**
-   * Writes the calls of dead processes into the database, each once, and removes their journals. Never rejects: a
-   * journal that fails stays for the next time.
+   * Brings the calls of processes that ended into the database, each once, and removes their journals. Never rejects:
+   * what cannot be brought in stays for the next time.
    */
   async replay(): Promise<void> {
     try {
       for (const name of await this.#claim()) await this.#replayOne(join(this.#directory, name));
     } catch (error) {
-      this.#logOnce(
+      this.#tellOnce(
         this.#directory,
         `The journals in ${this.#directory} could not be looked for: ${reasonOf(error)}. They stay, and are tried again.`,
       );
@@ -164,30 +162,30 @@ export class CallJournals {
   async #replayOne(path: string): Promise<void> {
     try {
       const lines = readJournal(await readFile(path, "utf8"));
-      await this.#importLines(path, lines);
-      // A person may still be able to read the damaged line.
+      await this.#bringIn(path, lines);
+      // Somebody may still read what a person can of a line that is damaged.
       if (lines.some(({ row }) => row === undefined)) await rename(path, `${path}.damaged`);
       else await rm(path, { force: true });
     } catch (error) {
-      this.#logOnce(
+      this.#tellOnce(
         path,
         `The calls in ${path} could not be brought into the database: ${reasonOf(error)}. The file stays, and is tried again.`,
       );
     }
   }
 
-  /** Claims the journals of dead instances by renaming them. Returns the names, with those that failed before. */
+  /** The names of the files that are this instance's to bring in, also those that it could not before. */
   async #claim(): Promise<string[]> {
     const names = (await readdir(this.#directory)).filter(
-      (name) => name.endsWith(EXTENSION) && !this.#own.has(name),
+      (name) => name.endsWith(ENDING) && !this.#own.has(name),
     );
-    const claimed = names.filter((name) => instanceIdOf(name) === this.#instance.id);
+    const claimed = names.filter((name) => holderOf(name) === this.#instance.id);
     if (claimed.length === names.length) return claimed;
-    const dead = new Set(await this.#instance.findDead(names.map(instanceIdOf)));
+    const dead = new Set(await this.#instance.findDead(names.map(holderOf)));
     for (const name of names) {
-      if (!dead.has(instanceIdOf(name))) continue;
+      if (!dead.has(holderOf(name))) continue;
       const ours = nameFor(this.#instance.id);
-      // Another process may have renamed it first.
+      // Another process may have been faster.
       const isOurs = await rename(join(this.#directory, name), join(this.#directory, ours)).then(
         () => true,
         () => false,
@@ -197,7 +195,7 @@ export class CallJournals {
     return claimed;
   }
 
-  async #importLines(path: string, lines: readonly JournalLine[]): Promise<void> {
+  async #bringIn(path: string, lines: readonly JournalLine[]): Promise<void> {
     for (const { line, row } of lines) {
       if (row === undefined)
         this.#skip(path, line, `it is not the record of a call; the file is kept as ${path}.damaged`);
@@ -212,14 +210,14 @@ export class CallJournals {
     const ids = rows.map(({ call_id }) => call_id);
     const [first] = rows;
     if (first === undefined) return;
-    // All rows of a journal are of one instance.
+    // A journal is written by one instance.
     const table = new CallTable(this.#db, first.instance);
     try {
       return await table.write(rows, ids);
     } catch (error) {
       if (!isConstraintError(error)) throw error;
     }
-    // The process may have died after it had committed some rows and before it cleared the journal.
+    // The process may have ended after the commit of some, and before they were taken out of the journal.
     for (const { line, row } of lines) {
       if (row === undefined) continue;
       try {
@@ -235,18 +233,18 @@ export class CallJournals {
     this.#logger.warn(`${path}:${line}: this line was left out, because ${reason}.`);
   }
 
-  #logOnce(path: string, text: string): void {
-    if (this.#loggedPaths.has(path)) return;
-    this.#loggedPaths.add(path);
+  #tellOnce(path: string, text: string): void {
+    if (this.#told.has(path)) return;
+    this.#told.add(path);
     this.#logger.error(text);
   }
 }
 
 function nameFor(instance: string): string {
-  return `${instance}.${randomUUID()}${EXTENSION}`;
+  return `${instance}.${randomUUID()}${ENDING}`;
 }
 
-function instanceIdOf(name: string): string {
+function holderOf(name: string): string {
   return name.slice(0, name.indexOf("."));
 }
 
@@ -257,10 +255,10 @@ interface JournalLine {
   readonly row: CallRow | undefined;
 }
 
-/** Reads the lines of a journal. Leaves out an incomplete last line: nobody was told that it is safe. */
+/** The lines of a journal. Half a line at its end is left out: nobody was told that it is safe. */
 export function readJournal(text: string): JournalLine[] {
   const lines = text.split("\n").map((json, at) => ({ line: at + 1, row: parseRow(json) }));
-  // After the last line break comes nothing, or a line that a killed process did not finish.
+  // Behind the last line break is nothing, or what a process that was killed did not write to its end.
   if (lines.at(-1)?.row === undefined) lines.pop();
   return lines;
 }
@@ -271,11 +269,11 @@ function parseRow(json: string): CallRow | undefined {
   const { call_id, instance, state } = value;
   if (typeof call_id !== "string" || typeof instance !== "string") return undefined;
   if (state !== "completed" && state !== "error") return undefined;
-  // Only the columns of this version's table: another version may have written the line.
+  // Only what the table has, in case that another version wrote the line.
   const columns = callColumns.map((column) => [column, value[column] ?? null] as const);
   if (columns.some(([, field]) => field !== null && !/^(?:string|number)$/.test(typeof field)))
     return undefined;
-  // All columns are there with types that the database takes, which `fromEntries` does not know.
+  // Every column of a row is in it, of a type that the database takes, which `fromEntries` cannot say.
   return Object.fromEntries(columns) as unknown as CallRow;
 }
 

@@ -4,22 +4,23 @@ import { toKey, toStorableText } from "../keys.ts";
 import { fromJson, json, key, plain, RowMap, text, toBoundedJson, toJson, tooLarge } from "../rows.ts";
 import type { CallRow } from "../schema.ts";
 
+/** A call as it is kept. */
 export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   /** `error` also for a call that was interrupted. */
   readonly status: "running" | "completed" | "error";
-  /** The bounded result; the whole text of a longer one is a blob, read by page. Empty while the call runs. */
+  /** The bounded one; a larger whole is a blob, read by page. Empty while the call runs. */
   readonly result: ToolResult;
   /** Characters of the whole result text. */
   readonly resultSize: number;
-  /** The call that this call repeats. */
+  /** The call that this one repeats. */
   readonly replayOf?: string;
-  /** `interrupted`: the process died during the call. */
+  /** `interrupted`: the process died while it ran. */
   readonly outcome: "running" | "completed" | "error" | "interrupted";
-  /** The tool's log lines. Not in lists. */
+  /** What the tool said while it ran, where it said something. Not in lists. */
   readonly log?: readonly CallLine[];
 }
 
-/** A call that has begun, recorded so that a crash leaves a trace. */
+/** A call that has begun, noted so that a crash leaves a trace. */
 export interface StartedCall {
   readonly callId: string;
   readonly parentCallId?: string;
@@ -28,12 +29,12 @@ export interface StartedCall {
   readonly sessionID: string;
   readonly caller: string;
   readonly timestamp: number;
-  /** The distance from the first call of its chain. Default 0. */
+  /** How many calls it is away from the first one of its chain. Default 0. */
   readonly depth?: number;
   readonly parameters: Record<string, unknown>;
 }
 
-/** A line that a tool logged. `note`: the rack's own remark about lines that are not kept. */
+/** Something that a tool said while it ran. `note`: said by the rack, of lines that are not kept. */
 export interface CallLine {
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -41,23 +42,23 @@ export interface CallLine {
   readonly text: string;
 }
 
-/** Characters. Longer texts are blobs. */
+/** Characters of a text that a row holds; longer ones are blobs. */
 const LONGEST_INLINE = 64 * 1024;
-/** Characters of a blob's text that the row keeps, when it is not shortened yet. */
+/** Characters that a row keeps of a text that is a blob, when nobody has shortened it yet. */
 const SHOWN = 16 * 1024;
 const LONGEST_LABEL = 250;
 
-/** The parts of a result besides its text. */
+/** What a result has besides its text. */
 interface MoreOfResult {
   readonly structured?: unknown;
   readonly attachments?: ToolResult["attachments"];
   readonly blocks?: ToolResult["blocks"];
   readonly metadata?: ToolResult["metadata"];
-  /** The text is the JSON of the structured value, so only the text is kept. */
+  /** The text is the JSON of the structured value, which is therefore kept once. */
   readonly structuredIsText?: true;
 }
 
-/** An empty row. The order of its columns is that of statements and journals, and never changes. */
+/** A row of which nothing is known. The order of its columns is that of statements and journals, and never changes. */
 export const blankRow: CallRow = {
   call_id: "",
   parent_call_id: null,
@@ -96,7 +97,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
   return {
     ...blankRow,
     call_id: toKey(call.callId),
-    parent_call_id: toOptionalKey(call.parentCallId),
+    parent_call_id: call.parentCallId === undefined ? null : toKey(call.parentCallId),
     tool_name: toKey(call.toolName),
     display_name: toLabel(call.displayName),
     session_id: toKey(call.sessionID),
@@ -104,20 +105,22 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
     depth: call.depth ?? 0,
     timestamp: Math.round(call.timestamp),
     instance,
-    size: bytesOf(parameters),
+    size: Buffer.byteLength(parameters),
     parameters,
   };
 }
 
-/** A finished call before its blobs, if any, are written and its row is made. */
+/** Everything that decides whether the row can be made now, or only after blobs have been written. */
 export interface FinishedCall {
   readonly record: ToolCallRecord;
   readonly result: ToolResult;
   readonly replayOf: string | undefined;
   readonly instance: string;
-  /** The whole text, when it is too long for the row or `result` has only a part of it. */
+  /** The whole text, where it is too long for the row or `result` has only a part of it. */
   readonly longText: string | undefined;
   readonly more: string | undefined;
+  /** Whether one of the two has to be written as a blob. */
+  readonly needsBlobs: boolean;
   readonly log: readonly CallLine[] | undefined;
 }
 
@@ -132,11 +135,9 @@ export function prepareFinished(
   const text = whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
   const longText = isLong ? text : undefined;
-  return { record, result, replayOf, instance, longText, more: moreOf(result), log };
-}
-
-export function needsBlobs({ longText, more }: FinishedCall): boolean {
-  return longText !== undefined || (more !== undefined && more.length > LONGEST_INLINE);
+  const more = moreOf(result);
+  const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
+  return { record, result, replayOf, instance, longText, more, needsBlobs, log };
 }
 
 export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
@@ -158,11 +159,12 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
   );
   const more = moreBlob === undefined ? (call.more ?? null) : null;
   const log = call.log === undefined ? null : toJson(call.log);
-  const inline = bytesOf(parameters) + bytesOf(text) + bytesOf(error) + bytesOf(more) + bytesOf(log);
+  let size = Buffer.byteLength(parameters) + Buffer.byteLength(text);
+  for (const other of [error, more, log]) if (other !== null) size += Buffer.byteLength(other);
   return {
     call_id: toKey(record.callId),
-    parent_call_id: toOptionalKey(record.parentCallId),
-    replay_of: toOptionalKey(call.replayOf),
+    parent_call_id: record.parentCallId === undefined ? null : toKey(record.parentCallId),
+    replay_of: call.replayOf === undefined ? null : toKey(call.replayOf),
     tool_name: toKey(record.toolName),
     display_name: toLabel(record.displayName),
     session_id: toKey(record.sessionID),
@@ -175,7 +177,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     duration: record.duration,
     run_duration: record.runDuration,
     instance: call.instance,
-    size: inline + (textBlob?.bytes ?? 0) + (moreBlob?.bytes ?? 0),
+    size: size + (textBlob?.bytes ?? 0) + (moreBlob?.bytes ?? 0),
     result_type: result.type,
     result_size: longText?.length ?? text.length,
     result_blob: textBlob?.name ?? null,
@@ -210,14 +212,14 @@ function moreOf(result: ToolResult): string | undefined {
   return toJson(more);
 }
 
-/** Shortens the text for the row, unless it has been shortened for the model already. */
+/** The part of a long text that stays in the row, unless it has been shortened for the model already. */
 function shorten(content: string, callId: string): string {
   if (content.length <= LONGEST_INLINE) return content;
   const rest = content.length - SHOWN;
   return `${content.slice(0, SHOWN)}\n… ${rest} more characters: the whole result is kept as call ${callId}; read on from offset ${SHOWN} …`;
 }
 
-/** Leaves out the arguments that the error repeats: the row has them already. */
+/** An error repeats the arguments; they are kept once. */
 function errorJson(error: ToolErrorResponse, parameters: string): string {
   const { details } = error;
   const json = toJson(
@@ -230,21 +232,13 @@ function errorJson(error: ToolErrorResponse, parameters: string): string {
   return toJson({ name, code, message: message.slice(0, SHOWN), recoverable });
 }
 
-function bytesOf(text: string | null): number {
-  return text === null ? 0 : Buffer.byteLength(text);
-}
-
-function toOptionalKey(text: string | undefined): string | null {
-  return text === undefined ? null : toKey(text);
-}
-
-/** For texts that are only shown; no query compares them. */
+/** For texts that are shown and not looked up by. */
 function toLabel(text: string): string {
   if (text.length <= LONGEST_LABEL) return toStorableText(text);
   return `${toStorableText(text.slice(0, LONGEST_LABEL))}…`;
 }
 
-/** The members of a call that have columns of their own. */
+/** The members of a call that stand in columns of their own. */
 const calls = new RowMap<
   Omit<StoredCall, "parameters" | "status" | "result" | "log">,
   Omit<ListedRow, "parameters" | "result_text" | "result_type">
@@ -270,7 +264,7 @@ const calls = new RowMap<
   resultSize: plain(),
 });
 
-/** Long columns, which lists do not read. */
+/** In a list, what is long is left in the database. */
 const unlisted = ["parameters", "result_text", "more", "more_blob", "log"] as const;
 type UnlistedColumn = (typeof unlisted)[number];
 export type ListedRow = Omit<CallRow, UnlistedColumn> & { parameters: string | null; result_text: string };
@@ -279,7 +273,7 @@ export const listedColumns = callColumns.filter(
   (column): column is Exclude<keyof CallRow, UnlistedColumn> => !unlisted.some((one) => one === column),
 );
 
-/** Makes the call from its row. `more` and `logged` are the columns that lists do not read. */
+/** The call as it was recorded. `more`: what the result has besides its text, where that and the log have been read. */
 export function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
   const { error: recorded, ...call } = calls.toRecord(row);
   const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);

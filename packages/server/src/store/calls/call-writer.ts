@@ -4,35 +4,26 @@ import type { CallRow } from "../schema.ts";
 import type { CallJournal } from "./call-journal.ts";
 import type { CallTable } from "./call-table.ts";
 
-/** Started calls whose rows are delayed for a moment, in the order of their start. */
-export class StartQueue {
-  /** `due`: milliseconds on the `performance` clock. The map keeps the order. */
-  readonly #starts = new Map<string, { readonly due: number; readonly makeRow: () => CallRow }>();
+interface Start {
+  /** In milliseconds on the `performance` clock. */
+  readonly due: number;
+  readonly makeRow: () => CallRow;
+}
 
-  get size(): number {
-    return this.#starts.size;
-  }
-
-  add(callId: string, due: number, makeRow: () => CallRow): void {
-    this.#starts.set(callId, { due, makeRow });
-  }
-
-  /** The call has ended, so its started row is not needed. */
-  end(callId: string): void {
-    this.#starts.delete(callId);
-  }
-
+/** Calls that have begun and whose rows are held back for a moment, by id, in the order in which they began. */
+export class StartQueue extends Map<string, Start> {
+  /** Whether there is one whose row has been held back long enough. */
   isDue(now: number): boolean {
-    for (const { due } of this.#starts.values()) return due <= now;
+    for (const { due } of this.values()) return due <= now;
     return false;
   }
 
-  /** Removes and returns the rows that are due, at most `most`. */
+  /** The rows of those that are due, no more than `most`. */
   take(now: number, most: number): CallRow[] {
     const rows: CallRow[] = [];
-    for (const [callId, { due, makeRow }] of this.#starts) {
+    for (const [callId, { due, makeRow }] of this) {
       if (due > now || rows.length === most) break;
-      this.#starts.delete(callId);
+      this.delete(callId);
       rows.push(makeRow());
     }
     return rows;
@@ -42,41 +33,41 @@ export class StartQueue {
 type CallSink = Pick<CallTable, "write" | "writeAlone">;
 
 interface CallWriterOptions {
-  /** Keeps rows safe until the database has them. Without it, callers wait for the database. */
+  /** Makes calls safe before the database has them. Without it, whoever waits for a call waits for the database. */
   readonly journal?: CallJournal;
-  /** Called once for each row of the journal that the database refuses. The row is tried again. */
+  /** Is told, once for each, of rows that the database refuses although they were safe. They are tried again. */
   readonly onRefused?: (row: CallRow, error: unknown) => void;
-  /** Milliseconds by which started rows are delayed; tests make it long. */
+  /** Milliseconds for which the rows of calls that have begun are held back; tests make it long. */
   readonly delay?: number;
 }
 
 interface Entry {
   readonly row: CallRow;
-  /** Replaces the row that `claim` wrote. */
+  /** Takes the place of the row that claimed the call's id. */
   readonly isClaimed?: boolean;
-  /** Nobody waits for a started row or for one in the journal. */
-  waiter?: PromiseWithResolvers<void> | undefined;
+  /** Nobody waits for a started row, nor for one that is in the journal. */
+  waiter?: PromiseWithResolvers<"safe"> | undefined;
   isInJournal?: boolean;
   isRefused?: boolean;
 }
 
 const LARGEST_BATCH = 500;
-/** Milliseconds. A call that ends sooner is written once and not twice. */
+/** A call that ends sooner than this, in milliseconds, is written once and not twice. */
 const DELAY = 5;
-/** Milliseconds that rows in the journal wait for others, to share a transaction. */
-const LONGEST_WAIT = 25;
-/** With so many rows in the journal, the writer does not wait any longer. */
-const MOST_WAITING = 200;
-/** So many rows of one turn go to the database directly, which costs less than the journal first. */
-const LEAST_DIRECT_ROWS = 16;
+/** Milliseconds for which rows that are safe in the journal wait for others to be written with them. */
+const LONGEST_HELD_BACK = 25;
+/** Rows in the journal that are not left waiting for that time to pass. */
+const MOST_HELD_BACK = 200;
+/** So many rows of one turn cost less in a transaction at once than in the journal first. */
+const WORTH_A_TRANSACTION = 16;
 const RETRY_DELAYS = [50, 200, 1_000, 4_000];
-/** Milliseconds between attempts to write rows of the journal that the database refused. */
+/** Milliseconds between attempts to write what is safe in the journal and was refused. */
 const REFUSED_DELAY = 1_000;
 
 /**
- * Writes calls in batches: calls that end in one turn of the event loop share a transaction, and calls that end while
- * it is written share the next. With a journal, single calls are safe there at once and share a transaction a moment
- * later. A row that the database refuses does not fail the others.
+ * Writes calls in batches: all that end in one turn of the event loop share a transaction, and all that end while it is
+ * written share the next. With a journal, those that come one by one are safe there, and share a transaction a moment
+ * later. A row that the database refuses does not take the others with it.
  */
 export class CallWriter {
   readonly #table: CallSink;
@@ -90,16 +81,16 @@ export class CallWriter {
   #ended: Entry[] = [];
   #turn: NodeJS.Immediate | undefined;
   #finishes: Entry[] = [];
-  /** How many rows of the journal the database does not have. */
+  /** Rows of the journal that the database does not have. */
   #inJournal = 0;
-  /** Since when the first of these rows waits, on the `performance` clock. */
-  #waitingSince = 0;
-  /** Those of these rows that the database refused. */
+  /** Since when the first of them waits for others, on the `performance` clock. */
+  #heldSince = 0;
+  /** Those of them that it refused. */
   #refused: Entry[] = [];
   #timer: NodeJS.Timeout | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
   #drain: Promise<void> | undefined;
-  #isFlushing = false;
+  #isHurried = false;
 
   constructor(table: CallSink, { journal, onRefused, delay = DELAY }: CallWriterOptions = {}) {
     this.#table = table;
@@ -108,75 +99,77 @@ export class CallWriter {
     this.#delay = delay;
   }
 
-  /** How many rows are safe in the journal but refused by the database. They are tried again. */
+  /** How many rows are safe in the journal and refused by the database, which is asked again. */
   get refused(): number {
     return this.#refused.length;
   }
 
-  /** Resolves when the database has the row of a call that is about to begin. Rejects when the id is taken. */
+  /** Resolves when the database has the row of a call that is about to begin. Rejects when it has one with that id. */
   async claim(row: CallRow): Promise<void> {
     await this.#table.write([row], []);
     this.#running.add(row.call_id);
   }
 
-  /** `makeRow` is not called for a call that ends soon. */
+  /** Most calls end before their row is asked for. */
   started(callId: string, makeRow: () => CallRow): void {
-    this.#starts.add(callId, performance.now() + this.#delay, makeRow);
-    this.#startTimer();
+    this.#starts.set(callId, { due: performance.now() + this.#delay, makeRow });
+    this.#arm();
   }
 
   /** Resolves when the row is safe. */
-  finished(row: CallRow): Promise<void> {
-    this.#starts.end(row.call_id);
-    const waiter = Promise.withResolvers<void>();
+  finished(row: CallRow): Promise<"safe"> {
+    this.#starts.delete(row.call_id);
+    const waiter = Promise.withResolvers<"safe">();
     this.#ended.push({ row, waiter });
-    this.#turn ??= setImmediate(() => this.#endTurn());
+    this.#turn ??= setImmediate(this.#endTurn);
     return waiter.promise;
   }
 
-  /** Resolves when the database has the rows of the journal, or the one of this call. */
+  /** Resolves when the database has the calls that are safe by now, or only the one that is named. */
   async commit(callId?: string): Promise<void> {
-    // Refused rows are tried again later; a reader does not wait for them.
+    // What it has refused is tried again soon; a reader is not kept waiting for that.
     if (this.#inJournal === this.#refused.length) return;
     const isMeant = ({ row }: Entry) => callId === undefined || row.call_id === callId;
     if (this.#drain === undefined && !this.#finishes.some(isMeant)) return;
-    this.#startWriting();
+    this.#begin();
     await this.#drain;
   }
 
-  /** Resolves when all rows so far are written or refused. */
+  /** Resolves when the database has everything handed over so far, or has refused it. */
   async flush(): Promise<void> {
-    this.#isFlushing = true;
+    this.#isHurried = true;
     this.#queueEnded();
     this.#retryRefused();
-    this.#startWriting();
+    this.#begin();
     while (this.#drain !== undefined) await this.#drain;
-    this.#isFlushing = false;
+    this.#isHurried = false;
   }
 
-  /** Must be called after `flush`. The journal stays if the database refused some rows: the next process replays it. */
+  /** To be called after `flush`. The journal stays if the database refused some of it: the next process has it then. */
   close(): void {
     clearTimeout(this.#retryTimer);
     this.#journal?.close(this.#inJournal > 0);
   }
 
-  #endTurn(): void {
+  readonly #endTurn = (): void => {
     const ended = this.#ended;
     this.#queueEnded();
-    if (!this.#appendToJournal(ended)) {
-      this.#startWriting();
+    // A database that refuses rows is waited for, so that whoever makes calls learns of it.
+    const isForJournal = this.#refused.length === 0 && ended.length < WORTH_A_TRANSACTION;
+    if (!isForJournal || this.#journal?.append(ended) !== true) {
+      this.#begin();
       return;
     }
     for (const entry of ended) {
-      entry.waiter?.resolve();
+      entry.waiter?.resolve("safe");
       entry.waiter = undefined;
       entry.isInJournal = true;
     }
-    if (this.#finishes.length === ended.length) this.#waitingSince = performance.now();
+    if (this.#finishes.length === ended.length) this.#heldSince = performance.now();
     this.#inJournal += ended.length;
-    if (this.#inJournal >= MOST_WAITING) this.#startWriting();
-    else this.#startTimer();
-  }
+    if (this.#inJournal >= MOST_HELD_BACK) this.#begin();
+    else this.#arm();
+  };
 
   #queueEnded(): void {
     clearImmediate(this.#turn);
@@ -185,44 +178,35 @@ export class CallWriter {
     this.#ended = [];
   }
 
-  /**
-   * Writes the rows to the journal; false when they must go to the database directly. So they must while it refuses
-   * rows, so that callers learn of it.
-   */
-  #appendToJournal(ended: readonly Entry[]): boolean {
-    if (this.#journal === undefined || this.#refused.length > 0) return false;
-    return ended.length < LEAST_DIRECT_ROWS && this.#journal.append(ended.map(({ row }) => row));
-  }
-
-  #startWriting(): void {
+  #begin(): void {
     this.#drain ??= this.#writeAll();
   }
 
-  #startTimer(): void {
+  #arm(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       const now = performance.now();
-      if (this.#starts.isDue(now) || this.#hasWaitedEnough(now)) this.#startWriting();
-      else if (this.#starts.size > 0 || this.#finishes.length > 0) this.#startTimer();
+      if (this.#starts.isDue(now) || this.#isHeldLongEnough(now)) this.#begin();
+      else if (this.#starts.size > 0 || this.#finishes.length > 0) this.#arm();
     }, this.#delay);
   }
 
-  #hasWaitedEnough(now: number): boolean {
-    return this.#finishes.length > 0 && now - this.#waitingSince >= LONGEST_WAIT;
+  #isHeldLongEnough(now: number): boolean {
+    return this.#finishes.length > 0 && now - this.#heldSince >= LONGEST_HELD_BACK;
   }
 
   async #writeAll(): Promise<void> {
-    // The first batch may be empty; this function must not end before `#drain` is set.
+    // What is taken first may be nothing, and this must not end before it is known to have begun.
     await undefined;
     for (let batch = this.#take(); batch.length > 0; batch = this.#take()) await this.#writeBatch(batch);
     if (this.#inJournal === 0) this.#journal?.clear();
-    if (this.#starts.size > 0) this.#startTimer();
+    if (this.#starts.size > 0) this.#arm();
     this.#drain = undefined;
   }
 
   #take(): Entry[] {
     const batch: Entry[] = [];
-    const now = this.#isFlushing ? Number.POSITIVE_INFINITY : performance.now();
+    const now = this.#isHurried ? Number.POSITIVE_INFINITY : performance.now();
     for (const row of this.#starts.take(now, LARGEST_BATCH)) {
       batch.push({ row, isClaimed: this.#running.has(row.call_id) });
       this.#running.add(row.call_id);
@@ -233,7 +217,7 @@ export class CallWriter {
     return [...batch, ...finishes.slice(0, room)];
   }
 
-  /** Never rejects; settles the waiter of each row. */
+  /** Never rejects: whoever waits for a row is told. */
   async #writeBatch(batch: readonly Entry[]): Promise<void> {
     const rows = batch.map(({ row }) => row);
     const replaced = batch.filter((entry) => this.#isReplacing(entry)).map(({ row }) => row.call_id);
@@ -249,7 +233,7 @@ export class CallWriter {
     }
   }
 
-  /** Tries for some seconds. Returns the last error, or undefined. */
+  /** Tries for some seconds. Answers with the last error when it was all in vain. */
   async #persist(write: () => Promise<void>): Promise<unknown> {
     for (let attempt = 0; ; attempt++) {
       try {
@@ -271,22 +255,22 @@ export class CallWriter {
     const { row, waiter, isInJournal } = entry;
     if (row.state === "running") return;
     if (isInJournal && error !== undefined) {
-      this.#keepRefused(entry, error);
+      this.#keep(entry, error);
       return;
     }
-    // A row that is written again later must still replace the started row.
+    // A row that is written again later still takes the place of its beginning.
     if (StoreUnavailable.from(error) === undefined) this.#running.delete(row.call_id);
     if (isInJournal) this.#inJournal--;
-    else if (error === undefined) waiter?.resolve();
+    else if (error === undefined) waiter?.resolve("safe");
     else waiter?.reject(error);
   }
 
-  /** Keeps the row, which is safe in the journal, for another attempt. */
-  #keepRefused(entry: Entry, error: unknown): void {
+  /** The row is safe where it is; the database may take it later. */
+  #keep(entry: Entry, error: unknown): void {
     this.#refused.push(entry);
     this.#retryTimer ??= setTimeout(() => {
       this.#retryRefused();
-      this.#startWriting();
+      this.#begin();
     }, REFUSED_DELAY).unref();
     if (entry.isRefused) return;
     entry.isRefused = true;

@@ -15,7 +15,6 @@ import {
   type CallLine,
   type FinishedCall,
   listedColumns,
-  needsBlobs,
   prepareFinished,
   type StartedCall,
   type StoredCall,
@@ -29,11 +28,11 @@ import { CallTable } from "./call-table.ts";
 import { CallWriter } from "./call-writer.ts";
 import { HeldCalls } from "./held-calls.ts";
 
-/** Characters of the result, and of the arguments, in an item of a list. */
+/** Characters of the result, and of the arguments, that an item of a list has at the most. */
 const LISTED_RESULT = 2_000;
 const LISTED_PARAMETERS = 16_000;
 
-/** Gets the id of a call that the database refuses, and the reason. */
+/** Is told of a call by its id, and why the database refuses it. */
 type RefusalListener = (callId: string, reason: unknown) => void;
 
 interface CallRepositoryOptions {
@@ -51,13 +50,14 @@ export class CallRepository {
   readonly #instance: Instance;
   readonly #journals: CallJournals;
   /**
-   * The records that wait in memory until the store can take them. A property, so that a wrapper of this repository
-   * passes it on unchanged.
+   * The records that wait in memory until the store can take them. A property, so that a store that stands in front of
+   * this one need not know of it.
    */
   readonly held: HeldCalls;
-  readonly #removeWriter: () => void;
+  readonly #leave: () => void;
   readonly #refusalListeners = new Set<RefusalListener>();
   readonly #writer: CallWriter;
+  /** Calls whose blobs are being written, before their rows are. */
   readonly #blobWrites = new Set<Promise<void>>();
 
   constructor(database: OpenedDatabase, { blobs, instance, journals, logger, delay }: CallRepositoryOptions) {
@@ -67,43 +67,43 @@ export class CallRepository {
     this.#journals = journals;
     this.#writer = new CallWriter(new CallTable(database.db, instance.id), {
       ...(delay === undefined ? {} : { delay }),
-      // Nodes that share a database server do not see each other's files.
+      // A server of its own may be shared by nodes that do not see each other's files.
       ...(database.engine === "sqlite" ? { journal: journals.open() } : {}),
-      onRefused: ({ call_id }, error) => this.#notifyRefusal(call_id, error),
+      onRefused: ({ call_id }, error) => this.#tell(call_id, error),
     });
     this.held = new HeldCalls(journals.openSpare(mostHeld.bytes), this.#writer, logger);
-    this.#removeWriter = database.pending.add(this.#writer);
+    this.#leave = database.pending.add(this.#writer);
   }
 
   /**
-   * Records a call under an id that its caller chose, before it begins. Of all who ask for the same id, in any process,
-   * one gets true. So a caller whose connection broke can ask again under the same id, also after a crash, and nothing
-   * runs twice. Rejects when the store cannot be read.
+   * Notes a call under an id that its caller chose, before it begins. False when there is a call with that id, here or at
+   * another process: of all that ask for the same id, one is told true. So a caller whose connection broke can ask again
+   * under the same id, also after the process was killed, and nothing is run twice. Rejects when the store cannot be read.
    */
   async claim(call: StartedCall): Promise<boolean> {
-    // A call that ended a moment ago may be in the journal only.
+    // One that ended a moment ago may be in the journal only.
     await this.#database.pending.commit(toKey(call.callId));
     try {
       await this.#writer.claim(toStartedRow(call, this.#instance.id));
       return true;
     } catch (error) {
       if (isDuplicateKey(error)) return false;
-      // A full disk can still be read, so calls go on, without a record of their start.
+      // A full disk can still be read, and tools go on: only that nothing is noted before they begin.
       return (await this.get(call.callId)) === undefined;
     }
   }
 
-  /** Returns at once. The row is written with the next batch. */
+  /** Returns at once; written with the next batch. */
   started(call: StartedCall): void {
     this.#writer.started(toKey(call.callId), () => toStartedRow(call, this.#instance.id));
   }
 
   /**
-   * Resolves with `safe` when the record survives the end of the process: in the database, or in a journal that the
-   * database imports a moment later or at the next start. All methods here see it from then on. `whole`: the whole
-   * text, when `result` has only a part of it. A call with the id of an earlier one gets that id with a suffix.
-   * Resolves with `held` when the store cannot take it now: it stays in memory and is written later. Rejects when the
-   * database will never take it.
+   * Resolves when it is safe, whatever happens to the process: in the database, or in a journal beside it from which the
+   * database has it a moment later, and at the next start if the process ends before. Every method here knows of it from
+   * then on. `whole` is the whole text, when `result` has only a part of it. A call with the id of an earlier one is kept
+   * beside it, under that id with an ending of its own. Resolves with `held` when the store cannot take it now: it is kept
+   * in memory and written when the store can. Rejects when the database never takes it.
    */
   finished(
     record: ToolCallRecord,
@@ -114,15 +114,15 @@ export class CallRepository {
   ): Promise<"safe" | "held"> {
     const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
-    return this.#write(call).then(safe, (error) => {
+    return this.#write(call).catch((error) => {
       const unavailable = StoreUnavailable.from(error);
       if (unavailable === undefined) throw error;
       return this.#hold(call, unavailable);
     });
   }
 
-  #write(call: FinishedCall): Promise<void> {
-    if (!needsBlobs(call)) return this.#writer.finished(toFinishedRow(call));
+  #write(call: FinishedCall): Promise<"safe"> {
+    if (!call.needsBlobs) return this.#writer.finished(toFinishedRow(call));
     const written = toRowWithBlobs(call, this.#blobs).then((row) => this.#writer.finished(row));
     const settled = written.catch(() => {}).then(() => void this.#blobWrites.delete(settled));
     this.#blobWrites.add(settled);
@@ -131,15 +131,15 @@ export class CallRepository {
 
   #hold(call: FinishedCall, why?: StoreUnavailable): "held" {
     const row = toFinishedRow(call);
-    const isWhole = !needsBlobs(call);
+    const isWhole = !call.needsBlobs;
     const bytes = row.size + (call.longText?.length ?? 0);
     this.held.add({ row, bytes, isWhole, write: () => this.#write(call) }, why);
     return "held";
   }
 
   /**
-   * Calls the listener once for each call that is safe in the journal and that the database refuses. The call stays
-   * there and is tried again, by the next process at the latest. A property for the same reason as `held`.
+   * Tells of calls that are safe in the journal and that the database refuses, once for each. They stay there and are
+   * tried again, by the next process at the latest. A property for the same reason as `held`.
    */
   readonly onRefused = (listener: RefusalListener): void => {
     this.#refusalListeners.add(listener);
@@ -160,8 +160,8 @@ export class CallRepository {
   }
 
   /**
-   * Includes running calls. To keep a page small, an item has the first 2,000 characters of the result's text and
-   * nothing else of the result, and no arguments longer than 16,000; `get` has all. Throws `InvalidCursorError`.
+   * Running calls too. So that a page stays small, an item has the first 2,000 characters of the result's text and
+   * nothing else of the result, and no arguments longer than 16,000: `get` has all. Throws `InvalidCursorError`.
    */
   async list(query: CallQuery): Promise<Page<StoredCall>> {
     const { db, engine, pending, scan } = this.#database;
@@ -185,9 +185,7 @@ export class CallRepository {
     });
   }
 
-  /**
-   * A page of the result's whole text, in characters. Throws `ResultElsewhereError` when its blob is not on this node.
-   */
+  /** A page of the whole text of the result, in characters. Rejects when its blob is not on this node. */
   async readResult(
     callId: string,
     offset: number,
@@ -218,8 +216,8 @@ export class CallRepository {
   }
 
   /**
-   * Marks running calls of dead processes as interrupted; never a call of a living process, here or on another node.
-   * Returns how many. Must be called at the start, and on a shared database every minute or so.
+   * Settles what a process that died left running; never a call of a process that lives, here or on another node.
+   * Returns how many. To be called at the start, and on a shared database every minute or so.
    */
   async settleInterrupted(): Promise<number> {
     await this.settle();
@@ -235,7 +233,7 @@ export class CallRepository {
       await this.#instance.removeFreeLocks();
       return 0;
     }
-    const interruptWith = (error: ToolErrorResponse) =>
+    const left = (error: ToolErrorResponse) =>
       this.#database.db
         .updateTable("calls")
         .set({
@@ -248,8 +246,8 @@ export class CallRepository {
         .where("state", "=", "running")
         .where(isNotCompleted)
         .where("instance", "in", dead);
-    // First the calls that certainly did nothing: nobody had agreed to them, or no process had gone on with them.
-    const unagreed = await interruptWith(neverBegunError)
+    // First those of which it is known that they did nothing: nobody had agreed to them, or nobody had gone on with them.
+    const unagreed = await left(neverBegunError)
       .where("call_id", "in", (query) =>
         query
           .selectFrom("approvals")
@@ -259,19 +257,19 @@ export class CallRepository {
           .where(({ or, eb }) => or([eb("state", "!=", "allowed"), eb("resumable", "=", AGREED_ELSEWHERE)])),
       )
       .executeTakeFirst();
-    const others = await interruptWith(interruptedError).executeTakeFirst();
+    const others = await left(interruptedError).executeTakeFirst();
     await this.#instance.forget(dead);
     await this.#instance.removeFreeLocks();
     return Number(unagreed.numUpdatedRows + others.numUpdatedRows);
   }
 
-  /** Resolves when the database has all rows of the journals, of this process and of dead ones. */
+  /** Resolves when the database has all calls that are safe, here and in the journals of processes that ended. */
   async settle(): Promise<void> {
     await this.#database.pending.commit();
     await this.#journals.replay();
   }
 
-  /** Resolves when all calls so far are written or refused. */
+  /** Resolves when everything handed over so far has been written or refused. */
   async flush(): Promise<void> {
     await Promise.all(this.#blobWrites);
     await this.#writer.flush();
@@ -282,29 +280,27 @@ export class CallRepository {
     await this.flush();
     this.#writer.close();
     this.held.close();
-    this.#removeWriter();
+    this.#leave();
   }
 
-  #notifyRefusal(callId: string, error: unknown): void {
+  #tell(callId: string, error: unknown): void {
     for (const listener of this.#refusalListeners) {
       try {
         listener(callId, error);
       } catch {
-        // A failing listener must not keep the other rows from being written.
+        // The other rows are still to be written, whatever becomes of a log.
       }
     }
   }
 }
 
-const safe = () => "safe" as const;
-
-/** Leaves out long arguments. A small row needs no measuring. */
+/** Long arguments are left out; measuring them is left out too where the row as a whole is small. */
 function listedParameters(expression: ExpressionBuilder<Tables, "calls">) {
   const isShort = sql<SqlBool>`size <= ${sql.lit(LISTED_PARAMETERS)} or length(parameters) <= ${sql.lit(LISTED_PARAMETERS)}`;
   return expression.case().when(isShort).then(expression.ref("parameters")).end().as("parameters");
 }
 
-/** Recorded for a call whose process died before anybody agreed to run it. */
+/** What is recorded of a call whose process died while its question whether it may run was not agreed to. */
 const neverBegunError: ToolErrorResponse = {
   name: "ApprovalDeniedError",
   code: "approval_denied",
@@ -313,7 +309,7 @@ const neverBegunError: ToolErrorResponse = {
   recoverable: true,
 };
 
-/** Recorded for any other call whose process died. */
+/** What is recorded of any other call whose process died. */
 const interruptedError: ToolErrorResponse = {
   name: "OutcomeUnknownError",
   code: "outcome_unknown",
@@ -322,4 +318,5 @@ const interruptedError: ToolErrorResponse = {
   recoverable: true,
 };
 
+/** What others need of it. */
 export type CallStore = Omit<CallRepository, "settle" | "flush" | "close">;

@@ -8,35 +8,41 @@ import type { CallWriter } from "./call-writer.ts";
 /** A finished call whose record could not be written. */
 export interface HeldCall {
   readonly row: CallRow;
-  /** Size of the record with all texts of its result. */
+  /** Of the record with all texts of its result. */
   readonly bytes: number;
-  /** Whether `row` is the whole record. A row without its blobs does not go to the journal. */
+  /** Whether `row` is all there is to write. A row without its blobs is not worth keeping in the journal. */
   readonly isWhole: boolean;
-  /** Tries to write it. Rejects with `StoreUnavailable` while the store cannot take it. */
-  write(): Promise<void>;
+  /** Tries once more. Rejects with `StoreUnavailable` while the store cannot take it. */
+  write(): Promise<unknown>;
 }
 
-const RETRY_INTERVAL = 1_000;
+/** Milliseconds from one attempt to write what is held to the next. */
+const RETRY = 1_000;
 const LARGEST_BATCH = 100;
 
 /**
- * Keeps the records of calls in memory while the store is away, full or failing, and writes them in order as soon as it
- * can. Nothing is ever thrown away: when too many wait, calls are refused before they run.
+ * Keeps the records of calls that ran while the store is away, full or failing, and writes them in their order as soon
+ * as it takes records again. Nothing that was added is ever thrown away: the bound is kept by refusing calls before they
+ * run.
  */
 export class HeldCalls {
   readonly #logger: Pick<Logger, "warn" | "error">;
   readonly #journal: CallJournal;
   readonly #writer: Pick<CallWriter, "refused">;
   readonly #inJournal = new WeakSet<HeldCall>();
+  /** True when no more are to be taken: whoever would make a call is refused. */
+  isFull = false;
+  /** While it holds some, others are added behind them rather than tried first: one that waits tells all. */
+  isHolding = false;
   #queue: HeldCall[] = [];
   #bytes = 0;
   #why: StoreUnavailable | undefined;
-  /** How many were added since the queue was last empty. */
+  /** How many were held since the store last took everything. */
   #total = 0;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
 
-  /** `journal` gets the records too, as far as there is room, so that they outlive the process. */
+  /** `journal` has what is held as well, where there is room for it, so that it outlives the process. */
   constructor(
     journal: CallJournal,
     writer: Pick<CallWriter, "refused">,
@@ -55,38 +61,30 @@ export class HeldCalls {
     return this.#bytes;
   }
 
-  /** Records in the writer's journal that the database refuses. They do not count as held. */
+  /** Others that are safe in the journal, and that the database has refused so far. They do not count as held. */
   get journaled(): number {
     return this.#writer.refused;
   }
 
-  /** While true, new calls are refused. */
-  get isFull(): boolean {
-    return this.#queue.length >= mostHeld.records || this.#bytes >= mostHeld.bytes;
-  }
-
-  /** Why the store takes no records; undefined when none wait. */
+  /** Why the store takes none; undefined when nothing waits. */
   get reason(): UnavailableReason | undefined {
     return this.#queue.length === 0 ? undefined : this.#why?.reason;
   }
 
-  /** While true, new records are queued without trying the store first. */
-  get isHolding(): boolean {
-    return this.#queue.length > 0;
-  }
-
-  /** `why` may be left out while others wait. */
+  /** `why` is left out for a call that joins others. */
   add(call: HeldCall, why?: StoreUnavailable): void {
     const wasFull = this.isFull;
     this.#why = why ?? this.#why;
     this.#queue.push(call);
     this.#bytes += call.bytes;
-    if (call.isWhole && this.#journal.append([call.row])) this.#inJournal.add(call);
-    if (this.#total++ === 0) this.#logger.error(describeStart(this.#why));
-    if (this.isFull && !wasFull) this.#logger.error(describeFull(this.#queue.length, this.#bytes));
-    this.#startTimer();
+    this.#look();
+    if (call.isWhole && this.#journal.append([call])) this.#inJournal.add(call);
+    if (this.#total++ === 0) this.#logger.error(beginning(this.#why));
+    if (this.isFull && !wasFull) this.#logger.error(fullText(this.#queue.length, this.#bytes));
+    this.#arm();
   }
 
+  /** The record of a held call, as it is going to be written. */
   find(callId: string): CallRow | undefined {
     return this.#queue.find(({ row }) => row.call_id === callId)?.row;
   }
@@ -101,9 +99,7 @@ export class HeldCalls {
     await this.#writing;
   }
 
-  /**
-   * Must be called after `flush`. Records that are left are in the journal for the next process; lost ones are logged.
-   */
+  /** To be called after `flush`. What is left is in the journal for the next process, or lost, which is said. */
   close(): void {
     clearTimeout(this.#timer);
     this.#journal.close(this.#queue.length > 0);
@@ -116,8 +112,8 @@ export class HeldCalls {
     );
   }
 
-  #startTimer(): void {
-    this.#timer ??= setTimeout(() => void this.flush(), RETRY_INTERVAL).unref();
+  #arm(): void {
+    this.#timer ??= setTimeout(() => void this.flush(), RETRY).unref();
   }
 
   async #writeAll(): Promise<void> {
@@ -126,10 +122,11 @@ export class HeldCalls {
       const failures = await Promise.all(batch.map((call) => this.#write(call)));
       const kept = batch.filter((_, at) => failures[at] !== undefined);
       this.#queue = [...kept, ...this.#queue.slice(batch.length)];
+      this.#look();
       const failure = failures.find((one) => one !== undefined);
       if (failure === undefined) continue;
       this.#why = failure;
-      this.#startTimer();
+      this.#arm();
       return;
     }
     if (this.#total === 0) return;
@@ -141,31 +138,38 @@ export class HeldCalls {
     this.#why = undefined;
   }
 
-  /** Returns why the store cannot take the record yet; undefined when it is done. */
+  /** Answers why the store cannot take it yet; undefined when nothing is left to be done for it. */
   async #write(call: HeldCall): Promise<StoreUnavailable | undefined> {
     try {
       await call.write();
     } catch (error) {
       const unavailable = StoreUnavailable.from(error);
       if (unavailable !== undefined) return unavailable;
-      // The store will never take it. Keeping it would block all records behind it.
+      // It is never going to be taken: keeping it would keep all behind it too.
       this.#logger.error(`The call ${call.row.call_id} could not be recorded: ${String(error)}`);
     }
     this.#bytes -= call.bytes;
+    this.#look();
     return undefined;
+  }
+
+  /** How things stand is asked for with every call, and changes seldom. */
+  #look(): void {
+    this.isHolding = this.#queue.length > 0;
+    this.isFull = this.#queue.length >= mostHeld.records || this.#bytes >= mostHeld.bytes;
   }
 }
 
-/** What other folders may know of the waiting records. */
+/** Records that wait in memory because the store cannot take them now. */
 export type HeldRecords = Pick<HeldCalls, "records" | "bytes" | "journaled" | "isFull" | "reason">;
 
 const MIB = 1024 * 1024;
 
-function describeStart(why: StoreUnavailable | undefined): string {
+function beginning(why: StoreUnavailable | undefined): string {
   const cause = why?.cause instanceof Error ? ` (${why.cause.message})` : "";
   return `The store cannot take the records of calls${cause}. They are kept in memory and written when it can, up to ${mostHeld.records} records or ${mostHeld.bytes / MIB} MiB; from then on calls are refused. GET /readyz says how many there are. ${why?.message ?? ""}`;
 }
 
-function describeFull(records: number, bytes: number): string {
+function fullText(records: number, bytes: number): string {
   return `${records} records of calls (${Math.ceil(bytes / MIB)} MiB) wait in memory for the store, which is as many as are kept. Calls are refused until they are written.`;
 }

@@ -7,7 +7,7 @@ const idsOf = (rows: readonly CallRow[]) => rows.map(({ call_id }) => call_id);
 
 test("gives rows in the order in which calls began, once they are due, and each once", () => {
   const queue = new StartQueue();
-  for (const [id, due] of Object.entries({ a: 1, b: 2, c: 3 })) queue.add(id, due, rowOf(id));
+  for (const [id, due] of Object.entries({ a: 1, b: 2, c: 3 })) queue.set(id, { due, makeRow: rowOf(id) });
   expect(queue.size).toBe(3);
   expect(idsOf(queue.take(0, 10))).toEqual([]);
   expect(idsOf(queue.take(2, 10))).toEqual(["a", "b"]);
@@ -18,12 +18,13 @@ test("gives rows in the order in which calls began, once they are due, and each 
 
 test("never makes the row of a call that has ended", () => {
   const queue = new StartQueue();
-  queue.add("ended", 1, () => {
+  const makeRow = () => {
     throw new Error("nobody needs it");
-  });
-  queue.add("running", 1, rowOf("running"));
-  queue.end("ended");
-  queue.end("unknown");
+  };
+  queue.set("ended", { due: 1, makeRow });
+  queue.set("running", { due: 1, makeRow: rowOf("running") });
+  queue.delete("ended");
+  queue.delete("unknown");
   expect(queue.size).toBe(1);
   expect(idsOf(queue.take(1, 10))).toEqual(["running"]);
 });
@@ -31,8 +32,8 @@ test("never makes the row of a call that has ended", () => {
 test("gives no more than is asked for, and the rest the next time, also when most have ended", () => {
   const queue = new StartQueue();
   for (let at = 0; at < 5_000; at++) {
-    queue.add(String(at), 0, rowOf(String(at)));
-    if (at % 1_000 !== 0) queue.end(String(at));
+    queue.set(String(at), { due: 0, makeRow: rowOf(String(at)) });
+    if (at % 1_000 !== 0) queue.delete(String(at));
   }
   expect(idsOf(queue.take(1, 2))).toEqual(["0", "1000"]);
   expect(idsOf(queue.take(1, 2))).toEqual(["2000", "3000"]);
@@ -43,9 +44,9 @@ test("gives no more than is asked for, and the rest the next time, also when mos
 test("says whether a row has been held back long enough, whatever has ended before it", () => {
   const queue = new StartQueue();
   expect(queue.isDue(9)).toBe(false);
-  queue.add("ended", 1, rowOf("ended"));
-  queue.add("running", 5, rowOf("running"));
-  queue.end("ended");
+  queue.set("ended", { due: 1, makeRow: rowOf("ended") });
+  queue.set("running", { due: 5, makeRow: rowOf("running") });
+  queue.delete("ended");
   expect(queue.isDue(4)).toBe(false);
   expect(queue.isDue(5)).toBe(true);
   expect(idsOf(queue.take(5, 10))).toEqual(["running"]);
