@@ -37,7 +37,7 @@ interface ValidationFailure {
 
 /** What the pipeline runs: the author's function, without the wrapper that checks direct calls. */
 export interface ToolImplementation {
-  readonly run: (context: ToolContext<never>) => unknown;
+  run(context: ToolContext): unknown;
   readonly formatValidationError?: (error: ValidationFailure) => string;
 }
 

@@ -30,7 +30,7 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   stateChanged(frame);
   if (frame.ended) return; // Somebody who was told of the start cancelled it.
   // The arguments have passed the schema, which promises what the tool declares.
-  const output = implementation.run(new FrameContext(frame) as never);
+  const output = implementation.run(new FrameContext(frame));
   if (output instanceof Promise) return output;
   if (!isThenable(output)) {
     frame.output = output;
