@@ -32,7 +32,7 @@ import { loadBuiltins, openOnDemand } from "./on-demand.ts";
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
   readonly logger: Logger;
-  /** Secret values that no record may show. Asked for again when the workspace's own secrets change. */
+  /** Secret values that no record may show, beside the workspace's own. Asked for in every call. */
   readonly secrets?: () => Iterable<string>;
   /** The secrets of sandboxed tools. Default: those of the workspace's store. */
   readonly toolSecrets?: Secrets;
@@ -132,11 +132,20 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     () => options.secrets?.() ?? [],
     () => opened.flatMap((secrets) => [...secrets.values()]),
   );
-  // Looked at several times in every call, so it is there before anybody looks.
-  const ready = { list: masked.list() };
+  // Every call looks at the values several times, so the list is made when they change, and not in the call.
+  const kept = { list: masked.list() };
   const refreshSecrets = () => {
-    ready.list = masked.list();
+    kept.list = masked.list();
   };
+  // Nobody tells when the values of the option change.
+  const ready =
+    options.secrets === undefined
+      ? kept
+      : {
+          get list() {
+            return masked.list();
+          },
+        };
   const maskAll = (secrets: Secrets | undefined) => {
     if (secrets === undefined || opened.includes(secrets)) return secrets;
     opened.push(secrets);

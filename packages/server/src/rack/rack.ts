@@ -83,7 +83,6 @@ export async function openRack(
 
   const app = await openWorkspace(root, {
     logger,
-    secrets,
     toolSecrets: openedSecrets,
     store,
     approval: approvals.policy,

@@ -13,6 +13,7 @@ function tool(id: string, answer: string, more = ""): string {
 const secrets = {
   get: async (name: string) => (name === "github/TOKEN" ? "token-of-github" : undefined),
   values: () => ["token-of-github"],
+  onChange() {},
 };
 // Only what is read of it here.
 const options = { toolSecrets: secrets as never };

@@ -66,6 +66,7 @@ describe("what a tool finds around it", { timeout: 120_000 }, () => {
     const toolSecrets = {
       get: async (name: string) => (name === "talk/TOKEN" ? secret : undefined),
       values: () => [secret],
+      onChange() {},
     };
     const { registry, close } = await workspace.open({ builtins: false, toolSecrets: toolSecrets as never });
     expect((await registry.execute("talk", {})).type).not.toBe("error");
