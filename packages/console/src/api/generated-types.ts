@@ -120,6 +120,7 @@ export interface CallSummary {
 
 export interface ChatMessage {
   readonly id: string;
+  readonly position: number;
   readonly role: "user" | "assistant";
   readonly status: "running" | "completed" | "stopped" | "interrupted" | "error";
   readonly createdAt: number;
