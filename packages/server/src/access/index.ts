@@ -19,6 +19,7 @@ export {
   parseJson,
   prettyJson,
   readBody,
+  readResponse,
   saveStream,
   tooLarge,
 } from "./network/body.ts";

@@ -5,13 +5,12 @@ import {
   type BodyPart,
   bodyText,
   createAddressRules,
-  decodedBody,
   isJson,
   type OpenedResponse,
   openUrl,
   parseContentType,
   parseJson,
-  readBody,
+  readResponse,
   requestHeaders,
   withTimeLimit,
 } from "../access/index.ts";
@@ -52,7 +51,7 @@ export function httpRunner(ready: ReadyTool, surroundings: SkillSurroundings): T
     // The call has the tool's time limit; this one ends a request that ignores it.
     return withTimeLimit(host, timeout + GRACE_MS, context.signal, async (signal) => {
       const opened = await openUrl({ ...request, method: template.method, rules, signal });
-      return toResult(template, opened, await readAnswer(opened, maxBytes, signal));
+      return toResult(template, opened, await readResponse(opened, maxBytes, signal));
     });
   };
 }
@@ -85,18 +84,6 @@ async function prepareRequest(
     // A redirect must not carry the secrets of this service elsewhere.
     followRedirects: !hasSecrets,
   };
-}
-
-async function readAnswer(
-  { message, method, status }: OpenedResponse,
-  maxBytes: number,
-  signal: AbortSignal,
-): Promise<BodyPart> {
-  if (method === "HEAD" || status === 204 || status === 304) {
-    message.destroy();
-    return { bytes: Buffer.alloc(0), isTruncated: false };
-  }
-  return readBody(await decodedBody(message), maxBytes, signal);
 }
 
 function toResult(template: HttpTemplate, { message, status }: OpenedResponse, part: BodyPart): unknown {

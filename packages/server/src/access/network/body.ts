@@ -198,6 +198,20 @@ async function firstByte(message: IncomingMessage): Promise<number | undefined> 
   return first[0];
 }
 
+/** Reads the decoded beginning of a response's body. Responses that have none by their method or status are read as empty. */
+export async function readResponse(
+  response: { readonly message: IncomingMessage; readonly method: string; readonly status: number },
+  limit: number,
+  signal: AbortSignal,
+): Promise<BodyPart> {
+  const { message, method, status } = response;
+  if (method === "HEAD" || status === 204 || status === 304) {
+    message.destroy();
+    return { bytes: Buffer.alloc(0), isTruncated: false };
+  }
+  return readBody(await decodedBody(message), limit, signal);
+}
+
 interface SaveOptions {
   readonly target: string;
   readonly overwrite: boolean;

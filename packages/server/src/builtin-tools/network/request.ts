@@ -3,7 +3,6 @@ import {
   type BodyPart,
   bodyText,
   createAddressRules,
-  decodedBody,
   isJson,
   type OpenedResponse,
   openUrl,
@@ -11,7 +10,7 @@ import {
   parseJson,
   parseUrl,
   prettyJson,
-  readBody,
+  readResponse,
   requestHeaders,
   shownHeaders,
   withTimeLimit,
@@ -108,7 +107,7 @@ export default defineTool({
         rules: createAddressRules(ctx.workspace.network.allowPrivate),
         signal,
       });
-      return [opened, await incomingBody(opened, maxBytes, signal)] as const;
+      return [opened, await readResponse(opened, maxBytes, signal)] as const;
     });
     return toResult(response, part, Math.round(performance.now() - startedAt));
   },
@@ -141,18 +140,6 @@ function outgoingBody(method: string, body: unknown) {
 
 function isJsonDocument(text: string): boolean {
   return /^\s*[[{]/.test(text) && parseJson(text) !== undefined;
-}
-
-async function incomingBody(
-  { message, method, status }: OpenedResponse,
-  maxBytes: number,
-  signal: AbortSignal,
-): Promise<BodyPart> {
-  if (method === "HEAD" || status === 204 || status === 304) {
-    message.destroy();
-    return { bytes: Buffer.alloc(0), isTruncated: false };
-  }
-  return readBody(await decodedBody(message), maxBytes, signal);
 }
 
 function toResult(
