@@ -65,12 +65,15 @@ export function apiTypes({ paths, components }: ApiDescription): string {
 
 function consoleSource(): string {
   const folder = fileURLToPath(new URL("../packages/console/src/", import.meta.url));
-  return readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .filter(
-      (file) => /(?<!\.test)\.(ts|vue)$/.test(file) && !apiTypesFile.endsWith(file.replaceAll("\\", "/")),
-    )
-    .map((file) => readFileSync(folder + file, "utf8"))
-    .join("\n");
+  return (
+    readdirSync(folder, { recursive: true, encoding: "utf8" })
+      .filter(
+        (file) => /(?<!\.test)\.(ts|vue)$/.test(file) && !apiTypesFile.endsWith(file.replaceAll("\\", "/")),
+      )
+      // A word in a comment asks for nothing.
+      .map((file) => readFileSync(folder + file, "utf8").replaceAll(/^\s*(?:\/\/|\/?\*).*$/gm, ""))
+      .join("\n")
+  );
 }
 
 /** A route may also be put together, as in `POST /api/${kind}`. */

@@ -120,7 +120,6 @@ export interface CallSummary {
 
 export interface ChatMessage {
   readonly id: string;
-  readonly position: number;
   readonly role: "user" | "assistant";
   readonly status: "running" | "completed" | "stopped" | "interrupted" | "error";
   readonly createdAt: number;
@@ -417,7 +416,6 @@ export interface ToolSummary {
   readonly title?: string;
   readonly description?: string;
   readonly status: "ok" | "stale" | "disabled";
-  readonly switched?: { readonly enabled: boolean; readonly by: string; readonly at: number };
   readonly category?: string;
   readonly tags?: readonly string[];
   readonly aliases?: readonly string[];
