@@ -1,14 +1,14 @@
 import type { KeywordDefinition, Options, ValidateFunction } from "ajv/dist/core.js";
 import { checkJsonSchema, type JsonSchemaFacts } from "./check-json-schema.ts";
-import { type Copier, compileCopier, copyPlain, countMembers } from "./copy.ts";
+import { copyPlain, countMembers } from "./copy.ts";
 import { hashValue } from "./hash.ts";
 import { describeFailure, maximumIssues, type SchemaIssue, unknownKey } from "./issue.ts";
 import { jsonSchemaIssues } from "./json-schema-issues.ts";
 import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./keywords.ts";
-import { isOpenThroughout, KeyGuide, type KnownKeys, knownKeys } from "./known-keys.ts";
+import { isOpenThroughout, KeyGuide, type KnownKeys, knownKeys, unknownKeys } from "./known-keys.ts";
 import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./pattern.ts";
 import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
-import type { JsonSchemaObject } from "./visit.ts";
+import { isRecord, type JsonSchemaObject } from "./visit.ts";
 
 /** Larger values get only their first errors, to save memory. */
 const largestFullyExplained = 5_000;
@@ -30,7 +30,6 @@ export class JsonSchemaValidator implements CompiledSchema {
   #guide: KeyGuide | undefined;
   /** No key is unlisted that the check lets through. */
   #needsNoGuide: boolean | undefined;
-  #copy: Copier = copyPlain;
   #broken: SchemaError | undefined;
 
   constructor(schema: JsonSchemaObject) {
@@ -47,19 +46,10 @@ export class JsonSchemaValidator implements CompiledSchema {
     const check = this.#check;
     if (check === undefined) return this.#validateFirst(value, options);
     try {
-      let copy = this.#copy(value);
+      let copy = copyPlain(value);
       if (options?.strict) return this.#validateStrict(copy, check);
-      const known = this.#known;
-      let dropped: string[] | undefined;
-      if (known !== undefined && typeof copy === "object" && copy !== null && !Array.isArray(copy)) {
-        for (const key in copy) {
-          if (!known.names.has(key) && !known.patterns.some((pattern) => pattern.test(key))) {
-            if (dropped === undefined) dropped = [key];
-            else dropped.push(key);
-          }
-        }
-        if (dropped !== undefined) copy = without(copy, dropped);
-      }
+      const dropped = this.#known && isRecord(copy) ? unknownKeys(copy, this.#known) : undefined;
+      if (dropped !== undefined) copy = without(copy, dropped);
       if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
       if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };
       return dropped === undefined ? { ok: true, value: copy } : { ok: true, value: copy, dropped };
@@ -84,7 +74,6 @@ export class JsonSchemaValidator implements CompiledSchema {
     }
     this.#engine = engine;
     this.#known = knownKeys(this.#schema);
-    this.#copy = compileCopier(this.#schema);
     return this.validate(value, options);
   }
 
@@ -120,9 +109,9 @@ export class JsonSchemaValidator implements CompiledSchema {
   }
 }
 
-function without(copy: object, unknown: readonly string[]): Record<string, unknown> {
+function without(copy: unknown, unknown: readonly string[]): Record<string, unknown> {
   const left = new Set(unknown);
-  return Object.fromEntries(Object.entries(copy).filter(([key]) => !left.has(key)));
+  return Object.fromEntries(Object.entries(copy ?? {}).filter(([key]) => !left.has(key)));
 }
 
 interface JsonSchemaEngine {
