@@ -3,6 +3,7 @@ import { checkJsonSchema, type JsonSchemaFacts } from "./check-json-schema.ts";
 import { copyPlain, countMembers } from "./copy.ts";
 import { hashValue } from "./hash.ts";
 import { describeFailure, maximumIssues, type SchemaIssue, unknownKey } from "./issue.ts";
+import { safeJson } from "./json.ts";
 import { jsonSchemaIssues } from "./json-schema-issues.ts";
 import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./keywords.ts";
 import { isOpenThroughout, KeyGuide, type KnownKeys, knownKeys, unknownKeys } from "./known-keys.ts";
@@ -23,7 +24,7 @@ export class JsonSchemaValidator implements CompiledSchema {
   readonly #schema: JsonSchemaObject;
   readonly #facts: JsonSchemaFacts;
   #plain: JsonSchemaObject | undefined;
-  #engine: JsonSchemaEngine | undefined;
+  #compile: Compile | undefined;
   #check: ValidateFunction | undefined;
   #explain: ValidateFunction | undefined;
   #known: KnownKeys | undefined;
@@ -61,18 +62,18 @@ export class JsonSchemaValidator implements CompiledSchema {
 
   #validateFirst(value: unknown, options?: ValidateOptions): SchemaOutcome | Promise<SchemaOutcome> {
     if (this.#broken !== undefined) throw this.#broken;
-    const engine = loadedEngine(this.#facts.dialect);
-    if (engine === undefined)
+    const compile = engines.get(this.#facts.dialect);
+    if (compile === undefined)
       return loadEngine(this.#facts.dialect).then(() => this.validate(value, options));
     if (this.#facts.usesRiskyPatterns && !areLinearPatternsLoaded())
       return loadLinearPatterns().then(() => this.validate(value, options));
     try {
-      this.#check = engine.compile(this.#schema, this.#facts, false);
+      this.#check = compile(this.#schema, this.#facts, false);
     } catch (error) {
       if (SchemaError.is(error)) this.#broken = error;
       throw error;
     }
-    this.#engine = engine;
+    this.#compile = compile;
     this.#known = knownKeys(this.#schema);
     return this.validate(value, options);
   }
@@ -96,7 +97,7 @@ export class JsonSchemaValidator implements CompiledSchema {
     if (countMembers(copy, largestFullyExplained) >= largestFullyExplained) {
       return jsonSchemaIssues(firstErrors, copy, this.#schema);
     }
-    this.#explain ??= this.#engine!.compile(this.#schema, this.#facts, true);
+    this.#explain ??= this.#compile!(this.#schema, this.#facts, true);
     // If collecting all errors takes too many steps, the first errors are reported.
     if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS_TO_EXPLAIN);
     try {
@@ -114,28 +115,23 @@ function without(copy: unknown, unknown: readonly string[]): Record<string, unkn
   return Object.fromEntries(Object.entries(copy ?? {}).filter(([key]) => !left.has(key)));
 }
 
-interface JsonSchemaEngine {
-  /** `everyIssue` makes a slower function that does not stop at the first error. Throws `SchemaError`. */
-  compile(schema: JsonSchemaObject, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction;
-}
+/** Makes the function for a schema; with `everyIssue` a slower one that goes on after an error. Throws `SchemaError`. */
+type Compile = (schema: JsonSchemaObject, facts: JsonSchemaFacts, everyIssue: boolean) => ValidateFunction;
 
 const MOST_REMEMBERED = 500;
 const LONGEST_REMEMBERED = 20_000;
 /** More than browsers accept. */
 const LONGEST_URL = 4_000;
 
-const engines = new Map<Dialect, JsonSchemaEngine>();
-const loading = new Map<Dialect, Promise<JsonSchemaEngine>>();
-
-function loadedEngine(dialect: Dialect): JsonSchemaEngine | undefined {
-  return engines.get(dialect);
-}
+/** The loaded engines, and those that are being loaded. */
+const engines = new Map<Dialect, Compile>();
+const loading = new Map<Dialect, Promise<Compile>>();
 
 /**
  * Loads the engine of a dialect. Importing it takes about 30 ms, so that happens when a schema is first used
  * and not when the program starts; a server may call this ahead of its first call.
  */
-export function loadEngine(dialect: Dialect = "2020-12"): Promise<JsonSchemaEngine> {
+export function loadEngine(dialect: Dialect = "2020-12"): Promise<Compile> {
   let engine = loading.get(dialect);
   if (engine === undefined) {
     engine = importEngine(dialect);
@@ -144,7 +140,7 @@ export function loadEngine(dialect: Dialect = "2020-12"): Promise<JsonSchemaEngi
   return engine;
 }
 
-async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
+async function importEngine(dialect: Dialect): Promise<Compile> {
   const [Ajv, { fullFormats }] = await Promise.all([
     importAjv(dialect),
     import("ajv-formats/dist/formats.js"),
@@ -153,7 +149,6 @@ async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
   // The only format expression whose time is not linear in the text.
   const isUrl = (text: string) => text.length <= LONGEST_URL && url instanceof RegExp && url.test(text);
   const formats = { ...fullFormats, url: isUrl };
-  const recent = new Recent<ValidateFunction>(MOST_REMEMBERED);
   const make = (prepared: object, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction => {
     // One instance per schema: a shared one would keep every schema, pattern and id forever.
     const ajv = new Ajv({
@@ -178,26 +173,19 @@ async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
       });
     }
   };
-  const engine: JsonSchemaEngine = {
-    compile(schema, facts, everyIssue) {
-      const prepared = prepareJsonSchema(schema, dialect, facts.usesReferences ? STEP : undefined);
-      const text = textOf(prepared);
-      if (text === undefined) return make(prepared, facts, everyIssue);
-      return recent.get(`${everyIssue} ${text}`, () => make(prepared, facts, everyIssue));
-    },
+  // By text, since reloaded files and similar tools have equal schemas. The last used comes last.
+  const recent = new Map<string, ValidateFunction>();
+  const compile: Compile = (schema, facts, everyIssue) => {
+    const prepared = prepareJsonSchema(schema, dialect, facts.usesReferences ? STEP : undefined);
+    const text = `${everyIssue} ${safeJson(prepared).text}`;
+    const check = recent.get(text) ?? make(prepared, facts, everyIssue);
+    recent.delete(text);
+    if (text.length <= LONGEST_REMEMBERED) recent.set(text, check);
+    if (recent.size > MOST_REMEMBERED) recent.delete(recent.keys().next().value!);
+    return check;
   };
-  engines.set(dialect, engine);
-  return engine;
-}
-
-/** The text under which a compiled schema is cached: reloaded files and similar tools share it. */
-function textOf(prepared: object): string | undefined {
-  try {
-    const text = JSON.stringify(prepared);
-    return text.length > LONGEST_REMEMBERED ? undefined : text;
-  } catch {
-    return undefined;
-  }
+  engines.set(dialect, compile);
+  return compile;
 }
 
 type AjvClass = new (
@@ -302,30 +290,6 @@ const commonOptions: Options = {
   code: { regExp: regExpEngine },
 };
 
-/** A map that keeps the most recently used entries. */
-export class Recent<Value> {
-  readonly #limit: number;
-  readonly #entries = new Map<string, Value>();
-
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  get size(): number {
-    return this.#entries.size;
-  }
-
-  /** Makes and keeps the value when it is missing. */
-  get(key: string, make: () => Value): Value {
-    let value = this.#entries.get(key);
-    if (value === undefined) value = make();
-    else this.#entries.delete(key);
-    this.#entries.set(key, value);
-    if (this.#entries.size > this.#limit) this.#entries.delete(this.#entries.keys().next().value!);
-    return value;
-  }
-}
-
 /**
  * Whether a number is a multiple of another, both taken as decimals: 19.99 is a multiple of 0.01, although binary
  * division says otherwise. Nothing is a multiple of 0.
@@ -333,25 +297,15 @@ export class Recent<Value> {
 export function isMultipleOf(value: number, divisor: number): boolean {
   if (Number.isSafeInteger(value) && Number.isSafeInteger(divisor)) return value % divisor === 0;
   if (!Number.isFinite(value) || divisor === 0) return false;
-  const left = decimalOf(value);
-  const right = decimalOf(divisor);
-  const exponent = Math.min(left.exponent, right.exponent);
-  return scaled(left, exponent) % scaled(right, exponent) === 0n;
+  const [left, right] = [decimalOf(value), decimalOf(divisor)];
+  const unit = Math.min(left.exponent, right.exponent);
+  const scaled = ({ digits, exponent }: typeof left) => digits * 10n ** BigInt(exponent - unit);
+  return scaled(left) % scaled(right) === 0n;
 }
 
-/** The number is `digits` times ten to the power of `exponent`. */
-interface Decimal {
-  readonly digits: bigint;
-  readonly exponent: number;
-}
-
-function decimalOf(number: number): Decimal {
+/** The number as `digits` times ten to the power of `exponent`. */
+function decimalOf(number: number): { readonly digits: bigint; readonly exponent: number } {
   const [mantissa = "", exponent = "0"] = String(Math.abs(number)).split("e");
   const [whole = "", fraction = ""] = mantissa.split(".");
   return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length };
-}
-
-/** The decimal in units of ten to the power of `exponent`. */
-function scaled(decimal: Decimal, exponent: number): bigint {
-  return decimal.digits * 10n ** BigInt(decimal.exponent - exponent);
 }
