@@ -1,5 +1,5 @@
 import { clip, type ToolError } from "../error/tool-error.ts";
-import type { ResultKeys } from "../loop/loop-state.ts";
+import type { ResultKeys } from "../loop/result-keys.ts";
 import type { LoopVerdict } from "../loop/types.ts";
 import type { RegistrySnapshot } from "../registry/catalog.ts";
 import type { ToolEntry } from "../registry/entry.ts";

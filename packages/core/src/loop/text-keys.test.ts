@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { textKeys } from "./loop-state.ts";
+import { textKeys } from "./result-keys.ts";
 
 const at = Date.UTC(2026, 6, 1, 12);
 const resultKey = (text: string) => textKeys(text, at, false).resultKey;
