@@ -1,6 +1,6 @@
 import { assessFinished, assessNext } from "../loop/detect-doom-loop.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
-import { clearForNewMessage, emptyLoopState, recordCall, recordStop, rollback } from "../loop/loop-state.ts";
+import { emptyLoopState, recordCall, recordStop } from "../loop/loop-state.ts";
 import { declaredKey, isInfrastructureFailure, loopTraits } from "../loop/records.ts";
 import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
@@ -77,14 +77,10 @@ export class LoopSessions {
     this.#remember(sessionID, state);
   }
 
-  newMessage(sessionID: string): void {
+  /** Changes the state of a known session. */
+  change(sessionID: string, change: (state: LoopState) => LoopState): void {
     const state = this.#states.get(sessionID);
-    if (state !== undefined) this.#states.set(sessionID, clearForNewMessage(state));
-  }
-
-  rollback(sessionID: string, callIds: readonly string[]): void {
-    const state = this.#states.get(sessionID);
-    if (state !== undefined) this.#states.set(sessionID, rollback(state, callIds));
+    if (state !== undefined) this.#states.set(sessionID, change(state));
   }
 
   clear(sessionID?: string): void {
@@ -214,12 +210,12 @@ function argsKeyOf(frame: CallFrame): string {
 }
 
 function nudge(frame: CallFrame, verdict: LoopVerdict): void {
-  const result = frame.result!;
+  const { content, blocks, metadata, ...rest } = frame.result!;
   const text = loopMessage(verdict);
   frame.result = {
-    ...result,
-    content: result.content === "" ? text : `${result.content}\n\n${text}`,
-    ...(result.blocks === undefined ? {} : { blocks: [...result.blocks, { type: "text", text }] }),
-    metadata: { ...result.metadata, loop: verdict },
+    ...rest,
+    content: content === "" ? text : `${content}\n\n${text}`,
+    ...(blocks && { blocks: [...blocks, { type: "text", text }] }),
+    metadata: { ...metadata, loop: verdict },
   };
 }
