@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { cpuTime } from "../../../../scripts/cpu-time.ts";
-import { textKeys } from "./loop-state.ts";
+import { textKeys } from "./result-keys.ts";
 
 const at = Date.UTC(2026, 6, 1, 12);
 const resultKey = (text: string) => textKeys(text, at, false).resultKey;
