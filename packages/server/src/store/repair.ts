@@ -15,7 +15,7 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlit
 import { openDatabase } from "./database.ts";
 import { RepairRefused } from "./errors.ts";
 import { livingInstances } from "./instances.ts";
-import { migrate, migrationSteps } from "./migrations.ts";
+import { isNewerStep, migrate } from "./migrations.ts";
 import { PageTree } from "./page-tree.ts";
 
 export interface RepairedTable {
@@ -169,7 +169,7 @@ function refuseNewer(source: DatabaseSync): void {
   } catch {
     // Those that could be read are looked at.
   }
-  const newer = steps.find((name) => /^\d{4}_/.test(name) && !Object.hasOwn(migrationSteps, name));
+  const newer = steps.find((name) => /^\d{4}_/.test(name) && isNewerStep(name));
   if (newer === undefined) return;
   throw new RepairRefused(
     `The database was last used by a newer version of Toolrack (it has ${newer}). Repair it with that version.`,
