@@ -161,13 +161,13 @@ function startProgram(options: EnterOptions, enter: typeof enterSandbox): void {
   channel.on("error", () => process.exit(1));
   channel.on("data", (chunk) => {
     received += chunk;
-    // The host wrote this line.
-    if (received.endsWith("\n"))
-      enter(
-        options,
-        () => run(JSON.parse(received) as ProgramOrder),
-        () => {},
-      );
+    if (!received.endsWith("\n")) return;
+    const order = JSON.parse(received) as ProgramOrder; // The host wrote this line.
+    enter(
+      options,
+      () => run(order),
+      () => {},
+    );
   });
 
   function run({ command: [file = "", ...args], environment }: ProgramOrder): void {
