@@ -65,7 +65,7 @@ describe("without a sandbox, the trap notices", { timeout: 30_000 }, () => {
       detached: true,
     });
     const launched = { child, codeDirectory: dependencies, release() {} };
-    const worker = new Worker(launched, { onFree() {}, onEnd() {}, onLog() {} });
+    const worker = new Worker(launched);
     await worker.load(spec(), defaultLimits, "");
     const signs = await signsOfEscape(trap, () =>
       worker.invoke({ method: name, params: trap.places, signal: AbortSignal.timeout(10_000) }),
