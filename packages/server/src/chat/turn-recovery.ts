@@ -114,7 +114,7 @@ export class TurnRecovery {
         // The tool may have changed since.
         const isRepeated = shown === "allowed" && isRepeatable(registry.get(part.name));
         if (approval !== undefined && isRepeated) {
-          const takeBack = approvals.carryOver(approval, `${callId}${RESUMED}`);
+          const takeBack = approvals.reuse(approval, `${callId}${RESUMED}`);
           void done.then(takeBack);
           // Made again together with the remaining calls, and already approved.
           feed.publish(
@@ -177,7 +177,7 @@ export class TurnRecovery {
   async #isOpen({ state, callId }: StoredApproval): Promise<boolean> {
     if (state !== "allowed") return state === "pending";
     const { approvals, store } = this.#services;
-    return approvals.isMakingAnew(callId) || (await store.calls.get(`${callId}${RESUMED}`)) !== undefined;
+    return approvals.isRepeating(callId) || (await store.calls.get(`${callId}${RESUMED}`)) !== undefined;
   }
 
   /** All questions of the session that were asked before a call ran, newest first. */

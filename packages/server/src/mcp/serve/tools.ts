@@ -2,10 +2,10 @@ import {
   type CallRequest,
   callToolName,
   type EndedCall,
-  meantTool,
+  calledTool,
   racksKey,
   unknownTool,
-  whereNamesAre,
+  unknownToolText,
 } from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import { expected, metaOf, type RpcError, type RpcParams, rpcCodes } from "../wire/index.ts";
@@ -80,7 +80,7 @@ export function callTool(serving: McpServing, request: ClientRequest) {
   const info = registry.get(name);
   if (info === undefined || !caller.sees(info)) throw unseen(serving, caller, name);
   const call: ToolCall = input === undefined ? { name } : { name, arguments: input };
-  const meant = info.name === callToolName ? meantTool(registry, call) : info;
+  const meant = info.name === callToolName ? calledTool(registry, call) : info;
   const support = meant?.metadata.task === undefined ? undefined : taskSupportOf(caller, meant);
   const options = dialogOptions(serving, request, name);
   if (support !== undefined && peer.codec.era === "modern" && knowsTasks(peer.abilities)) {
@@ -221,6 +221,6 @@ function traceOf(meta: RpcParams): Record<string, string> | undefined {
 function unseen({ registry, lists }: McpServing, caller: Caller, name: string): RpcError {
   const { isShortened } = lists.of(caller);
   return invalidParams(
-    isShortened ? whereNamesAre(name) : unknownTool(registry, name, (tool) => caller.sees(tool)).message,
+    isShortened ? unknownToolText(name) : unknownTool(registry, name, (tool) => caller.sees(tool)).message,
   );
 }
