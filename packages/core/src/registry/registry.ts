@@ -2,7 +2,7 @@ import { frameOf } from "../call/context.ts";
 import { abortCall, cancelCall, expireCall, startCall } from "../call/engine.ts";
 import { EventHub, type RackEvent, type RackListener, type ToolCallRecord } from "../call/events.ts";
 import { CallFrame, CallHistory, type CallHost } from "../call/frame.ts";
-import { assessHistory, LoopSessions } from "../call/loop-sessions.ts";
+import { assessHistory, LoopSessions, sessionKey } from "../call/loop-sessions.ts";
 import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/results.ts";
 import {
   type CallOptions,
@@ -16,7 +16,7 @@ import { Deadlines } from "../call/time.ts";
 import { noneForCaller, notFound } from "../error/messages.ts";
 import { ToolNotFoundError, toToolError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
-import { sessionKey } from "../loop/loop-state.ts";
+import { clearForNewMessage, rollback } from "../loop/loop-state.ts";
 import type { LoopState, LoopVerdict } from "../loop/types.ts";
 import type { DefinitionError } from "../tool/define.ts";
 import { nearestNames } from "../tool/name.ts";
@@ -286,12 +286,12 @@ export class ToolRegistry implements RegistryReader {
 
   /** Must be called at a new message of the user: repetitions before it no longer count. */
   startNewMessage(sessionID: string): void {
-    this.#sessions.newMessage(sessionID);
+    this.#sessions.change(sessionID, clearForNewMessage);
   }
 
   /** Removes calls from loop detection, when the provider had to be asked again. */
   rollbackCalls(sessionID: string, callIds: readonly string[]): void {
-    this.#sessions.rollback(sessionID, callIds);
+    this.#sessions.change(sessionID, (state) => rollback(state, callIds));
   }
 
   /** A page of a result's whole text, also if it was cut for the model. */

@@ -141,7 +141,7 @@ export class TurnRecovery {
     part.callId = again;
     part.started = undefined;
     part.state = { status: "pending", input: {}, raw: part.arguments };
-    const takeBack = this.#services.approvals.carryOver(approval, again);
+    const takeBack = this.#services.approvals.reuse(approval, again);
     void turn.done.then(takeBack);
     turn.feed.publish({ type: "state", callId, name, state });
     turn.feed.publish(callEvent(part));
@@ -221,7 +221,7 @@ export class TurnRecovery {
     if (state === "pending") return true;
     if (state !== "allowed") return false;
     const { approvals, store } = this.#services;
-    return approvals.isMakingAnew(callId) || (await store.calls.get(`${callId}${RESUMED}`)) !== undefined;
+    return approvals.isRepeating(callId) || (await store.calls.get(`${callId}${RESUMED}`)) !== undefined;
   }
 
   /** All questions of the session that were asked before a call ran, newest first. */

@@ -1,4 +1,4 @@
-import { chmodSync, closeSync, openSync } from "node:fs";
+import { chmodSync, closeSync, openSync, statSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { setTimeout as wait } from "node:timers/promises";
 import {
@@ -93,12 +93,12 @@ function openDatabase(file: string): DatabaseSync {
   // SQLite gives its side files the mode of the main file, so that is made private first.
   closeSync(openSync(file, "a", 0o600));
   chmodSync(file, 0o600);
+  const isNew = statSync(file).size === 0;
   const database = new DatabaseSync(file, { timeout: OPENING_TIMEOUT, enableForeignKeyConstraints: true });
   try {
-    // The first pragma works in a new file only. With it, deleted pages can be given back to the disk.
-    database.exec(
-      "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
-    );
+    // With it, deleted pages can be given back to the disk. An existing file can no longer be changed to it.
+    if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
+    database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
     database.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_AFTER}; PRAGMA busy_timeout = ${BUSY_TIMEOUT}`);
   } catch (error) {
     database.close();

@@ -1,10 +1,10 @@
 import {
   type CallRequest,
+  calledTool,
   callToolName,
   type EndedCall,
-  meantTool,
   unknownTool,
-  whereNamesAre,
+  unknownToolText,
 } from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import {
@@ -91,7 +91,7 @@ function callTool(serving: McpServing, request: ClientRequest) {
   if (info !== undefined && peer.headers !== undefined) checkParamHeaders(info, input, peer.headers);
   if (params.requestState !== undefined) return waitingDialogs.resume(request, name, input);
   if (info === undefined) throw unseen(serving, request, name);
-  const meant = info.name === callToolName ? meantTool(registry, { name, arguments: input }) : info;
+  const meant = info.name === callToolName ? calledTool(registry, { name, arguments: input }) : info;
   const support = meant?.metadata.task === undefined ? undefined : taskSupportOf(caller, meant);
   const dialog = new ClientDialog<EndedCall>(request, name, input);
   if (support !== undefined && peer.codec.era === "modern" && knowsTasks(peer.abilities)) {
@@ -204,6 +204,6 @@ const FAILED = "The server failed. Its log says why.";
 
 /** For a caller who sees no tool of this name: the protocol wants an error there, not a result. */
 function unseen({ registry, lists }: McpServing, { caller }: ClientRequest, name: string): RpcError {
-  if (lists.of(caller).isShortened) return invalidParams(whereNamesAre(name));
+  if (lists.of(caller).isShortened) return invalidParams(unknownToolText(name));
   return invalidParams(unknownTool(registry, name, (tool) => caller.sees(tool)).message);
 }

@@ -13,7 +13,6 @@ import {
 } from "../wire/index.ts";
 import { type EraCodec, legacyCodec, paramError, toRpcError } from "./answers.ts";
 import type { Caller } from "./caller.ts";
-import type { Listener } from "./changes.ts";
 import type { WriteFlow } from "./writer.ts";
 
 /** The client that sent a request. The modern era describes it in each request, the legacy era in its session. */
@@ -127,6 +126,17 @@ export class ClientRequest {
     if (this.#table?.get(this.id) === this) this.#table.delete(this.id);
     this.reply.end(answer, status);
   }
+}
+
+export type ListKind = "tools" | "prompts" | "resources";
+
+/** A connected client that is told of changes. Its methods never throw. */
+export interface Listener {
+  listChanged(kind: ListKind): void;
+  /** Called for every resource whose content changed, also those the client does not listen to. */
+  resourceUpdated(uri: string): void;
+  /** The server is stopping. */
+  stopped?(): void;
 }
 
 /** How long a client may take to answer a question, in milliseconds. */

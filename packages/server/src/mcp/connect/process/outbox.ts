@@ -1,11 +1,12 @@
 import type { Socket } from "node:net";
-import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import { asRecord } from "../../../helpers/index.ts";
 import { commandFor, UpstreamError } from "../failures.ts";
+import type { Message } from "../protocol/messages.ts";
 
 /** A message that waits until the server has read the earlier ones. */
 interface WaitingMessage {
   /** A request stays an object until it is sent, because its text would be a second copy of its arguments in memory. */
-  readonly content: JSONRPCMessage | string;
+  readonly content: Message | string;
   readonly resolve: () => void;
   readonly reject: (reason: Error) => void;
 }
@@ -53,7 +54,7 @@ export class Outbox {
    * in the server. If the server has nothing else to answer, the message is written at once. Resolves when the message
    * is gathered for writing.
    */
-  send(message: JSONRPCMessage): Promise<void> {
+  send(message: Message): Promise<void> {
     if (this.#waiting.size > 0 || this.#input.writableNeedDrain || this.#outgoing.length >= FULL)
       return this.#wait(message);
     if (this.#outgoing === "") {
@@ -89,7 +90,7 @@ export class Outbox {
     this.#input.setTimeout(0);
   }
 
-  #wait(message: JSONRPCMessage): Promise<void> {
+  #wait(message: Message): Promise<void> {
     if (this.#dropCancelled(message)) return done;
     const isAwaited = isRequest(message);
     const content = isAwaited ? message : lineOf(message);
@@ -107,9 +108,9 @@ export class Outbox {
   }
 
   /** If the message cancels a waiting request, neither of them is sent. */
-  #dropCancelled(message: JSONRPCMessage): boolean {
-    if (!("method" in message) || message.method !== "notifications/cancelled") return false;
-    const id = message.params?.requestId;
+  #dropCancelled(message: Message): boolean {
+    if (message.method !== "notifications/cancelled") return false;
+    const id = asRecord(message.params).requestId;
     const cancelled = this.#waiting.get(id);
     if (cancelled === undefined) return false;
     this.#waiting.delete(id);
@@ -151,10 +152,10 @@ export class Outbox {
   }
 }
 
-function isRequest(message: JSONRPCMessage): message is JSONRPCMessage & { readonly id: unknown } {
+function isRequest(message: Message): boolean {
   return "method" in message && "id" in message;
 }
 
-function lineOf(message: JSONRPCMessage): string {
+function lineOf(message: Message): string {
   return `${JSON.stringify(message)}\n`;
 }

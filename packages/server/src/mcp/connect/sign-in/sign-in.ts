@@ -140,7 +140,7 @@ export class SignIn {
         granted: kept?.tokens.scope ?? kept?.asked,
       });
     });
-    this.#registered = begun.provider.clientInformation();
+    this.#registered = begun.client;
     const until = Date.now() + SIGN_IN_TIMEOUT;
     this.#pending = { state, until, begun };
     this.#problem = undefined;
