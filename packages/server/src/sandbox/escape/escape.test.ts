@@ -16,7 +16,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { defaultLimits } from "../../config/sandbox.ts";
+import { defaultLimits } from "../../config/config.ts";
 import { openSandbox } from "../sandbox.ts";
 import { type Sandbox, SandboxError, type WorkerSpec } from "../spec.ts";
 
