@@ -25,13 +25,25 @@ export async function resolveEnvironment(source: EnvironmentSource): Promise<Rec
   }
   const outcome = await compileSchema(schema).validate(values);
   if (outcome.ok) return asRecord(outcome.value);
-  if (isLenient) return withoutRequired(schema, values);
-
+  if (isLenient) {
+    const { required: _, ...rest } = schema;
+    const partial = await compileSchema(rest).validate(values);
+    return partial.ok ? asRecord(partial.value) : values;
+  }
   const required = Array.isArray(schema.required) ? schema.required.map(String) : [];
   const missing = required.filter((name) => values[name] === undefined);
-  if (missing.length > 0) throw missingVariables(tool, missing, properties);
+  if (missing.length > 0) {
+    const described = missing.map((name) => {
+      const description = properties[name]?.description;
+      return typeof description === "string" ? `${name} (${description})` : name;
+    });
+    const problem = `the tool "${tool}" needs ${described.join(", ")}, which is not set`;
+    throw variableError("MISSING_ENV_VAR", tool, missing, problem, { missing });
+  }
   const wrong = [...new Set(outcome.issues.map(({ path }) => path.split(/[.[]/)[0]!))];
-  throw wrongVariables(tool, wrong, outcome.issues[0]?.expected ?? "another value");
+  const expected = outcome.issues[0]?.expected ?? "another value";
+  const problem = `${wrong.join(", ")} of the tool "${tool}" must be ${expected}, and what is set is not`;
+  throw variableError("INVALID_ENV_VAR", tool, wrong, problem, { wrong });
 }
 
 /** Values are set as text; the schema gives their type. */
@@ -56,33 +68,6 @@ function coerce(text: string, { type }: JsonSchemaObject): unknown {
   return text;
 }
 
-async function withoutRequired(
-  schema: JsonSchemaObject,
-  values: Record<string, unknown>,
-): Promise<Record<string, unknown>> {
-  const { required: _, ...rest } = schema;
-  const outcome = await compileSchema(rest).validate(values);
-  return outcome.ok ? asRecord(outcome.value) : values;
-}
-
-function missingVariables(
-  tool: string,
-  missing: readonly string[],
-  properties: Readonly<Record<string, JsonSchemaObject>>,
-): BusinessError {
-  const described = missing.map((name) => {
-    const description = properties[name]?.description;
-    return typeof description === "string" ? `${name} (${description})` : name;
-  });
-  const problem = `the tool "${tool}" needs ${described.join(", ")}, which is not set`;
-  return variableError("MISSING_ENV_VAR", tool, missing, problem, { missing });
-}
-
-function wrongVariables(tool: string, wrong: readonly string[], expected: string): BusinessError {
-  const problem = `${wrong.join(", ")} of the tool "${tool}" must be ${expected}, and what is set is not`;
-  return variableError("INVALID_ENV_VAR", tool, wrong, problem, { wrong });
-}
-
 function variableError(
   code: string,
   tool: string,
@@ -96,4 +81,40 @@ function variableError(
     recoverable: false,
     data: { code, ...data, solution, retryable: false },
   });
+}
+
+/**
+ * The hosts that a tool may reach: those that it declares and the operator grants, the narrower of the two when one
+ * covers the other. A tool that declares none may reach all that are granted.
+ */
+export function grantedHosts(declared: readonly string[] | undefined, granted: readonly string[]): string[] {
+  if (declared === undefined) return [...new Set(granted)].sort();
+  const hosts = declared.flatMap((wanted) =>
+    granted.flatMap((given) => {
+      if (covers(given, wanted)) return [wanted];
+      return covers(wanted, given) ? [given] : [];
+    }),
+  );
+  return [...new Set(hosts)].sort();
+}
+
+/** Hosts that a tool declares and no grant covers even in part. */
+export function missingHosts(declared: readonly string[] | undefined, granted: readonly string[]): string[] {
+  return (declared ?? []).filter(
+    (wanted) => !granted.some((given) => covers(given, wanted) || covers(wanted, given)),
+  );
+}
+
+/** A grant without a port covers only the usual ports. */
+function covers(given: string, wanted: string): boolean {
+  const [givenName, givenPort] = split(given);
+  const [wantedName, wantedPort] = split(wanted);
+  if (givenPort !== wantedPort) return false;
+  if (givenName === wantedName || givenName === "*") return true;
+  return givenName.startsWith("*.") && wantedName.endsWith(givenName.slice(1));
+}
+
+function split(host: string): [name: string, port: string] {
+  const [, name = host, port = ""] = /^(.*?)(?::(\d+))?$/.exec(host.toLowerCase()) ?? [];
+  return [name, port];
 }

@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { defaultLimits } from "../../config/index.ts";
-import { reasonOf } from "../../helpers/index.ts";
+import { defined, reasonOf } from "../../helpers/index.ts";
 import { Worker } from "../worker.ts";
 import { bubblewrapConfinement, seccompFilter } from "./bubblewrap.ts";
 import { type Confinement, nodeGuardsNetwork } from "./confinement.ts";
@@ -21,11 +21,12 @@ interface FoundConfinement {
 export async function findConfinement(
   directory: string,
   highest: 3 | 2,
-  scratch: { readonly reaper: Reaper; readonly directory: string },
+  reaper: Reaper,
+  temporary: string,
 ): Promise<FoundConfinement> {
   const best = highest === 3 ? await findBubblewrap(directory) : { reason: "Level 2 was asked for." };
   if (best.confinement !== undefined) return best;
-  const next = await findRestrictedProcess(scratch);
+  const next = await findRestrictedProcess(reaper, temporary);
   if (next.confinement !== undefined)
     return { confinement: next.confinement, reason: `${best.reason} ${describeLevel2()}` };
   return { reason: `${best.reason} Level 2 cannot be had either: ${next.reason}` };
@@ -51,42 +52,33 @@ async function findBubblewrap(directory: string): Promise<FoundConfinement & { r
       reason:
         "bubblewrap is not installed. Install it (Debian and Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap; Alpine: apk add bubblewrap) and start the server again.",
     };
-  const seccompFile = writeSeccompFilter(directory);
-  const ways = [
-    ...(process.getuid?.() === 0
-      ? [
-          { userNamespace: false, proc: true },
-          { userNamespace: false, proc: false },
-        ]
-      : []),
-    { userNamespace: true, proc: true },
-    { userNamespace: true, proc: false },
-  ];
+  const filter = seccompFilter();
+  const seccompFile = filter && join(directory, "seccomp.bpf");
+  if (filter !== undefined) writeFileSync(join(directory, "seccomp.bpf"), filter);
   let failure = "";
-  for (const way of ways) {
-    const options = { ...way, bubblewrap, ...(seccompFile === undefined ? {} : { seccompFile }) };
-    const tried = await attempt((nodeDataKb) =>
-      bubblewrapConfinement({ ...options, ...(nodeDataKb === undefined ? {} : { nodeDataKb }) }),
-    );
-    if (tried.confinement !== undefined) return { confinement: tried.confinement, reason: "" };
-    failure ||= tried.failure;
-  }
+  // Root needs no user namespace; where it cannot do without, it is tried with one.
+  for (const userNamespace of process.getuid?.() === 0 ? [false, true] : [true])
+    for (const proc of [true, false]) {
+      const options = { userNamespace, proc, bubblewrap, ...defined({ seccompFile }) };
+      const tried = await attempt((nodeDataKb) =>
+        bubblewrapConfinement({ ...options, ...defined({ nodeDataKb }) }),
+      );
+      if (tried.confinement !== undefined) return { confinement: tried.confinement, reason: "" };
+      failure ||= tried.failure;
+    }
   return {
     reason: `bubblewrap is installed but does not work here: ${failure}. In a container, let it make namespaces (Docker: --security-opt seccomp=unconfined --cap-add SYS_ADMIN); on a machine of its own, allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0).`,
   };
 }
 
-async function findRestrictedProcess(scratch: {
-  reaper: Reaper;
-  directory: string;
-}): Promise<FoundConfinement> {
+async function findRestrictedProcess(reaper: Reaper, directory: string): Promise<FoundConfinement> {
   if (process.platform === "win32") return { reason: "it needs Linux or macOS." };
   if (!nodeGuardsNetwork)
     return {
       reason: `Node ${process.versions.node} cannot keep a process from the network; Node 25 or newer can.`,
     };
   const tried = await attempt((nodeDataKb) =>
-    restrictedProcessConfinement({ ...scratch, ...(nodeDataKb === undefined ? {} : { nodeDataKb }) }),
+    restrictedProcessConfinement({ reaper, directory, ...defined({ nodeDataKb }) }),
   );
   if (tried.confinement === undefined) return { reason: `its test failed: ${tried.failure}.` };
   return { confinement: tried.confinement };
@@ -112,7 +104,7 @@ async function tryWorker<Result>(
 ): Promise<Result> {
   const { memoryMb, scratchMb } = defaultLimits;
   const launched = confinement.startWorker({ memoryMb, scratchMb });
-  const worker = new Worker(launched, { onFree() {}, onEnd() {}, onLog() {} });
+  const worker = new Worker(launched);
   const spec = {
     key: "probe",
     label: "The test worker",
@@ -148,14 +140,6 @@ async function checkConfined(worker: Worker): Promise<void> {
   const { open, uid } = answer as { open: string[]; uid: number }; // The probe is our own code.
   if (open.length > 0) throw new Error(`a worker could reach ${open.join(" and ")}`);
   if (uid === 0) throw new Error("a worker ran as root");
-}
-
-function writeSeccompFilter(directory: string): string | undefined {
-  const filter = seccompFilter();
-  if (filter === undefined) return undefined;
-  const file = join(directory, "seccomp.bpf");
-  writeFileSync(file, filter);
-  return file;
 }
 
 function findInPath(name: string): string | undefined {
