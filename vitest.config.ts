@@ -30,6 +30,8 @@ export default defineConfig({
         extends: true,
         test: {
           name: "rack",
+          // The modules of the server are loaded once for each worker and not for each file, which halves the time.
+          isolate: false,
           // A limit is for what hangs, not for what a busy machine makes slow.
           testTimeout: 30_000,
           hookTimeout: 60_000,

@@ -15,12 +15,12 @@ export default defineConfig({
     hookTimeout: 120_000,
     env: { TOOLRACK_TEST_DEPTH: "whole" },
     include: [
-      "packages/*/src/**/*.slow.test.ts",
+      "{packages,scripts}/**/*.slow.test.ts",
       // These have a depth, of which `npm test` runs a part.
       "packages/core/src/schema/{hash,hash-value}.test.ts",
       "packages/core/src/format/mcp.test.ts",
-      "packages/core/src/call/id-table.test.ts",
       "packages/server/src/chat/soak.test.ts",
+      "packages/server/src/files/{reload,bad-files}.test.ts",
       "packages/server/src/store/crash.test.ts",
     ],
     reporters: [

@@ -4,6 +4,7 @@ import type { ConsoleServer } from "./console-server.ts";
 
 const places = [
   process.env.CHROMIUM_PATH,
+  "/usr/bin/chromium-headless-shell",
   "/usr/bin/chromium",
   "/usr/bin/chromium-browser",
   "/usr/bin/google-chrome",

@@ -10,6 +10,8 @@ export default defineConfig({
   test: {
     ...sharedTestSettings,
     name: "e2e",
+    isolate: false,
     include: ["e2e/**/*.test.ts"],
+    exclude: ["**/*.slow.test.ts"],
   },
 });

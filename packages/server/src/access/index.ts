@@ -1,5 +1,13 @@
 export { EncryptionKey, osKeyring, SecretError } from "./encryption.ts";
-export { type Grant, GrantWatch, grantOf, grantOfCaller, masterGrant } from "./grants.ts";
+export {
+  findGrant,
+  type Grant,
+  GrantWatch,
+  grantOf,
+  grantOfCaller,
+  isExpired,
+  masterGrant,
+} from "./grants.ts";
 export { type GuardedWrite, guardWrite, type WritingCall } from "./guarded-write.ts";
 export {
   createAddressRules,

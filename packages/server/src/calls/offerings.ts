@@ -1,4 +1,5 @@
 import type { Logger } from "@toolrack/core";
+import { reasonOf } from "../helpers/index.ts";
 import {
   type CompletionAnswer,
   type CompletionRequest,
@@ -182,8 +183,7 @@ export class Offerings {
     try {
       return (await list()) ?? [];
     } catch (thrown) {
-      const reason = thrown instanceof Error ? thrown.message : String(thrown);
-      this.#logger.warn(`The ${what} of ${key} could not be listed: ${reason}`);
+      this.#logger.warn(`The ${what} of ${key} could not be listed: ${reasonOf(thrown)}`);
       return [];
     }
   }

@@ -13,16 +13,13 @@ const LONGEST_LIST = 20;
 const MOST_LINES = 50;
 
 /** Publishes the rack's events to the feed. Events hold ids and summaries; readers fetch bodies by id. */
-export function publishRack(
-  feed: EventFeed,
-  service: Pick<CallService, "callerOf">,
-): (event: RackEvent) => void {
+export function publishRack(feed: EventFeed, service: Pick<CallService, "find">): (event: RackEvent) => void {
   const started = new Set<string>();
   /** Log lines of calls in this turn of the event loop. */
   const linesByCall = new Map<string, CallLine[]>();
   const latest = new LatestOnly();
   const tell = (type: string, callId: string, data: object) => {
-    const caller = service.callerOf(callId);
+    const caller = service.find(callId)?.caller;
     feed.publish(type, { callId, ...data }, caller === undefined ? "admins" : { caller });
   };
   return (event) => {

@@ -11,7 +11,7 @@ export interface OpenChatParts {
   readonly app: Pick<App, "registry" | "config" | "skills">;
   readonly store: Store;
   readonly approvals: ApprovalInbox;
-  readonly calls: Pick<Calls, "service" | "recorder">;
+  readonly calls: Pick<Calls, "service">;
   readonly secrets?: Pick<Secrets, "get">;
   readonly logger: Logger;
   readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
@@ -36,7 +36,6 @@ export async function openChat(parts: OpenChatParts): Promise<ChatService> {
   const chat = new ChatService({
     registry,
     service: calls.service,
-    recorder: calls.recorder,
     store,
     approvals,
     providers,

@@ -7,7 +7,6 @@ import {
   type CallBook,
   type Calls,
   identityOf,
-  issuesOf,
   openCalls,
   resumeCall,
 } from "../calls/index.ts";
@@ -73,11 +72,10 @@ export async function openRack(
     logger,
     secrets,
     originOf,
-    toolOf: (toolName) => rack?.registry.get(toolName),
+    registry: () => rack?.registry,
     formerNameOf: (toolName) => mcpServers?.formerNameOf(toolName),
     resume: async (call) => rack && resumeCall(call, rack.calls.service, store),
     timeout: () => rack?.approvalTimeout,
-    check: async (name, input) => (rack === undefined ? [] : issuesOf(rack.registry, name, input)),
   });
   opened.defer(() => closeWithinLimit(approvals.close(), "The approvals", logger));
 

@@ -84,21 +84,13 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     if (app.registry.get(SCHEDULE_TOOL) === undefined) {
       await importTasks({ directory: root, registry: app.registry, store, logger });
     }
-    const schedules = await startSchedules({
-      registry: app.registry,
-      store,
-      service: calls.service,
-      book: app.book,
-      logger,
-    });
-    for (const tool of schedules.tools) {
-      // The workspace may have a tool of this name.
-      if (app.registry.get(tool.name) === undefined) app.registry.register(tool);
-      else
-        logger.warn(
-          `The workspace has a tool "${tool.name}" of its own, which stays. Schedules that the store has run all the same.`,
-        );
-    }
+    const schedules = startSchedules({ store, service: calls.service, book: app.book, logger });
+    // The workspace may have a tool of this name.
+    if (app.registry.get(SCHEDULE_TOOL) === undefined) app.registry.register(schedules.tool);
+    else
+      logger.warn(
+        `The workspace has a tool "${SCHEDULE_TOOL}" of its own, which stays. Schedules that the store has run all the same.`,
+      );
     opened.defer(() => schedules.close());
     // Stopped before the server waits for calls: a call that waits for a person would delay it in vain.
     opened.defer(() => approvals.stop());

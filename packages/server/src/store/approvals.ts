@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { Instance } from "./instances.ts";
 import { problemOfRulePattern, toKey } from "./keys.ts";
 import { changesRows, flag, json, key, type Page, plain, RowMap, readPage, text, whole } from "./rows.ts";
-import type { ApprovalRow, ApprovalRuleRow, StoreDatabase } from "./schema.ts";
+import type { ApprovalRow, StoreDatabase, Tables } from "./schema.ts";
 
 /** A question that was put to a person, and the answer. */
 export interface StoredApproval extends ApprovalRequest {
@@ -87,7 +87,7 @@ const approvals = new RowMap<StoredApproval, Omit<ApprovalRow, "instance" | "res
   rule: json(),
 });
 
-const rules = new RowMap<ApprovalRule, ApprovalRuleRow>({
+const rules = new RowMap<ApprovalRule, Tables["approval_rules"]>({
   id: plain(),
   tool: plain(),
   decision: plain(),

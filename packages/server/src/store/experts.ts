@@ -2,7 +2,7 @@ import { isDuplicateKey } from "./database-errors.ts";
 import { ExpertConflictError, SkillChangedError } from "./errors.ts";
 import { newId, toStorableText } from "./keys.ts";
 import { changesRows, looseJson, plain, RowMap, text, textOrEmpty } from "./rows.ts";
-import type { ExpertRow, StoreDatabase } from "./schema.ts";
+import type { StoreDatabase, Tables } from "./schema.ts";
 import { laterThan, type RegistryVersion, refuseUnseen, type SeenVersion, whereSeen } from "./versions.ts";
 
 /** A named set of skills and single tools, for one kind of caller. */
@@ -25,7 +25,7 @@ export interface StoredExpert {
 export type NewExpert = Pick<StoredExpert, "name"> & Partial<Omit<StoredExpert, "createdAt" | "updatedAt">>;
 export type ExpertChanges = Partial<Omit<StoredExpert, "id" | "createdAt" | "updatedAt">>;
 
-const experts = new RowMap<Omit<StoredExpert, "skills">, Omit<ExpertRow, "name_key">>({
+const experts = new RowMap<Omit<StoredExpert, "skills">, Omit<Tables["experts"], "name_key">>({
   id: plain(),
   name: text(),
   description: textOrEmpty(),

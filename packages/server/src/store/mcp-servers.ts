@@ -1,7 +1,7 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
 import { changesRows, flag, key, looseJson, plain, RowMap } from "./rows.ts";
-import type { McpServerRow, McpToolRow, StoreDatabase } from "./schema.ts";
+import type { StoreDatabase, Tables } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
 
 /** An operator's changes to one tool of an upstream server. */
@@ -66,7 +66,7 @@ export interface ClaimedName {
 const decidedJson = looseJson((value, written) => value ?? written);
 const learntJson = looseJson((value) => (typeof value === "object" && value !== null ? value : undefined));
 
-const servers = new RowMap<StoredMcpServer, McpServerRow>({
+const servers = new RowMap<StoredMcpServer, Tables["mcp_servers"]>({
   key: key("server_key"),
   entry: decidedJson,
   enabled: flag(),
@@ -76,7 +76,7 @@ const servers = new RowMap<StoredMcpServer, McpServerRow>({
   updatedAt: plain(),
 });
 
-const tools = new RowMap<StoredMcpTool, Omit<McpToolRow, "tool_key">>({
+const tools = new RowMap<StoredMcpTool, Omit<Tables["mcp_tools"], "tool_key">>({
   server: key("server_key"),
   name: plain(),
   approved: decidedJson,

@@ -1,6 +1,6 @@
 import { toKey } from "./keys.ts";
 import { changesRows, json, key, plain, RowMap, whole } from "./rows.ts";
-import type { ScheduleRow, StoreDatabase } from "./schema.ts";
+import type { StoreDatabase, Tables } from "./schema.ts";
 
 export type ScheduleTiming =
   | { readonly kind: "once"; readonly at: number }
@@ -43,7 +43,7 @@ interface ScheduleStep {
 
 const DUE_AT_ONCE = 100;
 
-const schedules = new RowMap<StoredSchedule, ScheduleRow>({
+const schedules = new RowMap<StoredSchedule, Tables["schedules"]>({
   id: plain(),
   toolName: key(),
   arguments: json("input"),

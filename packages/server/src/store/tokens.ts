@@ -1,7 +1,7 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
 import { changesRows, flag, json, key, plain, RowMap, text } from "./rows.ts";
-import type { StoreDatabase, TokenRow, ToolSwitchRow } from "./schema.ts";
+import type { StoreDatabase, Tables } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
 
 export interface StoredToken {
@@ -21,7 +21,7 @@ export interface StoredToken {
   readonly expiresAt?: number;
 }
 
-const tokens = new RowMap<StoredToken, Omit<TokenRow, "hash">>({
+const tokens = new RowMap<StoredToken, Omit<Tables["tokens"], "hash">>({
   id: plain(),
   name: text(),
   scopes: json(),
@@ -146,7 +146,7 @@ export interface ToolSwitch {
   readonly at: number;
 }
 
-const switches = new RowMap<ToolSwitch, Omit<ToolSwitchRow, "name_key">>({
+const switches = new RowMap<ToolSwitch, Omit<Tables["tool_switches"], "name_key">>({
   toolName: key(),
   enabled: flag(),
   by: key("switched_by"),

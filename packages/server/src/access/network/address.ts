@@ -1,4 +1,4 @@
-import { lookup as resolveName } from "node:dns";
+import dns from "node:dns";
 import { BlockList, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 import { plainHost } from "../../helpers/index.ts";
@@ -110,7 +110,7 @@ export class AddressRefusedError extends Error {
  */
 export function guardedLookup(rules: AddressRules): LookupFunction {
   return (hostname, options, callback) => {
-    resolveName(hostname, { ...options, all: true }, (error, addresses) => {
+    dns.lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error !== null) return callback(error, "");
       const allowed = addresses.filter(({ address }) => rules.refusal(hostname, address) === undefined);
       const first = allowed[0];

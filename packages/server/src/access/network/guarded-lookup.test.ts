@@ -1,17 +1,20 @@
-import type { LookupAddress } from "node:dns";
-import { afterEach, expect, test, vi } from "vitest";
+import dns, { type LookupAddress } from "node:dns";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createAddressRules, guardedLookup } from "./address.ts";
 
 /** What the name server answers, one list for each time it is asked. */
 const answers: LookupAddress[][] = [];
 
 // No name server in a test can be made to change its mind, so this is the one part that is not real.
-vi.mock("node:dns", () => ({
-  lookup: (_name: string, _options: unknown, done: (error: null, found: LookupAddress[]) => void) =>
-    done(null, answers.shift() ?? []),
-}));
-
-afterEach(() => answers.splice(0));
+type Done = (error: null, found: LookupAddress[]) => void;
+beforeEach(() => {
+  const answer = (_name: string, _options: unknown, done: Done) => done(null, answers.shift() ?? []);
+  vi.spyOn(dns, "lookup").mockImplementation(answer as unknown as typeof dns.lookup); // One of its many forms.
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  answers.splice(0);
+});
 
 const look = (options: { all?: boolean }) =>
   new Promise<unknown>((resolve, reject) => {

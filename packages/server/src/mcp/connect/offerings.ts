@@ -14,10 +14,11 @@ import type {
 import { bestFit, isReservedFrom } from "../../calls/index.ts";
 import { type RackItem, upstreamOrigin } from "../../config/index.ts";
 import { isRecord } from "../../helpers/index.ts";
-import { type Listed, SOURCE } from "./catalogue/catalogue.ts";
+import { SOURCE } from "./catalogue/catalogue.ts";
 import type { RackNames } from "./catalogue/names.ts";
 import { completionAnswer, promptAnswer, resourceAnswer } from "./catalogue/tool.ts";
 import { describeFailure, UpstreamError } from "./failures.ts";
+import type { Message } from "./protocol/messages.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** The timeout of a request, in milliseconds. */
@@ -37,7 +38,7 @@ export class McpOfferings implements OfferingSource {
   readonly #names: Pick<RackNames, "nameOf">;
   readonly #registry: ToolRegistry;
   /** The item that grants are checked against, for each listed thing. Cached, because every request checks long lists. */
-  readonly #items = new WeakMap<Listed, RackItem>();
+  readonly #items = new WeakMap<Message, RackItem>();
   readonly #listeners = new Set<(change: OfferingChange) => void>();
   /** The watched resources, each with a function that ends the current subscription. */
   readonly #watched = new Map<string, () => void>();
@@ -174,20 +175,20 @@ export class McpOfferings implements OfferingSource {
     }
   }
 
-  #usable(list: "prompts" | "resources" | "templates", { mayUse }: OfferingReader): Listed[] {
+  #usable(list: "prompts" | "resources" | "templates", { mayUse }: OfferingReader): Message[] {
     const { state, catalogue } = this.#upstream();
     return state === "disabled" ? [] : catalogue[list].filter((item) => mayUse(this.#itemOf(item)));
   }
 
-  #findPrompt(name: string, reader: OfferingReader): Listed | undefined {
+  #findPrompt(name: string, reader: OfferingReader): Message | undefined {
     return this.#usable("prompts", reader).find((prompt) => this.#nameOf(prompt) === name);
   }
 
-  #nameOf({ name }: Listed): string {
+  #nameOf({ name }: Message): string {
     return this.#names.nameOf(this.#server, textOf(name));
   }
 
-  #itemOf(item: Listed): RackItem {
+  #itemOf(item: Message): RackItem {
     const name = this.#nameOf(item);
     const known = this.#items.get(item);
     // The name on the rack may have changed since.
@@ -203,7 +204,7 @@ export class McpOfferings implements OfferingSource {
   }
 }
 
-function fitsAny(templates: readonly Listed[], uri: string): boolean {
+function fitsAny(templates: readonly Message[], uri: string): boolean {
   const texts = templates.map(({ uriTemplate }) => textOf(uriTemplate));
   return bestFit(texts, uri) !== undefined;
 }
@@ -229,7 +230,7 @@ export class LinkedResources {
   readonly #links = new Map<string, Link>();
 
   /** Remembers a block of a result that links to a resource or contains one. */
-  note(block: Listed, source: RackItem): void {
+  note(block: Message, source: RackItem): void {
     const holder = block.type === "resource_link" ? block : block.resource;
     const uri = isRecord(holder) ? holder.uri : undefined;
     if (typeof uri !== "string" || uri.length > LONGEST_URI || isReservedFrom(SOURCE, uri)) return;

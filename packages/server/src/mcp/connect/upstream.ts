@@ -41,7 +41,8 @@ import {
   type Verdict,
   validVerdict,
 } from "./protocol/messages.ts";
-import type { ListName, UpstreamSession } from "./protocol/session.ts";
+import type { UpstreamSession } from "./protocol/session.ts";
+import type { ListName } from "./protocol/subscriptions.ts";
 import type { SignIn } from "./sign-in/sign-in.ts";
 
 export type UpstreamState = "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
@@ -207,7 +208,7 @@ export class Upstream {
   get status(): UpstreamStatus {
     const session = this.#session;
     const verdict = session?.verdict ?? this.#verdict;
-    const { serverInfo = this.#catalogue.serverInfo } = session ?? {};
+    const { serverInfo = this.#catalogue.serverInfo, protocolVersion } = session?.profile ?? {};
     const failures = this.#failures;
     const isClosed = this.#state === "ready" || (this.#state === "starting" && failures === 0);
     return {
@@ -221,8 +222,8 @@ export class Upstream {
       transport:
         verdict?.transport ?? (isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
       era: verdict?.era,
-      protocolVersion: session?.protocolVersion,
-      serverInfo: serverInfo && { name: serverInfo.name, version: serverInfo.version },
+      protocolVersion,
+      serverInfo,
       pid: session?.process?.pid ?? undefined,
       inFlight: this.#bulkhead.inside,
       waiting: this.#bulkhead.waiting,

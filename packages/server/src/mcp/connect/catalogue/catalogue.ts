@@ -1,23 +1,22 @@
 import { isDeepStrictEqual } from "node:util";
 import { isReservedFrom, isUsableTemplate, racksKey, readRacks } from "../../../calls/index.ts";
-import { isRecord } from "../../../helpers/index.ts";
-import type { ListName, UpstreamSession } from "../protocol/session.ts";
+import { asRecord, isRecord } from "../../../helpers/index.ts";
+import type { Message } from "../protocol/messages.ts";
+import type { ServerProfile, UpstreamSession } from "../protocol/session.ts";
+import type { ListName } from "../protocol/subscriptions.ts";
 import { cleanText } from "./schema.ts";
-
-/** A list item from a server, or a part of one, unchecked. */
-export type Listed = Readonly<Record<string, unknown>>;
 
 /** A tool as its server describes it. The types are checked; the content is not to be trusted. */
 export interface UpstreamTool {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
-  readonly inputSchema: Listed;
-  readonly outputSchema?: Listed;
-  readonly annotations?: Listed;
+  readonly inputSchema: Message;
+  readonly outputSchema?: Message;
+  readonly annotations?: Message;
   /** The server runs this tool only as a task. */
   readonly isTask?: true;
-  readonly _meta?: Listed;
+  readonly _meta?: Message;
 }
 
 /** A listed item that cannot be used, and why. */
@@ -28,19 +27,17 @@ export interface RefusedItem {
 
 interface Lists<Tool> {
   readonly tools: readonly Tool[];
-  readonly prompts: readonly Listed[];
-  readonly resources: readonly Listed[];
-  readonly templates: readonly Listed[];
+  readonly prompts: readonly Message[];
+  readonly resources: readonly Message[];
+  readonly templates: readonly Message[];
 }
 
 /** What a server offers, as it was last seen. */
-export interface Catalogue extends Lists<UpstreamTool> {
+export interface Catalogue extends Lists<UpstreamTool>, Pick<ServerProfile, "serverInfo" | "instructions"> {
   /** Listed items that cannot be used. */
   readonly refused?: readonly RefusedItem[];
   /** Which lists were not read completely, and why. */
   readonly cut?: readonly string[] | undefined;
-  readonly serverInfo?: { readonly name: string; readonly version: string } | undefined;
-  readonly instructions?: string | undefined;
   /** If the server is a rack: its id and the ids of the racks behind it. */
   readonly racks?: readonly string[];
   /** Milliseconds since the epoch. */
@@ -49,51 +46,95 @@ export interface Catalogue extends Lists<UpstreamTool> {
 
 export const emptyCatalogue: Catalogue = { tools: [], prompts: [], resources: [], templates: [], at: 0 };
 
+/** Longer lists are cut. */
+const MOST_PAGES = 2_000;
+const MOST_ITEMS = 10_000;
+
 /** Reads what a server offers. Rejects only when the tools cannot be read; any other unreadable list stays as `before`. */
 export async function readCatalogue(
   session: UpstreamSession,
   { timeout, before, onProblem }: { timeout: number; before: Catalogue; onProblem: (text: string) => void },
 ): Promise<Catalogue> {
-  const { capabilities, serverInfo, instructions } = session;
+  const { capabilities, serverInfo, instructions } = session.profile;
   const cut: string[] = [];
-  const onCut = (reason: string) => {
-    cut.push(reason);
-    onProblem(reason);
-  };
   let racks: readonly string[] = [];
-  const onMeta = (meta: Listed) => {
-    racks = readRacks(meta[racksKey]);
+  const list = async (kind: ListName, method: string, member: string, meta?: Message) => {
+    const items: Message[] = [];
+    if (capabilities[kind] === undefined) return items;
+    const why = await readPages(session, { method, member, timeout, meta, items }, (_meta) => {
+      if (meta !== undefined) racks = readRacks(_meta[racksKey]);
+    });
+    if (why !== undefined) {
+      const read = items.length === 0 ? "nothing was" : `only the first ${items.length} were`;
+      cut.push(`Of its answer to ${method}, ${read} read: ${why}`);
+    }
+    return items;
   };
-  const list = async (kind: ListName, method: string, member: string, more = {}) =>
-    capabilities[kind] === undefined ? [] : session.list(method, member, { timeout, onCut, ...more });
-  const optional = (kind: ListName, method: string, member: string, known: readonly Listed[]) =>
+  const optional = (kind: ListName, method: string, member: string, known: readonly Message[]) =>
     list(kind, method, member).catch((error: Error) => {
       onProblem(`${method} could not be read, and what was known before is kept: ${error.message}`);
       return known;
     });
   const [tools, prompts, resources, templates] = await Promise.all([
-    list("tools", "tools/list", "tools", { meta: { [racksKey]: true }, onMeta }),
+    list("tools", "tools/list", "tools", { [racksKey]: true }),
     optional("prompts", "prompts/list", "prompts", before.prompts),
     optional("resources", "resources/list", "resources", before.resources),
     optional("resources", "resources/templates/list", "resourceTemplates", before.templates),
   ]);
-  return {
-    ...checkCatalogue({ tools, prompts, resources, templates }),
-    cut: cut.length === 0 ? undefined : cut.sort(),
-    serverInfo: serverInfo && { name: serverInfo.name, version: serverInfo.version },
-    instructions,
-    racks,
-    at: Date.now(),
-  };
+  for (const problem of cut) onProblem(problem);
+  const checked = checkCatalogue({ tools, prompts, resources, templates });
+  const known = { serverInfo, instructions, racks, at: Date.now() };
+  return { ...checked, ...known, cut: cut.length === 0 ? undefined : cut.sort() };
+}
+
+interface Pages {
+  readonly method: string;
+  readonly member: string;
+  /** In milliseconds, for all pages. */
+  readonly timeout: number;
+  /** The `_meta` of each request. */
+  readonly meta: Message | undefined;
+  /** Filled with what was read. */
+  readonly items: Message[];
+}
+
+/** Reads all pages of a list. Resolves to why it was not read to its end, if so. `onMeta` gets the `_meta` of each answer. */
+async function readPages(
+  session: UpstreamSession,
+  { method, member, timeout, meta, items }: Pages,
+  onMeta: (meta: Message) => void,
+): Promise<string | undefined> {
+  const cursors = new Set<unknown>();
+  const endsAt = performance.now() + timeout;
+  let cursor: string | undefined;
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const params = { ...(cursor === undefined ? {} : { cursor }), ...(meta && { _meta: meta }) };
+    const {
+      [member]: found,
+      nextCursor,
+      _meta,
+    } = asRecord(await session.request({ method, params, timeout }));
+    if (isRecord(_meta)) onMeta(_meta);
+    for (const item of Array.isArray(found) ? found : []) {
+      if (typeof item !== "object" || item === null) continue;
+      if (items.length === MOST_ITEMS) return "it lists more than that.";
+      items.push(item);
+    }
+    if (typeof nextCursor !== "string" || nextCursor === "") return undefined;
+    if (cursors.has(nextCursor)) return "it goes round in circles with its pages.";
+    if (performance.now() > endsAt)
+      return `the rest did not come within ${timeout} ms. If it is only slow, give its entry a larger toolrack.limits.list.`;
+    cursors.add(nextCursor);
+    cursor = nextCursor;
+  }
+  return `it has more than ${MOST_PAGES} pages.`;
 }
 
 export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
-  const hasChanged = (list: keyof Lists<unknown>) => !isDeepStrictEqual(before[list], after[list]);
-  return [
-    ...(hasChanged("tools") ? ["tools" as const] : []),
-    ...(hasChanged("prompts") ? ["prompts" as const] : []),
-    ...(hasChanged("resources") || hasChanged("templates") ? ["resources" as const] : []),
-  ];
+  const parts = { tools: ["tools"], prompts: ["prompts"], resources: ["resources", "templates"] } as const;
+  return (["tools", "prompts", "resources"] as const).filter((list) =>
+    parts[list].some((part) => !isDeepStrictEqual(before[part], after[part])),
+  );
 }
 
 const MOST_REFUSED = 50;
@@ -107,13 +148,13 @@ export const SOURCE = "mcp:";
  * items whose required members are wrong.
  */
 export function checkCatalogue(
-  given: Lists<Listed | UpstreamTool>,
+  given: Lists<Message | UpstreamTool>,
 ): Lists<UpstreamTool> & { readonly refused: readonly RefusedItem[] } {
   const refused: RefusedItem[] = [];
-  const checkItems = <Item>(
+  const check = <Item>(
     what: string,
-    items: readonly (Listed | UpstreamTool)[],
-    make: (item: Listed) => Item | string,
+    items: readonly (Message | UpstreamTool)[],
+    make: (item: Message) => Item | string,
     keyOf: (item: Item) => unknown,
   ): Item[] => {
     const usable = new Map<unknown, Item>();
@@ -122,140 +163,126 @@ export function checkCatalogue(
       if (typeof made !== "string" && !usable.has(keyOf(made))) usable.set(keyOf(made), made);
       else if (refused.length < MOST_REFUSED) {
         const twice = `The server lists more than one ${what} like this. The first one counts.`;
-        refused.push({
-          name: typeof item.name === "string" && item.name !== "" ? item.name.slice(0, 200) : `a ${what}`,
-          reason: typeof made === "string" ? made : twice,
-        });
+        const name =
+          typeof item.name === "string" && item.name !== "" ? item.name.slice(0, 200) : `a ${what}`;
+        refused.push({ name, reason: typeof made === "string" ? made : twice });
       }
     }
     return [...usable.values()];
   };
   return {
-    tools: checkItems("tool", given.tools, usableTool, ({ name }) => name),
-    prompts: checkItems("prompt", given.prompts, usablePrompt, ({ name }) => name),
-    resources: checkItems("resource", given.resources, usableResource, ({ uri }) => uri),
-    templates: checkItems(
-      "resource template",
-      given.templates,
-      usableTemplate,
-      ({ uriTemplate }) => uriTemplate,
-    ),
+    tools: check("tool", given.tools, usableTool, ({ name }) => name),
+    prompts: check("prompt", given.prompts, usablePrompt, ({ name }) => name),
+    resources: check("resource", given.resources, usableResource, ({ uri }) => uri),
+    templates: check("resource template", given.templates, usableTemplate, (item) => item.uriTemplate),
     refused,
   };
 }
 
-function usableTool(item: Listed): UpstreamTool | string {
-  const { name, title, description, inputSchema, outputSchema, annotations, execution, isTask, _meta } = item;
+/** Reads one member: its usable value, or undefined when it has another type. */
+type Reader = (value: unknown) => unknown;
+
+const plain: Reader = (value) => (typeof value === "string" ? value : undefined);
+const clean: Reader = (value) => (typeof value === "string" ? cleanText(value) : undefined);
+const record: Reader = (value) => (isRecord(value) ? value : undefined);
+const flag: Reader = (value) => (typeof value === "boolean" ? value : undefined);
+const amount: Reader = (value) => (typeof value === "number" ? value : undefined);
+
+/** The usable members of an item, of those that have a reader. */
+function take(item: Message, readers: Readonly<Record<string, Reader>>): Message {
+  const read = Object.entries(readers).map(([member, reader]) => [member, reader(item[member])] as const);
+  return Object.fromEntries(read.filter(([, value]) => value !== undefined));
+}
+
+const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
+
+/** The annotations of a resource. */
+const notes: Readonly<Record<string, Reader>> = {
+  audience: (value) =>
+    Array.isArray(value) && value.every((one) => one === "user" || one === "assistant") ? value : undefined,
+  priority: (value) => (typeof value === "number" && value >= 0 && value <= 1 ? value : undefined),
+  lastModified: (value) =>
+    typeof value === "string" && moment.test(value) && !Number.isNaN(Date.parse(value)) ? value : undefined,
+};
+
+/** The descriptive members of prompts and resources, without hidden characters in their texts. */
+const described: Readonly<Record<string, Reader>> = {
+  title: clean,
+  description: clean,
+  mimeType: plain,
+  annotations: (value) => (isRecord(value) ? take(value, notes) : undefined),
+  icons: (value) => {
+    const icons = Array.isArray(value) ? value.filter(isIcon) : [];
+    return icons.length === 0 ? undefined : icons;
+  },
+  _meta: record,
+};
+
+function isIcon(icon: unknown): boolean {
+  const { src, mimeType = "", sizes = [], theme = "light" } = asRecord(icon);
+  const isSized = Array.isArray(sizes) && sizes.every((size) => typeof size === "string");
+  const isText = typeof src === "string" && typeof mimeType === "string";
+  return isText && isSized && /^(light|dark)$/.test(String(theme));
+}
+
+function usableTool(item: Message): UpstreamTool | string {
+  const { name, inputSchema, annotations, execution, isTask } = item;
   if (typeof name !== "string" || name === "") return "It has no name.";
   if (nestsDeeper(item, DEEPEST)) return `Its definition nests more than ${DEEPEST} levels.`;
   // `isTask` comes from a stored catalogue, `execution` from the server.
-  const isTaskOnly = (isRecord(execution) && execution.taskSupport === "required") || isTask === true;
+  const isTaskOnly = asRecord(execution).taskSupport === "required" || isTask === true;
   const hints = usableAnnotations(annotations);
-  const shown = typeof title === "string" ? title : hints?.title;
   return {
     name,
-    ...(typeof shown === "string" ? { title: shown } : {}),
-    ...(typeof description === "string" ? { description } : {}),
+    ...take({ title: hints?.title }, { title: plain }),
+    ...take(item, { title: plain, description: plain }),
     inputSchema: isRecord(inputSchema) ? inputSchema : { type: "object" },
-    ...(isRecord(outputSchema) ? { outputSchema } : {}),
+    ...take(item, { outputSchema: record }),
     ...(hints === undefined ? {} : { annotations: hints }),
     ...(isTaskOnly ? { isTask: true } : {}),
-    ...(isRecord(_meta) ? { _meta } : {}),
+    ...take(item, { _meta: record }),
   };
 }
 
 /** The annotations of a tool without those of a wrong type. */
-export function usableAnnotations(given: unknown): Listed | undefined {
+export function usableAnnotations(given: unknown): Message | undefined {
   if (!isRecord(given)) return undefined;
-  const entries = Object.entries(given).flatMap(([key, value]) => {
-    if (key === "title") return typeof value === "string" ? [[key, cleanText(value)]] : [];
-    return !/Hint$/.test(key) || typeof value === "boolean" ? [[key, value]] : [];
-  });
-  return Object.fromEntries(entries);
+  const readerOf = (key: string): Reader =>
+    key === "title" ? clean : /Hint$/.test(key) ? flag : (value) => value;
+  return take(given, Object.fromEntries(Object.keys(given).map((key) => [key, readerOf(key)])));
 }
 
 /** The checked prompt, or a text that says why it cannot be used. */
-function usablePrompt(item: Listed): Listed | string {
+function usablePrompt(item: Message): Message | string {
   const { name, arguments: args } = item;
   if (typeof name !== "string" || name === "") return "It has no name.";
-  if (args === undefined || args === null) return { name, ...described(item) };
+  if (args === undefined || args === null) return { name, ...take(item, described) };
   if (!Array.isArray(args) || !args.every((one) => isRecord(one) && typeof one.name === "string")) {
     return "Its arguments are not a list of things with names, so nobody could fill them in.";
   }
-  const usableArgument = ({ name: argument, required, ...rest }: Listed) => ({
-    name: argument,
-    ...cleanTexts(rest, "title", "description"),
-    ...(typeof required === "boolean" ? { required } : {}),
-  });
-  return { name, ...described(item), arguments: args.map(usableArgument) };
+  const readers = { name: plain, title: clean, description: clean, required: flag };
+  return { name, ...take(item, described), arguments: args.map((one) => take(one, readers)) };
 }
 
-function usableResource(item: Listed): Listed | string {
-  const { uri, name, size } = item;
+function usableResource(item: Message): Message | string {
+  const { uri } = item;
   if (typeof uri !== "string" || uri === "") return "It has no uri.";
   if (isReservedFrom(SOURCE, uri)) return reserved(uri);
-  const shown = typeof name === "string" ? cleanText(name) : uri;
-  return { uri, name: shown, ...described(item), ...(typeof size === "number" ? { size } : {}) };
+  return { uri, name: uri, ...take(item, { name: clean, ...described, size: amount }) };
 }
 
-function usableTemplate(item: Listed): Listed | string {
-  const { uriTemplate, name } = item;
+function usableTemplate(item: Message): Message | string {
+  const { uriTemplate } = item;
   if (typeof uriTemplate !== "string" || uriTemplate === "") return "It has no uriTemplate.";
   if (isReservedFrom(SOURCE, uriTemplate)) return reserved(uriTemplate);
   if (!isUsableTemplate(uriTemplate)) {
     return "Its uriTemplate cannot be matched with addresses: it must begin with a scheme such as docs://, have a name in each {…}, some text between two of them where the second begins with none of / ? & ; . #, at most 32 of them, and at most 1,024 characters.";
   }
-  return { uriTemplate, name: typeof name === "string" ? cleanText(name) : uriTemplate, ...described(item) };
+  return { uriTemplate, name: uriTemplate, ...take(item, { name: clean, ...described }) };
 }
 
 function reserved(uri: string): string {
   return `Its address begins with ${uri.slice(0, uri.indexOf(":"))}:, which only the rack itself answers for.`;
-}
-
-/** The descriptive members of an item, without hidden characters in their texts. */
-function described(item: Listed): Listed {
-  const { mimeType, annotations, icons, _meta } = item;
-  const pictures = Array.isArray(icons) ? icons.filter(isIcon) : [];
-  return {
-    ...cleanTexts(item, "title", "description"),
-    ...(typeof mimeType === "string" ? { mimeType } : {}),
-    ...(isRecord(annotations) ? { annotations: usableNotes(annotations) } : {}),
-    ...(pictures.length === 0 ? {} : { icons: pictures }),
-    ...(isRecord(_meta) ? { _meta } : {}),
-  };
-}
-
-/** The cleaned texts among these members. */
-function cleanTexts(item: Listed, ...members: readonly string[]): Listed {
-  const texts = members.flatMap((member) => {
-    const text = item[member];
-    return typeof text === "string" ? [[member, cleanText(text)]] : [];
-  });
-  return Object.fromEntries(texts);
-}
-
-const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
-
-/** The valid annotations of a resource: audience, priority and time of its last change. */
-function usableNotes({ audience, priority, lastModified }: Listed): Listed {
-  const isAudience =
-    Array.isArray(audience) && audience.every((one) => one === "user" || one === "assistant");
-  const isPriority = typeof priority === "number" && priority >= 0 && priority <= 1;
-  const isMoment = typeof lastModified === "string" && moment.test(lastModified);
-  return {
-    ...(isAudience ? { audience } : {}),
-    ...(isPriority ? { priority } : {}),
-    ...(isMoment && !Number.isNaN(Date.parse(lastModified)) ? { lastModified } : {}),
-  };
-}
-
-function isIcon(icon: unknown): boolean {
-  if (!isRecord(icon)) return false;
-  const { src, mimeType = "", sizes = [], theme = "light" } = icon;
-  const isSized = Array.isArray(sizes) && sizes.every((size) => typeof size === "string");
-  return (
-    typeof src === "string" && typeof mimeType === "string" && isSized && /^(light|dark)$/.test(String(theme))
-  );
 }
 
 /** Whether a value has more levels than this. Not recursive, because the value may be deeper than the stack. */
@@ -268,9 +295,7 @@ function nestsDeeper(value: unknown, levels: number): boolean {
   return true;
 }
 
-/**
- * The record's own member of this name. A server may name a tool `constructor`, which every object inherits.
- */
+/** The record's own member of this name. A server may name a tool `constructor`, which every object inherits. */
 export function ownMember<Value>(record: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(record, name) ? record[name] : undefined;
 }

@@ -4,7 +4,8 @@ import { matchesPattern, type RackItem, upstreamOrigin } from "../../../config/i
 import { isRecord } from "../../../helpers/index.ts";
 import type { ServerEntry, ToolChoices } from "../config/entry.ts";
 import { commandFor, describeFailure, UpstreamError } from "../failures.ts";
-import { type Listed, ownMember, type UpstreamTool, usableAnnotations } from "./catalogue.ts";
+import type { Message } from "../protocol/messages.ts";
+import { ownMember, type UpstreamTool, usableAnnotations } from "./catalogue.ts";
 import type { RackNames } from "./names.ts";
 import type { ToolPin } from "./pins.ts";
 import { cleanText, usableSchema } from "./schema.ts";
@@ -19,7 +20,7 @@ interface ToolSource {
     call(tool: UpstreamTool, context: ToolContext): Promise<unknown>;
   };
   /** Remembers the resources that results link to. */
-  readonly links: { note(block: Listed, source: RackItem): void };
+  readonly links: { note(block: Message, source: RackItem): void };
   readonly names: Pick<RackNames, "nameOf">;
 }
 
@@ -60,7 +61,7 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
   });
   // A separate object, because links are kept longer than the upstream that `mcp` refers to.
   const linkSource = { name, metadata: { mcp: upstreamOrigin({ server: key, tool: tool.name }) } };
-  const onLink = (block: Listed) => links.note(block, linkSource);
+  const onLink = (block: Message) => links.note(block, linkSource);
   const execute = (context: ToolContext) =>
     // One `then` for both outcomes, because every call runs through here.
     upstream.call(tool, context).then(
@@ -162,7 +163,7 @@ const LONGEST_TEXT = 300;
  * only `structuredContent`, and turns any other value of `isError` into a boolean. Calls `onLink` for each block that
  * links to a resource or contains one. Throws for any other form, because nobody could tell whether the call succeeded.
  */
-function toolAnswer(given: unknown, onLink: (block: Listed) => void): unknown {
+function toolAnswer(given: unknown, onLink: (block: Message) => void): unknown {
   if (!isRecord(given)) throw brokenResult("is no object");
   const { content, isError } = given;
   if (!Array.isArray(content)) return withContent(given, onLink);
@@ -174,7 +175,7 @@ function toolAnswer(given: unknown, onLink: (block: Listed) => void): unknown {
   return { ...given, isError: Boolean(isError) };
 }
 
-function withContent(given: Listed, onLink: (block: Listed) => void): unknown {
+function withContent(given: Message, onLink: (block: Message) => void): unknown {
   const { content, structuredContent, isError } = given;
   if (typeof content === "string")
     throw brokenResult(`has a text as content and not a list of blocks: ${shown(content)}`);
@@ -188,7 +189,7 @@ function withContent(given: Listed, onLink: (block: Listed) => void): unknown {
 }
 
 /** What is wrong with a block. Unknown types are allowed. */
-function faultOf(block: unknown, onLink: (block: Listed) => void): string | undefined {
+function faultOf(block: unknown, onLink: (block: Message) => void): string | undefined {
   if (!isRecord(block)) return "something that is no block";
   switch (block.type) {
     case "text":

@@ -1,6 +1,6 @@
 import { compileSchema, type InferInput, type SchemaIssue } from "@toolrack/core";
 import { hashValue, nearestNames } from "@toolrack/core/internal";
-import { reasonOf } from "../../../helpers/index.ts";
+import { defined } from "../../../helpers/index.ts";
 
 const text = { type: "string" } as const;
 const filled = { type: "string", minLength: 1 } as const;
@@ -96,12 +96,10 @@ export type ToolChoices = InferInput<typeof toolChoices>;
 export type ServerLimits = InferInput<typeof limits>;
 export type OAuthEntry = InferInput<typeof oauth>;
 
+type OtherForms = "type" | "env" | "headers" | "disabled" | "serverUrl" | "httpUrl" | "disabledTools";
+
 /** One entry of `mcpServers` in Toolrack's own form. Its variables are not replaced yet. */
-export interface ServerEntry
-  extends Omit<
-    WrittenEntry,
-    "type" | "env" | "headers" | "disabled" | "serverUrl" | "httpUrl" | "disabledTools"
-  > {
+export interface ServerEntry extends Omit<WrittenEntry, OtherForms> {
   /** `stdio`: a process. `http` and `sse`: the transport for an address. */
   readonly type?: "stdio" | "http" | "sse" | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
@@ -117,7 +115,7 @@ export async function readServerEntry(given: unknown): Promise<ServerEntry> {
   // The schema has checked the types.
   const entry = toServerEntry(outcome.value as WrittenEntry);
   checkReach(entry, given);
-  checkInstall(entry);
+  if (entry.toolrack?.install !== undefined) packageSpec(entry.toolrack.install, "toolrack.install: ");
   checkOAuth(entry);
   return entry;
 }
@@ -141,20 +139,27 @@ export function isLocal({ url, type }: ServerEntry): boolean {
   return url === undefined && (type === undefined || type === "stdio");
 }
 
+function refuseIf(isWrong: boolean, problem: string): void {
+  if (isWrong) throw new Error(problem);
+}
+
+/** Whether the text begins with the protocol. A text that begins with a variable is checked when it is used. */
+function beginsWith(protocol: RegExp, text = "${"): boolean {
+  return text.trimStart().startsWith("${") || protocol.test(text);
+}
+
 function checkReach({ command, url, type, toolrack }: ServerEntry, given: unknown): void {
   const starts = command !== undefined || toolrack?.install !== undefined;
-  if (starts && url !== undefined) {
-    throw new Error("It has both a command and a url. Keep the one by which the server is reached.");
-  }
-  if (!starts && url === undefined) throw new Error(`It has neither a command nor a url. ${hintAt(given)}`);
-  // A value that begins with a variable can be checked only when it is used.
-  if (url !== undefined && !/^\s*(?:https?:\/\/|\$\{)/i.test(url)) {
-    throw new Error("url: It must begin with http:// or https://.");
-  }
-  if (starts && (type === "http" || type === "sse")) {
-    throw new Error(`Its type is "${type}", but it has a command and no url.`);
-  }
-  if (!starts && type === "stdio") throw new Error('Its type is "stdio", but it has no command.');
+  const isRemote = url !== undefined;
+  refuseIf(
+    starts && isRemote,
+    "It has both a command and a url. Keep the one by which the server is reached.",
+  );
+  refuseIf(!starts && !isRemote, `It has neither a command nor a url. ${hintAt(given)}`);
+  refuseIf(!beginsWith(/^\s*https?:\/\//i, url), "url: It must begin with http:// or https://.");
+  const isAddress = type === "http" || type === "sse";
+  refuseIf(starts && isAddress, `Its type is "${type}", but it has a command and no url.`);
+  refuseIf(!starts && type === "stdio", 'Its type is "stdio", but it has no command.');
 }
 
 /** Unknown keys are allowed, so a misspelt key is noticed only when the right one is missing. */
@@ -167,48 +172,42 @@ function hintAt(given: unknown): string {
   return "Say how the server is started, or where it is.";
 }
 
-function checkInstall({ toolrack: { install } = {} }: ServerEntry): void {
-  if (install === undefined) return;
-  try {
-    packageSpec(install);
-  } catch (thrown) {
-    throw new Error(`toolrack.install: ${reasonOf(thrown)}`);
-  }
-}
-
 function checkOAuth({ url, toolrack: { oauth } = {} }: ServerEntry): void {
   if (oauth === undefined) return;
   const { grant, clientMetadataUrl, clientId, clientSecret, issuer } = oauth;
-  if (url === undefined) throw new Error("It has toolrack.oauth, but no url: a process is not signed in at.");
-  if (grant === "client_credentials" && (clientId === undefined || clientSecret === undefined)) {
-    throw new Error("toolrack.oauth: the grant client_credentials needs a clientId and a clientSecret.");
-  }
-  if (grant === "client_credentials" && clientMetadataUrl !== undefined) {
-    throw new Error(
-      "toolrack.oauth: a machine signs in with its clientId and clientSecret. Take out the clientMetadataUrl, which is for people who sign in.",
-    );
-  }
-  // A value that begins with a variable can be checked only when it is used.
-  if (clientMetadataUrl !== undefined && !/^(?:https:\/\/|\$\{)/i.test(clientMetadataUrl)) {
-    throw new Error("toolrack.oauth.clientMetadataUrl: It must begin with https://.");
-  }
+  const isMachine = grant === "client_credentials";
+  const isComplete = clientId !== undefined && clientSecret !== undefined;
+  refuseIf(url === undefined, "It has toolrack.oauth, but no url: a process is not signed in at.");
+  refuseIf(
+    isMachine && !isComplete,
+    "toolrack.oauth: the grant client_credentials needs a clientId and a clientSecret.",
+  );
+  refuseIf(
+    isMachine && clientMetadataUrl !== undefined,
+    "toolrack.oauth: a machine signs in with its clientId and clientSecret. Take out the clientMetadataUrl, which is for people who sign in.",
+  );
+  refuseIf(
+    !beginsWith(/^https:\/\//i, clientMetadataUrl),
+    "toolrack.oauth.clientMetadataUrl: It must begin with https://.",
+  );
   if (clientSecret === undefined) return;
-  if (clientId === undefined) throw new Error("toolrack.oauth has a clientSecret, but no clientId.");
-  if (issuer === undefined) {
-    throw new Error(
-      "toolrack.oauth has a clientSecret, but no issuer. Name the authorization server that knows the client, such as https://login.example.com: otherwise the MCP server could have the secret sent anywhere.",
-    );
-  }
+  refuseIf(clientId === undefined, "toolrack.oauth has a clientSecret, but no clientId.");
+  refuseIf(
+    issuer === undefined,
+    "toolrack.oauth has a clientSecret, but no issuer. Name the authorization server that knows the client, such as https://login.example.com: otherwise the MCP server could have the secret sent anywhere.",
+  );
 }
 
 const packageForm = /^((?:@[a-z0-9~._-]+\/)?[a-z0-9~._-]+)@([A-Za-z0-9~^.*+_-]+)$/i;
 
 /** Reads `name@version`; the version may be a range or a tag. Throws an `Error` that says what to write. */
-export function packageSpec(text: string): { readonly name: string; readonly version: string } {
+export function packageSpec(text: string, where = ""): { readonly name: string; readonly version: string } {
   const [, name, version] = packageForm.exec(text) ?? [];
   if (name !== undefined && version !== undefined) return { name, version };
   const example = packageForm.test(`${text}@1`) ? text : "some-server";
-  throw new Error(`"${text}" is no package to install. Write its name and version: "${example}@1.2.3".`);
+  throw new Error(
+    `${where}"${text}" is no package to install. Write its name and version: "${example}@1.2.3".`,
+  );
 }
 
 /**
@@ -228,26 +227,26 @@ function toServerEntry(written: WrittenEntry): ServerEntry {
     ...rest
   } = written;
   const type = given ?? (httpUrl === undefined ? undefined : "http");
-  const url = onlyAddress({ url: rest.url, serverUrl, httpUrl });
   const { tools, ...others } = rest.toolrack ?? {};
   const disable = [...new Set([...(tools?.disable ?? []), ...(disabledTools ?? [])])];
   return {
     ...rest,
-    ...(url === undefined ? {} : { url }),
-    ...(env === undefined ? {} : { env: textFields(env, "env") }),
-    ...(headers === undefined ? {} : { headers: textFields(headers, "headers") }),
-    ...(disabledTools === undefined ? {} : { toolrack: { ...others, tools: { ...tools, disable } } }),
-    ...(type === undefined ? {} : { type: type === "stdio" || type === "sse" ? type : "http" }),
-    ...(disabled === true || enabled === false ? { enabled: false } : {}),
+    ...defined({
+      url: onlyAddress({ url: rest.url, serverUrl, httpUrl }),
+      env: env && textFields(env, "env"),
+      headers: headers && textFields(headers, "headers"),
+      toolrack: disabledTools === undefined ? rest.toolrack : { ...others, tools: { ...tools, disable } },
+      type: type && (type === "stdio" || type === "sse" ? type : "http"),
+      enabled: disabled === true || enabled === false ? false : undefined,
+    }),
   };
 }
 
 function onlyAddress(addresses: Readonly<Record<string, string | undefined>>): string | undefined {
   const given = Object.entries(addresses).filter(([, address]) => address !== undefined);
   const [[key, address] = [], [otherKey] = []] = given;
-  if (new Set(given.map(([, one]) => one)).size > 1) {
-    throw new Error(`It has both a ${key} and a ${otherKey}. Keep the one by which the server is reached.`);
-  }
+  const isTwice = new Set(given.map(([, one]) => one)).size > 1;
+  refuseIf(isTwice, `It has both a ${key} and a ${otherKey}. Keep the one by which the server is reached.`);
   return address;
 }
 
@@ -255,9 +254,8 @@ function onlyAddress(addresses: Readonly<Record<string, string | undefined>>): s
 function textFields(values: Readonly<Record<string, unknown>>, where: string): Record<string, string> {
   const texts = Object.entries(values).map(([name, value]) => {
     // JSON parsing has already changed the digits of so large a number.
-    if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
-      throw new Error(`${where}.${name}: So long a number loses digits. Write it in quotation marks.`);
-    }
+    const isCut = typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER;
+    refuseIf(isCut, `${where}.${name}: So long a number loses digits. Write it in quotation marks.`);
     return [name, String(value)];
   });
   return Object.fromEntries(texts);

@@ -1,46 +1,31 @@
 import { isDeepStrictEqual } from "node:util";
 import { redact } from "@toolrack/core/internal";
-import { isRecord } from "../../../helpers/index.ts";
+import { defined, isRecord } from "../../../helpers/index.ts";
 import type { ServerEntry } from "./entry.ts";
 import { basics, type ResolvedEntry } from "./resolve-entry.ts";
 
 /** Shown in place of a secret value. */
 const HIDDEN = "[hidden]";
 
-/** An entry with its secret values replaced, so that anybody may see it. */
-export function shownEntry(entry: unknown): object {
-  // `redact` returns a copy of the same shape.
-  return redact(masked(entry)) as object;
-}
-
-/** An optional word and references, such as `Bearer ${secret:NAME}`. A default is not allowed: it would be a value. */
-const reference = /^(?:\w+ )?(?:\$\{[\w:.-]+\})+$/;
-
 /**
- * Hides values that may be secrets in plain text: those of variables and headers, and arguments with secret names.
- * References to secrets are shown. An invalid entry may have any shape, so every part is checked.
+ * An entry with its secret values replaced, so that anybody may see it: those of variables and headers, and arguments
+ * with secret names. References to secrets are shown. An invalid entry may have any shape, so every part is checked.
  */
-function masked(entry: unknown): object {
+export function shownEntry(entry: unknown): object {
   if (!isRecord(entry)) return {};
   const { args, env, headers, toolrack } = entry;
-  return {
-    ...entry,
-    ...(args === undefined ? {} : { args: Array.isArray(args) ? withoutSecrets(args) : hidden(args) }),
-    ...(env === undefined ? {} : { env: hidden(env) }),
-    ...(headers === undefined ? {} : { headers: hidden(headers) }),
-    ...(isRecord(toolrack) && toolrack.oauth !== undefined
-      ? { toolrack: { ...toolrack, oauth: withoutSecret(toolrack.oauth) } }
-      : {}),
-  };
+  const parts = { args: Array.isArray(args) ? shownArguments(args) : hidden(args), env: hidden(env) };
+  const oauth = isRecord(toolrack) ? { toolrack: { ...toolrack, ...shownOAuth(toolrack.oauth) } } : {};
+  // `redact` returns a copy of the same shape.
+  return redact({ ...entry, ...defined({ ...parts, headers: hidden(headers) }), ...oauth }) as object;
 }
 
-function withoutSecret(oauth: unknown): unknown {
-  if (!isRecord(oauth)) return hidden(oauth);
-  const { clientSecret, ...rest } = oauth;
-  return clientSecret === undefined ? rest : { ...rest, clientSecret: hidden(clientSecret) };
+function shownOAuth(oauth: unknown): object {
+  if (!isRecord(oauth)) return defined({ oauth: hidden(oauth) });
+  return { oauth: { ...oauth, ...defined({ clientSecret: hidden(oauth.clientSecret) }) } };
 }
 
-function withoutSecrets(args: readonly unknown[]): unknown[] {
+function shownArguments(args: readonly unknown[]): unknown[] {
   const secrets = secretArguments(args);
   return args.map((argument, index) => {
     const { start } = secrets.find((secret) => secret.index === index) ?? {};
@@ -50,7 +35,11 @@ function withoutSecrets(args: readonly unknown[]): unknown[] {
   });
 }
 
+/** An optional word and references, such as `Bearer ${secret:NAME}`. A default is not allowed: it would be a value. */
+const reference = /^(?:\w+ )?(?:\$\{[\w:.-]+\})+$/;
+
 function hidden(value: unknown): unknown {
+  if (value === undefined) return undefined;
   if (isRecord(value)) {
     return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, hidden(inner)]));
   }
@@ -69,8 +58,7 @@ export function keepHidden(given: unknown, before: unknown): unknown {
 }
 
 function restored(given: unknown, shown: unknown, kept: unknown, path: string): unknown {
-  if (typeof given === "string") {
-    if (!placeholder.test(given)) return given;
+  if (typeof given === "string" && placeholder.test(given)) {
     if (given === shown) return kept;
     throw new Error(
       `${path}: It says ${placeholder.exec(given)?.[0]}, which stands for a value that is not shown, and there is none, or more than one, that it could stand for. Write the value itself, or \${secret:NAME}.`,
@@ -83,12 +71,11 @@ function restored(given: unknown, shown: unknown, kept: unknown, path: string): 
     });
   }
   if (!isRecord(given)) return given;
-  return Object.fromEntries(
-    Object.entries(given).map(([key, value]) => [
-      key,
-      restored(value, member(shown, key), member(kept, key), path === "" ? key : `${path}.${key}`),
-    ]),
-  );
+  const members = Object.entries(given).map(([key, value]) => {
+    const place = path === "" ? key : `${path}.${key}`;
+    return [key, restored(value, member(shown, key), member(kept, key), place)];
+  });
+  return Object.fromEntries(members);
 }
 
 /**
@@ -100,12 +87,11 @@ function placeOf(given: readonly unknown[], index: number, shown: unknown): numb
   if (!Array.isArray(shown) || typeof item !== "string" || !placeholder.test(item)) return index;
   // The list is unchanged, or items were only added at its end.
   if (isDeepStrictEqual(given.slice(0, shown.length), shown)) return index;
-  const places = shown.flatMap((other, place) => {
-    // A completely hidden value is identified by the option before it.
-    const isIt = other === item && (item !== HIDDEN || shown[place - 1] === given[index - 1]);
-    return isIt ? [place] : [];
-  });
-  return places.length === 1 ? (places[0] ?? -1) : -1;
+  // A completely hidden value is identified by the option before it.
+  const isIt = (place: number) =>
+    shown[place] === item && (item !== HIDDEN || shown[place - 1] === given[index - 1]);
+  const [place = -1, ...others] = [...shown.keys()].filter(isIt);
+  return others.length === 0 ? place : -1;
 }
 
 function member(holder: unknown, key: string | number): unknown {
@@ -136,22 +122,19 @@ const settings = [
  */
 export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry): string[] {
   const found = new Set<string>();
+  const add = (name: string, value: string) => addCredentials(name, value, found);
   if (resolved.kind === "process") {
     const { env, command, args } = resolved;
     redact([command, args], { found });
-    for (const { index, name, start } of secretArguments(args)) {
-      addCredentials(name, args[index]?.slice(start) ?? "", found);
-    }
-    for (const [name, value] of Object.entries(env))
-      if (!basics.includes(name)) addCredentials(name, value, found);
+    for (const { index, name, start } of secretArguments(args)) add(name, args[index]?.slice(start) ?? "");
+    for (const [name, value] of Object.entries(env)) if (!basics.includes(name)) add(name, value);
   } else {
-    for (const [name, value] of Object.entries(resolved.headers)) {
-      if (!plainHeader.test(name)) addCredentials(name, value, found);
-    }
-    for (const [name, value] of resolved.url.searchParams) if (isSecretParameter(name)) found.add(value);
+    const { headers, url } = resolved;
+    for (const [name, value] of Object.entries(headers)) if (!plainHeader.test(name)) add(name, value);
+    for (const [name, value] of url.searchParams) if (isSecretParameter(name)) found.add(value);
   }
-  const { clientSecret } = toolrack?.oauth ?? {};
-  if (clientSecret !== undefined && !clientSecret.includes("${")) found.add(clientSecret);
+  const { clientSecret = "${" } = toolrack?.oauth ?? {};
+  if (!clientSecret.includes("${")) found.add(clientSecret);
   return [...found].filter((value) => value.length >= SHORTEST);
 }
 
@@ -162,25 +145,25 @@ function addCredentials(name: string, value: string, found: Set<string>): void {
   if (!isSecretName(name) && (isWords || settings.some((form) => form.test(value)))) return;
   const [, scheme = "", token = value] = /^(bearer|basic|token|api-?key) +(\S+)$/i.exec(value) ?? [];
   found.add(token);
-  if (scheme.toLowerCase() !== "basic") return;
-  const pair = Buffer.from(token, "base64").toString();
-  found.add(pair.replace(/^[^:]*:/, ""));
+  if (scheme.toLowerCase() === "basic")
+    found.add(
+      Buffer.from(token, "base64")
+        .toString()
+        .replace(/^[^:]*:/, ""),
+    );
 }
 
-/** An argument, or a part of one, whose name says that it is a secret. */
+/** An argument, or a part of one, whose name says that it is a secret. The value begins at `start`. */
 interface SecretArgument {
-  /** The position among the arguments. */
   readonly index: number;
   readonly name: string;
-  /** Where in the argument the value begins. */
   readonly start: number;
 }
 
 /** `--name=`, `NAME=`, `Name: ` or `Name:` before a value. `name:` in lower case may be a scope (`auth:read`), so it does not count. */
 const assignment = /^(?:-{0,2}([\w.-]+)(?:=|: )|([A-Z][\w-]*):)(?=.)/s;
-const option = /^--?([\w.-]+)$/;
-/** Options that take no value. */
-const withoutValue = /^(?:no|without|disable|enable|skip)-/;
+/** An option that takes a value. */
+const option = /^--?(?!-?(?:no|without|disable|enable|skip)-)([\w.-]+)$/;
 /** Matches an option, but not a value that happens to begin with a dash. */
 const nextOption = /^(?:--[A-Za-z]|-[A-Za-z](?:=|$)|-[a-z-]+(?:=|$))/;
 
@@ -190,12 +173,10 @@ const nextOption = /^(?:--[A-Za-z]|-[A-Za-z](?:=|$)|-[a-z-]+(?:=|$))/;
  */
 function secretArguments(args: readonly unknown[]): SecretArgument[] {
   return args.flatMap((argument, index) => {
-    const name = optionBefore(args, index);
-    const value = typeof argument === "string" ? valueIn(argument) : undefined;
-    return [
-      ...(name === undefined ? [] : [{ index, name, start: 0 }]),
-      ...(value === undefined ? [] : [{ index, ...value }]),
-    ];
+    const [, name = ""] = option.exec(String(args[index - 1])) ?? [];
+    const isValue = !nextOption.test(String(argument)) && isSecretName(name);
+    const inner = typeof argument === "string" ? valueIn(argument) : undefined;
+    return [...(isValue ? [{ index, name, start: 0 }] : []), ...(inner ? [{ index, ...inner }] : [])];
   });
 }
 
@@ -203,22 +184,12 @@ function secretArguments(args: readonly unknown[]): SecretArgument[] {
 function valueIn(argument: string): Pick<SecretArgument, "name" | "start"> | undefined {
   let start = 0;
   for (;;) {
-    const found = assignment.exec(argument.slice(start));
-    if (found === null) return undefined;
-    const [whole, variable, header = ""] = found;
+    const [whole, variable, header = ""] = assignment.exec(argument.slice(start)) ?? [];
+    if (whole === undefined) return undefined;
     const name = variable ?? header;
     start += whole.length;
     if (isSecretName(name)) return { name, start };
   }
-}
-
-/** The secret option whose value this argument is. */
-function optionBefore(args: readonly unknown[], index: number): string | undefined {
-  const [before, argument] = [args[index - 1], args[index]];
-  if (typeof before !== "string") return undefined;
-  if (typeof argument === "string" && nextOption.test(argument)) return undefined;
-  const [, name] = option.exec(before) ?? [];
-  return name !== undefined && !withoutValue.test(name) && isSecretName(name) ? name : undefined;
 }
 
 /** Whether values with this name are redacted. */

@@ -6,6 +6,8 @@ import { reasonOf } from "../../../helpers/index.ts";
 import { ConfigurationError } from "../failures.ts";
 import { isLocal, type ServerEntry } from "./entry.ts";
 
+type Texts = Readonly<Record<string, string>>;
+
 /** An entry that is ready to use: variables are replaced and paths are absolute. */
 export type ResolvedEntry = {
   /** Folders, as addresses: the answer when the server asks for roots outside a call. */
@@ -17,14 +19,14 @@ export type ResolvedEntry = {
       readonly command: string | undefined;
       readonly args: readonly string[];
       /** The whole environment: nothing else is inherited from this process. */
-      readonly env: Readonly<Record<string, string>>;
+      readonly env: Texts;
       readonly cwd: string;
       readonly install: string | undefined;
     }
   | {
       readonly kind: "address";
       readonly url: URL;
-      readonly headers: Readonly<Record<string, string>>;
+      readonly headers: Texts;
       /** Undefined: found out when connecting. */
       readonly type: "http" | "sse" | undefined;
     }
@@ -50,13 +52,7 @@ export async function resolveEntry(
   const one = (text: string, key: string) => expand(text, `${where}.${key}`, surroundings);
   const list = (texts: readonly string[] = [], key: string) =>
     Promise.all(texts.map((text, index) => one(text, `${key}.${index}`)));
-  const record = async (values: Readonly<Record<string, string>> = {}, key: string) => {
-    const entries = Object.entries(values).map(async ([name, text]) => [
-      name,
-      await one(text, `${key}.${name}`),
-    ]);
-    return Object.fromEntries(await Promise.all(entries)) as Record<string, string>; // Made of such pairs.
-  };
+  const record = (values: Texts = {}, key: string) => expandAll(values, `${where}.${key}`, surroundings);
   const roots = await list(entry.toolrack?.roots, "toolrack.roots");
   if (!isLocal(entry)) {
     const url = URL.parse(await one(entry.url ?? "", "url"));
@@ -67,32 +63,29 @@ export async function resolveEntry(
     const headers = { ...own, ...takeCredentials(url, own, where) };
     return { kind: "address", roots, url, headers, type: entry.type === "stdio" ? undefined : entry.type };
   }
-  const { command, envFile, cwd = "." } = entry;
+  const { command, args, env, envFile, cwd = ".", toolrack: { install } = {} } = entry;
   const file =
     envFile === undefined ? "" : await readEnvFile(await one(envFile, "envFile"), where, directory);
-  const inherited = Object.fromEntries(basics.map((name) => [name, environment[name]]));
-  // Node's types allow missing values; `spawn` leaves those out.
-  const given = { ...inherited, ...parseEnv(file), ...(await record(entry.env, "env")) } as Record<
-    string,
-    string
-  >;
+  const inherited = definedTexts(Object.fromEntries(basics.map((name) => [name, environment[name]])));
   return {
     kind: "process",
     roots,
     command: command === undefined ? undefined : await one(command, "command"),
-    args: await list(entry.args, "args"),
-    env: given,
+    args: await list(args, "args"),
+    env: { ...inherited, ...definedTexts(parseEnv(file)), ...(await record(env, "env")) },
     cwd: resolve(directory, await one(cwd, "cwd")),
-    install: entry.toolrack?.install,
+    install,
   };
 }
 
+function definedTexts(values: Readonly<Record<string, string | undefined>>): Texts {
+  return Object.fromEntries(
+    Object.entries(values).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
+  );
+}
+
 /** Moves credentials from the address into an Authorization header: `fetch` refuses addresses with credentials. */
-function takeCredentials(
-  url: URL,
-  headers: Readonly<Record<string, string>>,
-  where: string,
-): Readonly<Record<string, string>> {
+function takeCredentials(url: URL, headers: Texts, where: string): Texts {
   const { username, password } = url;
   if (username === "" && password === "") return {};
   if (Object.keys(headers).some((name) => /^authorization$/i.test(name))) {
@@ -127,6 +120,14 @@ export interface Surroundings {
   readonly directory: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
   secret(name: string): Promise<string | undefined>;
+}
+
+/** Replaces the variables of every member. `where`: the key of the record. */
+export async function expandAll(values: Texts, where: string, surroundings: Surroundings): Promise<Texts> {
+  const members = Object.entries(values).map(
+    async ([name, text]) => [name, await expand(text, `${where}.${name}`, surroundings)] as const,
+  );
+  return Object.fromEntries(await Promise.all(members));
 }
 
 /** How many defaults may be nested. */
@@ -195,11 +196,9 @@ async function lookUp(
   const value = !isSecret && Object.hasOwn(environment, name) ? environment[name] : undefined;
   if (value !== undefined && (value !== "" || fallback === undefined)) return { value };
   const problem = problemOf(inside, name, isSecret);
-  if (problem !== undefined) throw new ConfigurationError(`uses ${problem}`);
-  if (fallback !== undefined) return { fallback };
-  throw new ConfigurationError(
-    `uses \${${inside}}, but the variable ${name} is not set. Set it in the environment or in .env, or write \${${name}:-default}.`,
-  );
+  if (problem === undefined && fallback !== undefined) return { fallback };
+  const unset = `\${${inside}}, but the variable ${name} is not set. Set it in the environment or in .env, or write \${${name}:-default}.`;
+  throw new ConfigurationError(`uses ${problem ?? unset}`);
 }
 
 /** What is wrong with the spelling of a variable without a value. Never shows its default, which may be a secret. */
@@ -213,8 +212,7 @@ function problemOf(inside: string, name: string, isSecret: boolean): string | un
   if (name.includes("${")) {
     return `a variable inside the name of another one. Only a default may hold variables: \${NAME:-\${OTHER}}.`;
   }
-  const [, editor] = /^(input|command|config|extension\w*|workspaceFolder):/.exec(name) ?? [];
-  if (editor !== undefined) {
+  if (/^(?:input|command|config|extension\w*|workspaceFolder):/.test(name)) {
     return `\${${name}}, which only an editor such as VS Code knows. Write the value itself, or keep it as a secret and write \${secret:NAME}.`;
   }
   // Shell forms: `:?`, `:=`, `:+`, `-`, `#`, `%`, `/`, `^`, `,`, `@`.
@@ -235,23 +233,19 @@ export class FollowedSecrets {
 
   constructor(surroundings: Surroundings) {
     this.#look = (name) => surroundings.secret(name);
-    this.surroundings = {
-      ...surroundings,
-      secret: async (name) => {
-        this.#found.set(name, UNREADABLE);
-        const value = await this.#look(name);
-        this.#found.set(name, value);
-        return value;
-      },
+    const secret = async (name: string) => {
+      this.#found.set(name, UNREADABLE);
+      const value = await this.#look(name);
+      this.#found.set(name, value);
+      return value;
     };
+    this.surroundings = { ...surroundings, secret };
   }
 
   /** Whether a secret has another value now than when it was looked up. One that cannot be read now counts as unchanged. */
   async changed(): Promise<boolean> {
-    for (const [name, before] of this.#found) {
-      const now = await this.#look(name).catch(() => before);
-      if (now !== before) return true;
-    }
+    for (const [name, before] of this.#found)
+      if ((await this.#look(name).catch(() => before)) !== before) return true;
     return false;
   }
 }

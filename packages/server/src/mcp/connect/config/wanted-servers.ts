@@ -2,11 +2,17 @@ import { lstat, readFile } from "node:fs/promises";
 import type { Logger } from "@toolrack/core";
 import { serversIn } from "../../../access/index.ts";
 import { problemOfKey } from "../../../config/index.ts";
-import { isRecord, parseJsonc, reasonOf } from "../../../helpers/index.ts";
+import { asRecord, isRecord, parseJsonc, reasonOf } from "../../../helpers/index.ts";
 import { McpServerError, type StoredMcpServer } from "../../../store/index.ts";
 import { commandFor } from "../failures.ts";
 import { readServerEntry, type ServerEntry } from "./entry.ts";
 import { keepHidden } from "./hidden.ts";
+
+/** An entry as it is written, and why it cannot be used. */
+interface InvalidEntry {
+  readonly given: unknown;
+  readonly reason: string;
+}
 
 /** The content of an `mcp.json`. A broken entry does not affect the others. */
 export interface McpFile {
@@ -16,7 +22,7 @@ export interface McpFile {
   /** What is wrong with the entries that cannot be used, by key. */
   readonly problems: ReadonlyMap<string, string>;
   /** The entries that cannot be used although their key is valid. */
-  readonly invalid: ReadonlyMap<string, { readonly given: unknown; readonly reason: string }>;
+  readonly invalid: ReadonlyMap<string, InvalidEntry>;
 }
 
 export const nothing: McpFile = {
@@ -26,7 +32,10 @@ export const nothing: McpFile = {
   invalid: new Map(),
 };
 
-/** Reads an `mcp.json`; empty when there is none. Throws when the file as a whole cannot be read. */
+/**
+ * Reads an `mcp.json` in the form of most clients (`mcpServers`) or of VS Code (`servers`). A file may have both; for a
+ * key in both, `mcpServers` counts. Empty when there is no file. Throws when the file as a whole cannot be read.
+ */
 export async function readMcpFile(path: string): Promise<McpFile> {
   const text = await readFile(path, "utf8").catch(async (error: NodeJS.ErrnoException) => {
     // A link without a target does not mean that the file was removed: it looks like this while the file is replaced.
@@ -34,33 +43,22 @@ export async function readMcpFile(path: string): Promise<McpFile> {
     throw new Error(`${path} cannot be read: ${error.message}`);
   });
   if (text === undefined) return nothing;
-  return toMcpFile(parse(text, path), path);
-}
-
-/**
- * Reads the servers of a parsed file, in the form of most clients (`mcpServers`) or of VS Code (`servers`). A file may
- * have both; for a key in both, `mcpServers` counts.
- */
-async function toMcpFile(document: unknown, path: string): Promise<McpFile> {
-  const { mcpServers, servers } = isRecord(document) ? document : {};
+  const document = parse(text, path);
+  const { mcpServers, servers } = asRecord(document);
   const listed = mcpServers ?? servers;
   if (listed === undefined && isRecord(document) && Object.keys(document).length === 0) return nothing;
   if (!isRecord(listed)) {
     throw new Error(`${path} has no servers. It must be an object with "mcpServers": { "name": { … } }.`);
   }
-  const entries = new Map<string, ServerEntry>();
   const problems = new Map<string, string>();
-  const invalid = new Map<string, { readonly given: unknown; readonly reason: string }>();
-  const isSecond = listed !== servers && servers !== undefined && servers !== null;
-  const others = isSecond && isRecord(servers) ? servers : {};
-  if (isSecond && !isRecord(servers)) {
-    problems.set("servers", `"servers" of ${path} is no object, and is left out.`);
-  }
-  for (const key of Object.keys(others)) {
-    if (!Object.hasOwn(listed, key)) continue;
+  const others = listed === servers ? {} : (servers ?? {});
+  if (!isRecord(others)) problems.set("servers", `"servers" of ${path} is no object, and is left out.`);
+  for (const key of Object.keys(others).filter((key) => Object.hasOwn(listed, key))) {
     const twice = `The entry "${key}" of ${path} stands under "mcpServers" and under "servers". The one under "mcpServers" counts. Take out the other.`;
     problems.set(`servers.${key}`, twice);
   }
+  const entries = new Map<string, ServerEntry>();
+  const invalid = new Map<string, InvalidEntry>();
   const all = serversIn(document);
   for (const [key, given] of all) {
     const wrongKey = problemOfKey(key);
@@ -93,11 +91,7 @@ export interface WantedServer {
   /** The entry waits for an admin's approval, because a tool call wrote it into the file. */
   readonly isHeld?: boolean;
   /** Set when the server cannot be started because of its entry. `entry` is then the usable part. */
-  readonly invalid?: {
-    /** The entry as it is written. */
-    readonly given: unknown;
-    readonly reason: string;
-  };
+  readonly invalid?: InvalidEntry;
   /** What is wrong with the entry as it is written now. The server keeps using `entry`, the last valid one. */
   readonly problem?: string;
 }
@@ -112,63 +106,55 @@ interface WantedOptions {
   readonly heldBack?: ((key: string, given: unknown) => string | undefined) | undefined;
 }
 
-interface BrokenEntry extends Pick<WantedServer, "key" | "place"> {
-  readonly given: unknown;
-  readonly reason: string;
-  readonly remedy: string;
-  /** Whether an operator switched it on or off. */
-  readonly enabled: boolean | undefined;
-}
-
-/** Combines the file and the store, by key. For a key in both, the file counts. */
+/**
+ * Combines the file and the store, by key. For a key in both, the file counts. An entry in the store may have any form,
+ * if another version or a person wrote it; it is still listed, to be changed or removed.
+ */
 export async function wantedServers(
   rows: ReadonlyMap<string, StoredMcpServer>,
   file: McpFile,
   { path, logger, last, heldBack }: WantedOptions,
 ): Promise<Map<string, WantedServer>> {
   const wanted = new Map<string, WantedServer>();
-  for (const { key, entry, enabled } of rows.values())
-    if (entry !== undefined) wanted.set(key, await storedServer(key, entry, enabled, last(key)));
+  const put = (key: string, place: WantedServer["place"], found: ServerEntry | InvalidEntry, remedy = "") => {
+    const { enabled } = rows.get(key) ?? {};
+    const server =
+      "reason" in found
+        ? broken({ key, place, enabled, remedy, ...found }, last(key))
+        : { key, entry: found, place, isEnabled: enabled ?? found.enabled !== false };
+    wanted.set(key, server);
+    return server;
+  };
+  for (const { key, entry: given } of rows.values()) {
+    if (given === undefined) continue;
+    const remedy = `Remove it (${commandFor("remove", key)}) or give it another entry.`;
+    const found = await readServerEntry(given).catch((thrown: unknown) => {
+      return { given, reason: `Its entry in the store is not valid. ${reasonOf(thrown)}` };
+    });
+    put(key, "store", found, remedy);
+  }
   for (const key of [...file.entries.keys(), ...file.invalid.keys()]) {
     // Logged only when it starts, not at every later change.
     if (wanted.has(key) && last(key)?.place !== "file")
       logger.warn(`The MCP server "${key}" stands in ${path} and in the store. The file counts.`);
   }
-  for (const [key, { given, reason }] of file.invalid) {
-    const { enabled } = rows.get(key) ?? {};
-    const remedy = "Mend it in the file.";
-    wanted.set(key, broken({ key, place: "file", given, reason, remedy, enabled }, last(key)));
-  }
+  for (const [key, found] of file.invalid) put(key, "file", found, "Mend it in the file.");
   for (const [key, entry] of file.entries) {
-    const { enabled } = rows.get(key) ?? {};
     const given = file.given.get(key);
     const reason = heldBack?.(key, given);
-    if (reason === undefined) {
-      wanted.set(key, { key, entry, place: "file", isEnabled: enabled ?? entry.enabled !== false });
-      continue;
+    if (reason === undefined) put(key, "file", entry);
+    else {
+      const remedy = `Look at it, then approve it: ${commandFor("approve", key)}`;
+      wanted.set(key, { ...put(key, "file", { given, reason }, remedy), isHeld: true });
     }
-    const remedy = `Look at it, then approve it: ${commandFor("approve", key)}`;
-    const waiting = broken({ key, place: "file", given, reason, remedy, enabled }, last(key));
-    wanted.set(key, { ...waiting, isHeld: true });
   }
   return wanted;
 }
 
-/** An entry in the store may have any form, if another version or a person wrote it. It is still listed, to be changed or removed. */
-async function storedServer(
-  key: string,
-  given: unknown,
-  enabled: boolean | undefined,
-  last: WantedServer | undefined,
-): Promise<WantedServer> {
-  try {
-    const entry = await readServerEntry(given);
-    return { key, entry, place: "store", isEnabled: enabled ?? entry.enabled !== false };
-  } catch (thrown) {
-    const reason = `Its entry in the store is not valid. ${reasonOf(thrown)}`;
-    const remedy = `Remove it (${commandFor("remove", key)}) or give it another entry.`;
-    return broken({ key, place: "store", given, reason, remedy, enabled }, last);
-  }
+interface BrokenEntry extends InvalidEntry, Pick<WantedServer, "key" | "place"> {
+  readonly remedy: string;
+  /** Whether an operator switched it on or off. */
+  readonly enabled: boolean | undefined;
 }
 
 /** A server that was valid before keeps its last entry; any other has failed. */
@@ -176,14 +162,19 @@ function broken(
   { key, place, given, reason, remedy, enabled }: BrokenEntry,
   last: WantedServer | undefined,
 ): WantedServer {
-  const { url, enabled: isOn, disabled: isOff } = isRecord(given) ? given : {};
+  const { url, enabled: isOn, disabled: isOff } = asRecord(given);
   const isWanted = isOn !== false && isOff !== true;
   // Only an entry in the same place is an earlier version of this one.
   if (last?.place === place && last.invalid === undefined) {
     const { entry } = last;
     const isEnabled = enabled ?? (isWanted && entry.enabled !== false);
-    const problem = `${reason} The server goes on as its entry last said. ${remedy}`;
-    return { key, entry, place, isEnabled, problem };
+    return {
+      key,
+      entry,
+      place,
+      isEnabled,
+      problem: `${reason} The server goes on as its entry last said. ${remedy}`,
+    };
   }
   const entry = typeof url === "string" ? { url } : {};
   const invalid = { given, reason: `${reason} ${remedy}` };

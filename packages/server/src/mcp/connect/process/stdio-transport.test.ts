@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
+import { asRecord } from "../../../helpers/values.ts";
 import { RecentLines } from "./recent-lines.ts";
 import { StdioTransport } from "./stdio-transport.ts";
 
@@ -25,8 +26,9 @@ async function openLateReader(): Promise<{ transport: StdioTransport; read: unkn
   const here = Promise.withResolvers<void>();
   const read: unknown[] = [];
   transport.onmessage = (message) => {
-    if ("result" in message) read.push(message.result.id ?? message.result.method);
-    else here.resolve();
+    const { id, method } = asRecord(message.result);
+    if (message.result === undefined) here.resolve();
+    else read.push(id ?? method);
   };
   await transport.start();
   await here.promise;

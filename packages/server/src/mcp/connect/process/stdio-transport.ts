@@ -3,10 +3,10 @@ import { existsSync } from "node:fs";
 import type { Socket } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
-import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
 import { rpcCodes } from "../../wire/index.ts";
-import { LONGEST_MESSAGE } from "../protocol/messages.ts";
+import type { Message, Transport } from "../protocol/messages.ts";
+import { LONGEST_MESSAGE } from "../protocol/refusals.ts";
 import { Outbox } from "./outbox.ts";
 import { descendantsOf, findMarked, isRunning, MARK, nextMark, signalProcess } from "./processes.ts";
 import type { RecentLines } from "./recent-lines.ts";
@@ -39,11 +39,8 @@ const NO_INPUT = "It no longer reads its standard input, so that it can be sent 
  * left it.
  */
 export class StdioTransport implements Transport {
-  onclose?: () => void;
-  onerror?: (error: Error) => void;
+  onclose?: Transport["onclose"];
   onmessage?: Transport["onmessage"];
-  /** The SDK needs this and `pid` to probe the era on this process instead of starting a second one. */
-  readonly stderr = null;
   /** How many lines on standard output were no messages. */
   noise = 0;
   /** How the process ended, such as `ended with exit code 1`. */
@@ -107,10 +104,7 @@ export class StdioTransport implements Transport {
         const closed = new Promise((done) => child.once("close", done));
         void Promise.race([closed, delay(LAST_OUTPUT_TIMEOUT)]).then(() => this.#closed());
       });
-      const lose = (reason: string) => (error?: Error) => {
-        if (error !== undefined) this.onerror?.(error);
-        void this.#lose(reason);
-      };
+      const lose = (reason: string) => () => void this.#lose(reason);
       // Each pipe is a socket, although the types do not say so.
       this.#outbox = new Outbox(child.stdin as Socket, server);
       child.stdin.on("error", lose(NO_INPUT));
@@ -123,7 +117,7 @@ export class StdioTransport implements Transport {
     });
   }
 
-  send(message: JSONRPCMessage): Promise<void> {
+  send(message: Message): Promise<void> {
     return this.#outbox?.isOpen === true ? this.#outbox.send(message) : Promise.reject(this.#gone());
   }
 
@@ -165,9 +159,7 @@ export class StdioTransport implements Transport {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#lines.flush();
-    const { onclose } = this;
-    delete this.onclose;
-    onclose?.();
+    this.onclose?.();
     this.#outbox?.close(this.#gone());
     // A server that ended by itself may have left children.
     void this.close();
@@ -210,12 +202,7 @@ export class StdioTransport implements Transport {
       return;
     }
     if (message.method === undefined) this.#outbox?.answered();
-    try {
-      // The receiver checks the message; here it may be any object.
-      this.onmessage?.(message as unknown as JSONRPCMessage);
-    } catch (error) {
-      this.onerror?.(error instanceof Error ? error : new Error(String(error)));
-    }
+    this.onmessage?.(message);
   }
 
   /** Fails the one request that the line answers; the server and all other requests go on. */

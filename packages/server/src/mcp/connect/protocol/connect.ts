@@ -1,19 +1,24 @@
 import { basename } from "node:path";
-import { Client, type PriorDiscovery } from "@modelcontextprotocol/client";
 import { RACKS } from "../../../calls/index.ts";
-import { isRecord } from "../../../helpers/index.ts";
-import { tasksExtension } from "../../wire/index.ts";
+import { asRecord, isRecord, reasonOf } from "../../../helpers/index.ts";
+import {
+  type ClientInfo,
+  isClientInfo,
+  legacyVersions,
+  metaKeys,
+  modernVersion,
+  rpcCodes,
+} from "../../wire/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
-import { UpstreamError } from "../failures.ts";
+import { ConfigurationError, UpstreamError } from "../failures.ts";
 import { installedProgram, type PackageStore } from "../process/program.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
-import { type AddressEntry, type Connection, openAddress } from "./http.ts";
-import type { Verdict } from "./messages.ts";
+import { type AddressEntry, HttpTransport } from "./http.ts";
+import type { Message, Transport, Verdict } from "./messages.ts";
 import { allCapabilities } from "./questions.ts";
-import { Requester } from "./requests.ts";
-import { failedAtProbe, handshakeFailure, speaksNoOldProtocol } from "./sdk-errors.ts";
-import { UpstreamSession } from "./session.ts";
+import { lostConnection } from "./refusals.ts";
+import { type ServerProfile, UpstreamSession } from "./session.ts";
 
 export interface ConnectOptions {
   /** The key of the server, for messages. */
@@ -23,10 +28,9 @@ export interface ConnectOptions {
   readonly prior: Verdict | undefined;
   readonly fingerprint: string;
   readonly lines: RecentLines;
-  readonly clientInfo: { readonly name: string; readonly version: string };
+  readonly clientInfo: ClientInfo;
   /** The ids of the racks that start the process, for its environment. */
   readonly racks: string;
-  /** Where packages are installed. */
   readonly packages: PackageStore;
   /** In milliseconds, for the handshake. */
   readonly timeout: number;
@@ -38,131 +42,190 @@ export interface ConnectOptions {
 /** A server that does not answer which protocol it speaks within this time is taken for an old one. */
 const LONGEST_PROBE = 10_000;
 
-const legacy: PriorDiscovery = { kind: "legacy" };
-
 /** Starts or reaches a server and does the handshake. Rejects with an `Error` whose message says what happened. */
 export async function connectUpstream(options: ConnectOptions): Promise<UpstreamSession> {
-  const { entry } = options;
+  const { entry, prior } = options;
   if (entry.kind === "address") return connectAddress(entry, options);
-  const open = await processOpener(entry, options);
-  // Some servers of the old protocol end when the first message is not what they expect, so a second process may be needed.
-  return connectEither(open, "stdio", options);
+  return connect(await processOpener(entry, options), "stdio", options, prior);
 }
 
 async function connectAddress(entry: AddressEntry, options: ConnectOptions): Promise<UpstreamSession> {
-  const { prior, lines, signal } = options;
+  const { prior, signal } = options;
   const kind = entry.type ?? prior?.transport;
-  const sse = () => openAddress(entry, "sse", lines);
-  if (kind === "sse") return connect(sse(), "sse", options, legacy);
+  const sse = new HttpTransport(entry, "sse");
+  const legacy = legacyVerdict("sse", options);
+  if (kind === "sse") return connect(() => sse, "sse", options, legacy);
   // All attempts together have the time of one.
   const limit = AbortSignal.timeout(options.timeout);
   try {
-    return await connectEither(() => openAddress(entry, "http", lines), "http", options, limit);
+    return await connect(() => new HttpTransport(entry, "http"), "http", options, prior, limit);
   } catch (thrown) {
     const { status = 0 } = thrown instanceof UpstreamError ? thrown.facts : {};
     // A server that is known to speak Streamable HTTP is not tried with SSE.
     if (kind === "http" || ![400, 404, 405].includes(status)) throw thrown;
     // The protocol says to try SSE then, for servers older than Streamable HTTP.
-    const connection = sse();
-    return connect(connection, "sse", options, legacy, limit).catch((other: unknown) => {
+    return connect(() => sse, "sse", options, legacy, limit).catch((other: unknown) => {
       const needsCredentials = other instanceof UpstreamError && other.asksForCredentials;
       // If the server speaks neither, the first error is the useful one.
-      throw connection.serverStream.isOpen || needsCredentials || signal.aborted ? other : thrown;
+      throw sse.hasOpened || needsCredentials || signal.aborted ? other : thrown;
     });
   }
 }
 
-/** Uses the known protocol if there is one. Otherwise tries the new one, then the old one if the probe failed. */
-async function connectEither(
-  open: () => Connection,
-  kind: "stdio" | "http",
-  options: ConnectOptions,
-  limit?: AbortSignal,
-): Promise<UpstreamSession> {
-  const { prior: known, signal } = options;
-  const { discover } = known ?? {};
-  const modern = discover && ({ kind: "modern", discover } as const);
-  const prior = known && (modern ?? legacy);
-  try {
-    return await connect(open(), kind, options, prior, limit);
-  } catch (thrown) {
-    if (prior !== undefined || signal.aborted || !failedAtProbe(thrown)) throw thrown;
-    return connect(open(), kind, options, legacy, limit).catch((other: unknown) => {
-      throw kind === "http" && speaksNoOldProtocol(other) ? thrown : other;
-    });
-  }
+function legacyVerdict(transport: Verdict["transport"], { fingerprint }: ConnectOptions): Verdict {
+  return { era: "legacy", transport, at: Date.now(), fingerprint };
 }
 
+/** `prior`: the protocol that the server is known to speak. */
 async function connect(
-  connection: Connection,
+  open: () => Transport,
   kind: Verdict["transport"],
   options: ConnectOptions,
-  prior: PriorDiscovery | undefined,
+  prior: Verdict | undefined,
   limit = AbortSignal.timeout(options.timeout),
 ): Promise<UpstreamSession> {
-  const { server, clientInfo, timeout, questionTimeout, lines, signal } = options;
-  const { transport, scope } = connection;
-  const roots = options.entry.roots.map((uri) => ({ uri }));
-  const probe = { timeoutMs: Math.min(LONGEST_PROBE, Math.ceil(timeout / 3)) };
-  const client = new Client(clientInfo, {
-    capabilities: allCapabilities,
-    versionNegotiation: { mode: "auto", probe },
-  });
-  // Answers a server that asks before the requester exists.
-  client.setRequestHandler("roots/list", () => ({ roots }));
+  const { entry, timeout, lines, signal, fingerprint } = options;
+  const transport = open();
+  const first: Verdict = { era: "modern", transport: kind, at: prior?.at ?? Date.now(), fingerprint };
+  const onLog = ({ level, logger, data }: Message) => {
+    const text = typeof data === "string" ? data : JSON.stringify(data);
+    const parts = [level, logger, text].filter((part) => typeof part === "string" && part !== "");
+    lines.add("log", parts.join(" "));
+  };
+  const roots = entry.roots.map((uri) => ({ uri }));
+  const session = new UpstreamSession(first, { ...options, transport, roots, onLog });
   const either = AbortSignal.any([signal, limit]);
   const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const giveUp = () => {
-    void transport.close().catch(() => {});
-    reject(either.reason);
-  };
+  const giveUp = () => reject(either.reason);
   either.addEventListener("abort", giveUp, { once: true });
-  try {
+  const handshake = async () => {
     either.throwIfAborted();
-    const handshake = client.connect(transport, { timeout, ...(prior === undefined ? {} : { prior }) });
-    await Promise.race([handshake, aborted]);
+    await transport.start();
+    await shakeHands(session, prior, options);
+    return session;
+  };
+  try {
+    return await Promise.race([handshake(), aborted]);
   } catch (thrown) {
-    await transport.close().catch(() => {});
+    const wasEnded = session.isClosed;
+    await session.close();
     if (signal.aborted) throw new UpstreamError("unavailable", "It was stopped while it started.");
     if (limit.aborted) {
-      const message = `It did not finish the handshake within ${timeout} ms.${slowStartAdvice(options.entry)}`;
+      const message = `It did not finish the handshake within ${timeout} ms.${slowStartAdvice(entry)}`;
       throw new UpstreamError("timeout", message);
     }
-    const isProcess = transport instanceof StdioTransport && !transport.wasEndedByUs;
-    throw handshakeFailure(thrown, isProcess ? transport.ending : undefined);
+    // Some servers of the old protocol end when the first message is not what they expect, so a second process is needed.
+    if (kind === "stdio" && wasEnded && prior === undefined && session.isModern)
+      return connect(open, kind, options, legacyVerdict(kind, options));
+    throw handshakeFailure(thrown, wasEnded ? transport.ending : undefined);
   } finally {
     either.removeEventListener("abort", giveUp);
   }
-  const era = client.getProtocolEra() ?? "legacy";
-  const requester = new Requester({
-    server,
-    transport,
-    modern: era === "modern" ? client.getNegotiatedProtocolVersion() : undefined,
-    scope,
-    hasTasks: hasTasks(era, client.getServerCapabilities()),
-    clientInfo,
-    roots,
-    questionTimeout,
-    onLog: ({ level, logger, data }) => {
-      const text = typeof data === "string" ? data : JSON.stringify(data);
-      const parts = [level, logger, text].filter((part) => typeof part === "string" && part !== "");
-      lines.add("log", parts.join(" "));
-    },
-  });
-  const verdict: Verdict = {
-    era,
-    discover: era === "modern" ? client.getDiscoverResult() : undefined,
-    transport: kind,
-    at: prior === undefined ? Date.now() : (options.prior?.at ?? Date.now()),
-    fingerprint: options.fingerprint,
+}
+
+/** Uses the known protocol if there is one. Otherwise asks for the new one, and takes the old one if that fails. */
+async function shakeHands(
+  session: UpstreamSession,
+  prior: Verdict | undefined,
+  { timeout, clientInfo }: ConnectOptions,
+): Promise<void> {
+  const { verdict } = session;
+  let failure: unknown;
+  if (prior?.era !== "legacy") {
+    const probe = Math.min(LONGEST_PROBE, Math.ceil(timeout / 3));
+    const request = { method: "server/discover", params: {}, timeout: probe };
+    try {
+      const discover = prior?.discover ?? asRecord(await session.exchange(request));
+      const { supportedVersions, capabilities, instructions, _meta } = discover;
+      if (Array.isArray(supportedVersions) && supportedVersions.includes(modernVersion)) {
+        const serverInfo = asRecord(_meta)[metaKeys.server];
+        session.agreeOn(
+          { ...verdict, discover },
+          profileOf(modernVersion, { capabilities, instructions, serverInfo }),
+        );
+        return;
+      }
+    } catch (thrown) {
+      if (session.isClosed || isFinal(thrown)) throw thrown;
+      failure = thrown;
+    }
+  }
+  session.agreeOn({ ...verdict, era: "legacy" }, session.profile);
+  const [protocolVersion] = legacyVersions;
+  const params = { protocolVersion, capabilities: allCapabilities, clientInfo };
+  try {
+    const result = asRecord(await session.exchange({ method: "initialize", params }));
+    const { protocolVersion: version, capabilities, serverInfo } = result;
+    if (typeof version !== "string" || !isRecord(capabilities) || !isClientInfo(serverInfo)) {
+      const text = "Its answer to initialize does not have the form that MCP gives it.";
+      throw new UpstreamError("broken", text);
+    }
+    if (!legacyVersions.some((known) => known === version)) {
+      // Trying again cannot help when the two sides share no version.
+      throw new ConfigurationError(
+        `It answered the handshake with version "${version.slice(0, 100)}" of the protocol, which this rack does not speak. Update the rack, or use a release of the server that speaks an older version, then restart it.`,
+      );
+    }
+    session.agreeOn({ ...verdict, era: "legacy" }, profileOf(version, result));
+  } catch (thrown) {
+    // A server that speaks only the new protocol has said before why it could not say so.
+    throw failure !== undefined && speaksNoOldProtocol(thrown) ? failure : thrown;
+  }
+  await session.notify({ method: "notifications/initialized" });
+}
+
+function profileOf(
+  protocolVersion: string,
+  { capabilities, instructions, serverInfo }: Message,
+): ServerProfile {
+  const { name, version = "" } = isClientInfo(serverInfo) ? serverInfo : {};
+  return {
+    protocolVersion,
+    capabilities: asRecord(capabilities),
+    serverInfo: name === undefined ? undefined : { name, version },
+    instructions: typeof instructions === "string" ? instructions : undefined,
   };
-  return new UpstreamSession(client, connection, requester, verdict);
+}
+
+/**
+ * Whether asking for the new protocol failed for a reason that would stop the old one too: the server wants credentials,
+ * asks to wait, or cannot be reached. Older servers answer the question with silence, a web page, a wrong status or the
+ * end of the connection, and may still work.
+ */
+function isFinal(failure: unknown): boolean {
+  if (!(failure instanceof UpstreamError)) return true;
+  const { status, scope, retryAfter } = failure.facts;
+  const isRefused = status === 401 || status === 429 || scope !== undefined || retryAfter !== undefined;
+  return isRefused || failure.kind === "unavailable";
+}
+
+/** Whether the server understood the handshake of the old protocol and refused it as unknown. */
+function speaksNoOldProtocol(failure: unknown): boolean {
+  if (!(failure instanceof UpstreamError)) return false;
+  return failure.code === rpcCodes.methodNotFound || failure.code === rpcCodes.unsupportedVersion;
+}
+
+/** Describes a failed handshake. `ended`: how the server's process ended, if it did. */
+function handshakeFailure(thrown: unknown, ended: string | undefined): Error {
+  if (thrown instanceof ConfigurationError) return thrown;
+  if (ended !== undefined) {
+    const message = `It ${ended} before the handshake was complete.`;
+    return new UpstreamError("unavailable", message, { cause: thrown });
+  }
+  if (!(thrown instanceof UpstreamError))
+    return new UpstreamError("unavailable", reasonOf(thrown), { cause: thrown });
+  const { kind, message, facts } = thrown;
+  if (lostConnection(thrown.cause)?.kind === "broken")
+    return new UpstreamError("broken", "The connection was closed before the handshake was complete.");
+  // A 403 to the handshake means wrong credentials. For a single request, 403 may mean something else.
+  const isUnwelcome = facts.status === 403;
+  return new UpstreamError(isUnwelcome ? "unauthorized" : kind, message, { ...facts, cause: thrown });
 }
 
 async function processOpener(
   entry: ResolvedEntry & { readonly kind: "process" },
   { server, lines, packages, racks, signal }: ConnectOptions,
-): Promise<() => Connection> {
+): Promise<() => StdioTransport> {
   const { install, cwd } = entry;
   let { command = "", args } = entry;
   if (install !== undefined) {
@@ -172,16 +235,7 @@ async function processOpener(
     args = ["--disable-sigusr1", program, ...args];
   }
   const spec = { server, command, args, env: { ...entry.env, [RACKS]: racks }, cwd };
-  return () => ({ transport: new StdioTransport(spec, lines) });
-}
-
-/** Whether the server can run calls as tasks. Older versions declare this for each kind of request. */
-function hasTasks(era: Verdict["era"], given: unknown): boolean {
-  const { extensions, tasks } = isRecord(given) ? given : {};
-  if (era === "modern") return isRecord(extensions) && extensions[tasksExtension] !== undefined;
-  const requests = isRecord(tasks) ? tasks.requests : undefined;
-  const tools = isRecord(requests) ? requests.tools : undefined;
-  return isRecord(tools) && tools.call !== undefined;
+  return () => new StdioTransport(spec, lines);
 }
 
 /** Programs that download the package that they run. */

@@ -1,207 +1,338 @@
-import { AsyncLocalStorage } from "node:async_hooks";
-import {
-  extractWWWAuthenticateParams,
-  SSEClientTransport,
-  StreamableHTTPClientTransport,
-  type Transport,
-} from "@modelcontextprotocol/client";
-import { isRecord } from "../../../helpers/index.ts";
-import { rpcCodes } from "../../wire/index.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { createParser } from "eventsource-parser";
+import { isRecord, reasonOf } from "../../../helpers/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
-import { type RefusalFacts, sentence, UpstreamError } from "../failures.ts";
-import type { RecentLines } from "../process/recent-lines.ts";
-import { headerValue, LONGEST_MESSAGE, type OpenRequest } from "./messages.ts";
-import { describeStatus, messageIn, parsed } from "./sdk-errors.ts";
+import { sentence, UpstreamError } from "../failures.ts";
+import type { Message, SendOptions, Transport, UpstreamRequest } from "./messages.ts";
+import { boundedText, LONGEST_MESSAGE, lostConnection, refusalIn, tooLarge } from "./refusals.ts";
 
 export type AddressEntry = ResolvedEntry & { readonly kind: "address" };
 
-export type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
-
-/** A transport to a server. */
-export interface Connection {
-  readonly transport: Transport;
-  /** Holds the request that a message belongs to, if each request has its own answer. */
-  readonly scope?: AsyncLocalStorage<OpenRequest>;
-  /** Over HTTP: whether there is a stream for the server's own messages. */
-  readonly serverStream?: { isOpen: boolean };
+interface StreamEvent {
+  readonly id?: string | undefined;
+  readonly event?: string | undefined;
+  readonly data: string;
 }
 
-/** Makes a transport to an address. Sends nothing yet. */
-export function openAddress(
-  { url, headers }: AddressEntry,
-  kind: "http" | "sse",
-  lines: RecentLines,
-): Connection & Required<Pick<Connection, "serverStream">> {
-  const requestInit = { headers: { ...headers } };
-  const serverStream = { isOpen: false };
-  if (kind === "http") {
-    const scope = new AsyncLocalStorage<OpenRequest>();
-    const fetch = upstreamFetch(boundedFetch(LONGEST_MESSAGE), serverStream, scope);
-    return { transport: new StreamableHTTPClientTransport(url, { requestInit, fetch }), scope, serverStream };
+const MOST_REDIRECTS = 5;
+/** How often in a row a stream may fail to open again, and the first pause before that, in milliseconds. */
+const MOST_RETRIES = 2;
+const RETRY_PAUSE = 1_000;
+/** How long a server may take to end our session, in milliseconds. */
+const TERMINATE_LIMIT = 1_000;
+
+/**
+ * Speaks to a server at an address. `http`: each request has an answer of its own, one message or a stream, and a stream
+ * that breaks is continued if the server can. `sse`, the older way: all answers come on one stream.
+ */
+export class HttpTransport implements Transport {
+  onmessage?: Transport["onmessage"];
+  onclose?: Transport["onclose"];
+  protocolVersion: string | undefined;
+  readonly hasOwnAnswers: boolean;
+  isListening = false;
+  /** There was a stream for the server's own messages at some time. */
+  hasOpened = false;
+  problem: string | undefined;
+  readonly #url: URL;
+  readonly #headers: Readonly<Record<string, string>>;
+  #sessionId: string | undefined;
+  /** Where messages are sent. With `sse` the server names the place. */
+  #endpoint: URL;
+  /** The pause before a stream is opened again, if the server has named one. */
+  #retryPause: number | undefined;
+  readonly #closing = new AbortController();
+  #closed: Promise<void> | undefined;
+
+  constructor({ url, headers }: AddressEntry, kind: "http" | "sse") {
+    this.#url = url;
+    this.#endpoint = url;
+    this.#headers = headers;
+    this.hasOwnAnswers = kind === "http";
   }
-  const bounded = boundedFetch(LONGEST_MESSAGE, ({ message }) => {
-    lines.add("rack", message);
-    void transport.close();
-  });
-  const fetch = upstreamFetch(bounded, serverStream);
-  const transport = new SSEClientTransport(url, { requestInit, fetch });
-  return { transport, serverStream };
-}
 
-/**
- * A `fetch` whose answers fail when they are larger than `limit` bytes. A stream of events may go on for ever, so each
- * event is measured alone. `onTooLarge` is for a transport with one stream for all answers, where nobody can tell which
- * answer was too large.
- */
-export function boundedFetch(limit: number, onTooLarge: (error: UpstreamError) => void = () => {}): Fetch {
-  return async (input, init) => {
-    const response = await fetch(input, init);
-    const { body, headers, status, statusText } = response;
-    // A redirect that is not followed has status 0 and no body.
-    if (body === null || status < 200) return response;
-    // The length of a compressed answer says nothing about its real size.
-    const length = headers.get("content-length");
-    if (length !== null && !headers.has("content-encoding") && Number(length) <= limit) return response;
-    const isStream = isEventStream(headers);
-    let size = 0;
-    const measured = body.pipeThrough(
-      new TransformStream<Uint8Array, Uint8Array>({
-        transform(piece, controller) {
-          const end = isStream ? endOfEvent(piece) : -1;
-          size = end === -1 ? size + piece.byteLength : piece.byteLength - end;
-          if (size <= limit) {
-            controller.enqueue(piece);
-            return;
-          }
-          const error = tooLarge(limit);
-          controller.error(error);
-          onTooLarge(error);
-        },
-      }),
-    );
-    const bounded = new Response(measured, { status, statusText, headers });
-    // A new `Response` has no url, but the SDK needs it to check redirects.
-    Object.defineProperty(bounded, "url", { value: response.url });
-    return bounded;
-  };
-}
+  /** Resolves at once, or with `sse` when the server has named the place for messages. */
+  async start(): Promise<void> {
+    if (this.hasOwnAnswers) return;
+    const response = await this.#open();
+    if (!isEventStream(response))
+      throw new UpstreamError("broken", "It answered with something that is no stream of events.");
+    this.isListening = true;
+    this.hasOpened = true;
+    const named = Promise.withResolvers<void>();
+    const read = async () => {
+      for await (const { event = "message", data } of this.#events(response)) {
+        if (event === "endpoint") {
+          this.#endpoint = endpointIn(data, this.#url);
+          named.resolve();
+        } else if (event === "message") this.#deliver(data);
+      }
+    };
+    void read()
+      .catch((thrown: unknown) => {
+        named.reject(thrown);
+        if (thrown instanceof UpstreamError) this.problem = thrown.message;
+      })
+      .finally(() => {
+        named.reject(new UpstreamError("broken", "Its stream ended before it named a place for messages."));
+        void this.close();
+      });
+    await named.promise;
+  }
 
-/** The index of the last empty line, which ends an event. Misses one that is split between two pieces. */
-function endOfEvent({ buffer, byteOffset, byteLength }: Uint8Array): number {
-  const bytes = Buffer.from(buffer, byteOffset, byteLength);
-  return Math.max(bytes.lastIndexOf("\n\n"), bytes.lastIndexOf("\n\r\n"), bytes.lastIndexOf("\r\r"));
-}
-
-function tooLarge(limit: number): UpstreamError {
-  const size = limit >= 1024 * 1024 ? `${Math.floor(limit / 1024 / 1024)} MB` : `${limit} bytes`;
-  return new UpstreamError(
-    "broken",
-    `The server's answer is larger than ${size} and was not read to its end. Ask for less at one time.`,
-  );
-}
-
-/** The message about a too large answer, if the error contains it. */
-export function tooLargeIn(error: unknown): string | undefined {
-  const message = error instanceof Error ? error.message : String(error);
-  return /The server's answer is larger than .*$/.exec(message)?.[0];
-}
-
-/** The SDK's question which protocol the server speaks. The SDK needs the status of the answer. */
-const PROBE = "server/discover";
-/** The request that opens a session. */
-const INITIALIZE = "initialize";
-
-/**
- * A `fetch` that throws an `UpstreamError` with all facts when a request is answered with an error status; the SDK would
- * keep only the text. It also notes the kind of answer for each request, because the SDK does not report an answer that
- * ends without a result unless it is a stream. Without a `scope`, all messages share one stream, which is the session.
- */
-function upstreamFetch(
-  fetch: Fetch,
-  serverStream: { isOpen: boolean },
-  scope?: AsyncLocalStorage<OpenRequest>,
-): Fetch {
-  return async (input, init) => {
-    const openRequest = scope?.getStore();
-    const { routingName } = openRequest?.request ?? {};
-    // The protocol wants this header. The SDK sets it only for the methods that it knows.
-    if (routingName !== undefined && init?.headers instanceof Headers && init.headers.has("mcp-method"))
-      init.headers.set("mcp-name", headerValue(routingName));
-    const response = await fetch(input, init);
-    const { status, headers } = response;
-    if (openRequest !== undefined) {
-      openRequest.status = status;
-      // Never set back: our answer to a server's question belongs to the same request and gets no stream.
-      if (isEventStream(headers)) openRequest.isStream = true;
+  async send(message: Message, { request, signal, headers }: Partial<SendOptions> = {}): Promise<void> {
+    const { id, method } = message;
+    const isHandshake = method === "initialize";
+    const response = await this.#fetch(this.#endpoint, "POST", {
+      body: JSON.stringify(message),
+      signal,
+      headers: {
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+        ...this.#ownHeaders(),
+        ...headers,
+      },
+    });
+    const { status } = response;
+    if (status >= 400) {
+      const hasSession = !isHandshake && (this.#sessionId !== undefined || !this.hasOwnAnswers);
+      throw await refusalIn(response, id, hasSession);
     }
-    const method = init?.method ?? "GET";
-    // With this header an earlier stream is resumed, mostly that of a request.
-    if (method === "GET" && !new Headers(init?.headers).has("last-event-id"))
-      serverStream.isOpen = response.ok && isEventStream(headers);
-    // Our own requests notice later that no answer comes. A request of the SDK would wait for ever.
-    const isAccepted = status === 202 && scope !== undefined && openRequest === undefined;
-    if (method !== "POST" || (status < 400 && !isAccepted)) return response;
-    const request = parsed(typeof init?.body === "string" ? init.body : "");
-    if (!isRecord(request) || request.id === undefined || request.method === undefined) return response;
-    if (isAccepted) throw onlyAccepted();
-    const asksToWait = status === 429 || (status >= 500 && headers.has("retry-after"));
-    if (request.method === PROBE && !asksToWait) return response;
-    const isInSession = scope === undefined || new Headers(init?.headers).has("mcp-session-id");
-    throw await refusalIn(response, request.id, isInSession && request.method !== INITIALIZE);
-  };
+    if (isHandshake) this.#sessionId = response.headers.get("mcp-session-id") ?? undefined;
+    if (!this.hasOwnAnswers || request === undefined) {
+      await response.body?.cancel();
+      if (method === "notifications/initialized" && status === 202) void this.#listen();
+    } else if (status === 202) {
+      await response.body?.cancel();
+      const text = "It answered with 202 Accepted, after which no result comes any more.";
+      throw new UpstreamError("broken", text);
+    } else if (isEventStream(response)) await this.#readStream(response, id, request, signal);
+    else await this.#readMessages(response, id, request);
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#end();
+    return this.#closed;
+  }
+
+  /** Also ends the session at the server, which would otherwise keep it. */
+  async #end(): Promise<void> {
+    const headers = { ...this.#headers, ...this.#ownHeaders() };
+    const signal = AbortSignal.timeout(TERMINATE_LIMIT);
+    this.#closing.abort();
+    this.isListening = false;
+    this.onclose?.();
+    if (this.#sessionId === undefined) return;
+    await fetch(this.#url, { method: "DELETE", headers, signal, redirect: "manual" }).then(
+      (response) => response.body?.cancel(),
+      () => {},
+    );
+  }
+
+  #ownHeaders(): Record<string, string> {
+    return {
+      ...(this.#sessionId === undefined ? {} : { "mcp-session-id": this.#sessionId }),
+      ...(this.protocolVersion === undefined ? {} : { "mcp-protocol-version": this.protocolVersion }),
+    };
+  }
+
+  /** Follows redirects within the same origin only, because the headers of the entry are sent along. */
+  async #fetch(
+    url: URL,
+    method: "GET" | "POST",
+    { signal, headers, body }: { signal?: AbortSignal | undefined; headers: object; body?: string },
+  ): Promise<Response> {
+    const { signal: closing } = this.#closing;
+    const init = {
+      method,
+      headers: { ...this.#headers, ...headers },
+      signal: signal === undefined ? closing : AbortSignal.any([closing, signal]),
+      redirect: "manual",
+      ...(body === undefined ? {} : { body }),
+    } as const;
+    let at = url;
+    for (let followed = 0; ; followed++) {
+      const response = await fetch(at, init).catch((thrown: unknown) => {
+        throw lostConnection(thrown) ?? thrown;
+      });
+      const { status } = response;
+      const target =
+        status >= 300 && status < 400 ? URL.parse(response.headers.get("location") ?? "", at) : null;
+      if (target === null) return response;
+      await response.body?.cancel();
+      const keepsMethod = method === "GET" || status === 307 || status === 308;
+      const isOwn = target.origin === at.origin && target.username + target.password === "";
+      if (!keepsMethod || !isOwn || followed === MOST_REDIRECTS) throw redirected(target, at, status);
+      at = target;
+    }
+  }
+
+  /** Opens a stream for the server's own messages, or with `lastEventId` continues one. */
+  async #open(lastEventId?: string, signal?: AbortSignal): Promise<Response> {
+    const resumed = lastEventId === undefined ? {} : { "last-event-id": lastEventId };
+    const headers = { accept: "text/event-stream", ...this.#ownHeaders(), ...resumed };
+    const response = await this.#fetch(this.#url, "GET", { headers, signal });
+    if (response.status >= 400) throw await refusalIn(response, undefined, false);
+    return response;
+  }
+
+  /** Listens to the server's own messages for as long as it lets us. */
+  async #listen(): Promise<void> {
+    const first = await this.#open().catch(() => undefined);
+    if (first === undefined || !isEventStream(first)) return first?.body?.cancel();
+    let response: Response | undefined = first;
+    let lastEventId: string | undefined;
+    while (response !== undefined) {
+      this.isListening = true;
+      try {
+        for await (const { id, data } of this.#events(response)) {
+          if (id !== undefined) lastEventId = id;
+          this.#deliver(data);
+        }
+      } catch {
+        // The stream broke, which is the same as its end.
+      }
+      this.isListening = false;
+      if (this.#closing.signal.aborted) return;
+      response = await this.#openAgain(lastEventId);
+    }
+    // The server let us listen before and cannot be reached any more.
+    void this.close();
+  }
+
+  /** Undefined when the stream cannot be opened. */
+  async #openAgain(lastEventId: string | undefined, signal?: AbortSignal): Promise<Response | undefined> {
+    for (let failures = 0; failures < MOST_RETRIES; failures++) {
+      await delay(this.#retryPause ?? RETRY_PAUSE * 1.5 ** failures, undefined, { ref: false });
+      if (this.#closing.signal.aborted || signal?.aborted) return undefined;
+      const response = await this.#open(lastEventId, signal).catch((thrown: unknown) => thrown);
+      if (response instanceof Response) return response;
+      if (response instanceof UpstreamError && response.facts.status === 405) return undefined;
+    }
+    return undefined;
+  }
+
+  /** Reads the answer to a request. A stream that ends too early is continued if its events have ids. */
+  async #readStream(
+    first: Response,
+    id: unknown,
+    request: UpstreamRequest,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    let lastEventId: string | undefined;
+    let isAnswered = false;
+    for (let response: Response | undefined = first; response !== undefined; ) {
+      try {
+        for await (const event of this.#events(response)) {
+          if (event.id !== undefined) lastEventId = event.id;
+          if ((event.event ?? "message") !== "message") continue;
+          isAnswered = this.#deliver(event.data, request, id) || isAnswered;
+        }
+      } catch (thrown) {
+        if (thrown instanceof UpstreamError) throw thrown;
+      }
+      if (isAnswered) return;
+      response = lastEventId === undefined ? undefined : await this.#openAgain(lastEventId, signal);
+    }
+    throw new UpstreamError("broken", "The server ended its answer before it was complete.");
+  }
+
+  async #readMessages(response: Response, id: unknown, request: UpstreamRequest): Promise<void> {
+    const type = response.headers.get("content-type");
+    if (!/^\s*application\/json\b/i.test(type ?? "")) {
+      await response.body?.cancel();
+      const reason = type === null ? "it has no content, or one without a type" : `its type is ${type}`;
+      throw new UpstreamError("broken", `It answered with something that is no message of MCP: ${reason}.`);
+    }
+    const given = await messagesIn(response);
+    const messages = Array.isArray(given) ? given : [given];
+    if (!messages.every(isMessage))
+      throw new UpstreamError("broken", "It answered with JSON that is no message of MCP.");
+    for (const message of messages) this.onmessage?.(message, request);
+    if (messages.some((message) => answers(message, id))) return;
+    throw new UpstreamError(
+      "broken",
+      "It answered with something that is not the answer to this request: none with its id is in it.",
+    );
+  }
+
+  /** Returns whether the text is the answer to the request with this id. A text that is no message is skipped. */
+  #deliver(text: string, request?: UpstreamRequest, id?: unknown): boolean {
+    try {
+      const message: unknown = JSON.parse(text);
+      if (!isMessage(message)) return false;
+      this.onmessage?.(message, request);
+      return answers(message, id);
+    } catch {
+      return false;
+    }
+  }
+
+  /** A stream may go on for ever, so each event is measured alone. */
+  async *#events({ body }: Response): AsyncGenerator<StreamEvent> {
+    const events: StreamEvent[] = [];
+    let isTooLarge = false;
+    const parser = createParser({
+      maxBufferSize: LONGEST_MESSAGE,
+      onEvent: (event) => events.push(event),
+      onRetry: (pause) => {
+        this.#retryPause = pause;
+      },
+      onError: ({ type }) => {
+        isTooLarge ||= type === "max-buffer-size-exceeded";
+      },
+    });
+    const decoder = new TextDecoder();
+    for await (const piece of body ?? []) {
+      parser.feed(decoder.decode(piece, { stream: true }));
+      yield* events.splice(0);
+      if (isTooLarge) throw tooLarge(LONGEST_MESSAGE);
+    }
+  }
 }
 
-/** The error for a request that was accepted but will never be answered. */
-export function onlyAccepted(): UpstreamError {
-  return new UpstreamError("broken", "It answered with 202 Accepted, after which no result comes any more.");
-}
-
-function isEventStream(headers: Headers): boolean {
+function isEventStream({ headers }: Response): boolean {
   return /^\s*text\/event-stream/i.test(headers.get("content-type") ?? "");
 }
 
-async function refusalIn(response: Response, id: unknown, hasSession: boolean): Promise<UpstreamError> {
-  const { status, headers } = response;
-  const text = await response.text();
-  const body = parsed(text);
-  const error = isRecord(body) && isRecord(body.error) ? body.error : undefined;
-  const isAboutRequest = error !== undefined && isRecord(body) && body.id === id;
-  const reason = messageIn(body) ?? text;
-  const challenge = extractWWWAuthenticateParams(response);
-  const isScope = status === 403 && challenge.error === "insufficient_scope";
-  const retryAfter = waitIn(headers);
-  const facts: RefusalFacts = {
-    status,
-    code: typeof error?.code === "number" ? error.code : undefined,
-    data: error?.data,
-    retryAfter,
-    scope: isScope ? (challenge.scope ?? "") : undefined,
-  };
-  if (status === 401) return new UpstreamError("unauthorized", describeStatus(status, text), facts);
-  const isLost = hasSession && isLostSession(status, reason, isAboutRequest ? error.code : undefined);
-  // A JSON-RPC error about the request itself is clear without the status.
-  const message = isAboutRequest && !isLost ? reason : describeStatus(status, text);
-  const whole = retryAfter === undefined ? message : `${sentence(message)} It asks to wait ${retryAfter} s.`;
-  return new UpstreamError(isLost ? "session" : "refused", whole, facts);
+function isMessage(value: unknown): value is Message {
+  return isRecord(value) && value.jsonrpc === "2.0" && (typeof value.method === "string" || "id" in value);
 }
 
-/** Error codes by which servers refuse an unknown or missing session. */
-const sessionCodes: ReadonlySet<unknown> = new Set([rpcCodes.refused, rpcCodes.unavailable]);
-
-/**
- * Servers that forgot a session should answer 404, but several answer 400. `code`: that of a JSON-RPC error about the
- * request itself, whose text may mean another kind of session.
- */
-function isLostSession(status: number, reason: string, code: unknown): boolean {
-  const isAboutSession = /session/i.test(reason);
-  if (status === 404) return code === undefined || isAboutSession;
-  return status === 400 && isAboutSession && (code === undefined || sessionCodes.has(code));
+function answers({ id, method }: Message, wanted: unknown): boolean {
+  return method === undefined && wanted !== undefined && id === wanted;
 }
 
-/** In seconds. The header has seconds or a date. */
-function waitIn(headers: Headers): number | undefined {
-  const given = headers.get("retry-after")?.trim() ?? "";
-  if (given === "") return undefined;
-  const seconds = /^\d+$/.test(given) ? Number(given) : (Date.parse(given) - Date.now()) / 1000;
-  return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : undefined;
+async function messagesIn(response: Response): Promise<unknown> {
+  try {
+    return JSON.parse(await boundedText(response));
+  } catch (thrown) {
+    if (thrown instanceof UpstreamError) throw thrown;
+    const text =
+      thrown instanceof SyntaxError
+        ? sentence(`It answered with something that is no message of MCP: ${reasonOf(thrown)}`)
+        : "The connection was closed in the middle of the answer.";
+    throw new UpstreamError("broken", text, { cause: thrown });
+  }
+}
+
+function endpointIn(text: string, url: URL): URL {
+  const endpoint = URL.parse(text, url);
+  if (endpoint?.origin === url.origin) return endpoint;
+  throw new UpstreamError(
+    "unavailable",
+    `It wants its messages sent to ${endpoint?.origin ?? text.slice(0, 300)}, which is another place than its url, and where the rack sends nothing. If that is the server that is meant, make its address there the url of its entry.`,
+  );
+}
+
+function redirected(target: URL, from: URL, status: number): UpstreamError {
+  const shown = new URL(target);
+  Object.assign(shown, { username: "", password: "", search: "", hash: "" });
+  // A server that redirects to plain http mostly means the same place with https.
+  if (from.protocol === "https:") shown.protocol = "https:";
+  return new UpstreamError(
+    "refused",
+    `It redirects to another place, where the rack does not follow. If ${shown.href} is the server that is meant, make that the url of its entry.`,
+    { status },
+  );
 }

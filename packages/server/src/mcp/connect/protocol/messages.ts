@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { DiscoverResult } from "@modelcontextprotocol/client";
 import type { CallClient, LogLevel, ProgressUpdate, ToolContext } from "@toolrack/core";
 import { logLine, waitingForTurn, whenAborted } from "@toolrack/core/internal";
 import { approvalMark } from "../../../calls/index.ts";
@@ -8,9 +7,6 @@ import { fingerprintOf, type ServerEntry } from "../config/entry.ts";
 
 /** A message from a server, or a part of one, unchecked. */
 export type Message = Readonly<Record<string, unknown>>;
-
-/** In bytes. A longer message is not read. */
-export const LONGEST_MESSAGE = 64 * 1024 * 1024;
 
 /** A request to an upstream server. */
 export interface UpstreamRequest {
@@ -33,28 +29,48 @@ export interface UpstreamRequest {
   readonly admit?: () => void;
   /** Only for servers over HTTP. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Sent as the header Mcp-Name, by which a gateway routes the request. */
+  /** Sent as the header Mcp-Name, by which a gateway routes the request. Default: the name or address in `params`. */
   readonly routingName?: string;
+  /** For `subscriptions/listen`: called with what the server agreed to announce. */
+  readonly onAcknowledged?: (notifications: unknown) => void;
   /** The server runs this tool only as a task. */
   readonly isTask?: boolean;
 }
 
-/** An open request over HTTP, and what is known about its answer. */
-export interface OpenRequest {
+export interface SendOptions {
+  /** The request that is sent. Messages on the stream of its answer belong to it. */
   readonly request: UpstreamRequest;
-  /** The HTTP status of the answer. */
-  status?: number;
-  /** The answer is a stream, whose end the SDK reports. Any other answer has ended when it was read. */
-  isStream?: true;
-  /** Why the stream of the answer ended too early, if known. */
-  problem?: string;
+  /** Ends the answer. */
+  readonly signal?: AbortSignal | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Carries messages between the rack and one server. */
+export interface Transport {
+  /** Called with each message of the server, and with the request on whose own answer it came. */
+  onmessage?: ((message: Message, request?: UpstreamRequest) => void) | undefined;
+  /** Called once, when the connection has ended, also by `close`. */
+  onclose?: (() => void) | undefined;
+  /** Sent with every request from now on, if the transport has headers. */
+  protocolVersion?: string | undefined;
+  /** Each request has an answer of its own, and the messages on it belong to that request. */
+  readonly hasOwnAnswers?: boolean;
+  /** Whether there is a stream for the server's own messages. Undefined: messages of all kinds share one stream. */
+  readonly isListening?: boolean;
+  /** How the server's process ended, or why the connection ended without us, if known. */
+  readonly ending?: string | undefined;
+  readonly problem?: string | undefined;
+  start(): Promise<void>;
+  /** Rejects with an `UpstreamError`. With `hasOwnAnswers` it resolves only when the request was answered. */
+  send(message: object, options?: SendOptions): Promise<void>;
+  close(): Promise<void>;
 }
 
 /** Which protocol and transport a server speaks. Kept, so that it need not be found out at every start. */
 export interface Verdict {
   readonly era: "modern" | "legacy";
   /** How a server of the stateless protocol describes itself. */
-  readonly discover?: DiscoverResult | undefined;
+  readonly discover?: Message | undefined;
   readonly transport: "stdio" | "http" | "sse";
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -204,8 +220,15 @@ function parametersOf(schema: Message, path: readonly string[]): HeaderParameter
   ];
 }
 
+/** The headers by which a gateway routes a request of the stateless protocol. */
+export function routingHeaders(version: string, request: UpstreamRequest): Record<string, string> {
+  const { method, params, routingName = params.name ?? params.uri } = request;
+  const headers = { ...request.headers, "mcp-protocol-version": version, "mcp-method": method };
+  return typeof routingName === "string" ? { ...headers, "mcp-name": headerValue(routingName) } : headers;
+}
+
 /** Encodes values that a header cannot hold as base64, marked as the protocol says. */
-export function headerValue(value: string): string {
+function headerValue(value: string): string {
   const isPlain = /^[\t\x20-\x7E]+$/.test(value) && value === value.trim() && !value.startsWith("=?base64?");
   return isPlain ? value : `=?base64?${Buffer.from(value, "utf8").toString("base64")}?=`;
 }

@@ -114,8 +114,6 @@ export async function answersTo(
 export type AskableRequest = Pick<UpstreamRequest, "client" | "signal" | "onLog">;
 
 interface ServerQuestionsOptions extends QuestionOptions {
-  /** The request on whose own stream the current message came; undefined when requests share a stream. */
-  readonly current: () => AskableRequest | undefined;
   /** The request of the task that a message names; `over` when nobody waits for that task. */
   readonly ofTask: (params: Message) => AskableRequest | "over" | undefined;
   /** All open requests during which the server may ask, and those that were given up but may still ask. */
@@ -138,13 +136,13 @@ export class ServerQuestions {
     this.#options = options;
   }
 
-  async take(id: unknown, method: ClientMethod, params: Message): Promise<void> {
-    const { server, current, ofTask, roots, reply, questionTimeout } = this.#options;
+  /** `own`: the request on whose own answer the question came; undefined when requests share a stream. */
+  async take(id: unknown, method: ClientMethod, params: Message, own?: AskableRequest): Promise<void> {
+    const { server, ofTask, roots, reply, questionTimeout } = this.#options;
     const refuse = (code: number, message: string) => reply(id, { error: { code, message } });
     const named = ofTask(params);
-    if (named === undefined && current() === undefined && method !== "roots/list")
-      this.isAskedWithoutStream = true;
-    const request = named === "over" ? undefined : (named ?? this.currentRequest());
+    if (named === undefined && own === undefined && method !== "roots/list") this.isAskedWithoutStream = true;
+    const request = named === "over" ? undefined : (named ?? this.currentRequest(own));
     const { client, signal } = request ?? {};
     if (client?.can(method, params) !== true) {
       if (method === "roots/list") return reply(id, { result: { roots } });
@@ -174,19 +172,16 @@ export class ServerQuestions {
     }
   }
 
-  /** The server withdraws a question. Returns whether that question was open. */
-  withdraw(id: unknown, reason: unknown): boolean {
-    const asking = this.#open.get(id);
-    asking?.abort(reason);
-    return asking !== undefined;
+  /** The server withdraws a question. */
+  withdraw(id: unknown, reason: unknown): void {
+    this.#open.get(id)?.abort(reason);
   }
 
   /**
    * The request that the current message belongs to: that of its stream, or the only open one. Undefined if there are
    * several, or the server may still work on one that was given up: the message might reach the wrong person.
    */
-  currentRequest(): AskableRequest | undefined {
-    const own = this.#options.current();
+  currentRequest(own: AskableRequest | undefined): AskableRequest | undefined {
     if (own !== undefined) return own;
     const [only, ...others] = this.#options.openRequests();
     return others.length > 0 || only === "given up" ? undefined : only;

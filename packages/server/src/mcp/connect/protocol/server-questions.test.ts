@@ -5,7 +5,6 @@ async function refusalOf(openRequests: readonly (AskableRequest | "given up")[])
   const answers: object[] = [];
   const questions = new ServerQuestions({
     server: "s",
-    current: () => undefined,
     ofTask: () => undefined,
     openRequests: () => openRequests,
     questionTimeout: 1_000,

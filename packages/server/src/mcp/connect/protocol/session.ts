@@ -1,94 +1,120 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
-import {
-  type Client,
-  type McpSubscription,
-  SseError,
-  StreamableHTTPClientTransport,
-  type Transport,
-} from "@modelcontextprotocol/client";
-import { isRecord } from "../../../helpers/index.ts";
+import type { CallClient } from "@toolrack/core";
+import { asRecord, isRecord, reasonOf } from "../../../helpers/index.ts";
+import { type ClientInfo, metaKeys, modernVersion, rpcCodes, tasksExtension } from "../../wire/index.ts";
 import { UpstreamError } from "../failures.ts";
-import { pauseAfter } from "../limits.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
-import type { Connection } from "./http.ts";
-import type { UpstreamRequest, Verdict } from "./messages.ts";
-import type { Requester } from "./requests.ts";
+import {
+  type Message,
+  routingHeaders,
+  type Transport,
+  type UpstreamRequest,
+  type Verdict,
+} from "./messages.ts";
+import {
+  answersTo,
+  canBeAsked,
+  capabilitiesOf,
+  GivenUpRequests,
+  isClientMethod,
+  type QuestionOptions,
+  ServerQuestions,
+  Turns,
+} from "./questions.ts";
+import { refusal } from "./refusals.ts";
+import { type SessionListeners, Subscriptions } from "./subscriptions.ts";
+import { plainResult, TASK_LIFE, TaskRuns } from "./task-runs.ts";
 
-const lists = ["tools", "prompts", "resources"] as const;
-
-export type ListName = (typeof lists)[number];
-
-interface SessionListeners {
-  onListChanged(list: ListName): void;
-  onResourceUpdated(uri: string): void;
-  /** Called once, when the connection has ended and we did not close it. */
-  onLost(reason: UpstreamError): void;
+interface SessionOptions extends QuestionOptions {
+  readonly transport: Transport;
+  readonly clientInfo: ClientInfo;
+  /** Called with each log message of the server. */
+  readonly onLog: (params: Message) => void;
 }
 
-/** Longer lists are cut. */
-const MOST_PAGES = 2_000;
-const MOST_ITEMS = 10_000;
+/** How a server describes itself in the handshake. */
+export interface ServerProfile {
+  readonly protocolVersion: string;
+  readonly capabilities: Message;
+  readonly serverInfo?: { readonly name: string; readonly version: string } | undefined;
+  readonly instructions?: string | undefined;
+}
+
+interface Pending {
+  readonly request: UpstreamRequest;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (reason: unknown) => void;
+  /** Stops listening to the signal. */
+  release: (() => void) | undefined;
+  timer: NodeJS.Timeout | undefined;
+}
+
+const MOST_ROUNDS = 10;
 const RETIRE_POLL = 100;
-const SUBSCRIBE_LIMIT = 30_000;
-const LISTEN_LIMIT = 10_000;
-/** How long a server may take to end our session, in milliseconds. */
-const TERMINATE_LIMIT = 1_000;
+/** How long a call waits for an earlier one whose caller may be asked. After that, questions cannot be assigned to a call. */
+const LONGEST_TURN = 30_000;
 
-interface ListOptions {
-  /** In milliseconds, for all pages. */
-  readonly timeout: number;
-  readonly onCut: (reason: string) => void;
-  /** The `_meta` of each request. `onMeta` gets the `_meta` of each answer. */
-  readonly meta?: Readonly<Record<string, unknown>>;
-  readonly onMeta?: (meta: Readonly<Record<string, unknown>>) => void;
-}
+/** Requests during which a server may ask questions. */
+const askingMethods: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 
-/** An open connection to an upstream server. */
+const extensions = Object.freeze({ [tasksExtension]: {} });
+
+/**
+ * An open connection to an upstream server. Sends requests, and passes the server's questions to the caller whose request
+ * caused them, in both eras.
+ */
 export class UpstreamSession {
-  readonly verdict: Verdict;
-  readonly #client: Client;
+  /** Both are set by the handshake. */
+  verdict: Verdict;
+  profile: ServerProfile = { protocolVersion: modernVersion, capabilities: {} };
+  isClosed = false;
+  readonly #options: SessionOptions;
   readonly #transport: Transport;
-  readonly #requester: Requester;
-  readonly #serverStream: Connection["serverStream"];
-  /** Set while code runs for a request that has its own stream. */
-  readonly #inRequest: AsyncLocalStorage<true> | undefined;
-  readonly #watched = new Set<string>();
-  #subscription: McpSubscription | undefined;
-  /** Streams are opened one after the other: of two at once, one would be forgotten and never end. */
-  #listening: Promise<void> = Promise.resolve();
-  #onMissed: () => void = () => {};
-  #terminating: Promise<void> | undefined;
-  #isClosed = false;
+  readonly #pending = new Map<number, Pending>();
+  readonly #questions: ServerQuestions;
+  readonly #tasks: TaskRuns;
+  readonly #turns = new Turns(LONGEST_TURN);
+  readonly #givenUp = new GivenUpRequests();
+  readonly #subscriptions = new Subscriptions(this);
+  #listeners: SessionListeners | undefined;
+  #nextId = 1;
+  #closed: Error | undefined;
 
-  constructor(
-    client: Client,
-    { transport, serverStream }: Connection,
-    requester: Requester,
-    verdict: Verdict,
-  ) {
-    this.#client = client;
-    this.#transport = transport;
-    this.#requester = requester;
-    this.#serverStream = serverStream;
-    this.#inRequest = transport.hasPerRequestStream === true ? new AsyncLocalStorage() : undefined;
+  /** `verdict.era` is the one that the handshake begins with. */
+  constructor(verdict: Verdict, options: SessionOptions) {
     this.verdict = verdict;
+    this.#options = options;
+    const { transport } = options;
+    this.#transport = transport;
+    this.#tasks = new TaskRuns({
+      ...options,
+      isModern: () => this.isModern,
+      exchange: async (request) => {
+        const result = await this.exchange(request);
+        return this.isModern ? plainResult(result) : result;
+      },
+      onGivenUp: (token) => {
+        if (token !== undefined) this.#givenUp.add(token);
+      },
+    });
+    this.#questions = new ServerQuestions({
+      ...options,
+      ofTask: (params) => this.#tasks.requestFor(params),
+      openRequests: () => [
+        ...this.#tasks.requests,
+        ...[...this.#pending.values()]
+          .map(({ request }) => request)
+          .filter(({ method }) => askingMethods.has(method)),
+        ...(this.#givenUp.isEmpty ? [] : ["given up" as const]),
+      ],
+      reply: (id, answer) => void this.notify({ id, ...answer }).catch(() => {}),
+    });
+    transport.onmessage = (message, request) => this.#take(message, request);
+    transport.onclose = () => this.#lose();
   }
 
-  get protocolVersion(): string | undefined {
-    return this.#client.getNegotiatedProtocolVersion();
-  }
-
-  get serverInfo(): { readonly name: string; readonly version: string } | undefined {
-    return this.#client.getServerVersion();
-  }
-
-  get instructions(): string | undefined {
-    return this.#client.getInstructions();
-  }
-
-  get capabilities(): Readonly<Record<string, unknown>> {
-    return this.#client.getServerCapabilities() ?? {};
+  get isModern(): boolean {
+    return this.verdict.era === "modern";
   }
 
   /** Undefined when the server is at an address. */
@@ -96,190 +122,302 @@ export class UpstreamSession {
     return this.#transport instanceof StdioTransport ? this.#transport : undefined;
   }
 
-  get isClosed(): boolean {
-    return this.#isClosed;
-  }
-
-  request(request: UpstreamRequest): Promise<unknown> {
-    if (this.#inRequest === undefined) return this.#requester.request(request);
-    return this.#inRequest.run(true, () => this.#requester.request(request));
-  }
-
   /** Whether the server announces changes of all its lists, and we have a stream to receive them. */
   get tellsOfChanges(): boolean {
-    const isModern = this.verdict.era === "modern";
-    const subscribed: Partial<Record<string, unknown>> = this.#subscription?.honoredFilter ?? {};
-    return lists.every((name) => {
-      if (this.capabilities[name] === undefined) return true;
-      if (!this.#announces(name)) return false;
-      return isModern ? subscribed[`${name}ListChanged`] === true : this.#serverStream?.isOpen !== false;
-    });
-  }
-
-  /** Reads all pages of a list. If it is too long or too slow, calls `onCut` and returns what was read. */
-  async list(
-    method: string,
-    member: string,
-    { timeout, onCut, meta, onMeta }: ListOptions,
-  ): Promise<Readonly<Record<string, unknown>>[]> {
-    const items: Record<string, unknown>[] = [];
-    const cut = (why: string) => {
-      const read = items.length === 0 ? "nothing was" : `only the first ${items.length} were`;
-      onCut(`Of its answer to ${method}, ${read} read: ${why}`);
-      return items;
-    };
-    const cursors = new Set<string>();
-    const endsAt = performance.now() + timeout;
-    let cursor: string | undefined;
-    for (let page = 0; page < MOST_PAGES; page++) {
-      const params = { ...(cursor === undefined ? {} : { cursor }), ...(meta && { _meta: meta }) };
-      const result = await this.request({ method, params, timeout });
-      const { [member]: found, nextCursor, _meta } = isRecord(result) ? result : {};
-      if (isRecord(_meta)) onMeta?.(_meta);
-      for (const item of Array.isArray(found) ? found : []) {
-        if (typeof item !== "object" || item === null) continue;
-        if (items.length === MOST_ITEMS) return cut("it lists more than that.");
-        items.push(item);
-      }
-      if (typeof nextCursor !== "string" || nextCursor === "") return items;
-      if (cursors.has(nextCursor)) return cut("it goes round in circles with its pages.");
-      if (performance.now() > endsAt) {
-        return cut(
-          `the rest did not come within ${timeout} ms. If it is only slow, give its entry a larger toolrack.limits.list.`,
-        );
-      }
-      cursors.add(nextCursor);
-      cursor = nextCursor;
-    }
-    return cut(`it has more than ${MOST_PAGES} pages.`);
+    return this.#subscriptions.covers(this.#transport.isListening !== false);
   }
 
   /** Calls the listeners from now on. */
-  follow({ onListChanged, onResourceUpdated, onLost }: SessionListeners): void {
-    const client = this.#client;
-    for (const list of lists)
-      client.setNotificationHandler(`notifications/${list}/list_changed`, () => onListChanged(list));
-    client.setNotificationHandler("notifications/resources/updated", ({ params }) =>
-      onResourceUpdated(params.uri),
-    );
-    this.#onMissed = () => {
-      for (const list of lists) onListChanged(list);
-    };
-    const lose = () => {
-      if (this.#isClosed) return;
-      this.#isClosed = true;
-      const { ending, problem = "Its connection was closed." } = this.process ?? {};
-      const reason = new UpstreamError("unavailable", ending === undefined ? problem : `It ${ending}.`);
-      this.#requester.close(reason);
-      onLost(reason);
-      // Without this, the SDK might open a stream again, and the server would take it for another session.
-      void this.#transport.close().catch(() => {});
-    };
-    client.onclose = lose;
-    client.onerror = (error) => {
-      // Over SSE all answers come on one stream, and the server does not repeat those that were lost with it.
-      const isBroken = error instanceof SseError;
-      // The stream for the server's own messages cannot be opened again, so the server is gone. An error on the stream of a
-      // request concerns only that request.
-      const isGone =
-        this.#inRequest?.getStore() === undefined && /^Maximum reconnection attempts/.test(error.message);
-      if (isBroken || isGone) lose();
-    };
+  follow(listeners: SessionListeners): void {
+    this.#listeners = listeners;
   }
 
-  /**
-   * Subscribes to changes of these resources and of the lists. The server may ignore that. Resolves when it has been
-   * asked; never rejects.
-   */
-  async watchResources(uris: Iterable<string>): Promise<void> {
-    const added = [...uris].filter((uri) => !this.#watched.has(uri));
-    for (const uri of added) this.#watched.add(uri);
-    if (this.verdict.era === "modern") await this.#listenModern();
-    else await Promise.all(added.map((uri) => this.#ask("resources/subscribe", uri)));
+  /** The server's announcements may have been missed. */
+  missed(): void {
+    this.#listeners?.onListChanged("tools");
   }
 
-  async unwatchResource(uri: string): Promise<void> {
-    this.#watched.delete(uri);
-    if (this.verdict.era === "modern") await this.#listenModern();
-    else await this.#ask("resources/unsubscribe", uri);
+  /** Subscribes to changes of the lists and of these resources. Never rejects; the server may ignore it. */
+  watchResources(uris: Iterable<string>): Promise<void> {
+    return this.#subscriptions.watch(uris);
+  }
+
+  unwatchResource(uri: string): Promise<void> {
+    return this.#subscriptions.unwatch(uri);
+  }
+
+  /** Resolves with the server's result. Rejects with `UpstreamError`, or with the signal's reason. */
+  request(request: UpstreamRequest): Promise<unknown> {
+    if (!this.#questions.isAskedWithoutStream || !askingMethods.has(request.method))
+      return this.#run(request);
+    // A call whose caller can be asked runs alone, so that a question can only belong to it.
+    return this.#turns.take(canBeAsked(request.client), () => this.#run(request), request.signal);
+  }
+
+  /** Sends a message that is no request. */
+  notify(message: object): Promise<void> {
+    return this.#transport.send({ jsonrpc: "2.0", ...message });
+  }
+
+  /** Uses this version from now on. */
+  agreeOn(verdict: Verdict, profile: ServerProfile): void {
+    this.verdict = verdict;
+    this.profile = profile;
+    if (!this.isModern) this.#transport.protocolVersion = profile.protocolVersion;
   }
 
   /** Ends the connection, and the server's process with everything it started. */
   async close(reason: Error = new UpstreamError("unavailable", "Its connection was closed.")): Promise<void> {
-    this.#isClosed = true;
-    this.#requester.close(reason);
-    this.#terminating ??= this.#terminateSession();
-    await this.#terminating;
-    await this.#client.close().catch(() => {});
-    // The client does not close a transport that it has already released.
+    this.isClosed = true;
+    this.#end(reason);
     await this.#transport.close().catch(() => {});
   }
 
   /** Ends the connection when all requests over it are answered. */
   async retire(): Promise<void> {
-    while (this.#requester.inFlight > 0 && !this.#isClosed) await delay(RETIRE_POLL);
+    this.#subscriptions.close();
+    while (this.#pending.size + this.#tasks.size > 0 && !this.isClosed) await delay(RETIRE_POLL);
     await this.close();
   }
 
-  /** Ends the session at the server, which would otherwise keep it. */
-  async #terminateSession(): Promise<void> {
-    if (!(this.#transport instanceof StreamableHTTPClientTransport)) return;
-    if (this.#transport.sessionId === undefined) return;
-    const terminated = this.#transport.terminateSession().catch(() => {});
-    await Promise.race([terminated, delay(TERMINATE_LIMIT, undefined, { ref: false })]);
+  #lose(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    const { ending, problem = "Its connection was closed." } = this.#transport;
+    const reason = new UpstreamError("unavailable", ending === undefined ? problem : `It ${ending}.`);
+    this.#end(reason);
+    this.#listeners?.onLost(reason);
+    void this.#transport.close().catch(() => {});
   }
 
-  async #ask(method: string, uri: string): Promise<void> {
-    await this.request({ method, params: { uri }, timeout: SUBSCRIBE_LIMIT }).catch(() => {});
+  /** Rejects all open requests. Nothing is sent after this. */
+  #end(reason: Error): void {
+    this.#closed = reason;
+    this.#subscriptions.close();
+    const lost = new UpstreamError("lost", reason.message, { cause: reason });
+    for (const id of this.#pending.keys()) this.#settle(id)?.reject(lost);
+    this.#tasks.close(lost);
+    this.#questions.close(reason);
   }
 
-  #announces(name: ListName): boolean {
-    const list = this.capabilities[name];
-    return isRecord(list) && list.listChanged === true;
+  /** Whether the server can run calls as tasks. Older versions declare this for each kind of request. */
+  get #hasTasks(): boolean {
+    const { extensions: known, tasks } = this.profile.capabilities;
+    if (this.isModern) return asRecord(known)[tasksExtension] !== undefined;
+    return asRecord(asRecord(asRecord(tasks).requests).tools).call !== undefined;
   }
 
-  /** Opens one stream for all subscriptions. A change of them needs a new stream. Never rejects. */
-  #listenModern(): Promise<void> {
-    const listen = () => this.#listen().catch(() => {});
-    this.#listening = this.#listening.then(listen);
-    return this.#listening;
+  #run(request: UpstreamRequest): Promise<unknown> {
+    if (!this.isModern)
+      return request.isTask === true && this.#hasTasks ? this.#runAsTask(request) : this.exchange(request);
+    return this.exchange(request).then((result) =>
+      isOfType(result, "input_required")
+        ? this.#answerQuestions(request, result)
+        : this.#complete(request, result),
+    );
   }
 
-  async #listen(): Promise<void> {
-    const filter = this.#filter();
-    const before = this.#subscription;
-    this.#subscription = undefined;
-    if (filter !== undefined && !this.#isClosed) {
-      // Without a stream the server can still be called.
-      const subscription = await this.#client
-        .listen(filter, { timeout: LISTEN_LIMIT })
-        .catch(() => undefined);
-      this.#subscription = subscription;
-      void subscription?.closed.then((how) => {
-        if (how !== "local" && subscription === this.#subscription) void this.#listenAgain();
-      });
+  /** In the older protocol the client asks for a task. */
+  async #runAsTask(request: UpstreamRequest): Promise<unknown> {
+    const token = this.#nextId;
+    const result = await this.exchange(request, { ...request.params, task: { ttl: TASK_LIFE } });
+    const { task } = asRecord(result);
+    return isRecord(task) ? this.#tasks.follow(task, request, token) : result;
+  }
+
+  #complete(request: UpstreamRequest, result: unknown): unknown {
+    return isOfType(result, "task") && request.method === "tools/call"
+      ? this.#tasks.follow(result, request)
+      : plainResult(result);
+  }
+
+  /** In the stateless protocol the server ends the request with its questions, and gets it again with the answers. */
+  async #answerQuestions(request: UpstreamRequest, first: Message): Promise<unknown> {
+    let result = first;
+    for (let round = 0; round < MOST_ROUNDS; round++) {
+      const { inputRequests, requestState } = result;
+      const asked = Object.entries(asRecord(inputRequests));
+      const inputResponses = asked.length > 0 ? await answersTo(asked, request, this.#options) : undefined;
+      const next = await this.exchange(request, { ...request.params, inputResponses, requestState });
+      if (!isOfType(next, "input_required")) return this.#complete(request, next);
+      result = next;
     }
-    await before?.close().catch(() => {});
+    const text = `The server asked ${MOST_ROUNDS} times in a row and never came to an answer.`;
+    throw new UpstreamError("refused", text);
   }
 
-  /** What to subscribe to; undefined when there is nothing. */
-  #filter(): Parameters<Client["listen"]>[0] | undefined {
-    const announced = lists.filter((name) => this.#announces(name));
-    if (announced.length === 0 && this.#watched.size === 0) return undefined;
+  /** Sends one message and resolves with the result as the server sent it. */
+  exchange(request: UpstreamRequest, params: Message = request.params): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const transport = this.#transport;
+      const { timeout, method } = request;
+      if (this.#closed !== undefined) throw this.#closed;
+      const id = this.#nextId++;
+      // In the stateless protocol, ending the stream of an answer cancels the request.
+      const abort = transport.hasOwnAnswers && this.isModern ? new AbortController() : undefined;
+      const fail = (error: unknown) => {
+        if (this.#settle(id) !== undefined) reject(toUpstreamError(error));
+      };
+      let isSent = false;
+      const giveUp = (reason: unknown) => {
+        if (this.#settle(id) === undefined) return;
+        if (abort !== undefined) abort.abort();
+        else if (isSent) this.#cancel(id, method, reason);
+        reject(reason);
+      };
+      const pending: Pending = { request, resolve, reject, release: undefined, timer: undefined };
+      this.#pending.set(id, pending);
+      pending.release = whenGivenUp(request, giveUp);
+      if (!this.#pending.has(id)) return;
+      if (timeout !== undefined) {
+        const text = `The server did not answer ${method} within ${timeout} ms.`;
+        pending.timer = setTimeout(() => giveUp(new UpstreamError("timeout", text)), timeout);
+      }
+      isSent = true;
+      const message = { jsonrpc: "2.0", id, method, params: this.#withMeta(request, params, id) };
+      if (!transport.hasOwnAnswers) transport.send(message).catch(fail);
+      else {
+        const headers = this.isModern ? routingHeaders(modernVersion, request) : request.headers;
+        transport.send(message, { request, signal: abort?.signal, headers }).catch(fail);
+      }
+    });
+  }
+
+  /** The server may not stop at once, and may still ask questions about this request. */
+  #cancel(requestId: number, method: string, reason: unknown): void {
+    if (askingMethods.has(method)) this.#givenUp.add(requestId);
+    const meta = this.isModern ? { _meta: this.#statelessMeta(undefined, false) } : {};
+    const params = { ...meta, requestId, reason: reasonOf(reason ?? "cancelled") };
+    void this.notify({ method: "notifications/cancelled", params }).catch(() => {});
+  }
+
+  /** Adds to the parameters the `_meta` that the protocol wants. */
+  #withMeta({ client, onLog, onProgress }: UpstreamRequest, params: Message, id: number): Message {
+    const progress = onProgress === undefined ? undefined : { progressToken: id };
+    if (!this.isModern && progress === undefined) return params;
+    if (!this.isModern && params._meta === undefined) return { ...params, _meta: progress };
+    const wantsLog = client !== undefined || onLog !== undefined;
+    const stateless = this.isModern ? this.#statelessMeta(client, wantsLog) : {};
+    return { ...params, _meta: { ...asRecord(params._meta), ...progress, ...stateless } };
+  }
+
+  /** The description of the client that the stateless protocol wants with every message. */
+  #statelessMeta(client: CallClient | undefined, wantsLog: boolean): object {
+    const capabilities = capabilitiesOf(client);
+    // Call records and the server's log need `info`, even if the caller wants less; its messages are filtered later. Without
+    // a level a server logs nothing.
+    const level = client?.logLevel === "debug" ? "debug" : "info";
     return {
-      ...Object.fromEntries(announced.map((name) => [`${name}ListChanged`, true])),
-      ...(this.#watched.size > 0 ? { resourceSubscriptions: [...this.#watched] } : {}),
+      [metaKeys.version]: modernVersion,
+      [metaKeys.client]: this.#options.clientInfo,
+      [metaKeys.capabilities]: this.#hasTasks ? { ...capabilities, extensions } : capabilities,
+      ...(wantsLog ? { [metaKeys.logLevel]: level } : {}),
     };
   }
 
-  /** The stream has ended. Opens it again, then reports all lists as changed, since changes in between were missed. */
-  async #listenAgain(): Promise<void> {
-    this.#subscription = undefined;
-    const isMissing = () => this.#subscription === undefined && this.#filter() !== undefined;
-    for (let failures = 1; !this.#isClosed && isMissing(); failures++) {
-      await delay(pauseAfter(failures), undefined, { ref: false });
-      await this.#listenModern();
-    }
-    if (!this.#isClosed) this.#onMissed();
+  #settle(id: number): Pending | undefined {
+    const pending = this.#pending.get(id);
+    if (pending === undefined) return undefined;
+    this.#pending.delete(id);
+    pending.release?.();
+    if (pending.timer !== undefined) clearTimeout(pending.timer);
+    return pending;
   }
+
+  /** `own`: the request on whose own answer the message came. */
+  #take(message: Message, own: UpstreamRequest | undefined): void {
+    const { id, method } = message;
+    const params = asRecord(message.params);
+    if (method === undefined) {
+      if (typeof id === "number") this.#takeAnswer(id, message);
+    } else if (id === undefined) this.#takeNotification(String(method), params, own);
+    else if (!this.isModern && isClientMethod(method)) void this.#questions.take(id, method, params, own);
+    else {
+      const error = { code: rpcCodes.methodNotFound, message: "Method not found" };
+      void this.notify({ id, ...(method === "ping" ? { result: {} } : { error }) }).catch(() => {});
+    }
+  }
+
+  #takeAnswer(id: number, { error, result }: Message): void {
+    this.#givenUp.delete(id);
+    const pending = this.#settle(id);
+    if (pending === undefined) this.#cancelTask(result);
+    else if (error !== undefined && error !== null) pending.reject(refusal(error));
+    else if (isRecord(result)) pending.resolve(result);
+    else {
+      const text = "The server answered with neither a result nor an error.";
+      pending.reject(new UpstreamError("broken", text));
+    }
+  }
+
+  /** Cancels a task that the server started for a call that was given up. */
+  #cancelTask(result: unknown): void {
+    const { resultType, task } = asRecord(result);
+    const { taskId } = asRecord(resultType === "task" ? result : task);
+    if (typeof taskId === "string") this.#tasks.cancel(taskId);
+  }
+
+  #takeNotification(method: string, params: Message, own: UpstreamRequest | undefined): void {
+    const list = /^notifications\/(tools|prompts|resources)\/list_changed$/.exec(method)?.[1];
+    if (list === "tools" || list === "prompts" || list === "resources") this.#listeners?.onListChanged(list);
+    switch (method) {
+      case "notifications/resources/updated":
+        if (typeof params.uri === "string") this.#listeners?.onResourceUpdated(params.uri);
+        return;
+      case "notifications/progress": {
+        const { progress, total, message } = params;
+        const token = Number(params.progressToken);
+        const request = this.#pending.get(token)?.request ?? this.#tasks.reportedBy(token);
+        request?.onProgress?.({
+          progress: typeof progress === "number" ? progress : 0,
+          ...(typeof total === "number" ? { total } : {}),
+          ...(typeof message === "string" ? { message } : {}),
+        });
+        return;
+      }
+      case "notifications/cancelled":
+        this.#questions.withdraw(params.requestId, params.reason);
+        // A server may also end a subscription like this.
+        this.#settle(Number(params.requestId))?.reject(
+          new UpstreamError("refused", "The server cancelled it."),
+        );
+        return;
+      case "notifications/subscriptions/acknowledged": {
+        const id = Number(asRecord(params._meta)[metaKeys.subscription]);
+        this.#pending.get(id)?.request.onAcknowledged?.(params.notifications);
+        return;
+      }
+      case "notifications/message": {
+        this.#options.onLog(params);
+        const request = this.#questions.currentRequest(own);
+        request?.client?.notify(method, params);
+        request?.onLog?.(params);
+        return;
+      }
+      case "notifications/elicitation/complete":
+        this.#questions.currentRequest(own)?.client?.notify(method, params);
+    }
+  }
+}
+
+/** Turns anything that sending threw into an `UpstreamError`. */
+function toUpstreamError(thrown: unknown): UpstreamError {
+  if (thrown instanceof UpstreamError) return thrown;
+  return new UpstreamError("unavailable", reasonOf(thrown), { cause: thrown });
+}
+
+/** Whether a result of the stateless protocol is not final: it asks for input, or names a task. */
+function isOfType(result: unknown, type: "input_required" | "task"): result is Message {
+  return isRecord(result) && result.resultType === type;
+}
+
+/** Calls `act` when the request is given up, or at once if it was already. Returns a function that stops it. */
+function whenGivenUp(request: UpstreamRequest, act: (reason: unknown) => void): (() => void) | undefined {
+  if (request.whenAborted !== undefined) return request.whenAborted(act);
+  const { signal } = request;
+  if (signal === undefined) return undefined;
+  const onAbort = () => act(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  return () => signal.removeEventListener("abort", onAbort);
 }

@@ -12,7 +12,7 @@ function follow(answers: Readonly<Record<string, Message | Error>>): Promise<unk
     server: "far",
     roots: [],
     questionTimeout: 1_000,
-    isModern: false,
+    isModern: () => false,
     exchange: async ({ method }) => {
       const answer = answers[method];
       if (answer instanceof Error) throw answer;

@@ -4,11 +4,11 @@ import { metaKeys } from "../../wire/index.ts";
 import { sentence, UpstreamError } from "../failures.ts";
 import type { Message, UpstreamRequest } from "./messages.ts";
 import { answersTo, type QuestionOptions } from "./questions.ts";
-import { refusal } from "./sdk-errors.ts";
+import { refusal } from "./refusals.ts";
 
 interface TaskRunsOptions extends QuestionOptions {
   /** In the stateless protocol tasks are an extension, with other answers. */
-  readonly isModern: boolean;
+  readonly isModern: () => boolean;
   /** Sends a request and resolves with its result. */
   exchange(request: UpstreamRequest): Promise<unknown>;
   /** Called when the server was told to stop. It may still continue. */
@@ -123,7 +123,7 @@ export class TaskRuns {
   }
 
   async #followToEnd(first: Message, run: TaskRun): Promise<unknown> {
-    const { isModern } = this.#options;
+    const isModern = this.#options.isModern();
     const answered = new Set<string>();
     let task = first;
     for (;;) {

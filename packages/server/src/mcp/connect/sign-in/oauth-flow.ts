@@ -8,7 +8,6 @@ import {
   exchangeAuthorization,
   extractWWWAuthenticateParams,
   fetchToken,
-  type OAuthClientMetadata,
   type OAuthClientProvider,
   type OAuthDiscoveryState,
   OAuthError,
@@ -22,14 +21,29 @@ import {
 } from "@modelcontextprotocol/client";
 import { createAddressRules } from "../../../access/index.ts";
 import { plainHost } from "../../../helpers/index.ts";
-import { boundedFetch, type Fetch } from "../protocol/http.ts";
+import { boundedText } from "../protocol/refusals.ts";
 import { configuredClient, joinScopes, type KeptSignIn, type SignInTarget } from "./vault.ts";
+
+type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
+
+/** What the SDK finds out while a sign-in begins. */
+interface Findings {
+  /** The page where the person signs in. */
+  page?: URL;
+  resource?: string;
+  verifier?: string;
+  discovery?: OAuthDiscoveryState;
+  /** The client of the entry, or a registered one. */
+  client?: StoredOAuthClientInformation | undefined;
+}
 
 /** A sign-in whose person was sent to the page and has not come back yet. */
 export interface BegunSignIn {
   readonly page: URL;
   readonly target: SignInTarget;
-  readonly provider: SignInProvider;
+  readonly redirectUrl: string;
+  readonly client: StoredOAuthClientInformation | undefined;
+  readonly findings: Findings;
   /** Additional scopes that the server asked for later. */
   readonly wanted: string | undefined;
 }
@@ -48,39 +62,37 @@ interface BeginOptions {
 /** Finds the authorization server, registers the rack there if needed, and makes the address of the sign-in page. */
 export async function beginSignIn(target: SignInTarget, options: BeginOptions): Promise<BegunSignIn> {
   const { url, settings } = target;
-  const { wanted, granted } = options;
-  const provider = new SignInProvider(target, options);
+  const { wanted, granted, redirectUrl } = options;
+  const findings: Findings = {};
+  const provider = signInProvider(target, options, findings);
   const fetchFn = oauthFetchFor(url, settings.issuer);
-  const challenge = await askForChallenge(target, fetchFn);
-  const base = settings.scope ?? challenge.scope;
+  const { resourceMetadataUrl, scope: asked } = await askForChallenge(target, fetchFn);
+  const base = settings.scope ?? asked;
   const scope = wanted === undefined ? base : joinScopes(base, granted, wanted);
-  const { resourceMetadataUrl } = challenge;
   await auth(provider, { serverUrl: url, forceReauthorization: true, fetchFn, scope, resourceMetadataUrl });
-  const { page } = provider;
+  const { page } = findings;
   if (page === undefined || !isSafePage(page)) {
     throw new Error("The authorization server names no page to sign in at that begins with https://.");
   }
-  return { page, target, provider, wanted };
+  return { page, target, redirectUrl, client: usedClient(target, findings), findings, wanted };
 }
 
 /** Exchanges the code from the callback for tokens. */
 export async function finishSignIn(
-  { page, target, provider, wanted }: BegunSignIn,
+  { page, target, redirectUrl, client, findings, wanted }: BegunSignIn,
   code: string,
   iss: string | undefined,
 ): Promise<KeptSignIn> {
-  const discovery = provider.discoveryState();
-  const client = provider.clientInformation();
+  const { discovery, resource, verifier = "" } = findings;
   if (discovery === undefined || client === undefined) throw new Error("The sign-in was never begun.");
   const { authorizationServerUrl, authorizationServerMetadata } = discovery;
-  const { resource } = provider;
   const authority = authorityOf(authorizationServerUrl, authorizationServerMetadata, resource);
   const tokens = await exchangeAuthorization(authorizationServerUrl, {
     metadata: authority.metadata,
     clientInformation: client,
     authorizationCode: code,
-    codeVerifier: provider.codeVerifier(),
-    redirectUri: provider.redirectUrl,
+    codeVerifier: verifier,
+    redirectUri: redirectUrl,
     fetchFn: oauthFetchFor(target.url, target.settings.issuer),
     iss,
     resource,
@@ -105,37 +117,34 @@ export async function renewSignIn(
   const client = kept.client ?? configuredClient(settings);
   const { refresh_token: refreshToken } = kept.tokens;
   if (client === undefined || refreshToken === undefined) return undefined;
-  const { authority } = kept;
+  const { url: place, metadata, resource } = kept.authority;
+  const fetchFn = oauthFetchFor(url, settings.issuer);
   try {
-    const tokens = await refreshAuthorization(authority.url, {
-      metadata: authority.metadata,
-      clientInformation: client,
-      refreshToken,
-      fetchFn: oauthFetchFor(url, settings.issuer),
-      resource: authority.resource,
-    });
-    return { ...kept, ...stampTokens(tokens) };
+    const options = { metadata, clientInformation: client, refreshToken, fetchFn, resource };
+    return { ...kept, ...stampTokens(await refreshAuthorization(place, options)) };
   } catch (thrown) {
-    if (isRefusal(thrown)) return undefined;
+    if (thrown instanceof OAuthError && finalErrors.has(thrown.code)) return undefined;
     throw thrown;
   }
 }
 
+/** Errors after which trying again does not help. */
+const finalErrors: ReadonlySet<string> = new Set([
+  OAuthErrorCode.InvalidGrant,
+  OAuthErrorCode.InvalidClient,
+  OAuthErrorCode.UnauthorizedClient,
+]);
+
 /** Gets tokens with client credentials, without a person. `wanted`: additional scopes that the server asked for. */
 export async function signInAsMachine(target: SignInTarget, wanted: string | undefined): Promise<KeptSignIn> {
   const { url, settings, clientName } = target;
-  const { clientId = "", clientSecret = "", issuer = "" } = settings;
-  const provider = new ClientCredentialsProvider({
-    clientId,
-    clientSecret,
-    clientName,
-    expectedIssuer: issuer,
-  });
-  const fetchFn = oauthFetchFor(url, issuer);
-  const challenge = await askForChallenge(target, fetchFn);
-  const scope = joinScopes(settings.scope ?? challenge.scope, wanted);
+  const { clientId = "", clientSecret = "", issuer: expectedIssuer = "" } = settings;
+  const provider = new ClientCredentialsProvider({ clientId, clientSecret, clientName, expectedIssuer });
+  const fetchFn = oauthFetchFor(url, expectedIssuer);
+  const { scope: asked, resourceMetadataUrl } = await askForChallenge(target, fetchFn);
+  const scope = joinScopes(settings.scope ?? asked, wanted);
   const { authorizationServerUrl, authorizationServerMetadata, resourceMetadata } =
-    await discoverOAuthServerInfo(url, { fetchFn, resourceMetadataUrl: challenge.resourceMetadataUrl });
+    await discoverOAuthServerInfo(url, { fetchFn, resourceMetadataUrl });
   const allowed = await selectResourceURL(url, provider, resourceMetadata);
   const resource = allowed === undefined ? undefined : resourceMetadata?.resource;
   const authority = authorityOf(authorizationServerUrl, authorizationServerMetadata, resource);
@@ -149,17 +158,10 @@ async function askForChallenge(
   { url, headers }: SignInTarget,
   fetchFn: Fetch,
 ): Promise<ReturnType<typeof extractWWWAuthenticateParams>> {
-  const response = await fetchFn(url, {
-    method: "POST",
-    redirect: "manual",
-    headers: {
-      ...headers,
-      "content-type": "application/json",
-      accept: "application/json, text/event-stream",
-    },
-    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" }),
-  });
-  await response.body?.cancel();
+  const accept = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+  const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" });
+  const init = { method: "POST", redirect: "manual", headers: { ...headers, ...accept }, body } as const;
+  const response = await fetchFn(url, init);
   return response.status === 401 ? extractWWWAuthenticateParams(response) : {};
 }
 
@@ -175,31 +177,30 @@ function isSafePage({ protocol, hostname }: URL): boolean {
   return protocol === "https:" || (protocol === "http:" && isOwnMachine);
 }
 
+/** The members of an authorization server's metadata that are needed after the sign-in. The rest may be long. */
+const neededMetadata = [
+  "issuer",
+  "authorization_endpoint",
+  "token_endpoint",
+  "token_endpoint_auth_methods_supported",
+  "revocation_endpoint",
+  "revocation_endpoint_auth_methods_supported",
+  "response_types_supported",
+  "authorization_response_iss_parameter_supported",
+] as const;
+
 function authorityOf(
   url: string,
-  metadata: AuthorizationServerMetadata | undefined,
+  given: AuthorizationServerMetadata | undefined,
   resource: string | undefined,
 ): KeptSignIn["authority"] {
-  return { url, metadata: metadata && neededMetadata(metadata), resource };
-}
-
-/** Keeps only the members that are needed after the sign-in, since metadata may be long. */
-function neededMetadata(metadata: AuthorizationServerMetadata): OAuthMetadata {
+  if (given === undefined) return { url, resource };
   // OpenID Connect servers may have these members too, although the SDK's type does not say so.
-  const all = metadata as OAuthMetadata;
-  const wanted = [
-    "issuer",
-    "authorization_endpoint",
-    "token_endpoint",
-    "token_endpoint_auth_methods_supported",
-    "revocation_endpoint",
-    "revocation_endpoint_auth_methods_supported",
-    "response_types_supported",
-    "authorization_response_iss_parameter_supported",
-  ] as const;
-  const present = wanted.filter((member) => all[member] !== undefined);
+  const all = given as OAuthMetadata;
+  const present = neededMetadata.filter((member) => all[member] !== undefined);
   // All required members are among them.
-  return Object.fromEntries(present.map((member) => [member, all[member]])) as OAuthMetadata;
+  const metadata = Object.fromEntries(present.map((member) => [member, all[member]])) as OAuthMetadata;
+  return { url, metadata, resource };
 }
 
 function stampTokens(tokens: StoredOAuthTokens): Pick<KeptSignIn, "tokens" | "expiresAt"> {
@@ -207,21 +208,9 @@ function stampTokens(tokens: StoredOAuthTokens): Pick<KeptSignIn, "tokens" | "ex
   return { tokens, expiresAt: seconds === undefined ? undefined : Date.now() + seconds * 1000 };
 }
 
-/** Whether the authorization server refused for good, so that trying again does not help. */
-function isRefusal(thrown: unknown): boolean {
-  const final: readonly string[] = [
-    OAuthErrorCode.InvalidGrant,
-    OAuthErrorCode.InvalidClient,
-    OAuthErrorCode.UnauthorizedClient,
-  ];
-  return thrown instanceof OAuthError && final.includes(thrown.code);
-}
-
 /** In bytes. Metadata and tokens are small. */
 const LARGEST_ANSWER = 1024 * 1024;
 const REQUEST_TIMEOUT = 20_000;
-
-const bounded = boundedFetch(LARGEST_ANSWER);
 const publicOnly = createAddressRules([]);
 
 /**
@@ -230,7 +219,7 @@ const publicOnly = createAddressRules([]);
  * authorization server that the operator named, which is always allowed.
  */
 export function oauthFetchFor(server: URL, issuer: string | undefined): Fetch {
-  const named = [server, URL.parse(issuer ?? "")].flatMap((url) => (url === null ? [] : [url.hostname]));
+  const named = [server.hostname, URL.parse(issuer ?? "")?.hostname];
   return async (input, init = {}) => {
     const { hostname, origin } = new URL(input);
     const isForeign = !named.includes(hostname);
@@ -241,7 +230,16 @@ export function oauthFetchFor(server: URL, issuer: string | undefined): Fetch {
     }
     const limit = AbortSignal.timeout(REQUEST_TIMEOUT);
     const signal = init.signal == null ? limit : AbortSignal.any([init.signal, limit]);
-    return bounded(input, { ...init, signal });
+    const response = await fetch(input, { ...init, signal });
+    if (response.body === null) return response;
+    const { status, statusText, headers } = response;
+    // The MCP server itself may answer with a stream, which nobody reads.
+    const isStream = /event-stream/.test(headers.get("content-type") ?? "");
+    if (isStream) await response.body.cancel();
+    const text = isStream ? "" : await boundedText(response, LARGEST_ANSWER);
+    const read = new Response(text, { status, statusText, headers });
+    // A new `Response` has no url, but the SDK needs it to check redirects.
+    return Object.defineProperty(read, "url", { value: response.url });
   };
 }
 
@@ -252,85 +250,54 @@ async function isPrivate(hostname: string): Promise<boolean> {
   return found.some(({ address }) => publicOnly.refusal(host, address) !== undefined);
 }
 
-/** Collects what the SDK finds out during one sign-in attempt. */
-class SignInProvider implements OAuthClientProvider {
-  readonly redirectUrl: string;
-  readonly clientMetadata: OAuthClientMetadata;
-  readonly saveClientInformation?: (client: StoredOAuthClientInformation) => void;
-  /** The page where the person signs in. */
-  page: URL | undefined;
-  resource: string | undefined;
-  readonly #state: string;
-  readonly #clientMetadataUrl: string | undefined;
-  /** The client of the entry, or a registered one. */
-  #client: StoredOAuthClientInformation | undefined;
-  #verifier = "";
-  #discovery: OAuthDiscoveryState | undefined;
+/**
+ * The client to use when the authorization server is known. Prefers the metadata document to a registered client, because
+ * the SDK would use the document only without one.
+ */
+function usedClient(
+  { settings: { clientMetadataUrl } }: SignInTarget,
+  { client, discovery }: Findings,
+): StoredOAuthClientInformation | undefined {
+  const metadata = discovery?.authorizationServerMetadata;
+  const isRead = metadata?.client_id_metadata_document_supported === true;
+  if (clientMetadataUrl === undefined || !isRead) return client;
+  return { client_id: clientMetadataUrl, issuer: metadata.issuer };
+}
 
-  constructor({ settings, clientName }: SignInTarget, { redirectUrl, state, kept }: BeginOptions) {
-    this.redirectUrl = redirectUrl;
-    this.clientMetadata = {
-      client_name: clientName,
+/** Has the SDK fill in the findings. */
+function signInProvider(
+  target: SignInTarget,
+  options: BeginOptions,
+  findings: Findings,
+): OAuthClientProvider {
+  const { redirectUrl, state, kept } = options;
+  const configured = configuredClient(target.settings);
+  findings.client = configured ?? (isRegisteredFor(kept, redirectUrl) ? kept : undefined);
+  const saveClientInformation = (client: StoredOAuthClientInformation) =>
+    void Object.assign(findings, { client });
+  return {
+    redirectUrl,
+    clientMetadata: {
+      client_name: target.clientName,
       redirect_uris: [redirectUrl],
       grant_types: ["authorization_code", "refresh_token"],
       response_types: ["code"],
       token_endpoint_auth_method: "none",
-    };
-    this.#state = state;
-    this.#clientMetadataUrl = settings.clientMetadataUrl;
-    this.#client = configuredClient(settings);
-    if (this.#client !== undefined) return;
-    if (isRegisteredFor(kept, redirectUrl)) this.#client = kept;
+    },
+    state: () => state,
+    clientInformation: () => usedClient(target, findings),
     // The SDK registers a client only if this function exists.
-    this.saveClientInformation = (registered) => {
-      this.#client = registered;
-    };
-  }
-
-  state(): string {
-    return this.#state;
-  }
-
-  /**
-   * Called when the authorization server is known. Prefers the metadata document to a registered client, because the SDK
-   * would use the document only without one.
-   */
-  clientInformation(): StoredOAuthClientInformation | undefined {
-    const clientMetadataUrl = this.#clientMetadataUrl;
-    const metadata = this.#discovery?.authorizationServerMetadata;
-    const isRead = metadata?.client_id_metadata_document_supported === true;
-    if (clientMetadataUrl === undefined || !isRead) return this.#client;
-    return { client_id: clientMetadataUrl, issuer: metadata.issuer };
-  }
-
-  /** A new sign-in must not use earlier tokens. */
-  tokens(): undefined {}
-
-  saveTokens(): void {}
-
-  redirectToAuthorization(page: URL): void {
-    this.page = page;
-  }
-
-  saveCodeVerifier(verifier: string): void {
-    this.#verifier = verifier;
-  }
-
-  codeVerifier(): string {
-    return this.#verifier;
-  }
-
-  saveResourceUrl(resource: string): void {
-    this.resource = resource;
-  }
-
-  saveDiscoveryState(discovery: OAuthDiscoveryState): void {
-    this.#discovery = discovery;
-  }
-
-  discoveryState(): OAuthDiscoveryState | undefined {
-    return this.#discovery;
-  }
+    ...(configured === undefined ? { saveClientInformation } : {}),
+    // A new sign-in must not use earlier tokens.
+    tokens: () => undefined,
+    saveTokens: () => {},
+    redirectToAuthorization: (page) => void Object.assign(findings, { page }),
+    saveCodeVerifier: (verifier) => void Object.assign(findings, { verifier }),
+    codeVerifier: () => findings.verifier ?? "",
+    saveResourceUrl: (resource) => void Object.assign(findings, { resource }),
+    saveDiscoveryState: (discovery) => void Object.assign(findings, { discovery }),
+    discoveryState: () => findings.discovery,
+  };
 }
 
 /** Revokes the tokens. Resolves to whether the authorization server supports that and did it. */
@@ -353,9 +320,7 @@ export async function revokeSignIn(kept: KeptSignIn, { url, settings }: SignInTa
     } else body.set("client_id", id);
     if (method === "client_secret_post") body.set("client_secret", secret);
     const request = { method: "POST", headers, body, redirect: "error" } as const;
-    const response = await fetchFn(assertSecureTokenEndpoint(endpoint), request);
-    await response.body?.cancel();
-    return response.ok;
+    return (await fetchFn(assertSecureTokenEndpoint(endpoint), request)).ok;
   };
   const { access_token, refresh_token } = kept.tokens;
   // The refresh token first: most servers then revoke both.

@@ -1,0 +1,144 @@
+import { STATUS_CODES } from "node:http";
+import { extractWWWAuthenticateParams } from "@modelcontextprotocol/client";
+import { asRecord, isRecord } from "../../../helpers/index.ts";
+import { rpcCodes } from "../../wire/index.ts";
+import { sentence, UpstreamError } from "../failures.ts";
+
+const LONGEST_TEXT = 300;
+
+/** Turns the error of a JSON-RPC answer into an `UpstreamError`. */
+export function refusal(error: unknown): UpstreamError {
+  const { code, message, data } = asRecord(error);
+  const text = typeof message === "string" ? message : "The server refused and gave no reason.";
+  return new UpstreamError("refused", text, { ...(typeof code === "number" ? { code } : {}), data });
+}
+
+/** Turns an answer with an error status into an `UpstreamError`. `id`: that of the request; `hasSession`: it was sent in one. */
+export async function refusalIn(
+  response: Response,
+  id: unknown,
+  hasSession: boolean,
+): Promise<UpstreamError> {
+  const { status, headers } = response;
+  const text = await boundedText(response);
+  const body = parsed(text);
+  const error = isRecord(body) && isRecord(body.error) ? body.error : undefined;
+  const isAboutRequest = error !== undefined && isRecord(body) && body.id === id;
+  const reason = messageIn(body) ?? text;
+  const challenge = extractWWWAuthenticateParams(response);
+  const isScope = status === 403 && challenge.error === "insufficient_scope";
+  const retryAfter = waitIn(headers);
+  const facts = {
+    status,
+    code: typeof error?.code === "number" ? error.code : undefined,
+    data: error?.data,
+    retryAfter,
+    scope: isScope ? (challenge.scope ?? "") : undefined,
+  };
+  if (status === 401) return new UpstreamError("unauthorized", describeStatus(status, text), facts);
+  const isLost = hasSession && isLostSession(status, reason, isAboutRequest ? error.code : undefined);
+  // A JSON-RPC error about the request itself is clear without the status.
+  const message = isAboutRequest && !isLost ? reason : describeStatus(status, text);
+  const whole = retryAfter === undefined ? message : `${sentence(message)} It asks to wait ${retryAfter} s.`;
+  return new UpstreamError(isLost ? "session" : "refused", whole, facts);
+}
+
+/** Error codes by which servers refuse an unknown or missing session. */
+const sessionCodes: ReadonlySet<unknown> = new Set([rpcCodes.refused, rpcCodes.unavailable]);
+
+/**
+ * Servers that forgot a session should answer 404, but several answer 400. `code`: that of a JSON-RPC error about the
+ * request itself, whose text may mean another kind of session.
+ */
+function isLostSession(status: number, reason: string, code: unknown): boolean {
+  const isAboutSession = /session/i.test(reason);
+  if (status === 404) return code === undefined || isAboutSession;
+  return status === 400 && isAboutSession && (code === undefined || sessionCodes.has(code));
+}
+
+/** In seconds. The header has seconds or a date. */
+function waitIn(headers: Headers): number | undefined {
+  const given = headers.get("retry-after")?.trim() ?? "";
+  if (given === "") return undefined;
+  const seconds = /^\d+$/.test(given) ? Number(given) : (Date.parse(given) - Date.now()) / 1000;
+  return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : undefined;
+}
+
+/** Describes an HTTP status, with the text of the answer if people can read it. */
+function describeStatus(status: number, text: string): string {
+  const name = [status, STATUS_CODES[status]].filter(Boolean).join(" ");
+  if (/^\s*</.test(text)) return `It answered with ${name} and a page of HTML.`;
+  const reason = (messageIn(parsed(text)) ?? text).trim().slice(0, LONGEST_TEXT);
+  return reason === "" ? `It answered with ${name}.` : sentence(`It answered with ${name}: ${reason}`);
+}
+
+/** The error message in a JSON body of JSON-RPC, OAuth or another common form. */
+function messageIn(body: unknown): string | undefined {
+  if (!isRecord(body)) return undefined;
+  const inside = isRecord(body.error) ? body.error.message : undefined;
+  return [inside, body.error_description, body.message, body.detail, body.error].find(
+    (text): text is string => typeof text === "string" && text !== "",
+  );
+}
+
+/** Undefined when the text is not JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** In bytes. A longer message is not read. */
+export const LONGEST_MESSAGE = 64 * 1024 * 1024;
+
+/** The whole text of an answer. Rejects when it is larger than `limit` bytes. */
+export async function boundedText(response: Response, limit = LONGEST_MESSAGE): Promise<string> {
+  const { headers, body } = response;
+  const length = headers.get("content-length");
+  // The length of a compressed answer says nothing about its real size.
+  const isKnown = length !== null && !headers.has("content-encoding") && Number(length) <= limit;
+  if (isKnown || body === null) return response.text();
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  for await (const piece of body) {
+    size += piece.byteLength;
+    if (size > limit) throw tooLarge(limit);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString("utf8");
+}
+
+export function tooLarge(limit: number): UpstreamError {
+  const size = limit >= 1024 * 1024 ? `${Math.floor(limit / 1024 / 1024)} MB` : `${limit} bytes`;
+  return new UpstreamError(
+    "broken",
+    `The server's answer is larger than ${size} and was not read to its end. Ask for less at one time.`,
+  );
+}
+
+/** Error codes of a connection that broke after it was made. */
+const brokenCodes: ReadonlySet<unknown> = new Set([
+  ...["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"],
+]);
+
+/**
+ * Explains an error of `fetch`; undefined for other errors. A connection that broke concerns one request (`broken`). One
+ * that could not be made means that the server is not there (`unavailable`).
+ */
+export function lostConnection(error: unknown): UpstreamError | undefined {
+  const cause = error instanceof TypeError && error.message === "fetch failed" ? error.cause : undefined;
+  if (!(cause instanceof Error)) return undefined;
+  const code = "code" in cause && cause.code !== undefined ? String(cause.code) : cause.name;
+  // When several addresses were tried, each has its own error. The first one is shown.
+  const first: unknown = cause instanceof AggregateError ? cause.errors[0] : undefined;
+  const reason = cause.message || (first instanceof Error ? first.message : "");
+  if (brokenCodes.has(code)) {
+    const why = reason === "" || reason === code ? code : `${reason}, ${code}`;
+    const message = `The connection was closed before the answer came (${why}). What it had already done may stand: check before calling it again.`;
+    return new UpstreamError("broken", message, { cause: error });
+  }
+  const message = sentence(`It cannot be reached: ${reason || code}`);
+  return new UpstreamError("unavailable", message, { cause: error });
+}
