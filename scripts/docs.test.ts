@@ -4,6 +4,7 @@ import { ToolRegistry } from "@toolrack/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { defaultSettings } from "../packages/core/src/call/settings.ts";
 import { exitCodes, makeProgram } from "../packages/server/src/cli/index.ts";
+import { configVariables } from "../packages/server/src/config/config-variables.ts";
 import { DocsExamples, isCommand, isFile, isProgram, type Outcome, withWildcards } from "./docs-examples.ts";
 import { blocksOf, chinesePathOf, type Page, pages, root, withoutFences } from "./docs-pages.ts";
 import { builtinPages } from "./write-builtin-reference.ts";
@@ -115,7 +116,7 @@ describe("the reference", () => {
   });
 
   it("names every key of the config and every field of the log", () => {
-    const keys = membersOf("packages/server/src/config/config.ts", "Config");
+    const keys = configVariables.map(({ key }) => key);
     const fields = membersOf("packages/server/src/calls/log-line.ts", "LogLine");
     expect(keys).toContain("log.maxBytes");
     const config = textOf("docs/reference/config.md");

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { configVariables, formOf } from "../packages/server/src/config/config-schema.ts";
+import { configVariables, formOf } from "../packages/server/src/config/config-variables.ts";
 
 /** `node scripts/run.mjs scripts/write-config-schema.ts`: writes the variables of the config's schema into its pages. */
 const rows = configVariables.map(

@@ -30,7 +30,6 @@ export const contestants = {
   "ours-http": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
   // And the suite of MCP with these.
   "node-mcp": { title: "plain node:http, or lines", load: async (): Promise<Contestant> => ({}) },
-  "ours-mcp-bare": { title: "ours, nothing kept", load: async (): Promise<Contestant> => ({}) },
   "ours-mcp": { title: "ours (toolrack serve, mcp)", load: async (): Promise<Contestant> => ({}) },
   // And the suite of the sandbox with these.
   "node-pipe": { title: "plain node over a pipe", load: async (): Promise<Contestant> => ({}) },
@@ -42,7 +41,6 @@ export const contestants = {
   "mcp-framework-mcp": { title: "mcp-framework, one session", load: async (): Promise<Contestant> => ({}) },
   // And the suite of gateways with these.
   "node-bridge": { title: "plain bridge", load: async (): Promise<Contestant> => ({}) },
-  "ours-gateway-bare": { title: "ours, nothing kept", load: async (): Promise<Contestant> => ({}) },
   "ours-gateway": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
   "supergateway-gateway": { title: "supergateway, stateful", load: async (): Promise<Contestant> => ({}) },
   "mcp-proxy-gateway": { title: "mcp-proxy", load: async (): Promise<Contestant> => ({}) },

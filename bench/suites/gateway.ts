@@ -10,7 +10,7 @@ import { checkAnswer, headersOf, type McpVariant, messageOf } from "../mcp/messa
 import { reportCpu } from "../mcp/report-cpu.ts";
 import { loadFor, type McpSample, type Running, startServer, stopServer } from "../mcp/server-process.ts";
 
-const goal = 1.4;
+const goal = 1.7;
 const milliseconds = Number(process.env.BENCH_MCP_MILLISECONDS ?? 4_000);
 /**
  * Before that V8 still compiles, which takes more than the calls themselves. The same for every contestant: many
@@ -26,27 +26,20 @@ const called: McpVariant = { method: "tools/call", era: "legacy", tools: 10, tra
 export const gateway: Suite<McpSample> = {
   title: "MCP, HTTP to stdio",
   floor: "node-bridge",
-  contestants: [
-    "node-bridge",
-    "ours-gateway-bare",
-    "ours-gateway",
-    "supergateway-gateway",
-    "mcp-proxy-gateway",
-  ],
+  contestants: ["node-bridge", "ours-gateway", "supergateway-gateway", "mcp-proxy-gateway"],
   variants: Object.keys(variants),
 
   async sample({ contestant, variant: name }) {
     if (process.platform !== "linux")
       throw new Error("CPU time of the gateway is read from /proc: Linux only");
     const connections = variants[name]!;
-    const isWhole = contestant === "ours-gateway";
-    const isOurs = isWhole || contestant === "ours-gateway-bare";
+    const isOurs = contestant === "ours-gateway";
     const variant = isOurs ? { ...called, tool: "mcp_floor_tool_0" } : called;
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
     try {
       const server = await startServer(await wordsOf(contestant, directory), directory);
       try {
-        const token = isWhole ? readFileSync(join(directory, ".toolrack/token"), "utf8").trim() : undefined;
+        const token = isOurs ? readFileSync(join(directory, ".toolrack/token"), "utf8").trim() : undefined;
         // It serves before the servers behind it are there.
         if (isOurs) await untilAnswered(server, variant, token);
         const inSession = contestant === "supergateway-gateway" || contestant === "mcp-proxy-gateway";
@@ -67,19 +60,18 @@ export const gateway: Suite<McpSample> = {
       title: "tools/call through a gateway",
       floor: gateway.floor,
       columns: ["load", "CPU of all processes, µs"],
-      // The whole server has every call on disk before it is answered, which the floor does not: its figure is shown.
-      limitOf: ({ contestant }) => (contestant === "ours-gateway-bare" ? goal : undefined),
+      // Ours checks a token and has every call on disk before it is answered, which the floor does not.
+      limitOf: ({ contestant }) => (contestant === "ours-gateway" ? goal : undefined),
     }),
 };
 
 async function wordsOf(contestant: ContestantName, directory: string): Promise<string[]> {
   if (contestant === "node-bridge") return [pathOf("../mcp/bridge.ts")];
-  if (contestant !== "ours-gateway" && contestant !== "ours-gateway-bare")
+  if (contestant !== "ours-gateway")
     return [pathOf("../mcp/gateway.ts"), contestant.replace(/-gateway$/, "")];
   const floor = { command: process.execPath, args: [pathOf("../mcp/floor.ts"), "stdio", "10"] };
   await writeFile(join(directory, "mcp.json"), JSON.stringify({ mcpServers: { floor } }));
   const source = "--conditions=toolrack-source";
-  if (contestant === "ours-gateway-bare") return [source, pathOf("../mcp/ours-gateway-bare.ts")];
   await writeFile(
     join(directory, "toolrack.config.js"),
     "export default { builtins: false, mcp: { metaTools: 'off' } };",

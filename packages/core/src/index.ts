@@ -43,7 +43,7 @@ export {
   toOpenAIToolMessage,
   toOpenAITools,
 } from "./format/openai.ts";
-export { fromStrictArguments } from "./format/strict-arguments.ts";
+export { fromStrictArguments } from "./format/openai-strict.ts";
 export { fromTagArguments, parseTagCalls, toTagResult } from "./format/tags.ts";
 export {
   type FormattedTools,

@@ -3,7 +3,7 @@
 export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
 export { Mask, redact } from "./call/mask.ts";
 export { readTagText } from "./format/tags.ts";
-export { type RecalledCall, recallCalls } from "./loop/recall.ts";
+export { type RecalledCall, recallCalls } from "./loop/records.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
 export { tooMuchJson } from "./schema/copy.ts";
 export { hashValue } from "./schema/hash.ts";

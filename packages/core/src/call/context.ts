@@ -4,7 +4,6 @@ import { hashValue } from "../schema/hash.ts";
 import type {
   AskRequest,
   CallClient,
-  ClientMethod,
   ElicitAnswer,
   ElicitRequest,
   Logger,
@@ -18,7 +17,7 @@ import type { LogLevel } from "./events.ts";
 import type { CallFrame } from "./frame.ts";
 import type { Mask } from "./mask.ts";
 import { ask } from "./stages/approve.ts";
-import { shownInput, sourceOf, updateState } from "./state.ts";
+import { shownInput, updateState } from "./state.ts";
 import { pausing } from "./time.ts";
 
 const frameKey = Symbol("frame");
@@ -112,7 +111,9 @@ export class FrameContext implements ToolContext {
         callId: frame.callId,
         toolName: frame.toolName,
         // The mask keeps the shape.
-        update: maskOf(frame).shown(toProgress(update, total, message)) as ProgressUpdate,
+        update: maskOf(frame).shown(
+          typeof update === "number" ? { progress: update, total, message } : update,
+        ) as ProgressUpdate,
       });
     };
   }
@@ -131,7 +132,7 @@ export class FrameContext implements ToolContext {
   get client(): ToolClient | undefined {
     const frame = this[frameKey];
     const client = inherited(frame, "client");
-    return client === undefined ? undefined : new PausingClient(frame, client);
+    return client === undefined ? undefined : pausingClient(frame, client);
   }
 
   get elicit(): ToolContext["elicit"] {
@@ -197,49 +198,24 @@ function inherited<Key extends Inherited>(frame: CallFrame, key: Key): CallFrame
 }
 
 /** Stops the tool's time limits while the caller answers a question. */
-class PausingClient implements ToolClient {
-  readonly #frame: CallFrame;
-  readonly #client: CallClient;
-
-  constructor(frame: CallFrame, client: CallClient) {
-    this.#frame = frame;
-    this.#client = client;
-  }
-
-  get name(): string {
-    return this.#client.name ?? "";
-  }
-
-  get logLevel(): string | undefined {
-    return this.#client.logLevel;
-  }
-
-  can(...asked: Parameters<CallClient["can"]>): boolean {
-    return this.#client.can(...asked);
-  }
-
-  async request(
-    method: ClientMethod,
-    params: object = {},
-    signal: AbortSignal = this.#frame.signal,
-  ): Promise<unknown> {
-    using _ = pausing(this.#frame);
-    return await this.#client.request(method, params, signal);
-  }
-
-  notify(method: string, params: object): void {
-    if (this.#frame.ended) return;
-    this.#frame.touch();
-    this.#client.notify(method, params);
-  }
-}
-
-function toProgress(update: ProgressUpdate | number, total?: number, message?: string): ProgressUpdate {
-  if (typeof update !== "number") return update;
+function pausingClient(frame: CallFrame, client: CallClient): ToolClient {
   return {
-    progress: update,
-    ...(total === undefined ? {} : { total }),
-    ...(message === undefined ? {} : { message }),
+    get name() {
+      return client.name ?? "";
+    },
+    get logLevel() {
+      return client.logLevel;
+    },
+    can: (...asked) => client.can(...asked),
+    async request(method, params = {}, signal = frame.signal) {
+      using _ = pausing(frame);
+      return await client.request(method, params, signal);
+    },
+    notify(method, params) {
+      if (frame.ended) return;
+      frame.touch();
+      client.notify(method, params);
+    },
   };
 }
 
@@ -279,7 +255,7 @@ function emitLog(frame: CallFrame, level: LogLevel, values: readonly unknown[]):
 
 /** Masks the rack's secrets and those of the arguments. */
 function maskOf(frame: CallFrame): Mask {
-  return frame.host.settings.secrets().and(shownInput(frame, sourceOf(frame)).found);
+  return frame.host.settings.secrets().and(shownInput(frame).found);
 }
 
 function textOf(value: unknown, mask: Mask): string {

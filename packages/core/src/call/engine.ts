@@ -1,4 +1,3 @@
-import type { ToolErrorResponse } from "../error/codes.ts";
 import { cancelled, duplicateCallId, neverBegun, timedOut } from "../error/messages.ts";
 import {
   childFailure,
@@ -17,9 +16,9 @@ import type { CallFrame } from "./frame.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, resolve } from "./stages/admission.ts";
 import { approve } from "./stages/approve.ts";
-import { bound, check, mask, run, withoutBulk } from "./stages/run.ts";
+import { bound, check, mask, run } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";
-import { recordOf, shownInput, sourceOf, stateChanged, visibleInput } from "./state.ts";
+import { ownSecrets, recordOf, shownInput, stateChanged } from "./state.ts";
 import { answerLate, beginInTurn, overdueTurn } from "./time.ts";
 
 /** The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends. */
@@ -58,19 +57,17 @@ export function abortCall(frame: CallFrame, reason: ToolError): void {
 }
 
 export function cancelCall(frame: CallFrame, reason?: string): void {
-  const data = reason === undefined ? {} : { data: { reason } };
-  abortCall(frame, new ToolCancelledError(cancelled(frame.toolName, reason), { ...named(frame), ...data }));
+  const data = reason === undefined ? undefined : { reason };
+  abortCall(frame, frame.refusal(ToolCancelledError, cancelled(frame.toolName, reason), { data }));
 }
 
 export function expireCall(frame: CallFrame, kind: "total" | "idle"): void {
-  const elapsed = Math.round(performance.now() - frame.startedAt);
-  const inheritedLimit = Math.round(frame.deadline - frame.startedAt);
-  const limit = kind === "idle" ? frame.idleLimit : inheritedLimit;
-  const message = frame.waitsForTurn
-    ? neverBegun(frame.toolName, limit)
-    : timedOut(frame.toolName, kind, limit);
-  const error = new ToolTimeoutError(message, { ...named(frame), data: { kind, limit, elapsed } });
-  abortCall(frame, error);
+  const { toolName, startedAt } = frame;
+  const elapsed = Math.round(performance.now() - startedAt);
+  // Also where the limit is that of a call above.
+  const limit = kind === "idle" ? frame.idleLimit : Math.round(frame.deadline - startedAt);
+  const message = frame.waitsForTurn ? neverBegun(toolName, limit) : timedOut(toolName, kind, limit);
+  abortCall(frame, frame.refusal(ToolTimeoutError, message, { data: { kind, limit, elapsed } }));
 }
 
 function admit(frame: CallFrame): boolean {
@@ -82,7 +79,7 @@ function admit(frame: CallFrame): boolean {
     parent.children.add(frame);
   }
   if (taken) {
-    fail(frame, new InvalidArgumentError(duplicateCallId(options.callId), named(frame)));
+    fail(frame, frame.refusal(InvalidArgumentError, duplicateCallId(options.callId)));
     return false;
   }
   const now = parent === undefined ? 0 : performance.now();
@@ -112,19 +109,18 @@ function listen(frame: CallFrame, signal: AbortSignal): void {
   // A caller in plain JavaScript may hand over anything; what cannot be listened to cannot cancel.
   if (typeof signal?.addEventListener !== "function") return;
   const onAbort = () => cancelCall(frame, reasonText(signal.reason));
-  if (signal.aborted) {
-    onAbort();
-    return;
+  if (signal.aborted) onAbort();
+  else {
+    signal.addEventListener("abort", onAbort, { once: true });
+    frame.onCallerAbort = onAbort;
   }
-  signal.addEventListener("abort", onAbort, { once: true });
-  frame.onCallerAbort = onAbort;
 }
 
 function complete(frame: CallFrame): void {
   if (frame.ended) return;
   const draft = frame.draft;
   if (draft === undefined) {
-    fail(frame, new ToolExecutionError("The call ended without a result.", named(frame)));
+    fail(frame, frame.refusal(ToolExecutionError, "The call ended without a result."));
     return;
   }
   const { content, type, attachments, structured, blocks, metadata } = draft;
@@ -146,25 +142,22 @@ function fail(frame: CallFrame, thrown: unknown): void {
   quietly(() => mask(frame));
   quietly(() => bound(frame));
   const { structuredSize: _, ...draft } = frame.draft;
-  frame.result = { ...draft, type: "error", error: responseOf(frame, error) };
-  end(frame, "error");
-}
-
-/** What whoever made the call is told; another tool, which is a program, is told all. */
-function responseOf(frame: CallFrame, error: ToolError): ToolErrorResponse {
   const response = error.toResponse();
-  return frame.parent === undefined ? frame.host.settings.secrets().apply(response) : response;
+  // Another tool, which is a program, is told all.
+  const told = frame.parent === undefined ? frame.host.settings.secrets().apply(response) : response;
+  frame.result = { ...draft, type: "error", error: told };
+  end(frame, "error");
 }
 
 /** Which call an error ended. A tool may throw the same object twice, and it may pass on that of a child. */
 const owners = new WeakMap<ToolError, CallFrame>();
 
 function errorFor(frame: CallFrame, thrown: unknown): ToolError {
-  const { toolName, input } = named(frame);
+  const { toolName, given } = frame;
   const owner = isToolError(thrown) ? owners.get(thrown) : undefined;
   let error: ToolError;
-  if (!isToolError(thrown) || owner === undefined) error = toToolError(thrown, toolName, input);
-  else error = (owner.parent === frame ? childFailure : copyFor)(thrown, toolName, input);
+  if (!isToolError(thrown) || owner === undefined) error = toToolError(thrown, toolName, given);
+  else error = (owner.parent === frame ? childFailure : copyFor)(thrown, toolName, given);
   owners.set(error, frame);
   return error;
 }
@@ -173,13 +166,10 @@ function errorFor(frame: CallFrame, thrown: unknown): ToolError {
 function end(frame: CallFrame, status: "completed" | "error"): void {
   const { host, parent } = frame;
   frame.endedAt = performance.now();
-  if (frame.onCallerAbort !== undefined) {
-    try {
-      frame.options.signal?.removeEventListener("abort", frame.onCallerAbort);
-    } catch {
-      // It is not known what kind of signal it is.
-    }
-  }
+  const { onCallerAbort } = frame;
+  // It is not known what kind of signal it is.
+  if (onCallerAbort !== undefined)
+    quietly(() => frame.options.signal?.removeEventListener("abort", onCallerAbort));
   if (parent !== undefined) parent.children?.delete(frame);
   if (frame.flags !== undefined) quietly(() => explain(frame));
   if (frame.sessionID !== "") host.sessions.observe(frame);
@@ -206,23 +196,24 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (frame.children !== undefined) cancelChildren(frame);
 }
 
-/** Nothing is ever put into it: a call that did not fail has no secrets but those of its arguments. */
-const noSecrets = new Set<string>();
-
 function tellRecord(frame: CallFrame, result: ToolResult): void {
   const { error, host } = frame;
-  const input = shownInput(frame, sourceOf(frame));
-  const found = input.found.size === 0 && error === undefined ? noSecrets : new Set(input.found);
-  const record = recordOf(frame, input, found);
+  const input = shownInput(frame);
+  const secrets = ownSecrets(error, input.found);
+  const record = recordOf(frame, input, secrets);
   let shown = result;
   if (frame.parent !== undefined) {
-    const kept = frame.flags?.truncated ? withoutBulk(result) : result;
-    shown = host.settings.secrets().and(found).apply(kept);
-  } else if (found.size > 0) {
+    // The tool got the structured value whole; the record has it in the text.
+    const { structured: _, ...rest } = result;
+    shown = host.settings
+      .secrets()
+      .and(secrets)
+      .apply(frame.flags?.truncated ? rest : result);
+  } else if (secrets.size > 0) {
     // The caller may read the secrets of its own arguments; whoever reads the record may not.
-    shown = Mask.none.and(found).apply(result);
+    shown = Mask.none.and(secrets).apply(result);
   }
-  host.events.emit({ type: "record", record, result: shown, ...(error === undefined ? {} : { error }) });
+  host.events.emit({ type: "record", record, result: shown, ...(error && { error }) });
 }
 
 /** A child has the time of its parent, never more: what nobody waited for ends here. */
@@ -246,22 +237,16 @@ function explain(frame: CallFrame): void {
   const { flags, result } = frame;
   if (flags === undefined || result === undefined) return;
   const notes: Record<string, unknown> = {};
-  if (flags.edited) notes.editedArguments = visibleInput(frame);
+  const { input } = shownInput(frame);
+  if (flags.edited) notes.editedArguments = input;
   if (flags.repaired) notes.repaired = true;
   if (flags.dropped) notes.dropped = flags.dropped;
   if (flags.outputMismatch) notes.outputMismatch = flags.outputMismatch;
   if (Object.keys(notes).length === 0) return;
-  const said = flags.edited ? `\n\n(A person changed the arguments before it ran: ${shown(frame)})` : "";
+  const said = flags.edited
+    ? `\n\n(A person changed the arguments before it ran: ${JSON.stringify(clip(input))})`
+    : "";
   frame.result = { ...result, content: result.content + said, metadata: { ...result.metadata, ...notes } };
-}
-
-/** The arguments as a model may read them: no secrets, and not at any length. */
-function shown(frame: CallFrame): string {
-  return JSON.stringify(clip(visibleInput(frame)));
-}
-
-function named(frame: CallFrame): { toolName: string; input: unknown } {
-  return { toolName: frame.toolName, input: frame.startedAt > 0 ? frame.input : frame.raw };
 }
 
 function reasonText(reason: unknown): string | undefined {

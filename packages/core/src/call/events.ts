@@ -125,21 +125,13 @@ export class EventHub {
   emit(event: RackEvent): void {
     const listeners = this.#listeners.get(event.type);
     if (listeners === undefined) return;
-    for (const listener of listeners) {
-      try {
-        // Its type says that it returns nothing; an async function may stand there all the same.
-        const later: unknown = listener(event);
-        if (later instanceof Promise) later.catch(() => this.#failures++);
-      } catch {
-        this.#failures++;
-      }
-    }
+    for (const listener of listeners) this.tell(listener, event);
   }
 
-  /** Runs something that only watches. Counts its failure, whether it comes at once or later. */
-  guard(watch: () => unknown): void {
+  /** Calls something that only watches. Counts its failure, whether it comes at once or later. */
+  tell<News>(listener: (news: News) => unknown, news: News): void {
     try {
-      const later = watch();
+      const later = listener(news);
       if (later instanceof Promise) later.catch(() => this.#failures++);
     } catch {
       this.#failures++;

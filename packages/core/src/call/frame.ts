@@ -1,7 +1,6 @@
-import { clip, type ToolError } from "../error/tool-error.ts";
-import type { ResultKeys } from "../loop/loop-state.ts";
+import { clip, type ToolError, type ToolErrorOptions } from "../error/tool-error.ts";
+import type { ResultKeys } from "../loop/result-keys.ts";
 import type { LoopVerdict } from "../loop/types.ts";
-import type { RegistrySnapshot } from "../registry/catalog.ts";
 import type { ToolEntry } from "../registry/entry.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { FilePart, RawResult, ToolResult } from "../tool/result.ts";
@@ -134,6 +133,20 @@ export class CallFrame {
     return this.controller.signal;
   }
 
+  /** What the call was given: the arguments once they fit the schema, and until then what came. */
+  get given(): unknown {
+    return this.input === noInput ? this.raw : this.input;
+  }
+
+  /** An error about this call. */
+  refusal<Refusal extends ToolError>(
+    Type: new (message: string, options: ToolErrorOptions) => Refusal,
+    message: string,
+    options?: ToolErrorOptions,
+  ): Refusal {
+    return new Type(message, { toolName: this.toolName, input: this.given, ...options });
+  }
+
   flag(): CallFlags {
     this.flags ??= {};
     return this.flags;
@@ -161,30 +174,22 @@ export interface CallHost {
   readonly settings: CheckedSettings;
   readonly history: CallHistory;
   readonly results: KeptResults;
-  readonly sessions: LoopGuard;
-  readonly deadlines: TimeLimits;
+  /** Loop detection, session by session. Nothing in it makes a call fail. */
+  readonly sessions: {
+    watches(frame: CallFrame): boolean;
+    assessNext(frame: CallFrame): LoopVerdict | undefined;
+    observe(frame: CallFrame): void;
+  };
+  readonly deadlines: { watch(frame: CallFrame): void; release(now: number): void };
   readonly events: EventHub;
   /** Calls that wait for a person to agree before they run. */
   readonly undecided: Set<CallFrame>;
   readonly toolCount: number;
   find(name: string): ToolEntry | undefined;
   nearest(name: string): string[];
-  snapshot(): RegistrySnapshot;
   view(frame: CallFrame): RegistryView;
   /** Makes a call as a child of `parent`; rejects with the child's `ToolError` when it fails. */
   callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult>;
-}
-
-/** Loop detection, session by session. Nothing in it makes a call fail. */
-interface LoopGuard {
-  watches(frame: CallFrame): boolean;
-  assessNext(frame: CallFrame): LoopVerdict | undefined;
-  observe(frame: CallFrame): void;
-}
-
-interface TimeLimits {
-  watch(frame: CallFrame): void;
-  release(now: number): void;
 }
 
 const LONGEST_RAW = 10_000;
@@ -279,15 +284,14 @@ export class CallHistory {
       frame.input = clip(frame.input);
     }
     if (result === undefined) return;
-    const { content, type, attachments, error } = result;
-    const long = content.length > frame.host.settings.maxContent;
-    if (!long && attachments === undefined && result.structured === undefined && result.blocks === undefined)
-      return;
+    const { content, type, attachments, error, structured, blocks } = result;
+    const isLong = content.length > frame.host.settings.maxContent;
+    if (!isLong && attachments === undefined && structured === undefined && blocks === undefined) return;
     frame.result = {
-      content: long ? `${content.slice(0, LONGEST_RAW)}…` : content,
+      content: isLong ? `${content.slice(0, LONGEST_RAW)}…` : content,
       type,
-      ...(error === undefined ? {} : { error }),
-      ...(attachments === undefined ? {} : { attachments: attachments.map(withoutData) }),
+      error,
+      attachments: attachments?.map(withoutData),
     };
   }
 
@@ -295,7 +299,7 @@ export class CallHistory {
   recent(limit: number): CallFrame[] {
     const inOrder = [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)];
     const ended = inOrder.filter((frame) => frame !== undefined);
-    return limit >= ended.length ? ended : ended.slice(ended.length - Math.max(0, limit));
+    return ended.slice(Math.max(0, ended.length - Math.max(0, limit)));
   }
 
   /** Forgets every call that has ended. */

@@ -1,18 +1,8 @@
 import { assessFinished, assessNext } from "../loop/detect-doom-loop.ts";
-import { isInfrastructureFailure } from "../loop/likeness.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
-import {
-  clearForNewMessage,
-  emptyLoopState,
-  recordCall,
-  recordStop,
-  resultKeys,
-  rollback,
-  sessionKey,
-  sessionOfKey,
-  showsBeyondText,
-} from "../loop/loop-state.ts";
-
+import { emptyLoopState, recordCall, recordStop } from "../loop/loop-state.ts";
+import { declaredKey, isInfrastructureFailure, loopTraits } from "../loop/records.ts";
+import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult } from "../tool/result.ts";
@@ -87,19 +77,17 @@ export class LoopSessions {
     this.#remember(sessionID, state);
   }
 
-  newMessage(sessionID: string): void {
+  /** Changes the state of a known session. */
+  change(sessionID: string, change: (state: LoopState) => LoopState): void {
     const state = this.#states.get(sessionID);
-    if (state !== undefined) this.#states.set(sessionID, clearForNewMessage(state));
-  }
-
-  rollback(sessionID: string, callIds: readonly string[]): void {
-    const state = this.#states.get(sessionID);
-    if (state !== undefined) this.#states.set(sessionID, rollback(state, callIds));
+    if (state !== undefined) this.#states.set(sessionID, change(state));
   }
 
   clear(sessionID?: string): void {
     if (sessionID === undefined) this.#states.clear();
-    else for (const key of this.#states.keys()) if (sessionOfKey(key) === sessionID) this.#states.delete(key);
+    else
+      for (const key of this.#states.keys())
+        if (key.split(OWNED_BY)[0] === sessionID) this.#states.delete(key);
   }
 
   #remember(sessionID: string, state: LoopState): void {
@@ -111,6 +99,14 @@ export class LoopSessions {
     const quietest = this.#states.keys().next().value;
     if (quietest !== undefined) this.#states.delete(quietest);
   }
+}
+
+/** Separates session and owner. No session name contains it. */
+const OWNED_BY = "\u0000";
+
+/** The key of a session: two owners may use the same name. */
+export function sessionKey(sessionID: string, owner: string | undefined): string {
+  return owner === undefined ? sessionID : sessionID + OWNED_BY + owner;
 }
 
 function keyOf({ sessionID, options }: CallFrame): string {
@@ -172,9 +168,7 @@ function candidateOf(frame: CallFrame): LoopCandidate {
   return {
     tool: frame.toolName,
     argsKey: argsKeyOf(frame),
-    readOnly: frame.entry?.info.metadata.readOnly === true,
-    poll: isPoll(frame),
-    round: roundOf(frame),
+    ...loopTraits(frame.entry?.info.metadata, frame.options.messageID),
     at: toEpoch(frame.waited ? performance.now() : frame.createdAt),
     args: frame.input,
   };
@@ -190,16 +184,13 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
     callId: frame.callId,
     tool: frame.toolName,
     argsKey: argsKeyOf(frame),
-    resultKey: frame.resultKeys.resultKey,
-    exactKey: frame.resultKeys.exactKey,
+    ...frame.resultKeys,
     resultLength: content.length,
     isError: error !== undefined,
     errorCode: error?.code,
     infrastructure: error !== undefined && isInfrastructureFailure(error.cause),
-    readOnly: frame.entry?.info.metadata.readOnly === true,
     executed: frame.startedAt > 0,
-    poll: isPoll(frame),
-    round: roundOf(frame),
+    ...loopTraits(frame.entry?.info.metadata, frame.options.messageID),
     startedAt: toEpoch(frame.startedAt || frame.createdAt),
     at,
   };
@@ -209,38 +200,22 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
 function argsKeyOf(frame: CallFrame): string {
   // A person may have edited the arguments after the key was taken.
   if (frame.argsKey !== undefined && !frame.flags?.edited) return frame.argsKey;
-  const loop = frame.entry?.info.metadata.loop;
-  const key = loop === false || loop === undefined ? undefined : loop.key;
   const validated = frame.startedAt > 0 || frame.error === undefined;
-  const args = validated ? frame.input : frame.raw;
   // Large arguments are clipped, but their hash is of the whole.
   frame.argsKey =
-    key === undefined ? (frame.parametersHash ?? hashValue(args)) : hashValue(keyed(key, frame.input));
+    declaredKey(frame.entry?.info.metadata, frame.input) ??
+    frame.parametersHash ??
+    hashValue(validated ? frame.input : frame.raw);
   return frame.argsKey;
 }
 
-type LoopKey = readonly string[] | ((input: Record<string, unknown>) => unknown);
-
-function keyed(key: LoopKey, input: Record<string, unknown>): unknown {
-  return typeof key === "function" ? key(input) : key.map((name) => input[name]);
-}
-
-function isPoll(frame: CallFrame): boolean {
-  const loop = frame.entry?.info.metadata.loop;
-  return loop !== false && loop?.repeatable === "poll";
-}
-
-function roundOf(frame: CallFrame): string | undefined {
-  return frame.options.messageID || undefined;
-}
-
 function nudge(frame: CallFrame, verdict: LoopVerdict): void {
-  const result = frame.result!;
+  const { content, blocks, metadata, ...rest } = frame.result!;
   const text = loopMessage(verdict);
   frame.result = {
-    ...result,
-    content: result.content === "" ? text : `${result.content}\n\n${text}`,
-    ...(result.blocks === undefined ? {} : { blocks: [...result.blocks, { type: "text", text }] }),
-    metadata: { ...result.metadata, loop: verdict },
+    ...rest,
+    content: content === "" ? text : `${content}\n\n${text}`,
+    ...(blocks && { blocks: [...blocks, { type: "text", text }] }),
+    metadata: { ...metadata, loop: verdict },
   };
 }

@@ -85,22 +85,6 @@ export class Mask implements Iterable<string> {
     }
   }
 
-  /**
-   * What a person edited who was shown a masked copy of what was sent: what was left as it was shown stays as it was sent,
-   * so that no tool runs with a mask in the place of a secret.
-   */
-  static restore(edited: unknown, shown: unknown, sent: unknown): unknown {
-    if (isSame(edited, shown)) return sent;
-    if (!isObject(edited) || !isObject(shown) || !isObject(sent)) return edited;
-    const entries = Object.entries(edited).map(([key, value]) => [
-      key,
-      Object.hasOwn(shown, key) && Object.hasOwn(sent, key)
-        ? Mask.restore(value, shown[key], sent[key])
-        : value,
-    ]);
-    return Object.fromEntries(entries);
-  }
-
   /** What values cover is masked as one, where they overlap or stand side by side: no rest of a value is left. */
   #masked(text: string): string {
     const folded = inLowerCase(text);
@@ -356,22 +340,4 @@ function isSecretParameter(name: string): boolean {
 /** As keys and base64 do, and words do not. */
 function looksRandom(text: string): boolean {
   return text.length >= 8 && /\d|[a-z][A-Z]|=$/.test(text);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** Whether two JSON values are equal, in whichever order their keys are. */
-function isSame(one: unknown, other: unknown): boolean {
-  if (one === other) return true;
-  if (Array.isArray(one) && Array.isArray(other)) {
-    return one.length === other.length && one.every((item, at) => isSame(item, other[at]));
-  }
-  if (!isObject(one) || !isObject(other)) return false;
-  const keys = Object.keys(one);
-  return (
-    keys.length === Object.keys(other).length &&
-    keys.every((key) => Object.hasOwn(other, key) && isSame(one[key], other[key]))
-  );
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { cpuTime } from "../../../../scripts/cpu-time.ts";
 import { redact } from "./mask.ts";
 
 describe("redact", () => {
@@ -68,9 +69,8 @@ describe("redact", () => {
   });
 
   it("stays fast on long texts", () => {
-    const start = performance.now();
-    for (const part of ["://a:", "Bearer ", "?key", "&a=b", "://", "basic  "]) redact(part.repeat(50_000));
-    expect(performance.now() - start).toBeLessThan(1_000);
+    for (const part of ["://a:", "Bearer ", "?key", "&a=b", "://", "basic  "])
+      expect(cpuTime(() => redact(part.repeat(50_000)))).toBeLessThan(1_000);
   });
 
   it("tells which texts were secret, so that they can be masked elsewhere", () => {

@@ -32,7 +32,7 @@ export function stateChanged(frame: CallFrame): void {
   const { metadata } = frame.options;
   if (!events.wanted && metadata === undefined) return;
   const event = new StateEvent(frame);
-  if (metadata !== undefined) events.guard(() => metadata(event.state));
+  if (metadata !== undefined) events.tell(metadata, event.state);
   events.emit(event);
 }
 
@@ -91,47 +91,33 @@ class StateEvent {
     // Of a call under way there are mostly the arguments alone, which are masked already.
     const isMasked = found.size === 0 && this.#title === undefined && this.#metadata === undefined;
     if (isMasked && (state.status === "pending" || state.status === "running")) return state;
-    const mask = this.#frame.host.settings.secrets().and(ownSecrets(this.#error, new Set(found)));
+    const mask = this.#frame.host.settings.secrets().and(ownSecrets(this.#error, found));
     return mask.shown(state) as ToolState; // A copy of the same shape.
   }
 
   #raw(input: Record<string, unknown>): ToolState {
-    const frame = this.#frame;
+    const { status } = this;
+    const { startedAt, createdAt, endedAt } = this.#frame;
     const base = {
       input,
-      ...(this.#title === undefined ? {} : { title: this.#title }),
-      ...(this.#metadata === undefined ? {} : { metadata: { ...this.#metadata } }),
+      ...(this.#title !== undefined && { title: this.#title }),
+      ...(this.#metadata && { metadata: { ...this.#metadata } }),
     };
-    const start = toEpoch(frame.startedAt || frame.createdAt);
-    switch (this.status) {
-      case "pending":
-        return { status: "pending", ...base };
-      case "running":
-        return { status: "running", ...base, time: { start } };
-      case "completed": {
-        const { content = "", attachments } = this.#result ?? {};
-        const time = { start, end: toEpoch(frame.endedAt) };
-        return {
-          status: "completed",
-          ...base,
-          output: content,
-          ...(attachments ? { attachments } : {}),
-          time,
-        };
-      }
-      case "error": {
-        const time = { start, end: toEpoch(frame.endedAt) };
-        return { status: "error", ...base, error: this.#error?.message ?? "", time };
-      }
-    }
+    const start = toEpoch(startedAt || createdAt);
+    if (status === "pending") return { status, ...base };
+    if (status === "running") return { status, ...base, time: { start } };
+    const time = { start, end: toEpoch(endedAt) };
+    if (status === "error") return { status, ...base, error: this.#error?.message ?? "", time };
+    const { content = "", attachments } = this.#result ?? {};
+    return { status, ...base, output: content, ...(attachments && { attachments }), time };
   }
 }
 
-/** `shown` are its arguments; `found` has their secrets, and is given those of the error. */
+/** `shown` are its arguments; `secrets` are those of the arguments and of the error. */
 export function recordOf(
   frame: CallFrame,
-  shown = shownInput(frame, sourceOf(frame)),
-  found = new Set(shown.found),
+  shown = shownInput(frame),
+  secrets = ownSecrets(frame.error, shown.found),
 ): ToolCallRecord {
   const { entry, options, parent, error, flags } = frame;
   const tid = parent === undefined ? options.tid : tidOf(frame);
@@ -156,14 +142,11 @@ export function recordOf(
   const known = frame.host.settings.secrets();
   return {
     ...record,
-    ...(parent === undefined ? {} : { parentCallId: parent.callId }),
-    ...(tid === undefined ? {} : { tid }),
-    ...(error === undefined
-      ? {}
-      : {
-          error: known.and(ownSecrets(error, found)).shown(error.toResponse()) as ToolErrorResponse,
-        }),
-    ...(flags === undefined ? {} : { flags: known.apply({ ...flags }) }),
+    ...(parent && { parentCallId: parent.callId }),
+    ...(tid !== undefined && { tid }),
+    // A copy of the same shape.
+    ...(error && { error: known.and(secrets).shown(error.toResponse()) as ToolErrorResponse }),
+    ...(flags && { flags: known.apply({ ...flags }) }),
   };
 }
 
@@ -174,21 +157,12 @@ function tidOf(frame: CallFrame): string | undefined {
   return undefined;
 }
 
-/**
- * The arguments with secrets masked; what came, in a field of its own, when it never became arguments. `found` is
- * given the secrets.
- */
-export function visibleInput(frame: CallFrame, found?: Set<string>): Record<string, unknown> {
-  const shown = shownInput(frame, sourceOf(frame));
-  if (found !== undefined) for (const secret of shown.found) found.add(secret);
-  return shown.input;
-}
-
 const none: ReadonlySet<string> = new Set();
 /** Taken by the next arguments that hold a secret, which most do not. */
 let spare = new Set<string>();
 
-export function shownInput(frame: CallFrame, source: unknown): ShownInput {
+/** The arguments with secrets masked; what came, in a field of its own, when it never became arguments. */
+export function shownInput(frame: CallFrame, source = sourceOf(frame)): ShownInput {
   const known = frame.host.settings.secrets();
   const before = frame.shown;
   if (before !== undefined && before.source === source && before.known === known) return before;
@@ -205,13 +179,15 @@ export function shownInput(frame: CallFrame, source: unknown): ShownInput {
 }
 
 /** What the call was given: the arguments once they fit the schema, and until then what came. */
-export function sourceOf({ status, startedAt, input, raw }: CallFrame): unknown {
+function sourceOf({ status, startedAt, input, raw }: CallFrame): unknown {
   return status !== "pending" && startedAt > 0 ? input : raw;
 }
 
 /** The secrets of the call's own arguments, which its result or error may repeat. */
-function ownSecrets(error: ToolError | undefined, found: Set<string>): ReadonlySet<string> {
+export function ownSecrets(error: ToolError | undefined, found: ReadonlySet<string>): ReadonlySet<string> {
+  if (error === undefined) return found;
   // Of large arguments only a masked extract is remembered; the error still has them.
-  if (error !== undefined) Mask.none.shown(error.input, found);
-  return found;
+  const all = new Set(found);
+  Mask.none.shown(error.input, all);
+  return all;
 }

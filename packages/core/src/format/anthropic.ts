@@ -1,14 +1,14 @@
-import { isRecord, type JsonSchemaObject } from "../schema/visit.ts";
+import type { JsonSchemaObject } from "../schema/visit.ts";
 import { parseDataUrl } from "../tool/mcp-result.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
 import type { ToolInfo } from "../tool/types.ts";
-import { prepareSchema } from "./flatten.ts";
-import { renameProperties } from "./references.ts";
+import { prepareSchema, renameProperties } from "./prepare.ts";
 import {
-  callIdOr,
   type FormattedTools,
   formatTools,
   modelText,
+  readCalls,
+  splitResult,
   type ToolCallRequest,
   type ToolDefinition,
 } from "./tools.ts";
@@ -32,7 +32,7 @@ export function toAnthropicTools(tools: Iterable<ToolInfo | ToolDefinition>): Fo
       const { schema, restore } = renameProperties(prepareSchema(inputSchema, note), propertyNames, note);
       return {
         tool: { name, ...(description !== undefined && { description }), input_schema: schema },
-        ...(restore && { restore }),
+        restore,
       };
     },
   });
@@ -40,13 +40,9 @@ export function toAnthropicTools(tools: Iterable<ToolInfo | ToolDefinition>): Fo
 
 /** The calls among the content blocks of an assistant message. Never throws. */
 export function parseAnthropicToolUses(content: unknown): ToolCallRequest[] {
-  const blocks = isRecord(content) ? content.content : content;
-  if (!Array.isArray(blocks)) return [];
-  return blocks.flatMap((block, position) => {
-    if (!isRecord(block) || block.type !== "tool_use") return [];
-    const name = typeof block.name === "string" ? block.name : "";
-    return [{ id: callIdOr(block.id, position), name, arguments: block.input }];
-  });
+  return readCalls(content, "content", (block) =>
+    block.type === "tool_use" ? { ...block, arguments: block.input } : undefined,
+  );
 }
 
 export type AnthropicSource =
@@ -66,17 +62,12 @@ export interface AnthropicToolResult {
 
 /** The block that answers a call; images and PDF files go with it. */
 export function toAnthropicToolResult(callId: string, result: ToolResult): AnthropicToolResult {
-  const files = result.attachments ?? [];
   const head = { type: "tool_result", tool_use_id: callId } as const;
   // An error must say something, and may hold nothing but text.
   if (result.type === "error") {
-    return { ...head, content: modelText(result, files) || "The tool failed.", is_error: true };
+    return { ...head, content: modelText(result, result.attachments) || "The tool failed.", is_error: true };
   }
-  const carried = files.filter(isCarried);
-  const text = modelText(
-    result,
-    files.filter((file) => !isCarried(file)),
-  );
+  const { text, carried } = splitResult(result, isCarried);
   if (carried.length === 0) return text === "" ? head : { ...head, content: text };
   // Empty text blocks are refused.
   const words: AnthropicResultBlock[] = text === "" ? [] : [{ type: "text", text }];

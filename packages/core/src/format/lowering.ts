@@ -8,18 +8,27 @@ import {
   typeOfValue,
   typesOf,
 } from "../schema/visit.ts";
-import { annotationKeywords, mergeSchemas } from "./flatten.ts";
+import { annotationKeywords, mergeAllOf, mergeSchemas } from "./merge.ts";
 import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
 
-/** The keywords that a provider accepts. */
-export interface ProviderKeywords {
+/** What a provider takes of JSON Schema. */
+export interface ProviderRules {
   /** Accepted keywords by type; all others go into the description. */
-  readonly kept: Readonly<Record<JsonType, readonly string[]>>;
-  /** Keywords that the code handles, and those that a model need not see. */
+  readonly kept: Readonly<Partial<Record<JsonType, readonly string[]>>>;
+  /** Whether an accepted keyword can keep this value. */
+  keeps(keyword: string, value: unknown, type: JsonType): boolean;
+  /** Further keywords that the code handles, or that a model need not see. */
   readonly handled: readonly string[];
+  /** Whether a keyword is left out without a remark. */
+  isSilent(keyword: string, value: unknown): boolean;
   /** The text of the note about a keyword that is not kept. */
   readonly notKept: string;
 }
+
+const handledByAll = [
+  ..."type title description const enum properties required items prefixItems $defs definitions".split(" "),
+  ..."$id $anchor $dynamicAnchor $comment deprecated readOnly writeOnly".split(" "),
+];
 
 type Json = Record<string, unknown>;
 
@@ -31,7 +40,7 @@ type Json = Record<string, unknown>;
 export abstract class SchemaLowering {
   protected readonly root: JsonSchemaObject;
   protected readonly note: TakeNote;
-  protected abstract readonly keywords: ProviderKeywords;
+  protected abstract readonly rules: ProviderRules;
   readonly #maxNodes: number;
   #nodes = 0;
 
@@ -48,10 +57,7 @@ export abstract class SchemaLowering {
       const { $ref, ...siblings } = node;
       return this.lowerReference(String($ref), siblings, path);
     }
-    if (node.allOf !== undefined) {
-      const { allOf, ...rest } = node;
-      return this.lower(this.mergeParts(rest, schemasIn(allOf), path), path);
-    }
+    if (node.allOf !== undefined) return this.#lowerParts(node, path);
     if (node.anyOf !== undefined || node.oneOf !== undefined) return this.#lowerUnion(node, path);
     const types = typesOf(node);
     if (types === undefined) return this.lowerAnyValue(node, path);
@@ -62,17 +68,13 @@ export abstract class SchemaLowering {
   }
 
   protected abstract tooLarge(path: string): Error;
+  /** Called where the result would accept other values than the tool. May throw, if the provider must not get it. */
+  protected abstract widen(path: string, keyword: string, reason: string): void;
   /** For a boolean schema, or one without a type. */
   protected abstract lowerAnyValue(node: JsonSchema, path: string): JsonSchemaObject;
   protected abstract lowerReference(
     reference: string,
     siblings: JsonSchemaObject,
-    path: string,
-  ): JsonSchemaObject;
-  /** Merges the parts of `allOf` into the schema. */
-  protected abstract mergeParts(
-    rest: JsonSchemaObject,
-    parts: readonly JsonSchema[],
     path: string,
   ): JsonSchemaObject;
   protected abstract lowerType(node: JsonSchemaObject, type: JsonType, path: string): JsonSchemaObject;
@@ -83,26 +85,29 @@ export abstract class SchemaLowering {
     annotations: JsonSchemaObject,
     path: string,
   ): JsonSchemaObject;
-  /** Called when a schema has both `anyOf`, which is used, and `oneOf`. */
-  protected abstract leaveOutOneOf(path: string): void;
-  /** The replacement for a branch that does not merge with the keywords beside the alternatives. */
-  protected abstract unmergedBranch(branch: JsonSchema, keyword: string, path: string): JsonSchema;
-  /** Whether an accepted keyword can keep this value. */
-  protected abstract keeps(keyword: string, value: unknown, type: JsonType): boolean;
-  /** Whether a keyword is dropped without a remark. May throw when that would change too much. */
-  protected abstract isDropped(keyword: string, value: unknown, isTooLong: boolean, path: string): boolean;
 
-  #lowerUnion(node: JsonSchemaObject, path: string): JsonSchemaObject {
-    const { anyOf, oneOf, ...base } = node;
+  #lowerParts({ allOf, ...rest }: JsonSchemaObject, path: string): JsonSchemaObject {
+    const note: TakeNote = (...entry) => {
+      if (entry[2] !== "rewritten") this.widen(path, "allOf", "its parts do not merge into one schema");
+      this.note(...entry);
+    };
+    return this.lower(mergeAllOf(rest, schemasIn(allOf), this.root, path, note), path);
+  }
+
+  #lowerUnion({ anyOf, oneOf, ...base }: JsonSchemaObject, path: string): JsonSchemaObject {
     const keyword = anyOf !== undefined ? "anyOf" : "oneOf";
-    if (anyOf !== undefined && oneOf !== undefined) this.leaveOutOneOf(path);
+    if (anyOf !== undefined && oneOf !== undefined) {
+      this.widen(path, "oneOf", "it stands beside `anyOf`");
+      this.note(path, "oneOf", "dropped", "It stands beside `anyOf`.");
+    }
     if (keyword === "oneOf") this.note(path, "oneOf", "rewritten", "Sent as `anyOf`.");
     const { annotations, constraints } = separated(base);
     const isBare = Object.keys(constraints).length === 0;
     const branches = schemasIn(anyOf ?? oneOf).map((branch, index) => {
       const at = pointer(path, keyword, index);
       const merged = isBare ? branch : mergeSchemas([branch, constraints], this.root);
-      return this.lower(merged ?? this.unmergedBranch(branch, keyword, at), at);
+      if (merged === undefined) this.widen(at, keyword, "a branch does not merge with its parent");
+      return this.lower(merged ?? branch, at);
     });
     return this.unite(branches, annotations, path);
   }
@@ -127,8 +132,8 @@ export abstract class SchemaLowering {
     remarks: readonly string[] = [],
     handled: readonly string[] = [],
   ): Json {
-    const kept = this.keywords.kept[type].filter(
-      (keyword) => node[keyword] !== undefined && this.keeps(keyword, node[keyword], type),
+    const kept = (this.rules.kept[type] ?? []).filter(
+      (keyword) => node[keyword] !== undefined && this.rules.keeps(keyword, node[keyword], type),
     );
     const words = this.words(node, path, [...kept, ...handled], remarks);
     return { type, ...words, ...Object.fromEntries(kept.map((keyword) => [keyword, node[keyword]])) };
@@ -150,21 +155,21 @@ export abstract class SchemaLowering {
 
   protected remarks(node: JsonSchemaObject, kept: readonly string[], path: string): string[] {
     const remarks: string[] = [];
+    const { handled, notKept } = this.rules;
     for (const [keyword, value] of Object.entries(node)) {
-      if (kept.includes(keyword) || this.keywords.handled.includes(keyword)) continue;
-      const remark = describeConstraint(keyword, value);
-      const isDropped = this.isDropped(keyword, value, remark === undefined, path) || remark === undefined;
-      if (!isDropped) remarks.push(remark);
-      this.note(path, keyword, isDropped ? "dropped" : "described", this.keywords.notKept);
+      if ([...kept, ...handledByAll, ...handled].includes(keyword)) continue;
+      const remark = this.rules.isSilent(keyword, value) ? undefined : describeConstraint(keyword, value);
+      const isExpendable = keyword === "default" || keyword === "examples" || value === false;
+      if (remark !== undefined) remarks.push(remark);
+      else if (!isExpendable)
+        this.widen(path, keyword, "strict mode does not know it and it is too long to describe");
+      this.note(path, keyword, remark === undefined ? "dropped" : "described", notKept);
     }
     return remarks;
   }
 
   /** Lowers the items of a tuple, and makes a remark about their order. */
-  protected places(
-    prefixItems: readonly unknown[],
-    path: string,
-  ): { places: JsonSchemaObject[]; order: string } {
+  protected places(prefixItems: readonly unknown[], path: string) {
     const places = schemasIn(prefixItems).map((place, index) =>
       this.lower(place, pointer(path, "prefixItems", index)),
     );
@@ -175,12 +180,9 @@ export abstract class SchemaLowering {
 }
 
 function separated(node: JsonSchemaObject): { annotations: Json; constraints: Json } {
-  const entries = Object.entries(node);
-  const isAnnotation = ([keyword]: [string, unknown]) => annotationKeywords.includes(keyword);
-  return {
-    annotations: Object.fromEntries(entries.filter(isAnnotation)),
-    constraints: Object.fromEntries(entries.filter((entry) => !isAnnotation(entry))),
-  };
+  const pick = (isAnnotation: boolean) =>
+    Object.entries(node).filter(([keyword]) => annotationKeywords.includes(keyword) === isAnnotation);
+  return { annotations: Object.fromEntries(pick(true)), constraints: Object.fromEntries(pick(false)) };
 }
 
 function labelOf({ title, description, type }: JsonSchemaObject): string {

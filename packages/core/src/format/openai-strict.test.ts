@@ -2,7 +2,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { isRecord, type JsonSchemaObject } from "../schema/visit.ts";
 import { type OpenAITool, toOpenAITools } from "./openai.ts";
-import { fromStrictArguments } from "./strict-arguments.ts";
+import { fromStrictArguments } from "./openai-strict.ts";
 
 const person = {
   type: "object",

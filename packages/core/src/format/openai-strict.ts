@@ -1,24 +1,28 @@
 import { distinctJson } from "../schema/json.ts";
 import {
+  describingSchemas,
   isRecord,
+  itemSchemas,
   type JsonSchema,
   type JsonSchemaObject,
   type JsonType,
+  keysOf,
+  listOf,
+  mayDescribe,
   pointer,
   propertiesOf,
   requiredOf,
   resolveReference,
   schemaFrom,
+  typesOf,
+  valuesOf,
   walkSchemas,
 } from "../schema/visit.ts";
-import { annotationKeywords, mergeSchemas } from "./flatten.ts";
-import { isOfType, type ProviderKeywords, SchemaLowering } from "./lowering.ts";
+import { isOfType, type ProviderRules, SchemaLowering } from "./lowering.ts";
+import { annotationKeywords, mergeSchemas } from "./merge.ts";
 import type { TakeNote } from "./notes.ts";
-import { acceptsNull } from "./references.ts";
-
-type StrictSchema =
-  | { readonly ok: true; readonly schema: JsonSchemaObject }
-  | { readonly ok: false; readonly path: string; readonly keyword: string; readonly reason: string };
+import { freeName, parseObject, prepareSchema, toModernSchema } from "./prepare.ts";
+import type { ToolDefinition } from "./tools.ts";
 
 /** A schema with more nodes has references that multiply each other. */
 const maxNodes = 20_000;
@@ -28,59 +32,82 @@ class NotStrict extends Error {
   readonly path: string;
   readonly keyword: string;
   constructor(path: string, keyword: string, reason: string) {
-    super(reason);
+    super(`Strict mode would change what the tool accepts: ${reason}.`);
     this.path = path;
     this.keyword = keyword;
   }
 }
 
 /**
- * Rewrites a schema for OpenAI's strict mode: every object closed, every property required (optional ones accept
- * `null`, which `fromStrictArguments` removes again). Unknown constraints go into the description. Returns a reason if
- * the rules would change what the tool accepts. Expects a schema in modern form whose root is an object.
+ * Rewrites a tool's schema for OpenAI's strict mode: every object closed, every property required (optional ones accept
+ * `null`, which `fromStrictArguments` removes again). Unknown constraints go into the description. Undefined, with a
+ * note, if the rules would change what the tool accepts.
  */
-export function toStrictSchema(root: JsonSchemaObject, note: TakeNote): StrictSchema {
+export function toStrictSchema(schema: JsonSchemaObject, note: TakeNote): JsonSchemaObject | undefined {
+  const alternative = shapedAlternative(toModernSchema(schema, () => {}));
+  if (alternative !== undefined) {
+    const reason = "Its branches are different objects, which the root of a strict schema cannot be.";
+    note("", alternative, "not_strict", reason);
+    return undefined;
+  }
+  // The notes are kept only if the strict schema is sent.
+  const taken: Parameters<TakeNote>[] = [];
+  const take: TakeNote = (...entry) => taken.push(entry);
   try {
-    const schema = new StrictLowering(root, note, maxNodes).lowerRoot();
-    const exceeded = checkStrictLimits(schema);
+    const strict = new StrictLowering(prepareSchema(schema, take), take, maxNodes).lowerRoot();
+    const exceeded = exceededLimit(strict);
     if (exceeded !== undefined) throw new NotStrict("", "schema", exceeded);
-    return { ok: true, schema };
+    for (const entry of taken) note(...entry);
+    return strict;
   } catch (error) {
     if (!(error instanceof NotStrict)) throw error;
-    return { ok: false, path: error.path, keyword: error.keyword, reason: error.message };
+    note(error.path, error.keyword, "not_strict", error.message);
+    return undefined;
   }
 }
 
-const numberKeywords = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
+/** The keyword of alternatives that differ in more than their required keys. */
+function shapedAlternative(root: JsonSchemaObject): string | undefined {
+  const harmless = ["required", "title", "description", "type"];
+  const isRequirement = (branch: unknown) =>
+    isRecord(branch) && Object.keys(branch).every((keyword) => harmless.includes(keyword));
+  return ["anyOf", "oneOf"].find((keyword) => !listOf(root[keyword]).every(isRequirement));
+}
 
-const strictKeywords: ProviderKeywords = {
+const numberKeywords = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
+const keptFormats = ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
+
+const strictRules: ProviderRules = {
   kept: {
     string: ["pattern", "format"],
     number: numberKeywords,
     integer: numberKeywords,
     array: ["minItems", "maxItems"],
-    object: [],
-    boolean: [],
-    null: [],
   },
-  handled: [
-    ...["type", "title", "description", "const", "enum", "properties", "required", "additionalProperties"],
-    ...["items", "prefixItems", "unevaluatedProperties", "unevaluatedItems", "$defs", "definitions", "$id"],
-    ...["$anchor", "$dynamicAnchor", "$comment", "deprecated", "readOnly", "writeOnly"],
-  ],
+  keeps(keyword, value) {
+    if (keyword === "format") return keptFormats.some((format) => format === value);
+    // Strict mode supports no lookaround and no back-references.
+    if (keyword === "pattern") return typeof value === "string" && !/\(\?[=!<]|\\[1-9]|\\k</.test(value);
+    return typeof value === "number";
+  },
+  handled: ["additionalProperties", "unevaluatedProperties", "unevaluatedItems"],
+  isSilent: () => false,
   notKept: "Not known to strict mode.",
 };
-const keptFormats = ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
 class StrictLowering extends SchemaLowering {
-  protected readonly keywords = strictKeywords;
-  readonly #definitions = new StrictDefinitions(this.root);
+  protected readonly rules = strictRules;
+  /** The names under `$defs` of the references in use, wherever their targets were. */
+  readonly #definitions = new Map<string, string>();
+  readonly #taken = new Set<string>();
 
   lowerRoot(): JsonSchemaObject {
     const schema = this.#lowerObject(this.root, "", true);
     const definitions: [string, JsonSchemaObject][] = [];
-    for (const { name, path, target } of this.#definitions.drain()) {
-      definitions.push([name, this.lower(target, path)]);
+    // Lowering a definition may bring others into use, which this loop reaches too.
+    for (const [reference, name] of this.#definitions) {
+      const target = resolveReference(this.root, reference);
+      if (target !== undefined) definitions.push([name, this.lower(target, reference.slice(1))]);
     }
     return { ...schema, ...(definitions.length > 0 && { $defs: Object.fromEntries(definitions) }) };
   }
@@ -89,41 +116,40 @@ class StrictLowering extends SchemaLowering {
     return new NotStrict(path, "$ref", "the schema is too large");
   }
 
-  protected lowerAnyValue(node: JsonSchema, path: string): JsonSchemaObject {
+  protected widen(path: string, keyword: string, reason: string): never {
+    throw new NotStrict(path, keyword, reason);
+  }
+
+  protected lowerAnyValue(node: JsonSchema, path: string): never {
     throw new NotStrict(path, "type", node === false ? "no value is accepted" : "any value is accepted");
   }
 
   protected lowerReference(reference: string, siblings: JsonSchemaObject, path: string): JsonSchemaObject {
     const target = resolveReference(this.root, reference);
-    if (target === undefined) throw new NotStrict(path, "$ref", `nothing is found at ${reference}`);
-    if (Object.keys(siblings).length === 0) return { $ref: this.#definitions.refer(reference) };
+    if (target === undefined) return this.widen(path, "$ref", `nothing is found at ${reference}`);
+    if (Object.keys(siblings).length === 0) return { $ref: this.#refer(reference) };
     // Strict mode refuses keywords beside `$ref`, so the target is inlined if possible.
-    if (isRecord(target) && !this.#definitions.isRecursive(reference)) {
+    if (isRecord(target) && !isRecursive(reference, this.root)) {
       const merged = mergeSchemas([siblings, target], this.root);
-      if (merged === undefined)
-        throw new NotStrict(path, "$ref", "the keywords beside it do not merge with it");
-      return this.lower(merged, path);
+      return merged === undefined
+        ? this.widen(path, "$ref", "the keywords beside it do not merge with it")
+        : this.lower(merged, path);
     }
     const constraint = Object.keys(siblings).find((keyword) => !annotationKeywords.includes(keyword));
-    if (constraint !== undefined)
-      throw new NotStrict(path, constraint, "it stands beside a recursive `$ref`");
+    if (constraint !== undefined) this.widen(path, constraint, "it stands beside a recursive `$ref`");
     const { title: _title, ...words } = this.words(siblings, path);
-    return { ...words, anyOf: [{ $ref: this.#definitions.refer(reference) }] };
+    return { ...words, anyOf: [{ $ref: this.#refer(reference) }] };
   }
 
-  protected mergeParts(rest: JsonSchemaObject, parts: readonly JsonSchema[], path: string): JsonSchemaObject {
-    const merged = mergeSchemas([rest, ...parts], this.root);
-    if (merged === undefined) throw new NotStrict(path, "allOf", "its parts do not merge into one schema");
-    this.note(path, "allOf", "rewritten", "Its parts stand as one schema.");
-    return merged;
-  }
-
-  protected leaveOutOneOf(path: string): never {
-    throw new NotStrict(path, "oneOf", "it stands beside `anyOf`");
-  }
-
-  protected unmergedBranch(_branch: JsonSchema, keyword: string, path: string): never {
-    throw new NotStrict(path, keyword, "a branch does not merge with its parent");
+  #refer(reference: string): string {
+    if (reference === "#" || reference === "#/") return "#";
+    let name = this.#definitions.get(reference);
+    if (name === undefined) {
+      const last = reference.split("/").at(-1) ?? "";
+      name = freeName(last.replace(/[^A-Za-z0-9_-]+/g, "_").replace(/^_+|_+$/g, "") || "schema", this.#taken);
+      this.#definitions.set(reference, name);
+    }
+    return `#/$defs/${name}`;
   }
 
   protected unite(
@@ -135,19 +161,6 @@ class StrictLowering extends SchemaLowering {
     const said = this.words(annotations, path);
     const { default: _default, examples: _examples, ...only } = distinct[0] ?? {};
     return distinct.length === 1 && !("$ref" in only) ? { ...only, ...said } : { ...said, anyOf: distinct };
-  }
-
-  protected keeps(keyword: string, value: unknown): boolean {
-    if (keyword === "format") return keptFormats.some((format) => format === value);
-    // Strict mode supports no lookaround and no back-references.
-    if (keyword === "pattern") return typeof value === "string" && !/\(\?[=!<]|\\[1-9]|\\k</.test(value);
-    return typeof value === "number";
-  }
-
-  protected isDropped(keyword: string, value: unknown, isTooLong: boolean, path: string): boolean {
-    const isExpendable = keyword === "default" || keyword === "examples" || value === false;
-    if (!isTooLong || isExpendable) return false;
-    throw new NotStrict(path, keyword, "strict mode does not know it and it is too long to describe");
   }
 
   protected lowerType(node: JsonSchemaObject, type: JsonType, path: string): JsonSchemaObject {
@@ -162,7 +175,7 @@ class StrictLowering extends SchemaLowering {
     if (!Array.isArray(node.enum)) return framed;
     const values = node.enum.filter((value) => value !== null);
     const odd = values.find((value) => !isOfType(value, type));
-    if (odd !== undefined) throw new NotStrict(path, "enum", `${JSON.stringify(odd)} is not of type ${type}`);
+    if (odd !== undefined) this.widen(path, "enum", `${JSON.stringify(odd)} is not of type ${type}`);
     return { ...framed, enum: values };
   }
 
@@ -170,25 +183,22 @@ class StrictLowering extends SchemaLowering {
     const properties = propertiesOf(node);
     const names = Object.keys(properties);
     const required = requiredOf(node);
-    const { additionalProperties: further, patternProperties, unevaluatedProperties } = node;
-    const refuse = (keyword: string, reason: string) => {
-      throw new NotStrict(path, keyword, reason);
-    };
-    const unlistedAccepted = "properties that are not listed are accepted";
-    if (further !== undefined && further !== false) refuse("additionalProperties", unlistedAccepted);
-    if (isRecord(patternProperties) && Object.keys(patternProperties).length > 0)
-      refuse("patternProperties", unlistedAccepted);
-    if (isRecord(unevaluatedProperties) || unevaluatedProperties === true)
-      refuse("unevaluatedProperties", unlistedAccepted);
+    const { additionalProperties: further, patternProperties, unevaluatedProperties: rest } = node;
+    const open = [
+      ["additionalProperties", (further ?? false) !== false],
+      ["patternProperties", keysOf(patternProperties).length > 0],
+      ["unevaluatedProperties", isRecord(rest) || rest === true],
+    ] as const;
+    for (const [keyword, isOpen] of open)
+      if (isOpen) this.widen(path, keyword, "properties that are not listed are accepted");
     if (names.length === 0 && further === undefined && !isRoot)
-      refuse("properties", "an object with any properties is accepted");
+      this.widen(path, "properties", "an object with any properties is accepted");
     const unlisted = required.find((key) => !names.includes(key));
-    if (unlisted !== undefined) refuse("required", `${unlisted} is required but not listed`);
-    if (Array.isArray(node.enum) || node.const !== undefined)
-      refuse("enum", "a fixed object cannot be listed");
+    if (unlisted !== undefined) this.widen(path, "required", `${unlisted} is required but not listed`);
+    this.#refuseFixed(node, path, "object");
     if (further === undefined)
       this.note(path, "additionalProperties", "rewritten", "Not said, so sent as closed.");
-    const lowered = Object.entries(properties).map(([key, property]): [string, JsonSchemaObject] => {
+    const lowered = Object.entries(properties).map(([key, property]) => {
       const at = pointer(path, "properties", key);
       const schema = this.lower(property, at);
       if (required.includes(key) || acceptsNull(property, this.root)) return [key, schema];
@@ -203,30 +213,30 @@ class StrictLowering extends SchemaLowering {
     };
   }
 
-  #lowerArray(node: JsonSchemaObject, path: string): JsonSchemaObject {
-    if (Array.isArray(node.enum) || node.const !== undefined)
-      throw new NotStrict(path, "enum", "a fixed list cannot be listed");
-    if (Array.isArray(node.prefixItems)) return this.#lowerTuple(node, node.prefixItems, path);
-    if (node.items === undefined) throw new NotStrict(path, "items", "items of any kind are accepted");
-    return {
-      ...this.frame(node, "array", path),
-      items: this.lower(schemaFrom(node.items), pointer(path, "items")),
-    };
-  }
-
   /** A tuple becomes a list of its item types; the description gives the order. */
-  #lowerTuple(node: JsonSchemaObject, prefixItems: readonly unknown[], path: string): JsonSchemaObject {
-    if (node.items === true || isRecord(node.items))
-      throw new NotStrict(path, "items", "items beyond the listed ones are accepted");
+  #lowerArray(node: JsonSchemaObject, path: string): JsonSchemaObject {
+    const { items, prefixItems, minItems, maxItems } = node;
+    this.#refuseFixed(node, path, "list");
+    if (!Array.isArray(prefixItems)) {
+      if (items === undefined) this.widen(path, "items", "items of any kind are accepted");
+      const lowered = this.lower(schemaFrom(items), pointer(path, "items"));
+      return { ...this.frame(node, "array", path), items: lowered };
+    }
+    if (items === true || isRecord(items))
+      this.widen(path, "items", "items beyond the listed ones are accepted");
     const { places, order } = this.places(prefixItems, path);
     const distinct = distinctJson(places);
-    const count = places.length;
     return {
       ...this.frame(node, "array", path, [order], ["minItems", "maxItems"]),
       items: distinct.length === 1 ? distinct[0] : { anyOf: distinct },
-      minItems: typeof node.minItems === "number" ? node.minItems : count,
-      maxItems: typeof node.maxItems === "number" ? Math.min(node.maxItems, count) : count,
+      minItems: typeof minItems === "number" ? minItems : places.length,
+      maxItems: typeof maxItems === "number" ? Math.min(maxItems, places.length) : places.length,
     };
+  }
+
+  #refuseFixed(node: JsonSchemaObject, path: string, kind: "object" | "list"): void {
+    if (Array.isArray(node.enum) || node.const !== undefined)
+      this.widen(path, "enum", `a fixed ${kind} cannot be listed`);
   }
 
   protected toNullable(schema: JsonSchemaObject): JsonSchemaObject {
@@ -235,99 +245,32 @@ class StrictLowering extends SchemaLowering {
     if (schema.type === "null" || Array.isArray(schema.type)) return schema;
     if (typeof schema.$ref === "string" || schema.type === "object" || schema.type === "array") {
       const { title, description, ...rest } = schema;
-      return {
+      const words = {
         ...(title !== undefined && { title }),
         ...(description !== undefined && { description }),
-        anyOf: [rest, nothing],
       };
+      return { ...words, anyOf: [rest, nothing] };
     }
-    return {
-      ...schema,
-      type: [schema.type, "null"],
-      ...(Array.isArray(schema.enum) && { enum: [...schema.enum, null] }),
-    };
+    const values = Array.isArray(schema.enum) ? { enum: [...schema.enum, null] } : {};
+    return { ...schema, type: [schema.type, "null"], ...values };
   }
 }
 
-interface Definition {
-  readonly name: string;
-  readonly path: string;
-  readonly target: JsonSchema;
-}
-
-/** The `$defs` of a rewritten schema: all referenced schemas, wherever they were. */
-class StrictDefinitions {
-  readonly #root: JsonSchemaObject;
-  readonly #names = new Map<string, string>();
-  readonly #used = new Set<string>();
-  readonly #recursive = new Map<string, boolean>();
-  readonly #targets = new Map<string, readonly string[]>();
-
-  constructor(root: JsonSchemaObject) {
-    this.#root = root;
+/** Whether the target of a reference leads back to it. */
+function isRecursive(reference: string, root: JsonSchemaObject): boolean {
+  const reached = new Set<unknown>();
+  // The loop also goes through what is added meanwhile.
+  const waiting = [reference];
+  for (const next of waiting) {
+    const target = resolveReference(root, next);
+    if (!isRecord(target)) continue;
+    walkSchemas(target, ({ schema: { $ref } }) => {
+      if (typeof $ref === "string" && !reached.has($ref)) waiting.push($ref);
+      reached.add($ref);
+      return true;
+    });
   }
-
-  /** Translates a `$ref` of the original. */
-  refer(reference: string): string {
-    if (reference === "#" || reference === "#/") return "#";
-    this.#used.add(reference);
-    return `#/$defs/${this.#nameOf(reference)}`;
-  }
-
-  /** Each definition in use, once, including those that come into use meanwhile. */
-  *drain(): Generator<Definition> {
-    for (const reference of this.#used) {
-      const target = resolveReference(this.#root, reference);
-      if (target !== undefined) yield { name: this.#nameOf(reference), path: reference.slice(1), target };
-    }
-  }
-
-  isRecursive(reference: string): boolean {
-    let known = this.#recursive.get(reference);
-    if (known === undefined) {
-      known = this.#reaches(reference, reference, new Set());
-      this.#recursive.set(reference, known);
-    }
-    return known;
-  }
-
-  #reaches(from: string, goal: string, seen: Set<string>): boolean {
-    for (const next of this.#referencesIn(from)) {
-      if (next === goal) return true;
-      if (seen.has(next)) continue;
-      seen.add(next);
-      if (this.#reaches(next, goal, seen)) return true;
-    }
-    return false;
-  }
-
-  #referencesIn(reference: string): readonly string[] {
-    const known = this.#targets.get(reference);
-    if (known !== undefined) return known;
-    const found = new Set<string>();
-    const target = resolveReference(this.#root, reference);
-    if (isRecord(target)) {
-      walkSchemas(target, ({ schema }) => {
-        if (typeof schema.$ref === "string") found.add(schema.$ref);
-        return true;
-      });
-    }
-    const list = [...found];
-    this.#targets.set(reference, list);
-    return list;
-  }
-
-  #nameOf(reference: string): string {
-    const known = this.#names.get(reference);
-    if (known !== undefined) return known;
-    const last = reference.split("/").at(-1) ?? "";
-    const stem = last.replace(/[^A-Za-z0-9_-]+/g, "_").replace(/^_+|_+$/g, "") || "schema";
-    const taken = new Set(this.#names.values());
-    let name = stem;
-    for (let next = 2; taken.has(name); next++) name = `${stem}_${next}`;
-    this.#names.set(reference, name);
-    return name;
-  }
+  return reached.has(reference);
 }
 
 /** The provider's documented limits of a strict schema. */
@@ -341,50 +284,93 @@ const limits = {
 };
 
 /** Says which limit a strict schema exceeds, or undefined. */
-function checkStrictLimits(root: JsonSchemaObject): string | undefined {
-  let properties = 0;
-  let enumValues = 0;
-  let textLength = 0;
-  let problem: string | undefined;
-  visit(root, 0, []);
-  const definitions = isRecord(root.$defs) ? root.$defs : {};
-  for (const [name, definition] of Object.entries(definitions)) {
-    textLength += name.length;
-    // Depth was measured along the references; this counts sizes.
-    if (isRecord(definition)) visit(definition, 0, undefined);
-  }
-  if (properties > limits.properties) problem ??= `more than ${limits.properties} properties`;
-  if (enumValues > limits.enumValues) problem ??= `more than ${limits.enumValues} values in enums`;
-  if (textLength > limits.textLength)
-    problem ??= `more than ${limits.textLength} characters of names and values`;
-  return problem;
+function exceededLimit(root: JsonSchemaObject): string | undefined {
+  const counts = { properties: 0, enumValues: 0, textLength: 0 };
+  let hasLargeEnum = false;
+  walkSchemas(root, ({ schema }) => {
+    const values = listOf(schema.enum);
+    const length = lengthOf(values);
+    counts.properties += keysOf(schema.properties).length;
+    counts.enumValues += values.length;
+    counts.textLength += length + lengthOf([...keysOf(schema.properties), ...keysOf(schema.$defs)]);
+    hasLargeEnum ||= values.length > limits.largeEnum && length > limits.largeEnumLength;
+    return true;
+  });
+  if (hasLargeEnum)
+    return `an enum of more than ${limits.largeEnum} values and ${limits.largeEnumLength} characters`;
+  if (counts.properties > limits.properties) return `more than ${limits.properties} properties`;
+  if (counts.enumValues > limits.enumValues) return `more than ${limits.enumValues} values in enums`;
+  if (counts.textLength > limits.textLength)
+    return `more than ${limits.textLength} characters of names and values`;
+  return levelsOf(root, root, new Map()) > limits.depth
+    ? `more than ${limits.depth} levels of nesting`
+    : undefined;
+}
 
-  /** With `references`, measures depth along `$ref`; without, counts sizes. The root counts for both. */
-  function visit(schema: JsonSchemaObject, depth: number, references: readonly string[] | undefined): void {
-    if (depth > limits.depth) problem ??= `more than ${limits.depth} levels of nesting`;
-    if (problem !== undefined) return;
-    const isCounted = references === undefined || references.length === 0;
-    if (isCounted && Array.isArray(schema.enum)) countValues(schema.enum);
-    if (references !== undefined && typeof schema.$ref === "string" && !references.includes(schema.$ref)) {
-      const target = resolveReference(root, schema.$ref);
-      if (isRecord(target) && references.length < limits.depth)
-        visit(target, depth, [...references, schema.$ref]);
-    }
-    if (Array.isArray(schema.anyOf)) for (const branch of schema.anyOf) visit(branch, depth, references);
-    if (isRecord(schema.items)) visit(schema.items, depth + 1, references);
-    for (const [name, property] of Object.entries(isRecord(schema.properties) ? schema.properties : {})) {
-      if (isCounted) properties++;
-      if (isCounted) textLength += name.length;
-      if (isRecord(property)) visit(property, depth + 1, references);
-    }
-  }
+function lengthOf(values: readonly unknown[]): number {
+  return values.reduce<number>((sum, value) => sum + String(value).length, 0);
+}
 
-  function countValues(values: readonly unknown[]): void {
-    enumValues += values.length;
-    const length = values.reduce<number>((sum, value) => sum + String(value).length, 0);
-    textLength += length;
-    if (values.length > limits.largeEnum && length > limits.largeEnumLength) {
-      problem ??= `an enum of more than ${limits.largeEnum} values and ${limits.largeEnumLength} characters`;
+/** The levels of nesting in a schema, along its references; a recursive one is followed once. */
+function levelsOf(schema: unknown, root: JsonSchemaObject, known: Map<unknown, number>): number {
+  if (!isRecord(schema)) return 0;
+  const { $ref, anyOf, items, properties } = schema;
+  if (typeof $ref === "string" && !known.has($ref)) {
+    known.set($ref, 0);
+    known.set($ref, levelsOf(resolveReference(root, $ref), root, known));
+  }
+  const inner = [...valuesOf(properties), items].filter(isRecord);
+  return Math.max(
+    known.get($ref) ?? 0,
+    ...listOf(anyOf).map((branch) => levelsOf(branch, root, known)),
+    ...inner.map((part) => 1 + levelsOf(part, root, known)),
+  );
+}
+
+/** Whether the schema accepts `null`. */
+function acceptsNull(schema: unknown, root: JsonSchemaObject, seen: readonly string[] = []): boolean {
+  if (!isRecord(schema)) return schema !== false;
+  const { $ref, allOf, anyOf, oneOf } = schema;
+  if ("const" in schema && schema.const !== null) return false;
+  if (Array.isArray(schema.enum) && !schema.enum.includes(null)) return false;
+  if (schema.nullable !== true && typesOf(schema)?.includes("null") === false) return false;
+  if (typeof $ref === "string" && !seen.includes($ref)) {
+    if (!acceptsNull(resolveReference(root, $ref), root, [...seen, $ref])) return false;
+  }
+  const accepts = (branch: unknown) => acceptsNull(branch, root, seen);
+  const hasSome = (branches: unknown) => !Array.isArray(branches) || branches.some(accepts);
+  return listOf(allOf).every(accepts) && hasSome(anyOf) && hasSome(oneOf);
+}
+
+/**
+ * Converts arguments of a strict call to the tool's own schema: removes a `null` that means "not given", and keeps one
+ * that the tool's schema allows. Returns text that is not a JSON object unchanged.
+ */
+export function fromStrictArguments(args: unknown, definition: Pick<ToolDefinition, "inputSchema">): unknown {
+  const root = definition.inputSchema;
+  return restore(parseObject(args) ?? args, [root]);
+
+  /** `schemas`: everything that may describe the value. */
+  function restore(value: unknown, schemas: readonly unknown[]): unknown {
+    if (typeof value !== "object" || value === null) return value;
+    const possible = schemas
+      .flatMap((schema) => describingSchemas(schema, root))
+      .filter((schema) => mayDescribe(schema, value, root));
+    if (Array.isArray(value)) {
+      return value.map((item, index) =>
+        restore(
+          item,
+          possible.flatMap((schema) => itemSchemas(schema, index)),
+        ),
+      );
     }
+    const entries = Object.entries(value).flatMap(([key, member]) => {
+      const described = possible.filter((schema) => Object.hasOwn(propertiesOf(schema), key));
+      const members = described.map((schema) => propertiesOf(schema)[key]);
+      const isMeant = members.length === 0 || members.some((part) => acceptsNull(part, root));
+      const isOptional = described.some((schema) => !requiredOf(schema).includes(key));
+      return member === null && !isMeant && isOptional ? [] : [[key, restore(member, members)]];
+    });
+    return Object.fromEntries(entries);
   }
 }

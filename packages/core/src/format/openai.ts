@@ -8,18 +8,16 @@ import {
 } from "../schema/visit.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
 import type { ToolInfo } from "../tool/types.ts";
-import { prepareSchema } from "./flatten.ts";
-import { toModernSchema } from "./modern-schema.ts";
 import { clipDescription, type TakeNote } from "./notes.ts";
-import { toStrictSchema } from "./openai-strict.ts";
-
-import { fromStrictArguments } from "./strict-arguments.ts";
+import { fromStrictArguments, toStrictSchema } from "./openai-strict.ts";
+import { prepareSchema } from "./prepare.ts";
 import {
-  callIdOr,
   type FormattedTool,
   type FormattedTools,
   formatTools,
   modelText,
+  readCalls,
+  splitResult,
   type ToolCallRequest,
   type ToolDefinition,
 } from "./tools.ts";
@@ -49,24 +47,13 @@ interface OpenAIOptions {
   readonly strict?: boolean;
 }
 
-const names = { accepts: /^[a-zA-Z0-9_-]{1,64}$/, maxLength: 64 };
-const maxDescription = 1024;
-
 /** The `tools` of a Chat Completions request. */
 export function toOpenAITools(
   tools: Iterable<ToolInfo | ToolDefinition>,
   options: OpenAIOptions = {},
 ): FormattedTools<OpenAITool> {
-  return formatTools(tools, {
-    names,
-    format: (definition, name, note) => {
-      const { tool, restore } = toFunction(definition, name, options, note);
-      const { strict, ...plain } = tool;
-      return {
-        tool: { type: "function", function: options.strict ? { ...plain, strict } : plain },
-        ...(restore && { restore }),
-      };
-    },
+  return formatFunctions(tools, options, ({ type, strict, ...plain }) => {
+    return { type, function: options.strict ? { ...plain, strict } : plain };
   });
 }
 
@@ -75,79 +62,35 @@ export function toOpenAIResponsesTools(
   tools: Iterable<ToolInfo | ToolDefinition>,
   options: OpenAIOptions = {},
 ): FormattedTools<OpenAIResponsesTool> {
+  return formatFunctions(tools, options, (tool) => tool);
+}
+
+const names = { accepts: /^[a-zA-Z0-9_-]{1,64}$/, maxLength: 64 };
+const maxDescription = 1024;
+
+function formatFunctions<Tool>(
+  tools: Iterable<ToolInfo | ToolDefinition>,
+  options: OpenAIOptions,
+  wrap: (tool: OpenAIResponsesTool) => Tool,
+): FormattedTools<Tool> {
   return formatTools(tools, {
     names,
-    format: (definition, name, note) => {
-      const { tool, restore } = toFunction(definition, name, options, note);
-      return { tool: { type: "function", ...tool }, ...(restore && { restore }) };
+    format(definition, name, note): FormattedTool<Tool> {
+      const description = clipDescription(definition.description, maxDescription, note);
+      const head = { type: "function", name, ...(description !== undefined && { description }) } as const;
+      const strict = options.strict ? toStrictSchema(definition.inputSchema, note) : undefined;
+      if (strict === undefined) {
+        const parameters = withItems(prepareSchema(definition.inputSchema, note), note);
+        return { tool: wrap({ ...head, parameters, strict: false }) };
+      }
+      const restore = (args: unknown) => fromStrictArguments(args, definition);
+      return { tool: wrap({ ...head, parameters: strict, strict: true }), restore };
     },
   });
 }
 
-type FunctionTool = Omit<OpenAIResponsesTool, "type">;
-
-function toFunction(
-  definition: ToolDefinition,
-  name: string,
-  options: OpenAIOptions,
-  note: TakeNote,
-): FormattedTool<FunctionTool> {
-  const description = clipDescription(definition.description, maxDescription, note);
-  const head = { name, ...(description !== undefined && { description }) };
-  const strict = options.strict ? strictParameters(definition, note) : undefined;
-  if (strict !== undefined) {
-    return {
-      tool: { ...head, parameters: strict, strict: true },
-      restore: (args) => fromStrictArguments(args, definition),
-    };
-  }
-  const prepared = prepareSchema(definition.inputSchema, note);
-  return { tool: { ...head, parameters: withItems(prepared, "", note), strict: false } };
-}
-
-function strictParameters(definition: ToolDefinition, note: TakeNote): JsonSchemaObject | undefined {
-  // The notes are kept only if the strict schema is sent.
-  const taken: Parameters<TakeNote>[] = [];
-  const take: TakeNote = (...entry) => taken.push(entry);
-  const alternative = shapedAlternative(toModernSchema(definition.inputSchema, () => {}));
-  if (alternative !== undefined) {
-    note(
-      "",
-      alternative,
-      "not_strict",
-      "Its branches are different objects, which the root of a strict schema cannot be.",
-    );
-    return undefined;
-  }
-  const outcome = toStrictSchema(prepareSchema(definition.inputSchema, take), take);
-  if (!outcome.ok) {
-    note(
-      outcome.path,
-      outcome.keyword,
-      "not_strict",
-      `Strict mode would change what the tool accepts: ${outcome.reason}.`,
-    );
-    return undefined;
-  }
-  for (const entry of taken) note(...entry);
-  return outcome.schema;
-}
-
-/** The keyword of alternatives that differ in more than their required keys. */
-function shapedAlternative(root: JsonSchemaObject): string | undefined {
-  return ["anyOf", "oneOf"].find((keyword) => {
-    const branches = root[keyword];
-    return Array.isArray(branches) && branches.some((branch) => !isRequirement(branch));
-  });
-}
-
-function isRequirement(branch: unknown): boolean {
-  const harmless = ["required", "title", "description", "type"];
-  return isRecord(branch) && Object.keys(branch).every((keyword) => harmless.includes(keyword));
-}
-
 /** OpenAI refuses arrays without `items`. */
-function withItems(schema: JsonSchemaObject, path: string, note: TakeNote): JsonSchemaObject {
+function withItems(schema: JsonSchemaObject, note: TakeNote): JsonSchemaObject {
   const visit = (node: JsonSchema, at: string): JsonSchema => {
     if (!isRecord(node)) return node;
     const copy = mapSchemas(node, (child, steps) => visit(child, pointer(at, ...steps)));
@@ -155,7 +98,7 @@ function withItems(schema: JsonSchemaObject, path: string, note: TakeNote): Json
     note(at, "items", "rewritten", "Missing, so sent as a schema that takes anything.");
     return { ...copy, items: {} };
   };
-  const whole = visit(schema, path);
+  const whole = visit(schema, "");
   return isRecord(whole) ? whole : schema;
 }
 
@@ -164,22 +107,22 @@ function withItems(schema: JsonSchemaObject, path: string, note: TakeNote): Json
  * Never throws; arguments stay the model's text.
  */
 export function parseOpenAIToolCalls(message: unknown): ToolCallRequest[] {
-  const calls = Array.isArray(message) ? message : isRecord(message) ? message.tool_calls : undefined;
-  if (Array.isArray(calls)) return calls.flatMap((call, position) => parseCall(call, position));
-  if (!isRecord(message) || !isRecord(message.function_call)) return [];
-  return parseCall({ function: message.function_call }, 0);
+  const isOlder = isRecord(message) && !Array.isArray(message.tool_calls) && isRecord(message.function_call);
+  return readCalls(isOlder ? [{ function: message.function_call }] : message, "tool_calls", (call) => {
+    const { custom, function: called, id } = call;
+    if (isRecord(custom)) return { id, name: custom.name, arguments: custom.input };
+    return isRecord(called)
+      ? { id, name: called.name, arguments: called.arguments }
+      : { id, arguments: undefined };
+  });
 }
 
 /** The calls among the output items of Responses. Never throws. */
 export function parseOpenAIResponsesCalls(items: unknown): ToolCallRequest[] {
-  const list = isRecord(items) ? items.output : items;
-  if (!Array.isArray(list)) return [];
-  return list.flatMap((item, position) => {
-    if (!isRecord(item)) return [];
-    const isCustom = item.type === "custom_tool_call";
-    if (item.type !== "function_call" && !isCustom) return [];
-    const id = callIdOr(item.call_id ?? item.id, position);
-    return [{ id, name: nameIn(item), arguments: isCustom ? item.input : item.arguments }];
+  return readCalls(items, "output", ({ type, call_id, id, name, input, arguments: args }) => {
+    const isCustom = type === "custom_tool_call";
+    if (type !== "function_call" && !isCustom) return undefined;
+    return { id: call_id ?? id, name, arguments: isCustom ? input : args };
   });
 }
 
@@ -208,12 +151,7 @@ interface OpenAIFunctionCallOutput {
 
 /** The item that answers a call in Responses; images and PDF files go with it. */
 export function toOpenAIFunctionCallOutput(callId: string, result: ToolResult): OpenAIFunctionCallOutput {
-  const files = result.attachments ?? [];
-  const carried = files.filter(isCarried);
-  const text = modelText(
-    result,
-    files.filter((file) => !isCarried(file)),
-  );
+  const { text, carried } = splitResult(result, isCarried);
   const parts = carried.map(toPart);
   const words: OpenAIOutputPart[] = text === "" ? [] : [{ type: "input_text", text }];
   return {
@@ -221,18 +159,6 @@ export function toOpenAIFunctionCallOutput(callId: string, result: ToolResult): 
     call_id: callId,
     output: parts.length === 0 ? text : [...words, ...parts],
   };
-}
-
-function parseCall(call: unknown, position: number): ToolCallRequest[] {
-  if (!isRecord(call)) return [];
-  const id = callIdOr(call.id, position);
-  if (isRecord(call.custom)) return [{ id, name: nameIn(call.custom), arguments: call.custom.input }];
-  const called = isRecord(call.function) ? call.function : {};
-  return [{ id, name: nameIn(called), arguments: called.arguments }];
-}
-
-function nameIn(call: Readonly<Record<string, unknown>>): string {
-  return typeof call.name === "string" ? call.name : "";
 }
 
 function isCarried(file: FilePart): boolean {

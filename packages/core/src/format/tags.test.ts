@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { cpuTime } from "../../../../scripts/cpu-time.ts";
 import { fromTagArguments, parseTagCalls, readTagText, toTagResult } from "./tags.ts";
 
 describe("parseTagCalls", () => {
@@ -67,13 +68,14 @@ Then:
   });
 
   it("reads long text in time that grows with its length", () => {
-    const start = performance.now();
-    expect(parseTagCalls('<tool_action name="a"><x value="1"/>'.repeat(5_000))).toEqual([]);
-    expect(parseTagCalls("<action ".repeat(5_000))).toEqual([]);
-    expect(parseTagCalls('<action name="a" '.repeat(5_000))).toEqual([]);
-    expect(parseTagCalls("a ` b `` ".repeat(20_000))).toEqual([]);
-    expect(parseTagCalls(`> ${"<action> ".repeat(20_000)}`)).toEqual([]);
-    expect(performance.now() - start).toBeLessThan(2_000);
+    const took = cpuTime(() => {
+      expect(parseTagCalls('<tool_action name="a"><x value="1"/>'.repeat(5_000))).toEqual([]);
+      expect(parseTagCalls("<action ".repeat(5_000))).toEqual([]);
+      expect(parseTagCalls('<action name="a" '.repeat(5_000))).toEqual([]);
+      expect(parseTagCalls("a ` b `` ".repeat(20_000))).toEqual([]);
+      expect(parseTagCalls(`> ${"<action> ".repeat(20_000)}`)).toEqual([]);
+    });
+    expect(took).toBeLessThan(2_000);
   });
 });
 

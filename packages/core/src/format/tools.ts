@@ -1,5 +1,5 @@
 import { compileSchema } from "../schema/compile-schema.ts";
-import type { JsonSchemaObject } from "../schema/visit.ts";
+import { isRecord, type JsonSchemaObject, listOf } from "../schema/visit.ts";
 import { canonicalName } from "../tool/name.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
@@ -22,7 +22,7 @@ export interface FormattedTools<Tool> {
 /** `restore` undoes what rewriting the schema did to the arguments. */
 export interface FormattedTool<Tool> {
   readonly tool: Tool;
-  readonly restore?: (args: unknown) => unknown;
+  readonly restore?: ((args: unknown) => unknown) | undefined;
 }
 
 interface ProviderFormat<Tool> {
@@ -177,9 +177,38 @@ export function isMadeUpCallId(id: string): boolean {
   return id.startsWith(madeUpPrefix);
 }
 
-/** Falls back to an id made from the position. */
-export function callIdOr(id: unknown, position: number): string {
-  return typeof id === "string" && id !== "" ? id : callIdAt(position);
+/** A call in a provider's list, as far as it has the members. */
+interface GivenCall {
+  readonly id?: unknown;
+  readonly name?: unknown;
+  readonly arguments: unknown;
+}
+
+/**
+ * Reads the calls in a provider's list, or in the member of a message that holds it. `read` returns undefined for an
+ * item that is no call. Never throws.
+ */
+export function readCalls(
+  given: unknown,
+  member: string,
+  read: (item: Readonly<Record<string, unknown>>) => GivenCall | undefined,
+): ToolCallRequest[] {
+  return listOf(isRecord(given) ? given[member] : given).flatMap((item, position) => {
+    const call = isRecord(item) ? read(item) : undefined;
+    if (call === undefined) return [];
+    const id = typeof call.id === "string" && call.id !== "" ? call.id : callIdAt(position);
+    return [{ id, name: typeof call.name === "string" ? call.name : "", arguments: call.arguments }];
+  });
+}
+
+/** Splits a result into its text for a model and the files that the provider's format can carry. */
+export function splitResult(result: ToolResult, isCarried: (file: FilePart) => boolean) {
+  const files = result.attachments ?? [];
+  const text = modelText(
+    result,
+    files.filter((file) => !isCarried(file)),
+  );
+  return { text, carried: files.filter(isCarried) };
 }
 
 /** The result's text for a model, with a line for each file that the provider's format cannot carry. */

@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { toResult } from "../tool/to-result.ts";
 import { assessFinished, assessNext } from "./detect-doom-loop.ts";
-import { emptyLoopState, recordCall, resultKeys } from "./loop-state.ts";
+import { emptyLoopState, recordCall } from "./loop-state.ts";
+import { resultKeys } from "./result-keys.ts";
 import { windowSize } from "./thresholds.ts";
 
 import type { LoopRecord, LoopState } from "./types.ts";

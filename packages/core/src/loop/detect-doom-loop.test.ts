@@ -12,7 +12,8 @@ import {
   session,
   times,
 } from "./loop-session.fixture.ts";
-import { emptyLoopState, recordCall, textKeys } from "./loop-state.ts";
+import { emptyLoopState, recordCall } from "./loop-state.ts";
+import { textKeys } from "./result-keys.ts";
 
 import type { LoopCandidate, LoopRecord, LoopState } from "./types.ts";
 

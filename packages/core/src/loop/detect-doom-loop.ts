@@ -1,32 +1,20 @@
 import { hashText } from "../schema/hash.ts";
-import { isSameOutcome, isSameRound } from "./likeness.ts";
 import { loopEvidence } from "./loop-messages.ts";
-import { predict } from "./predict.ts";
-import { cycle, drought, interleaved, refused, repeat, sameError, stagnation } from "./signals.ts";
+import { predict } from "./loop-state.ts";
+import { signals } from "./signals.ts";
 import { blockedBeforeStop, fullWeight, roundsNeeded } from "./thresholds.ts";
-import type {
-  LoopAction,
-  LoopCandidate,
-  LoopEntry,
-  LoopLadder,
-  LoopSighting,
-  LoopSignalFunction,
-  LoopState,
-  LoopVerdict,
+import {
+  isSameOutcome,
+  isSameRound,
+  type LoopCandidate,
+  type LoopEntry,
+  type LoopLadder,
+  type LoopSighting,
+  type LoopState,
+  type LoopVerdict,
 } from "./types.ts";
 
-/** The most telling first: of two signals with the same action the first is reported. */
-const signals: readonly LoopSignalFunction[] = [
-  refused,
-  repeat,
-  cycle,
-  sameError,
-  stagnation,
-  interleaved,
-  drought,
-];
-
-const actions: readonly LoopAction[] = ["none", "nudge", "block", "stop"];
+const actions: readonly LoopVerdict["action"][] = ["none", "nudge", "block", "stop"];
 const nudgeRank = 1;
 const blockRank = 2;
 const stopRank = 3;

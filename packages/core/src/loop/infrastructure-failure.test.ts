@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isInfrastructureFailure } from "./likeness.ts";
+import { isInfrastructureFailure } from "./records.ts";
 
 describe("isInfrastructureFailure", () => {
   const endless: { cause?: unknown } = {};

@@ -1,5 +1,6 @@
 import { assessFinished, assessNext } from "./detect-doom-loop.ts";
-import { emptyLoopState, recordCall, recordStop, textKeys } from "./loop-state.ts";
+import { emptyLoopState, recordCall, recordStop } from "./loop-state.ts";
+import { textKeys } from "./result-keys.ts";
 
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "./types.ts";
 

@@ -1,10 +1,14 @@
-import { hashText, hashValue } from "../schema/hash.ts";
-import { safeJson } from "../schema/json.ts";
-import type { ToolResult } from "../tool/result.ts";
-import { argumentTokens, isSameCall, isSameRound, maskNoise, maskVolatile, similarity } from "./likeness.ts";
-import { predict } from "./predict.ts";
+import { hashText } from "../schema/hash.ts";
 import { nearIdentical, tellingResultLength, waitingGap, windowSize } from "./thresholds.ts";
-import type { LoopEntry, LoopRecord, LoopState, LoopVerdict } from "./types.ts";
+import {
+  isSameCall,
+  isSameRound,
+  type LoopCandidate,
+  type LoopEntry,
+  type LoopRecord,
+  type LoopState,
+  type LoopVerdict,
+} from "./types.ts";
 
 const empty: LoopState = Object.freeze({ entries: Object.freeze([]), total: 0 });
 
@@ -54,7 +58,7 @@ export function rollback(state: LoopState, callIds: readonly string[]): LoopStat
       }
       // The removed calls may have decided whether this entry was new or a change.
       const { isNew, isFirst } = compare(entries, entry);
-      const changedWorld = isFirst && couldChangeWorld(entry);
+      const changedWorld = isFirst && entry.executed && !entry.isError && !entry.readOnly;
       entries.push({ ...entry, ordinal: entry.ordinal - removed, isNew, changedWorld });
     }
     return { ...state, entries, total: state.total - removed };
@@ -88,12 +92,7 @@ function toEntry(
   const isError = predicted?.isError ?? record.isError === true;
   const readOnly = record.readOnly === true;
 
-  const { isNew, isFirst, like, again } = compare(entries, {
-    tool: record.tool,
-    argsKey: record.argsKey,
-    resultKey,
-    round: record.round,
-  });
+  const { isNew, isFirst, like, again } = compare(entries, { ...record, resultKey });
   if (again) return undefined;
 
   const last = entries[entries.length - 1];
@@ -131,7 +130,7 @@ function toEntry(
       poll ||
       last?.poll === true ||
       (like !== undefined && (record.startedAt ?? record.at) - like.at >= waitingGap),
-    similar: tokens !== undefined && isSimilar(tokens, last?.tokens),
+    similar: isNearIdentical(tokens, last?.tokens),
     tokens,
   };
 }
@@ -149,7 +148,7 @@ interface Comparison {
 
 function compare(
   entries: readonly LoopEntry[],
-  call: Pick<LoopEntry, "tool" | "argsKey" | "resultKey" | "round">,
+  call: Pick<LoopRecord, "tool" | "argsKey" | "resultKey" | "round">,
 ): Comparison {
   let twin: LoopEntry | undefined;
   let sibling: LoopEntry | undefined;
@@ -171,117 +170,127 @@ function compare(
   return { isNew: true, isFirst: true, like: twin ?? sibling, again: false };
 }
 
-function couldChangeWorld(entry: LoopEntry): boolean {
-  return entry.executed && !entry.isError && !entry.readOnly;
-}
-
-function isSimilar(tokens: readonly number[], before: readonly number[] | undefined): boolean {
-  return before !== undefined && similarity(tokens, before) >= nearIdentical;
-}
-
-type Parts = Pick<ToolResult, "content" | "type" | "attachments" | "structured" | "blocks">;
-
-/**
- * The keys of a whole result, including pictures and the structured value. An error's `exactKey` is that of its text
- * only.
- */
-export function resultKeys(result: Parts, at: number): ResultKeys {
-  const isError = result.type === "error";
-  const text = textKeys(result.content, at, isError);
-  const others = partsBeyondText(result);
-  if (others === undefined) return text;
-  const beyond = textKeys(others, at, isError);
-  return {
-    resultKey: hashText(`${text.resultKey} ${beyond.resultKey}`),
-    exactKey: isError ? text.exactKey : hashText(`${text.exactKey} ${beyond.exactKey}`),
-  };
+/** A call that has not run, with its predicted result. */
+interface LoopPrediction {
+  readonly head: LoopEntry;
+  /** The calls before it are `entries[0..end)`. */
+  readonly end: number;
 }
 
 /**
- * A quick test whether the result has more than its text; JSON text is taken for the structured value. `resultKeys`
- * looks closely.
+ * Predicts the result of a call: that of its last identical call or, for new arguments, the last result of the tool.
+ * Undefined when nothing can be predicted, also when the last two results of identical calls differ; so a changing
+ * result is never blocked.
  */
-export function showsBeyondText({ content, type, attachments, structured, blocks }: Parts): boolean {
-  if (attachments !== undefined || blocks !== undefined) return true;
-  if (structured === undefined) return false;
-  if (type !== "json") return true;
-  return typeof structured === "object" && content[0] !== "{" && content[0] !== "[" && content !== "null";
-}
-
-/** The other parts of the result as a text, in which times and ids can be masked. */
-function partsBeyondText({ content, attachments, structured, blocks }: Parts): string | undefined {
-  if (attachments === undefined && structured === undefined && blocks === undefined) return undefined;
-  const parts: string[] = [];
-  if (structured !== undefined) {
-    const { text } = safeJson(structured);
-    if (text !== content) parts.push(text);
+export function predict(
+  entries: readonly LoopEntry[],
+  candidate: LoopCandidate,
+  ordinal: number,
+): LoopPrediction | undefined {
+  let end = entries.length;
+  let twin: LoopEntry | undefined;
+  let isTwinCurrent = false;
+  let sibling: LoopEntry | undefined;
+  let worldChanged = false;
+  for (let index = end - 1; index >= 0; index--) {
+    const entry = entries[index]!;
+    if (entry.tool === candidate.tool && !isOutdatedRefusal(entry)) {
+      if (!isSameCall(entry, candidate)) {
+        if (sibling === undefined && !entry.refused) sibling = entry;
+      } else if (isSameRound(entry, candidate)) {
+        // Identical calls of one round count once: all get the verdict of the first.
+        end = index;
+        twin = undefined;
+        sibling = undefined;
+        worldChanged = false;
+        continue;
+      } else if (twin === undefined) {
+        twin = entry;
+        isTwinCurrent = !worldChanged;
+      } else {
+        if (entry.resultKey !== twin.resultKey) return undefined;
+        break;
+      }
+    }
+    if (entry.changedWorld) worldChanged = true;
   }
-  for (const { mime, filename, url } of attachments ?? []) {
-    parts.push(`${mime} ${filename} ${url.startsWith("data:") ? hashText(url) : url}`);
-  }
-  const media = blocks?.filter((block) => block?.type !== "text") ?? [];
-  if (media.length > 0) parts.push(hashValue(media));
-  return parts.length === 0 ? undefined : parts.join("\n");
+
+  const model = twin ?? sibling;
+  if (model === undefined) return undefined;
+  const last = entries[end - 1];
+  const follows = model === last;
+  const isCompared = twin === undefined && follows && !candidate.readOnly && model.tokens !== undefined;
+  const { args } = candidate;
+  const similar = isCompared && args !== undefined && isNearIdentical(argumentTokens(args), model.tokens);
+  // Without an identical call only two signals apply: the same error, and a series of equal results.
+  if (twin === undefined && !model.isError && !(follows && candidate.readOnly) && !similar) return undefined;
+
+  const poll = candidate.poll === true;
+  const head: LoopEntry = {
+    ...model,
+    callId: "",
+    argsKey: candidate.argsKey,
+    readOnly: candidate.readOnly,
+    executed: !model.refused,
+    blocked: false,
+    poll,
+    round: candidate.round,
+    at: candidate.at,
+    ordinal,
+    isNew: !isTwinCurrent,
+    changedWorld: false,
+    waiting: poll || candidate.at - model.at >= waitingGap || last?.poll === true,
+    similar,
+    tokens: undefined,
+  };
+  return { head, end };
 }
-
-/** Two results are compared by these keys. */
-export interface ResultKeys {
-  /** Equal for equal results of calls with equal arguments. */
-  readonly resultKey: string;
-  /**
-   * Equal for equal results of calls with different arguments. In errors, request ids, times and durations are masked;
-   * in other results nothing.
-   */
-  readonly exactKey: string;
-}
-
-/** Characters at each end of a long text in which volatile parts are masked. */
-const maskedEnd = 32_768;
-
-/** How far a cut may move to fall on a line break. Characters. */
-const cutSlack = 4_096;
 
 /**
- * The keys of a text that a call returned at a time (milliseconds since the epoch). Of a long text only the ends are
- * masked, to bound the work; any change in the middle changes the keys.
+ * The candidate has passed the checks of name, arguments and permissions, so earlier refusals for these say nothing
+ * about it; only a person's denial does.
  */
-export function textKeys(text: string, at: number, isError: boolean): ResultKeys {
-  if (text.length <= 2 * maskedEnd) return keysOf(text, at, isError);
-  const headEnd = cutAfterLine(text, maskedEnd);
-  const tailStart = cutAfterLine(text, text.length - maskedEnd);
-  const head = keysOf(text.slice(0, headEnd), at, isError);
-  const middle = hashText(text.slice(headEnd, tailStart));
-  const tail = keysOf(text.slice(tailStart), at, isError);
-  return {
-    resultKey: hashText(`${head.resultKey} ${middle} ${tail.resultKey}`),
-    exactKey: hashText(`${head.exactKey} ${middle} ${tail.exactKey}`),
-  };
+function isOutdatedRefusal(entry: LoopEntry): boolean {
+  return entry.refused && !entry.blocked && entry.errorCode !== "approval_denied";
 }
 
-function keysOf(text: string, at: number, isError: boolean): ResultKeys {
-  const general = maskVolatile(text, at);
-  const resultKey = hashText(general);
-  if (general === text) return { resultKey, exactKey: resultKey };
-  const exact = isError ? maskNoise(text, at) : text;
-  return { resultKey, exactKey: exact === general ? resultKey : hashText(exact) };
+function isNearIdentical(one: readonly string[] | undefined, other: readonly string[] | undefined): boolean {
+  return one !== undefined && other !== undefined && similarity(one, other) >= nearIdentical;
 }
 
-/** Cuts at a line break, because a masked duration may change its length and would shift a fixed cut. */
-function cutAfterLine(text: string, from: number): number {
-  const lineBreak = text.slice(from, from + cutSlack).indexOf("\n");
-  return lineBreak < 0 ? from : from + lineBreak + 1;
+const longestText = 8192;
+const mostTokens = 128;
+const deepest = 8;
+
+/**
+ * The distinct words of the arguments' values, hashed: enough to compare two calls without revealing the
+ * arguments. Keys are left out, since all calls of a tool share them.
+ */
+export function argumentTokens(args: unknown): readonly string[] {
+  const tokens = new Set<string>();
+  let budget = longestText;
+  collect(args, 0);
+  return [...tokens];
+
+  function collect(value: unknown, depth: number): void {
+    if (budget <= 0 || tokens.size >= mostTokens || depth > deepest) return;
+    if (typeof value === "object" && value !== null) {
+      for (const child of Object.values(value)) collect(child, depth + 1);
+      return;
+    }
+    const text = String(value).slice(0, budget).toLowerCase();
+    budget -= text.length;
+    for (const [word] of text.matchAll(/[\p{L}\p{N}]+/gu)) {
+      if (tokens.size >= mostTokens) return;
+      tokens.add(hashText(word));
+    }
+  }
 }
 
-/** Separates session and owner. No session name contains it. */
-const OWNED_BY = "\u0000";
-
-/** The key of a session: two owners may use the same name. */
-export function sessionKey(sessionID: string, owner: string | undefined): string {
-  return owner === undefined ? sessionID : sessionID + OWNED_BY + owner;
-}
-
-/** The session's name without its owner. */
-export function sessionOfKey(key: string): string {
-  const end = key.indexOf(OWNED_BY);
-  return end === -1 ? key : key.slice(0, end);
+/** The share of common words among all words of both (Jaccard), from 0 to 1. */
+export function similarity(one: readonly string[], other: readonly string[]): number {
+  const others = new Set(other);
+  const common = one.filter((token) => others.has(token)).length;
+  const all = one.length + other.length - common;
+  return all === 0 ? 1 : common / all;
 }

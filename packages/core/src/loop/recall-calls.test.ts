@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { Tool, ToolRegistry } from "../index.ts";
 import type { ToolMetadata } from "../tool/types.ts";
-import { type RecalledCall, recallCalls } from "./recall.ts";
+import { type RecalledCall, recallCalls } from "./records.ts";
 
 function rack(metadata: ToolMetadata = {}, answer: () => unknown = () => "same") {
   const registry = new ToolRegistry();

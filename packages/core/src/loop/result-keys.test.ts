@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ToolResult } from "../tool/result.ts";
-import { resultKeys, showsBeyondText, textKeys } from "./loop-state.ts";
+import { resultKeys, showsBeyondText, textKeys } from "./result-keys.ts";
 
 const at = Date.UTC(2026, 6, 1, 12);
 const keys = (result: Partial<ToolResult>) => resultKeys({ content: "done", type: "text", ...result }, at);

@@ -1,12 +1,114 @@
-import { isSameOutcome, isSameRound, weightOf } from "./likeness.ts";
 import { fullWeight, interleavedReach, longestPeriod, thresholds } from "./thresholds.ts";
-import type { LoopEntry, LoopSighting } from "./types.ts";
+import {
+  isSameOutcome,
+  isSameRound,
+  type LoopEntry,
+  type LoopLadder,
+  type LoopSighting,
+  type LoopSignal,
+} from "./types.ts";
+
+/**
+ * One kind of loop. `head` is the judged call, `entries[0..end)` are the calls before it. Returns `undefined` below the
+ * nudge threshold, the common case.
+ */
+type LoopSignalFunction = (
+  entries: readonly LoopEntry[],
+  end: number,
+  head: LoopEntry,
+) => LoopSighting | undefined;
+
+/** Quarters that an entry adds to a count. */
+function weightOf(entry: LoopEntry): number {
+  return entry.waiting ? 1 : fullWeight;
+}
+
+/** Calls that repeat each other, collected from the judged call backwards. */
+class Series {
+  since: number;
+  count = 1;
+  rounds = 1;
+  newest: LoopEntry;
+  #quarters: number;
+  #weight: number;
+
+  constructor(head: LoopEntry, end: number) {
+    this.since = end;
+    this.newest = head;
+    this.#weight = weightOf(head);
+    this.#quarters = this.#weight;
+  }
+
+  /**
+   * The first call of a series cannot have waited, so each entry weighs as much as its successor: a series of waits then
+   * gets exactly four times as many repetitions.
+   */
+  add(entry: LoopEntry, index: number, weight = this.#weight): void {
+    this.since = index;
+    this.count++;
+    if (!isSameRound(entry, this.newest)) this.rounds++;
+    this.newest = entry;
+    this.#quarters += weight;
+    this.#weight = weightOf(entry);
+  }
+
+  sighting(signal: LoopSignal, ladder: LoopLadder): LoopSighting | undefined {
+    const { count, rounds, since } = this;
+    if (this.#quarters < ladder.nudge * fullWeight) return undefined;
+    return { signal, ladder, count, quarters: this.#quarters, rounds, period: 1, since };
+  }
+}
+
+/** Refusals that do not depend on the arguments. */
+const refusedWhateverTheArguments: ReadonlySet<string | undefined> = new Set([
+  "tool_not_found",
+  "tool_disabled",
+  "invalid_arguments",
+  "permission_denied",
+]);
+
+/** The same call was refused before for the same reason. */
+const refused: LoopSignalFunction = (entries, end, head) => {
+  if (!head.refused) return undefined;
+  const anyArguments = refusedWhateverTheArguments.has(head.errorCode);
+  const series = new Series(head, end);
+  for (let index = end - 1; index >= 0; index--) {
+    const entry = entries[index]!;
+    if (entry.tool !== head.tool) continue;
+    // A successful call of the tool shows that the model understood.
+    if (anyArguments && entry.executed) break;
+    if (!entry.refused || entry.resultKey !== head.resultKey) continue;
+    if (anyArguments || entry.argsKey === head.argsKey) series.add(entry, index);
+  }
+  // Refusals of one round count once, and no refusal is a wait.
+  const { rounds, since } = series;
+  const ladder = thresholds.refused;
+  if (rounds < ladder.nudge) return undefined;
+  return {
+    signal: "refused",
+    ladder,
+    count: rounds,
+    quarters: rounds * fullWeight,
+    rounds,
+    period: 1,
+    since,
+  };
+};
+
+/** The same call gave the same result, one time after the other. */
+const repeat: LoopSignalFunction = (entries, end, head) => {
+  const series = new Series(head, end);
+  for (let index = end - 1; index >= 0 && isSameOutcome(entries[index]!, head); index--) {
+    series.add(entries[index]!, index);
+  }
+  return series.sighting("repeat", thresholds.repeat);
+};
 
 /**
  * Two to eight calls repeat in the same order with the same results. A single repeated call matches too, but `repeat`
  * reports it first.
  */
-export function cycle(entries: readonly LoopEntry[], end: number, head: LoopEntry): LoopSighting | undefined {
+const cycle: LoopSignalFunction = (entries, end, head) => {
   let strongest: LoopSighting | undefined;
   for (let period = 2; period <= longestPeriod && period <= end; period++) {
     if (!isSameOutcome(head, entries[end - period]!)) continue;
@@ -14,7 +116,7 @@ export function cycle(entries: readonly LoopEntry[], end: number, head: LoopEntr
     if (sighting && sighting.quarters > (strongest?.quarters ?? 0)) strongest = sighting;
   }
   return strongest;
-}
+};
 
 function cycleOf(
   period: number,
@@ -31,7 +133,6 @@ function cycleOf(
     matched++;
   }
   if (matched < period) return undefined;
-
   // The first cycle cannot contain waiting, so it weighs as much as the second.
   let quarters = weightOf(head) + (matched === period ? weightOf(head) : 0);
   for (let back = 1; back < matched; back++) {
@@ -39,142 +140,13 @@ function cycleOf(
     quarters += back >= matched - period ? 2 * weight : weight;
   }
   quarters /= period;
-  if (quarters < thresholds.cycle.nudge * fullWeight) return undefined;
+  const ladder = thresholds.cycle;
+  if (quarters < ladder.nudge * fullWeight) return undefined;
   const since = end + 1 - matched - period;
-  return {
-    signal: "cycle",
-    ladder: thresholds.cycle,
-    count: Math.floor((matched + period) / period),
-    quarters,
-    rounds: roundsOf(entries, since, end, head),
-    period,
-    since,
-  };
-}
-
-function roundsOf(entries: readonly LoopEntry[], since: number, end: number, head: LoopEntry): number {
-  let rounds = 1;
-  let newer = head;
-  for (let index = end - 1; index >= since; index--) {
-    const entry = entries[index]!;
-    if (!isSameRound(entry, newer)) rounds++;
-    newer = entry;
-  }
-  return rounds;
-}
-
-/**
- * Several calls in a row gave only results that the same calls gave before. This finds long and irregular cycles. A
- * check that is repeated after a change counts as new.
- */
-export function drought(
-  entries: readonly LoopEntry[],
-  end: number,
-  head: LoopEntry,
-): LoopSighting | undefined {
-  if (head.isNew) return undefined;
-  let since = end;
-  let count = 1;
-  let quarters = weightOf(head);
-  let rounds = 1;
-  let newer = head;
-  for (let index = end - 1; index >= 0; index--) {
-    const entry = entries[index]!;
-    if (entry.isNew) break;
-    since = index;
-    if (!isSameRound(entry, newer)) rounds++;
-    newer = entry;
-    count++;
-    quarters += weightOf(entry);
-  }
-  if (quarters < thresholds.drought.nudge * fullWeight) return undefined;
-  return { signal: "drought", ladder: thresholds.drought, count, quarters, rounds, period: 1, since };
-}
-
-/** The same call gave the same result several times between others, without a change in between. */
-export function interleaved(
-  entries: readonly LoopEntry[],
-  end: number,
-  head: LoopEntry,
-): LoopSighting | undefined {
-  let since = end;
-  let count = 1;
-  let weight = weightOf(head);
-  let quarters = weight;
-  const oldest = Math.max(0, end - interleavedReach + 1);
-  for (let index = end - 1; index >= oldest; index--) {
-    const entry = entries[index]!;
-    if (isSameOutcome(entry, head)) {
-      since = index;
-      count++;
-      quarters += weight;
-      weight = weightOf(entry);
-    }
-    // The changing call itself belongs to the time after the change, so it is compared first.
-    if (entry.changedWorld) break;
-  }
-  if (quarters < thresholds.interleaved.nudge * fullWeight) return undefined;
-  const ladder = head.isError ? thresholds.interleavedError : thresholds.interleaved;
-  return { signal: "interleaved", ladder, count, quarters, rounds: count, period: 1, since };
-}
-
-/** Refusals that do not depend on the arguments. */
-const refusedWhateverTheArguments: ReadonlySet<string | undefined> = new Set([
-  "tool_not_found",
-  "tool_disabled",
-  "invalid_arguments",
-  "permission_denied",
-]);
-
-/** The same call was refused before for the same reason. */
-export function refused(
-  entries: readonly LoopEntry[],
-  end: number,
-  head: LoopEntry,
-): LoopSighting | undefined {
-  if (!head.refused) return undefined;
-  const anyArguments = refusedWhateverTheArguments.has(head.errorCode);
-  let since = end;
-  let count = 1;
-  let newest = head;
-  for (let index = end - 1; index >= 0; index--) {
-    const entry = entries[index]!;
-    if (entry.tool !== head.tool) continue;
-    // A successful call of the tool shows that the model understood.
-    if (anyArguments && entry.executed) break;
-    if (!entry.refused || entry.resultKey !== head.resultKey) continue;
-    if (!anyArguments && entry.argsKey !== head.argsKey) continue;
-    since = index;
-    if (isSameRound(entry, newest)) continue;
-    newest = entry;
-    count++;
-  }
-  if (count < thresholds.refused.nudge) return undefined;
-  const quarters = count * fullWeight;
-  return { signal: "refused", ladder: thresholds.refused, count, quarters, rounds: count, period: 1, since };
-}
-
-/** The same call gave the same result, one time after the other. */
-export function repeat(
-  entries: readonly LoopEntry[],
-  end: number,
-  head: LoopEntry,
-): LoopSighting | undefined {
-  let since = end;
-  // The first call of a series cannot have waited, so each entry weighs as much as its successor: a series of waits
-  // then gets exactly four times as many repetitions.
-  let weight = weightOf(head);
-  let quarters = weight;
-  while (since > 0) {
-    const entry = entries[since - 1]!;
-    if (!isSameOutcome(entry, head)) break;
-    since--;
-    quarters += weight;
-    weight = weightOf(entry);
-  }
-  if (quarters < thresholds.repeat.nudge * fullWeight) return undefined;
-  const count = end - since + 1;
-  return { signal: "repeat", ladder: thresholds.repeat, count, quarters, rounds: count, period: 1, since };
+  const series = new Series(head, end);
+  for (let index = end - 1; index >= since; index--) series.add(entries[index]!, index);
+  const count = Math.floor((matched + period) / period);
+  return { signal: "cycle", ladder, count, quarters, rounds: series.rounds, period, since };
 }
 
 /**
@@ -182,72 +154,77 @@ export function repeat(
  * end the series unless they change something; any other result of this tool does. After a block, new arguments get one
  * run if something was learned since, or the tool would be closed for good. That run still counts towards the stop.
  */
-export function sameError(
-  entries: readonly LoopEntry[],
-  end: number,
-  head: LoopEntry,
-): LoopSighting | undefined {
+const sameError: LoopSignalFunction = (entries, end, head) => {
   if (!head.isError || head.refused) return undefined;
-  let since = end;
-  let count = 1;
-  let weight = weightOf(head);
-  let quarters = weight;
-  let rounds = 1;
-  let newer = head;
-  let met = false;
+  const series = new Series(head, end);
   let learned = false;
   let spared = false;
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.changedWorld) break;
     if (entry.refused) continue;
+    const isFirst = series.count === 1;
     if (entry.tool !== head.tool) {
-      learned ||= !met && entry.executed && entry.isNew;
+      learned ||= isFirst && entry.executed && entry.isNew;
       continue;
     }
     if (entry.exactKey !== head.exactKey || !entry.isError) break;
-    since = index;
-    if (!met) spared = learned && head.isNew && entry.blocked;
-    met = true;
-    if (!isSameRound(entry, newer)) rounds++;
-    newer = entry;
-    count++;
-    quarters += weight;
-    weight = weightOf(entry);
+    if (isFirst) spared = learned && head.isNew && entry.blocked;
+    series.add(entry, index);
   }
-  if (quarters < thresholds.sameError.nudge * fullWeight) return undefined;
-  const ladder = spared ? thresholds.sameErrorAfterLearning : thresholds.sameError;
-  return { signal: "same_error", ladder, count, quarters, rounds, period: 1, since };
-}
+  return series.sighting("same_error", spared ? thresholds.sameErrorAfterLearning : thresholds.sameError);
+};
 
 /**
  * One tool gives the same result for different arguments in a row. (For equal arguments `repeat` reports it first.)
  * Only for read-only tools, because many writes answer "ok". For other tools a call counts if its arguments are nearly
  * those of the call before and its result is long.
  */
-export function stagnation(
-  entries: readonly LoopEntry[],
-  end: number,
-  head: LoopEntry,
-): LoopSighting | undefined {
+const stagnation: LoopSignalFunction = (entries, end, head) => {
   if (head.refused || (!head.readOnly && !head.similar)) return undefined;
-  let since = end;
-  let count = 1;
-  let weight = weightOf(head);
-  let quarters = weight;
-  let rounds = 1;
-  let newer = head;
+  const series = new Series(head, end);
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.tool !== head.tool || entry.exactKey !== head.exactKey || entry.refused) break;
-    if (!head.readOnly && !newer.similar) break;
-    since = index;
-    if (!isSameRound(entry, newer)) rounds++;
-    newer = entry;
-    count++;
-    quarters += weight;
-    weight = weightOf(entry);
+    if (!head.readOnly && !series.newest.similar) break;
+    series.add(entry, index);
   }
-  if (quarters < thresholds.stagnation.nudge * fullWeight) return undefined;
-  return { signal: "stagnation", ladder: thresholds.stagnation, count, quarters, rounds, period: 1, since };
-}
+  return series.sighting("stagnation", thresholds.stagnation);
+};
+
+/** The same call gave the same result several times between others, without a change in between. */
+const interleaved: LoopSignalFunction = (entries, end, head) => {
+  const series = new Series(head, end);
+  const oldest = Math.max(0, end - interleavedReach + 1);
+  for (let index = end - 1; index >= oldest; index--) {
+    const entry = entries[index]!;
+    if (isSameOutcome(entry, head)) series.add(entry, index);
+    // The changing call itself belongs to the time after the change, so it is compared first.
+    if (entry.changedWorld) break;
+  }
+  return series.sighting("interleaved", head.isError ? thresholds.interleavedError : thresholds.interleaved);
+};
+
+/**
+ * Several calls in a row gave only results that the same calls gave before. This finds long and irregular cycles. A
+ * check that is repeated after a change counts as new.
+ */
+const drought: LoopSignalFunction = (entries, end, head) => {
+  if (head.isNew) return undefined;
+  const series = new Series(head, end);
+  for (let index = end - 1; index >= 0 && !entries[index]!.isNew; index--) {
+    series.add(entries[index]!, index, weightOf(entries[index]!));
+  }
+  return series.sighting("drought", thresholds.drought);
+};
+
+/** The most telling first: of two signals with the same action the first is reported. */
+export const signals: readonly LoopSignalFunction[] = [
+  refused,
+  repeat,
+  cycle,
+  sameError,
+  stagnation,
+  interleaved,
+  drought,
+];

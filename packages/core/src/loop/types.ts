@@ -1,9 +1,22 @@
-/** A finished call as the pipeline reports it. Plain JSON. */
-export interface LoopRecord {
-  readonly callId: string;
+/** A call that is about to run. */
+export interface LoopCandidate {
   readonly tool: string;
   /** Hash of the canonical validated arguments (or of what the tool declared as its key). */
   readonly argsKey: string;
+  readonly readOnly: boolean;
+  /** The tool declared `loop.repeatable: "poll"`. */
+  readonly poll?: boolean;
+  /** The model turn that made the call; identical calls of one round count once. */
+  readonly round?: string;
+  /** Now, or when the call ended. Milliseconds since the epoch. */
+  readonly at: number;
+  /** Read only when near-identical arguments matter. */
+  readonly args?: unknown;
+}
+
+/** A finished call as the pipeline reports it. Plain JSON. */
+export interface LoopRecord extends Omit<LoopCandidate, "args"> {
+  readonly callId: string;
   /** Hash of the whole result with timestamps, ids and the like masked, taken before it is shortened. */
   readonly resultKey: string;
   /** Hash to compare results of calls with different arguments. Default: `resultKey`. */
@@ -14,51 +27,27 @@ export interface LoopRecord {
   readonly errorCode?: string;
   /** The network or a service failed (429, 5xx, connection): not evidence of a loop. */
   readonly infrastructure?: boolean;
-  readonly readOnly: boolean;
   /** False when the call was refused before the tool ran: unknown name, bad arguments, denied, blocked. */
   readonly executed: boolean;
-  /** The tool declared `loop.repeatable: "poll"`. */
-  readonly poll?: boolean;
-  /** The model turn that made the call; identical calls of one round count once. */
-  readonly round?: string;
   /** When the call started, if it took any time. Milliseconds since the epoch. */
   readonly startedAt?: number;
-  /** When the call ended. Milliseconds since the epoch. */
-  readonly at: number;
-}
-
-/** A call that is about to run. */
-export interface LoopCandidate {
-  readonly tool: string;
-  readonly argsKey: string;
-  readonly readOnly: boolean;
-  readonly poll?: boolean;
-  readonly round?: string;
-  /** Now, in milliseconds since the epoch. */
-  readonly at: number;
-  /** Read only when near-identical arguments matter. */
-  readonly args?: unknown;
 }
 
 /** A call in the state, with what was known when it was recorded. Plain JSON. */
-export interface LoopEntry {
-  readonly callId: string;
-  readonly tool: string;
-  readonly argsKey: string;
+export interface LoopEntry
+  extends Readonly<
+    Pick<LoopRecord, "callId" | "tool" | "argsKey" | "readOnly" | "isError" | "executed" | "at">
+  > {
   /** For a blocked call: the predicted result. */
   readonly resultKey: string;
   readonly exactKey: string;
-  readonly isError: boolean;
   readonly errorCode: string | undefined;
-  readonly readOnly: boolean;
-  readonly executed: boolean;
   /** Loop detection itself kept the call from running. */
   readonly blocked: boolean;
   /** Refused for another reason, or blocked because it would have been refused. */
   readonly refused: boolean;
   readonly poll: boolean;
   readonly round: string | undefined;
-  readonly at: number;
   /** The number of the call in its session, from 1. */
   readonly ordinal: number;
   /** This call had not given this result since the last change. */
@@ -69,7 +58,7 @@ export interface LoopEntry {
   readonly waiting: boolean;
   /** Its arguments are nearly those of the entry before. Known only with `tokens`. */
   readonly similar: boolean;
-  readonly tokens: readonly number[] | undefined;
+  readonly tokens: readonly string[] | undefined;
 }
 
 /** What loop detection knows about a session. Plain JSON, bounded, immutable: it can be stored, resumed and shared. */
@@ -82,8 +71,6 @@ export interface LoopState {
   readonly stopped?: LoopVerdict;
 }
 
-export type LoopAction = "none" | "nudge" | "block" | "stop";
-
 export type LoopSignal =
   | "repeat"
   | "cycle"
@@ -95,7 +82,7 @@ export type LoopSignal =
 
 /** The verdict of loop detection. Plain JSON. */
 export interface LoopVerdict {
-  readonly action: LoopAction;
+  readonly action: "none" | "nudge" | "block" | "stop";
   readonly signal?: LoopSignal;
   /** How often it was seen, this call included. */
   readonly count: number;
@@ -131,12 +118,19 @@ export interface LoopSighting {
   readonly since: number;
 }
 
-/**
- * One kind of loop. `head` is the judged call, `entries[0..end)` are the calls before it. Returns `undefined` below the
- * nudge threshold, the common case, which allocates nothing.
- */
-export type LoopSignalFunction = (
-  entries: readonly LoopEntry[],
-  end: number,
-  head: LoopEntry,
-) => LoopSighting | undefined;
+/** Compares the arguments first, because they differ most often. */
+export function isSameCall(
+  one: Pick<LoopCandidate, "tool" | "argsKey">,
+  other: Pick<LoopCandidate, "tool" | "argsKey">,
+): boolean {
+  return one.argsKey === other.argsKey && one.tool === other.tool;
+}
+
+export function isSameOutcome(one: LoopEntry, other: LoopEntry): boolean {
+  return one.argsKey === other.argsKey && one.resultKey === other.resultKey && one.tool === other.tool;
+}
+
+/** A round is one decision of the model. A call without a round is a decision of its own. */
+export function isSameRound(one: { readonly round?: string }, other: { readonly round?: string }): boolean {
+  return one.round !== undefined && one.round === other.round;
+}

@@ -18,6 +18,7 @@ import {
   jsonTypes,
   keysOf,
   memberAt,
+  namesIn,
   pointerSteps,
   referenceKeywords,
   type SchemaPlace,
@@ -46,20 +47,6 @@ export interface SchemaFlaw {
   readonly problem: string;
 }
 
-/** State of one walk through a schema. */
-interface Walk {
-  readonly root: JsonSchemaObject;
-  readonly seen: Map<object, SchemaPlace>;
-  readonly references: { readonly target: string; readonly place: SchemaPlace }[];
-  readonly anchors: Set<string>;
-  /** If set, flaws are reported here without advice, since the reader did not write the schema. */
-  readonly onFlaw: ((flaw: SchemaFlaw) => void) | undefined;
-  hasReferences: boolean;
-  hasNestedIds: boolean;
-  usesInheritedNames: boolean;
-  usesRiskyPatterns: boolean;
-}
-
 const maximumDepth = 200;
 
 /**
@@ -70,228 +57,198 @@ export function checkJsonSchema(
   root: JsonSchemaObject,
   onFlaw?: (flaw: SchemaFlaw) => void,
 ): JsonSchemaFacts {
-  const walk: Walk = {
-    root,
-    seen: new Map(),
-    references: [],
-    anchors: new Set(),
-    onFlaw,
-    hasReferences: false,
-    hasNestedIds: false,
-    usesInheritedNames: false,
-    usesRiskyPatterns: false,
-  };
-  walkSchemas(
-    root,
-    (place) => isFirstVisit(place, walk) && checkPlace(place, walk),
-    (member, steps, place) => checkMember(member, steps, place, walk),
-  );
-  let usesMetaschema = false;
-  for (const { target, place } of walk.references) {
-    if (isMetaschema(target)) usesMetaschema = true;
-    else checkReference(target, place, walk);
-  }
-  if (walk.hasReferences) refuseEndless(walk);
-  const { usesInheritedNames, usesRiskyPatterns, hasReferences } = walk;
-  return {
-    dialect: dialectOf(root),
-    usesMetaschema,
-    usesInheritedNames,
-    usesRiskyPatterns,
-    usesReferences: hasReferences,
-  };
+  return new SchemaCheck(root, onFlaw).run();
 }
 
-function isFirstVisit(place: SchemaPlace, walk: Walk): boolean {
-  if (place.depth > maximumDepth) {
-    reportFlaw(walk, place, undefined, `nests more than ${maximumDepth} levels; use $ref and $defs instead.`);
-    return false;
+/** One walk through a schema. */
+class SchemaCheck {
+  readonly #root: JsonSchemaObject;
+  /** If set, flaws are reported here without advice, since the reader did not write the schema. */
+  readonly #onFlaw: ((flaw: SchemaFlaw) => void) | undefined;
+  readonly #seen = new Map<object, SchemaPlace>();
+  readonly #references: { readonly target: string; readonly place: SchemaPlace }[] = [];
+  readonly #anchors = new Set<unknown>();
+  #hasNestedIds = false;
+  #usesReferences = false;
+  #usesInheritedNames = false;
+  #usesRiskyPatterns = false;
+
+  constructor(root: JsonSchemaObject, onFlaw: ((flaw: SchemaFlaw) => void) | undefined) {
+    this.#root = root;
+    this.#onFlaw = onFlaw;
   }
-  if (!walk.seen.has(place.schema)) {
-    walk.seen.set(place.schema, place);
+
+  run(): JsonSchemaFacts {
+    walkSchemas(
+      this.#root,
+      (place) => this.#checkPlace(place),
+      (member, steps, place) => {
+        const isNames = steps[0] === "dependencies" && Array.isArray(member);
+        const isAbsent = member === undefined && typeof steps[1] !== "number";
+        if (typeof member === "boolean" || isNames || isAbsent) return;
+        this.#reportForm(place, steps, "a schema (an object, true or false)", member);
+      },
+    );
+    const [metaschemas, others] = [true, false].map((isMeta) =>
+      this.#references.filter(({ target }) => isMetaschema(target) === isMeta),
+    );
+    for (const { target, place } of others!) this.#checkReference(target, place);
+    const endless = this.#usesReferences ? findEndless(this.#root) : undefined;
+    if (endless !== undefined) {
+      const place = this.#seen.get(endless.schema) ?? this.#seen.get(this.#root)!;
+      const advice = this.#onFlaw === undefined ? " Change its $ref." : "";
+      this.#report(place, undefined, `${endless.problem}, so no value could be checked.${advice}`);
+    }
+    return {
+      dialect: dialectOf(this.#root),
+      usesMetaschema: metaschemas!.length > 0,
+      usesInheritedNames: this.#usesInheritedNames,
+      usesRiskyPatterns: this.#usesRiskyPatterns,
+      usesReferences: this.#usesReferences,
+    };
+  }
+
+  /** Checks all keywords of a schema on its first visit. Returns whether to go on below it. */
+  #checkPlace(place: SchemaPlace): boolean {
+    const { schema, depth } = place;
+    if (depth > maximumDepth) {
+      this.#report(place, undefined, `nests more than ${maximumDepth} levels; use $ref and $defs instead.`);
+      return false;
+    }
+    if (this.#seen.has(schema)) {
+      let above = place.parent;
+      while (above !== undefined && above.schema !== schema) above = above.parent;
+      const advice = 'write the recursion as { "$ref": "#/$defs/<name>" }';
+      if (above !== undefined) this.#report(place, undefined, `contains itself as an object; ${advice}.`);
+      return false;
+    }
+    this.#seen.set(schema, place);
+    for (const keyword in schema) {
+      if (schema[keyword] !== undefined) this.#checkKeyword(place, keyword, schema[keyword]);
+    }
     return true;
   }
-  for (let above = place.parent; above !== undefined; above = above.parent) {
-    if (above.schema !== place.schema) continue;
-    const advice = 'write the recursion as { "$ref": "#/$defs/<name>" }';
-    reportFlaw(walk, place, undefined, `contains itself as an object; ${advice}.`);
-    break;
-  }
-  return false;
-}
 
-/** Checks all keywords of one schema. Always true: go on below it. */
-function checkPlace(place: SchemaPlace, walk: Walk): true {
-  const { schema } = place;
-  for (const keyword in schema) {
-    const value = schema[keyword];
-    if (value !== undefined) checkKeyword(place, keyword, value, walk);
-  }
-  return true;
-}
-
-/** Checks a value in the place of a schema that is not an object. */
-function checkMember(member: unknown, steps: SchemaSteps, place: SchemaPlace, walk: Walk): void {
-  const isNames = steps[0] === "dependencies" && Array.isArray(member);
-  const isAbsent = member === undefined && typeof steps[1] !== "number";
-  if (typeof member === "boolean" || isNames || isAbsent) return;
-  reportFlaw(walk, place, steps, `must be a schema (an object, true or false), ${describeGot(member)}.`);
-}
-
-function checkKeyword(place: SchemaPlace, keyword: string, value: unknown, walk: Walk): void {
-  switch (arrangementOf(keyword)) {
-    case "list":
-      if (!Array.isArray(value))
-        reportFlaw(walk, place, [keyword], `must be an array of schemas, ${describeGot(value)}.`);
+  #checkKeyword(place: SchemaPlace, keyword: string, value: unknown): void {
+    const [wanted, fits] = formOf(keyword) ?? [];
+    if (fits !== undefined && !fits(value)) {
+      const isOdd = (name: unknown) => !isJsonType(name);
+      const shown = keyword === "type" && Array.isArray(value) ? value.find(isOdd) : value;
+      this.#reportForm(place, [keyword], wanted!, shown);
       return;
-    case "map":
-      checkMap(place, keyword, value, walk);
+    }
+    if (referenceKeywords.includes(keyword)) this.#usesReferences = true;
+    switch (keyword) {
+      case "properties":
+        this.#noteNames(keysOf(value));
+        break;
+      case "required":
+        this.#noteNames(namesIn(value));
+        break;
+      case "dependencies":
+      case "dependentRequired":
+        this.#noteNames(keysOf(value));
+        for (const [name, names] of Object.entries(value ?? {})) {
+          if (isNames(names)) this.#noteNames(names);
+          else if (keyword === "dependentRequired" || Array.isArray(names))
+            this.#reportForm(place, [keyword, name], forms.names![0], names);
+        }
+        break;
+      case "patternProperties":
+        for (const pattern of keysOf(value)) this.#checkPattern(place, [keyword, pattern], pattern);
+        break;
+      case "pattern":
+        this.#checkPattern(place, [keyword], String(value));
+        break;
+      case "$ref":
+        this.#references.push({ target: String(value), place });
+        break;
+      case "$anchor":
+      case "$dynamicAnchor":
+        this.#anchors.add(value);
+        break;
+      case "$id":
+        this.#hasNestedIds ||= place.parent !== undefined;
+    }
+  }
+
+  #noteNames(names: readonly string[]): void {
+    this.#usesInheritedNames ||= names.some((name) => name in Object.prototype);
+  }
+
+  #checkPattern(place: SchemaPlace, steps: SchemaSteps, pattern: string): void {
+    try {
+      toRegExp(pattern);
+      this.#usesRiskyPatterns ||= isRiskyPattern(pattern);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#report(place, steps, `is not a regular expression: ${reason}.`);
+    }
+  }
+
+  /** With nested ids, references are left to the validator. */
+  #checkReference(target: string, place: SchemaPlace): void {
+    if (this.#hasNestedIds) return;
+    const { $id } = this.#root;
+    const rootId = typeof $id === "string" ? $id.replace(/#$/, "") : undefined;
+    const own = rootId !== undefined && target.startsWith(rootId) ? target.slice(rootId.length) : target;
+    const refuse = (problem: string) =>
+      this.#report(place, ["$ref"], `points to ${problem.replace("…", JSON.stringify(target))}.`);
+    if (own === "" || own === "#") return;
+    if (own.startsWith("#/")) {
+      if (memberAt(this.#root, pointerSteps(own)) === undefined) refuse("…, which is not in this schema");
+    } else if (own.startsWith("#")) {
+      if (!this.#anchors.has(own.slice(1))) refuse("…, but no $anchor has that name");
+    } else if (rootId === undefined || /^[a-z][a-z0-9+.-]*:/i.test(own)) {
+      const advice = ": copy the definition into $defs and refer to #/$defs/<name>";
+      const rule = "another document, …. Other documents are never fetched";
+      refuse(`${rule}${this.#onFlaw === undefined ? advice : ""}`);
+    }
+  }
+
+  #reportForm(place: SchemaPlace, steps: SchemaSteps, wanted: string, value: unknown): void {
+    this.#report(place, steps, `must be ${wanted}, got ${describeReceived(value)}.`);
+  }
+
+  #report(place: SchemaPlace, given: SchemaSteps | undefined, problem: string): void {
+    const steps = given?.filter((step) => step !== undefined);
+    if (this.#onFlaw !== undefined) {
+      this.#onFlaw({ schema: place.schema, steps, problem });
       return;
-    case undefined:
-      checkPlainKeyword(place, keyword, value, walk);
+    }
+    const segments: unknown[] = [...(steps ?? [])];
+    for (let above: SchemaPlace | undefined = place; above !== undefined; above = above.parent)
+      segments.unshift(...above.steps.filter((step) => step !== undefined));
+    const path = issuePath(segments);
+    const where = path === "" ? "the schema" : `\`${path}\``;
+    throw new SchemaError(`Invalid JSON Schema: ${where} ${problem}`, { path });
   }
 }
 
-function checkMap(place: SchemaPlace, keyword: string, value: unknown, walk: Walk): void {
-  if (!isRecord(value)) {
-    const wanted = keyword === "dependencies" ? "an object" : "an object of schemas";
-    reportFlaw(walk, place, [keyword], `must be ${wanted}, ${describeGot(value)}.`);
-    return;
-  }
-  for (const name of Object.keys(value)) {
-    const isKey = keyword === "properties" || keyword === "dependencies";
-    if (isKey && name in Object.prototype) walk.usesInheritedNames = true;
-    if (keyword === "patternProperties") checkPattern(place, [keyword, name], name, walk);
-    if (keyword === "dependencies" && Array.isArray(value[name]))
-      checkNames(place, [keyword, name], value[name], walk);
-  }
+type Form = readonly [name: string, fits: (value: unknown) => boolean];
+
+const forms: Readonly<Record<string, Form>> = {
+  number: ["a number", (value) => typeof value === "number"],
+  count: ["a whole number of 0 or more", (value) => Number.isInteger(value) && Number(value) >= 0],
+  boolean: ["true or false", (value) => typeof value === "boolean"],
+  string: ["a string", (value) => typeof value === "string"],
+  names: ["an array of property names", isNames],
+  types: [`one of ${jsonTypes.join(", ")}`, (value) => [value].flat().every(isJsonType)],
+  values: ["an array of the allowed values", Array.isArray],
+  object: ["an object", isRecord],
+  list: ["an array of schemas", Array.isArray],
+  map: ["an object of schemas", isRecord],
+};
+
+/** What a keyword must hold, if it is known. */
+function formOf(keyword: string): Form | undefined {
+  if (keyword === "dependencies") return forms.object;
+  const known = Object.hasOwn(plainKeywords, keyword) ? plainKeywords[keyword] : undefined;
+  return forms[arrangementOf(keyword) ?? known ?? ""];
 }
 
-function checkPlainKeyword(place: SchemaPlace, keyword: string, value: unknown, walk: Walk): void {
-  const wanted = Object.hasOwn(plainKeywords, keyword) ? plainKeywords[keyword] : undefined;
-  if (wanted === undefined) return;
-  const form = forms[wanted];
-  if (form !== undefined && !form.fits(value)) {
-    reportFlaw(walk, place, [keyword], `must be ${form.name}, ${describeGot(value)}.`);
-    return;
-  }
-  if (referenceKeywords.includes(keyword)) walk.hasReferences = true;
-  switch (keyword) {
-    case "type":
-      checkType(place, value, walk);
-      break;
-    case "enum":
-      if (!Array.isArray(value))
-        reportFlaw(walk, place, [keyword], `must be an array of the allowed values, ${describeGot(value)}.`);
-      break;
-    case "required":
-      checkNames(place, [keyword], value, walk);
-      break;
-    case "dependentRequired":
-      if (!isRecord(value)) reportFlaw(walk, place, [keyword], `must be an object, ${describeGot(value)}.`);
-      for (const name of keysOf(value)) {
-        if (name in Object.prototype) walk.usesInheritedNames = true;
-        checkNames(place, [keyword, name], memberAt(value, [name]), walk);
-      }
-      break;
-    case "pattern":
-      checkPattern(place, [keyword], String(value), walk);
-      break;
-    case "$ref":
-      walk.references.push({ target: String(value), place });
-      break;
-    case "$anchor":
-    case "$dynamicAnchor":
-      walk.anchors.add(String(value));
-      break;
-    case "$id":
-      if (place.parent !== undefined) walk.hasNestedIds = true;
-  }
-}
-
-const forms: Readonly<Record<string, { readonly name: string; readonly fits: (value: unknown) => boolean }>> =
-  {
-    number: { name: "a number", fits: (value) => typeof value === "number" },
-    count: {
-      name: "a whole number of 0 or more",
-      fits: (value) => Number.isInteger(value) && Number(value) >= 0,
-    },
-    boolean: { name: "true or false", fits: (value) => typeof value === "boolean" },
-    string: { name: "a string", fits: (value) => typeof value === "string" },
-  };
-
-function checkType(place: SchemaPlace, value: unknown, walk: Walk): void {
-  const odd = (Array.isArray(value) ? value : [value]).filter((name) => !isJsonType(name));
-  if (odd.length === 0) return;
-  reportFlaw(walk, place, ["type"], `must be one of ${jsonTypes.join(", ")}, ${describeGot(odd[0])}.`);
-}
-
-function checkNames(place: SchemaPlace, steps: SchemaSteps, value: unknown, walk: Walk): void {
-  if (!Array.isArray(value) || !value.every((name) => typeof name === "string")) {
-    reportFlaw(walk, place, steps, `must be an array of property names, ${describeGot(value)}.`);
-    return;
-  }
-  if (value.some((name) => name in Object.prototype)) walk.usesInheritedNames = true;
-}
-
-function checkPattern(place: SchemaPlace, steps: SchemaSteps, pattern: string, walk: Walk): void {
-  try {
-    toRegExp(pattern);
-    walk.usesRiskyPatterns ||= isRiskyPattern(pattern);
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    reportFlaw(walk, place, steps, `is not a regular expression: ${reason}.`);
-  }
-}
-
-/** With nested ids, references are left to the validator. */
-function checkReference(target: string, place: SchemaPlace, walk: Walk): void {
-  const rootId = typeof walk.root.$id === "string" ? walk.root.$id.replace(/#$/, "") : undefined;
-  if (walk.hasNestedIds) return;
-  const own = rootId !== undefined && target.startsWith(rootId) ? target.slice(rootId.length) : target;
-  if (own === "" || own === "#") return;
-  const refuse = (problem: string) => reportFlaw(walk, place, ["$ref"], `points to ${problem}.`);
-  const shown = JSON.stringify(target);
-  if (own.startsWith("#/")) {
-    if (memberAt(walk.root, pointerSteps(own)) === undefined) refuse(`${shown}, which is not in this schema`);
-  } else if (own.startsWith("#")) {
-    if (!walk.anchors.has(own.slice(1))) refuse(`${shown}, but no $anchor has that name`);
-  } else if (rootId === undefined || /^[a-z][a-z0-9+.-]*:/i.test(own)) {
-    const advice = ": copy the definition into $defs and refer to #/$defs/<name>";
-    const rule = `another document, ${shown}. Other documents are never fetched`;
-    refuse(`${rule}${walk.onFlaw === undefined ? advice : ""}`);
-  }
-}
-
-function refuseEndless(walk: Walk): void {
-  const found = findEndless(walk.root);
-  if (found === undefined) return;
-  const place = walk.seen.get(found.schema) ?? walk.seen.get(walk.root)!;
-  const advice = walk.onFlaw === undefined ? " Change its $ref." : "";
-  reportFlaw(walk, place, undefined, `${found.problem}, so no value could be checked.${advice}`);
-}
-
-function reportFlaw(
-  { onFlaw }: Walk,
-  place: SchemaPlace,
-  steps: SchemaSteps | undefined,
-  problem: string,
-): void {
-  if (onFlaw !== undefined) {
-    onFlaw({ schema: place.schema, steps: steps?.filter((step) => step !== undefined), problem });
-    return;
-  }
-  const segments: unknown[] = [...(steps ?? [])];
-  for (let above: SchemaPlace | undefined = place; above !== undefined; above = above.parent)
-    segments.unshift(...above.steps);
-  const path = issuePath(segments.filter((step) => step !== undefined));
-  throw new SchemaError(`Invalid JSON Schema: ${path === "" ? "the schema" : `\`${path}\``} ${problem}`, {
-    path,
-  });
-}
-
-function describeGot(value: unknown): string {
-  return `got ${describeReceived(value)}`;
+function isNames(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((name) => typeof name === "string");
 }
 
 /**
@@ -312,15 +269,14 @@ export function jsonSchemaFlaws(root: JsonSchemaObject): SchemaFlaw[] {
     const { schema } = place;
     const reportFlaw = (keyword: string, problem: string) =>
       flaws.push({ schema, steps: [keyword], problem });
+    const requireType = (keywords: readonly string[], types: readonly string[], problem: string) => {
+      for (const keyword of keywords)
+        if (schema[keyword] !== undefined && !types.includes(typeof schema[keyword]))
+          reportFlaw(keyword, problem);
+    };
     if (Array.isArray(schema.enum) && schema.enum.length === 0) reportFlaw("enum", "allows no value at all.");
-    for (const keyword of ["exclusiveMinimum", "exclusiveMaximum"]) {
-      if (!["undefined", "number", "boolean"].includes(typeof schema[keyword]))
-        reportFlaw(keyword, "must be a number.");
-    }
-    for (const keyword of ["nullable", "$recursiveAnchor"]) {
-      if (!["undefined", "boolean"].includes(typeof schema[keyword]))
-        reportFlaw(keyword, "must be true or false.");
-    }
+    requireType(["exclusiveMinimum", "exclusiveMaximum"], ["number", "boolean"], "must be a number.");
+    requireType(["nullable", "$recursiveAnchor"], ["boolean"], "must be true or false.");
     for (const [keyword, name] of namesOf(place)) {
       if (name === undefined) reportFlaw(keyword, "is not a name that can be referred to.");
       else if (taken.has(name)) reportFlaw(keyword, "is the name of another part of the schema too.");

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
+import { cpuTime } from "../../../../scripts/cpu-time.ts";
 import { compileSchema } from "./compile-schema.ts";
 import { SchemaError } from "./types.ts";
 
@@ -61,8 +62,9 @@ describe("compileSchema", () => {
       properties: { [`a${index}`]: { type: "string" }, b: { type: "array", items: { type: "number" } } },
       required: ["b"],
     }));
-    const start = performance.now();
-    for (const schema of schemas) compileSchema(schema);
-    expect(performance.now() - start).toBeLessThan(2_000);
+    const took = cpuTime(() => {
+      for (const schema of schemas) compileSchema(schema);
+    });
+    expect(took).toBeLessThan(2_000);
   });
 });

@@ -1,18 +1,10 @@
-import { isPlainObject, withoutPrototypeKeys } from "./copy.ts";
-import {
-  describeFailure,
-  describeReceived,
-  issuePath,
-  maximumIssues,
-  mismatch,
-  type SchemaIssue,
-  unknownKey,
-} from "./issue.ts";
+import { isPlainObject } from "./copy.ts";
+import { describeReceived, issuePath, maximumIssues, mismatch, type SchemaIssue } from "./issue.ts";
 import { JsonSchemaValidator } from "./json-schema-validator.ts";
 import { isKeyword } from "./keywords.ts";
-import { isPromise, LibraryValidator } from "./library-validator.ts";
+import { isPromise, type LibrarySchema, LibraryValidator } from "./library-validator.ts";
 import { isStandardSchema, standardSchema } from "./standard-schema.ts";
-import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
+import { type CompiledSchema, SchemaError, type SchemaOutcome } from "./types.ts";
 import { isRecord, type JsonSchemaObject, mapSchemas, pointer } from "./visit.ts";
 import { zodSchema } from "./zod.ts";
 import { isZod3, isZod4 } from "./zod-definition.ts";
@@ -67,7 +59,7 @@ function compileShape(schema: JsonSchemaObject): CompiledSchema | undefined {
     }
     fields.set(name, compileSchema(field));
   }
-  return new ShapeValidator(fields);
+  return new LibraryValidator(shapeSchema(fields));
 }
 
 function isLibrarySchema(value: unknown): boolean {
@@ -96,65 +88,35 @@ function nameOf(value: object): string {
 }
 
 /** A plain object of schemas, one per argument: `{ city: z.string() }`. */
-class ShapeValidator implements CompiledSchema {
-  readonly kind = "shape";
-  readonly #fields: ReadonlyMap<string, CompiledSchema>;
-  #json: JsonSchemaObject | undefined;
+function shapeSchema(fields: ReadonlyMap<string, CompiledSchema>): LibrarySchema {
+  return {
+    kind: "shape",
+    parse(value, options) {
+      if (!isRecord(value)) return { ok: false, issues: [mismatch([], "object", value)] };
+      const outcomes = Array.from(fields, ([name, field]) =>
+        field.validate(Object.hasOwn(value, name) ? value[name] : undefined, options),
+      );
+      if (!outcomes.some(isPromise)) return joinFields(fields, outcomes as SchemaOutcome[]); // None is a promise.
+      return Promise.all(outcomes).then((settled) => joinFields(fields, settled));
+    },
+    // The fields look at the keys below them themselves.
+    keySchema: () => ({ properties: Object.fromEntries([...fields.keys()].map((name) => [name, true])) }),
+    jsonSchema: () => toJsonSchema(fields),
+  };
+}
 
-  constructor(fields: ReadonlyMap<string, CompiledSchema>) {
-    this.#fields = fields;
+function joinFields(
+  fields: ReadonlyMap<string, CompiledSchema>,
+  outcomes: readonly SchemaOutcome[],
+): SchemaOutcome {
+  const value: Record<string, unknown> = {};
+  const issues: SchemaIssue[] = [];
+  for (const [index, name] of [...fields.keys()].entries()) {
+    const outcome = outcomes[index]!;
+    if (!outcome.ok) issues.push(...outcome.issues.map((issue) => below(name, issue)));
+    else if (outcome.value !== undefined) value[name] = outcome.value;
   }
-
-  jsonSchema(): JsonSchemaObject {
-    this.#json ??= toJsonSchema(this.#fields);
-    return this.#json;
-  }
-
-  validate(value: unknown, options?: ValidateOptions): SchemaOutcome | Promise<SchemaOutcome> {
-    let clean: unknown;
-    try {
-      clean = withoutPrototypeKeys(value);
-    } catch (error) {
-      return { ok: false, issues: [describeFailure(error)] };
-    }
-    if (typeof clean !== "object" || clean === null || Array.isArray(clean)) {
-      return { ok: false, issues: [mismatch([], "object", value)] };
-    }
-    const object = clean as Record<string, unknown>; // Checked just above.
-    const strict = options?.strict === true;
-    const outcomes: (SchemaOutcome | Promise<SchemaOutcome>)[] = [];
-    let isAsync = false;
-    for (const [name, field] of this.#fields) {
-      const outcome = field.validate(Object.hasOwn(object, name) ? object[name] : undefined, options);
-      isAsync ||= isPromise(outcome);
-      outcomes.push(outcome);
-    }
-    if (isAsync) return Promise.all(outcomes).then((settled) => this.#finish(settled, object, strict));
-    return this.#finish(outcomes as SchemaOutcome[], object, strict); // None is a promise.
-  }
-
-  #finish(
-    outcomes: readonly SchemaOutcome[],
-    object: Record<string, unknown>,
-    strict: boolean,
-  ): SchemaOutcome {
-    const value: Record<string, unknown> = {};
-    const dropped: string[] = [];
-    const issues: SchemaIssue[] = [];
-    for (const key in object) {
-      if (this.#fields.has(key)) continue;
-      if (strict) issues.push(unknownKey([], key, object[key], this.#fields.keys()));
-      else dropped.push(key);
-    }
-    let index = 0;
-    for (const name of this.#fields.keys()) {
-      const outcome = outcomes[index++]!;
-      if (!outcome.ok) issues.push(...outcome.issues.map((issue) => below(name, issue)));
-      else if (outcome.value !== undefined) value[name] = outcome.value;
-    }
-    if (issues.length > 0) return { ok: false, issues: issues.slice(0, maximumIssues) };
-    return dropped.length === 0 ? { ok: true, value } : { ok: true, value, dropped };
-  }
+  return issues.length > 0 ? { ok: false, issues: issues.slice(0, maximumIssues) } : { ok: true, value };
 }
 
 /** Moves an issue of a field to the whole object. */

@@ -1,3 +1,5 @@
+import { plainCopy } from "./json.ts";
+
 /*
  * Fingerprints of texts and values: 64 bits as 16 hexadecimal digits, fast, well mixed and the same on every machine. Not
  * cryptographic: whoever can choose the text can make collisions.
@@ -25,23 +27,18 @@ export function hashText(text: string): string {
  * throws: a part that is circular, too deep or unreadable counts as a word that says so.
  */
 export function hashValue(value: unknown): string {
-  ancestors = undefined;
   first = 0;
   second = 0;
   try {
     absorb(value, 0);
   } catch {
-    // Something in it is deep, circular or throws: once more, watching every step.
-    ancestors = [];
+    // Something in it is very deep, circular or throws.
     first = 0;
     second = 0;
-    absorb(value, 0);
+    absorb(plainCopy(value, DEEPEST), 0);
   }
   return digitsOf(mix(first)) + digitsOf(mix(second ^ first));
 }
-
-/** The containers around the one that is read, when every step is watched. */
-let ancestors: object[] | undefined;
 
 function absorb(value: unknown, depth: number): void {
   switch (typeof value) {
@@ -62,8 +59,7 @@ function absorb(value: unknown, depth: number): void {
       return;
     case "object":
       if (value === null) combine(NULL);
-      else if (ancestors === undefined) absorbContainer(value, depth);
-      else absorbWatched(value, depth, ancestors);
+      else absorbContainer(value, depth);
       return;
     case "bigint":
       absorbText(String(value), 0xb1);
@@ -77,32 +73,11 @@ const NULL = 0x9011;
 /** The bits of a number. */
 const double = new Float64Array(1);
 const words = new Int32Array(double.buffer);
-/** Nearly every value is shallower than this, and a shallow one cannot be circular. */
-const DEEPEST = 100;
 /** Deeper than any argument a tool takes, and shallow enough for every stack. */
-const DEEPEST_WATCHED = 500;
-
-function absorbWatched(value: object, depth: number, around: object[]): void {
-  const [one, other] = [first, second];
-  try {
-    if (depth >= DEEPEST_WATCHED) absorbText("[too deep]", 0x51);
-    else if (around.includes(value)) absorbText("[circular]", 0x51);
-    else {
-      around.push(value);
-      absorbContainer(value, depth);
-    }
-  } catch {
-    // A getter, proxy or toJSON threw.
-    first = one;
-    second = other;
-    absorbText("[unreadable]", 0x51);
-  } finally {
-    around.length = Math.min(around.length, depth);
-  }
-}
+const DEEPEST = 500;
 
 function absorbContainer(value: object, depth: number): void {
-  if (ancestors === undefined && depth > DEEPEST) throw new RangeError("too deep");
+  if (depth > DEEPEST) throw new RangeError("too deep");
   if (Array.isArray(value)) {
     combine(0xa0000000 ^ value.length);
     for (let index = 0; index < value.length; index++) absorb(value[index], depth + 1);

@@ -1,3 +1,5 @@
+import { editDistance } from "../tool/name.ts";
+
 /** One thing that is wrong with a value. */
 export interface SchemaIssue {
   /** Where, as people write it: `items[0].name`; empty for the value itself. */
@@ -118,13 +120,11 @@ function clipReceived(text: string): string {
 export function nearestKey(key: string, known: Iterable<string>): string | undefined {
   const wanted = normalize(key);
   let nearest: string | undefined;
-  let best = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  let allowed = Math.max(1, Math.floor(wanted.length / 3));
   for (const candidate of known) {
-    const other = normalize(candidate);
-    if (Math.abs(other.length - wanted.length) >= best) continue;
-    const distance = editDistance(wanted, other);
-    if (distance >= best) continue;
-    best = distance;
+    const distance = editDistance(wanted, normalize(candidate), allowed);
+    if (distance > allowed) continue;
+    allowed = distance - 1;
     nearest = candidate;
   }
   return nearest;
@@ -136,35 +136,6 @@ function normalize(key: string): string {
     .slice(0, 64)
     .replace(/[^\p{L}\p{N}]/gu, "")
     .toLowerCase();
-}
-
-/** Levenshtein distance in which swapping two neighbours costs one. */
-function editDistance(left: string, right: string): number {
-  let beforePrevious: number[] = [];
-  let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
-  for (let row = 1; row <= left.length; row++) {
-    const current = [row];
-    for (let column = 1; column <= right.length; column++) {
-      const same = left[row - 1] === right[column - 1];
-      let cost = Math.min(
-        previous[column]! + 1,
-        current[column - 1]! + 1,
-        previous[column - 1]! + (same ? 0 : 1),
-      );
-      if (
-        row > 1 &&
-        column > 1 &&
-        left[row - 1] === right[column - 2] &&
-        left[row - 2] === right[column - 1]
-      ) {
-        cost = Math.min(cost, beforePrevious[column - 2]! + 1);
-      }
-      current.push(cost);
-    }
-    beforePrevious = previous;
-    previous = current;
-  }
-  return previous[right.length]!;
 }
 
 /** Thrown for a value that is circular, too deep or too large; the validators catch it. */

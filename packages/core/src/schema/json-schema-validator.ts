@@ -1,14 +1,15 @@
 import type { KeywordDefinition, Options, ValidateFunction } from "ajv/dist/core.js";
 import { checkJsonSchema, type JsonSchemaFacts } from "./check-json-schema.ts";
-import { type Copier, compileCopier, copyPlain, countMembers } from "./copy.ts";
+import { copyPlain, countMembers } from "./copy.ts";
 import { hashValue } from "./hash.ts";
 import { describeFailure, maximumIssues, type SchemaIssue, unknownKey } from "./issue.ts";
+import { safeJson } from "./json.ts";
 import { jsonSchemaIssues } from "./json-schema-issues.ts";
 import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./keywords.ts";
-import { isOpenThroughout, KeyGuide, type KnownKeys, knownKeys } from "./known-keys.ts";
+import { isOpenThroughout, KeyGuide, type KnownKeys, knownKeys, unknownKeys } from "./known-keys.ts";
 import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./pattern.ts";
 import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
-import type { JsonSchemaObject } from "./visit.ts";
+import { isRecord, type JsonSchemaObject } from "./visit.ts";
 
 /** Larger values get only their first errors, to save memory. */
 const largestFullyExplained = 5_000;
@@ -23,14 +24,13 @@ export class JsonSchemaValidator implements CompiledSchema {
   readonly #schema: JsonSchemaObject;
   readonly #facts: JsonSchemaFacts;
   #plain: JsonSchemaObject | undefined;
-  #engine: JsonSchemaEngine | undefined;
+  #compile: Compile | undefined;
   #check: ValidateFunction | undefined;
   #explain: ValidateFunction | undefined;
   #known: KnownKeys | undefined;
   #guide: KeyGuide | undefined;
   /** No key is unlisted that the check lets through. */
   #needsNoGuide: boolean | undefined;
-  #copy: Copier = copyPlain;
   #broken: SchemaError | undefined;
 
   constructor(schema: JsonSchemaObject) {
@@ -47,19 +47,10 @@ export class JsonSchemaValidator implements CompiledSchema {
     const check = this.#check;
     if (check === undefined) return this.#validateFirst(value, options);
     try {
-      let copy = this.#copy(value);
+      let copy = copyPlain(value);
       if (options?.strict) return this.#validateStrict(copy, check);
-      const known = this.#known;
-      let dropped: string[] | undefined;
-      if (known !== undefined && typeof copy === "object" && copy !== null && !Array.isArray(copy)) {
-        for (const key in copy) {
-          if (!known.names.has(key) && !known.patterns.some((pattern) => pattern.test(key))) {
-            if (dropped === undefined) dropped = [key];
-            else dropped.push(key);
-          }
-        }
-        if (dropped !== undefined) copy = without(copy, dropped);
-      }
+      const dropped = this.#known && isRecord(copy) ? unknownKeys(copy, this.#known) : undefined;
+      if (dropped !== undefined) copy = without(copy, dropped);
       if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
       if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };
       return dropped === undefined ? { ok: true, value: copy } : { ok: true, value: copy, dropped };
@@ -71,20 +62,19 @@ export class JsonSchemaValidator implements CompiledSchema {
 
   #validateFirst(value: unknown, options?: ValidateOptions): SchemaOutcome | Promise<SchemaOutcome> {
     if (this.#broken !== undefined) throw this.#broken;
-    const engine = loadedEngine(this.#facts.dialect);
-    if (engine === undefined)
+    const compile = engines.get(this.#facts.dialect);
+    if (compile === undefined)
       return loadEngine(this.#facts.dialect).then(() => this.validate(value, options));
     if (this.#facts.usesRiskyPatterns && !areLinearPatternsLoaded())
       return loadLinearPatterns().then(() => this.validate(value, options));
     try {
-      this.#check = engine.compile(this.#schema, this.#facts, false);
+      this.#check = compile(this.#schema, this.#facts, false);
     } catch (error) {
       if (SchemaError.is(error)) this.#broken = error;
       throw error;
     }
-    this.#engine = engine;
+    this.#compile = compile;
     this.#known = knownKeys(this.#schema);
-    this.#copy = compileCopier(this.#schema);
     return this.validate(value, options);
   }
 
@@ -107,7 +97,7 @@ export class JsonSchemaValidator implements CompiledSchema {
     if (countMembers(copy, largestFullyExplained) >= largestFullyExplained) {
       return jsonSchemaIssues(firstErrors, copy, this.#schema);
     }
-    this.#explain ??= this.#engine!.compile(this.#schema, this.#facts, true);
+    this.#explain ??= this.#compile!(this.#schema, this.#facts, true);
     // If collecting all errors takes too many steps, the first errors are reported.
     if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS_TO_EXPLAIN);
     try {
@@ -120,33 +110,28 @@ export class JsonSchemaValidator implements CompiledSchema {
   }
 }
 
-function without(copy: object, unknown: readonly string[]): Record<string, unknown> {
+function without(copy: unknown, unknown: readonly string[]): Record<string, unknown> {
   const left = new Set(unknown);
-  return Object.fromEntries(Object.entries(copy).filter(([key]) => !left.has(key)));
+  return Object.fromEntries(Object.entries(copy ?? {}).filter(([key]) => !left.has(key)));
 }
 
-interface JsonSchemaEngine {
-  /** `everyIssue` makes a slower function that does not stop at the first error. Throws `SchemaError`. */
-  compile(schema: JsonSchemaObject, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction;
-}
+/** Makes the function for a schema; with `everyIssue` a slower one that goes on after an error. Throws `SchemaError`. */
+type Compile = (schema: JsonSchemaObject, facts: JsonSchemaFacts, everyIssue: boolean) => ValidateFunction;
 
 const MOST_REMEMBERED = 500;
 const LONGEST_REMEMBERED = 20_000;
 /** More than browsers accept. */
 const LONGEST_URL = 4_000;
 
-const engines = new Map<Dialect, JsonSchemaEngine>();
-const loading = new Map<Dialect, Promise<JsonSchemaEngine>>();
-
-function loadedEngine(dialect: Dialect): JsonSchemaEngine | undefined {
-  return engines.get(dialect);
-}
+/** The loaded engines, and those that are being loaded. */
+const engines = new Map<Dialect, Compile>();
+const loading = new Map<Dialect, Promise<Compile>>();
 
 /**
  * Loads the engine of a dialect. Importing it takes about 30 ms, so that happens when a schema is first used
  * and not when the program starts; a server may call this ahead of its first call.
  */
-export function loadEngine(dialect: Dialect = "2020-12"): Promise<JsonSchemaEngine> {
+export function loadEngine(dialect: Dialect = "2020-12"): Promise<Compile> {
   let engine = loading.get(dialect);
   if (engine === undefined) {
     engine = importEngine(dialect);
@@ -155,7 +140,7 @@ export function loadEngine(dialect: Dialect = "2020-12"): Promise<JsonSchemaEngi
   return engine;
 }
 
-async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
+async function importEngine(dialect: Dialect): Promise<Compile> {
   const [Ajv, { fullFormats }] = await Promise.all([
     importAjv(dialect),
     import("ajv-formats/dist/formats.js"),
@@ -164,7 +149,6 @@ async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
   // The only format expression whose time is not linear in the text.
   const isUrl = (text: string) => text.length <= LONGEST_URL && url instanceof RegExp && url.test(text);
   const formats = { ...fullFormats, url: isUrl };
-  const recent = new Recent<ValidateFunction>(MOST_REMEMBERED);
   const make = (prepared: object, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction => {
     // One instance per schema: a shared one would keep every schema, pattern and id forever.
     const ajv = new Ajv({
@@ -189,26 +173,19 @@ async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
       });
     }
   };
-  const engine: JsonSchemaEngine = {
-    compile(schema, facts, everyIssue) {
-      const prepared = prepareJsonSchema(schema, dialect, facts.usesReferences ? STEP : undefined);
-      const text = textOf(prepared);
-      if (text === undefined) return make(prepared, facts, everyIssue);
-      return recent.get(`${everyIssue} ${text}`, () => make(prepared, facts, everyIssue));
-    },
+  // By text, since reloaded files and similar tools have equal schemas. The last used comes last.
+  const recent = new Map<string, ValidateFunction>();
+  const compile: Compile = (schema, facts, everyIssue) => {
+    const prepared = prepareJsonSchema(schema, dialect, facts.usesReferences ? STEP : undefined);
+    const text = `${everyIssue} ${safeJson(prepared).text}`;
+    const check = recent.get(text) ?? make(prepared, facts, everyIssue);
+    recent.delete(text);
+    if (text.length <= LONGEST_REMEMBERED) recent.set(text, check);
+    if (recent.size > MOST_REMEMBERED) recent.delete(recent.keys().next().value!);
+    return check;
   };
-  engines.set(dialect, engine);
-  return engine;
-}
-
-/** The text under which a compiled schema is cached: reloaded files and similar tools share it. */
-function textOf(prepared: object): string | undefined {
-  try {
-    const text = JSON.stringify(prepared);
-    return text.length > LONGEST_REMEMBERED ? undefined : text;
-  } catch {
-    return undefined;
-  }
+  engines.set(dialect, compile);
+  return compile;
 }
 
 type AjvClass = new (
@@ -313,30 +290,6 @@ const commonOptions: Options = {
   code: { regExp: regExpEngine },
 };
 
-/** A map that keeps the most recently used entries. */
-export class Recent<Value> {
-  readonly #limit: number;
-  readonly #entries = new Map<string, Value>();
-
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  get size(): number {
-    return this.#entries.size;
-  }
-
-  /** Makes and keeps the value when it is missing. */
-  get(key: string, make: () => Value): Value {
-    let value = this.#entries.get(key);
-    if (value === undefined) value = make();
-    else this.#entries.delete(key);
-    this.#entries.set(key, value);
-    if (this.#entries.size > this.#limit) this.#entries.delete(this.#entries.keys().next().value!);
-    return value;
-  }
-}
-
 /**
  * Whether a number is a multiple of another, both taken as decimals: 19.99 is a multiple of 0.01, although binary
  * division says otherwise. Nothing is a multiple of 0.
@@ -344,25 +297,15 @@ export class Recent<Value> {
 export function isMultipleOf(value: number, divisor: number): boolean {
   if (Number.isSafeInteger(value) && Number.isSafeInteger(divisor)) return value % divisor === 0;
   if (!Number.isFinite(value) || divisor === 0) return false;
-  const left = decimalOf(value);
-  const right = decimalOf(divisor);
-  const exponent = Math.min(left.exponent, right.exponent);
-  return scaled(left, exponent) % scaled(right, exponent) === 0n;
+  const [left, right] = [decimalOf(value), decimalOf(divisor)];
+  const unit = Math.min(left.exponent, right.exponent);
+  const scaled = ({ digits, exponent }: typeof left) => digits * 10n ** BigInt(exponent - unit);
+  return scaled(left) % scaled(right) === 0n;
 }
 
-/** The number is `digits` times ten to the power of `exponent`. */
-interface Decimal {
-  readonly digits: bigint;
-  readonly exponent: number;
-}
-
-function decimalOf(number: number): Decimal {
+/** The number as `digits` times ten to the power of `exponent`. */
+function decimalOf(number: number): { readonly digits: bigint; readonly exponent: number } {
   const [mantissa = "", exponent = "0"] = String(Math.abs(number)).split("e");
   const [whole = "", fraction = ""] = mantissa.split(".");
   return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length };
-}
-
-/** The decimal in units of ten to the power of `exponent`. */
-function scaled(decimal: Decimal, exponent: number): bigint {
-  return decimal.digits * 10n ** BigInt(decimal.exponent - exponent);
 }

@@ -10,26 +10,24 @@ export function safeJson(value: unknown): { readonly text: string; readonly valu
     if (text !== undefined) return { text, value };
     return { text: String(value), value: null };
   } catch {
-    const plain = plainCopy(value, [], 0);
+    const plain = plainCopy(value, 100);
     return { text: JSON.stringify(plain), value: plain };
   }
 }
 
-const DEEPEST = 100;
-
-function plainCopy(value: unknown, ancestors: object[], depth: number): unknown {
+/** A copy in which a word stands for every part that is circular, unreadable, or below so many levels. */
+export function plainCopy(value: unknown, levels: number, ancestors: object[] = []): unknown {
   if (typeof value === "bigint") return value.toString();
   if (typeof value === "function" || typeof value === "symbol") return undefined;
   if (typeof value !== "object" || value === null) return value;
   if (ancestors.includes(value)) return "[circular]";
-  if (depth >= DEEPEST) return "[too deep]";
+  if (ancestors.length >= levels) return "[too deep]";
   ancestors.push(value);
+  const copy = (member: unknown) => plainCopy(member, levels, ancestors);
   try {
-    if ("toJSON" in value && typeof value.toJSON === "function")
-      return plainCopy(value.toJSON(), ancestors, depth + 1);
-    if (Array.isArray(value)) return value.map((item) => plainCopy(item, ancestors, depth + 1) ?? null);
-    const entries = Object.entries(value).map(([key, item]) => [key, plainCopy(item, ancestors, depth + 1)]);
-    return Object.fromEntries(entries);
+    if ("toJSON" in value && typeof value.toJSON === "function") return copy(value.toJSON());
+    if (Array.isArray(value)) return value.map((item) => copy(item) ?? null);
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, copy(item)]));
   } catch {
     return "[unreadable]";
   } finally {

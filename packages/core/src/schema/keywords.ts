@@ -2,55 +2,25 @@ import { toPattern } from "./pattern.ts";
 import { SchemaError } from "./types.ts";
 import { arrangementOf, isRecord, type JsonSchemaObject, mapSchemas, typeOfValue } from "./visit.ts";
 
-/** The type of each keyword that does not hold schemas. */
-export const plainKeywords: Readonly<
-  Record<string, "number" | "count" | "string" | "boolean" | "strings" | "any">
-> = {
-  minimum: "number",
-  maximum: "number",
-  multipleOf: "number",
-  // Draft 4 wrote a boolean here; it is translated before it is compiled.
-  exclusiveMinimum: "any",
-  exclusiveMaximum: "any",
-  minLength: "count",
-  maxLength: "count",
-  minItems: "count",
-  maxItems: "count",
-  minContains: "count",
-  maxContains: "count",
-  minProperties: "count",
-  maxProperties: "count",
-  pattern: "string",
-  format: "string",
-  $ref: "string",
-  $id: "string",
-  $schema: "string",
-  $anchor: "string",
-  $dynamicAnchor: "string",
-  $dynamicRef: "string",
-  $recursiveRef: "string",
-  uniqueItems: "boolean",
-  required: "strings",
-  type: "any",
-  enum: "any",
-  const: "any",
-  default: "any",
-  dependentRequired: "any",
-  title: "any",
-  description: "any",
-  examples: "any",
-  example: "any",
-  deprecated: "any",
-  readOnly: "any",
-  writeOnly: "any",
-  nullable: "any",
-  discriminator: "any",
-  contentEncoding: "any",
-  contentMediaType: "any",
-  $comment: "any",
-  $vocabulary: "any",
-  $recursiveAnchor: "any",
+/** Keywords that do not hold schemas, by the form of their value. */
+const keywordsOfForm = {
+  number: "minimum maximum multipleOf",
+  count: "minLength maxLength minItems maxItems minContains maxContains minProperties maxProperties",
+  string: "pattern format $ref $id $schema $anchor $dynamicAnchor $dynamicRef $recursiveRef",
+  boolean: "uniqueItems",
+  names: "required",
+  types: "type",
+  values: "enum",
+  object: "dependentRequired",
+  // Draft 4 wrote booleans as exclusive limits; they are translated before they are compiled.
+  any: `exclusiveMinimum exclusiveMaximum const default title description examples example deprecated readOnly
+    writeOnly nullable discriminator contentEncoding contentMediaType $comment $vocabulary $recursiveAnchor`,
 };
+
+/** The form of each keyword that does not hold schemas. */
+export const plainKeywords: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(keywordsOfForm).flatMap(([form, names]) => names.split(/\s+/).map((name) => [name, form])),
+);
 
 export function isKnownKeyword(key: string): boolean {
   return arrangementOf(key) !== undefined || Object.hasOwn(plainKeywords, key);
@@ -170,31 +140,25 @@ export function renameLimit(schema: Record<string, unknown>, exclusive: string, 
  * null }`; filling that in would refuse every call without the key.
  */
 function acceptsDefault(schema: JsonSchemaObject): boolean {
-  const value = schema.default;
-  if (schema.nullable === true && value === null) return true;
-  if (Array.isArray(schema.enum) && isScalar(value) && !schema.enum.includes(value)) return false;
-  if (typeof value === "string" && !acceptsString(schema, value)) return false;
-  if (typeof value === "number" && !acceptsNumber(schema, value)) return false;
-  if (schema.type === undefined) return true;
-  const types = Array.isArray(schema.type) ? schema.type : [schema.type];
+  const { default: value, enum: choices, type, pattern } = schema;
   const own = typeOfValue(value);
-  return types.some((type) => type === own || (type === "number" && own === "integer"));
-}
-
-function acceptsString(schema: JsonSchemaObject, value: string): boolean {
-  const length = [...value].length;
-  if (length < Number(schema.minLength ?? 0) || length > Number(schema.maxLength ?? Infinity)) return false;
-  return typeof schema.pattern !== "string" || toPattern(schema.pattern).test(value);
-}
-
-function acceptsNumber(schema: JsonSchemaObject, value: number): boolean {
-  if (value < Number(schema.minimum ?? -Infinity) || value > Number(schema.maximum ?? Infinity)) return false;
+  if (schema.nullable === true && value === null) return true;
+  const isScalar = typeof value !== "object" || value === null;
+  if (Array.isArray(choices) && isScalar && !choices.includes(value)) return false;
+  if (typeof value === "string") {
+    if (!isBetween([...value].length, schema.minLength, schema.maxLength)) return false;
+    if (typeof pattern === "string" && !toPattern(pattern).test(value)) return false;
+  }
+  if (typeof value === "number") {
+    if (!isBetween(value, schema.minimum, schema.maximum)) return false;
+    if (value <= Number(schema.exclusiveMinimum ?? -Infinity)) return false;
+    if (value >= Number(schema.exclusiveMaximum ?? Infinity)) return false;
+  }
   return (
-    value > Number(schema.exclusiveMinimum ?? -Infinity) &&
-    value < Number(schema.exclusiveMaximum ?? Infinity)
+    type === undefined || [type].flat().some((one) => one === own || (one === "number" && own === "integer"))
   );
 }
 
-function isScalar(value: unknown): boolean {
-  return typeof value !== "object" || value === null;
+function isBetween(number: number, least: unknown, most: unknown): boolean {
+  return number >= Number(least ?? -Infinity) && number <= Number(most ?? Infinity);
 }

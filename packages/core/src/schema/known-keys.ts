@@ -3,9 +3,13 @@ import { maximumIssues } from "./issue.ts";
 import { type Pattern, toPattern } from "./pattern.ts";
 import {
   isRecord,
+  itemSchemas,
   type JsonSchemaObject,
   keysOf,
+  listedItems,
   listOf,
+  mayDescribe,
+  memberAt,
   namesIn,
   resolveReference,
   valuesOf,
@@ -27,16 +31,24 @@ export function knownKeys(root: JsonSchemaObject): KnownKeys | undefined {
   return isClosed ? { names, patterns } : undefined;
 }
 
+/** The keys of a value that are not known, if there are any. */
+export function unknownKeys(value: object, { names, patterns }: KnownKeys): string[] | undefined {
+  let unknown: string[] | undefined;
+  for (const key in value) {
+    if (names.has(key) || patterns.some((pattern) => pattern.test(key))) continue;
+    if (unknown === undefined) unknown = [key];
+    else unknown.push(key);
+  }
+  return unknown;
+}
+
 /**
  * Whether a schema without references says something about other keys wherever it lists properties, if only that there
  * are none: then a `KeyGuide` finds no key in any value.
  */
 export function isOpenThroughout(root: JsonSchemaObject): boolean {
-  const seen = new Set<object>();
   let isOpen = true;
   walkSchemas(root, ({ schema }) => {
-    if (seen.has(schema)) return false;
-    seen.add(schema);
     isOpen &&= !isRecord(schema.properties) || schema.additionalProperties !== undefined;
     return isOpen;
   });
@@ -90,7 +102,7 @@ export class KeyGuide {
         list.push({ parent: path, key, value: member, known: place.names });
       }
       if (typeof member !== "object" || member === null) continue;
-      const below = schemasOf(place, key);
+      const below = place.parts.flatMap((part) => memberSchemas(part, key));
       if (below.length > 0) this.#visit(below, member, [...path, key], found);
     }
   }
@@ -127,35 +139,14 @@ function isListed(place: KeyPlace, key: string): boolean {
   return place.names.has(key) || place.patterns.some((pattern) => pattern.test(key));
 }
 
-/** The schemas of a member, cached for listed keys only; others may have any number of names. */
-function schemasOf(place: KeyPlace, key: string): readonly unknown[] {
-  const known = place.members.get(key);
-  if (known !== undefined) return known;
-  const schemas = place.parts.flatMap((part) => memberSchemas(part, key));
-  if (place.names.has(key)) place.members.set(key, schemas);
-  return schemas;
-}
-
 function memberSchemas(part: JsonSchemaObject, key: string): unknown[] {
   const found: unknown[] = [];
   if (isRecord(part.properties) && Object.hasOwn(part.properties, key)) found.push(part.properties[key]);
   for (const pattern of keysOf(part.patternProperties)) {
-    if (toPattern(pattern).test(key)) found.push((part.patternProperties as JsonSchemaObject)[pattern]); // It has keys.
+    if (toPattern(pattern).test(key)) found.push(memberAt(part.patternProperties, [pattern]));
   }
   if (found.length > 0) return found;
   return [part.additionalProperties, part.unevaluatedProperties].filter((other) => other !== undefined);
-}
-
-function itemSchemas(part: JsonSchemaObject, index: number): unknown[] {
-  const listed = listedItems(part);
-  if (index < listed.length) return [listed[index]];
-  const others = Array.isArray(part.items) ? part.additionalItems : part.items;
-  return [others, part.unevaluatedItems].filter((other) => other !== undefined);
-}
-
-/** Until 2020-12, `items` could be a list. */
-function listedItems(part: JsonSchemaObject): readonly unknown[] {
-  return listOf(part.prefixItems ?? part.items);
 }
 
 /** What a schema says about the keys of one object, or where the schemas of one array's items are. */
@@ -165,8 +156,6 @@ interface KeyPlace {
   /** The names that do not depend on the chosen alternative. */
   readonly certain: Set<string>;
   readonly patterns: Pattern[];
-  /** A cache of the members' schemas. */
-  readonly members: Map<string, readonly unknown[]>;
   /** Whether unlisted keys are unknown. False in doubt. */
   isClosed: boolean;
   /** Whether all this is the same for every value. */
@@ -174,9 +163,8 @@ interface KeyPlace {
 }
 
 /** Keywords with rules for keys that a list of names cannot express. */
-const openingKeywords = [
-  ...["additionalProperties", "unevaluatedProperties", "propertyNames", "$dynamicRef", "$recursiveRef"],
-];
+const openingKeywords =
+  "additionalProperties unevaluatedProperties propertyNames $dynamicRef $recursiveRef".split(" ");
 /** Keywords for which every key counts, so none may be dropped. */
 const countingKeywords = ["minProperties", "maxProperties", "not"];
 
@@ -194,7 +182,6 @@ function readKeyPlace(
     names: new Set(),
     certain: new Set(),
     patterns: [],
-    members: new Map(),
     isClosed: false,
     isFixed: true,
   };
@@ -243,43 +230,17 @@ function readKeyPlace(
   function fittingBranches(branches: readonly unknown[]): readonly unknown[] {
     if (branches.length < 2 || value === undefined) return branches;
     place.isFixed = false;
-    const fitting = branches.filter((branch) => mayFit(root, branch, value));
+    const fitting = branches.filter((branch) => mayDescribe(branch, value, root));
     return fitting.length === 0 ? branches : fitting;
   }
 }
 
-/** Whether type, required keys and constants of a schema allow the value. */
-function mayFit(root: JsonSchemaObject, schema: unknown, value: object): boolean {
-  let branch = schema;
-  for (let step = 0; step < 10 && isRecord(branch) && typeof branch.$ref === "string"; step++)
-    branch = resolveReference(root, branch.$ref);
-  if (!isRecord(branch)) return branch !== false;
-  const type = Array.isArray(value) ? "array" : "object";
-  if (branch.type !== undefined && branch.type !== type && !listOf(branch.type).includes(type)) return false;
-  if (Array.isArray(value)) return true;
-  if (namesIn(branch.required).some((name) => !Object.hasOwn(value, name))) return false;
-  const members = value as Record<string, unknown>; // An object that is no array.
-  return Object.entries(branch.properties ?? {}).every(
-    ([name, part]) => !Object.hasOwn(members, name) || allowsScalar(part, members[name]),
-  );
-}
-
-function allowsScalar(schema: unknown, value: unknown): boolean {
-  if (!isRecord(schema) || typeof value === "object") return true;
-  if ("const" in schema) return schema.const === value;
-  return !Array.isArray(schema.enum) || schema.enum.includes(value);
-}
-
 /** All key names in the schema itself. */
 function mentioned(schema: JsonSchemaObject): string[] {
+  const { properties, required, dependentRequired, dependencies, dependentSchemas } = schema;
   return [
-    ...keysOf(schema.properties),
-    ...namesIn(schema.required),
-    ...keysOf(schema.dependentRequired),
-    ...valuesOf(schema.dependentRequired).flatMap(namesIn),
-    ...keysOf(schema.dependencies),
-    ...valuesOf(schema.dependencies).flatMap(namesIn),
-    ...keysOf(schema.dependentSchemas),
+    ...[properties, dependentRequired, dependencies, dependentSchemas].flatMap(keysOf),
+    ...[required, ...valuesOf(dependentRequired), ...valuesOf(dependencies)].flatMap(namesIn),
   ];
 }
 

@@ -1,7 +1,7 @@
 import { editCopy, withoutPrototypeKeys } from "./copy.ts";
 import { hashValue } from "./hash.ts";
 import { describeFailure, maximumIssues, type SchemaIssue, unknownKey } from "./issue.ts";
-import { type FoundKey, KeyGuide, lostKeys } from "./known-keys.ts";
+import { type FoundKey, KeyGuide, type KnownKeys, knownKeys, lostKeys, unknownKeys } from "./known-keys.ts";
 import {
   type CompiledSchema,
   SchemaError,
@@ -15,9 +15,7 @@ import { type JsonSchemaObject, memberAt } from "./visit.ts";
 export interface LibrarySchema {
   readonly kind: SchemaKind;
   /** Parses with the library's own code. May throw what an author's callback throws. */
-  parse(value: unknown): SchemaOutcome | Promise<SchemaOutcome>;
-  /** The top-level keys, if the schema lists them without a rule for others. Called once. */
-  knownKeys(): readonly string[] | undefined;
+  parse(value: unknown, options?: ValidateOptions): SchemaOutcome | Promise<SchemaOutcome>;
   /** A JSON Schema of the keys that parsing accepts at every depth, if there is one. Called once. */
   keySchema(): JsonSchemaObject | undefined;
   /** The JSON Schema of the input. Called once. Throws `SchemaError`. */
@@ -28,10 +26,8 @@ export interface LibrarySchema {
 export class LibraryValidator implements CompiledSchema {
   readonly kind: SchemaKind;
   readonly #schema: LibrarySchema;
-  #known: ReadonlySet<string> | undefined;
-  #askedForKeys = false;
+  #keys: { readonly known: KnownKeys | undefined; readonly guide: KeyGuide | undefined } | undefined;
   #json: JsonSchemaObject | undefined;
-  #guide: KeyGuide | null | undefined;
 
   constructor(schema: LibrarySchema) {
     this.kind = schema.kind;
@@ -46,7 +42,7 @@ export class LibraryValidator implements CompiledSchema {
   validate(value: unknown, options?: ValidateOptions): SchemaOutcome | Promise<SchemaOutcome> {
     try {
       const clean = withoutPrototypeKeys(value);
-      const outcome = this.#schema.parse(clean);
+      const outcome = this.#schema.parse(clean, options);
       if (!isPromise(outcome)) return this.#finish(outcome, clean, options);
       return outcome.then((settled) => this.#finish(settled, clean, options)).catch(failed);
     } catch (error) {
@@ -61,12 +57,13 @@ export class LibraryValidator implements CompiledSchema {
   ): SchemaOutcome | Promise<SchemaOutcome> {
     if (typeof value !== "object" || value === null) return outcome;
     if (options?.strict) return this.#finishStrict(outcome, value);
-    return outcome.ok ? withDropped(outcome, this.#droppedKeys(value, outcome.value)) : outcome;
+    if (!outcome.ok) return outcome;
+    const dropped = this.#droppedKeys(value, outcome.value);
+    return dropped === undefined || dropped.length === 0 ? outcome : { ...outcome, dropped };
   }
 
   #finishStrict(outcome: SchemaOutcome, value: object): SchemaOutcome | Promise<SchemaOutcome> {
-    if (this.#guide === undefined) this.#guide = guideOf(this.#schema);
-    const found = this.#guide?.find(value);
+    const found = this.#listedKeys().guide?.find(value);
     if (!outcome.ok) return refusal(found?.unlisted ?? [], outcome.issues);
     if (found !== undefined && found.unlisted.length > 0) return refusal(found.unlisted, []);
     const suspects = found === undefined ? lostKeys(value, outcome.value) : found.doubtful;
@@ -94,28 +91,22 @@ export class LibraryValidator implements CompiledSchema {
     }
   }
 
-  #droppedKeys(value: object, result: unknown): readonly string[] {
-    const known = this.#knownKeys();
-    if (known === undefined) return keysLost(value, result);
-    const unknown = keysBeyond(value, known);
-    return unknown === undefined ? none : keysAbsent(unknown, result);
+  /** Without a list of keys, a smaller result shows that some were dropped. */
+  #droppedKeys(value: object, result: unknown): string[] | undefined {
+    if (typeof result !== "object" || result === null || Array.isArray(value)) return undefined;
+    const { known } = this.#listedKeys();
+    const suspects = known === undefined ? Object.keys(value) : unknownKeys(value, known);
+    if (known === undefined && suspects!.length <= Object.keys(result).length) return undefined;
+    return suspects?.filter((key) => !Object.hasOwn(result, key));
   }
 
-  #knownKeys(): ReadonlySet<string> | undefined {
-    if (!this.#askedForKeys) {
-      this.#askedForKeys = true;
-      const names = this.#schema.knownKeys();
-      this.#known = names && new Set(names);
+  #listedKeys() {
+    if (this.#keys === undefined) {
+      const listing = this.#schema.keySchema();
+      this.#keys = { known: listing && knownKeys(listing), guide: listing && new KeyGuide(listing) };
     }
-    return this.#known;
+    return this.#keys;
   }
-}
-
-const none: readonly string[] = [];
-
-function guideOf(schema: LibrarySchema): KeyGuide | null {
-  const listing = schema.keySchema();
-  return listing === undefined ? null : new KeyGuide(listing);
 }
 
 function refusal(unknown: readonly FoundKey[], others: readonly SchemaIssue[]): SchemaOutcome {
@@ -126,35 +117,6 @@ function refusal(unknown: readonly FoundKey[], others: readonly SchemaIssue[]): 
 function isLost({ parent, key }: FoundKey, result: unknown): boolean {
   const container = memberAt(result, parent);
   return typeof container === "object" && container !== null && !Object.hasOwn(container, key);
-}
-
-function keysBeyond(value: object, known: ReadonlySet<string>): string[] | undefined {
-  let unknown: string[] | undefined;
-  for (const key in value) {
-    if (known.has(key)) continue;
-    if (unknown === undefined) unknown = [key];
-    else unknown.push(key);
-  }
-  return unknown;
-}
-
-/** Without a list of keys, a smaller result shows that some were dropped. */
-function keysLost(value: object, result: unknown): string[] {
-  if (typeof result !== "object" || result === null || Array.isArray(value)) return [];
-  const keys = Object.keys(value);
-  return keys.length > Object.keys(result).length ? keysAbsent(keys, result) : [];
-}
-
-function keysAbsent(keys: readonly string[], result: unknown): string[] {
-  if (typeof result !== "object" || result === null) return [];
-  return keys.filter((key) => !Object.hasOwn(result, key));
-}
-
-function withDropped(
-  outcome: SchemaOutcome & { readonly ok: true },
-  dropped: readonly string[],
-): SchemaOutcome {
-  return dropped.length === 0 ? outcome : { ok: true, value: outcome.value, dropped };
 }
 
 /** An author's callback that throws makes the value invalid. */

@@ -94,41 +94,6 @@ function withWideBlanks(source: string): string {
   });
 }
 
-/**
- * An upper bound of the backtracking steps for any text of this length: the number of ways through the pattern, times
- * the cost of each. Expects a valid regular expression. Never too low.
- */
-function mostSteps(source: string, length: number): number {
-  const groups: Group[] = [new Group(false)];
-  for (let at = 0; at < source.length; at++) {
-    const group = groups.at(-1)!;
-    const sign = source[at]!;
-    const repetition = repetitionAt(source, at);
-    if (repetition !== undefined) {
-      group.repeatLast(repetition, length);
-      at = repetition.end - 1;
-    } else if (sign === "(") {
-      const { isLook, end } = headAt(source, at);
-      groups.push(new Group(isLook));
-      at = end - 1;
-    } else if (sign === ")" && groups.length > 1) {
-      groups.pop();
-      groups.at(-1)!.add(group.close());
-    } else if (sign === "|") group.beginBranch();
-    else {
-      // A back-reference compares as much text as its group matched.
-      const isReference = sign === "\\" && /[1-9k]/.test(source[at + 1] ?? "");
-      group.add({ ways: 1, cost: isReference ? length + 1 : 1 });
-      if (sign === "\\") at++;
-      else if (sign === "[") at = endOfClass(source, at);
-    }
-  }
-  const whole = groups[0]!;
-  const isAnchored = source.startsWith("^") && !whole.hasChoice;
-  const { ways, cost } = whole.close();
-  return ways * cost * (isAnchored ? 1 : length + 1);
-}
-
 interface Part {
   /** The number of ways to match at one place. */
   readonly ways: number;
@@ -136,90 +101,66 @@ interface Part {
   readonly cost: number;
 }
 
-interface Repetition {
-  readonly least: number;
-  readonly most: number;
-  readonly end: number;
-}
+/**
+ * An upper bound of the backtracking steps for any text of this length: the number of ways through the pattern, times
+ * the cost of each. Expects a valid regular expression. Never too low.
+ */
+function mostSteps(source: string, length: number): number {
+  let at = 0;
+  const read = (form: RegExp) => {
+    form.lastIndex = at;
+    const found = form.exec(source);
+    if (found !== null) at = form.lastIndex;
+    return found;
+  };
+  let whole = sequence();
+  const isAnchored = source.startsWith("^") && at === source.length;
+  while (at < source.length) whole = withBranch(whole);
+  return whole.ways * whole.cost * (isAnchored ? 1 : length + 1);
 
-const nothing: Part = { ways: 1, cost: 0 };
-
-/** A group that is being read, or the whole pattern. */
-class Group {
-  readonly #isLook: boolean;
-  hasChoice = false;
-  #before: Part = { ways: 0, cost: 0 };
-  #branch = nothing;
-  #last = nothing;
-
-  constructor(isLook: boolean) {
-    this.#isLook = isLook;
+  function withBranch(before: Part): Part {
+    at++;
+    const branch = sequence();
+    return { ways: before.ways + branch.ways, cost: before.cost + branch.cost };
   }
 
-  add(part: Part): void {
-    this.#branch = inSequence(this.#branch, this.#last);
-    this.#last = part;
+  function sequence(): Part {
+    let whole: Part = { ways: 1, cost: 1 };
+    while (at < source.length && source[at] !== "|" && source[at] !== ")") {
+      const part = repeated(atom());
+      whole = { ways: whole.ways * part.ways, cost: whole.cost + part.cost };
+    }
+    return whole;
   }
 
-  repeatLast({ least, most }: Repetition, length: number): void {
-    const { ways, cost } = this.#last;
+  /** A group, a class of characters, an escaped character, or any other. */
+  function atom(): Part {
+    const head = read(/\((?:\?(?:(<?[=!])|<[^>]*>|[a-z-]*:))?/y);
+    if (head === null) {
+      const sign = read(/\[(?:\\.|[^\]\\])*\]?|\\.|./sy)?.[0] ?? "";
+      // A back-reference compares as much text as its group matched.
+      return { ways: 1, cost: /^\\[1-9k]/.test(sign) ? length + 1 : 1 };
+    }
+    let group = sequence();
+    while (source[at] === "|") group = withBranch(group);
+    at++;
+    // Lookaround tries its own ways once, and offers one way to what follows.
+    return head[1] === undefined ? group : { ways: 1, cost: group.ways * group.cost };
+  }
+
+  /** Applies `*`, `+`, `?`, `{2}`, `{2,}` or `{2,5}`, each also lazy. */
+  function repeated({ ways, cost }: Part): Part {
+    const found = read(/([*+?]|\{(\d+)(,?)(\d*)\})\??/y);
+    if (found === null) return { ways, cost };
+    const [, sign, from, comma, to] = found;
+    const endless = sign === "*" || sign === "+" || (comma === "," && to === "");
+    const least = from === undefined ? (sign === "+" ? 1 : 0) : Number(from);
+    const most = endless ? length : sign === "?" ? 1 : Number(to || from);
     const [fewest, highest] = [Math.min(least, length), Math.min(most, length)];
     const times = Math.max(1, highest - fewest + 1);
-    this.#last = {
+    return {
       ways: ways === 1 ? times : ways ** Math.max(fewest, highest) * Math.min(times, 2),
       cost: cost * Math.max(1, fewest),
     };
   }
-
-  beginBranch(): void {
-    this.hasChoice = true;
-    this.#before = this.#total();
-    this.#branch = nothing;
-    this.#last = nothing;
-  }
-
-  close(): Part {
-    const { ways, cost } = this.#total();
-    // Lookaround tries its own ways once, and offers one way to what follows.
-    return this.#isLook ? { ways: 1, cost: ways * cost } : { ways, cost };
-  }
-
-  #total(): Part {
-    const branch = inSequence(this.#branch, this.#last);
-    return { ways: this.#before.ways + branch.ways, cost: this.#before.cost + branch.cost + 1 };
-  }
-}
-
-function inSequence(one: Part, other: Part): Part {
-  return { ways: one.ways * other.ways, cost: one.cost + other.cost };
-}
-
-/** `*`, `+`, `?`, `{2}`, `{2,}` and `{2,5}`, each also lazy. */
-function repetitionAt(source: string, at: number): Repetition | undefined {
-  const sign = source[at];
-  if (sign !== "*" && sign !== "+" && sign !== "?" && sign !== "{") return undefined;
-  const form = /[*+?]\??|\{(\d+)(?:(,)(\d*))?\}\??/y;
-  form.lastIndex = at;
-  const found = form.exec(source);
-  if (found === null) return undefined;
-  const end = form.lastIndex;
-  const [, least, comma, most] = found;
-  if (least === undefined)
-    return { least: sign === "+" ? 1 : 0, most: sign === "?" ? 1 : Number.POSITIVE_INFINITY, end };
-  if (comma === undefined) return { least: Number(least), most: Number(least), end };
-  return { least: Number(least), most: most === "" ? Number.POSITIVE_INFINITY : Number(most), end };
-}
-
-/** What a group begins with, such as `(?:`, `(?=` or `(?<name>`. */
-function headAt(source: string, at: number): { isLook: boolean; end: number } {
-  const form = /\((?:\?(?:(<?[=!])|<[^>]*>|[a-z-]*:))?/y;
-  form.lastIndex = at;
-  const found = form.exec(source);
-  return { isLook: found?.[1] !== undefined, end: form.lastIndex };
-}
-
-function endOfClass(source: string, start: number): number {
-  let at = start + 1;
-  while (at < source.length && source[at] !== "]") at += source[at] === "\\" ? 2 : 1;
-  return at;
 }

@@ -1,5 +1,4 @@
 import { maximumIssues, mismatch, type SchemaIssue } from "./issue.ts";
-import { knownKeys } from "./known-keys.ts";
 import { finishLibrarySchema, isPromise, type LibrarySchema } from "./library-validator.ts";
 import { SchemaError, type SchemaOutcome } from "./types.ts";
 import { type JsonSchemaObject, memberAt } from "./visit.ts";
@@ -42,7 +41,6 @@ export function standardSchema(schema: StandardSchema): LibrarySchema {
         ? result.then((settled) => toOutcome(settled, value))
         : toOutcome(result, value);
     },
-    knownKeys: () => listedKeys(schema),
     keySchema: () => listingOf(schema),
     jsonSchema: () => toJsonSchema(schema),
   };
@@ -57,12 +55,6 @@ function toIssue(issue: StandardIssue, value: unknown): SchemaIssue {
   const path = (issue.path ?? []).map((step) => (typeof step === "object" ? step.key : step));
   const expected = typeof issue.expected === "string" ? issue.expected : issue.message;
   return mismatch(path, expected, memberAt(value, path), issue.message);
-}
-
-function listedKeys(schema: StandardSchema): readonly string[] | undefined {
-  const listing = listingOf(schema);
-  const known = listing && knownKeys(listing);
-  return known && known.patterns.length === 0 ? [...known.names] : undefined;
 }
 
 /** The JSON Schema is the only place where a Standard Schema lists its keys. */

@@ -185,6 +185,45 @@ export function describingSchemas(
   return [schema, ...parts.flatMap((part) => describingSchemas(part, root, path))];
 }
 
+/** Whether type, required keys, and constants of a schema allow an object or array. */
+export function mayDescribe(schema: unknown, value: object, root: JsonSchemaObject): boolean {
+  let part = schema;
+  for (let step = 0; step < 10 && isRecord(part) && typeof part.$ref === "string"; step++)
+    part = resolveReference(root, part.$ref);
+  if (!isRecord(part)) return part !== false;
+  if (typesOf(part)?.includes(typeOfValue(value)) === false) return false;
+  if (!isRecord(value)) return true;
+  if (namesIn(part.required).some((name) => !Object.hasOwn(value, name))) return false;
+  return Object.entries(part.properties ?? {}).every(
+    ([name, property]) => !Object.hasOwn(value, name) || allowsScalar(property, value[name], root, []),
+  );
+}
+
+/** Whether `const` and `enum`, also behind references and branches, allow the value. True for all but scalars. */
+function allowsScalar(schema: unknown, value: unknown, root: JsonSchemaObject, seen: string[]): boolean {
+  if (!isRecord(schema) || typeof value === "object" || value === undefined) return true;
+  if ("const" in schema && schema.const !== value) return false;
+  if (Array.isArray(schema.enum) && !schema.enum.includes(value)) return false;
+  const { $ref, anyOf, oneOf } = schema;
+  if (typeof $ref === "string" && !seen.includes($ref)) {
+    if (!allowsScalar(resolveReference(root, $ref), value, root, [...seen, $ref])) return false;
+  }
+  const branches = listOf(anyOf ?? oneOf);
+  return branches.length === 0 || branches.some((branch) => allowsScalar(branch, value, root, seen));
+}
+
+/** The schemas of a tuple's places. Until 2020-12, `items` could be a list. */
+export function listedItems(schema: JsonSchemaObject): readonly unknown[] {
+  return listOf(schema.prefixItems ?? schema.items);
+}
+
+export function itemSchemas(schema: JsonSchemaObject, index: number): unknown[] {
+  const listed = listedItems(schema);
+  if (index < listed.length) return [listed[index]];
+  const others = Array.isArray(schema.items) ? schema.additionalItems : schema.items;
+  return [others, schema.unevaluatedItems].filter((other) => other !== undefined);
+}
+
 /** `#/a/0/b~1c` as `["a", "0", "b/c"]`. A URI fragment may also be percent-encoded. */
 export function pointerSteps(reference: string): string[] {
   const [, ...steps] = reference.replace(/^#/, "").split("/");

@@ -4,10 +4,8 @@ import { isRecord, keysOf } from "./visit.ts";
 import {
   called,
   definitionOf,
-  isPreprocess,
   isZod3,
   isZod4,
-  otherKeys,
   type Zod4Schema,
   type ZodResult,
   type ZodSchema,
@@ -27,7 +25,6 @@ export function zodSchema(schema: ZodSchema): LibrarySchema {
   return {
     kind: isZod4(schema) ? "zod4" : "zod3",
     parse: (value) => parse(value, value),
-    knownKeys: () => knownKeysOf(schema, 0),
     keySchema: () => zodKeySchema(schema),
     jsonSchema: () => zodJsonSchema(schema),
   };
@@ -99,22 +96,6 @@ function parseSync(schema: ZodSchema, value: unknown): ZodResult {
 function fromStandard(result: unknown): ZodResult {
   const { issues, value } = result as { issues?: readonly ZodIssue[]; value?: unknown }; // The Standard Schema contract.
   return issues === undefined ? { success: true, data: value } : { success: false, error: { issues } };
-}
-
-/** A lazy schema that makes a new one each time never ends. */
-const deepest = 20;
-
-function knownKeysOf(schema: unknown, depth: number): readonly string[] | undefined {
-  const definition = definitionOf(schema);
-  if (definition === undefined || depth > deepest || isPreprocess(definition)) return undefined;
-  const { type, left, right, getter } = definition;
-  if (type === "object") return otherKeys(definition) === "drop" ? objectKeys(schema) : undefined;
-  if (type === "lazy") return knownKeysOf(called(getter), depth + 1);
-  if (type === "pipe") return knownKeysOf(definition.in, depth + 1);
-  if (type === "promise") return undefined;
-  if (type !== "intersection") return knownKeysOf(definition.innerType, depth + 1);
-  const [ofLeft, ofRight] = [knownKeysOf(left, depth + 1), knownKeysOf(right, depth + 1)];
-  return ofLeft && ofRight && [...ofLeft, ...ofRight];
 }
 
 function objectKeys(schema: unknown): readonly string[] | undefined {

@@ -128,12 +128,13 @@ function bitCount(value: number): number {
   return count;
 }
 
-/** Reused by every comparison. Grows with the longest text. */
-let row = new Uint16Array(129);
+/** The last three rows of the table, reused by every comparison. They grow with the longest text. */
+let rows = [new Uint16Array(129), new Uint16Array(129), new Uint16Array(129)] as const;
 
 /**
- * Levenshtein distance of two texts; `allowed + 1` when it is more than `allowed`. What the texts have in common at
- * both ends is skipped, and of the rest only a band of `allowed` edits is computed. `tally` counts that work.
+ * Levenshtein distance of two texts, where swapping two neighbours counts once; `allowed + 1` when it is more than
+ * `allowed`. What the texts have in common at both ends is skipped, and of the rest only a band of `allowed` edits is
+ * computed. `tally` counts that work.
  */
 export function editDistance(a: string, b: string, allowed: number, tally?: { cells: number }): number {
   let start = 0;
@@ -148,25 +149,29 @@ export function editDistance(a: string, b: string, allowed: number, tally?: { ce
   const width = bEnd - start;
   if (Math.abs(height - width) > allowed) return allowed + 1;
   if (height === 0 || width === 0) return Math.max(height, width);
-  if (row.length <= width) row = new Uint16Array(width + 1);
-  for (let column = 0; column <= width; column++) row[column] = column;
+  if (rows[0].length <= width)
+    rows = [new Uint16Array(width + 1), new Uint16Array(width + 1), new Uint16Array(width + 1)];
+  let [earlier, above, row] = rows;
+  for (let column = 0; column <= width; column++) above[column] = column;
   for (let i = 1; i <= height; i++) {
     const from = Math.max(1, i - allowed);
     const to = Math.min(width, i + allowed);
     if (tally !== undefined) tally.cells += to - from + 1;
     const letter = a.charCodeAt(start + i - 1);
-    let diagonal = row[from - 1]!;
     row[from - 1] = from === 1 ? i : allowed + 1;
     let least = row[from - 1]!;
     for (let j = from; j <= to; j++) {
-      const above = j === i + allowed ? allowed + 1 : row[j]!;
-      const substituted = diagonal + (letter === b.charCodeAt(start + j - 1) ? 0 : 1);
-      diagonal = row[j]!;
-      const cost = Math.min(substituted, above + 1, row[j - 1]! + 1);
+      const other = b.charCodeAt(start + j - 1);
+      const deleted = j === i + allowed ? allowed + 1 : above[j]! + 1;
+      let cost = Math.min(above[j - 1]! + (letter === other ? 0 : 1), deleted, row[j - 1]! + 1);
+      const isSwapped =
+        i > 1 && j > 1 && other === a.charCodeAt(start + i - 2) && letter === b.charCodeAt(start + j - 2);
+      if (isSwapped) cost = Math.min(cost, earlier[j - 2]! + 1);
       row[j] = cost;
       if (cost < least) least = cost;
     }
     if (least > allowed) return allowed + 1;
+    [earlier, above, row] = [above, row, earlier];
   }
-  return Math.min(row[width]!, allowed + 1);
+  return Math.min(above[width]!, allowed + 1);
 }

@@ -126,23 +126,32 @@ export class GrantWatch {
   }
 }
 
+/** What a token in the store may do now, also one that has expired. */
+export async function findGrant(
+  tokens: Pick<TokenStore, "list">,
+  isMeant: (grant: Grant) => boolean,
+): Promise<Grant | undefined> {
+  return (await tokens.list()).map(grantOf).find(isMeant);
+}
+
 /** What the token that owns a stored item may do now. Undefined when the token is gone or has expired. */
 export async function grantOfCaller(
   owner: string,
   tokens: Pick<TokenStore, "list">,
 ): Promise<Grant | undefined> {
   if (owner === masterGrant.id) return masterGrant;
-  const token = (await tokens.list()).find(({ id }) => id === owner);
-  return token === undefined || expiryOf(token) !== undefined ? undefined : grantOf(token);
+  const grant = await findGrant(tokens, ({ id }) => id === owner);
+  return grant === undefined || isExpired(grant) ? undefined : grant;
+}
+
+export function isExpired({ expiresAt }: Pick<Grant, "expiresAt">): boolean {
+  return expiresAt !== undefined && expiresAt <= Date.now();
 }
 
 const TAKEN_BACK = "The token that this was asked with was taken back. Nothing more is done for it.";
 const EXPIRED = "The token that this was asked with has expired. Nothing more is done for it.";
 
 function whyEnded(grant: Watched["grant"], known: ReadonlySet<string>): string | undefined {
-  return known.has(grant.id) ? expiryOf(grant) : TAKEN_BACK;
-}
-
-function expiryOf({ expiresAt }: { readonly expiresAt?: number }): string | undefined {
-  return expiresAt !== undefined && expiresAt <= Date.now() ? EXPIRED : undefined;
+  if (!known.has(grant.id)) return TAKEN_BACK;
+  return isExpired(grant) ? EXPIRED : undefined;
 }

@@ -71,7 +71,7 @@ export class LiveCall implements StartedCall {
     watcher?: CallWatcher,
   ) {
     this.callId = call.callId;
-    if (call.parentCallId !== undefined) this.parentCallId = call.parentCallId;
+    this.parentCallId = call.parentCallId;
     this.toolName = call.toolName;
     this.displayName = call.displayName;
     this.sessionID = call.sessionID;
@@ -214,15 +214,9 @@ export class CallBook {
     // The name may be an alias.
     const info = this.registry.get(toolName);
     const name = info?.name ?? toolName;
-    const call = {
-      callId,
-      ...(parentCallId === undefined ? {} : { parentCallId }),
-      toolName: name,
-      displayName: info?.displayName ?? name,
-      sessionID,
-      caller,
-      timestamp: Date.now(),
-    };
+    const displayName = info?.displayName ?? name;
+    const timestamp = Date.now();
+    const call = { callId, parentCallId, toolName: name, displayName, sessionID, caller, timestamp };
     const parent = parentCallId === undefined ? undefined : this.#live.get(parentCallId);
     const depth = parentCallId === undefined ? 0 : (parent?.depth ?? 0) + 1;
     // This runs in the async context of the call that makes the new one, even when that call has ended and only its
@@ -232,8 +226,7 @@ export class CallBook {
       makerId === undefined ? { caller, isAdmin: operators.has(caller) } : this.#originOf(makerId);
     // The watcher of a `toolrack_call` is also told of the tool that it calls.
     const { progress, log } = (parent?.toolName === callToolName && parent.watcher) || {};
-    const watcher = { ...(progress && { progress }), ...(log && { log }) };
-    const live = new LiveCall(call, depth, origin, undefined, watcher);
+    const live = new LiveCall(call, depth, origin, undefined, { progress, log });
     this.#live.set(callId, live);
     return live;
   }
@@ -269,51 +262,38 @@ const MOST_BYTES = 16 * 1024;
 
 /** The lines of one call. When there are too many, the first and the last are kept, and those between are dropped. */
 export class CallLines {
-  readonly #first = new Half();
-  readonly #last = new Half();
+  readonly #first: Half = { lines: [], bytes: 0 };
+  readonly #last: Half = { lines: [], bytes: 0 };
   #isFull = false;
   #leftOut = 0;
 
   add(line: CallLine): void {
-    this.#isFull ||= !this.#first.takes(line);
-    if (!this.#isFull) {
-      this.#first.add(line);
-      return;
-    }
-    while (!this.#last.takes(line)) {
-      this.#last.dropOldest();
-      this.#leftOut++;
-    }
-    this.#last.add(line);
+    const bytes = Buffer.byteLength(line.text);
+    this.#isFull ||= !hasRoom(this.#first, bytes);
+    const half = this.#isFull ? this.#last : this.#first;
+    for (; !hasRoom(half, bytes); this.#leftOut++) half.bytes -= Buffer.byteLength(half.lines.shift()!.text);
+    half.lines.push(line);
+    half.bytes += bytes;
   }
 
   /** In order, with a note where lines were dropped. */
   all(): CallLine[] {
-    const [next] = this.#last.lines;
-    if (this.#leftOut === 0 || next === undefined) return [...this.#first.lines, ...this.#last.lines];
+    const first = this.#first.lines;
+    const last = this.#last.lines;
+    if (this.#leftOut === 0) return [...first, ...last];
     const text = `${this.#leftOut} ${this.#leftOut === 1 ? "line was" : "lines were"} left out here.`;
-    return [...this.#first.lines, { at: next.at, level: "note", text }, ...this.#last.lines];
+    return [...first, { at: last[0]!.at, level: "note", text }, ...last];
   }
 }
 
-class Half {
-  readonly lines: CallLine[] = [];
-  #bytes = 0;
+interface Half {
+  readonly lines: CallLine[];
+  bytes: number;
+}
 
-  /** Always true of the first line, however long it is. */
-  takes({ text }: CallLine): boolean {
-    if (this.lines.length === 0) return true;
-    return this.lines.length < MOST_LINES && this.#bytes + Buffer.byteLength(text) <= MOST_BYTES;
-  }
-
-  add(line: CallLine): void {
-    this.lines.push(line);
-    this.#bytes += Buffer.byteLength(line.text);
-  }
-
-  dropOldest(): void {
-    this.#bytes -= Buffer.byteLength(this.lines.shift()?.text ?? "");
-  }
+/** Always true for the first line, however long it is. */
+function hasRoom({ lines, bytes }: Half, more: number): boolean {
+  return lines.length === 0 || (lines.length < MOST_LINES && bytes + more <= MOST_BYTES);
 }
 
 /** Random digits are made in advance: asking for random bytes costs more than the rest of an id. */

@@ -120,11 +120,8 @@ export class CallService implements CallFollower {
       const recording = Promise.withResolvers<RecordedCall>();
       live.settle = recording.resolve;
       const options = this.#optionsOf(request, callId);
-      const running = isTracing()
-        ? this.spans.run(live, info, request.headers, () =>
-            registry.execute(request.name, request.input, options),
-          )
-        : registry.execute(request.name, request.input, options);
+      const execute = () => registry.execute(request.name, request.input, options);
+      const running = isTracing() ? this.spans.run(live, info, request.headers, execute) : execute();
       request.begun?.((reason) => registry.cancel(callId, reason));
       const result = await running;
       const { record, recorded } = await recording.promise;
@@ -138,11 +135,6 @@ export class CallService implements CallFollower {
   find(callId: string): AnnouncedCall | undefined {
     const call = this.#book.get(callId);
     return call?.grant === undefined ? undefined : call;
-  }
-
-  /** Who made the call, while it is under way. */
-  callerOf(callId: string): string | undefined {
-    return this.find(callId)?.caller;
   }
 
   isWaiting(callId: string): boolean {
@@ -186,13 +178,19 @@ export class CallService implements CallFollower {
     const toolName = info?.name ?? request.name;
     const displayName = info?.displayName ?? toolName;
     const { caller } = grant;
-    const call = { callId, toolName, displayName, sessionID, caller, timestamp: Date.now() };
+    const call = { callId, toolName, displayName, sessionID, caller, timestamp: Date.now(), replayOf };
+    const limit = this.#maxPerTool;
     const running = this.#running.get(toolName) ?? 0;
-    if (running >= this.#maxPerTool) throw tooManyCalls(toolName, running, this.#maxPerTool);
     const waiting = this.#waiting.size === 0 ? 0 : (this.#waiting.get(waitingKey(call)) ?? 0);
-    if (waiting >= this.#maxPerTool) throw tooManyQuestions(toolName, waiting, this.#maxPerTool);
+    if (running >= limit || waiting >= limit) {
+      const problem =
+        running >= limit
+          ? `"${toolName}" is running ${running} times, which is as often as it may. Call it when one has ended.`
+          : `${waiting} calls of "${toolName}" by this caller wait for an answer, which is as many as may. Answer one of them, or cancel it, and call again.`;
+      throw new CallRefused("too_many_calls", problem, { toolName, limit }, 1);
+    }
     this.#running.set(toolName, running + 1);
-    return replayOf === undefined ? call : { ...call, replayOf };
+    return call;
   }
 
   #leave(call: AnnouncedCall, live: LiveCall | undefined): void {
@@ -212,33 +210,26 @@ export class CallService implements CallFollower {
     // A call under way may not be in the store yet, and on a full disk never is.
     const isKnown = () => this.#book.registry.getState(callId) !== undefined;
     if (!isKnown() && (await this.#calls.claim({ ...call, parameters: {} })) && !isKnown()) return;
-    throw new CallRefused(
-      "call_exists",
-      `There is a call "${callId}" already. Leave callId out to get a new one.`,
-      { callId },
-    );
+    const problem = `There is a call "${callId}" already. Leave callId out to get a new one.`;
+    throw new CallRefused("call_exists", problem, { callId });
   }
 
   #optionsOf(request: CallRequest, callId: string): CallOptions {
     const { client, sessionID, messageID, timeout, grant, signal } = request;
-    const allow = grant.admin ? request.allow : limitOf(request);
-    const options: { -readonly [Key in keyof CallOptions]: CallOptions[Key] } = {
+    return {
       callId,
       caller: grant.caller,
+      sessionID,
+      sessionCaller: sessionID === undefined ? undefined : grant.id,
+      messageID,
+      signal,
+      allow: limitOf(request),
+      // The master token is never revoked.
+      withdrawn: grant.id === masterGrant.id ? undefined : () => this.#grants.whyEnded(grant),
+      client,
+      timeout,
+      extra: request.dryRun === true ? { dryRun: true } : undefined,
     };
-    // The master token is never revoked.
-    if (grant.id !== masterGrant.id) options.withdrawn = () => this.#grants.whyEnded(grant);
-    if (signal !== undefined) options.signal = signal;
-    if (allow !== undefined) options.allow = allow;
-    if (client !== undefined) options.client = client;
-    if (sessionID !== undefined) {
-      options.sessionID = sessionID;
-      options.sessionCaller = grant.id;
-    }
-    if (messageID !== undefined) options.messageID = messageID;
-    if (timeout !== undefined) options.timeout = timeout;
-    if (request.dryRun === true) options.extra = { dryRun: true };
-    return options;
   }
 
   #whenIdle(limit: number): Promise<void> {
@@ -276,24 +267,6 @@ function limitOf({ grant, allow }: CallRequest): CallRequest["allow"] {
   return (tool) => grant.mayUse(tool) && allow?.(tool) !== false;
 }
 
-function tooManyCalls(toolName: string, running: number, limit: number): CallRefused {
-  return new CallRefused(
-    "too_many_calls",
-    `"${toolName}" is running ${running} times, which is as often as it may. Call it when one has ended.`,
-    { toolName, limit },
-    1,
-  );
-}
-
-function tooManyQuestions(toolName: string, waiting: number, limit: number): CallRefused {
-  return new CallRefused(
-    "too_many_calls",
-    `${waiting} calls of "${toolName}" by this caller wait for an answer, which is as many as may. Answer one of them, or cancel it, and call again.`,
-    { toolName, limit },
-    1,
-  );
-}
-
 function recordsFull({ records, bytes, reason }: HeldRecords): CallRefused {
   return new CallRefused(
     "store_unavailable",
@@ -310,6 +283,7 @@ type RefusalCode = "tool_not_found" | "call_exists" | "too_many_calls" | "store_
 
 /** A call that was never made. Each surface translates it into its own form. */
 export class CallRefused extends Error {
+  override readonly name = "CallRefused";
   readonly code: RefusalCode;
   readonly details: Readonly<Record<string, unknown>>;
   /** Seconds after which asking again makes sense. */
@@ -322,7 +296,6 @@ export class CallRefused extends Error {
     retryAfter?: number,
   ) {
     super(message);
-    this.name = "CallRefused";
     this.code = code;
     this.details = details;
     this.retryAfter = retryAfter;

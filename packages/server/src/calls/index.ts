@@ -4,12 +4,11 @@ export {
   type Approver,
   approvalMark,
   ForbiddenAnswer,
-  issuesOf,
   resumeCall,
   UnfitAnswer,
 } from "./approvals/answers.ts";
 export { ApprovalInbox, INBOX, ownServer, RESUMED } from "./approvals/inbox.ts";
-export { type NewRule, verdictByRules } from "./approvals/rules.ts";
+export { verdictByRules } from "./approvals/rules.ts";
 export { shownArguments } from "./approvals/shown-arguments.ts";
 export { type AnnouncedCall, CallBook, type LogEvent, newCallId } from "./call-book.ts";
 export {
@@ -26,14 +25,14 @@ export type { InternalTool, InternalToolContext } from "./internal-tool.ts";
 export { CallLog, type CallLogOptions, knownSecrets, LineGatherer } from "./log.ts";
 export { type LogLine, type LogQuery, logText, matcher, parse, readLog, toLogLine } from "./log-line.ts";
 export {
+  calledTool,
   callToolName,
   isMetaTool,
   isReservedName,
-  meantTool,
   metaTools,
   reservedNameReason,
   searchToolName,
-  whereNamesAre,
+  unknownToolText,
 } from "./meta-tools.ts";
 export {
   type CompletionAnswer,

@@ -3,6 +3,7 @@ import { createInterface } from "node:readline";
 import type { ToolCallRecord, ToolError } from "@toolrack/core";
 import { loadLinearPatterns, type Pattern, redact, toPattern } from "@toolrack/core/internal";
 import { matchesPattern } from "../config/index.ts";
+import { reasonOf } from "../helpers/index.ts";
 
 /** Characters of an error or a stack. The whole output of a failed command does not belong in a log. */
 const LONGEST = 4_000;
@@ -32,25 +33,22 @@ export interface LogLine {
 
 export function toLogLine(record: ToolCallRecord, error: ToolError | undefined): LogLine {
   const { toolName, displayName, callId, parentCallId, tid, sessionID } = record;
-  const line: { -readonly [Key in keyof LogLine]?: LogLine[Key] } = {
+  return {
     ts: isoTime(record.timestamp),
     tool: toolName,
     caller: record.caller,
     args: record.parameters,
     stat: record.status === "error" ? "error" : "success",
     cost: Math.round(record.duration * 1000) / 1000,
+    err: record.error && shorten(record.error.message, LONGEST),
+    code: record.error?.code,
+    trace: traceOf(error, record),
+    callId,
+    parentCallId,
+    tid,
+    session: sessionID === "" ? undefined : sessionID,
+    display: displayName === toolName ? undefined : displayName,
   };
-  if (record.error !== undefined) {
-    line.err = shorten(record.error.message, LONGEST);
-    line.code = record.error.code;
-    Object.assign(line, traceOf(error, record));
-  }
-  line.callId = callId;
-  if (parentCallId !== undefined) line.parentCallId = parentCallId;
-  if (tid !== undefined) line.tid = tid;
-  if (sessionID !== "") line.session = sessionID;
-  if (displayName !== toolName) line.display = displayName;
-  return line as LogLine; // The required fields are set above.
 }
 
 /** The last second and its text are cached: formatting a whole date takes longer than the rest of a line. */
@@ -76,10 +74,10 @@ export function logText(record: ToolCallRecord, error: ToolError | undefined): s
 }
 
 /** The stack below the record's own message, in which secrets are masked. */
-function traceOf(error: ToolError | undefined, { error: response }: ToolCallRecord): { trace?: string } {
-  if (error?.stack === undefined || response === undefined) return {};
+function traceOf(error: ToolError | undefined, { error: response }: ToolCallRecord): string | undefined {
+  if (error?.stack === undefined || response === undefined) return undefined;
   const head = shorten(`${response.name}: ${response.message}`, LONGEST_HEAD);
-  return { trace: shorten([head, ...framesOf(error)].join("\n"), LONGEST) };
+  return shorten([head, ...framesOf(error)].join("\n"), LONGEST);
 }
 
 /** Cuts the message off the stack: its lines may look like frames and hold secrets. Masks the rest. */
@@ -113,11 +111,7 @@ export interface LogQuery {
 export async function* readLog(file: string, query: LogQuery = {}): AsyncGenerator<LogLine> {
   const fits = await matcher(query);
   for (const path of rotatedFiles(file)) {
-    const lines = createInterface({
-      input: createReadStream(path, "utf8"),
-      crlfDelay: Number.POSITIVE_INFINITY,
-    });
-    for await (const text of lines) {
+    for await (const text of createInterface({ input: createReadStream(path, "utf8") })) {
       const line = parse(text);
       if (line !== undefined && fits(line)) yield line;
     }
@@ -153,8 +147,7 @@ async function patternOf(text: string): Promise<Pattern> {
   try {
     return toPattern(text.slice(1, end), text.slice(end + 1));
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    throw new Error(`The pattern ${text} is not a regular expression: ${reason}`);
+    throw new Error(`The pattern ${text} is not a regular expression: ${reasonOf(thrown)}`);
   }
 }
 

@@ -18,7 +18,7 @@ export function isMetaTool(name: string): boolean {
 }
 
 /** The tool that a call really is for: with `toolrack_call`, the tool that its arguments name. */
-export function meantTool(
+export function calledTool(
   registry: Pick<ToolRegistry, "get">,
   asked: { readonly name: string; readonly arguments?: unknown },
 ): ToolInfo | undefined {
@@ -62,13 +62,10 @@ function searchTool(): ToolInfo {
     },
     metadata: { readOnly: true, idempotent: true, openWorld: false },
     execute: async ({ input, registry }) => {
-      const { query, limit = USUAL_LIMIT } = input as { query: string; limit?: number }; // As the schema has checked.
+      const { query, limit = USUAL_LIMIT } = input;
       const wanted = query.trim();
-      const exact = registry.get(wanted);
-      const found = [...(exact === undefined ? [] : [exact]), ...registry.search(wanted, limit + 2)];
-      const usable = [...new Set(found)].filter(
-        ({ name, disabled }) => !isMetaTool(name) && disabled !== true,
-      );
+      const found = new Set([registry.get(wanted) ?? [], registry.search(wanted, limit + 2)].flat());
+      const usable = [...found].filter(({ name, disabled }) => !isMetaTool(name) && disabled !== true);
       return { tools: usable.slice(0, limit).map(describe) };
     },
   });
@@ -93,8 +90,7 @@ function callTool(): ToolInfo {
     // The called tool has a time limit of its own.
     metadata: { timeout: 0 },
     execute: async ({ input, call, registry }) => {
-      // As the schema has checked.
-      const { name, arguments: args = {} } = input as { name: string; arguments?: Record<string, unknown> };
+      const { name, arguments: args = {} } = input;
       // Suggests only tools that the caller may use.
       if (registry.get(name) === undefined) {
         throw new ForwardedError(unknownTool(name, registry.search(name, NEAREST + 2)));
@@ -124,7 +120,7 @@ class ForwardedError extends ToolError {
 }
 
 /** For callers whose tool list may show little more than the meta-tools. */
-export function whereNamesAre(name: string): string {
+export function unknownToolText(name: string): string {
   const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
   return `There is no tool named "${shown}" that you may use. ${searchToolName} finds those that there are.`;
 }
@@ -134,12 +130,12 @@ function unknownTool(name: string, near: readonly ToolInfo[]): ToolNotFoundError
   const suggestions = names.slice(0, NEAREST);
   const quoted = suggestions.map((found) => `"${found}"`).join(", ");
   const hint = quoted === "" ? "" : ` Among them are ${quoted}.`;
-  return new ToolNotFoundError(`${whereNamesAre(name)}${hint}`, { toolName: name, data: { suggestions } });
+  return new ToolNotFoundError(`${unknownToolText(name)}${hint}`, { toolName: name, data: { suggestions } });
 }
 
 function describe(info: ToolInfo): object {
-  const { name, title, description, inputSchema } = toDefinition(info);
-  return { name, ...(title === undefined ? {} : { title }), description, parameters: inputSchema };
+  const { name, title, description, inputSchema: parameters } = toDefinition(info);
+  return { name, title, description, parameters };
 }
 
 /** The prefixes of the rack's own tools and of those of MCP servers. Scopes of tokens rely on them. */

@@ -4,12 +4,14 @@ import { join } from "node:path";
 import {
   BusinessError,
   compileSchema,
+  type InferInput,
   type Logger,
   Tool,
   type ToolInfo,
   type ToolRegistry,
 } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
+import type { RackItem } from "../config/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import type { NewSchedule, Store, StoredSchedule } from "../store/index.ts";
 import {
@@ -21,29 +23,66 @@ import {
   ScheduleRunner,
   scheduleView,
 } from "./schedules.ts";
-import { invalid, nextRunAt, parseTiming, type TimingWish } from "./timing.ts";
+import { invalid, nextRunAt, parseTiming } from "./timing.ts";
 
 const MOST_ACTIVE = 1_000;
 
-interface NewScheduleWish extends TimingWish {
-  readonly toolName?: string | undefined;
-  readonly toolArgs?: Readonly<Record<string, unknown>> | undefined;
-  readonly missed?: "skip" | "run_once" | undefined;
-}
-
-/** Resumes the stored schedules. Must be called when the tools are on the rack: overdue runs begin at once. */
-export async function startSchedules(parts: ScheduleParts): Promise<Schedules> {
-  const runner = new ScheduleRunner(parts);
-  runner.wake();
-  return { tools: [scheduleTool(parts, () => runner.wake())], close: () => runner.close() };
-}
-
 export interface Schedules {
-  /** The starter must publish these on the rack. */
-  readonly tools: readonly ToolInfo[];
+  /** The starter must publish it on the rack. */
+  readonly tool: ToolInfo;
   /** Starts no more runs. Runs under way are ordinary calls, which the call service drains. */
   close(): Promise<void>;
 }
+
+/** Resumes the stored schedules. Must be called when the tools are on the rack: overdue runs begin at once. */
+export function startSchedules(parts: ScheduleParts): Schedules {
+  const runner = new ScheduleRunner(parts);
+  runner.wake();
+  return { tool: scheduleTool(parts, () => runner.wake()), close: () => runner.close() };
+}
+
+const parameters = {
+  type: "object",
+  properties: {
+    action: {
+      enum: ["create", "list", "cancel", "cancel_all_once", "cancel_all_recurring"],
+      description: "create needs toolName and one of time, delaySeconds, interval and cron; cancel needs id.",
+    },
+    toolName: { type: "string", description: "The tool to run." },
+    toolArgs: { type: "object", additionalProperties: true, description: "Its arguments." },
+    time: {
+      type: "string",
+      maxLength: 100,
+      description: "Once at this time: 2026-03-15T09:30:00+08:00, or 2026-03-15 09:30:00 in timeZone.",
+    },
+    delaySeconds: { type: "number", minimum: 0, description: "Once after so many seconds." },
+    interval: {
+      type: "string",
+      maxLength: 100,
+      description:
+        "Again and again: every@30s, every@5m, every@2h, every@1d. The first run is one interval from now.",
+    },
+    cron: {
+      type: "string",
+      maxLength: 200,
+      description: 'By a cron expression, such as "0 9 * * 1-5"; a sixth field in front is for seconds.',
+    },
+    timeZone: {
+      type: "string",
+      maxLength: 100,
+      description: "IANA name for cron and time, such as Asia/Shanghai. Default: the server's own.",
+    },
+    missed: {
+      enum: ["skip", "run_once"],
+      default: "skip",
+      description:
+        "What becomes of times that pass while the server is down: nothing, or one run at its start.",
+    },
+    id: { type: "string", description: "Which schedule to cancel." },
+    all: { type: "boolean", description: "With list: also those that have ended." },
+  },
+  required: ["action"],
+} as const;
 
 /** `schedule_tool` of the toolbox contract: makes, lists and cancels schedules. */
 function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
@@ -53,54 +92,12 @@ function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
     description:
       "Runs a tool later: once at a time, once after a delay, at every interval, or by a cron expression. Schedules " +
       "survive restarts. Also lists and cancels them. 定时执行工具：一次、延时、循环或 cron，可查看和取消。",
-    parameters: {
-      type: "object",
-      properties: {
-        action: {
-          enum: ["create", "list", "cancel", "cancel_all_once", "cancel_all_recurring"],
-          description:
-            "create needs toolName and one of time, delaySeconds, interval and cron; cancel needs id.",
-        },
-        toolName: { type: "string", description: "The tool to run." },
-        toolArgs: { type: "object", additionalProperties: true, description: "Its arguments." },
-        time: {
-          type: "string",
-          maxLength: 100,
-          description: "Once at this time: 2026-03-15T09:30:00+08:00, or 2026-03-15 09:30:00 in timeZone.",
-        },
-        delaySeconds: { type: "number", minimum: 0, description: "Once after so many seconds." },
-        interval: {
-          type: "string",
-          maxLength: 100,
-          description:
-            "Again and again: every@30s, every@5m, every@2h, every@1d. The first run is one interval from now.",
-        },
-        cron: {
-          type: "string",
-          maxLength: 200,
-          description: 'By a cron expression, such as "0 9 * * 1-5"; a sixth field in front is for seconds.',
-        },
-        timeZone: {
-          type: "string",
-          maxLength: 100,
-          description: "IANA name for cron and time, such as Asia/Shanghai. Default: the server's own.",
-        },
-        missed: {
-          enum: ["skip", "run_once"],
-          default: "skip",
-          description:
-            "What becomes of times that pass while the server is down: nothing, or one run at its start.",
-        },
-        id: { type: "string", description: "Which schedule to cancel." },
-        all: { type: "boolean", description: "With list: also those that have ended." },
-      },
-      required: ["action"],
-    },
+    parameters,
     metadata: { category: "toolbox", permissions: ["schedule:manage"] },
     execute: async ({ input, callId }) => {
       const creator = await creatorOfCall(parts.book.firstCallerOf(callId), parts.store);
       const visible = async (state?: "active") =>
-        (await schedules.list(state === undefined ? {} : { state })).filter((one) => maySee(creator, one));
+        (await schedules.list({ state })).filter((one) => maySee(creator, one));
       if (input.action === "list") {
         const found = await visible(input.all === true ? undefined : "active");
         return { total: found.length, schedules: found.map(scheduleView) };
@@ -122,23 +119,22 @@ function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
 }
 
 async function create(
-  wish: NewScheduleWish,
+  input: InferInput<typeof parameters>,
   creator: Creator,
-  { registry, store }: ScheduleParts,
+  { book: { registry }, store }: ScheduleParts,
 ): Promise<StoredSchedule> {
   const now = Date.now();
-  const { toolName: asked, toolArgs = {}, missed } = wish;
+  const { toolName: asked, toolArgs = {}, missed } = input;
   if (asked === undefined) throw invalid("Say which tool to run with toolName.");
-  const timing = parseTiming(wish, now);
+  const timing = parseTiming(input, now);
   const toolName = await checkTool(asked, toolArgs, creator, registry);
   if ((await store.schedules.list({ state: "active" })).length >= MOST_ACTIVE) {
     throw new BusinessError(
       `There are ${MOST_ACTIVE} active schedules, which is the most. Cancel some first.`,
     );
   }
-  const id = uuid();
   return store.schedules.add({
-    id,
+    id: uuid(),
     toolName,
     arguments: toolArgs,
     caller: creator.key,
@@ -154,12 +150,11 @@ async function checkTool(
   asked: string,
   input: Readonly<Record<string, unknown>>,
   creator: Creator,
-  registry: ScheduleParts["registry"],
+  registry: ToolRegistry,
 ): Promise<string> {
   const known = registry.get(asked);
-  if (creator.grant?.mayUse(known ?? { name: asked }) !== true) {
-    throw invalid(registry.notFound(asked, (tool) => creator.grant?.mayUse(tool) === true).message);
-  }
+  const mayUse = (tool: RackItem) => creator.grant?.mayUse(tool) === true;
+  if (!mayUse(known ?? { name: asked })) throw invalid(registry.notFound(asked, mayUse).message);
   const { name, parameters } = known ?? registry.require(asked);
   if (name === SCHEDULE_TOOL) {
     throw invalid(
@@ -193,23 +188,9 @@ interface ImportParts {
   readonly logger: Logger;
 }
 
-/** A task as the older toolbox stored it. */
-interface ToolboxTask {
-  readonly id: string;
-  readonly type: "once_absolute" | "once_relative" | "recurring";
-  readonly toolName: string;
-  readonly toolArgs?: Record<string, unknown> | null;
-  readonly executed?: boolean;
-  readonly creationTime?: string;
-  readonly lastExecutionTime?: string;
-  readonly startTime?: string;
-  readonly time?: string;
-  readonly delaySeconds?: number;
-  readonly interval?: string;
-}
-
 const text = { type: "string" } as const;
-const schema = compileSchema({
+/** A task as the older toolbox stored it. */
+const taskSchema = {
   type: "object",
   properties: {
     id: { type: "string", pattern: "^[\\w.:-]{1,80}$" },
@@ -226,7 +207,9 @@ const schema = compileSchema({
   },
   required: ["id", "type", "toolName"],
   additionalProperties: true,
-});
+} as const;
+type ToolboxTask = InferInput<typeof taskSchema>;
+const validator = compileSchema(taskSchema);
 
 /**
  * Imports the tasks of the older toolbox from `json/scheduled_tasks.json`, once per workspace, so that a schedule
@@ -269,9 +252,9 @@ export async function importTasks({ directory, registry, store, logger }: Import
 
 /** Undefined for a task that has run, or whose time is over: it is not run late, and not twice. */
 async function toSchedule(found: unknown, now: number): Promise<NewSchedule | undefined> {
-  const outcome = await schema.validate(found);
+  const outcome = await validator.validate(found);
   if (!outcome.ok) throw new Error(outcome.issues.map(({ message }) => message).join(" "));
-  const task = outcome.value as unknown as ToolboxTask; // As the schema has checked.
+  const task = outcome.value as ToolboxTask; // As the schema has checked.
   const isOnce = task.type !== "recurring";
   if (isOnce && task.executed === true) return undefined;
   const at = isOnce ? timeOf(task) : undefined;

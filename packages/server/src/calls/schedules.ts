@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Logger, ToolRegistry } from "@toolrack/core";
+import type { Logger } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
-import { type Grant, grantOf, masterGrant } from "../access/index.ts";
-import { reasonOf } from "../helpers/index.ts";
+import { findGrant, type Grant, grantOfCaller, masterGrant } from "../access/index.ts";
+import { defined, reasonOf } from "../helpers/index.ts";
 import type { Store, StoredSchedule } from "../store/index.ts";
 import type { CallBook } from "./call-book.ts";
 import type { CallService } from "./call-service.ts";
@@ -11,10 +11,9 @@ import { describeTiming, nextRunAt } from "./timing.ts";
 export const SCHEDULE_TOOL = "schedule_tool";
 
 export interface ScheduleParts {
-  readonly registry: ToolRegistry;
   readonly store: Pick<Store, "schedules" | "tokens">;
   readonly service: Pick<CallService, "run">;
-  readonly book: Pick<CallBook, "firstCallerOf">;
+  readonly book: Pick<CallBook, "registry" | "firstCallerOf">;
   readonly logger: Logger;
 }
 
@@ -115,18 +114,17 @@ export class ScheduleRunner {
     const { id, toolName } = schedule;
     const now = Date.now();
     const next = nextOrReason(schedule, dueAt, now);
-    const creator = await creatorOfSchedule(schedule, store.tokens);
-    const refusal = typeof next === "string" ? next : this.#refusal(schedule, creator);
+    const { grant } = await creatorOfSchedule(schedule, store.tokens);
+    const refusal = typeof next === "string" ? next : this.#refusal(schedule, grant);
     if (refusal !== undefined) {
       logger.warn(`The schedule ${id} of "${toolName}" is cancelled: ${refusal}.`);
       return store.schedules.cancel(id);
     }
     const skipReason = this.#reasonToSkip(schedule, dueAt, now);
-    const callId = uuid();
-    const step = { dueAt, ...(typeof next === "number" ? { nextRunAt: next } : {}) };
-    if (!(await store.schedules.advance(id, skipReason === undefined ? { ...step, callId } : step)))
-      return false;
-    if (skipReason === undefined) void this.#run(schedule, creator.grant!, callId);
+    const callId = skipReason === undefined ? uuid() : undefined;
+    const nextRunAt = typeof next === "number" ? next : undefined;
+    if (!(await store.schedules.advance(id, { dueAt, nextRunAt, callId }))) return false;
+    if (callId !== undefined) void this.#run(schedule, grant!, callId);
     else logger.warn(`The schedule ${id} does not run "${toolName}" this time: ${skipReason}.`);
     return true;
   }
@@ -138,8 +136,8 @@ export class ScheduleRunner {
   }
 
   /** Why the schedule may no longer run. It was allowed when it was made. */
-  #refusal(schedule: StoredSchedule, { grant }: Creator): string | undefined {
-    const tool = this.#parts.registry.get(schedule.toolName) ?? { name: schedule.toolName };
+  #refusal({ toolName }: StoredSchedule, grant: Grant | undefined): string | undefined {
+    const tool = this.#parts.book.registry.get(toolName) ?? { name: toolName };
     if (tool.name === SCHEDULE_TOOL) return "a schedule may not make schedules";
     if (grant === undefined) return "the token that it was made with was removed or has expired";
     return grant.mayUse(tool) ? undefined : "the token that it was made with may not use that tool";
@@ -152,12 +150,9 @@ export class ScheduleRunner {
     const grant = { ...creator, caller: `${SCHEDULE_TOOL}_${id}` };
     this.#running.add(id);
     try {
-      // No client waits, so nothing cancels the run.
-      const { signal } = new AbortController();
-      const { result } = await service.run({ name: toolName, input, grant, signal, callId });
-      if (result.error !== undefined) {
+      const { result } = await service.run({ name: toolName, input, grant, callId });
+      if (result.error !== undefined)
         logger.warn(`The schedule ${id} ran "${toolName}", which failed: ${result.error.message}`);
-      }
     } catch (thrown) {
       logger.warn(`The schedule ${id} could not run "${toolName}": ${reasonOf(thrown)}`);
     } finally {
@@ -190,10 +185,8 @@ const prefix = "token:";
 /** The creator for a call, by the caller of the first call of its chain. */
 export async function creatorOfCall(origin: string | undefined, store: CreatorStore): Promise<Creator> {
   if (origin === undefined) return { key: "", grant: undefined };
-  for (const token of await store.tokens.list()) {
-    const grant = grantOf(token);
-    if (grant.caller === origin) return { key: prefix + token.id, grant };
-  }
+  const grant = await findGrant(store.tokens, ({ caller }) => caller === origin);
+  if (grant !== undefined) return { key: prefix + grant.id, grant };
   // A scheduled run has the rights of the creator of its schedule.
   const scheduled = origin.startsWith(`${SCHEDULE_TOOL}_`)
     ? await store.schedules.get(origin.slice(SCHEDULE_TOOL.length + 1))
@@ -204,12 +197,9 @@ export async function creatorOfCall(origin: string | undefined, store: CreatorSt
 }
 
 /** Looked up each time: what the token may do now counts. */
-async function creatorOfSchedule(schedule: StoredSchedule, tokens: Store["tokens"]): Promise<Creator> {
-  const key = schedule.caller;
-  if (!key.startsWith(prefix)) return { key, grant: masterGrant };
-  const token = (await tokens.list()).find(({ id }) => prefix + id === key);
-  const isValid = token !== undefined && (token.expiresAt === undefined || token.expiresAt > Date.now());
-  return { key, grant: isValid ? grantOf(token) : undefined };
+async function creatorOfSchedule({ caller: key }: StoredSchedule, tokens: Store["tokens"]): Promise<Creator> {
+  const isToken = key.startsWith(prefix);
+  return { key, grant: isToken ? await grantOfCaller(key.slice(prefix.length), tokens) : masterGrant };
 }
 
 /** A token without admin rights sees its own schedules and no others. */
@@ -222,16 +212,15 @@ export function creatorOfGrant(grant: Grant): Creator {
 }
 
 export function scheduleView(schedule: StoredSchedule): Record<string, unknown> {
-  const { id, toolName, timing, missed, state, runs, lastCallId } = schedule;
+  const { id, toolName, timing, missed, state, runs, nextRunAt, lastRunAt, lastCallId } = schedule;
+  const shown = (at: number | undefined) => (at === undefined ? undefined : new Date(at).toISOString());
   return {
     id,
     toolName,
     toolArgs: schedule.arguments,
     state,
     ...describeTiming(timing),
-    ...(schedule.nextRunAt === undefined ? {} : { nextRun: new Date(schedule.nextRunAt).toISOString() }),
-    ...(schedule.lastRunAt === undefined ? {} : { lastRun: new Date(schedule.lastRunAt).toISOString() }),
-    ...(lastCallId === undefined ? {} : { lastCallId }),
+    ...defined({ nextRun: shown(nextRunAt), lastRun: shown(lastRunAt), lastCallId }),
     runs,
     missed: missed === "run" ? "run_once" : "skip",
   };

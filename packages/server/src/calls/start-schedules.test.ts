@@ -77,8 +77,8 @@ async function startNode(): Promise<Node> {
   const own = await openStore({ directory });
   const book = new CallBook(registry);
   const { service } = openCalls({ book, store: own, logger });
-  const schedules = await startSchedules({ registry, store: own, service, book, logger });
-  for (const tool of schedules.tools) registry.register(tool);
+  const schedules = startSchedules({ store: own, service, book, logger });
+  registry.register(schedules.tool);
   const call: Node["call"] = (input, caller = "ai") => registry.execute("schedule_tool", input, { caller });
   const node = { store: own, registry, schedules, runs, warnings, call };
   nodes.push(node);

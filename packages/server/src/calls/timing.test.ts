@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { describeTiming, nextRunAt, parseTiming, type TimingWish } from "./timing.ts";
+import { describeTiming, nextRunAt, parseTiming } from "./timing.ts";
 
 const now = Date.UTC(2026, 2, 1, 12, 0, 0);
-const first = (wish: TimingWish) => {
+const first = (wish: Parameters<typeof parseTiming>[0]) => {
   const timing = parseTiming(wish, now);
   return new Date(nextRunAt(timing, timing.kind === "once" ? now - 1 : now, now)!).toISOString();
 };
 
 describe("the first run", () => {
-  it.each<[TimingWish, string]>([
+  it.each<[Parameters<typeof parseTiming>[0], string]>([
     [{ delaySeconds: 90 }, "2026-03-01T12:01:30.000Z"],
     [{ delaySeconds: 0 }, "2026-03-01T12:00:00.000Z"],
     [{ delaySeconds: 40 * 86_400 }, "2026-04-10T12:00:00.000Z"],
@@ -47,7 +47,7 @@ describe("the run after", () => {
 });
 
 describe("what cannot be understood", () => {
-  it.each<[TimingWish, string]>([
+  it.each<[Parameters<typeof parseTiming>[0], string]>([
     [{}, "exactly one of"],
     [{ delaySeconds: 1, cron: "* * * * *" }, "delaySeconds and cron"],
     [{ time: "tomorrow" }, "is no time"],
@@ -66,7 +66,7 @@ describe("what cannot be understood", () => {
 });
 
 it("is described as it can be given again", () => {
-  const shown = (wish: TimingWish) => describeTiming(parseTiming(wish, now));
+  const shown = (wish: Parameters<typeof parseTiming>[0]) => describeTiming(parseTiming(wish, now));
   expect(shown({ interval: "every@90s" })).toEqual({ interval: "every@90s" });
   expect(shown({ interval: "every@120m" })).toEqual({ interval: "every@2h" });
   expect(shown({ cron: "@daily", timeZone: "UTC" })).toEqual({ cron: "@daily", timeZone: "UTC" });

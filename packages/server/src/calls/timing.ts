@@ -1,15 +1,15 @@
 import { InvalidArgumentError } from "@toolrack/core";
 import { Cron } from "croner";
-import { reasonOf } from "../helpers/index.ts";
+import { defined, reasonOf } from "../helpers/index.ts";
 import type { ScheduleTiming } from "../store/index.ts";
 
 /** When to run, as the caller of `schedule_tool` writes it. Exactly one of the first four is given. */
-export interface TimingWish {
-  readonly time?: string | undefined;
-  readonly delaySeconds?: number | undefined;
-  readonly interval?: string | undefined;
-  readonly cron?: string | undefined;
-  readonly timeZone?: string | undefined;
+interface GivenTiming {
+  readonly time?: string;
+  readonly delaySeconds?: number;
+  readonly interval?: string;
+  readonly cron?: string;
+  readonly timeZone?: string;
 }
 
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -19,21 +19,20 @@ const moment =
   /^(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?:\.\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?$/i;
 
 /** Throws `InvalidArgumentError`, which says what to write instead. */
-export function parseTiming(wish: TimingWish, now: number): ScheduleTiming {
-  const { time, delaySeconds, interval, cron } = wish;
-  const given = Object.entries({ time, delaySeconds, interval, cron }).filter(
-    ([, value]) => value !== undefined,
-  );
-  if (given.length !== 1) {
-    const problem = given.length === 0 ? "None" : given.map(([key]) => key).join(" and ");
-    throw invalid(`Say when with exactly one of time, delaySeconds, interval and cron. Given: ${problem}.`);
+export function parseTiming(given: GivenTiming, now: number): ScheduleTiming {
+  const { time, delaySeconds, interval, cron } = given;
+  const keys = Object.keys(defined({ time, delaySeconds, interval, cron }));
+  if (keys.length !== 1) {
+    throw invalid(
+      `Say when with exactly one of time, delaySeconds, interval and cron. Given: ${keys.join(" and ") || "None"}.`,
+    );
   }
   if (delaySeconds !== undefined) return { kind: "once", at: checkedTime(now + delaySeconds * 1000, now) };
-  if (cron !== undefined) return parseCron(cron, zoneOf(wish.timeZone), now);
+  if (cron !== undefined) return parseCron(cron, zoneOf(given.timeZone), now);
   if (interval !== undefined) return parseInterval(interval);
   // The older toolbox also accepted intervals here.
   if (time!.trim().startsWith("every@")) return parseInterval(time!);
-  return { kind: "once", at: parseMoment(time!, wish.timeZone, now) };
+  return { kind: "once", at: parseMoment(time!, given.timeZone, now) };
 }
 
 /** The first time to run after `now`; undefined when there is none. `anchor` is the previous time, or the creation. */
@@ -48,8 +47,7 @@ export function nextRunAt(timing: ScheduleTiming, anchor: number, now: number): 
 export function describeTiming(timing: ScheduleTiming): Record<string, string> {
   if (timing.kind === "once") return { time: new Date(timing.at).toISOString() };
   if (timing.kind === "every") return { interval: formatInterval(timing.interval) };
-  const { expression, timeZone } = timing;
-  return { cron: expression, ...(timeZone === undefined ? {} : { timeZone }) };
+  return { cron: timing.expression, ...(timing.timeZone !== undefined && { timeZone: timing.timeZone }) };
 }
 
 function parseInterval(text: string): ScheduleTiming {
@@ -102,18 +100,14 @@ function momentIn(local: string, timeZone: string, text: string, now: number): n
 }
 
 function nextOfCron(expression: string, timeZone: string | undefined, now: number): number | undefined {
-  const cron = new Cron(expression, {
-    paused: true,
-    ...(timeZone === undefined ? {} : { timezone: timeZone }),
-  });
+  const cron = new Cron(expression, { paused: true, timezone: timeZone });
   return cron.nextRun(new Date(now))?.getTime();
 }
 
 /** Default: the server's own zone. It is stored with the schedule, so that it stays when the server moves. */
 function zoneOf(timeZone: string | undefined): string {
   try {
-    return new Intl.DateTimeFormat("en", timeZone === undefined ? {} : { timeZone }).resolvedOptions()
-      .timeZone;
+    return new Intl.DateTimeFormat("en", { timeZone }).resolvedOptions().timeZone;
   } catch {
     throw invalid(`"${timeZone}" is no time zone. Use an IANA name such as Asia/Shanghai.`);
   }

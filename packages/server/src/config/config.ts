@@ -1,4 +1,51 @@
-import type { SandboxConfig } from "./sandbox.ts";
+import type { JsonSchemaObject } from "@toolrack/core";
+
+declare const valueType: unique symbol;
+
+/** The JSON Schema of a key of the config, with the type of its value. */
+export interface Key<Value> extends JsonSchemaObject {
+  readonly [valueType]?: Value;
+}
+
+type ValueOf<Schema extends Key<unknown>> = NonNullable<Schema[typeof valueType]>;
+type Keys = Readonly<Record<string, Key<unknown>>>;
+type Members<Group extends Keys> = { readonly [Name in keyof Group]?: ValueOf<Group[Name]> };
+
+/** An object with these keys and no others. */
+function group<Group extends Keys, Required extends keyof Group = never>(
+  properties: Group,
+  required: Required[] = [],
+): Key<Members<Group> & { readonly [Name in Required]: ValueOf<Group[Name]> }> {
+  return { type: "object", additionalProperties: false, properties, required };
+}
+
+function map<Value>(additionalProperties: Key<Value>): Key<Readonly<Record<string, Value>>> {
+  return { type: "object", additionalProperties };
+}
+
+function list<Value>(items: Key<Value>): Key<readonly Value[]> {
+  return { type: "array", items };
+}
+
+function integer(minimum: number, maximum?: number): Key<number> {
+  return { type: "integer", minimum, ...(maximum === undefined ? {} : { maximum }) };
+}
+
+function oneOf<const Choice extends string>(...choices: Choice[]): Key<Choice> {
+  return { enum: choices };
+}
+
+function anything<Value extends object>(): Key<Value> {
+  return { type: "object", additionalProperties: true };
+}
+
+const text: Key<string> = { type: "string", minLength: 1 };
+const anyText: Key<string> = { type: "string" };
+const texts = list(anyText);
+const choice: Key<boolean> = { type: "boolean" };
+const count = integer(1);
+const positive: Key<number> = { type: "number", exclusiveMinimum: 0 };
+const notNegative: Key<number> = { type: "number", minimum: 0 };
 
 /**
  * The host application's services, which tools of contract 1 get as `ctx.service`. Declare yours: `declare module
@@ -12,165 +59,254 @@ export interface Services {}
 export interface Models {}
 
 /** What a model can do. */
-export interface ModelTraits {
+const modelTraits = {
   /** `tags`: the model has no native tool calls and writes them into its text. Default `native`. */
-  readonly toolCalls?: "native" | "tags";
+  toolCalls: oneOf("native", "tags"),
   /** Whether the model accepts images that tools return. Default true. */
-  readonly images?: boolean;
+  images: choice,
   /** Default: `chat.contextTokens`. */
-  readonly contextTokens?: number;
-}
+  contextTokens: integer(1024),
+};
+
+export type ModelTraits = Members<typeof modelTraits>;
+
+const listedModel: Key<string | (ModelTraits & { readonly id: string })> = {
+  anyOf: [text, group({ id: text, ...modelTraits }, ["id"])],
+};
 
 /** A server with models. Its traits hold for models that have none of their own. */
-export interface ModelProvider extends ModelTraits {
+const provider = {
   /** Including `/v1`, as for OpenAI's clients. */
-  readonly baseURL: string;
-  readonly apiKey?: string;
-  readonly headers?: Readonly<Record<string, string>>;
+  baseURL: text,
+  apiKey: anyText,
+  headers: map(anyText),
   /** Default: the models that the server lists. */
-  readonly models?: readonly (string | (ModelTraits & { readonly id: string }))[];
-}
+  models: list(listedModel),
+  ...modelTraits,
+};
 
-export interface Config {
+const sandboxGrant = {
+  /** Network hosts: `api.example.com`, `*.example.com`, `localhost:8080`, or `*` for all public hosts. */
+  hosts: list(text),
+  /** Tools outside the sandbox that the tool may call, as patterns: `internal_file_*`, `mcp:KEY`. */
+  tools: list(text),
+  /** Environment variables that are not secret. Secrets are set with `toolrack secrets set TOOL NAME`. */
+  environment: map(anyText),
+};
+
+/** What the operator allows one sandboxed tool, besides what every tool has. */
+export type SandboxGrant = Members<typeof sandboxGrant>;
+
+/** What one worker may use. */
+export const defaultLimits = {
+  /**
+   * The worker's heap with buffers. A worker that needs more ends, and its calls fail; so does a program that, with all
+   * that it started, needs more.
+   */
+  memoryMb: 256,
+  /** Processor time of one call; above it the worker is killed. Between calls a worker may use one second. */
+  cpuSeconds: 60,
+  /** Processes and threads at once. At level 3 only programs that `run` started can make more. */
+  processes: 64,
+  /** Bytes of a call's result, log and progress together. */
+  outputBytes: 10 * 1024 * 1024,
+  /** Size of the private scratch directory. At level 2, a worker that writes more is ended a moment later. */
+  scratchMb: 64,
+  /** After this many calls a new worker replaces the old one. */
+  maxCallsPerWorker: 1000,
+  /** A worker without calls for this long ends. */
+  idleMs: 60_000,
+  /** Calls at once in one worker. When all workers are busy, another is started. */
+  concurrency: 4,
+  /**
+   * Workers at once for one key; further calls wait. Each depth of a chain has as many workers of its own: otherwise
+   * waiting calls could hold all the workers that they wait for.
+   */
+  workers: 4,
+  /** Evaluating the module and `init` together. */
+  initMs: 10_000,
+  /** `cleanup`, before the worker is killed. */
+  cleanupMs: 2_000,
+  /** From the abort of a call's signal until a worker that ignores it is killed. */
+  graceMs: 1_000,
+};
+
+export type WorkerLimits = Readonly<typeof defaultLimits>;
+
+const limitsSchema: Key<Partial<WorkerLimits>> = group(
+  Object.fromEntries(Object.keys(defaultLimits).map((name) => [name, count])),
+);
+
+const sandboxLevel: Key<2 | 3> = { type: "integer", enum: [2, 3] };
+
+const sandbox = {
+  /** By the name of the tool. */
+  grants: map(group(sandboxGrant)),
+  /** Refuse to run sandboxed tools if the sandbox is weaker than this level. */
+  require: sandboxLevel,
+  /** Let tools from elsewhere run even if only level 2 is available. Default false. */
+  allowForeign: choice,
+  /** For every sandboxed tool. */
+  limits: limitsSchema,
+};
+
+/** How unreviewed code runs. */
+export type SandboxConfig = Members<typeof sandbox>;
+
+const keys = {
   /** Folders with tool files, relative to the workspace. Default `["tools"]`. */
-  readonly tools?: readonly string[];
+  tools: texts,
   /** Whether the built-in tools are on the rack. Default true. */
-  readonly builtins?: boolean;
+  builtins: choice,
   /** The `ctx.service` of contract 1. */
-  readonly services?: Services & Readonly<Record<string, unknown>>;
+  services: anything<Services & Readonly<Record<string, unknown>>>(),
   /** The `ctx.model` of contract 1. */
-  readonly models?: Models & Readonly<Record<string, unknown>>;
+  models: anything<Models & Readonly<Record<string, unknown>>>(),
   /** Anything else that handlers of contract 1 expect in their `ctx`, such as `helper` or `curl`. */
-  readonly context?: Readonly<Record<string, unknown>>;
+  context: anything<Readonly<Record<string, unknown>>>(),
   /** Folders beside the workspace itself that file tools may touch. */
-  readonly roots?: readonly string[];
+  roots: texts,
   /** Databases by name, as URLs: `sqlite:data/app.db`, `postgres://…`, `mysql://…`. */
-  readonly databases?: Readonly<Record<string, string>>;
-  readonly network?: {
+  databases: map(anyText),
+  network: group({
     /** Private hosts that network tools may reach all the same. */
-    readonly allowPrivate?: readonly string[];
-  };
-  readonly log?: {
+    allowPrivate: texts,
+  }),
+  log: group({
     /** Default `log/ToolBox.log`. */
-    readonly file?: string;
+    file: text,
     /** A larger file is rotated. Default 10 MiB. */
-    readonly maxBytes?: number;
+    maxBytes: integer(1024),
     /** How many rotated files are kept. Default 5. */
-    readonly keep?: number;
-  };
+    keep: integer(0, 1000),
+  }),
   /** Where `toolrack serve` listens, unless its command line says otherwise. */
-  readonly server?: {
+  server: group({
     /** Default `127.0.0.1`: only this machine. */
-    readonly host?: string;
+    host: text,
     /** Default 7300; 0 takes any free port. */
-    readonly port?: number;
+    port: integer(0, 65_535),
     /**
      * Values of the `Host` header that are accepted besides loopback and the address itself, such as a proxy's name.
      */
-    readonly allowedHosts?: readonly string[];
+    allowedHosts: texts,
     /** Origins whose pages may call the server from a browser. Default none. */
-    readonly allowedOrigins?: readonly string[];
+    allowedOrigins: texts,
     /** The largest body of a request, in bytes. Default 10 MiB. */
-    readonly maxBody?: number;
+    maxBody: integer(1024),
     /**
      * Requests per second for each token except the workspace's own, with bursts of twice as many. 0: no limit. Default
      * 100.
      */
-    readonly rateLimit?: number;
+    rateLimit: notNegative,
     /** How many calls of one tool may run at once. Default 256. */
-    readonly maxCallsPerTool?: number;
+    maxCallsPerTool: count,
     /** How long running calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
-    readonly drainTimeout?: number;
-  };
-  readonly approvals?: {
+    drainTimeout: integer(0),
+  }),
+  approvals: group({
     /** How long a question waits for an answer before it counts as denied, in milliseconds. Default 5 minutes. */
-    readonly timeout?: number;
-  };
+    timeout: integer(1_000),
+  }),
   /** How long `toolrack serve` keeps ended calls. */
-  readonly retention?: {
+  retention: group({
     /** Older calls are deleted. Default 30. */
-    readonly days?: number;
+    days: positive,
     /** When all calls together are larger, the oldest are deleted. Default 1 GiB. */
-    readonly maxBytes?: number;
-  };
+    maxBytes: integer(1024),
+  }),
   /** How the rack is shown to MCP clients, and which MCP servers it uses itself. */
-  readonly mcp?: {
+  mcp: group({
     /** The file with the `mcpServers` that the rack uses, relative to the workspace. Default `mcp.json`. */
-    readonly file?: string;
+    file: text,
     /**
      * What happens when the description or schema of such a server's tool differs from the approved one. `quarantine`
      * (default): the tool is switched off until somebody approves the change. `trust`: the change is accepted. `off`:
      * nothing is remembered. A tool that is seen for the first time is trusted.
      */
-    readonly pinning?: "quarantine" | "trust" | "off";
+    pinning: oneOf("quarantine", "trust", "off"),
     /**
      * Whether clients see `toolrack_search` and `toolrack_call` instead of all tools. Calls by any name work in either
      * case. `auto` (default): when there are more than `threshold` tools.
      */
-    readonly metaTools?: "auto" | "on" | "off";
+    metaTools: oneOf("auto", "on", "off"),
     /** Default 100. */
-    readonly threshold?: number;
+    threshold: integer(0),
     /** Tools that are listed beside the meta-tools, as patterns: `web_*`, `mcp:KEY`. Default none. */
-    readonly alwaysListed?: readonly string[];
+    alwaysListed: texts,
     /**
      * Who is asked before a dangerous tool runs for an MCP client. `client` (default): the inbox, and also the person
      * at the client if the client can ask and may approve (over HTTP its token says so); the first answer counts.
      * `stdio`: the inbox, and the client only if it started this program. `inbox`: the inbox alone.
      */
-    readonly approvals?: "client" | "stdio" | "inbox";
-  };
+    approvals: oneOf("client", "stdio", "inbox"),
+  }),
   /** Tools that live in the database and in folders with a `SKILL.md`. */
-  readonly skills?: {
+  skills: group({
     /** How models call these tools: by `id` (default), or by `readable` names such as `searxng_search__web_search`. */
-    readonly toolNames?: "id" | "readable";
+    toolNames: oneOf("id", "readable"),
     /** Folders of skills, relative to the workspace. Default `["skills"]`. */
-    readonly folders?: readonly string[];
+    folders: texts,
     /** Lets http tools of skills reach private addresses. `TOOLRACK_ALLOW_PRIVATE_NETWORK=1` does the same. */
-    readonly allowPrivateNetwork?: boolean;
-  };
+    allowPrivateNetwork: choice,
+  }),
   /**
    * Servers with OpenAI's Chat Completions API, by name. `${NAME}` in an address, key or header is replaced by an
    * environment variable, `${secret:NAME}` by a secret of the workspace. `OPENAI_BASE_URL` and `OPENAI_API_KEY` make
    * one named `openai`.
    */
-  readonly providers?: Readonly<Record<string, ModelProvider>>;
+  providers: map(group(provider, ["baseURL"])),
   /** Conversations with models. */
-  readonly chat?: {
+  chat: group({
     /** The default model: `NAME`, or `PROVIDER/NAME`. Default: the first model of a provider. */
-    readonly model?: string;
+    model: text,
     /** The most requests to a model in one turn. Default 50. */
-    readonly maxRounds?: number;
+    maxRounds: count,
     /** The longest turn in seconds, not counting the time that people take to answer. Default 900. */
-    readonly maxSeconds?: number;
+    maxSeconds: positive,
     /** Tokens of all requests of one turn. Default 2,000,000. */
-    readonly maxTokens?: number;
+    maxTokens: count,
     /** Characters of one answer of a model: text, reasoning and arguments together. Default 4,000,000. */
-    readonly maxAnswer?: number;
+    maxAnswer: integer(1000, 100_000_000),
     /** The model's context size in tokens; old results are left out before it is full. Default 128,000. */
-    readonly contextTokens?: number;
+    contextTokens: integer(1024),
     /** Tokens for tool definitions; if all tools need more, the best matching are offered. Default 16,000. */
-    readonly toolBudget?: number;
-  };
-  readonly sandbox?: SandboxConfig;
+    toolBudget: integer(0),
+  }),
+  sandbox: group(sandbox),
   /** Longest run of a tool that sets no limit of its own, in milliseconds. Default 120,000. */
-  readonly timeout?: number;
+  timeout: notNegative,
   /** The permissions of callers that name none, as patterns. Default: all, since the tools are the operator's own. */
-  readonly permissions?: readonly string[];
-}
+  permissions: texts,
+};
+
+export interface Config extends Members<typeof keys> {}
+
+/** The keys of a config. The environment variables and their documentation are derived from it. */
+export const configSchema: Key<Config> = group(keys);
 
 /** Gives a workspace's `toolrack.config.ts` its types. */
 export function defineConfig(config: Config): Config {
   return config;
 }
 
-const DEFAULT_DAYS = 30;
-const DEFAULT_BYTES = 1024 ** 3;
-
-export function retentionOf({
-  retention = {},
-}: Pick<Config, "retention">): Required<NonNullable<Config["retention"]>> {
-  const { days = DEFAULT_DAYS, maxBytes = DEFAULT_BYTES } = retention;
+export function retentionOf({ retention = {} }: Pick<Config, "retention">) {
+  const { days = 30, maxBytes = 1024 ** 3 } = retention;
   return { days, maxBytes };
+}
+
+/** Milliseconds. A timer with a longer delay would fire at once. */
+const longestTimer = 2 ** 31 - 1;
+
+export function timerMs(milliseconds: number): number {
+  return Math.min(milliseconds, longestTimer);
+}
+
+export function withDefaultLimits(limits: Partial<WorkerLimits> | undefined): WorkerLimits {
+  if (limits === undefined) return defaultLimits;
+  const given = { ...defaultLimits, ...limits };
+  const { initMs, cleanupMs, graceMs } = given;
+  return { ...given, initMs: timerMs(initMs), cleanupMs: timerMs(cleanupMs), graceMs: timerMs(graceMs) };
 }
 
 /** The opened directory, and what its tools may touch. */

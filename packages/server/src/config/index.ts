@@ -1,23 +1,27 @@
 export {
   type Config,
+  defaultLimits,
   defineConfig,
   type Models,
   type ModelTraits,
   retentionOf,
-  type Services,
-  type Workspace,
-} from "./config.ts";
-export { addressProblem, shownAddress } from "./config-schema.ts";
-export { type ConfigOrigin, loadEnvironment, readConfig, unreadConfigs } from "./read-config.ts";
-export {
-  defaultLimits,
-  parseGrants,
   type SandboxConfig,
   type SandboxGrant,
+  type Services,
   timerMs,
   type WorkerLimits,
+  type Workspace,
   withDefaultLimits,
-} from "./sandbox.ts";
+} from "./config.ts";
+export { parseGrants } from "./host-grants.ts";
+export {
+  addressProblem,
+  type ConfigOrigin,
+  loadEnvironment,
+  readConfig,
+  shownAddress,
+  unreadConfigs,
+} from "./read-config.ts";
 export { isAlive, readServerAddress, type ServerAddress, writeServerAddress } from "./server-address.ts";
 export {
   matchesPattern,

@@ -2,17 +2,12 @@ import { existsSync, readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { parseEnv } from "node:util";
-import { compileSchema, type JsonSchemaObject, type Logger } from "@toolrack/core";
-import { isRecord, LoadError } from "../helpers/index.ts";
-import type { Config } from "./config.ts";
-import {
-  type ConfigVariable,
-  configProblems,
-  configSchema,
-  configVariables,
-  formOf,
-  toolPatternProblems,
-} from "./config-schema.ts";
+import { compileSchema, type Logger } from "@toolrack/core";
+import { defined, isRecord, LoadError } from "../helpers/index.ts";
+import { type Config, configSchema } from "./config.ts";
+import { type ConfigVariable, configVariables, readVariable } from "./config-variables.ts";
+import { grantProblem } from "./host-grants.ts";
+import { problemOfToolPattern } from "./tool-patterns.ts";
 
 /** A key of the config that is set, and what set it. */
 export interface ConfigOrigin {
@@ -21,13 +16,7 @@ export interface ConfigOrigin {
   readonly from: string;
 }
 
-const names = [
-  "toolrack.config.ts",
-  "toolrack.config.mts",
-  "toolrack.config.js",
-  "toolrack.config.mjs",
-  "toolrack.config.cjs",
-];
+const names = ["ts", "mts", "js", "mjs", "cjs"].map((ending) => `toolrack.config.${ending}`);
 const schema = compileSchema(configSchema);
 
 interface ConfigLoader {
@@ -43,22 +32,24 @@ export async function readConfig(
   graph: ConfigLoader,
   logger: Logger,
 ): Promise<{ readonly config: Config; readonly origins: readonly ConfigOrigin[] }> {
-  const path = names.map((name) => join(workspace, name)).find((candidate) => existsSync(candidate));
   for (const name of unreadConfigs(workspace)) {
     logger.warn(`${name} is not read. Write it as toolrack.config.ts: export default { … }. Or delete it.`);
   }
-  const config = path === undefined ? {} : await readConfigFile(path, graph);
-  const variables = await readVariables(workspace, process.env);
-  for (const variable of variables) checkPatterns(workspace, variable);
-  const own = configVariables.filter(({ path: place }) => valueAt(config, place) !== undefined);
+  const path = names.map((name) => join(workspace, name)).find((candidate) => existsSync(candidate));
+  let config = path === undefined ? {} : await readConfigFile(path, graph);
+  const own = configVariables.filter((variable) => valueAt(config, variable.path) !== undefined);
   const origins = new Map(own.map(({ key }) => [key, basename(path ?? "")]));
-  for (const { key, name, file } of variables) {
+  for (const variable of configVariables) {
+    const { name, key } = variable;
+    const text = process.env[name]?.trim() ?? "";
+    // An empty variable sets nothing.
+    if (text === "") continue;
+    const file = environmentFiles.get(name);
+    const value = await checkedValue(variable, text, file && join(workspace, file));
+    config = withValue(config, variable.path, value);
     origins.set(key, file === undefined ? name : `${name} in ${file}`);
   }
-  return {
-    config: variables.reduce(withVariable, config),
-    origins: [...origins].map(([key, from]) => ({ key, from })),
-  };
+  return { config, origins: [...origins].map(([key, from]) => ({ key, from })) };
 }
 
 async function readConfigFile(path: string, graph: ConfigLoader): Promise<Config> {
@@ -67,138 +58,103 @@ async function readConfigFile(path: string, graph: ConfigLoader): Promise<Config
   const outcome = await schema.validate(withoutLiveObjects(given));
   const config = given as Config; // Used only when the schema accepts it.
   const problems = outcome.ok
-    ? configProblems(config)
+    ? [...addressProblems(config), ...patternProblems(config)]
     : outcome.issues.map(({ path: key, message }) => (key === "" ? message : `${key}: ${message}`));
   if (problems.length === 0) return config;
   throw new LoadError(`The config is not valid. ${problems.join(" ")}`, "Correct these keys.", { path });
 }
 
-function checkPatterns(workspace: string, variable: SetVariable): void {
-  const { name, file } = variable;
-  const problems = toolPatternProblems(withVariable({}, variable));
-  if (problems.length === 0) return;
-  throw new LoadError(`The variable ${name} is not valid. ${problems.join(" ")}`, "Correct or remove it.", {
-    ...(file === undefined ? {} : { path: join(workspace, file) }),
-  });
+/** Replaces services and models by empty objects: they are live objects that the schema must not copy or look at. */
+function withoutLiveObjects(config: unknown): unknown {
+  if (!isRecord(config)) return config;
+  const live = ["services", "models", "context"].filter(
+    (key) => typeof config[key] === "object" && config[key] !== null,
+  );
+  return { ...config, ...Object.fromEntries(live.map((key) => [key, {}])) };
 }
 
-function withVariable(config: Config, { path, value }: SetVariable): Config {
-  return withValue(config, path, value) as Config; // The value was checked by the key's own schema.
+/** `path`: the workspace's file that sets the variable, if one does. Throws `LoadError`. */
+async function checkedValue(
+  variable: ConfigVariable,
+  text: string,
+  path: string | undefined,
+): Promise<unknown> {
+  const { name } = variable;
+  const outcome = await readVariable(variable, text);
+  if ("problem" in outcome) {
+    throw new LoadError(outcome.problem, `Correct or remove the variable ${name}.`, defined({ path }));
+  }
+  const problems = patternProblems(withValue({}, variable.path, outcome.value));
+  if (problems.length === 0) return outcome.value;
+  const problem = `The variable ${name} is not valid. ${problems.join(" ")}`;
+  throw new LoadError(problem, "Correct or remove it.", defined({ path }));
 }
 
 /** Copies the object with another value at the path. */
-function withValue(holder: unknown, [key, ...rest]: readonly string[], value: unknown): unknown {
-  if (key === undefined) return value;
-  const object = isRecord(holder) ? holder : {};
-  return { ...object, [key]: withValue(object[key], rest, value) };
+function withValue(holder: object, [key = "", ...rest]: readonly string[], value: unknown): Config {
+  const before: unknown = Object.entries(holder).find(([name]) => name === key)?.[1];
+  const inner = rest.length === 0 ? value : withValue(isRecord(before) ? before : {}, rest, value);
+  return { ...holder, [key]: inner };
 }
 
 function valueAt(holder: unknown, path: readonly string[]): unknown {
   return path.reduce((at, key) => (isRecord(at) ? at[key] : undefined), holder);
 }
 
-/** Replaces services and models by empty objects: they are live objects that the schema must not copy or look at. */
-function withoutLiveObjects(config: unknown): unknown {
-  if (!isRecord(config)) return config;
-  const live = ["services", "models", "context"].filter((key) => isObject(config[key]));
-  return { ...config, ...Object.fromEntries(live.map((key) => [key, {}])) };
+/** What is wrong with hosts and addresses, each with its key. A misspelt host would silently grant nothing. */
+function addressProblems({ sandbox, providers = {} }: Config): string[] {
+  const hosts = Object.entries(sandbox?.grants ?? {}).flatMap(([tool, grant]) =>
+    problemsAt(`sandbox.grants.${tool}.hosts`, grant.hosts, grantProblem),
+  );
+  const addresses = Object.entries(providers).flatMap(([name, { baseURL }]) =>
+    credentials.test(baseURL) ? [`providers.${name}.baseURL ${credentialsProblem}`] : [],
+  );
+  return [...hosts, ...addresses];
 }
 
-function isObject(value: unknown): boolean {
-  return typeof value === "object" && value !== null;
+function patternProblems({ mcp, sandbox }: Config): string[] {
+  const grants = Object.entries(sandbox?.grants ?? {});
+  return [
+    ...problemsAt("mcp.alwaysListed", mcp?.alwaysListed, problemOfToolPattern),
+    ...grants.flatMap(([tool, { tools }]) =>
+      problemsAt(`sandbox.grants.${tool}.tools`, tools, problemOfToolPattern),
+    ),
+  ];
 }
 
-/** A key of the config that an environment variable sets. */
-export interface SetVariable extends ConfigVariable {
-  readonly value: unknown;
-  /** The workspace's file that sets the variable, if one does. */
-  readonly file?: string;
+function problemsAt(
+  key: string,
+  values: readonly string[] = [],
+  problemOf: (value: string) => string | undefined,
+): string[] {
+  return values.flatMap((value, index) => {
+    const problem = problemOf(value);
+    return problem === undefined ? [] : [`${key}[${index}]: ${problem}`];
+  });
 }
 
-/**
- * Reads the keys of the config that variables set. An empty variable sets nothing. Throws `LoadError`, which names the
- * variable, its value and what was expected.
- */
-export async function readVariables(
-  workspace: string,
-  environment: Readonly<Record<string, string | undefined>>,
-): Promise<SetVariable[]> {
-  const found: SetVariable[] = [];
-  for (const variable of configVariables) {
-    const text = environment[variable.name]?.trim() ?? "";
-    if (text === "") continue;
-    const file = environmentFileOf(variable.name);
-    const outcome = await readValue(variable, text);
-    if ("problem" in outcome) {
-      throw new LoadError(outcome.problem, `Correct or remove the variable ${variable.name}.`, {
-        ...(file === undefined ? {} : { path: join(workspace, file) }),
-      });
-    }
-    found.push({ ...variable, value: outcome.value, ...(file === undefined ? {} : { file }) });
-  }
-  return found;
+/** Says what is wrong with a provider's address after its references are filled in; undefined when it is usable. */
+export function addressProblem(baseURL: string): string | undefined {
+  if (credentials.test(baseURL)) return credentialsProblem;
+  const isHttp = URL.canParse(baseURL) && /^https?:$/.test(new URL(baseURL).protocol);
+  return isHttp ? undefined : "is no http or https address.";
 }
 
-async function readValue(
-  variable: ConfigVariable,
-  text: string,
-): Promise<{ readonly value: unknown } | { readonly problem: string }> {
-  const { name, schema } = variable;
-  const value = toValue(schema, text);
-  if (value === undefined) {
-    // The value is not repeated: it may hold passwords.
-    return { problem: `Expected JSON at \`${name}\`, got text that is none. It takes: ${formOf(variable)}.` };
-  }
-  const wrapped = compileSchema({ type: "object", properties: { [name]: schema } });
-  const outcome = await wrapped.validate({ [name]: value });
-  if (outcome.ok) return { value };
-  return { problem: outcome.issues.map(({ message }) => message).join(" ") };
+/** The address for display, without credentials and without the values of its query. */
+export function shownAddress(baseURL: string): string {
+  const plain = baseURL.replace(/\/+$/, "").replace(credentials, "$1");
+  return plain.replace(/([?&][^=&#]*=)[^&#]*/g, "$1…");
 }
 
-/** Converts the text to the schema's type. Undefined when it should be JSON and is not. */
-function toValue({ type }: JsonSchemaObject, text: string): unknown {
-  switch (type) {
-    case "string":
-      return text;
-    case "boolean":
-      return booleans.get(text.toLowerCase()) ?? text;
-    case "integer":
-    case "number":
-      return Number.isNaN(Number(text)) ? text : Number(text);
-    case "array":
-      if (text.startsWith("[")) return parse(text);
-      return text
-        .split(",")
-        .map((item) => item.trim())
-        .filter((item) => item !== "");
-    case "object":
-      return parse(text);
-    default:
-      // The schema has several types or an enum: JSON if it parses, otherwise a text.
-      return parse(text) ?? text;
-  }
-}
+const credentials = /^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i;
 
-const booleans = new Map([
-  ["true", true],
-  ["1", true],
-  ["false", false],
-  ["0", false],
-]);
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** The first file that sets a variable wins. */
-const files = [".env.local", ".env"];
+const credentialsProblem =
+  "has a user name or a password in it, which is not sent. Put what the server asks for into apiKey or headers, as a " +
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: this is how people write it.
+  'reference to a secret: headers: { authorization: "Basic ${secret:NAME}" }.';
 
 /** The file that set each environment variable. Global, as the environment is. */
-const origins = new Map<string, string>();
+const environmentFiles = new Map<string, string>();
 
 /**
  * Loads the workspace's `.env.local` and `.env` into the environment, where tools and the config look. Variables that
@@ -206,39 +162,27 @@ const origins = new Map<string, string>();
  */
 export async function loadEnvironment(workspace: string, logger: Logger): Promise<() => void> {
   const added = new Map<string, string>();
-  for (const file of files) {
-    for (const [name, value] of Object.entries(await readEnvironmentFile(workspace, file, logger))) {
+  for (const file of [".env.local", ".env"]) {
+    const variables = await readFile(join(workspace, file), "utf8").then(
+      parseEnv,
+      ({ code, message }: NodeJS.ErrnoException) => {
+        if (code !== "ENOENT") logger.warn(`${file} is not loaded: ${message}`);
+        return {};
+      },
+    );
+    for (const [name, value] of Object.entries(variables)) {
       if (value === undefined || process.env[name] !== undefined) continue;
       process.env[name] = value;
       added.set(name, value);
-      origins.set(name, file);
+      environmentFiles.set(name, file);
     }
   }
   return () => {
     for (const [name, value] of added) {
-      origins.delete(name);
+      environmentFiles.delete(name);
       if (process.env[name] === value) delete process.env[name];
     }
   };
-}
-
-/** The workspace's file that set the variable; undefined when the process had it before. */
-export function environmentFileOf(name: string): string | undefined {
-  return origins.get(name);
-}
-
-async function readEnvironmentFile(
-  workspace: string,
-  file: string,
-  logger: Logger,
-): Promise<Record<string, string | undefined>> {
-  try {
-    return parseEnv(await readFile(join(workspace, file), "utf8"));
-  } catch (thrown) {
-    const { code, message } = thrown as NodeJS.ErrnoException; // Reading a file throws nothing else.
-    if (code !== "ENOENT") logger.warn(`${file} is not loaded: ${message}`);
-    return {};
-  }
 }
 
 /** Files named like a config that are not read: the config is code, never JSON or YAML. */

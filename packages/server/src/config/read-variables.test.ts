@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
-import { configVariables, formOf } from "./config-schema.ts";
+import { configVariables, formOf } from "./config-variables.ts";
 
 describe("variables of the environment", () => {
   const set = new Set<string>();

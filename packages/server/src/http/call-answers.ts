@@ -99,7 +99,7 @@ export async function mayRead(
   for (let depth = 0; at !== undefined && depth < DEEPEST; depth++) {
     if (at.parentCallId === undefined) return at.caller === grant.caller;
     // The outer call may still be running and not be recorded yet.
-    if (service.callerOf(at.parentCallId) === grant.caller) return true;
+    if (service.find(at.parentCallId)?.caller === grant.caller) return true;
     at = await store.calls.get(at.parentCallId);
   }
   return false;

@@ -8,10 +8,9 @@ import {
   type IncomingHttpHeaders,
   type IncomingMessage,
   request,
-  type Server,
   type ServerResponse,
 } from "node:http";
-import { connect, type LookupFunction, type Socket } from "node:net";
+import { connect, type LookupFunction } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { createAddressRules } from "../access/index.ts";
@@ -37,10 +36,14 @@ export async function openEgressProxy(
 ): Promise<EgressProxy> {
   const admit = admissionFor(hosts, resolve);
   const sockets = new Set<Duplex>();
-  const server: Server = createServer((incoming, response) => void forward(admit, incoming, response));
-  server.on("connect", (incoming, client, head) => void tunnel(admit, incoming, client, head, sockets));
+  const track = (socket: Duplex) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+  };
+  const server = createServer((incoming, response) => void forward(admit, incoming, response));
+  server.on("connect", (incoming, client, head) => void tunnel(admit, incoming, client, head, track));
   server.maxConnections = mostConnections;
-  server.on("connection", (socket) => track(sockets, socket));
+  server.on("connection", track);
   server.on("clientError", (_error, socket) => socket.destroy());
   server.listen(socketPath);
   await once(server, "listening");
@@ -62,7 +65,10 @@ type ResolveName = (name: string) => Promise<LookupAddress[]>;
 class Refusal extends Error {}
 
 /** Resolves a host to the addresses that may be reached. Throws a `Refusal`, or the resolver's error. */
-type Admission = (host: string, port: number) => Promise<LookupFunction>;
+type Admission = (
+  host: string,
+  port: number,
+) => Promise<{ host: string; port: number; lookup: LookupFunction }>;
 
 function admissionFor(hosts: readonly string[], resolve: ResolveName): Admission {
   const grants = parseGrants(hosts);
@@ -82,29 +88,27 @@ function admissionFor(hosts: readonly string[], resolve: ResolveName): Admission
         `${host} leads to ${address}, and ${rules.refusal(name, address)}. Names may lead there only when that address is granted too`,
       );
     }
-    return (_name, options, callback) =>
+    const lookup: LookupFunction = (_name, options, callback) =>
       options.all ? callback(null, allowed) : callback(null, first.address, first.family);
+    return { host: name, port, lookup };
   };
 }
 
 async function tunnel(
   admit: Admission,
-  incoming: IncomingMessage,
+  { url: authority = "" }: IncomingMessage,
   client: Duplex,
   head: Buffer,
-  sockets: Set<Duplex>,
+  track: (socket: Duplex) => void,
 ): Promise<void> {
   client.on("error", () => client.destroy());
-  const target = parseUrl(`http://${incoming.url}`);
   try {
-    if (target === undefined) throw new Refusal("The address to connect to makes no sense");
-    const port = portOf(incoming.url ?? "", target);
-    const upstream = connect({
-      host: plainHost(target.hostname),
-      port,
-      lookup: await admit(target.hostname, port),
-    });
-    track(sockets, upstream);
+    const target = URL.parse(`http://${authority}`);
+    if (target === null) throw new Refusal("The address to connect to makes no sense");
+    // `URL` drops the port of `host:80`, as it is the default one.
+    const port = Number(target.port || (/:(\d+)$/.exec(authority)?.[1] ?? 443));
+    const upstream = connect(await admit(target.hostname, port));
+    track(upstream);
     client.on("close", () => upstream.destroy());
     await once(upstream, "connect");
     // Only now: until then the client must still be told why the host was not reached.
@@ -114,104 +118,75 @@ async function tunnel(
     upstream.write(head);
     upstream.pipe(client).pipe(upstream);
   } catch (error) {
-    const { status, text } = describe(error);
-    client.end(
-      `HTTP/1.1 ${status} ${reasonPhrase(text)}\r\ncontent-type: text/plain; charset=utf-8\r\nx-toolrack-egress: refused\r\nconnection: close\r\n\r\n${text}`,
-    );
+    const { status, headers, text } = refusalOf(error);
+    // A status line may hold only printable ASCII.
+    const phrase = text.replace(/[^\x20-\x7e]/g, "?").slice(0, 300);
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    client.end(`HTTP/1.1 ${status} ${phrase}\r\n${lines.join("")}\r\n${text}`);
   }
 }
 
 async function forward(admit: Admission, incoming: IncomingMessage, response: ServerResponse) {
-  const target = parseUrl(incoming.url ?? "");
+  const fail = (error: unknown) => {
+    if (response.headersSent) return void response.destroy();
+    const { status, headers, text } = refusalOf(error);
+    response.writeHead(status, headers).end(text);
+  };
   try {
+    const target = URL.parse(incoming.url ?? "");
     if (target?.protocol !== "http:") throw new Refusal("Only http:// addresses can be asked for in plain");
-    const port = target.port === "" ? 80 : Number(target.port);
-    const upstream = request(
-      {
-        host: plainHost(target.hostname),
-        port,
-        path: `${target.pathname}${target.search}`,
-        method: incoming.method,
-        headers: {
-          ...endToEnd(incoming.headers),
-          // The body is forwarded as it comes, so its framing must stay.
-          ...defined({ "transfer-encoding": incoming.headers["transfer-encoding"] }),
-          host: target.host,
-        },
-        lookup: await admit(target.hostname, port),
-      },
-      (answer) => {
-        answer.on("error", () => response.destroy());
-        try {
-          response.writeHead(answer.statusCode ?? 502, endToEnd(answer.headers));
-          answer.pipe(response);
-        } catch (error) {
-          // Node refuses to send some headers that servers send.
-          upstream.destroy();
-          fail(response, error);
-        }
-      },
-    );
-    upstream.on("error", (error) => fail(response, error));
+    const headers = {
+      ...endToEnd(incoming.headers),
+      // The body is forwarded as it comes, so its framing must stay.
+      ...defined({ "transfer-encoding": incoming.headers["transfer-encoding"] }),
+      host: target.host,
+    };
+    const admitted = await admit(target.hostname, Number(target.port || 80));
+    const path = `${target.pathname}${target.search}`;
+    const upstream = request({ ...admitted, path, method: incoming.method, headers }, (answer) => {
+      answer.on("error", () => response.destroy());
+      try {
+        response.writeHead(answer.statusCode ?? 502, endToEnd(answer.headers));
+        answer.pipe(response);
+      } catch (error) {
+        // Node refuses to send some headers that servers send.
+        upstream.destroy();
+        fail(error);
+      }
+    });
+    upstream.on("error", fail);
     upstream.on("upgrade", (_answer, socket) => {
       socket.destroy();
-      fail(response, new Error("the host wants to speak another protocol"));
+      fail(new Error("the host wants to speak another protocol"));
     });
     response.on("close", () => upstream.destroy());
     incoming.pipe(upstream);
   } catch (error) {
-    fail(response, error);
+    fail(error);
   }
 }
 
 /** Headers that are meant only for the next hop. */
 const hopByHop =
-  "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade".split(
-    " ",
-  );
+  "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade";
 
 function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  const named = (headers.connection ?? "")
-    .toLowerCase()
-    .split(",")
-    .map((name) => name.trim());
-  const left = Object.entries(headers).filter(([name]) => !hopByHop.includes(name) && !named.includes(name));
-  return Object.fromEntries(left);
+  const named = (headers.connection ?? "").toLowerCase().split(",");
+  const dropped = new Set([...hopByHop.split(" "), ...named.map((name) => name.trim())]);
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !dropped.has(name)));
 }
 
-function fail(response: ServerResponse, error: unknown): void {
-  if (response.headersSent) return void response.destroy();
-  const { status, text } = describe(error);
-  response.writeHead(status, {
-    "content-type": "text/plain; charset=utf-8",
-    "x-toolrack-egress": "refused",
-    connection: "close",
-  });
-  response.end(text);
-}
-
-function describe(error: unknown): { status: number; text: string } {
-  if (error instanceof Refusal) return { status: 403, text: `Refused: ${error.message}.` };
-  return { status: 502, text: `Not reached: ${reasonOf(error)}` };
-}
-
-/** A status line may hold only printable ASCII. */
-function reasonPhrase(text: string): string {
-  return text.replace(/[^\x20-\x7e]/g, "?").slice(0, 300);
-}
-
-function parseUrl(text: string): URL | undefined {
-  return URL.canParse(text) ? new URL(text) : undefined;
-}
-
-/** `URL` drops the port of `host:80`, as it is the default one. */
-function portOf(authority: string, target: URL): number {
-  return Number(target.port || (/:(\d+)$/.exec(authority)?.[1] ?? 443));
-}
-
-function track(sockets: Set<Duplex>, socket: Duplex | Socket): void {
-  sockets.add(socket);
-  socket.on("close", () => sockets.delete(socket));
+function refusalOf(error: unknown): { status: number; headers: Record<string, string>; text: string } {
+  const isRefusal = error instanceof Refusal;
+  return {
+    status: isRefusal ? 403 : 502,
+    headers: {
+      "content-type": "text/plain; charset=utf-8",
+      "x-toolrack-egress": "refused",
+      connection: "close",
+    },
+    text: isRefusal ? `Refused: ${error.message}.` : `Not reached: ${reasonOf(error)}`,
+  };
 }
 
 /** One proxy for each set of grants, opened when the first worker with them starts. */
@@ -224,7 +199,9 @@ export class EgressProxies {
     this.#directory = directory;
   }
 
-  async socketFor(hosts: readonly string[]): Promise<string> {
+  /** Undefined when no host is granted. */
+  async socketFor(hosts: readonly string[]): Promise<string | undefined> {
+    if (hosts.length === 0) return undefined;
     const grants = [...new Set(hosts)].sort();
     const name = createHash("sha256").update(JSON.stringify(grants)).digest("hex").slice(0, 16);
     let proxy = this.#proxies.get(name);
@@ -242,33 +219,41 @@ export class EgressProxies {
   }
 }
 
-/** The unix socket of the egress proxy inside a sandbox, and the port where clients in it look for a proxy. */
-export interface EgressAddress {
-  readonly socketPath: string;
-  readonly port: number;
-}
+/** The proxy's unix socket inside a sandbox, and the port on the sandbox's own loopback that leads to it. */
+export const egressAddress = { socketPath: "/egress.sock", port: 3128 };
 
-/** The environment that makes clients in the sandbox use the proxy. The port is on the sandbox's own loopback. */
-export function egressEnvironment({ port }: EgressAddress): Record<string, string> {
-  const proxy = `http://127.0.0.1:${port}`;
-  return {
-    NODE_USE_ENV_PROXY: "1",
-    HTTP_PROXY: proxy,
-    HTTPS_PROXY: proxy,
-    http_proxy: proxy,
-    https_proxy: proxy,
-  };
+const proxyUrl = `http://127.0.0.1:${egressAddress.port}`;
+
+/** The environment that makes clients in the sandbox use the proxy. */
+export const egressEnvironment: Readonly<Record<string, string>> = {
+  NODE_USE_ENV_PROXY: "1",
+  HTTP_PROXY: proxyUrl,
+  HTTPS_PROXY: proxyUrl,
+  http_proxy: proxyUrl,
+  https_proxy: proxyUrl,
+};
+
+export interface EnterOptions {
+  /** The user to become, when the process starts as root inside its namespaces. */
+  readonly uid?: number;
+  readonly egress?: typeof egressAddress;
 }
 
 /**
- * Runs inside the sandbox, which gets only the text of this function: it may use its arguments and Node, and nothing of
- * this module. Proxy variables cannot name a unix socket, so a port leads to it.
+ * The first step of every program in a sandbox, which gets only the text of this function: it may use its arguments and
+ * Node, and nothing of this module. Proxy variables cannot name a unix socket, so a port leads to it.
  */
-export function forwardEgress(
-  { socketPath, port }: EgressAddress,
+export function enterSandbox(
+  { uid, egress }: EnterOptions,
+  onReady: () => void,
   onRefusal: (text: string) => void,
-  onListening: () => void,
 ): void {
+  if (uid !== undefined) {
+    process.setgroups?.([uid]);
+    process.setgid?.(uid);
+    process.setuid?.(uid);
+  }
+  if (egress === undefined) return void onReady();
   const net = process.getBuiltinModule("node:net");
   // These read the proxy variables when they are loaded. The variables are then removed, so that other clients go
   // through these two: some would send https unencrypted.
@@ -276,7 +261,7 @@ export function forwardEgress(
   process.getBuiltinModule("node:https");
   for (const name of Object.keys(process.env)) if (/proxy/i.test(name)) delete process.env[name];
   const server = net.createServer((client) => {
-    const upstream = net.connect(socketPath);
+    const upstream = net.connect(egress.socketPath);
     upstream.once("data", (chunk) => {
       const text = chunk.toString("latin1");
       if (text.includes("\r\nx-toolrack-egress: refused\r\n"))
@@ -286,6 +271,6 @@ export function forwardEgress(
     client.on("error", () => upstream.destroy());
     upstream.on("error", () => client.destroy());
   });
-  server.listen(port, "127.0.0.1", onListening);
+  server.listen(egress.port, "127.0.0.1", onReady);
   server.unref();
 }

@@ -1,23 +1,19 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdir, readlink, realpath } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join, resolve, sep } from "node:path";
 import { createInterface } from "node:readline";
 import { asRecord, DependencyError, defined, isRecord } from "../helpers/index.ts";
 
-export interface PnpmRun {
+interface PnpmRun {
   /** The folder with the package.json. */
   readonly directory: string;
   readonly args: readonly string[];
   /** The file with the operator's registries and their keys. Default: the user's own. */
   readonly npmrc?: string;
   readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: PnpmProgress) => void;
-}
-
-export interface PnpmProgress {
-  readonly resolved: number;
-  readonly added: number;
+  readonly onProgress: (resolved: number, added: number) => void;
 }
 
 /** The used fields of one line of pnpm's machine-readable report. */
@@ -40,10 +36,7 @@ export async function runPnpm({ directory, args, npmrc, signal, onProgress }: Pn
     stdio: ["ignore", "pipe", "pipe"],
     ...(signal === undefined ? {} : { signal, killSignal: "SIGKILL" }),
   });
-  const ended = new Promise<number | null>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", resolve);
-  });
+  const ended = once(child, "close");
   // `ended` is awaited below; until then its failure must not count as unhandled.
   ended.catch(() => {});
   let failure: ReportLine | undefined;
@@ -58,10 +51,10 @@ export async function runPnpm({ directory, args, npmrc, signal, onProgress }: Pn
     else if (report.name === "pnpm:progress") {
       if (report.status === "resolved") resolved++;
       if (report.status === "imported") added++;
-      onProgress?.({ resolved, added });
+      onProgress(resolved, added);
     }
   }
-  const code = await ended;
+  const [code] = await ended;
   if (code !== 0) throw toError(failure, otherLines);
 }
 

@@ -1,9 +1,9 @@
 import type { Readable } from "node:stream";
 import { timerMs, withDefaultLimits } from "../config/index.ts";
-import { defined } from "../helpers/index.ts";
-import type { Confinement, Launched } from "./confinement/confinement.ts";
+import { defined, unlessAborted } from "../helpers/index.ts";
+import type { Confinement } from "./confinement/confinement.ts";
 import { killTree, Usage, whenClosed } from "./confinement/processes.ts";
-import { type EgressAddress, type EgressProxies, forwardEgress } from "./egress.ts";
+import { type EgressProxies, type EnterOptions, enterSandbox } from "./egress.ts";
 import { type ProgramResult, type ProgramSpec, SandboxError } from "./spec.ts";
 
 /** Milliseconds between two checks. Short, because a program can take the server's memory fast. */
@@ -18,23 +18,35 @@ export async function runProgram(
   signal: AbortSignal,
 ): Promise<ProgramResult> {
   signal.throwIfAborted();
+  const { label } = program;
   const limits = withDefaultLimits(program.limits);
-  const hasNetwork = program.hosts.length > 0 && confinement.level === 3;
-  const egressSocket = hasNetwork ? await proxies.socketFor(program.hosts) : undefined;
+  const egressSocket = confinement.level === 3 ? await proxies.socketFor(program.hosts) : undefined;
   const launched = confinement.startProgram({ program, limits, ...defined({ egressSocket }) });
   const { child } = launched;
   const kill = () => killTree(child.pid);
-  const output = new CappedOutput(limits.outputBytes, kill);
-  const stdout = output.collect(child.stdout);
-  const stderr = output.collect(child.stderr);
-  const report = collectReport(launched);
+  // Both streams share one budget. When it is spent, the rest is dropped and the program is ended.
+  let left = limits.outputBytes;
+  const collect = (stream: Readable | null): (() => string) => {
+    const chunks: Buffer[] = [];
+    stream?.on("data", (chunk: Buffer) => {
+      if (left === 0) return;
+      chunks.push(chunk.subarray(0, left));
+      left -= Math.min(left, chunk.length);
+      if (left === 0) kill();
+    });
+    return () => Buffer.concat(chunks).toString("utf8");
+  };
+  const stdout = collect(child.stdout);
+  const stderr = collect(child.stderr);
+  // Stdio 3 is a pipe; Node's types know only the first three.
+  const report = collectReport(child.stdio[3] as unknown as Readable);
   child.stdin?.on("error", () => {});
   child.stdin?.end(input);
 
   let verdict: SandboxError | undefined;
   const exceed = (limit: string, what: string) => {
     const data = { limit, stderr: stderr().slice(-2_000) };
-    verdict ??= new SandboxError("sandbox_limit", `${program.label} was ended: ${what}.`, data);
+    verdict ??= new SandboxError("sandbox_limit", `${label} was ended: ${what}.`, data);
     kill();
   };
   const usage = new Usage(launched, exceed);
@@ -43,22 +55,18 @@ export async function runProgram(
   const timer = setTimeout(() => exceed("time", `it ran longer than ${timeoutMs} ms`), timeoutMs);
   signal.addEventListener("abort", kill, { once: true });
   try {
-    const [exitCode, exitSignal] = await endOf(launched);
+    const ended = await new Promise<ProgramEnd>((resolve, reject) => {
+      child.on("error", ({ message }) =>
+        reject(new SandboxError("sandbox_start_failed", `The sandbox could not be started: ${message}.`)),
+      );
+      whenClosed(child, (exitCode, signal) => resolve({ exitCode, signal }));
+    });
     signal.throwIfAborted();
     if (verdict !== undefined) throw verdict;
-    const end = report() ?? { exitCode, signal: exitSignal };
-    if (end.failure !== undefined)
-      throw new SandboxError(
-        "sandbox_start_failed",
-        `${program.label} could not be started: ${end.failure}.`,
-      );
-    return {
-      exitCode: end.exitCode,
-      signal: end.signal,
-      stdout: stdout(),
-      stderr: stderr(),
-      truncated: output.isFull,
-    };
+    const { exitCode, signal: exitSignal, failure } = report() ?? ended;
+    if (failure !== undefined)
+      throw new SandboxError("sandbox_start_failed", `${label} could not be started: ${failure}.`);
+    return { exitCode, signal: exitSignal, stdout: stdout(), stderr: stderr(), truncated: left === 0 };
   } finally {
     clearTimeout(timer);
     clearInterval(look);
@@ -67,47 +75,12 @@ export async function runProgram(
   }
 }
 
-/** Both streams share one budget. When it is spent, the rest is dropped and the program is ended. */
-class CappedOutput {
-  isFull = false;
-  #left: number;
-  readonly #onFull: () => void;
-
-  constructor(bytes: number, onFull: () => void) {
-    this.#left = bytes;
-    this.#onFull = onFull;
-  }
-
-  collect(stream: Readable | null): () => string {
-    const chunks: Buffer[] = [];
-    stream?.on("data", (chunk: Buffer) => {
-      chunks.push(chunk.subarray(0, this.#left));
-      this.#left -= Math.min(this.#left, chunk.length);
-      if (this.#left > 0 || this.isFull) return;
-      this.isFull = true;
-      this.#onFull();
-    });
-    return () => Buffer.concat(chunks).toString("utf8");
-  }
-}
-
-function endOf({ child }: Launched): Promise<[number | null, string | null]> {
-  return new Promise((resolve, reject) => {
-    child.on("error", (error) =>
-      reject(new SandboxError("sandbox_start_failed", `The sandbox could not be started: ${error.message}.`)),
-    );
-    whenClosed(child, (exitCode, signal) => resolve([exitCode, signal]));
-  });
-}
-
 /**
  * Collects how the program ended, from the starter process in the sandbox; bubblewrap does not report it. At level 2
  * the program is started directly, without a report.
  */
-function collectReport({ child }: Launched): () => ProgramEnd | undefined {
+function collectReport(channel: Readable): () => ProgramEnd | undefined {
   let text = "";
-  // Stdio 3 is a pipe; Node's types know only the first three.
-  const channel = child.stdio[3] as unknown as Readable;
   channel.on("data", (chunk: Buffer) => {
     if (text.length < 10_000) text += chunk;
   });
@@ -131,47 +104,37 @@ export class ProgramSlots {
     signal.throwIfAborted();
     const slots = this.#names.get(name) ?? { running: 0, waiting: new Set<() => void>() };
     this.#names.set(name, slots);
-    if (slots.running < atOnce) slots.running++;
-    else await waitForTurn(slots.waiting, signal);
-    return () => {
-      const [next] = slots.waiting;
-      // The next program in the queue takes over the place, so that no later one gets it first.
-      if (next !== undefined) return next();
-      slots.running--;
-      if (slots.running === 0) this.#names.delete(name);
-    };
-  }
-}
-
-function waitForTurn(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const go = () => {
-      leave();
-      resolve();
-    };
-    const giveUp = () => {
-      leave();
-      reject(signal.reason);
-    };
     const leave = () => {
-      waiting.delete(go);
-      signal.removeEventListener("abort", giveUp);
+      const [next] = slots.waiting;
+      if (next === undefined) {
+        if (--slots.running === 0) this.#names.delete(name);
+        return;
+      }
+      // The next program in the queue takes over the place, so that no later one gets it first.
+      slots.waiting.delete(next);
+      next();
     };
-    waiting.add(go);
-    signal.addEventListener("abort", giveUp, { once: true });
-  });
-}
-
-interface ProgramBootstrapOptions {
-  /** The user to become, when the process starts as root inside its namespaces. */
-  readonly uid?: number;
-  readonly egress?: EgressAddress;
+    if (slots.running < atOnce) {
+      slots.running++;
+      return leave;
+    }
+    const turn = Promise.withResolvers<void>();
+    slots.waiting.add(turn.resolve);
+    try {
+      await unlessAborted(turn.promise, signal);
+    } catch (error) {
+      // It may have been given the place at the moment when it gave up.
+      if (!slots.waiting.delete(turn.resolve)) leave();
+      throw error;
+    }
+    return leave;
+  }
 }
 
 /** One JSON line on file descriptor 3. Not in argv, which every user can read: the environment may hold secrets. */
 export interface ProgramOrder {
   /** The program and its arguments. */
-  readonly command: readonly [string, ...string[]];
+  readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
 }
 
@@ -184,19 +147,14 @@ interface ProgramEnd {
 }
 
 /** The text for `node -e` that starts one program inside a sandbox. */
-export function programBootstrap(options: ProgramBootstrapOptions): string {
-  return `(${startProgram})(${JSON.stringify(options)}, ${forwardEgress})`;
+export function programBootstrap(options: EnterOptions): string {
+  return `(${startProgram})(${JSON.stringify(options)}, ${enterSandbox})`;
 }
 
 /** Only the text of this function reaches the sandbox: it may use its arguments and Node, nothing else. */
-function startProgram(options: ProgramBootstrapOptions, forward: typeof forwardEgress): void {
+function startProgram(options: EnterOptions, enter: typeof enterSandbox): void {
   const { spawn } = process.getBuiltinModule("node:child_process");
   const { Socket } = process.getBuiltinModule("node:net");
-  if (options.uid !== undefined) {
-    process.setgroups?.([options.uid]);
-    process.setgid?.(options.uid);
-    process.setuid?.(options.uid);
-  }
   const channel = new Socket({ fd: 3, readable: true, writable: true });
   let received = "";
   channel.setEncoding("utf8");
@@ -204,18 +162,15 @@ function startProgram(options: ProgramBootstrapOptions, forward: typeof forwardE
   channel.on("data", (chunk) => {
     received += chunk;
     if (!received.endsWith("\n")) return;
-    // The host wrote this line.
-    const order = JSON.parse(received) as ProgramOrder;
-    if (options.egress === undefined) run(order);
-    else
-      forward(
-        options.egress,
-        () => {},
-        () => run(order),
-      );
+    const order = JSON.parse(received) as ProgramOrder; // The host wrote this line.
+    enter(
+      options,
+      () => run(order),
+      () => {},
+    );
   });
 
-  function run({ command: [file, ...args], environment }: ProgramOrder): void {
+  function run({ command: [file = "", ...args], environment }: ProgramOrder): void {
     const child = spawn(file, args, { env: environment, stdio: "inherit" });
     child.on("error", (error) => report({ exitCode: null, signal: null, failure: error.message }));
     child.on("exit", (exitCode, signal) => report({ exitCode, signal }));

@@ -1,12 +1,11 @@
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Confinement } from "./confinement/confinement.ts";
-import { findConfinement } from "./confinement/find.ts";
+import { findConfinement } from "./confinement/probe.ts";
 import { Reaper } from "./confinement/restricted-process.ts";
 import { EgressProxies } from "./egress.ts";
 import { ProgramSlots, runProgram } from "./program.ts";
-import { type Sandbox, SandboxError, type SandboxLevel, type SandboxOptions } from "./spec.ts";
+import { type Sandbox, SandboxError, type SandboxOptions } from "./spec.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
 /** Opens the best isolation that this machine has. Without any, the sandbox refuses everything; it never rejects. */
@@ -20,25 +19,22 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     reaper.close();
     rmSync(temporary, { recursive: true, force: true });
   };
-  const { confinement, reason } = await findConfinement(options.directory, options.level ?? 3, {
-    reaper,
-    directory: temporary,
-  });
-  const refusal = refusalOf(options, confinement, reason);
-  if (confinement === undefined || refusal !== undefined) {
+  const { level: highest = 3, require = 2 } = options;
+  const { confinement, reason } = await findConfinement(options.directory, highest, reaper, temporary);
+  if (confinement === undefined || confinement.level < require) {
     release();
-    return closedSandbox(refusal ?? "");
+    return closedSandbox(
+      confinement === undefined
+        ? `No isolation can be had here. ${reason}`
+        : `The configuration asks for isolation level ${require} (sandbox.require), and this server has level ${confinement.level}. ${reason}`,
+    );
   }
 
   const sockets = join(temporary, "net");
   mkdirSync(sockets, { mode: 0o700 });
   const proxies = new EgressProxies(sockets);
-  const pool = new WorkerPool({
-    confinement,
-    proxies,
-    logger: options.logger,
-    blankWorkers: options.blankWorkers ?? 1,
-  });
+  const { logger, blankWorkers = 1 } = options;
+  const pool = new WorkerPool({ confinement, proxies, logger, blankWorkers });
   const check = (code: { readonly label: string; readonly foreign: boolean }) => {
     if (!code.foreign || confinement.level === 3 || options.allowForeignBelow3) return;
     throw new SandboxError(
@@ -76,17 +72,6 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
       return closing;
     },
   };
-}
-
-function refusalOf(
-  { require }: SandboxOptions,
-  confinement: Confinement | undefined,
-  reason: string | undefined,
-): string | undefined {
-  const level: SandboxLevel = confinement?.level ?? 0;
-  if (level === 0) return `No isolation can be had here. ${reason}`;
-  if (require === undefined || level >= require) return undefined;
-  return `The configuration asks for isolation level ${require} (sandbox.require), and this server has level ${level}. ${reason}`;
 }
 
 function closedSandbox(reason: string): Sandbox {

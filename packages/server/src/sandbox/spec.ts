@@ -105,13 +105,8 @@ export interface ProgramSpec {
   readonly environment: Readonly<Record<string, string>>;
   readonly hosts: readonly string[];
   readonly foreign: boolean;
-  readonly limits?: Partial<WorkerLimits> & ProgramLimits;
-}
-
-export interface ProgramLimits {
-  readonly timeoutMs?: number;
-  /** How many programs with this label run at once. Others wait. */
-  readonly atOnce?: number;
+  /** `atOnce`: how many programs with this label run at once. Others wait. */
+  readonly limits?: Partial<WorkerLimits> & { readonly timeoutMs?: number; readonly atOnce?: number };
 }
 
 export interface ProgramResult {

@@ -1,22 +1,15 @@
 import type { Socket } from "node:net";
-import { type EgressAddress, forwardEgress } from "./egress.ts";
+import { type EnterOptions, enterSandbox } from "./egress.ts";
 import type { LogLine, WorkerCall, WorkerProgram } from "./spec.ts";
 import { describeThrown, type ThrownData } from "./thrown.ts";
 import type { HostMessage, WorkerMessage } from "./worker-channel.ts";
-
-/** What a worker must know before it starts. */
-export interface BootstrapOptions {
-  /** The user to become, when the worker starts as root inside its namespaces. */
-  readonly uid?: number;
-  readonly egress?: EgressAddress;
-}
 
 /** The exit code of a worker whose tool sent more than it may, without a pause in which the host could read it. */
 export const floodExitCode = 97;
 
 /** The text for `node -e`: the function below and what it needs. */
-export function workerBootstrap(options: BootstrapOptions): string {
-  return `(${startWorker})(${JSON.stringify(options)}, ${forwardEgress}, ${describeThrown}, ${floodExitCode})`;
+export function workerBootstrap(options: EnterOptions): string {
+  return `(${startWorker})(${JSON.stringify(options)}, ${enterSandbox}, ${describeThrown}, ${floodExitCode})`;
 }
 
 /**
@@ -25,8 +18,8 @@ export function workerBootstrap(options: BootstrapOptions): string {
  * stdout and stderr stay free for what the tool prints.
  */
 function startWorker(
-  options: BootstrapOptions,
-  forward: typeof forwardEgress,
+  options: EnterOptions,
+  enter: typeof enterSandbox,
   describe: typeof describeThrown,
   floodCode: number,
 ): void {
@@ -35,7 +28,6 @@ function startWorker(
   const { format } = process.getBuiltinModule("node:util");
   const net = process.getBuiltinModule("node:net");
 
-  dropPrivileges();
   const channel: Socket = new net.Socket({ fd: 3, readable: true, writable: true });
   const currentCall = new AsyncLocalStorage<number>();
   /** Controllers of the running calls whose signal was read. Most calls never read it. */
@@ -64,13 +56,13 @@ function startWorker(
   blockOutputs();
   replaceFetch();
   refuseEngineFlags();
-  if (options.egress === undefined) send({ type: "ready" });
-  else {
-    const onRefusal = (text: string) => {
+  enter(
+    options,
+    () => send({ type: "ready" }),
+    (text) => {
       lastRefusal = text;
-    };
-    forward(options.egress, onRefusal, () => send({ type: "ready" }));
-  }
+    },
+  );
 
   function receive(chunk: string): void {
     incoming += chunk;
@@ -269,12 +261,5 @@ function startWorker(
       throw new Error("The flags of the engine cannot be changed in a sandbox.");
     };
     Module.syncBuiltinESMExports();
-  }
-
-  function dropPrivileges(): void {
-    if (options.uid === undefined) return;
-    process.setgroups?.([options.uid]);
-    process.setgid?.(options.uid);
-    process.setuid?.(options.uid);
   }
 }

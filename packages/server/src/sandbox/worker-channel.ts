@@ -3,26 +3,40 @@ import { tooMuchJson } from "@toolrack/core/internal";
 import { isRecord, LineSplitter, reasonOf } from "../helpers/index.ts";
 import { readThrown, type ThrownData } from "./thrown.ts";
 
-interface ChannelEvents {
-  onMessage(message: WorkerMessage, bytes: number): void;
-  /** The worker sent an invalid message. What follows is useless. */
-  onInvalid(why: string): void;
-  onTooLong(): void;
-}
-
 /** The messages between a worker and its host. */
 export class WorkerChannel {
   readonly #socket: Socket;
   readonly #lines: LineSplitter;
   #outgoing = "";
 
-  constructor(socket: Socket, longest: number, events: ChannelEvents) {
+  /** `onInvalid`: the worker sent an invalid message, and what follows is useless. */
+  constructor(
+    socket: Socket,
+    longest: number,
+    events: {
+      onMessage(message: WorkerMessage, bytes: number): void;
+      onInvalid(why: string): void;
+      onTooLong(): void;
+    },
+  ) {
+    const onLine = (line: string, bytes: number) => {
+      let message: WorkerMessage;
+      try {
+        message = readWorkerMessage(line);
+      } catch (error) {
+        return void events.onInvalid(reasonOf(error));
+      }
+      events.onMessage(message, bytes);
+    };
+    const lines = new LineSplitter(longest, { onLine, onTooLong: events.onTooLong });
     this.#socket = socket;
-    this.#lines = new LineSplitter(longest, {
-      onLine: (line, bytes) => receive(line, bytes, events),
-      onTooLong: events.onTooLong,
+    this.#lines = lines;
+    // A message is reported as soon as it is too long: its end may never come.
+    socket.on("data", (chunk: Buffer) => {
+      if (lines.isTooLong) return;
+      lines.push(chunk);
+      if (lines.isTooLong) events.onTooLong();
     });
-    socket.on("data", (chunk: Buffer) => this.#read(chunk, events));
     // The end of the process tells when a worker is gone.
     socket.on("error", () => {});
   }
@@ -39,29 +53,11 @@ export class WorkerChannel {
     this.#outgoing += line;
   }
 
-  /** Reports a message as soon as it is too long: its end may never come. */
-  #read(chunk: Buffer, events: ChannelEvents): void {
-    if (this.#lines.isTooLong) return;
-    this.#lines.push(chunk);
-    if (this.#lines.isTooLong) events.onTooLong();
-  }
-
   #flush(): void {
     const text = this.#outgoing;
     this.#outgoing = "";
     if (this.#socket.writable) this.#socket.write(text);
   }
-}
-
-function receive(line: string, bytes: number, events: ChannelEvents): void {
-  let message: WorkerMessage;
-  try {
-    message = readWorkerMessage(line);
-  } catch (error) {
-    events.onInvalid(reasonOf(error));
-    return;
-  }
-  events.onMessage(message, bytes);
 }
 
 /** One JSON line from the host to a worker. */
@@ -119,49 +115,32 @@ export function readWorkerMessage(line: string): WorkerMessage {
   const isSuspicious = line.includes("__proto__") || line.includes('"constructor"') || line.includes("\\u");
   const value: unknown = isSuspicious ? JSON.parse(line, withoutPrototypes) : JSON.parse(line);
   if (!isRecord(value)) throw new Error("the line is not an object");
-  switch (value.type) {
-    case "ready":
-      return { type: "ready" };
-    case "loaded":
-      return { type: "loaded", ...readError(value.error) };
-    case "result":
-      return { type: "result", id: readId(value.id), result: value.result, ...readError(value.error) };
-    case "aborted":
-      return { type: "aborted", id: readId(value.id) };
-    case "request": {
-      const { id, call, method, params } = value;
-      return { type: "request", id: readId(id), call: readId(call), method: readText(method), params };
-    }
-    case "notify":
-      return {
-        type: "notify",
-        call: readId(value.call),
-        method: readText(value.method),
-        params: value.params,
-      };
-    default:
-      throw new Error("the line has no known type");
+  const { type, error } = value;
+  const checked = typeof type === "string" ? checkedMembers.get(type) : undefined;
+  if (checked === undefined) throw new Error("the line has no known type");
+  for (const member of checked) {
+    if (member === "method" && typeof value.method !== "string") throw new Error("a method is not a text");
+    if (member !== "method" && !Number.isSafeInteger(value[member]))
+      throw new Error("an id is not a whole number");
   }
+  if (error !== undefined) value.error = readThrown(error);
+  return value as WorkerMessage; // Its members were checked above.
 }
+
+/** By the type of a message: the members that it must have. */
+const checkedMembers: ReadonlyMap<string, readonly string[]> = new Map([
+  ["ready", []],
+  ["loaded", []],
+  ["result", ["id"]],
+  ["aborted", ["id"]],
+  ["request", ["id", "call", "method"]],
+  ["notify", ["call", "method"]],
+] satisfies [WorkerMessage["type"], string[]][]);
 
 function withoutPrototypes(this: unknown, key: string, value: unknown): unknown {
   if (key === "__proto__") return undefined;
   if (key === "constructor" && isRecord(value) && Object.hasOwn(value, "prototype")) return undefined;
   return value;
-}
-
-function readError(value: unknown): { error?: ThrownData } {
-  return value === undefined ? {} : { error: readThrown(value) };
-}
-
-function readId(value: unknown): number {
-  if (Number.isSafeInteger(value)) return Number(value);
-  throw new Error("an id is not a whole number");
-}
-
-function readText(value: unknown): string {
-  if (typeof value === "string") return value;
-  throw new Error("a method is not a text");
 }
 
 function isTooDeep(line: string): boolean {

@@ -33,9 +33,10 @@ const blankShape: WorkerShape = { memoryMb: defaultLimits.memoryMb, scratchMb: d
 /** Keeps blank workers for the next tool that needs one, and warm workers with loaded code. */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
-  readonly #groups = new Map<string, WorkerGroup>();
-  /** Retired groups that still have calls or workers. */
-  readonly #retired = new Set<WorkerGroup>();
+  /** The groups that take new calls. */
+  readonly #current = new Map<string, WorkerGroup>();
+  /** Those, and retired ones that still have calls or workers. */
+  readonly #groups = new Set<WorkerGroup>();
   readonly #blank = new Set<Worker>();
   readonly #all = new Set<Worker>();
   readonly #tick: NodeJS.Timeout;
@@ -45,49 +46,43 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
-    this.#tick = setInterval(() => this.#check(), tickMs);
-    this.#tick.unref();
+    this.#tick = setInterval(() => this.#check(), tickMs).unref();
     this.#fill();
   }
 
   async invoke(spec: WorkerSpec, invocation: Invocation): Promise<unknown> {
     if (this.#isClosed) throw closed(spec.label);
     invocation.signal.throwIfAborted();
-    let group = this.#groups.get(spec.key);
+    let group = this.#current.get(spec.key);
     if (group === undefined) {
-      group = new WorkerGroup(spec, (...args) => this.#startLoaded(...args));
-      this.#groups.set(spec.key, group);
+      const limits = withDefaultLimits(spec.limits);
+      group = new WorkerGroup(limits, () => this.#startLoaded(spec, limits));
+      this.#current.set(spec.key, group);
+      this.#groups.add(group);
     }
     return group.invoke(invocation);
   }
 
   retire(keys: Iterable<string>): void {
     for (const key of keys) {
-      const group = this.#groups.get(key);
-      if (group === undefined) continue;
-      this.#groups.delete(key);
-      this.#retired.add(group);
-      group.retire();
+      this.#current.get(key)?.retire();
+      this.#current.delete(key);
     }
     this.#sweep();
   }
 
   stats(): SandboxStats {
     const warm = [...this.#all].filter((worker) => !this.#blank.has(worker));
-    return {
-      blank: this.#blank.size,
-      warm: warm.length,
-      busy: warm.filter((worker) => worker.running > 0).length,
-    };
+    const busy = warm.filter((worker) => worker.running > 0);
+    return { blank: this.#blank.size, warm: warm.length, busy: busy.length };
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#tick);
     clearTimeout(this.#refill);
-    for (const group of [...this.#groups.values(), ...this.#retired])
-      group.rejectWaiting(closed("The sandbox"));
-    this.retire([...this.#groups.keys()]);
+    for (const group of this.#groups) group.rejectWaiting(closed("The sandbox"));
+    this.retire([...this.#current.keys()]);
     for (const worker of this.#blank) worker.kill();
     const workers = [...this.#all];
     const deadline = setTimeout(() => {
@@ -104,16 +99,14 @@ export class WorkerPool {
 
   async #startLoaded(spec: WorkerSpec, limits: WorkerLimits): Promise<Worker> {
     const { proxies, confinement } = this.#options;
-    const hasNetwork = spec.hosts.length > 0 && confinement.level === 3;
-    const shape: WorkerShape = {
-      memoryMb: limits.memoryMb,
-      scratchMb: limits.scratchMb,
-      ...defined({ dependencies: spec.dependencies }),
-      ...(hasNetwork && { egressSocket: await proxies.socketFor(spec.hosts) }),
-    };
-    if (this.#isClosed) throw closed(spec.label);
+    const { label, hosts, dependencies } = spec;
+    const egressSocket = confinement.level === 3 ? await proxies.socketFor(hosts) : undefined;
+    if (this.#isClosed) throw closed(label);
+    const { memoryMb, scratchMb } = limits;
+    const shape: WorkerShape = { memoryMb, scratchMb, ...defined({ dependencies, egressSocket }) };
     const worker = (fitsBlank(shape) ? await this.#takeBlank() : undefined) ?? this.#launch(shape);
     await worker.load(spec, limits, describeNetwork(spec, confinement.level));
+    if (worker.hasEnded) throw new SandboxError("sandbox_crashed", `${label} ended right after its start.`);
     return worker;
   }
 
@@ -125,14 +118,9 @@ export class WorkerPool {
     this.#blank.delete(worker);
     // A worker that does not start in time is killed, so that the call gets a new one.
     const late = setTimeout(() => worker.kill(), defaultLimits.initMs);
-    try {
-      await worker.ready;
-      return worker.hasEnded ? undefined : worker;
-    } catch {
-      return undefined;
-    } finally {
-      clearTimeout(late);
-    }
+    await worker.ready.catch(() => {});
+    clearTimeout(late);
+    return worker.hasEnded ? undefined : worker;
   }
 
   #fill(): void {
@@ -152,37 +140,27 @@ export class WorkerPool {
   }
 
   #launch(shape: WorkerShape): Worker {
-    const worker = new Worker(this.#options.confinement.startWorker(shape), {
-      onFree: () => this.#groupOf(worker)?.advance(),
-      onEnd: () => {
-        const group = this.#groupOf(worker);
-        this.#all.delete(worker);
-        this.#blank.delete(worker);
-        group?.workers.delete(worker);
-        group?.advance();
-        this.#sweep();
-      },
-      onLog: (label, { level, text }) => this.#options.logger[level](`${label}: ${text}`),
-    });
+    const { confinement, logger } = this.#options;
+    const worker = new Worker(confinement.startWorker(shape), (label, { level, text }) =>
+      logger[level](`${label}: ${text}`),
+    );
     this.#all.add(worker);
+    void worker.ended.then(() => {
+      this.#all.delete(worker);
+      this.#blank.delete(worker);
+    });
     return worker;
-  }
-
-  #groupOf(worker: Worker): WorkerGroup | undefined {
-    for (const group of this.#groups.values()) if (group.workers.has(worker)) return group;
-    for (const group of this.#retired) if (group.workers.has(worker)) return group;
-    return undefined;
   }
 
   #check(): void {
     const now = performance.now();
     const isIdleTick = this.#ticks++ % idleTicks === 0;
     const idle: Worker[] = [];
-    for (const group of [...this.#groups.values(), ...this.#retired])
-      for (const worker of group.workers) {
+    for (const { workers, limits } of this.#groups)
+      for (const worker of workers) {
         if (worker.running > 0 || isIdleTick) worker.check();
         if (worker.running > 0) continue;
-        if (now - worker.idleSince >= group.limits.idleMs) worker.retire();
+        if (now - worker.idleSince >= limits.idleMs) worker.retire();
         else if (!worker.isRetired) idle.push(worker);
       }
     idle.sort((a, b) => a.idleSince - b.idleSince);
@@ -192,18 +170,14 @@ export class WorkerPool {
 
   /** Drops groups without workers: a key that is never used again must cost nothing. */
   #sweep(): void {
-    for (const [key, group] of this.#groups) if (group.isEmpty) this.#groups.delete(key);
-    for (const group of this.#retired) if (group.isEmpty) this.#retired.delete(group);
+    for (const group of this.#groups) if (group.isEmpty) this.#groups.delete(group);
+    for (const [key, group] of this.#current) if (group.isEmpty) this.#current.delete(key);
   }
 }
 
-function fitsBlank(shape: WorkerShape): boolean {
-  return (
-    shape.dependencies === undefined &&
-    shape.egressSocket === undefined &&
-    shape.memoryMb === blankShape.memoryMb &&
-    shape.scratchMb === blankShape.scratchMb
-  );
+function fitsBlank({ dependencies, egressSocket, memoryMb, scratchMb }: WorkerShape): boolean {
+  const isPlain = dependencies === undefined && egressSocket === undefined;
+  return isPlain && memoryMb === blankShape.memoryMb && scratchMb === blankShape.scratchMb;
 }
 
 function closed(label: string): SandboxError {
@@ -218,25 +192,22 @@ interface WaitingCall {
   /** How many calls wait, each for the next, for this one. */
   readonly depth: number;
   readonly outcome: PromiseWithResolvers<unknown>;
-  readonly onAbort: () => void;
 }
 
 /** The workers of one key, and the calls that wait for one of them. */
 class WorkerGroup {
   readonly limits: WorkerLimits;
   readonly workers = new Set<Worker>();
-  readonly #spec: WorkerSpec;
-  readonly #start: (spec: WorkerSpec, limits: WorkerLimits) => Promise<Worker>;
+  readonly #start: () => Promise<Worker>;
   readonly #waiting = new Set<WaitingCall>();
   #starting = 0;
   #isRetired = false;
   /** A start failed while other workers run: these may still serve the waiting calls. */
   #isPaused = false;
 
-  /** `start` resolves to a worker that has loaded the spec. */
-  constructor(spec: WorkerSpec, start: (spec: WorkerSpec, limits: WorkerLimits) => Promise<Worker>) {
-    this.#spec = spec;
-    this.limits = withDefaultLimits(spec.limits);
+  /** `start` resolves to a worker that has loaded the code. */
+  constructor(limits: WorkerLimits, start: () => Promise<Worker>) {
+    this.limits = limits;
     this.#start = start;
   }
 
@@ -247,71 +218,59 @@ class WorkerGroup {
 
   invoke(invocation: Invocation): Promise<unknown> {
     const depth = nesting.getStore() ?? 0;
-    const worker = this.#roomAt(depth) > 0 ? this.#freeWorker() : undefined;
-    if (worker !== undefined) return worker.invoke(invocation, depth);
-    const { signal } = invocation;
-    const outcome = Promise.withResolvers<unknown>();
-    const call: WaitingCall = {
-      invocation,
-      depth,
-      outcome,
-      onAbort: () => {
-        this.#waiting.delete(call);
-        outcome.reject(signal.reason);
-      },
-    };
-    signal.addEventListener("abort", call.onAbort, { once: true });
-    this.#waiting.add(call);
-    this.#grow();
-    return outcome.promise;
-  }
-
-  /** Must be called when a worker has room again, or is gone. */
-  advance(): void {
-    this.#isPaused = false;
-    this.#serve();
+    const worker = this.#workerFor(depth);
+    return worker === undefined ? this.#wait(invocation, depth) : worker.invoke(invocation, depth);
   }
 
   /** Calls that already wait are still served. */
   retire(): void {
     this.#isRetired = true;
-    this.advance();
+    this.#advance();
   }
 
   rejectWaiting(error: unknown, leastDepth = 0): void {
     for (const call of this.#waiting) {
       if (call.depth < leastDepth) continue;
-      this.#leaveQueue(call);
+      this.#waiting.delete(call);
       call.outcome.reject(error);
     }
   }
 
+  #wait(invocation: Invocation, depth: number): Promise<unknown> {
+    const { signal } = invocation;
+    const outcome = Promise.withResolvers<unknown>();
+    const call: WaitingCall = { invocation, depth, outcome };
+    const giveUp = () => {
+      this.#waiting.delete(call);
+      outcome.reject(signal.reason);
+    };
+    signal.addEventListener("abort", giveUp, { once: true });
+    this.#waiting.add(call);
+    this.#grow();
+    return outcome.promise.finally(() => signal.removeEventListener("abort", giveUp));
+  }
+
+  /** Called when a worker has room again, or is gone. */
+  #advance(): void {
+    this.#isPaused = false;
+    this.#serve();
+  }
+
   #serve(): void {
     for (const call of this.#waiting) {
-      if (this.#roomAt(call.depth) <= 0) continue;
-      const worker = this.#freeWorker();
-      if (worker === undefined) break;
-      this.#leaveQueue(call);
-      worker.invoke(call.invocation, call.depth).then(call.outcome.resolve, call.outcome.reject);
+      const worker = this.#workerFor(call.depth);
+      if (worker === undefined) continue;
+      this.#waiting.delete(call);
+      call.outcome.resolve(worker.invoke(call.invocation, call.depth));
     }
     this.#grow();
     if (this.#isRetired && this.#waiting.size === 0) for (const worker of this.workers) worker.retire();
   }
 
-  #freeWorker(): Worker | undefined {
+  #workerFor(depth: number): Worker | undefined {
+    if (this.#roomAt(depth) <= 0) return undefined;
     for (const worker of this.workers) if (worker.accepts) return worker;
     return undefined;
-  }
-
-  #leaveQueue(call: WaitingCall): void {
-    this.#waiting.delete(call);
-    call.invocation.signal.removeEventListener("abort", call.onAbort);
-  }
-
-  /** Starts more workers only when those that are starting cannot serve all waiting calls. */
-  #grow(): void {
-    if (this.#isPaused) return;
-    while (this.#readyToRun() > this.#starting * this.limits.concurrency) void this.#add();
   }
 
   /**
@@ -325,47 +284,40 @@ class WorkerGroup {
     return room;
   }
 
-  /** How many waiting calls need nothing but a worker. */
-  #readyToRun(): number {
-    const left = new Map<number, number>();
-    let count = 0;
-    for (const { depth } of this.#waiting) {
-      const room = left.get(depth) ?? this.#roomAt(depth);
-      left.set(depth, room - 1);
-      if (room > 0) count++;
-    }
-    return count;
-  }
-
-  /** How many workers take calls, or soon will. */
-  #size(): number {
-    let size = this.#starting;
-    for (const worker of this.workers) if (!worker.isRetired) size++;
-    return size;
+  /** Starts more workers only when those that are starting cannot serve all calls that need nothing but a worker. */
+  #grow(): void {
+    if (this.#isPaused || this.#waiting.size === 0) return;
+    const byDepth = Map.groupBy(this.#waiting, ({ depth }) => depth);
+    let ready = 0;
+    for (const [depth, calls] of byDepth) ready += Math.max(0, Math.min(calls.length, this.#roomAt(depth)));
+    while (ready > this.#starting * this.limits.concurrency) void this.#add();
   }
 
   async #add(): Promise<void> {
     this.#starting++;
-    let failure: unknown;
     try {
-      const worker = await this.#start(this.#spec, this.limits);
-      if (worker.hasEnded)
-        throw new SandboxError("sandbox_crashed", `${this.#spec.label} ended right after its start.`);
+      const worker = await this.#start();
       this.workers.add(worker);
+      worker.onFree = () => this.#advance();
+      void worker.ended.then(() => {
+        this.workers.delete(worker);
+        this.#advance();
+      });
+      this.#starting--;
     } catch (error) {
-      failure = error;
+      this.#starting--;
+      this.#pauseStarts(error);
     }
-    this.#starting--;
-    if (failure !== undefined) this.#pauseStarts(failure);
     this.#serve();
   }
 
   #pauseStarts(failure: unknown): void {
     // Without any other worker, the calls would wait for ever.
-    if (this.#size() === 0) return void this.rejectWaiting(failure);
+    const isAlone = this.#starting === 0 && [...this.workers].every((worker) => worker.isRetired);
+    if (isAlone) return void this.rejectWaiting(failure);
     // Nested calls might wait for ever too: the other workers may be waiting for them.
     this.rejectWaiting(failure, 1);
     this.#isPaused = true;
-    setTimeout(() => this.advance(), pauseMs).unref();
+    setTimeout(() => this.#advance(), pauseMs).unref();
   }
 }

@@ -1,11 +1,11 @@
 import type { Socket } from "node:net";
 import { basename } from "node:path";
 import { defaultLimits, type WorkerLimits } from "../config/index.ts";
-import { asRecord, defined } from "../helpers/index.ts";
+import { asRecord, defined, reasonOf } from "../helpers/index.ts";
 import type { Launched } from "./confinement/confinement.ts";
-import { IdleCpu, killTree, Usage, whenClosed } from "./confinement/processes.ts";
+import { killTree, Usage, whenClosed } from "./confinement/processes.ts";
 import { type Invocation, type LogLine, nesting, SandboxError, type WorkerSpec } from "./spec.ts";
-import { describeThrown, RemoteError, type ThrownData } from "./thrown.ts";
+import { describeThrown, RemoteError } from "./thrown.ts";
 import { floodExitCode } from "./worker-bootstrap.ts";
 import { WorkerChannel, type WorkerMessage } from "./worker-channel.ts";
 
@@ -14,60 +14,68 @@ const mostRequests = 64;
 const keptStderr = 8_000;
 /** Bytes allowed beyond the output limit, for the message format around a tool's own data. */
 const formatBytes = 65_536;
+/** Processor seconds that a worker may use between two calls, for cleaning up. */
+const mostIdleSeconds = 1;
 
-interface WorkerEvents {
-  /** A call has ended, so there is room for another. */
-  onFree(worker: Worker): void;
-  /** The process is gone, and all its calls have failed. */
-  onEnd(worker: Worker): void;
-  /** Receives lines outside any call, when the code has no listener of its own. */
-  onLog(label: string, log: LogLine): void;
+/** A call that runs in a worker. */
+interface RunningCall {
+  readonly invocation: Invocation;
+  readonly outcome: PromiseWithResolvers<unknown>;
+  readonly onAbort: () => void;
+  /** How many calls wait, each for the next, for this one. */
+  readonly depth: number;
+  bytes: number;
+  requests: number;
+  cpuSeconds: number;
+  /** The caller gave up; only the end of the call still matters. */
+  isAbandoned: boolean;
+  /** The worker confirmed the abort, so its event loop is alive. */
+  isAbortConfirmed: boolean;
 }
 
 /** The host's side of one confined process. It is blank until `load`, and then serves only that code. */
 export class Worker {
   readonly ready: Promise<void>;
+  /** Resolves when the process is gone and all its calls have failed. */
   readonly ended: Promise<void>;
+  /** Called when a call has ended, so that there is room for another. */
+  onFree: () => void = () => {};
   /** Since when it has been idle, by `performance.now()`. */
   idleSince = performance.now();
-  /** Takes no new calls, and ends with its last one. */
-  isRetired = false;
-  hasEnded = false;
 
   readonly #launched: Launched;
   readonly #channel: WorkerChannel;
-  readonly #events: WorkerEvents;
+  readonly #usage: Usage;
   readonly #calls = new Map<number, RunningCall>();
   readonly #ready = Promise.withResolvers<void>();
   readonly #loaded = Promise.withResolvers<void>();
+  /** A retired worker takes no new calls. It is ending once it was told to clean up. */
+  #state: "serving" | "retired" | "ending" | "ended" = "serving";
   #label = "A blank worker";
   /** Receives lines outside any call. */
   #onLog: (log: LogLine) => void;
   #limits: WorkerLimits = defaultLimits;
   #callCount = 0;
   #bytesOutsideCalls = 0;
+  #idleCpuSeconds = 0;
+  #lastCheck = 0;
   #stderr = "";
-  readonly #usage: Usage;
-  readonly #idleCpu = new IdleCpu();
-  #isEnding = false;
+  /** Why the host ended the process. */
   #verdict: SandboxError | undefined;
 
-  constructor(launched: Launched, events: WorkerEvents) {
+  /** `onLog` receives lines outside any call, when the code has no listener of its own. */
+  constructor(launched: Launched, onLog: (label: string, log: LogLine) => void = () => {}) {
     this.#launched = launched;
-    this.#events = events;
-    this.#onLog = (log) => events.onLog(this.#label, log);
+    this.#onLog = (log) => onLog(this.#label, log);
     this.#usage = new Usage(launched, (limit, what) => this.#endForLimit(limit, what));
     const { child } = launched;
     // Stdio 3 is a pipe, which Node makes a socket; the types know only the first three.
     this.#channel = new WorkerChannel(child.stdio[3] as unknown as Socket, defaultLimits.outputBytes, {
       onMessage: (message, bytes) => this.#receive(message, bytes),
-      onInvalid: (why) =>
-        this.kill(
-          new SandboxError(
-            "sandbox_crashed",
-            `${this.#label} was ended: it sent what is no message, as ${why}.`,
-          ),
-        ),
+      onInvalid: (why) => {
+        const message = `${this.#label} was ended: it sent what is no message, as ${why}.`;
+        this.kill(new SandboxError("sandbox_crashed", message));
+      },
       onTooLong: () => this.#endForLimit("output", "a single message was longer than all output may be"),
     });
     this.ready = this.#ready.promise;
@@ -82,8 +90,7 @@ export class Worker {
     });
     this.ended = new Promise((resolve) => {
       const finish = (exitCode: number | null, signal: string | null) => {
-        if (this.hasEnded) return;
-        this.#finish(exitCode, signal);
+        if (!this.hasEnded) this.#finish(exitCode, signal);
         resolve();
       };
       child.on("error", (error) => {
@@ -94,9 +101,22 @@ export class Worker {
     });
   }
 
+  get hasEnded(): boolean {
+    return this.#state === "ended";
+  }
+
+  /** Whether it takes no new calls, and ends with its last one. */
+  get isRetired(): boolean {
+    return this.#state !== "serving";
+  }
+
   /** How many calls the worker has, abandoned ones included. */
   get running(): number {
     return this.#calls.size;
+  }
+
+  get accepts(): boolean {
+    return this.#state === "serving" && this.#calls.size < this.#limits.concurrency;
   }
 
   /** How many calls of this depth it has, without abandoned ones that end with the worker. */
@@ -107,30 +127,22 @@ export class Worker {
     return count;
   }
 
-  get accepts(): boolean {
-    return !this.isRetired && !this.hasEnded && this.#calls.size < this.#limits.concurrency;
-  }
-
   /** Called once, on a blank worker. When it rejects, the worker is ending. */
   async load(spec: WorkerSpec, limits: WorkerLimits, network: string): Promise<void> {
-    this.#label = spec.label;
+    const { label, code, filename, settings } = spec;
+    const { initMs, outputBytes } = limits;
+    this.#label = label;
     this.#onLog = spec.onLog ?? this.#onLog;
     this.#limits = limits;
-    this.#channel.longest = limits.outputBytes + formatBytes;
+    this.#channel.longest = outputBytes + formatBytes;
     const timer = setTimeout(() => {
-      const message = `${spec.label} was not ready after ${limits.initMs} ms: loading it or its init takes too long.`;
+      const message = `${label} was not ready after ${initMs} ms: loading it or its init takes too long.`;
       this.kill(new SandboxError("sandbox_start_failed", message, { stderr: this.#stderr }));
-    }, limits.initMs);
+    }, initMs);
     try {
       await this.ready;
-      this.#channel.send({
-        type: "load",
-        code: spec.code,
-        path: `${this.#launched.codeDirectory}/${basename(spec.filename)}`,
-        network,
-        settings: spec.settings,
-        outputBytes: limits.outputBytes,
-      });
+      const path = `${this.#launched.codeDirectory}/${basename(filename)}`;
+      this.#channel.send({ type: "load", code, path, network, settings, outputBytes });
       await this.#loaded.promise;
     } catch (error) {
       this.kill();
@@ -162,7 +174,7 @@ export class Worker {
       isAbortConfirmed: false,
     };
     this.#calls.set(id, call);
-    if (this.#callCount >= this.#limits.maxCallsPerWorker) this.isRetired = true;
+    if (this.#callCount >= this.#limits.maxCallsPerWorker) this.#stopServing();
     if (signal.aborted) call.onAbort();
     else signal.addEventListener("abort", call.onAbort, { once: true });
     return outcome.promise;
@@ -170,16 +182,16 @@ export class Worker {
 
   /** Takes no more calls. Ends after its calls have ended and `cleanup` has run. */
   retire(): void {
-    this.isRetired = true;
-    if (this.#calls.size > 0 || this.#isEnding || this.hasEnded) return;
-    this.#isEnding = true;
+    this.#stopServing();
+    if (this.#calls.size > 0 || this.#state !== "retired") return;
+    this.#state = "ending";
     setTimeout(() => this.kill(), this.#limits.cleanupMs).unref();
     this.#channel.send({ type: "end" });
   }
 
   /** Kills the process at once, with all that it started. Its calls fail with the verdict. */
   kill(verdict?: SandboxError): void {
-    this.isRetired = true;
+    this.#stopServing();
     this.#verdict ??= verdict;
     if (!this.hasEnded) killTree(this.#launched.child.pid);
   }
@@ -187,41 +199,43 @@ export class Worker {
   /** Checks the limits. Processor time since the last check counts for every running call. */
   check(): void {
     const used = this.#usage.look(this.#limits);
+    const { cpuSeconds } = this.#limits;
     for (const call of this.#calls.values()) {
       call.cpuSeconds += used;
-      if (call.cpuSeconds > this.#limits.cpuSeconds)
-        this.#endForLimit("cpu", `it used more than ${this.#limits.cpuSeconds} seconds of processor time`);
+      if (call.cpuSeconds > cpuSeconds)
+        this.#endForLimit("cpu", `it used more than ${cpuSeconds} seconds of processor time`);
     }
-    const idleSince = this.#calls.size === 0 ? this.idleSince : undefined;
-    if (!this.#idleCpu.isTooMuch(used, idleSince) || this.isRetired) return;
-    const text = "A worker was ended, because it used the processor between calls.";
-    this.#onLog({ level: "warn", text });
+    const wasIdle = this.#calls.size === 0 && this.idleSince < this.#lastCheck;
+    this.#lastCheck = performance.now();
+    this.#idleCpuSeconds = wasIdle ? this.#idleCpuSeconds + used : 0;
+    if (this.#idleCpuSeconds <= mostIdleSeconds || this.isRetired) return;
+    this.#onLog({ level: "warn", text: "A worker was ended, because it used the processor between calls." });
     this.retire();
   }
 
+  #stopServing(): void {
+    if (this.#state === "serving") this.#state = "retired";
+  }
+
   #receive(message: WorkerMessage, bytes: number): void {
-    if (message.type === "ready") this.#ready.resolve();
-    else if (message.type === "loaded") this.#finishLoading(message.error);
-    else this.#receiveForCall(message, bytes);
-  }
-
-  #finishLoading(error: ThrownData | undefined): void {
-    if (error === undefined) this.#loaded.resolve();
-    else this.#loaded.reject(new RemoteError(error));
-  }
-
-  #receiveForCall(message: Exclude<WorkerMessage, { type: "ready" | "loaded" }>, bytes: number): void {
-    const id = message.type === "result" || message.type === "aborted" ? message.id : message.call;
+    if (message.type === "ready") return void this.#ready.resolve();
+    if (message.type === "loaded") {
+      const { error } = message;
+      if (error === undefined) this.#loaded.resolve();
+      else this.#loaded.reject(new RemoteError(error));
+      return;
+    }
+    const id = "call" in message ? message.call : message.id;
     const call = this.#calls.get(id);
     this.#count(call, bytes);
     if (message.type === "notify") this.#notified(call, id, message.method, message.params);
     else if (call === undefined) return;
-    else if (message.type === "result") this.#settle(id, call, message.result, message.error);
+    else if (message.type === "result") this.#settle(message, call);
     else if (message.type === "request") void this.#request(message, call);
     else call.isAbortConfirmed = true;
   }
 
-  #settle(id: number, call: RunningCall, result: unknown, error: ThrownData | undefined): void {
+  #settle({ id, result, error }: Extract<WorkerMessage, { type: "result" }>, call: RunningCall): void {
     this.#calls.delete(id);
     call.invocation.signal.removeEventListener("abort", call.onAbort);
     this.#bytesOutsideCalls = 0;
@@ -229,19 +243,19 @@ export class Worker {
     if (error === undefined) call.outcome.resolve(result);
     else call.outcome.reject(new RemoteError(error));
     if (this.isRetired) this.#endWhenDone();
-    this.#events.onFree(this);
+    this.onFree();
   }
 
   async #request({ id, method, params }: Extract<WorkerMessage, { type: "request" }>, call: RunningCall) {
+    const { onRequest } = call.invocation;
     try {
       if (call.isAbandoned) throw new Error("The call was cancelled.");
-      if (call.invocation.onRequest === undefined)
-        throw new Error(`The host has no "${method}" to offer here.`);
+      if (onRequest === undefined) throw new Error(`The host has no "${method}" to offer here.`);
       if (call.requests >= mostRequests)
         throw new Error(`A call can ask the host for ${mostRequests} things at once.`);
       call.requests++;
       try {
-        const result = await nesting.run(call.depth + 1, call.invocation.onRequest, method, params);
+        const result = await nesting.run(call.depth + 1, onRequest, method, params);
         this.#channel.send({ type: "answer", id, result });
       } finally {
         call.requests--;
@@ -275,11 +289,11 @@ export class Worker {
     if (call === undefined) this.#bytesOutsideCalls += bytes;
     else call.bytes += bytes;
     if ((call?.bytes ?? this.#bytesOutsideCalls) > this.#limits.outputBytes + formatBytes)
-      this.#endForLimit("output", this.#outputProblem);
+      this.#endForOutput();
   }
 
-  get #outputProblem(): string {
-    return `it put out more than ${this.#limits.outputBytes} bytes`;
+  #endForOutput(): void {
+    this.#endForLimit("output", `it put out more than ${this.#limits.outputBytes} bytes`);
   }
 
   #endForLimit(limit: string, what: string): void {
@@ -290,17 +304,14 @@ export class Worker {
     const { reason } = call.invocation.signal;
     call.isAbandoned = true;
     call.outcome.reject(reason);
-    this.#channel.send({
-      type: "abort",
-      id,
-      reason: reason instanceof Error ? reason.message : String(reason),
-    });
+    this.#channel.send({ type: "abort", id, reason: reasonOf(reason) });
     setTimeout(() => {
       if (!this.#calls.has(id) || this.hasEnded) return;
       // The other calls may finish as long as the worker's event loop runs. No new calls come in.
-      this.isRetired = true;
-      if (!call.isAbortConfirmed) this.kill(stoppedForAnother(this.#label));
-      else this.#endWhenDone();
+      this.#stopServing();
+      if (call.isAbortConfirmed) return void this.#endWhenDone();
+      const message = `${this.#label} was ended in the middle of this call, because another call in the same worker could not be stopped otherwise.`;
+      this.kill(new SandboxError("sandbox_ended", message));
     }, this.#limits.graceMs).unref();
   }
 
@@ -310,10 +321,9 @@ export class Worker {
   }
 
   #finish(exitCode: number | null, signal: string | null): void {
-    this.hasEnded = true;
-    this.isRetired = true;
+    this.#state = "ended";
     this.#launched.release();
-    if (exitCode === floodExitCode) this.#endForLimit("output", this.#outputProblem);
+    if (exitCode === floodExitCode) this.#endForOutput();
     const error = this.#verdict ?? describeEnd(this.#label, exitCode, signal, this.#stderr);
     this.#ready.reject(error);
     this.#loaded.reject(error);
@@ -322,24 +332,7 @@ export class Worker {
       call.outcome.reject(error);
     }
     this.#calls.clear();
-    this.#events.onEnd(this);
   }
-}
-
-/** A call that runs in a worker. */
-interface RunningCall {
-  readonly invocation: Invocation;
-  readonly outcome: PromiseWithResolvers<unknown>;
-  readonly onAbort: () => void;
-  /** How many calls wait, each for the next, for this one. */
-  readonly depth: number;
-  bytes: number;
-  requests: number;
-  cpuSeconds: number;
-  /** The caller gave up; only the end of the call still matters. */
-  isAbandoned: boolean;
-  /** The worker confirmed the abort, so its event loop is alive. */
-  isAbortConfirmed: boolean;
 }
 
 const memoryWords = /heap out of memory|out of memory|bad_alloc|allocation failed|Cannot allocate memory/i;
@@ -353,26 +346,14 @@ function describeEnd(
 ): SandboxError {
   const tail = stderr.trim().slice(-2_000);
   const data = { exitCode, signal, stderr: tail };
-  if (memoryWords.test(stderr))
-    return new SandboxError("sandbox_limit", `${label} was ended: it ran out of the memory it may use.`, {
-      ...data,
-      limit: "memory",
-    });
+  if (memoryWords.test(stderr)) {
+    const message = `${label} was ended: it ran out of the memory it may use.`;
+    return new SandboxError("sandbox_limit", message, { ...data, limit: "memory" });
+  }
   const how = signal === null ? `code ${exitCode}` : signal;
   const output = tail === "" ? "It wrote nothing to stderr." : `The end of its stderr:\n${tail}`;
-  return new SandboxError(
-    "sandbox_crashed",
-    `${label} ended in the middle of its work (${how}). ${output}`,
-    data,
-  );
-}
-
-/** The error for calls whose worker was ended because another call would not stop. */
-function stoppedForAnother(label: string): SandboxError {
-  return new SandboxError(
-    "sandbox_ended",
-    `${label} was ended in the middle of this call, because another call in the same worker could not be stopped otherwise.`,
-  );
+  const message = `${label} ended in the middle of its work (${how}). ${output}`;
+  return new SandboxError("sandbox_crashed", message, data);
 }
 
 const levels = ["debug", "info", "warn", "error"] as const;

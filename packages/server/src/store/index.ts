@@ -40,7 +40,7 @@ export type {
   StoredMcpTool,
   ToolOverride,
 } from "./mcp-servers.ts";
-export type { RepairReport } from "./repair/repair-database.ts";
+export type { RepairReport } from "./repair.ts";
 export type { Page } from "./rows.ts";
 export type { NewSchedule, ScheduleTiming, StoredSchedule } from "./schedules.ts";
 export type {
@@ -58,16 +58,16 @@ export type { Store } from "./store.ts";
 export type { SecretInfo, StoredToken, TokenStore, ToolSwitch } from "./tokens.ts";
 export type { RegistryVersion, SeenVersion } from "./versions.ts";
 
-import type { problemsOf, repairDatabase as Repair } from "./repair/repair-database.ts";
+import type { problemsOf, repairDatabase as Repair } from "./repair.ts";
 // Most commands never open the database, so its code is loaded on first use.
 import type { openStore as Open } from "./store.ts";
 
 export const openStore: typeof Open = async (options) => (await import("./store.ts")).openStore(options);
 
 export const repairDatabase: typeof Repair = async (directory) =>
-  (await import("./repair/repair-database.ts")).repairDatabase(directory);
+  (await import("./repair.ts")).repairDatabase(directory);
 
 /** Lists what is wrong with a SQLite file, in SQLite's words; empty when it is whole. */
 export async function databaseProblems(...args: Parameters<typeof problemsOf>): Promise<string[]> {
-  return (await import("./repair/repair-database.ts")).problemsOf(...args);
+  return (await import("./repair.ts")).problemsOf(...args);
 }

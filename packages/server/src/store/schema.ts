@@ -1,129 +1,176 @@
 import type { Kysely } from "kysely";
-import type { SkillToolType } from "./keys.ts";
 
 export type Engine = "sqlite" | "postgres" | "mysql";
 
+/**
+ * The columns of all tables, each as its name and type. `key`: a text from outside that is compared exactly, up to 255
+ * characters. `code`: an id, hash or word of our own, up to 80 ASCII characters; in brackets all words that it may be.
+ * `text`: of any length. `whole`: milliseconds since the epoch, or a size. A question mark: the column may be null.
+ * After `=`: the default for rows that operators write by hand with a database client.
+ */
+export const tables = {
+  calls: [
+    "call_id key primary, parent_call_id key?, replay_of key?, tool_name key, display_name key",
+    "session_id key, message_id key, caller key, tid key?, depth integer",
+    "state code(running|completed|error|interrupted), timestamp whole, duration real?, run_duration real?",
+    // The process that runs or ran it: see the class Instance.
+    "instance code",
+    // Bytes of the row's texts and of its blobs, for retention by size.
+    "size whole, result_type code(text|json|error)",
+    // Characters of the whole text of the result, also when the row holds a part of it.
+    "result_size whole",
+    // Names of blobs: the whole text, and everything else of the result.
+    "result_blob code?, more_blob code?, parameters_hash code",
+    // The last part of `run_duration`; null in older rows.
+    "after_duration real?",
+    // The long texts come last: SQLite reads a row from its beginning. All but the result's are JSON.
+    "flags text?, parameters text, error text?, result_text text",
+    // What a result has besides its text, and the tool's log lines.
+    "more text?, log text?",
+  ],
+  instances: ["id code primary, heartbeat_at whole"],
+  approvals: [
+    "id code primary, call_id key, parent_call_id key?, tool_name key, display_name key, session_id key",
+    "caller key, dangerous integer, state code(pending|allowed|denied|expired), created_at whole",
+    "expires_at whole, decided_at whole?, decided_by key?, message text, input text, details text?, reason text?",
+    // The arguments as the person who agreed changed them.
+    "edited_input text?",
+    // Null in older rows means `before`.
+    "stage code(before|during)?",
+    // The process that waits for the answer, and whether the call can be made anew when that process died.
+    "instance key?, resumable integer?",
+    // The rule that the answer created; kept also after the rule was removed.
+    "rule text?",
+  ],
+  approval_rules: [
+    // A glob over names of tools.
+    "id code primary, tool key, decision code(allow|ask|deny)",
+    // Only for this session, this caller, these arguments; for all of them when there is none.
+    "session_id key?, caller key?, input text?, created_by key, created_at whole",
+    // Whether a rule is only for calls without other arguments; null in older rules means no.
+    "exact integer?",
+  ],
+  tokens: [
+    "id code primary, name key, hash key unique, scopes text",
+    "created_at whole, last_used_at whole?, expires_at whole?",
+  ],
+  // The value is encrypted before it comes here.
+  secrets: ["name key primary, value text, created_at whole, updated_at whole"],
+  schedules: [
+    "id code primary, tool_name key, caller key, state code(active|finished|cancelled), next_run_at whole?",
+    "last_run_at whole?, last_call_id key?, runs whole, missed code(run|skip), created_at whole",
+    "timing text, input text, ended_at whole?",
+  ],
+  registry_version: ["id integer primary, version whole"],
+  skills: [
+    "id code primary, name key, mark code?, enabled integer=1",
+    // 0 for what came from elsewhere: its scripts have no network, its tools no secrets.
+    "trusted integer=1, created_at whole=0, updated_at whole=0, source_path text?, description text?",
+    // JSON: what a SKILL.md says of the skill beside its name and description; then as its author wrote it.
+    "front_matter text?, front_matter_text text?, skill_md text?",
+  ],
+  skill_tools: [
+    // The id is the name that models are given.
+    "id code primary, skill_id code, name key, type code(http|script|builtin)?, method code?, enabled integer=1",
+    "position integer=0, created_at whole=0, updated_at whole=0, display_name text?, command text?",
+    "endpoint text?, description text?, usage text?",
+  ],
+  // The content is base64.
+  skill_files: ["skill_id code, path key, executable integer=0, content text"],
+  experts: [
+    // The key is the name in lower case: names that differ by case only are one.
+    "id code primary, name key, name_key key?, created_at whole=0, updated_at whole=0",
+    // JSON: patterns over the names of tools.
+    "description text?, instructions text?, tools text?",
+  ],
+  // A skill may live in a folder and have no row.
+  expert_skills: ["expert_id code, skill_id code, position integer=0"],
+  // The key is the name in lower case.
+  tool_switches: ["name_key key primary, tool_name key, enabled integer, switched_by key, switched_at whole"],
+  mcp_servers: [
+    // What an operator said; the entry's own word holds when it is empty.
+    "server_key key primary, enabled integer?, created_at whole, updated_at whole",
+    // JSON: empty for a server that a file names; how the server talks; what it offered when it was last seen.
+    "entry text?, verdict text?, catalogue text?",
+  ],
+  mcp_tools: [
+    // The name is the server's own, of any length.
+    "server_key key, tool_key key, approved_at whole?, approved_by key?, name text",
+    // JSON: the definition that was agreed to, the one that it has changed to since, what an operator said about it.
+    "approved text?, pending text?, override text?",
+  ],
+  // Which server had which names on the rack, so that no name silently passes to another server.
+  mcp_names: ["name_key code, server_key key"],
+  chat_sessions: [
+    "id code primary, owner key, model key, expert key?, created_at whole, updated_at whole",
+    // The message that is being answered, and the process that does it. Empty while nothing happens.
+    "turn code?, instance code?, title text, state text",
+  ],
+  chat_messages: [
+    "id code primary, session_id code, position integer, role code(user|assistant)",
+    // `stopping`: the message runs, and somebody asked to stop it.
+    "status code(running|completed|stopped|interrupted|error|stopping), created_at whole, updated_at whole",
+    "body text",
+  ],
+  chat_handoffs: ["id code primary, owner key, session_id code, created_at whole, messages text"],
+} as const;
+
+/**
+ * The indexes: table and columns by name. `unique`: no two rows are the same. `only`: rows for which an index is worth
+ * its cost, which is half the cost of writing a call; queries must repeat the condition, or SQLite does not use it.
+ */
+export const indexes: Readonly<Record<string, { on: string; unique?: true; only?: string }>> = {
+  calls_by_time: { on: "calls (timestamp, call_id)" },
+  calls_by_session: { on: "calls (session_id, timestamp)", only: "session_id <> ''" },
+  calls_by_tool: { on: "calls (tool_name, timestamp)" },
+  calls_by_state: { on: "calls (state, timestamp)", only: "state <> 'completed'" },
+  calls_by_parent: { on: "calls (parent_call_id)", only: "parent_call_id is not null" },
+  approvals_by_state: { on: "approvals (state, created_at, id)" },
+  approvals_by_call: { on: "approvals (call_id)" },
+  schedules_by_next_run: { on: "schedules (state, next_run_at)" },
+  skills_name: { on: "skills (name)", unique: true },
+  skills_mark: { on: "skills (mark)", unique: true },
+  skill_tools_name: { on: "skill_tools (skill_id, name)", unique: true },
+  skill_files_key: { on: "skill_files (skill_id, path)", unique: true },
+  experts_name: { on: "experts (name_key)", unique: true },
+  expert_skills_key: { on: "expert_skills (expert_id, skill_id)", unique: true },
+  expert_skills_by_skill: { on: "expert_skills (skill_id)" },
+  mcp_tools_key: { on: "mcp_tools (server_key, tool_key)", unique: true },
+  mcp_names_key: { on: "mcp_names (name_key, server_key)", unique: true },
+  chat_sessions_by_owner: { on: "chat_sessions (owner, updated_at, id)" },
+  chat_sessions_by_turn: { on: "chat_sessions (turn)", only: "turn is not null" },
+  chat_messages_of_session: { on: "chat_messages (session_id, position)" },
+};
+
+type Column<Line extends string> = Line extends `${infer First}, ${infer Rest}` ? First | Column<Rest> : Line;
+type NameOf<Text extends string> = Text extends `${infer Name} ${string}` ? Name : never;
+type TypeOf<Text extends string> = Text extends `${string} ${infer Type} ${string}`
+  ? ValueOf<Type>
+  : Text extends `${string} ${infer Type}`
+    ? ValueOf<Type>
+    : never;
+type ValueOf<Type extends string> = Type extends `${infer Filled}?`
+  ? ValueOf<Filled> | null
+  : Type extends `code(${infer Words})`
+    ? WordOf<Words>
+    : Type extends "key" | "code" | "text"
+      ? string
+      : number;
+type WordOf<Words extends string> = Words extends `${infer First}|${infer Rest}`
+  ? First | WordOf<Rest>
+  : Words;
+
+type RowOf<Lines extends readonly string[]> = {
+  // Each column has the name that stands before its type.
+  [Text in Column<Lines[number]> as NameOf<Text>]: TypeOf<Text>;
+};
+
+/** The rows as queries see them. */
+export type Tables = { [Name in keyof typeof tables]: RowOf<(typeof tables)[Name]> };
 export type StoreDatabase = Kysely<Tables>;
-
-/** The tables as queries see them. The migrations explain the columns. */
-export interface Tables {
-  calls: CallRow;
-  instances: { id: string; heartbeat_at: number };
-  tokens: TokenRow;
-  approvals: ApprovalRow;
-  approval_rules: ApprovalRuleRow;
-  secrets: Texts<"name" | "value"> & Numbers<"created_at" | "updated_at">;
-  schedules: ScheduleRow;
-  tool_switches: ToolSwitchRow;
-  registry_version: Numbers<"id" | "version">;
-  skills: SkillRow;
-  skill_tools: SkillToolRow;
-  skill_files: Texts<"skill_id" | "path" | "content"> & Numbers<"executable">;
-  experts: ExpertRow;
-  expert_skills: Texts<"expert_id" | "skill_id"> & Numbers<"position">;
-  mcp_servers: McpServerRow;
-  mcp_tools: McpToolRow;
-  mcp_names: Texts<"name_key" | "server_key">;
-  chat_sessions: ChatSessionRow;
-  chat_messages: ChatMessageRow;
-  chat_handoffs: Texts<"id" | "owner" | "session_id" | "messages"> & Numbers<"created_at">;
-}
-
-type Texts<Column extends string> = Record<Column, string>;
-type Numbers<Column extends string> = Record<Column, number>;
-type OptionalTexts<Column extends string> = Record<Column, string | null>;
-type OptionalNumbers<Column extends string> = Record<Column, number | null>;
-
-export interface CallRow
-  extends Texts<
-      "call_id" | "tool_name" | "display_name" | "session_id" | "message_id" | "caller" | "instance"
-    >,
-    Texts<"parameters_hash" | "parameters" | "result_text">,
-    OptionalTexts<"parent_call_id" | "replay_of" | "tid" | "result_blob" | "more_blob">,
-    OptionalTexts<"flags" | "error" | "more" | "log">,
-    Numbers<"depth" | "timestamp" | "size" | "result_size">,
-    OptionalNumbers<"duration" | "run_duration" | "after_duration"> {
-  state: "running" | "completed" | "error" | "interrupted";
-  result_type: "text" | "json" | "error";
-}
-
-export interface TokenRow
-  extends Texts<"id" | "name" | "hash" | "scopes">,
-    Numbers<"created_at">,
-    OptionalNumbers<"last_used_at" | "expires_at"> {}
-
-export interface ApprovalRow
-  extends Texts<
-      "id" | "call_id" | "tool_name" | "display_name" | "session_id" | "caller" | "message" | "input"
-    >,
-    OptionalTexts<
-      "parent_call_id" | "decided_by" | "details" | "reason" | "edited_input" | "instance" | "rule"
-    >,
-    Numbers<"dangerous" | "created_at" | "expires_at">,
-    OptionalNumbers<"decided_at" | "resumable"> {
-  state: "pending" | "allowed" | "denied" | "expired";
-  stage: "before" | "during" | null;
-}
-
-export interface ApprovalRuleRow
-  extends Texts<"id" | "tool" | "created_by">,
-    OptionalTexts<"session_id" | "input" | "caller">,
-    Numbers<"created_at">,
-    OptionalNumbers<"exact"> {
-  decision: "allow" | "ask" | "deny";
-}
-
-export interface ScheduleRow
-  extends Texts<"id" | "tool_name" | "caller" | "timing" | "input">,
-    OptionalTexts<"last_call_id">,
-    Numbers<"runs" | "created_at">,
-    OptionalNumbers<"next_run_at" | "last_run_at" | "ended_at"> {
-  state: "active" | "finished" | "cancelled";
-  missed: "run" | "skip";
-}
-
-export interface ToolSwitchRow
-  extends Texts<"name_key" | "tool_name" | "switched_by">,
-    Numbers<"enabled" | "switched_at"> {}
-
-/** In rows of skills and experts, a column is null when a person who wrote the row by hand left it out. */
-export interface SkillRow
-  extends Texts<"id" | "name">,
-    OptionalTexts<"mark" | "source_path" | "description" | "front_matter" | "front_matter_text" | "skill_md">,
-    Numbers<"enabled" | "trusted" | "created_at" | "updated_at"> {}
-
-export interface SkillToolRow
-  extends Texts<"id" | "skill_id" | "name">,
-    OptionalTexts<"method" | "display_name" | "command" | "endpoint" | "description" | "usage">,
-    Numbers<"enabled" | "position" | "created_at" | "updated_at"> {
-  type: SkillToolType | null;
-}
-
-export interface ExpertRow
-  extends Texts<"id" | "name">,
-    OptionalTexts<"name_key" | "description" | "instructions" | "tools">,
-    Numbers<"created_at" | "updated_at"> {}
-
-export interface McpServerRow
-  extends Texts<"server_key">,
-    OptionalTexts<"entry" | "verdict" | "catalogue">,
-    Numbers<"created_at" | "updated_at">,
-    OptionalNumbers<"enabled"> {}
-
-export interface McpToolRow
-  extends Texts<"server_key" | "tool_key" | "name">,
-    OptionalTexts<"approved_by" | "approved" | "pending" | "override">,
-    OptionalNumbers<"approved_at"> {}
-
-export interface ChatSessionRow
-  extends Texts<"id" | "owner" | "model" | "title" | "state">,
-    OptionalTexts<"expert" | "turn" | "instance">,
-    Numbers<"created_at" | "updated_at"> {}
-
-export interface ChatMessageRow
-  extends Texts<"id" | "session_id" | "body">,
-    Numbers<"position" | "created_at" | "updated_at"> {
-  role: "user" | "assistant";
-  /** `stopping`: the message runs, and somebody asked to stop it. */
-  status: "running" | "completed" | "stopped" | "interrupted" | "error" | "stopping";
-}
+export type CallRow = Tables["calls"];
+export type ApprovalRow = Tables["approvals"];
+export type SkillRow = Tables["skills"];
+export type SkillToolRow = Tables["skill_tools"];
+export type ChatSessionRow = Tables["chat_sessions"];
+export type ChatMessageRow = Tables["chat_messages"];

@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, existsSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -18,8 +18,7 @@ import { Follower } from "./follower.ts";
 import { Instance, livingInstances } from "./instances.ts";
 import { McpServerRepository, type McpServerStore } from "./mcp-servers.ts";
 import { migrate } from "./migrations.ts";
-import { problemsOf } from "./repair/repair-database.ts";
-import { readWriteAheadLog } from "./repair/write-ahead-log.ts";
+import { problemsOf } from "./repair.ts";
 import { ScheduleRepository } from "./schedules.ts";
 import type { Engine } from "./schema.ts";
 import { SkillRepository, type SkillStore } from "./skills.ts";
@@ -31,6 +30,7 @@ import {
   type ToolSwitchStore,
 } from "./tokens.ts";
 import { RegistryVersion } from "./versions.ts";
+import { warnOfDamagedLog } from "./write-ahead-log.ts";
 
 /** All data that outlives the process, on SQLite, PostgreSQL or MySQL/MariaDB. */
 export interface Store {
@@ -82,8 +82,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
       ),
     found: () => logger.warn(`${shown} answers again.`),
   };
-  const isCut = engine === "sqlite" && warnOfDamagedLog(directory, logger);
-  const { database, instance } = await open(engine, place, locks, reachability, isCut).catch((error) => {
+  const { database, instance } = await open(engine, place, locks, reachability, logger).catch((error) => {
     throw new Error(`Cannot open ${shown}: ${reasonOf(error)}${adviceFor(error)}`, { cause: error });
   });
   const { db } = database;
@@ -139,10 +138,14 @@ async function open(
   place: string,
   locks: string,
   reachability: Reachability,
-  isCut: boolean,
+  logger: Pick<Logger, "warn">,
 ) {
+  const log = `${place}-wal`;
+  // While another process has the database open, the log is in use and not damaged.
+  const isLeftOver = engine === "sqlite" && existsSync(log) && livingInstances(locks).length === 0;
   const database = await openDatabase(engine, place, reachability);
   try {
+    const isCut = isLeftOver && (await warnOfDamagedLog(database.db, log, logger));
     // Some pages of the lost changes may be in the file already, beside older pages that do not fit them.
     const [problem] = isCut ? problemsOf(place, true) : [];
     if (problem !== undefined) throw new StoreUnavailable("damaged", new Error(problem));
@@ -175,25 +178,6 @@ async function shrink(db: OpenedDatabase["db"]): Promise<void> {
     if ((after.rows[0]?.freelist_count ?? 0) >= free) return;
     await nextTurn();
   }
-}
-
-/**
- * SQLite reads the write-ahead log up to the first damaged place and silently ignores the rest. Warns about it and
- * keeps a copy. Returns whether something was left out.
- */
-function warnOfDamagedLog(directory: string, logger: Pick<Logger, "warn">): boolean {
-  const path = join(directory, "toolrack.db-wal");
-  // While another process has the database open, the log is in use and not damaged.
-  if (!existsSync(path) || livingInstances(join(directory, "instances")).length > 0) return false;
-  const { isDamaged, frames, dropped } = readWriteAheadLog(path);
-  if (!isDamaged) return false;
-  const copy = `${path}.damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
-  copyFileSync(path, copy);
-  chmodSync(copy, 0o600);
-  logger.warn(
-    `${path} is damaged: ${frames} of its pages could be read, and ${dropped === 0 ? "what is behind them" : `at least ${dropped} behind them`} was left out. The last changes before the server ended may be missing. A copy is kept as ${copy}.`,
-  );
-  return true;
 }
 
 /** Without user and password. */

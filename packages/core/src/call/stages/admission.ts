@@ -29,9 +29,7 @@ export function resolve(frame: CallFrame): void {
   const entry = current === undefined ? undefined : (options.snapshot?.find(name) ?? current);
   if (entry === undefined || current === undefined) {
     const suggestions = host.nearest(name);
-    throw new ToolNotFoundError(notFound(name, suggestions, host.toolCount), {
-      toolName: name,
-      input: frame.raw,
+    throw frame.refusal(ToolNotFoundError, notFound(name, suggestions, host.toolCount), {
       data: { suggestions },
     });
   }
@@ -39,18 +37,14 @@ export function resolve(frame: CallFrame): void {
   frame.tool = entry;
   frame.toolName = entry.info.name;
   if (current !== entry) frame.current = current;
-  if (current.info.disabled) {
-    throw new ToolDisabledError(disabled(entry.info.name, current.info.metadata.disabledReason), {
-      toolName: entry.info.name,
-      input: frame.raw,
-    });
-  }
-  if (frame.depth > host.settings.maxDepth) {
-    throw new ToolExecutionError(tooDeep(entry.info.name, host.settings.maxDepth), {
-      toolName: entry.info.name,
-      input: frame.raw,
-    });
-  }
+  refuseDisabled(frame, current.info);
+  const { maxDepth } = host.settings;
+  if (frame.depth > maxDepth) throw frame.refusal(ToolExecutionError, tooDeep(frame.toolName, maxDepth));
+}
+
+function refuseDisabled(frame: CallFrame, now: ToolInfo): void {
+  if (!now.disabled) return;
+  throw frame.refusal(ToolDisabledError, disabled(frame.toolName, now.metadata.disabledReason));
 }
 
 /** Refuses a tool that the caller may not use, before an error can reveal its schema. */
@@ -59,10 +53,7 @@ export function reach(frame: CallFrame): void {
   if (options.allow === undefined && parent === undefined) return;
   const { info } = frame.tool;
   if (options.allow?.(info) !== false && (parent === undefined || isWithinReach(info, parent))) return;
-  throw new PermissionDeniedError(outOfReach(info.name, parent?.toolName), {
-    toolName: info.name,
-    input: frame.raw,
-  });
+  throw frame.refusal(PermissionDeniedError, outOfReach(info.name, parent?.toolName));
 }
 
 /**
@@ -88,11 +79,7 @@ export function permit(frame: CallFrame): void {
     (permission) => !frame.permissions.some((held) => covers(held, permission)),
   );
   if (missing.length === 0) return;
-  throw new PermissionDeniedError(permissionDenied(info.name, missing), {
-    toolName: info.name,
-    input: frame.input,
-    data: { missing },
-  });
+  throw frame.refusal(PermissionDeniedError, permissionDenied(info.name, missing), { data: { missing } });
 }
 
 /** `file:*` covers `file:read`; `*` covers everything. */
@@ -117,12 +104,8 @@ export function guard(frame: CallFrame): void {
   const verdict = frame.host.sessions.assessNext(frame);
   if (verdict === undefined || verdict.action === "none" || verdict.action === "nudge") return;
   frame.flag().loop = verdict;
-  throw new LoopBlockedError(loopMessage(verdict), {
-    toolName: frame.toolName,
-    input: frame.input,
-    data: { verdict },
-    recoverable: verdict.action !== "stop",
-  });
+  const recoverable = verdict.action !== "stop";
+  throw frame.refusal(LoopBlockedError, loopMessage(verdict), { data: { verdict }, recoverable });
 }
 
 /**
@@ -130,43 +113,29 @@ export function guard(frame: CallFrame): void {
  * the rack has a newer one.
  */
 export async function recheck(frame: CallFrame): Promise<void> {
-  const why = await whyWithdrawn(frame);
-  if (why !== undefined) {
-    throw new PermissionDeniedError(callerGone(frame.toolName, why), {
-      toolName: frame.toolName,
-      input: frame.input,
-    });
+  // Asks for every call of the chain, up to the first caller.
+  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
+    const why = await whyWithdrawn(at);
+    if (why !== undefined) throw frame.refusal(PermissionDeniedError, callerGone(frame.toolName, why));
   }
   requireStanding(frame);
 }
 
 /** Throws when the tool is meanwhile gone, disabled or out of the caller's reach. */
 export function requireStanding(frame: CallFrame): void {
-  const { toolName, input } = frame;
   const before = frame.current ?? frame.tool;
   const now = frame.host.find(before.info.name);
   // Another tool may now have the name as an alias.
   if (now === undefined || now.key !== before.key) {
-    throw new ToolNotFoundError(takenDown(toolName), { toolName, input, data: { suggestions: [] } });
+    throw frame.refusal(ToolNotFoundError, takenDown(frame.toolName), { data: { suggestions: [] } });
   }
   if (now !== frame.entry) frame.current = now;
-  if (now.info.disabled) {
-    throw new ToolDisabledError(disabled(toolName, now.info.metadata.disabledReason), { toolName, input });
-  }
+  refuseDisabled(frame, now.info);
   reach(frame);
   permit(frame);
 }
 
-/** Asks for every call of the chain, up to the first caller. */
-async function whyWithdrawn(frame: CallFrame): Promise<string | undefined> {
-  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
-    const why = await whyWithdrawnFrom(at);
-    if (why !== undefined) return why;
-  }
-  return undefined;
-}
-
-async function whyWithdrawnFrom({ callId, options, host }: CallFrame): Promise<string | undefined> {
+async function whyWithdrawn({ callId, options, host }: CallFrame): Promise<string | undefined> {
   try {
     return await options.withdrawn?.(callId);
   } catch (thrown) {

@@ -4,15 +4,15 @@ import type { CallFrame } from "../frame.ts";
 import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../settings.ts";
 import { pausing } from "../time.ts";
 import { recheck } from "./admission.ts";
-import { accept, misfit, outcomeOf } from "./validate.ts";
+import { accept, outcomeOf } from "./validate.ts";
 
 const DEFAULT_TIMEOUT = 5 * 60_000;
+const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Obtains consent if the policy asks for it. Anything but a clear yes is a denial. */
 export function approve(frame: CallFrame): Promise<void> | undefined {
-  const policy = frame.host.settings.approval;
-  if (policy?.decide === undefined && !isDangerous(frame)) return;
-  return consent(frame, policy);
+  if (frame.host.settings.approval?.decide === undefined && !isDangerous(frame)) return;
+  return consent(frame);
 }
 
 /** Also if the tool was marked as dangerous after the caller was shown its list. */
@@ -20,14 +20,10 @@ function isDangerous({ tool, current }: CallFrame): boolean {
   return tool.info.metadata.dangerous === true || current?.info.metadata.dangerous === true;
 }
 
-async function consent(frame: CallFrame, policy: ApprovalPolicy | undefined): Promise<void> {
-  const request = requestFor(frame, frame.tool.info.metadata.confirm);
-  const decision = await decide(frame, policy, request);
-  if (decision.decision === "deny") throw denied(frame, decision.reason);
-  if (decision.arguments !== undefined) {
-    const outcome = await outcomeOf(frame, decision.arguments);
-    if (!outcome.ok) throw misfit(frame, outcome);
-    accept(frame, outcome);
+async function consent(frame: CallFrame): Promise<void> {
+  const edited = await requireConsent(frame, frame.tool.info.metadata.confirm);
+  if (edited !== undefined) {
+    accept(frame, await outcomeOf(frame, edited));
     frame.flag().edited = true;
   }
   if (frame.flags?.waited !== undefined) await recheck(frame);
@@ -39,11 +35,25 @@ export async function ask(
   message: string,
   details?: ApprovalRequest["details"],
 ): Promise<void> {
+  using _ = pausing(frame);
+  await requireConsent(frame, message, details);
+}
+
+/** Returns the arguments that a person wrote instead of those of the call, if any. */
+async function requireConsent(
+  frame: CallFrame,
+  message?: string,
+  details?: ApprovalRequest["details"],
+): Promise<Readonly<Record<string, unknown>> | undefined> {
   const policy = frame.host.settings.approval;
   const request = requestFor(frame, message, details);
-  using _ = pausing(frame);
   const decision = await decide(frame, policy, request);
-  if (decision.decision === "deny") throw denied(frame, decision.reason);
+  if (decision.decision === "allow") return decision.arguments;
+  const { reason } = decision;
+  const denied = frame.startedAt > 0 ? goingOnDenied : approvalDenied;
+  throw frame.refusal(ApprovalDeniedError, denied(frame.toolName, reason), {
+    data: reason === undefined ? undefined : { reason },
+  });
 }
 
 async function decide(
@@ -52,17 +62,13 @@ async function decide(
   request: ApprovalRequest,
 ): Promise<ApprovalDecision> {
   const decider = policy?.decide;
-  const verdict: ApprovalVerdict =
+  const verdict =
     decider === undefined
       ? "ask"
-      : await inTime(frame, request, () =>
-          refuseOnThrow(() => decider.call(policy, request, frame.tool.info)),
-        );
+      : await inTime(frame, request, () => decider.call(policy, request, frame.tool.info));
   if (verdict === "ask") return askPerson(frame, policy, request);
   if (verdict === "allow" || verdict === "deny") return { decision: verdict };
-  return isDecision(verdict)
-    ? verdict
-    : { decision: "deny", reason: "the approval policy gave no valid answer" };
+  return isDecision(verdict) ? verdict : refusal(NO_ANSWER);
 }
 
 async function askPerson(
@@ -71,18 +77,13 @@ async function askPerson(
   request: ApprovalRequest,
 ): Promise<ApprovalDecision> {
   const person = policy?.ask;
-  if (person === undefined) {
-    throw new ApprovalDeniedError(nobodyToAsk(frame.toolName), {
-      toolName: frame.toolName,
-      input: frame.input,
-    });
-  }
-  const { events, undecided } = frame.host;
-  const secrets = frame.host.settings.secrets();
+  if (person === undefined) throw frame.refusal(ApprovalDeniedError, nobodyToAsk(frame.toolName));
+  const { events, undecided, settings } = frame.host;
+  const secrets = settings.secrets();
   const emit = (decision?: ApprovalDecision) => {
     if (!events.wanted) return;
     const { message, details } = request;
-    const shown = secrets.apply({ message, ...(details === undefined ? {} : { details }) });
+    const shown = secrets.apply({ message, ...(details && { details }) });
     events.emit({ type: "approval", request: { ...request, ...shown }, ...(decision && { decision }) });
   };
   using _ = pausing(frame);
@@ -91,16 +92,13 @@ async function askPerson(
   const isBefore = frame.startedAt === 0;
   if (isBefore) undecided.add(frame);
   try {
-    const answer = await inTime(frame, request, (signal) =>
-      refuseOnThrow(() => person.call(policy, request, signal)),
-    );
+    const answer = await inTime(frame, request, (signal) => person.call(policy, request, signal));
     const decision = isDecision(answer) ? answer : refusal("the answer was not a decision");
     emit(decision);
     return decision;
   } catch (thrown) {
     // Listeners that show the question must learn that it is closed.
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    emit(refusal(reason));
+    emit(refusal(thrown instanceof Error ? thrown.message : String(thrown)));
     throw thrown;
   } finally {
     if (isBefore) {
@@ -110,11 +108,11 @@ async function askPerson(
   }
 }
 
-/** Waits until the request expires or the call ends. */
+/** Waits until the request expires or the call ends. A question that throws is a denial. */
 async function inTime(
   frame: CallFrame,
   request: ApprovalRequest,
-  question: (signal: AbortSignal) => Promise<ApprovalVerdict>,
+  question: (signal: AbortSignal) => ApprovalVerdict | Promise<ApprovalVerdict>,
 ): Promise<ApprovalVerdict> {
   const limit = request.expiresAt - Date.now();
   const controller = new AbortController();
@@ -125,8 +123,11 @@ async function inTime(
   const unanswered = new Promise<undefined>((resolve) => {
     controller.signal.addEventListener("abort", () => resolve(undefined), { once: true });
   });
+  const asked = (async () => (await question(controller.signal)) ?? refusal(NO_ANSWER))().catch((thrown) =>
+    refusal(`asking for approval failed: ${thrown instanceof Error ? thrown.message : String(thrown)}`),
+  );
   try {
-    const answer = await Promise.race([question(controller.signal), unanswered]);
+    const answer = await Promise.race([asked, unanswered]);
     if (answer === undefined) throw frame.abortReason ?? expired(frame, limit);
     return answer;
   } finally {
@@ -136,21 +137,10 @@ async function inTime(
   }
 }
 
-const LONGEST_TIMER = 2 ** 31 - 1;
+const NO_ANSWER = "the approval policy gave no valid answer";
 
 function refusal(reason: string): ApprovalDecision {
   return { decision: "deny", reason };
-}
-
-async function refuseOnThrow(
-  question: () => ApprovalVerdict | Promise<ApprovalVerdict>,
-): Promise<ApprovalVerdict> {
-  try {
-    return (await question()) ?? refusal("the approval policy gave no valid answer");
-  } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    return { decision: "deny", reason: `asking for approval failed: ${reason}` };
-  }
 }
 
 function isDecision(value: unknown): value is ApprovalDecision {
@@ -160,41 +150,28 @@ function isDecision(value: unknown): value is ApprovalDecision {
 
 function requestFor(
   frame: CallFrame,
-  message?: string,
-  details?: ApprovalRequest["details"],
+  message: string | undefined,
+  details: ApprovalRequest["details"],
 ): ApprovalRequest {
-  const { info } = frame.tool;
-  const timeout = frame.host.settings.approval?.timeout ?? DEFAULT_TIMEOUT;
+  const { callId, parent, input, sessionID, caller } = frame;
+  const { name: toolName, displayName = toolName } = frame.tool.info;
   return {
-    callId: frame.callId,
-    ...(frame.parent === undefined ? {} : { parentCallId: frame.parent.callId }),
-    toolName: info.name,
-    displayName: info.displayName ?? info.name,
-    input: frame.input,
-    message: message ?? `Run "${info.displayName ?? info.name}"?`,
-    ...(details === undefined ? {} : { details }),
+    callId,
+    ...(parent && { parentCallId: parent.callId }),
+    toolName,
+    displayName,
+    input,
+    message: message ?? `Run "${displayName}"?`,
+    ...(details && { details }),
     dangerous: isDangerous(frame),
     stage: frame.startedAt > 0 ? "during" : "before",
-    sessionID: frame.sessionID,
-    caller: frame.caller,
-    expiresAt: Date.now() + timeout,
+    sessionID,
+    caller,
+    expiresAt: Date.now() + (frame.host.settings.approval?.timeout ?? DEFAULT_TIMEOUT),
   };
 }
 
-function denied(frame: CallFrame, reason: string | undefined): ApprovalDeniedError {
-  const message = frame.startedAt > 0 ? goingOnDenied : approvalDenied;
-  return new ApprovalDeniedError(message(frame.toolName, reason), {
-    toolName: frame.toolName,
-    input: frame.input,
-    ...(reason === undefined ? {} : { data: { reason } }),
-  });
-}
-
 function expired(frame: CallFrame, limit: number): ApprovalDeniedError {
-  const place = frame.host.settings.approval?.place;
-  return new ApprovalDeniedError(approvalExpired(frame.toolName, limit, place), {
-    toolName: frame.toolName,
-    input: frame.input,
-    data: { reason: "no answer in time", limit },
-  });
+  const message = approvalExpired(frame.toolName, limit, frame.host.settings.approval?.place);
+  return frame.refusal(ApprovalDeniedError, message, { data: { reason: "no answer in time", limit } });
 }

@@ -1,13 +1,13 @@
 import { badOutput } from "../../error/messages.ts";
 import { ToolExecutionError } from "../../error/tool-error.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
-import type { RawResult, ToolResult } from "../../tool/result.ts";
+import type { RawResult } from "../../tool/result.ts";
 import { toResult } from "../../tool/to-result.ts";
 import { FrameContext } from "../context.ts";
 import type { CallFrame } from "../frame.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
-import { stateChanged, visibleInput } from "../state.ts";
+import { shownInput, stateChanged } from "../state.ts";
 
 /** Runs the tool, with its time limits watched from here on. */
 export function run(frame: CallFrame): Promise<unknown> | undefined {
@@ -54,11 +54,8 @@ export function check(frame: CallFrame): Promise<void> | undefined {
   frame.draft = draft;
   if (draft.title !== undefined) frame.title = draft.title;
   if (draft.type === "error") {
-    throw new ToolExecutionError(draft.content || "The tool reported an error without saying which.", {
-      toolName: frame.toolName,
-      input: frame.input,
-      data: { returned: true },
-    });
+    const message = draft.content || "The tool reported an error without saying which.";
+    throw frame.refusal(ToolExecutionError, message, { data: { returned: true } });
   }
   const { output } = frame.tool;
   if (output === undefined) return;
@@ -74,11 +71,7 @@ function hold(frame: CallFrame, outcome: SchemaOutcome): void {
     frame.flag().outputMismatch = message;
     return;
   }
-  throw new ToolExecutionError(message, {
-    toolName: frame.toolName,
-    input: frame.input,
-    data: { issues: outcome.issues },
-  });
+  throw frame.refusal(ToolExecutionError, message, { data: { issues: outcome.issues } });
 }
 
 /**
@@ -110,10 +103,8 @@ export function bound(frame: CallFrame): void {
   if (frame.parent === undefined && !isKept) keepResultKeys(frame, draft, fits);
   if (fits) return;
   // What is kept can be read by others than the caller. Of a call that no tool made, known secrets are masked already.
-  const found = new Set<string>();
-  visibleInput(frame, found);
   const known = frame.parent === undefined ? Mask.none : frame.host.settings.secrets();
-  const mask = known.and(found);
+  const mask = known.and(shownInput(frame).found);
   const content = mask.inText(draft.content);
   const { structured, structuredSize: _, ...rest } = draft;
   const whole = isBulky ? withJson(content, mask.apply(structured)) : content;
@@ -127,12 +118,6 @@ export function bound(frame: CallFrame): void {
   frame.flag().truncated = true;
 }
 
-/** What the record has of a result that goes to a tool whole. */
-export function withoutBulk(result: ToolResult): ToolResult {
-  const { structured: _, ...rest } = result;
-  return rest;
-}
-
 /** The text of most results with a structured value is its JSON already. */
 function withJson(content: string, structured: unknown): string {
   const json = JSON.stringify(structured);
@@ -143,9 +128,9 @@ function shorten(frame: CallFrame, draft: RawResult, whole: string): RawResult {
   const { maxContent } = frame.host.settings;
   const { length } = draft.content;
   const kept = frame.host.results.keep(frame.callId, whole);
-  const head = length <= maxContent ? length : cutPoint(whole, Math.floor(maxContent * 0.7));
-  const tail =
-    length <= maxContent ? whole.length : cutPoint(whole, whole.length - Math.floor(maxContent * 0.3));
+  const isLong = length > maxContent;
+  const head = isLong ? cutPoint(whole, Math.floor(maxContent * 0.7)) : length;
+  const tail = isLong ? cutPoint(whole, whole.length - Math.floor(maxContent * 0.3)) : whole.length;
   const hidden = tail - head;
   const where = kept
     ? `the whole result (${whole.length} characters) is kept as call ${frame.callId}; read on from offset ${head}`

@@ -62,12 +62,8 @@ export function outcomeOf(frame: CallFrame, value: unknown): SchemaOutcome | Pro
 /** An unusable schema is the tool's fault, not the caller's. */
 function fault(frame: CallFrame, thrown: unknown): never {
   const problem = thrown instanceof Error ? thrown.message : String(thrown);
-  throw new ToolExecutionError(brokenSchema(frame.toolName, problem), {
-    toolName: frame.toolName,
-    input: frame.raw,
-    cause: thrown,
-    recoverable: false,
-  });
+  const message = brokenSchema(frame.toolName, problem);
+  throw frame.refusal(ToolExecutionError, message, { cause: thrown, recoverable: false });
 }
 
 export function accept(frame: CallFrame, outcome: SchemaOutcome): void {
@@ -77,10 +73,7 @@ export function accept(frame: CallFrame, outcome: SchemaOutcome): void {
   frame.input = outcome.value as Record<string, unknown>;
 }
 
-export function misfit(
-  frame: CallFrame,
-  { issues }: Extract<SchemaOutcome, { ok: false }>,
-): InvalidArgumentError {
+function misfit(frame: CallFrame, { issues }: Extract<SchemaOutcome, { ok: false }>): InvalidArgumentError {
   const message = invalidArguments(frame.toolName, issues);
   return refuse(frame, customMessage(frame, message, issues) ?? message, { issues });
 }
@@ -116,11 +109,7 @@ async function parseRepaired(text: string): Promise<unknown> {
 }
 
 function refuse(frame: CallFrame, message: string, data?: Record<string, unknown>): InvalidArgumentError {
-  return new InvalidArgumentError(message, {
-    toolName: frame.toolName,
-    input: frame.raw,
-    ...(data === undefined ? {} : { data }),
-  });
+  return frame.refusal(InvalidArgumentError, message, { data });
 }
 
 function describe(value: unknown): string {

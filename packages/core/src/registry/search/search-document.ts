@@ -1,4 +1,5 @@
 import { isRecord, type JsonSchema, keysOf, listOf, walkSchemas } from "../../schema/visit.ts";
+import { editDistance } from "../../tool/name.ts";
 
 /** What search knows of a tool. */
 export interface SearchDocument {
@@ -140,7 +141,7 @@ export function similarTerms(term: string, vocabulary: Iterable<string>, unfinis
   const misspelt: string[] = [];
   let outgrown = "";
   for (const candidate of vocabulary) {
-    if (term.length >= MIN_LENGTH && isOneEditAway(term, candidate)) misspelt.push(candidate);
+    if (term.length >= MIN_LENGTH && editDistance(term, candidate, 1) <= 1) misspelt.push(candidate);
     if (!unfinished) continue;
     if (candidate.startsWith(term)) continued.push(candidate);
     const isLonger = candidate.length >= MIN_LENGTH && candidate.length > outgrown.length;
@@ -149,18 +150,6 @@ export function similarTerms(term: string, vocabulary: Iterable<string>, unfinis
   if (continued.length > 0) return nearest(continued);
   if (misspelt.length > 0) return nearest(misspelt);
   return outgrown === "" ? [] : [outgrown];
-}
-
-function isOneEditAway(left: string, right: string): boolean {
-  const difference = right.length - left.length;
-  if (difference < -1 || difference > 1) return false;
-  let start = 0;
-  while (start < left.length && left.charCodeAt(start) === right.charCodeAt(start)) start++;
-  if (difference === 1) return left.slice(start) === right.slice(start + 1);
-  if (difference === -1) return left.slice(start + 1) === right.slice(start);
-  if (left.slice(start + 1) === right.slice(start + 1)) return true;
-  const swapped = left.charAt(start + 1) + left.charAt(start);
-  return swapped === right.slice(start, start + 2) && left.slice(start + 2) === right.slice(start + 2);
 }
 
 /** The shortest first; equal lengths alphabetically, so that the result is stable. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { cpuTime } from "../../../../../scripts/cpu-time.ts";
 import type { SearchDocument } from "./search-document.ts";
 import { ToolIndex } from "./tool-index.ts";
 
@@ -160,11 +161,12 @@ describe("requests out of the ordinary", () => {
   });
 
   test("a megabyte is answered quickly, by its beginning", () => {
-    const start = performance.now();
-    expect(keys(index, `weather in town ${"lorem ipsum dolor ".repeat(60_000)}`)[0]).toBe("weather");
-    expect(keys(index, "天".repeat(1_000_000)).length).toBeGreaterThan(0);
-    expect(keys(index, "A".repeat(1_000_000))).toEqual([]);
-    expect(performance.now() - start).toBeLessThan(1_000);
+    const took = cpuTime(() => {
+      expect(keys(index, `weather in town ${"lorem ipsum dolor ".repeat(60_000)}`)[0]).toBe("weather");
+      expect(keys(index, "天".repeat(1_000_000)).length).toBeGreaterThan(0);
+      expect(keys(index, "A".repeat(1_000_000))).toEqual([]);
+    });
+    expect(took).toBeLessThan(1_000);
   });
 
   test("names of object members are words like any other", () => {

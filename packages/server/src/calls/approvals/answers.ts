@@ -6,9 +6,10 @@ import {
   type SchemaIssue,
   type ToolRegistry,
 } from "@toolrack/core";
-import { Mask } from "@toolrack/core/internal";
-import { type Grant, grantOf, masterGrant } from "../../access/index.ts";
-import type { AnsweredFor, ApprovalStore, Store, StoredApproval } from "../../store/index.ts";
+import type { Mask } from "@toolrack/core/internal";
+import { findGrant, type Grant, isExpired, masterGrant } from "../../access/index.ts";
+import { isRecord } from "../../helpers/index.ts";
+import type { AnsweredFor, Store, StoredApproval } from "../../store/index.ts";
 import type { CallService } from "../call-service.ts";
 
 /** The person or program that answers a question. */
@@ -24,11 +25,13 @@ export interface Approver {
  */
 export const approvalMark = "toolrack/approval";
 
+type Arguments = Readonly<Record<string, unknown>>;
+
 export interface Answer {
   readonly decision: "allow" | "deny";
   readonly reason?: string;
   /** With `allow`: run with these arguments instead. */
-  readonly arguments?: Readonly<Record<string, unknown>>;
+  readonly arguments?: Arguments;
   /** Makes the answer a rule for later calls. */
   readonly rule?: AnsweredFor;
 }
@@ -39,22 +42,6 @@ export interface Answered {
   readonly approval: StoredApproval;
 }
 
-/** A call that was approved after its process had ended. */
-export interface ResumedCall {
-  /** The id of the new call. */
-  readonly callId: string;
-  readonly approval: StoredApproval;
-}
-
-type Arguments = Readonly<Record<string, unknown>>;
-
-export interface AnswerReading {
-  /** Masks secrets in stored and shown questions and answers. */
-  readonly mask: () => Mask;
-  /** Returns the problems of arguments that a person edited. Without it, the call itself finds them. */
-  readonly check?: ((toolName: string, input: Arguments) => Promise<readonly SchemaIssue[]>) | undefined;
-}
-
 /** A question as it is stored and shown, with secrets masked. */
 export function shownRequest(request: ApprovalRequest, mask: Mask): ApprovalRequest {
   const { input, details, message } = request;
@@ -62,7 +49,7 @@ export function shownRequest(request: ApprovalRequest, mask: Mask): ApprovalRequ
     ...request,
     input: shownObject(input, mask),
     message: String(mask.shown(message)),
-    ...(details === undefined ? {} : { details: shownObject(details, mask) }),
+    ...(details && { details: shownObject(details, mask) }),
   };
 }
 
@@ -75,123 +62,100 @@ export function shownDecision(decision: ApprovalDecision, mask: Mask): ApprovalD
 function shownObject(value: Arguments, mask: Mask): Record<string, unknown> {
   const copy = mask.shown(value);
   // An object stays one, unless it could not be read at all.
-  return typeof copy === "object" && copy !== null ? { ...copy } : {};
-}
-
-/** Puts the original values back where the person left a mask in the edited arguments. */
-function restored(edited: Arguments, shown: Arguments, sent: Arguments): Arguments {
-  return Mask.restore(edited, shown, sent) as Arguments; // An object stays one.
-}
-
-/** Turns an answer into a decision. Throws `UnfitAnswer` for arguments that do not fit the tool. */
-export async function decisionOf(
-  answer: Answer,
-  { input, stage, toolName }: ApprovalRequest,
-  { mask, check }: AnswerReading,
-): Promise<ApprovalDecision> {
-  const said = answer.reason === undefined ? {} : { reason: answer.reason };
-  if (answer.decision === "deny") return { decision: "deny", ...said };
-  if (answer.arguments === undefined) return { decision: "allow", ...said };
-  if (stage === "during") {
-    throw new UnfitAnswer(`"${toolName}" is running and only asks whether it may go on: its arguments stay.`);
-  }
-  const edited = restored(answer.arguments, shownObject(input, mask()), input);
-  const issues = (await check?.(toolName, edited)) ?? [];
-  if (issues.length > 0) {
-    throw new UnfitAnswer(`The edited arguments do not fit the schema of "${toolName}".`, issues);
-  }
-  return { decision: "allow", ...said, arguments: edited };
-}
-
-/** The decision that another process stored, with the masked values put back. */
-export function decisionByOther(
-  { state, reason, arguments: edited, input }: StoredApproval,
-  request: ApprovalRequest,
-): ApprovalDecision {
-  const said = reason === undefined ? {} : { reason };
-  if (state !== "allowed") return { decision: "deny", ...said };
-  if (edited === undefined) return { decision: "allow", ...said };
-  return { decision: "allow", ...said, arguments: restored(edited, input, request.input) };
+  return isRecord(copy) ? copy : {};
 }
 
 /**
- * Turns an answer into a decision for a call in another process, which reads it from the store. Throws `UnfitAnswer`
- * for arguments that do not fit the tool, and for secrets, which the store does not keep.
+ * What a person edited who was shown a masked copy of what was sent: what was left as it was shown stays as it was sent,
+ * so that no tool runs with a mask in the place of a secret.
  */
-async function decisionForOther(
-  answer: Answer,
-  approval: StoredApproval,
-  { mask, check }: AnswerReading,
-): Promise<ApprovalDecision> {
-  // Only the process of the call knows the masked values; it validates the arguments before the tool runs.
-  const isMasked = JSON.stringify(answer.arguments ?? {}).includes("[redacted]");
-  const decision = await decisionOf(answer, approval, { mask, check: isMasked ? undefined : check });
-  if (isDeepStrictEqual(shownDecision(decision, mask()), decision)) return decision;
-  throw new UnfitAnswer(
-    `The call of "${approval.toolName}" waits in another process, and the edited arguments hold a secret, which is not stored on the way there. Leave that argument as it is shown, or answer on the node where the call waits.`,
+function restored(edited: unknown, shown: unknown, sent: unknown): unknown {
+  if (isDeepStrictEqual(edited, shown)) return sent;
+  if (!isRecord(edited) || !isRecord(shown) || !isRecord(sent)) return edited;
+  return Object.fromEntries(
+    Object.entries(edited).map(([key, value]) => [
+      key,
+      Object.hasOwn(shown, key) && Object.hasOwn(sent, key) ? restored(value, shown[key], sent[key]) : value,
+    ]),
   );
 }
 
-interface DecideOtherParts {
-  readonly approvals: ApprovalStore;
-  readonly reading: AnswerReading;
-  readonly canResume: boolean;
-}
-
-interface DecidedOther extends Answered {
-  /** Set when the answer was accepted and the process of the call is gone: this process must act on it. */
-  readonly left?: ApprovalDecision;
-}
-
 /**
- * Decides a question whose call waits in another process, which reads the answer, or whose process is gone. Throws
- * `UnfitAnswer`. Undefined when there is no such question.
+ * Turns an answer into a decision. Throws `UnfitAnswer` for arguments that do not fit the tool. `isElsewhere`: the call
+ * waits in another process, which reads the decision from the store. Only that process knows the masked values, and it
+ * validates the arguments before the tool runs; the store keeps no secrets, so none may be written.
  */
-export async function decideOther(
-  id: string,
+export async function decisionOf(
   answer: Answer,
-  by: string,
-  { approvals, reading, canResume }: DecideOtherParts,
-): Promise<DecidedOther | undefined> {
-  const approval = await approvals.get(id);
-  if (approval === undefined) return undefined;
-  if (approval.state !== "pending") return { outcome: "decided", approval };
-  const isLeft = canResume && (await approvals.isOrphan(id));
-  const decision = await (isLeft ? decisionOf : decisionForOther)(answer, approval, reading);
-  const decided = isLeft
-    ? await approvals.decide(id, decision, by, answer.rule)
-    : await approvals.decideElsewhere(id, decision, by, answer.rule);
-  if (decided === undefined) return undefined;
-  if (decided.isAccepted) {
-    return { outcome: "accepted", approval: decided.approval, ...(isLeft ? { left: decision } : {}) };
+  { input, stage, toolName }: ApprovalRequest,
+  mask: Mask,
+  registry: ToolRegistry | undefined,
+  isElsewhere: boolean,
+): Promise<ApprovalDecision> {
+  const { decision, reason } = answer;
+  if (decision === "deny" || answer.arguments === undefined) return { decision, reason };
+  if (stage === "during") {
+    throw new UnfitAnswer(`"${toolName}" is running and only asks whether it may go on: its arguments stay.`);
   }
-  const outcome = decided.approval.state === "pending" ? "elsewhere" : "decided";
-  return { outcome, approval: decided.approval };
+  const isMasked = isElsewhere && JSON.stringify(answer.arguments).includes("[redacted]");
+  const edited = restored(answer.arguments, shownObject(input, mask), input) as Arguments; // An object stays one.
+  const issues = isMasked ? [] : await issuesOf(registry, toolName, edited);
+  if (issues.length > 0) {
+    throw new UnfitAnswer(`The edited arguments do not fit the schema of "${toolName}".`, issues);
+  }
+  const decided = { decision, reason, arguments: edited };
+  if (!isElsewhere || isDeepStrictEqual(shownDecision(decided, mask), decided)) return decided;
+  throw new UnfitAnswer(
+    `The call of "${toolName}" waits in another process, and the edited arguments hold a secret, which is not stored on the way there. Leave that argument as it is shown, or answer on the node where the call waits.`,
+  );
+}
+
+/** The decision in the store, with the masked values put back. */
+export function storedDecision(
+  { state, reason, arguments: edited, input }: StoredApproval,
+  sent: Arguments,
+): ApprovalDecision {
+  if (state !== "allowed") return { decision: "deny", reason };
+  if (edited === undefined) return { decision: "allow", reason };
+  return { decision: "allow", reason, arguments: restored(edited, input, sent) as Arguments }; // An object stays one.
+}
+
+/** The problems of these arguments. None for an unknown tool: the call itself reports that. */
+async function issuesOf(
+  registry: ToolRegistry | undefined,
+  toolName: string,
+  input: Arguments,
+): Promise<readonly SchemaIssue[]> {
+  const info = registry?.get(toolName);
+  if (info === undefined) return [];
+  const strict = info.metadata.strict === true;
+  const outcome = await compileSchema(info.parameters).validate(input, { strict });
+  return outcome.ok ? [] : outcome.issues;
+}
+
+/** A call that was approved after its process had ended. */
+export interface ResumedCall {
+  /** The id of the new call. */
+  readonly callId: string;
+  readonly approval: StoredApproval;
 }
 
 /** Repeats a call that was approved after its process had ended, with the rights that its caller has now. */
 export async function resumeCall(
   { callId, approval }: ResumedCall,
   service: CallService,
-  store: Pick<Store, "tokens">,
+  { tokens }: Pick<Store, "tokens">,
 ): Promise<void> {
   const { caller, toolName, sessionID, input, callId: replayOf } = approval;
-  const token = (await store.tokens.list()).find((candidate) => grantOf(candidate).caller === caller);
-  if (token === undefined && caller !== masterGrant.caller) {
+  const isMaster = caller === masterGrant.caller;
+  const grant = isMaster ? masterGrant : await findGrant(tokens, (candidate) => candidate.caller === caller);
+  if (grant === undefined) {
     throw new Error(`"${toolName}" was not called anew: nobody has the token of ${caller} any more.`);
   }
-  if (token?.expiresAt !== undefined && token.expiresAt <= Date.now()) {
+  if (isExpired(grant)) {
     throw new Error(`"${toolName}" was not called anew: the token of ${caller} has expired.`);
   }
-  await service.run({
-    callId,
-    name: toolName,
-    input,
-    grant: token === undefined ? masterGrant : grantOf(token),
-    signal: new AbortController().signal,
-    replayOf,
-    ...(sessionID === "" ? {} : { sessionID }),
-  });
+  await service.run({ callId, name: toolName, input, grant, replayOf, sessionID: sessionID || undefined });
 }
 
 /** The caller of the first call of the chain, from the records of calls in other processes. */
@@ -210,35 +174,18 @@ export async function firstCallerOf(
   return first;
 }
 
-/** The problems of these arguments. None for an unknown tool: the call itself reports that. */
-export async function issuesOf(
-  registry: ToolRegistry,
-  toolName: string,
-  input: Readonly<Record<string, unknown>>,
-): Promise<readonly SchemaIssue[]> {
-  const info = registry.get(toolName);
-  if (info === undefined) return [];
-  const outcome = await compileSchema(info.parameters).validate(input, {
-    strict: info.metadata.strict === true,
-  });
-  return outcome.ok ? [] : outcome.issues;
-}
-
 /** The approver may not give this answer. The question stays open. */
 export class ForbiddenAnswer extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = "ForbiddenAnswer";
-  }
+  override readonly name = "ForbiddenAnswer";
 }
 
 /** The answer does not fit the question, which stays open. */
 export class UnfitAnswer extends Error {
+  override readonly name = "UnfitAnswer";
   readonly issues: readonly SchemaIssue[];
 
   constructor(message: string, issues: readonly SchemaIssue[] = []) {
     super(message);
-    this.name = "UnfitAnswer";
     this.issues = issues;
   }
 }

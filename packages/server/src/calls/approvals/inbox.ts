@@ -1,40 +1,41 @@
 import { isDeepStrictEqual } from "node:util";
-import type {
-  ApprovalDecision,
-  ApprovalPolicy,
-  ApprovalRequest,
-  ApprovalVerdict,
-  Logger,
-  ToolInfo,
-} from "@toolrack/core";
+import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, Logger, ToolRegistry } from "@toolrack/core";
 import { Mask } from "@toolrack/core/internal";
 import { masterGrant } from "../../access/index.ts";
-import type { RackItem } from "../../config/index.ts";
 import { reasonOf } from "../../helpers/index.ts";
-import type {
-  AnsweredFor,
-  ApprovalQuery,
-  ApprovalRule,
-  Page,
-  Store,
-  StoredApproval,
-} from "../../store/index.ts";
+import type { ApprovalQuery, ApprovalRule, Page, Store, StoredApproval } from "../../store/index.ts";
 import {
   type Answer,
   type Answered,
-  type AnswerReading,
   type Approver,
-  decideOther,
-  decisionByOther,
   decisionOf,
   ForbiddenAnswer,
   firstCallerOf,
   type ResumedCall,
   shownDecision,
   shownRequest,
+  storedDecision,
 } from "./answers.ts";
 import { type FormerNameOf, type NewRule, newId, RuleBook, verdictByRules } from "./rules.ts";
 
+interface InboxParts {
+  readonly store: Pick<Store, "approvals" | "calls" | "follower">;
+  readonly logger: Logger;
+  /** Secret values; they are masked in what is kept and shown. */
+  readonly secrets?: () => Iterable<string>;
+  /** The rack, once it is there. Without it, only the names of tools are known. */
+  readonly registry?: () => ToolRegistry | undefined;
+  /** The caller of the first call of a call's chain. Default: the call's own caller. */
+  readonly originOf?: (callId: string) => string | undefined;
+  /** Rules that deny or ask also hold for a tool by its former name. */
+  readonly formerNameOf?: FormerNameOf;
+  /** Repeats a call whose process ended while its question waited. Without it, such a question is closed. */
+  readonly resume?: (call: ResumedCall) => Promise<unknown>;
+  /** How long a question waits, in milliseconds. Default: core's limit. */
+  readonly timeout?: () => number | undefined;
+}
+
+/** A question of a call that waits in this process. */
 interface Waiting {
   readonly request: ApprovalRequest;
   readonly isResumable: boolean;
@@ -46,6 +47,14 @@ interface Waiting {
 }
 
 type Consent = Extract<ApprovalDecision, { decision: "allow" }>;
+
+/** Consent that was given before the call: to a call that is repeated, or to one that a repeated call will make. */
+interface EarlierConsent {
+  readonly consent: Consent;
+  /** The id of the repeated call; consent without it counts for one call only. */
+  readonly callId?: string;
+  fits(request: ApprovalRequest): boolean;
+}
 
 /** The name under which the server itself answers. */
 const SERVER = "toolrack";
@@ -64,12 +73,8 @@ export class ApprovalInbox {
   readonly #parts: InboxParts;
   readonly #store: InboxParts["store"];
   readonly #rules: RuleBook;
-  readonly #reading: AnswerReading;
   readonly #waiting = new Map<string, Waiting>();
-  /** Consent to repeated calls, by the new call's id. It does not count for calls that they make. */
-  readonly #consents = new Map<string, Consent>();
-  /** Answers to questions whose calls are gone, by the id of the call that repeats the parent. */
-  readonly #reusableAnswers = new Map<string, Set<StoredApproval>>();
+  readonly #consents = new Set<EarlierConsent>();
   readonly #repeaters = new Set<(callId: string) => boolean>();
   /** Writes that only `close` waits for. */
   readonly #writes = new Set<Promise<unknown>>();
@@ -77,11 +82,9 @@ export class ApprovalInbox {
   #isStopping = false;
 
   private constructor(parts: InboxParts) {
-    const { store, logger, secrets } = parts;
+    const { store, logger } = parts;
     this.#parts = parts;
     this.#store = store;
-    const mask = () => (secrets === undefined ? Mask.none : new Mask(secrets()));
-    this.#reading = { mask, check: parts.check };
     this.#rules = new RuleBook(store.approvals);
     store.follower.follow("approvals", {
       isNeeded: () => this.#waiting.size > 0,
@@ -103,11 +106,9 @@ export class ApprovalInbox {
    */
   async refresh(): Promise<void> {
     await this.#settle();
-    const { resume } = this.#parts;
-    if (resume === undefined || this.#isStopping) return;
+    if (this.#parts.resume === undefined || this.#isStopping) return;
     for (const approval of await this.#store.approvals.takeOrphans()) {
-      const decision = decisionByOther(approval, approval);
-      if (decision.decision === "allow") this.#write(this.#repeatCall(approval, decision, resume));
+      this.#repeatCall(approval, storedDecision(approval, approval.input));
     }
   }
 
@@ -124,19 +125,23 @@ export class ApprovalInbox {
   }
 
   /** Whether this process is repeating the call. */
-  isMakingAnew(callId: string): boolean {
-    return this.#consents.has(`${callId}${RESUMED}`);
+  isRepeating(callId: string): boolean {
+    return [...this.#consents].some((given) => given.callId === `${callId}${RESUMED}`);
   }
 
   get policy(): ApprovalPolicy {
     const rules = this.#rules;
-    const agreed = this.#consents;
-    const { timeout } = this.#parts;
-    const verdict = (request: ApprovalRequest, tool: ToolInfo) => this.#verdict(request, tool);
+    const consents = this.#consents;
+    const { timeout, formerNameOf } = this.#parts;
+    const decide: ApprovalPolicy["decide"] = (request, tool) => {
+      const verdict = verdictByRules(rules.all, tool, request, this.#callerOf(request), formerNameOf);
+      // Consent given before counts, unless a rule denies the call.
+      return typeof verdict === "string" ? (this.#consentTo(request) ?? verdict) : verdict;
+    };
     return {
       // Without rules only dangerous tools need approval, and other calls do not even wait for a promise.
       get decide() {
-        return rules.all.length === 0 && agreed.size === 0 ? undefined : verdict;
+        return rules.all.length === 0 && consents.size === 0 ? undefined : decide;
       },
       ask: (request, signal) => this.#ask(request, signal),
       get timeout() {
@@ -167,7 +172,7 @@ export class ApprovalInbox {
 
   /**
    * `isRepeated` tells whether a call will be repeated after the server ends. A question about a tool that such a call
-   * makes stays open, and the repeater hands the answer to `carryOver`. Returns a function that removes it.
+   * makes stays open, and the repeater hands the answer to `reuse`. Returns a function that removes it.
    */
   addRepeater(isRepeated: (callId: string) => boolean): () => void {
     this.#repeaters.add(isRepeated);
@@ -175,18 +180,25 @@ export class ApprovalInbox {
   }
 
   /**
-   * Lets an answer to a question whose call is gone count once for the same tool with the same arguments, called by
-   * `callId` itself. Returns a function that withdraws an unused answer.
+   * Lets the consent to a call that is gone count once for the same tool with the same arguments, called by
+   * `parentCallId` itself. Returns a function that withdraws an unused consent.
    */
-  carryOver(approval: StoredApproval, callId: string): () => void {
-    const answers = this.#reusableAnswers.get(callId) ?? new Set();
-    this.#reusableAnswers.set(callId, answers.add(approval));
-    return () => this.#dropReusable(callId, approval);
+  reuse(approval: StoredApproval, parentCallId: string): () => void {
+    const { toolName, input, arguments: edited } = approval;
+    const given: EarlierConsent = {
+      consent: { decision: "allow", ...(edited && { arguments: edited }) },
+      fits: (request) =>
+        request.parentCallId === parentCallId &&
+        request.toolName === toolName &&
+        isDeepStrictEqual(request.input, input),
+    };
+    this.#consents.add(given);
+    return () => this.#consents.delete(given);
   }
 
   /** Whether this grant may answer questions about the tool, whoever calls it. */
   mayAnswer({ toolName }: Pick<ApprovalRequest, "toolName">, { mayApprove }: Approver["grant"]): boolean {
-    return mayApprove(this.#parts.toolOf?.(toolName) ?? { name: toolName });
+    return mayApprove(this.#parts.registry?.()?.get(toolName) ?? { name: toolName });
   }
 
   /**
@@ -195,35 +207,51 @@ export class ApprovalInbox {
    * open then.
    */
   async answer(id: string, answer: Answer, approver: Approver): Promise<Answered | undefined> {
-    const { approvals } = this.#store;
-    const by = approver.name;
+    const { approvals, calls } = this.#store;
     const waiting = this.#waiting.get(id);
-    const asked = waiting?.request ?? (await approvals.get(id));
+    if (waiting === undefined) await this.#closeObsolete();
+    const stored = waiting === undefined ? await approvals.get(id) : undefined;
+    const asked = waiting?.request ?? stored;
     if (asked === undefined) return undefined;
     this.#refuseForbidden(asked, answer, approver);
-    if (waiting === undefined) return this.#answerOther(id, answer, approver);
-    const decision = await decisionOf(answer, waiting.request, this.#reading);
-    waiting.answers++;
-    const decided = await approvals
-      .decide(id, shownDecision(decision, this.#reading.mask()), by, answer.rule)
-      .catch((thrown) => {
-        waiting.answers--;
-        throw thrown;
-      });
-    if (!decided?.isAccepted) waiting.answers--;
-    if (decided === undefined) return undefined;
-    if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
+    if (stored !== undefined && stored.state !== "pending") return { outcome: "decided", approval: stored };
+    // The process of the call is gone, so this one makes the call.
+    const isLeft =
+      waiting === undefined && this.#parts.resume !== undefined && (await approvals.isOrphan(id));
+    const isElsewhere = waiting === undefined && !isLeft;
+    const mask = this.#mask();
+    const decision = await decisionOf(answer, asked, mask, this.#parts.registry?.(), isElsewhere);
+    const shown = isLeft ? decision : shownDecision(decision, mask);
+    if (waiting !== undefined) waiting.answers++;
+    const decided = await (isElsewhere
+      ? approvals.decideElsewhere(id, shown, approver.name, answer.rule)
+      : approvals.decide(id, shown, approver.name, answer.rule)
+    ).catch((thrown) => {
+      if (waiting !== undefined) waiting.answers--;
+      throw thrown;
+    });
+    if (!decided?.isAccepted) {
+      if (waiting !== undefined) waiting.answers--;
+      const outcome = decided?.approval.state === "pending" ? "elsewhere" : "decided";
+      return decided && { outcome, approval: decided.approval };
+    }
+    const { approval } = decided;
     try {
       // The rule is added before the call goes on: what the call does next may be what the rule is for.
       if (answer.rule !== undefined) {
-        const bound = this.#boundTo(answer.rule, waiting.request);
-        await this.addRule({ ...bound, decision: answer.decision }, approver);
+        const isBound = answer.rule.sessionID !== undefined;
+        const origin = waiting === undefined ? await firstCallerOf(approval, calls) : this.#callerOf(asked);
+        // Anybody may name a session, so consent for a session is limited to the caller in question.
+        const bound = isBound && origin !== undefined ? { caller: origin } : {};
+        await this.addRule({ ...answer.rule, ...bound, decision: answer.decision }, approver);
       }
     } finally {
-      waiting.settle(decision);
-      this.#notify(decided.approval);
+      waiting?.settle(decision);
+      this.#notify(approval);
     }
-    return { outcome: "accepted", approval: decided.approval };
+    // A nested call is repeated by its parent.
+    if (isLeft && approval.parentCallId === undefined) this.#repeatCall(approval, decision);
+    return { outcome: "accepted", approval };
   }
 
   /**
@@ -235,27 +263,6 @@ export class ApprovalInbox {
     if (grant.admin) return;
     if (answer.rule !== undefined) throw new ForbiddenAnswer(NO_RULES);
     if (answer.arguments !== undefined) throw new ForbiddenAnswer(NO_EDITS);
-  }
-
-  async #answerOther(id: string, answer: Answer, approver: Approver): Promise<Answered | undefined> {
-    const { approvals, calls } = this.#store;
-    const { resume } = this.#parts;
-    await this.#closeObsolete();
-    const parts = { approvals, reading: this.#reading, canResume: resume !== undefined };
-    const decided = await decideOther(id, answer, approver.name, parts);
-    if (decided?.outcome !== "accepted") return decided;
-    const { outcome, approval, left } = decided;
-    if (answer.rule !== undefined) {
-      const bound =
-        answer.rule.sessionID === undefined ? {} : { caller: await firstCallerOf(approval, calls) };
-      await this.addRule({ ...answer.rule, ...bound, decision: answer.decision }, approver);
-    }
-    this.#notify(approval);
-    // A nested call is repeated by its parent.
-    if (resume !== undefined && left?.decision === "allow" && approval.parentCallId === undefined) {
-      this.#write(this.#repeatCall(approval, left, resume));
-    }
-    return { outcome, approval };
   }
 
   /** Reads answers that other processes stored for questions that wait here. */
@@ -280,25 +287,21 @@ export class ApprovalInbox {
     if (rule !== undefined) await this.#rules.refresh();
     const waiting = this.#waiting.get(id);
     if (waiting === undefined || waiting.answers > 0) return;
-    const decision = decisionByOther(approval, waiting.request);
+    const decision = storedDecision(approval, waiting.request.input);
     const isTaken =
       !waiting.isResumable || decision.decision === "deny" || (await this.#store.approvals.take(id));
     waiting.settle(isTaken ? decision : { decision: "deny", reason: REPEATED_ELSEWHERE });
     this.#notify(approval);
   }
 
-  async #repeatCall(
-    approval: StoredApproval,
-    decision: Consent,
-    resume: NonNullable<InboxParts["resume"]>,
-  ): Promise<void> {
+  /** Makes the call of a process that is gone, if it was allowed. */
+  #repeatCall(approval: StoredApproval, consent: ApprovalDecision): void {
+    const { resume } = this.#parts;
+    if (resume === undefined || consent.decision === "deny") return;
     const callId = `${approval.callId}${RESUMED}`;
-    this.#consents.set(callId, decision);
-    try {
-      await resume({ callId, approval });
-    } finally {
-      this.#consents.delete(callId);
-    }
+    const given = { callId, consent, fits: (request: ApprovalRequest) => request.callId === callId };
+    this.#consents.add(given);
+    this.#write(resume({ callId, approval }).finally(() => this.#consents.delete(given)));
   }
 
   /** Throws `ForbiddenAnswer` unless it is an admin's. */
@@ -323,10 +326,8 @@ export class ApprovalInbox {
       if (!isResumable) this.#giveUp(id, STOPPING);
       else {
         this.#waiting.delete(id);
-        settle({
-          decision: "deny",
-          reason: `${STOPPING}; the question stays open, and agreeing to it makes the call`,
-        });
+        const reason = `${STOPPING}; the question stays open, and agreeing to it makes the call`;
+        settle({ decision: "deny", reason });
       }
     }
   }
@@ -337,38 +338,11 @@ export class ApprovalInbox {
     while (this.#writes.size > 0) await Promise.all(this.#writes);
   }
 
-  /** Consent given before, unless a rule denies the call. */
-  #verdict(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict {
-    const { formerNameOf } = this.#parts;
-    const byRules = verdictByRules(this.#rules.all, tool, request, this.#callerOf(request), formerNameOf);
-    return typeof byRules === "string" ? (this.#consentTo(request) ?? byRules) : byRules;
-  }
-
-  #consentTo({ callId, stage }: ApprovalRequest): Consent | undefined {
-    return stage === "before" ? this.#consents.get(callId) : undefined;
-  }
-
-  /** Takes the reusable answer, once, if the same tool is called with the same arguments. */
-  #takeReusable({ parentCallId = "", toolName, input, stage }: ApprovalRequest): Consent | undefined {
-    if (stage !== "before") return undefined;
-    const approval = [...(this.#reusableAnswers.get(parentCallId) ?? [])].find(
-      (reusable) => reusable.toolName === toolName && isDeepStrictEqual(reusable.input, input),
-    );
-    if (approval === undefined) return undefined;
-    this.#dropReusable(parentCallId, approval);
-    return { decision: "allow", ...(approval.arguments && { arguments: approval.arguments }) };
-  }
-
-  #dropReusable(callId: string, approval: StoredApproval): void {
-    const answers = this.#reusableAnswers.get(callId);
-    answers?.delete(approval);
-    if (answers?.size === 0) this.#reusableAnswers.delete(callId);
-  }
-
-  /** Anybody may name a session, so consent for a session is limited to the caller in question. */
-  #boundTo(rule: AnsweredFor, request: ApprovalRequest): Omit<NewRule, "decision"> {
-    const caller = this.#callerOf(request);
-    return rule.sessionID === undefined || caller === undefined ? rule : { ...rule, caller };
+  #consentTo(request: ApprovalRequest): Consent | undefined {
+    if (request.stage !== "before") return undefined;
+    const given = [...this.#consents].find((candidate) => candidate.fits(request));
+    if (given !== undefined && given.callId === undefined) this.#consents.delete(given);
+    return given?.consent;
   }
 
   #callerOf({ callId, caller }: ApprovalRequest): string | undefined {
@@ -376,15 +350,20 @@ export class ApprovalInbox {
     return originOf === undefined ? caller : originOf(callId);
   }
 
+  /** Masks secrets in stored and shown questions and answers. */
+  #mask(): Mask {
+    return new Mask(this.#parts.secrets?.() ?? []);
+  }
+
   async #ask(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
-    const given = this.#consentTo(request) ?? this.#takeReusable(request);
-    if (given !== undefined) return given;
     if (this.#isStopping) return { decision: "deny", reason: STOPPING };
     const id = newId();
     const { promise, resolve } = Promise.withResolvers<ApprovalDecision>();
     const giveUp = () => this.#giveUp(id, "the call ended before anybody answered");
-    const shown = shownRequest(request, this.#reading.mask());
-    const isResumable = canBeRepeated(request, shown) && this.#isRepeated(request);
+    const shown = shownRequest(request, this.#mask());
+    // A call with masked arguments cannot be repeated or recognised.
+    const canBeRepeated = request.stage === "before" && isDeepStrictEqual(shown.input, request.input);
+    const isResumable = canBeRepeated && this.#isRepeated(request);
     const writing = this.#store.approvals.add(id, shown, isResumable);
     this.#write(writing);
     const approval = await writing;
@@ -448,6 +427,8 @@ export class ApprovalInbox {
 
 /** Tells the caller where its question waits. */
 export const INBOX = "the server's inbox (the Approvals page of the console, or `toolrack approvals`)";
+/** The end of the id of a repeated call. */
+export const RESUMED = "-resumed";
 const NOT_AN_APPROVER =
   "This token may not answer this question: it has no grant to approve calls of the tool. An admin can, or a token that was made with --approve for it.";
 const NO_RULES =
@@ -456,28 +437,3 @@ const NO_EDITS =
   "Only an admin's token may change the arguments: the call runs with the rights of its caller. Allow it as it is, or deny it and say why.";
 const STOPPING = "the server is stopping";
 const REPEATED_ELSEWHERE = "another process took this one for ended, and makes the call in its place";
-/** The end of the id of a repeated call. */
-export const RESUMED = "-resumed";
-
-/** A call with masked arguments cannot be repeated or recognised. */
-function canBeRepeated({ stage, input }: ApprovalRequest, shown: ApprovalRequest): boolean {
-  return stage === "before" && isDeepStrictEqual(shown.input, input);
-}
-
-interface InboxParts {
-  readonly store: Pick<Store, "approvals" | "calls" | "follower">;
-  readonly logger: Logger;
-  /** Secret values; they are masked in what is kept and shown. */
-  readonly secrets?: () => Iterable<string>;
-  /** The caller of the first call of a call's chain. Default: the call's own caller. */
-  readonly originOf?: (callId: string) => string | undefined;
-  /** Finds a tool by its name on the rack. Default: only the name is known. */
-  readonly toolOf?: (toolName: string) => RackItem | undefined;
-  /** Rules that deny or ask also hold for a tool by its former name. */
-  readonly formerNameOf?: FormerNameOf;
-  /** Repeats a call whose process ended while its question waited. Without it, such a question is closed. */
-  readonly resume?: (call: ResumedCall) => Promise<unknown>;
-  /** How long a question waits, in milliseconds. Default: core's limit. */
-  readonly timeout?: () => number | undefined;
-  readonly check?: NonNullable<AnswerReading["check"]>;
-}

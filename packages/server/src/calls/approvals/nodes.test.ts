@@ -6,7 +6,6 @@ import type { StoredApproval } from "../../store/approvals.ts";
 import { openStore, type Store } from "../../store/store.ts";
 
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { issuesOf } from "./answers.ts";
 import { ApprovalInbox } from "./inbox.ts";
 
 const admin = (name: string) => ({ name, grant: masterGrant });
@@ -34,7 +33,7 @@ class Node {
       logger: silent,
       secrets: () => ["sesame-street"],
       timeout: () => timeout,
-      check: (name, input) => issuesOf(registry, name, input),
+      registry: () => registry,
       resume: ({ callId, approval }) => registry.execute(approval.toolName, approval.input, { callId }),
     });
     const registry = new ToolRegistry({ approval: inbox.policy });

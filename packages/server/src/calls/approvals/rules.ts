@@ -46,10 +46,10 @@ export function newId(): string {
   return randomBytes(6).toString("hex");
 }
 
-const strongestFirst = ["deny", "ask", "allow"] as const;
-
 /** The former name of a tool, which it gave up because the name could mean another tool. */
 export type FormerNameOf = (toolName: string) => string | undefined;
+
+const strength = { deny: 0, ask: 1, allow: 2 };
 
 /**
  * The rule that answers a call of the tool: deny beats ask, and ask beats allow. Undefined when no rule speaks of it.
@@ -64,9 +64,16 @@ export function ruleFor(
 ): ApprovalRule | undefined {
   const formerName = formerNameOf?.(tool.name);
   const fitting = rules.filter((rule) => isNamed(rule, tool, formerName) && fits(rule, request, origin));
-  return strongestFirst
-    .map((decision) => fitting.find((rule) => rule.decision === decision))
-    .find((rule) => rule !== undefined);
+  return fitting.sort((one, other) => strength[one.decision] - strength[other.decision])[0];
+}
+
+/** The verdict of the rules on a call. Without a rule, dangerous tools and questions during a run need an answer. */
+export function verdictByRules(...call: Parameters<typeof ruleFor>): ApprovalVerdict {
+  const rule = ruleFor(...call);
+  const [, , { dangerous, stage }] = call;
+  if (rule === undefined) return dangerous || stage === "during" ? "ask" : "allow";
+  if (rule.decision !== "deny") return rule.decision;
+  return { decision: "deny", reason: `the approval rule ${rule.id} denies ${rule.tool}` };
 }
 
 /**
@@ -150,18 +157,4 @@ function partsOf(pattern: string): string[] {
     else parts[parts.length - 1] += token === "[*]" ? "*" : token;
   }
   return parts;
-}
-
-/** The verdict of the rules on a call. Without a rule, dangerous tools and questions during a run need an answer. */
-export function verdictByRules(
-  rules: readonly ApprovalRule[],
-  tool: RackItem,
-  request: ApprovalRequest,
-  origin: string | undefined,
-  formerNameOf?: FormerNameOf,
-): ApprovalVerdict {
-  const rule = ruleFor(rules, tool, request, origin, formerNameOf);
-  if (rule === undefined) return request.dangerous || request.stage === "during" ? "ask" : "allow";
-  if (rule.decision !== "deny") return rule.decision;
-  return { decision: "deny", reason: `the approval rule ${rule.id} denies ${rule.tool}` };
 }

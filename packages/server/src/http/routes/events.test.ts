@@ -160,7 +160,7 @@ describe("GET /api/events", () => {
     };
     const [kept, expiring] = [
       await quiet.issue({ tools: ["*"] }),
-      await quiet.issue({ tools: ["*"] }, { expiresAt: Date.now() + 300 }),
+      await quiet.issue({ tools: ["*"] }, { expiresAt: Date.now() + 3_000 }),
     ];
     const made = await quiet.ask("/api/tokens", {
       method: "POST",
@@ -181,7 +181,7 @@ describe("GET /api/events", () => {
   });
 
   it("ends the stream of a token that was taken back", async () => {
-    const token = await server.issue({ tools: ["add"], admin: true }, { expiresAt: Date.now() + 150 });
+    const token = await server.issue({ tools: ["add"], admin: true }, { expiresAt: Date.now() + 2_000 });
     const events = await open({}, token);
     await events.until("ready");
     expect(await events.next()).toBeUndefined();

@@ -64,8 +64,8 @@ export class McpServers {
       identity: options.identity ?? unknownRack(),
       clientInfo: options.clientInfo ?? { name: "toolrack", version: "0" },
       pinning: options.pinning ?? "quarantine",
-      mask: (text) => String(redact(text, { values: masked.list() })),
-      maskFor: (key, values) => secrets.hold(`mcp-server ${key}`, values),
+      mask: (text) => String(redact(text, { values: masked.refresh() })),
+      maskFor: (key, values) => secrets.maskFor(`mcp-server ${key}`, values),
       onNames: (key) => {
         this.#haveNamesChanged = true;
         for (const server of this.#servers.values()) if (server.key !== key) server.renamed();

@@ -30,7 +30,7 @@ export interface McpServersOptions {
   readonly registry: ToolRegistry;
   readonly offerings?: Offerings;
   readonly store: McpServerStore;
-  readonly secrets: Pick<Secrets, "values" | "hold"> & VaultSecrets;
+  readonly secrets: Pick<Secrets, "values" | "maskFor"> & VaultSecrets;
   readonly logger: Logger;
   /** The workspace. */
   readonly directory: string;

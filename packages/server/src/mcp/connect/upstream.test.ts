@@ -122,7 +122,7 @@ describe("a dead server", () => {
       times.push(performance.now() - started);
     }
     // The best of several: a busy machine may hold up any one of them.
-    expect(Math.min(...times)).toBeLessThan(50);
+    expect(Math.min(...times)).toBeLessThan(1_000);
     expect(result.type).toBe("error");
     expect(result.content).toMatch(
       /"odd" is not available \(backoff\).*exit code 3[\s\S]*database at 10\.0\.0\.1 is gone/,

@@ -1,21 +1,17 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { closeSync, existsSync, lstatSync, openSync, readlinkSync } from "node:fs";
+import { type ChildProcess, execFileSync } from "node:child_process";
+import { existsSync, lstatSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { defined } from "../../helpers/index.ts";
-import { type EgressAddress, egressEnvironment } from "../egress.ts";
+import { egressAddress, egressEnvironment } from "../egress.ts";
 import { type ProgramOrder, programBootstrap } from "../program.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,
-  confinedStdio,
-  dataLimit,
-  type Launched,
   nextUserId,
   nodeFlags,
-  type ProgramShape,
   type ShellLimits,
+  spawnLimited,
   timeZone,
-  type WorkerShape,
   withShellLimits,
 } from "./confinement.ts";
 
@@ -34,35 +30,34 @@ const node = "/toolrack/node";
 const scratch = "/scratch";
 const code = "/code";
 const programDirectory = "/program";
-const extraAuthorities = "/extra-authorities.pem";
-const egress: EgressAddress = { socketPath: "/egress.sock", port: 3128 };
+
 /** Level 3: own namespaces for everything, an almost empty read-only file system, and Node's permissions. */
 export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
+  const { proc, nodeDataKb: nodeKb } = options;
   const libraries = librariesOf(process.execPath);
-  const memoryKb = (memoryMb: number) => dataLimit(options.nodeDataKb, memoryMb);
   const bootstrapOptions = (egressSocket: string | undefined) => ({
     ...defined({ uid: options.userNamespace ? undefined : nextUserId() }),
-    ...(egressSocket !== undefined && { egress }),
+    ...(egressSocket !== undefined && { egress: egressAddress }),
   });
 
   return {
     level: 3,
 
-    startWorker({ dependencies, egressSocket, memoryMb, scratchMb }: WorkerShape): Launched {
+    startWorker({ dependencies, egressSocket, memoryMb, scratchMb }) {
       const child = start(
         options,
-        { ...memoryKb(memoryMb), fileMb: scratchMb, openFiles: 256 },
+        { data: { nodeKb, memoryMb }, fileMb: scratchMb, openFiles: 256 },
         [
           ...bindEach(libraries),
-          ...(options.proc ? ["--proc", "/proc"] : []),
+          ...(proc ? ["--proc", "/proc"] : []),
           ...(dependencies === undefined ? [] : ["--ro-bind", dependencies, code]),
           ...bindEgress(egressSocket),
           ...scratchAt(scratch, scratchMb),
-          ...["--setenv", "HOME", scratch, "--setenv", "TMPDIR", scratch, "--setenv", "TZ", timeZone()],
+          ...setEach({ HOME: scratch, TMPDIR: scratch, TZ: timeZone() }),
           ...["--chdir", scratch],
         ],
         [
-          ...nodeFlags({ read: [code], write: [scratch], network: egressSocket !== undefined, memoryMb }),
+          ...nodeFlags(code, scratch, egressSocket !== undefined, memoryMb),
           "-e",
           workerBootstrap(bootstrapOptions(egressSocket)),
         ],
@@ -70,96 +65,66 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
       return { child, codeDirectory: code, release() {} };
     },
 
-    startProgram({ program, egressSocket, limits }: ProgramShape): Launched {
+    startProgram({ program, egressSocket, limits }) {
+      const { memoryMb, scratchMb, processes, cpuSeconds } = limits;
       const child = start(
         options,
-        { fileMb: limits.scratchMb, openFiles: 1024 },
+        { fileMb: scratchMb, openFiles: 1024 },
         [
           ...systemDirectories(),
-          ...(options.proc ? ["--proc", "/proc"] : []),
+          ...(proc ? ["--proc", "/proc"] : []),
           // Bubblewrap's own /dev has no size limit and uses memory.
-          ...["--dev", "/dev", ...scratchAt("/dev/shm", limits.scratchMb), "--remount-ro", "/dev"],
+          ...["--dev", "/dev", ...scratchAt("/dev/shm", scratchMb), "--remount-ro", "/dev"],
           ...["--ro-bind", program.directory, programDirectory],
           ...bindEgress(egressSocket),
-          ...scratchAt("/tmp", limits.scratchMb),
+          ...scratchAt("/tmp", scratchMb),
           ...["--chdir", programDirectory],
         ],
         ["--disable-sigusr1", "-e", programBootstrap(bootstrapOptions(egressSocket))],
       );
       const order: ProgramOrder = {
-        command: [
+        command: withShellLimits(
           // Every program may use as much as a fresh Node process, because any of them may start Node.
-          ...programLimits(limits, memoryKb(limits.memoryMb)),
-          program.command,
-          ...program.args,
-        ],
+          { data: { nodeKb, memoryMb }, fileMb: scratchMb, openFiles: 256, processes, cpuSeconds },
+          [program.command, ...program.args],
+        ),
         environment: {
           PATH: "/toolrack:/usr/local/bin:/usr/bin:/bin",
           HOME: "/tmp",
           TMPDIR: "/tmp",
           LANG: "C.UTF-8",
           TZ: timeZone(),
-          ...(egressSocket !== undefined && egressEnvironment(egress)),
+          ...(egressSocket !== undefined && egressEnvironment),
           ...program.environment,
         },
       };
-      channelOf(child).write(`${JSON.stringify(order)}\n`);
+      // Stdio 3 is a pipe in both directions; Node's types know only the first three.
+      const channel = child.stdio[3] as unknown as NodeJS.WritableStream;
+      channel.write(`${JSON.stringify(order)}\n`);
       return { child, codeDirectory: programDirectory, release() {} };
     },
   };
 }
 
 function start(
-  options: BubblewrapOptions,
+  { bubblewrap, userNamespace, seccompFile }: BubblewrapOptions,
   limits: ShellLimits,
   mounts: readonly string[],
   nodeArgs: readonly string[],
 ): ChildProcess {
-  const [shell = "", ...shellArgs] = withShellLimits(limits);
-  // Opened for each process, because bubblewrap reads on from where the last reader stopped.
-  const seccomp = options.seccompFile === undefined ? undefined : openSync(options.seccompFile, "r");
-  try {
-    return spawn(
-      shell,
-      [
-        ...shellArgs,
-        options.bubblewrap,
-        ...namespaces(options),
-        ...["--die-with-parent", "--new-session", "--clearenv"],
-        ...(seccomp === undefined ? [] : ["--seccomp", "4"]),
-        // Bubblewrap's default permissions would close the directory to users other than root.
-        ...["--perms", "0755", "--dir", dirname(node), "--ro-bind", process.execPath, node],
-        ...mounts,
-        ...["--remount-ro", "/", "--", node],
-        ...nodeArgs,
-      ],
-      { stdio: confinedStdio(seccomp), env: {}, cwd: "/", detached: true },
-    );
-  } finally {
-    if (seccomp !== undefined) closeSync(seccomp);
-  }
-}
-
-function namespaces({ userNamespace }: BubblewrapOptions): string[] {
-  return [
+  const command = [
+    bubblewrap,
     ...(userNamespace ? ["--unshare-user", "--uid", "65534", "--gid", "65534"] : []),
     ...["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
-    ...["--hostname", "sandbox"],
+    ...["--hostname", "sandbox", "--die-with-parent", "--new-session", "--clearenv"],
+    ...(seccompFile === undefined ? [] : ["--seccomp", "4"]),
+    // Bubblewrap's default permissions would close the directory to users other than root.
+    ...["--perms", "0755", "--dir", dirname(node), "--ro-bind", process.execPath, node],
+    ...mounts,
+    ...["--remount-ro", "/", "--", node],
+    ...nodeArgs,
   ];
-}
-
-function programLimits(
-  { scratchMb, processes, cpuSeconds }: ProgramShape["limits"],
-  data: { dataKb?: number },
-): [string, ...string[]] {
-  const [shell = "", ...rest] = withShellLimits({
-    ...data,
-    fileMb: scratchMb,
-    openFiles: 256,
-    processes,
-    cpuSeconds,
-  });
-  return [shell, ...rest];
+  return spawnLimited(limits, command, seccompFile, { env: {}, cwd: "/" });
 }
 
 function scratchAt(path: string, sizeMb: number): string[] {
@@ -170,18 +135,18 @@ function bindEach(paths: readonly string[]): string[] {
   return paths.flatMap((path) => ["--ro-bind", path, path]);
 }
 
+function setEach(variables: Readonly<Record<string, string>>): string[] {
+  return Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]);
+}
+
 function bindEgress(socket: string | undefined): string[] {
   if (socket === undefined) return [];
-  const variables = Object.entries(egressEnvironment(egress));
+  const mounts = ["--bind", socket, egressAddress.socketPath, ...setEach(egressEnvironment)];
   // Certificate authorities that the operator trusts in addition, such as a company's own.
   const authorities = process.env.NODE_EXTRA_CA_CERTS;
-  const hasAuthorities = authorities !== undefined && existsSync(authorities);
-  return [
-    ...["--bind", socket, egress.socketPath],
-    ...(hasAuthorities ? ["--ro-bind", authorities, extraAuthorities] : []),
-    ...(hasAuthorities ? ["--setenv", "NODE_EXTRA_CA_CERTS", extraAuthorities] : []),
-    ...variables.flatMap(([name, value]) => ["--setenv", name, value]),
-  ];
+  if (authorities === undefined || !existsSync(authorities)) return mounts;
+  const place = "/extra-authorities.pem";
+  return [...mounts, "--ro-bind", authorities, place, ...setEach({ NODE_EXTRA_CA_CERTS: place })];
 }
 
 /** The libraries that Node needs, from `ldd`. Nothing else of the system is visible. */
@@ -192,18 +157,11 @@ function librariesOf(binary: string): string[] {
 
 /** Mounts programs and their libraries, and only those parts of /etc that say nothing about users. */
 function systemDirectories(): string[] {
-  const described = [
-    "alternatives",
-    "ca-certificates",
-    "fonts",
-    "ld.so.cache",
-    "localtime",
-    "mime.types",
-    "pki/ca-trust",
-    "pki/tls/certs",
-    "ssl/certs",
-    "ssl/openssl.cnf",
-  ]
+  const described = (
+    "alternatives ca-certificates fonts ld.so.cache localtime mime.types " +
+    "pki/ca-trust pki/tls/certs ssl/certs ssl/openssl.cnf"
+  )
+    .split(" ")
     .map((name) => join("/etc", name))
     .filter((path) => existsSync(path));
   return [
@@ -218,11 +176,6 @@ function systemDirectories(): string[] {
       .flatMap((directory) => ["--perms", "0755", "--dir", directory]),
     ...bindEach(described),
   ];
-}
-
-function channelOf(child: ChildProcess): NodeJS.WritableStream {
-  // Stdio 3 is a pipe in both directions; Node's types know only the first three.
-  return child.stdio[3] as unknown as NodeJS.WritableStream;
 }
 
 /** System calls that no tool needs and that expose much of the kernel, by their numbers on each processor. */

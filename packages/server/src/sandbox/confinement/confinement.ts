@@ -1,5 +1,5 @@
-import type { ChildProcess } from "node:child_process";
-import { openSync, readdirSync, readFileSync } from "node:fs";
+import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
+import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import type { WorkerLimits } from "../../config/index.ts";
 import type { ProgramSpec } from "../spec.ts";
 
@@ -36,14 +36,6 @@ export interface Confinement {
   startProgram(shape: ProgramShape): Launched;
 }
 
-interface NodeFlags {
-  readonly read: readonly string[];
-  readonly write: readonly string[];
-  /** Node can only allow all hosts or none; the egress proxy decides which. */
-  readonly network: boolean;
-  readonly memoryMb: number;
-}
-
 const nodeOptions = process.allowedNodeEnvironmentFlags;
 
 /** Whether this Node version can deny a process the network. */
@@ -59,14 +51,15 @@ const restrictingFlags = [
   "--disable-sigusr1",
 ].filter((flag) => nodeOptions.has(flag) || nodeOptions.has(flag.replace("--no-", "--")));
 
-export function nodeFlags({ read, write, network, memoryMb }: NodeFlags): string[] {
+/** Node can only allow all hosts or none (`network`); the egress proxy decides which. */
+export function nodeFlags(read: string, write: string, network: boolean, memoryMb: number): string[] {
   return [
     "--permission",
     // Engine flags can write files past the permissions (--trace-turbo-path). This makes their memory read-only.
     "--freeze-flags-after-init",
     ...restrictingFlags,
-    ...read.map((path) => `--allow-fs-read=${path}`),
-    ...write.flatMap((path) => [`--allow-fs-read=${path}`, `--allow-fs-write=${path}`]),
+    ...[read, write].map((path) => `--allow-fs-read=${path}`),
+    `--allow-fs-write=${write}`,
     ...(network && nodeGuardsNetwork ? ["--allow-net"] : []),
     `--max-old-space-size=${memoryMb}`,
     "--disable-warning=SecurityWarning",
@@ -75,7 +68,8 @@ export function nodeFlags({ read, write, network, memoryMb }: NodeFlags): string
 }
 
 export interface ShellLimits {
-  readonly dataKb?: number;
+  /** The data memory of a fresh Node process, and what may be used beyond it. Unlimited when it is not known. */
+  readonly data?: { readonly nodeKb: number | undefined; readonly memoryMb: number };
   readonly fileMb: number;
   readonly openFiles: number;
   readonly processes?: number;
@@ -85,26 +79,38 @@ export interface ShellLimits {
 /** For the stacks of threads and the allocator. */
 const overheadMb = 64;
 
-/** The limit on data memory for a Node process; none when a fresh process could not be measured. */
-export function dataLimit(nodeDataKb: number | undefined, memoryMb: number): { dataKb?: number } {
-  return nodeDataKb === undefined ? {} : { dataKb: nodeDataKb + (memoryMb + overheadMb) * 1024 };
-}
-
 /**
- * A shell command that sets limits and then executes the program after it. A limit that cannot be set is already lower.
+ * A shell command that sets limits and then executes the command. A limit that cannot be set is already lower.
  * Shells disagree on the letter for processes, and on the unit of file sizes by a factor of two.
  */
-export function withShellLimits(limits: ShellLimits): string[] {
-  const { dataKb, fileMb, openFiles, processes, cpuSeconds } = limits;
+export function withShellLimits(limits: ShellLimits, command: readonly string[]): string[] {
+  const { data, fileMb, openFiles, processes, cpuSeconds } = limits;
   const settings = [
     "ulimit -c 0",
     `ulimit -f ${fileMb * 1024}`,
     `ulimit -n ${openFiles}`,
-    ...(dataKb === undefined ? [] : [`ulimit -d ${dataKb}`]),
+    ...(data?.nodeKb === undefined ? [] : [`ulimit -d ${data.nodeKb + (data.memoryMb + overheadMb) * 1024}`]),
     ...(cpuSeconds === undefined ? [] : [`ulimit -t ${cpuSeconds}`]),
     ...(processes === undefined ? [] : [`ulimit -u ${processes} || ulimit -p ${processes}`]),
   ];
-  return ["/bin/sh", "-c", `{ ${settings.join("; ")}; } 2>/dev/null; exec "$@"`, "sh"];
+  return ["/bin/sh", "-c", `{ ${settings.join("; ")}; } 2>/dev/null; exec "$@"`, "sh", ...command];
+}
+
+/** Starts a command as the leader of its own process group. It finds `file` open as descriptor 4. */
+export function spawnLimited(
+  limits: ShellLimits,
+  command: readonly string[],
+  file: string | undefined,
+  options: SpawnOptions,
+): ChildProcess {
+  const [shell = "", ...args] = withShellLimits(limits, command);
+  // Opened for each process, because the next reader of a descriptor reads on from where the last one stopped.
+  const descriptor = file === undefined ? undefined : openSync(file, "r");
+  try {
+    return spawn(shell, args, { ...options, stdio: confinedStdio(descriptor), detached: true });
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
 }
 
 /** For the environment of confined processes, which cannot read the machine's settings. */
@@ -136,7 +142,7 @@ type Stdio = ("pipe" | "ignore" | number)[];
  * Stdin, stdout, stderr, the channel, and one file that the start needs; no other open file of the server. Node closes
  * its own files in child processes, but not those that the server inherited.
  */
-export function confinedStdio(file: number | undefined): Stdio {
+function confinedStdio(file: number | undefined): Stdio {
   const stdio: Stdio = ["pipe", "pipe", "pipe", "pipe", file ?? "ignore"];
   inherited ??= inheritedDescriptors();
   if (inherited.length === 0) return stdio;

@@ -198,23 +198,3 @@ async function sizeOf(path: string): Promise<number> {
     return 0; // Removed in between.
   }
 }
-
-/** For cleaning up after a call. */
-const mostIdleSeconds = 1;
-
-/** Adds up the processor time that a worker uses between two calls. */
-export class IdleCpu {
-  #seconds = 0;
-  #lastCheck = 0;
-
-  /**
-   * Whether the worker used too much. `used` are the seconds since the last check; they count only when it was idle all
-   * the time. `idleSince` is undefined while it is busy.
-   */
-  isTooMuch(used: number, idleSince: number | undefined): boolean {
-    const wasIdle = idleSince !== undefined && idleSince < this.#lastCheck;
-    this.#lastCheck = performance.now();
-    this.#seconds = wasIdle ? this.#seconds + used : 0;
-    return this.#seconds > mostIdleSeconds;
-  }
-}

@@ -1,20 +1,18 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { chownSync, closeSync, mkdtempSync, openSync, realpathSync, rmSync, statSync } from "node:fs";
+import { chownSync, mkdtempSync, realpathSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { defined } from "../../helpers/index.ts";
 import { SandboxError } from "../spec.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,
-  confinedStdio,
-  dataLimit,
   type Launched,
   nextUserId,
   nodeFlags,
-  type ProgramShape,
   type ShellLimits,
+  spawnLimited,
   timeZone,
   type WorkerShape,
-  withShellLimits,
 } from "./confinement.ts";
 
 interface RestrictedProcessOptions {
@@ -29,44 +27,73 @@ interface RestrictedProcessOptions {
  * Level 2: an ordinary process with Node's permissions, no network, limits, and its own user when the server is root.
  */
 export function restrictedProcessConfinement(options: RestrictedProcessOptions): Confinement {
-  const { nodeDataKb, reaper } = options;
+  const { nodeDataKb: nodeKb, reaper, directory } = options;
   keepDebuggerClosed();
-  const limitsFor = (memoryMb: number, scratchMb: number): ShellLimits => ({
-    ...dataLimit(nodeDataKb, memoryMb),
-    fileMb: scratchMb,
-    openFiles: 256,
-  });
+
+  /** Starts Node with a new scratch directory as its home. `code` is another directory that it may read. */
+  const start = (
+    code: string | undefined,
+    cwd: "home" | "code",
+    { memoryMb, scratchMb, cpuSeconds }: Pick<ShellLimits, "cpuSeconds"> & WorkerShape,
+    nodeArgs: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+  ): Launched => {
+    const uid = nextUserId();
+    const home = mkdtempSync(join(directory, "scratch-"));
+    const removeHome = () => rmSync(home, { recursive: true, force: true });
+    try {
+      if (uid !== undefined) chownSync(home, uid, uid);
+      const codeDirectory = code === undefined ? home : reachablePath(code, uid);
+      const isLinux = process.platform === "linux";
+      const limits: ShellLimits = {
+        data: { nodeKb, memoryMb },
+        fileMb: scratchMb,
+        openFiles: 256,
+        ...defined({ cpuSeconds }),
+      };
+      const child = spawnLimited(
+        limits,
+        [
+          // Another user may not be able to reach Node's file by its path; an open descriptor needs no path.
+          isLinux ? "/proc/self/fd/4" : process.execPath,
+          ...nodeFlags(codeDirectory, home, false, memoryMb),
+          ...nodeArgs,
+        ],
+        isLinux ? process.execPath : undefined,
+        {
+          env: { PATH: "/usr/bin:/bin", HOME: home, TMPDIR: home, TZ: timeZone(), ...environment },
+          cwd: cwd === "home" ? home : codeDirectory,
+          ...(uid !== undefined && { uid, gid: uid }),
+        },
+      );
+      const { pid } = child;
+      if (pid !== undefined) reaper.add(pid);
+      const release = () => {
+        if (pid !== undefined) reaper.remove(pid);
+        removeHome();
+      };
+      return { child, codeDirectory, scratch: home, release };
+    } catch (error) {
+      removeHome();
+      throw error;
+    }
+  };
 
   return {
     level: 2,
 
-    startWorker({ dependencies, memoryMb, scratchMb }: WorkerShape): Launched {
-      const home = createHome(options.directory);
-      const codeDirectory = dependencies === undefined ? home.path : reachablePath(dependencies, home);
-      const flags = nodeFlags({ read: [codeDirectory], write: [home.path], network: false, memoryMb });
-      const nodeArgs = [...flags, "-e", workerBootstrap({})];
-      const limits = limitsFor(memoryMb, scratchMb);
-      return start({ reaper, home, limits, codeDirectory, cwd: home.path, nodeArgs, environment: {} });
-    },
+    startWorker: (shape) => start(shape.dependencies, "home", shape, ["-e", workerBootstrap({})]),
 
-    startProgram({ program, limits: { memoryMb, scratchMb, cpuSeconds } }: ProgramShape): Launched {
-      if (basename(program.command) !== "node")
+    startProgram({ program, limits: { memoryMb, scratchMb, cpuSeconds } }) {
+      const { label, command, args } = program;
+      if (basename(command) !== "node")
         throw new SandboxError(
           "sandbox_refused",
-          `${program.label} wants to run ${program.command}. At the reduced isolation of this server only Node scripts can be run. Install bubblewrap to run other programs.`,
+          `${label} wants to run ${command}. At the reduced isolation of this server only Node scripts can be run. Install bubblewrap to run other programs.`,
         );
-      const own = nodeArguments(program.label, program.args);
-      const home = createHome(options.directory);
-      const cwd = reachablePath(program.directory, home);
-      return start({
-        reaper,
-        home,
-        limits: { ...limitsFor(memoryMb, scratchMb), cpuSeconds },
-        codeDirectory: cwd,
-        cwd,
-        nodeArgs: [...nodeFlags({ read: [cwd], write: [home.path], network: false, memoryMb }), ...own],
-        environment: nodeEnvironment(program.environment),
-      });
+      const nodeArgs = nodeArguments(label, args);
+      const environment = nodeEnvironment(program.environment);
+      return start(program.directory, "code", { memoryMb, scratchMb, cpuSeconds }, nodeArgs, environment);
     },
   };
 }
@@ -79,76 +106,13 @@ function keepDebuggerClosed(): void {
   if (process.listenerCount("SIGUSR1") === 0) process.on("SIGUSR1", () => {});
 }
 
-interface Home {
-  readonly path: string;
-  readonly uid: number | undefined;
-}
-
-interface Start {
-  readonly reaper: Reaper;
-  readonly home: Home;
-  readonly limits: ShellLimits;
-  readonly codeDirectory: string;
-  readonly cwd: string;
-  readonly nodeArgs: readonly string[];
-  readonly environment: Readonly<Record<string, string>>;
-}
-
-function createHome(directory: string): Home {
-  const path = mkdtempSync(join(directory, "scratch-"));
-  const uid = nextUserId();
-  if (uid !== undefined) chownSync(path, uid, uid);
-  return { path, uid };
-}
-
-function start({
-  reaper,
-  home: { path, uid },
-  limits,
-  codeDirectory,
-  cwd,
-  nodeArgs,
-  environment,
-}: Start): Launched {
-  const [shell = "", ...shellArgs] = withShellLimits(limits);
-  // Another user may not be able to reach Node's file by its path; an open descriptor needs no path.
-  const node = process.platform === "linux" ? openSync(process.execPath, "r") : undefined;
-  try {
-    const child = spawn(
-      shell,
-      [...shellArgs, node === undefined ? process.execPath : "/proc/self/fd/4", ...nodeArgs],
-      {
-        stdio: confinedStdio(node),
-        env: { PATH: "/usr/bin:/bin", HOME: path, TMPDIR: path, TZ: timeZone(), ...environment },
-        cwd,
-        detached: true,
-        ...(uid === undefined ? {} : { uid, gid: uid }),
-      },
-    );
-    const { pid } = child;
-    if (pid !== undefined) reaper.add(pid);
-    return {
-      child,
-      codeDirectory,
-      scratch: path,
-      release() {
-        if (pid !== undefined) reaper.remove(pid);
-        rmSync(path, { recursive: true, force: true });
-      },
-    };
-  } finally {
-    if (node !== undefined) closeSync(node);
-  }
-}
-
 /** The real path of a directory that the worker's user can read. Throws when it cannot. */
-function reachablePath(directory: string, { uid, path: home }: Home): string {
+function reachablePath(directory: string, uid: number | undefined): string {
   const path = realpathSync(directory);
   if (uid === undefined) return path;
   for (let current = path; current !== dirname(current); current = dirname(current)) {
     const needed = current === path ? 0o005 : 0o001;
     if ((statSync(current).mode & needed) === needed) continue;
-    rmSync(home, { recursive: true, force: true });
     throw new SandboxError(
       "sandbox_refused",
       `${path} cannot be read by other users, because of ${current}. At the reduced isolation of this server, tools run as a user of their own. Install bubblewrap, or move the workspace to a directory that others can read.`,
@@ -157,26 +121,17 @@ function reachablePath(directory: string, { uid, path: home }: Home): string {
   return path;
 }
 
-/** Options that give Node code instead of a file, and the flags they become. */
-const codeOptions: Readonly<Record<string, readonly string[]>> = {
-  "-e": [],
-  "--eval": [],
-  "-p": ["--print"],
-  "--print": ["--print"],
-};
-
 /**
  * The arguments for Node: a script or code, then the program's own arguments. Other options are refused: one could
  * switch off the permissions, and nothing else holds the program.
  */
 function nodeArguments(label: string, [first, ...rest]: readonly string[]): string[] {
   if (first === undefined) return [];
-  const flags = Object.hasOwn(codeOptions, first) ? codeOptions[first] : undefined;
-  if (flags !== undefined) {
-    const [code = "", ...args] = rest;
-    return [...flags, `--eval=${code}`, "--", ...args];
-  }
   if (!first.startsWith("-")) return ["--", first, ...rest];
+  const [code = "", ...args] = rest;
+  const isPrinted = first === "-p" || first === "--print";
+  if (isPrinted || first === "-e" || first === "--eval")
+    return [...(isPrinted ? ["--print"] : []), `--eval=${code}`, "--", ...args];
   throw new SandboxError(
     "sandbox_refused",
     `${label} wants to start Node with the option ${first.split("=")[0]}. At the reduced isolation of this server a script can be started, or code with -e or -p, and no other option of Node be given. Install bubblewrap to use all of them.`,
@@ -205,30 +160,38 @@ export class Reaper {
   readonly #shell: ChildProcess;
 
   constructor(directory: string) {
-    this.#shell = startShell(directory);
+    const shell = spawn("/bin/sh", ["-c", reaperScript, "sh", directory], {
+      stdio: ["pipe", "ignore", "ignore"],
+      env: {},
+      cwd: "/",
+      // An interrupt from the terminal goes to the server's process group; the server handles it.
+      detached: true,
+    });
+    shell.on("error", () => {});
+    shell.stdin?.on("error", () => {});
+    shell.unref();
+    // The pipe is a socket, which must not keep the server alive.
+    (shell.stdin as unknown as { unref(): void }).unref();
+    this.#shell = shell;
   }
 
   /** `pid` must lead a process group. */
   add(pid: number): void {
-    this.#send(`add ${pid}`);
+    this.#shell.stdin?.write(`add ${pid}\n`);
   }
 
   remove(pid: number): void {
-    this.#send(`remove ${pid}`);
+    this.#shell.stdin?.write(`remove ${pid}\n`);
   }
 
   /** Kills the processes that were added and not removed, and removes the directory. */
   close(): void {
     this.#shell.stdin?.end();
   }
-
-  #send(order: string): void {
-    this.#shell.stdin?.write(`${order}\n`);
-  }
 }
 
 // Not all shells accept `--` after `kill -9`; after `-s` they do.
-const script = `
+const reaperScript = `
 while read -r action pid; do
   if [ "$action" = add ]; then pids="$pids $pid"; continue; fi
   rest=
@@ -238,19 +201,3 @@ done
 for pid in $pids; do kill -s KILL -- "-$pid"; done
 rm -rf -- "$1"
 `;
-
-function startShell(directory: string): ChildProcess {
-  const shell = spawn("/bin/sh", ["-c", script, "sh", directory], {
-    stdio: ["pipe", "ignore", "ignore"],
-    env: {},
-    cwd: "/",
-    // An interrupt from the terminal goes to the server's process group; the server handles it.
-    detached: true,
-  });
-  shell.on("error", () => {});
-  shell.stdin?.on("error", () => {});
-  shell.unref();
-  // The pipe is a socket, which must not keep the server alive.
-  (shell.stdin as unknown as { unref(): void }).unref();
-  return shell;
-}

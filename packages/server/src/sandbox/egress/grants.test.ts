@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { grantProblem, parseGrants } from "../../config/sandbox.ts";
+import { grantProblem, parseGrants } from "../../config/host-grants.ts";
 
 it.each([
   ["api.example.com", "api.example.com", 443, true],

@@ -16,7 +16,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { defaultLimits } from "../../config/sandbox.ts";
+import { defaultLimits } from "../../config/config.ts";
 import { openSandbox } from "../sandbox.ts";
 import { type Sandbox, SandboxError, type WorkerSpec } from "../spec.ts";
 
@@ -65,7 +65,7 @@ describe("without a sandbox, the trap notices", { timeout: 30_000 }, () => {
       detached: true,
     });
     const launched = { child, codeDirectory: dependencies, release() {} };
-    const worker = new Worker(launched, { onFree() {}, onEnd() {}, onLog() {} });
+    const worker = new Worker(launched);
     await worker.load(spec(), defaultLimits, "");
     const signs = await signsOfEscape(trap, () =>
       worker.invoke({ method: name, params: trap.places, signal: AbortSignal.timeout(10_000) }),

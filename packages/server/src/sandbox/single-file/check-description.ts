@@ -1,7 +1,7 @@
 import { compileSchema, type JsonSchemaObject } from "@toolrack/core";
 import { DependencyError, defined, isRecord, LoadError, reasonOf } from "../../helpers/index.ts";
 import { type DependencyMap, parseDependencies } from "../dependencies.ts";
-import type { RawDescription } from "./messages.ts";
+import { type BusinessMatch, type RawDescription, readMatch } from "./messages.ts";
 
 /** The checked description of a single-file tool. */
 export interface Description {
@@ -28,20 +28,11 @@ export interface DeclaredMetadata {
 }
 
 /** A failure that the author declared. `match` tells people how it is recognised. */
-export interface DeclaredError {
-  readonly code: string;
-  readonly description?: string;
-  readonly match?: string;
-  readonly solution?: string;
-  readonly retryable: boolean;
-}
+export type DeclaredError = BusinessMatch & { readonly match?: string };
 
 /** What `toolrack show`, the API and the console show of a single-file tool, from `metadata.singleFile`. */
-export interface SingleFileManual {
-  readonly environment?: JsonSchemaObject;
-  readonly dependencies: DependencyMap;
-  readonly businessErrors: readonly DeclaredError[];
-  readonly bridges: readonly string[];
+export interface SingleFileManual
+  extends Pick<Description, "environment" | "dependencies" | "businessErrors" | "bridges"> {
   /** Hosts that it may reach: those that it declares and the operator grants. */
   readonly hosts: readonly string[];
   readonly examples: readonly unknown[];
@@ -65,23 +56,20 @@ const methods = {
 /** Checks what the tool's methods returned. Throws `LoadError` that says which method is wrong and how. */
 export function checkDescription(raw: RawDescription): Description {
   checkMembers(raw);
-  const warnings: string[] = [];
-  const metadata = checkMetadata(raw.answers.getMetadata);
-  const { parameters, environment } = checkSchemas(raw, warnings);
-  const hosts = checkHosts(metadata);
+  const { answers } = raw;
+  const metadata = checkMetadata(answers.getMetadata);
   return {
     metadata,
-    parameters,
-    ...defined({ environment, hosts }),
-    dependencies: checkDependencies(raw.answers.getDependencies),
-    businessErrors: checkErrors(raw.answers.getBusinessErrors),
-    bridges: checkBridges(raw.answers.getBridges),
-    warnings,
+    ...checkSchemas(raw),
+    ...defined({ hosts: checkHosts(metadata) }),
+    dependencies: checkDependencies(answers.getDependencies),
+    businessErrors: checkErrors(answers.getBusinessErrors),
+    bridges: checkBridges(answers.getBridges),
   };
 }
 
 /** Separate, because the packages are needed before the other methods can be called. */
-export function checkDependencies(declared: unknown): Description["dependencies"] {
+export function checkDependencies(declared: unknown): DependencyMap {
   try {
     return parseDependencies(declared);
   } catch (thrown) {
@@ -93,9 +81,10 @@ export function checkDependencies(declared: unknown): Description["dependencies"
 function checkMembers({ members, answers }: RawDescription): void {
   for (const [name, kind] of Object.entries(members)) {
     if (kind === "function") continue;
+    const article = /^[aeiou]/.test(kind) ? "an" : "a";
     const remedy = new Map<string, string>(Object.entries(methods)).get(name);
     throw new LoadError(
-      `${name} is ${article(kind)} instead of a function.`,
+      `${name} is ${article} ${kind} instead of a function.`,
       remedy ?? `Write it as a method: ${name}() { … }.`,
     );
   }
@@ -104,41 +93,12 @@ function checkMembers({ members, answers }: RawDescription): void {
   }
   for (const [name, answer] of Object.entries(answers)) {
     const length = JSON.stringify(answer)?.length ?? 0;
-    if (length > LARGEST_ANSWER) {
-      throw new LoadError(
-        `${name}() answered with ${length} characters; ${LARGEST_ANSWER} are allowed.`,
-        "Keep data out of it, and load it in execute().",
-      );
-    }
-  }
-}
-
-function checkMetadata(answer: unknown): DeclaredMetadata {
-  if (!isRecord(answer)) throw wrong("getMetadata", answer, "an object");
-  const { id, name, description } = answer;
-  if (typeof id !== "string" || id.trim() === "" || id.length > LONGEST_ID) {
+    if (length <= LARGEST_ANSWER) continue;
     throw new LoadError(
-      `getMetadata() returned ${kindOf(id)} as the id, instead of a text of up to ${LONGEST_ID} characters.`,
-      methods.getMetadata,
+      `${name}() answered with ${length} characters; ${LARGEST_ANSWER} are allowed.`,
+      "Keep data out of it, and load it in execute().",
     );
   }
-  for (const [key, value] of Object.entries({
-    name,
-    description,
-    version: answer.version,
-    author: answer.author,
-  })) {
-    if (value === undefined || value === null || typeof value === "string") continue;
-    throw new LoadError(
-      `getMetadata() returned ${kindOf(value)} as the ${key}, instead of a text.`,
-      `Write the ${key} as a text.`,
-    );
-  }
-  return {
-    ...checkSettings(answer),
-    id: id.trim(),
-    description: typeof description === "string" ? description : "",
-  } as DeclaredMetadata; // The other members were checked above.
 }
 
 /** Call settings in the metadata: a wrong one would break every call. */
@@ -157,30 +117,47 @@ const settings: Readonly<Record<string, (value: unknown) => boolean>> = {
   aliases: isTexts,
 };
 
-function checkSettings(metadata: Record<string, unknown>): Record<string, unknown> {
-  for (const [key, fits] of Object.entries(settings)) {
-    if (metadata[key] === undefined || fits(metadata[key])) continue;
+function checkMetadata(answer: unknown): DeclaredMetadata {
+  if (!isRecord(answer)) throw wrong("getMetadata", answer, "an object");
+  const { id, description } = answer;
+  if (!isText(id) || id.trim() === "" || id.length > LONGEST_ID) {
     throw new LoadError(
-      `getMetadata() returned ${kindOf(metadata[key])} as ${key}, which cannot be used.`,
+      `getMetadata() returned ${kindOf(id)} as the id, instead of a text of up to ${LONGEST_ID} characters.`,
+      methods.getMetadata,
+    );
+  }
+  for (const key of ["name", "description", "version", "author"]) {
+    const value = answer[key] ?? undefined;
+    if (value === undefined || isText(value)) continue;
+    throw new LoadError(
+      `getMetadata() returned ${kindOf(value)} as the ${key}, instead of a text.`,
+      `Write the ${key} as a text.`,
+    );
+  }
+  for (const [key, fits] of Object.entries(settings)) {
+    if (answer[key] === undefined || fits(answer[key])) continue;
+    throw new LoadError(
+      `getMetadata() returned ${kindOf(answer[key])} as ${key}, which cannot be used.`,
       `Correct ${key}, or leave it out.`,
     );
   }
-  return metadata;
+  return { ...answer, id: id.trim(), description: isText(description) ? description : "" };
 }
 
-function checkSchemas(
-  { answers, members }: RawDescription,
-  warnings: string[],
-): { parameters: JsonSchemaObject; environment?: JsonSchemaObject } {
+function checkSchemas({
+  answers,
+  members,
+}: RawDescription): Pick<Description, "parameters" | "environment" | "warnings"> {
   if (members.getSchema === undefined) {
-    warnings.push("It has no getSchema(), so its arguments are not checked. Add it.");
-    return { parameters: { type: "object" } };
+    const warning = "It has no getSchema(), so its arguments are not checked. Add it.";
+    return { parameters: { type: "object" }, warnings: [warning] };
   }
   const answer = answers.getSchema;
   if (!isRecord(answer)) throw wrong("getSchema", answer, "an object");
   const isFlat = answer.parameters === undefined && answer.environment === undefined;
   const parameters = checkSchema("parameters", isFlat ? answer : (answer.parameters ?? {}));
-  if (isFlat || answer.environment === undefined || answer.environment === null) return { parameters };
+  if (isFlat || answer.environment === undefined || answer.environment === null)
+    return { parameters, warnings: [] };
   const environment = checkSchema("environment", answer.environment);
   for (const name of Object.keys(environment.properties ?? {})) {
     if (variable.test(name)) continue;
@@ -189,7 +166,7 @@ function checkSchemas(
       "Use letters, digits and _, not beginning with a digit.",
     );
   }
-  return { parameters, environment };
+  return { parameters, environment, warnings: [] };
 }
 
 function checkSchema(which: "parameters" | "environment", schema: unknown): JsonSchemaObject {
@@ -220,27 +197,21 @@ function checkErrors(answer: unknown): DeclaredError[] {
     throw wrong("getBusinessErrors", answer, `a list of up to ${MOST_ENTRIES}`);
   }
   return answer.map((entry: unknown, index) => {
-    if (!isRecord(entry) || typeof entry.code !== "string" || entry.code === "") {
+    if (!isRecord(entry) || !isText(entry.code) || entry.code === "") {
       const came = isRecord(entry) ? `an entry whose code is ${kindOf(entry.code)}` : kindOf(entry);
       throw new LoadError(
         `getBusinessErrors() returned ${came} at position ${index + 1}.`,
         methods.getBusinessErrors,
       );
     }
-    const { code, description, match, solution, retryable } = entry;
-    if (match !== undefined && typeof match !== "string") {
+    const { code, match } = entry;
+    if (match !== undefined && !isText(match)) {
       throw new LoadError(
         `getBusinessErrors() returned ${kindOf(match)} as the match of ${code}.`,
         "A match is a text, a regular expression or a function.",
       );
     }
-    return {
-      code,
-      ...(typeof description === "string" ? { description } : {}),
-      ...(match === undefined ? {} : { match }),
-      ...(typeof solution === "string" ? { solution } : {}),
-      retryable: retryable === true,
-    };
+    return { ...readMatch(entry), ...defined({ match }) };
   });
 }
 
@@ -264,10 +235,6 @@ function checkHosts({ network, hosts }: DeclaredMetadata): string[] | undefined 
 
 function wrong(method: keyof typeof methods, answer: unknown, expected: string): LoadError {
   return new LoadError(`${method}() returned ${kindOf(answer)} instead of ${expected}.`, methods[method]);
-}
-
-function article(kind: string): string {
-  return /^[aeiou]/.test(kind) ? `an ${kind}` : `a ${kind}`;
 }
 
 function isText(value: unknown): value is string {

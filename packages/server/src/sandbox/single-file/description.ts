@@ -1,6 +1,6 @@
-import { createHash, randomUUID } from "node:crypto";
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -13,9 +13,10 @@ import {
   type StackMapper,
 } from "../../helpers/index.ts";
 import type { DependencyMap, DependencyStore } from "../dependencies.ts";
-import { type Sandbox, SandboxError } from "../spec.ts";
-import { RemoteError, readThrown, type ThrownData } from "../thrown.ts";
+import { type Sandbox, SandboxError, type WorkerSpec } from "../spec.ts";
+import { RemoteError, readThrown } from "../thrown.ts";
 import { checkDependencies, checkDescription, type Description } from "./check-description.ts";
+import { replaceFile } from "./kept-items.ts";
 import type { RawDescription, ToolSource, WorkerSettings } from "./messages.ts";
 
 interface DescribeParts {
@@ -53,8 +54,48 @@ export async function describeFile(
   parts: DescribeParts,
 ): Promise<DescribedFile> {
   const hash = digest(source.filename, source.code);
-  const ask = (folder?: string, names: readonly string[] = []) =>
-    askWorker({ source, label, isForeign, hash, names, folder }, parts);
+  const ask = async (folder?: string, dependencies: readonly string[] = []): Promise<RawDescription> => {
+    const key = digest(hash, await workerProgram(), process.version, folder ?? "");
+    const known = await parts.cache.get(key);
+    if (known !== undefined) return known;
+    const settings: WorkerSettings = {
+      tool: label,
+      isDescribing: true,
+      isDryRun: true,
+      environment: {},
+      dependencies,
+      storage: { version: 0, items: {} },
+    };
+    const spec: WorkerSpec = {
+      key: `describe:${key}`,
+      label,
+      code: await workerCode(source),
+      filename: source.filename,
+      hosts: [],
+      settings,
+      foreign: isForeign,
+      limits: { maxCallsPerWorker: 1, concurrency: 1 },
+      ...defined({ dependencies: folder }),
+    };
+    const box = await parts.sandbox();
+    try {
+      const signal = AbortSignal.timeout(TIME_LIMIT_MS);
+      const raw = readRaw(await box.invoke(spec, { method: "describe", params: {}, signal }));
+      // Only complete descriptions are cached: a failure may pass.
+      if (raw.failure === undefined && Object.keys(raw.thrown).length === 0) await parts.cache.add(key, raw);
+      return raw;
+    } catch (thrown) {
+      if (!(thrown instanceof Error) || thrown.name !== "TimeoutError") throw failed(thrown);
+      const attempts = (parts.late.get(key) ?? 0) + 1;
+      parts.late.set(key, attempts);
+      throw new LoadError(`It did not say what it is within ${TIME_LIMIT_MS / 1000} s.`, KEEP_FAST, {
+        cause: thrown,
+        retry: attempts < MOST_ATTEMPTS,
+      });
+    } finally {
+      box.retire([spec.key]);
+    }
+  };
 
   let raw = await ask();
   const declared = checkDependencies(raw.answers.getDependencies);
@@ -68,62 +109,7 @@ export async function describeFile(
     raw = await ask(folder, names);
     refuseThrown(raw, source, parts.stacks);
   }
-  const description = checkDescription(raw);
-  return { description, hash, ...defined({ dependencies: folder }) };
-}
-
-interface Question {
-  readonly source: ToolSource;
-  readonly label: string;
-  readonly isForeign: boolean;
-  readonly hash: string;
-  readonly folder: string | undefined;
-  readonly names: readonly string[];
-}
-
-async function askWorker(
-  question: Question,
-  { sandbox, cache, late }: DescribeParts,
-): Promise<RawDescription> {
-  const { source, label, isForeign, hash, folder, names } = question;
-  const key = digest(hash, await workerProgram(), process.version, folder ?? "");
-  const known = await cache.get(key);
-  if (known !== undefined) return known;
-  const settings: WorkerSettings = {
-    tool: label,
-    isDescribing: true,
-    isDryRun: true,
-    environment: {},
-    dependencies: names,
-    storage: { version: 0, items: {} },
-  };
-  const box = await sandbox();
-  const workerKey = `describe:${key}`;
-  const spec = {
-    key: workerKey,
-    label,
-    code: await workerCode(source),
-    filename: source.filename,
-    hosts: [],
-    settings,
-    foreign: isForeign,
-    limits: { maxCallsPerWorker: 1, concurrency: 1 },
-    ...defined({ dependencies: folder }),
-  };
-  try {
-    const signal = AbortSignal.timeout(TIME_LIMIT_MS);
-    const raw = parse(await box.invoke(spec, { method: "describe", params: {}, signal }));
-    // Only complete descriptions are cached: a failure may pass.
-    if (raw.failure === undefined && Object.keys(raw.thrown).length === 0) await cache.add(key, raw);
-    return raw;
-  } catch (thrown) {
-    if (!(thrown instanceof Error) || thrown.name !== "TimeoutError") throw failed(thrown);
-    const attempts = (late.get(key) ?? 0) + 1;
-    late.set(key, attempts);
-    throw timedOut(thrown, attempts < MOST_ATTEMPTS);
-  } finally {
-    box.retire([workerKey]);
-  }
+  return { description: checkDescription(raw), hash, ...defined({ dependencies: folder }) };
 }
 
 async function install(declared: DependencyMap, label: string, store: DependencyStore): Promise<string> {
@@ -158,26 +144,15 @@ function refuseThrown(
 ): void {
   const [method, error] = failure === undefined ? (Object.entries(thrown)[0] ?? []) : [undefined, failure];
   if (error === undefined) return;
-  const line = stacks.lineOf(new RemoteError(error), filename);
-  const where = line === undefined ? {} : { line };
+  const { name, message } = error;
+  const where = defined({ line: stacks.lineOf(new RemoteError(error), filename) });
+  const described = name === "Error" ? message : `${name}: ${message}`;
   if (method !== undefined) {
-    throw new LoadError(`${method}() threw ${describe(error)}`, `Correct ${method}().`, where);
+    throw new LoadError(`${method}() threw ${described}`, `Correct ${method}().`, where);
   }
-  const remedy = /exports no tool/.test(error.message)
-    ? "See toolrack new single-file NAME for a file to begin with."
-    : "Correct the file at this place.";
-  throw new LoadError(/exports no tool/.test(error.message) ? error.message : describe(error), remedy, where);
-}
-
-function describe({ name, message }: ThrownData): string {
-  return name === "Error" ? message : `${name}: ${message}`;
-}
-
-function timedOut(cause: unknown, retry: boolean): LoadError {
-  return new LoadError(`It did not say what it is within ${TIME_LIMIT_MS / 1000} s.`, KEEP_FAST, {
-    cause,
-    retry,
-  });
+  if (!/exports no tool/.test(message))
+    throw new LoadError(described, "Correct the file at this place.", where);
+  throw new LoadError(message, "See toolrack new single-file NAME for a file to begin with.", where);
 }
 
 function failed(thrown: unknown): LoadError {
@@ -191,16 +166,14 @@ function failed(thrown: unknown): LoadError {
 }
 
 /** Unreviewed code made the worker's result: only its form is checked here. */
-function parse(answer: unknown): RawDescription {
+function readRaw(answer: unknown): RawDescription {
   const { answers, thrown, members, missing, failure } = asRecord(answer);
+  const mapped = <Value>(given: unknown, read: (value: unknown) => Value): Record<string, Value> =>
+    Object.fromEntries(Object.entries(asRecord(given)).map(([key, value]) => [key, read(value)]));
   return {
     answers: asRecord(answers),
-    thrown: Object.fromEntries(
-      Object.entries(asRecord(thrown)).map(([key, value]) => [key, readThrown(value)]),
-    ),
-    members: Object.fromEntries(
-      Object.entries(asRecord(members)).map(([key, value]) => [key, String(value)]),
-    ),
+    thrown: mapped(thrown, readThrown),
+    members: mapped(members, String),
     missing: Array.isArray(missing) ? missing.map(String) : [],
     ...(failure !== undefined && { failure: readThrown(failure) }),
   };
@@ -236,9 +209,7 @@ export class DescriptionCache {
     if (this.#folder === undefined) return;
     try {
       await mkdir(this.#folder, { recursive: true });
-      const temporary = join(this.#folder, `.${randomUUID()}`);
-      await writeFile(temporary, JSON.stringify(description));
-      await rename(temporary, join(this.#folder, `${key}.json`));
+      await replaceFile(join(this.#folder, `${key}.json`), JSON.stringify(description));
     } catch {
       // The next start asks the tool again.
     }

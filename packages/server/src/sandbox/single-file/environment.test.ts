@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { resolveEnvironment } from "./environment.ts";
+import { resolveEnvironment } from "./grants.ts";
 
 const schema = {
   type: "object",

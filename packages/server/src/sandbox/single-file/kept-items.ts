@@ -14,6 +14,7 @@ const LONGEST_KEY = 1_000;
 const TIME_RESOLUTION_MS = 50;
 
 interface Item {
+  readonly key: string;
   readonly value: unknown;
   /** The whole file. */
   readonly text: string;
@@ -31,7 +32,7 @@ export class KeptItems {
   /** The state of the folder at the last read; undefined when it must be read. */
   #stamp: string | undefined;
   #writing: Promise<void> = Promise.resolve();
-  #problem: Error | undefined;
+  #problem: unknown;
 
   constructor(folder: string) {
     this.#folder = folder;
@@ -54,12 +55,15 @@ export class KeptItems {
 
   /** Applies a change and begins to write it. `settle` reports failures. */
   apply(change: StorageChange): void {
+    const fail = (thrown: unknown) => {
+      this.#problem ??= thrown;
+    };
+    this.#version++;
     try {
-      this.#version++;
-      const remember = this.#changeMemory(change);
-      this.#writing = this.#writing.then(remember).catch((thrown) => this.#fail(thrown));
+      const write = this.#changeMemory(change);
+      this.#writing = this.#writing.then(write).catch(fail);
     } catch (thrown) {
-      this.#fail(thrown);
+      fail(thrown);
     }
   }
 
@@ -84,19 +88,25 @@ export class KeptItems {
       this.#size = 0;
       return () => rm(this.#folder, { recursive: true, force: true });
     }
-    const path = this.#pathOf(change.key);
-    const before = sizeOf(this.#items.get(change.key));
+    const { key } = change;
+    const name = createHash("sha256").update(key).digest("hex").slice(0, 40);
+    const path = join(this.#folder, `${name}.json`);
+    const before = sizeOf(this.#items.get(key));
     if (change.type === "remove") {
-      this.#items.delete(change.key);
+      this.#items.delete(key);
       this.#size -= before;
       return () => rm(path, { force: true });
     }
-    const text = JSON.stringify({ key: change.key, value: change.value });
-    const size = Buffer.byteLength(text);
-    this.#checkRoom(change.key, this.#size - before + size);
-    this.#items.set(change.key, { value: change.value, text });
-    this.#size += size - before;
-    return () => this.#write(path, text);
+    const { value } = change;
+    const item = { key, value, text: JSON.stringify({ key, value }) };
+    const size = this.#size - before + sizeOf(item);
+    this.#checkRoom(key, size);
+    this.#items.set(key, item);
+    this.#size = size;
+    return async () => {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+      await replaceFile(path, item.text, 0o600);
+    };
   }
 
   #checkRoom(key: string, size: number): void {
@@ -106,37 +116,26 @@ export class KeptItems {
     }
     // The JSON around each value counts too, hence a little more than the worker allows.
     if (size > STORAGE_LIMIT * 1.1) {
-      throw new Error(
-        `The storage would be larger than ${STORAGE_LIMIT / 1024 / 1024} MiB. Remove something first.`,
-      );
+      const limit = STORAGE_LIMIT / 1024 / 1024;
+      throw new Error(`The storage would be larger than ${limit} MiB. Remove something first.`);
     }
-  }
-
-  async #write(path: string, text: string): Promise<void> {
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    const temporary = join(this.#folder, `.${randomUUID()}`);
-    await writeFile(temporary, text, { mode: 0o600 });
-    await rename(temporary, path);
   }
 
   async #read(): Promise<void> {
     const version = this.#version;
-    const names = await readdir(this.#folder).catch(() => []);
     const items = new Map<string, Item>();
-    for (const name of names.sort()) {
-      if (!name.endsWith(".json")) continue;
-      const found = await readItem(join(this.#folder, name));
-      if (found !== undefined) items.set(found.key, found.item);
+    for (const name of (await readdir(this.#folder).catch(() => [])).sort()) {
+      const item = name.endsWith(".json") ? await readItem(join(this.#folder, name)) : undefined;
+      if (item !== undefined) items.set(item.key, item);
     }
     // A change made during the read is newer than what was read.
-    if (this.#version !== version || isSame(items, this.#items)) return;
+    const isSame =
+      items.size === this.#items.size &&
+      [...items].every(([key, { text }]) => this.#items.get(key)?.text === text);
+    if (this.#version !== version || isSame) return;
     this.#items = items;
     this.#size = [...items.values()].reduce((sum, item) => sum + sizeOf(item), 0);
     this.#version++;
-  }
-
-  #pathOf(key: string): string {
-    return join(this.#folder, `${createHash("sha256").update(key).digest("hex").slice(0, 40)}.json`);
   }
 
   #stampNow(): string | undefined {
@@ -144,20 +143,16 @@ export class KeptItems {
     if (found === undefined) return "none";
     return Date.now() - found.mtimeMs < TIME_RESOLUTION_MS ? undefined : `${found.ino}:${found.mtimeMs}`;
   }
-
-  #fail(thrown: unknown): void {
-    this.#problem ??= thrown instanceof Error ? thrown : new Error(String(thrown));
-  }
 }
 
-async function readItem(path: string): Promise<{ key: string; item: Item } | undefined> {
+/** Undefined for a file that was removed meanwhile, or that Toolrack did not write. */
+async function readItem(path: string): Promise<Item | undefined> {
   try {
     const text = await readFile(path, "utf8");
     const { key, value } = asRecord(JSON.parse(text));
-    if (typeof key !== "string") return undefined;
-    return { key, item: { value, text } };
+    return typeof key === "string" ? { key, value, text } : undefined;
   } catch {
-    return undefined; // Removed meanwhile, or not written by Toolrack.
+    return undefined;
   }
 }
 
@@ -165,8 +160,11 @@ function sizeOf(item: Item | undefined): number {
   return item === undefined ? 0 : Buffer.byteLength(item.text);
 }
 
-function isSame(one: ReadonlyMap<string, Item>, other: ReadonlyMap<string, Item>): boolean {
-  return one.size === other.size && [...one].every(([key, { text }]) => other.get(key)?.text === text);
+/** Writes the text elsewhere in the folder and moves it into place, so that the file is never seen in part. */
+export async function replaceFile(path: string, text: string, mode?: number): Promise<void> {
+  const temporary = join(dirname(path), `.${randomUUID()}`);
+  await writeFile(temporary, text, { mode });
+  await rename(temporary, path);
 }
 
 interface ToolOwnersOptions {
@@ -178,7 +176,7 @@ interface ToolOwnersOptions {
 
 /**
  * Which file each sandboxed tool's name belongs to. Secrets are stored under a tool's name, so another file that takes
- * the name would get them.
+ * the name would get them. Names that differ only by case are the same name on the rack.
  */
 export class ToolOwners {
   readonly #options: ToolOwnersOptions;
@@ -190,83 +188,36 @@ export class ToolOwners {
 
   /** Reads the file, which other processes and people may have changed. Throws `LoadError`. */
   async refresh(): Promise<void> {
+    const { file, isKept } = this.#options;
     try {
-      const text = await readFile(this.#options.file, "utf8");
-      const entries = Object.entries(asRecord(JSON.parse(text)));
-      const known = entries.map(([name, file]) => [fold(name), String(file)] as const);
-      this.#owners = new Map(this.#options.isKept ? known : [...known, ...this.#owners]);
-    } catch (thrown) {
-      const { code } = thrown as NodeJS.ErrnoException; // Undefined when the text is no JSON.
-      if (code !== "ENOENT") throw unreadable(this.#options.file, thrown);
+      const entries = Object.entries(asRecord(JSON.parse(await readFile(file, "utf8"))));
+      const known = entries.map(([name, owner]) => [name.toLowerCase(), String(owner)] as const);
+      this.#owners = new Map(isKept ? known : [...known, ...this.#owners]);
+    } catch (cause) {
+      const { code } = cause as NodeJS.ErrnoException; // Undefined when the text is no JSON.
+      if (code === "ENOENT") return;
+      throw new LoadError(
+        `${file}, which says which file each sandboxed tool belongs to, cannot be read: ${reasonOf(cause)}`,
+        "Correct it, or delete it to begin anew.",
+        { cause, retry: true },
+      );
     }
   }
 
   ownerOf(name: string): string | undefined {
-    return this.#owners.get(fold(name));
+    return this.#owners.get(name.toLowerCase());
   }
 
   /** Makes these names belong to these files. */
   async claim(claims: ReadonlyMap<string, string>): Promise<void> {
-    const fresh = [...claims].filter(([name, file]) => this.ownerOf(name) !== file);
-    if (fresh.length === 0) return;
-    for (const [name, file] of fresh) this.#owners.set(fold(name), file);
-    if (!this.#options.isKept) return;
-    const { file } = this.#options;
+    const { file, isKept } = this.#options;
+    const fresh = [...claims].filter(([name, owner]) => this.ownerOf(name) !== owner);
+    for (const [name, owner] of fresh) this.#owners.set(name.toLowerCase(), owner);
+    if (fresh.length === 0 || !isKept) return;
     makeOwnFolder(dirname(file));
-    const temporary = join(dirname(file), `.owners-${randomUUID()}`);
     const sorted = Object.fromEntries([...this.#owners].sort(([one], [other]) => (one < other ? -1 : 1)));
-    await writeFile(temporary, `${JSON.stringify(sorted, null, 2)}\n`, { mode: 0o600 });
-    await rename(temporary, file);
+    await replaceFile(file, `${JSON.stringify(sorted, null, 2)}\n`, 0o600);
   }
-}
-
-/** Names that differ only by case are the same name on the rack. */
-function fold(name: string): string {
-  return name.toLowerCase();
-}
-
-function unreadable(file: string, cause: unknown): LoadError {
-  return new LoadError(
-    `${file}, which says which file each sandboxed tool belongs to, cannot be read: ${reasonOf(cause)}`,
-    "Correct it, or delete it to begin anew.",
-    { cause, retry: true },
-  );
-}
-
-/**
- * The hosts that a tool may reach: those that it declares and the operator grants, the narrower of the two when one
- * covers the other. A tool that declares none may reach all that are granted.
- */
-export function grantedHosts(declared: readonly string[] | undefined, granted: readonly string[]): string[] {
-  if (declared === undefined) return [...new Set(granted)].sort();
-  const hosts = declared.flatMap((wanted) =>
-    granted.flatMap((given) => {
-      if (covers(given, wanted)) return [wanted];
-      return covers(wanted, given) ? [given] : [];
-    }),
-  );
-  return [...new Set(hosts)].sort();
-}
-
-/** Hosts that a tool declares and no grant covers even in part. */
-export function missingHosts(declared: readonly string[] | undefined, granted: readonly string[]): string[] {
-  return (declared ?? []).filter(
-    (wanted) => !granted.some((given) => covers(given, wanted) || covers(wanted, given)),
-  );
-}
-
-/** A grant without a port covers only the usual ports. */
-function covers(given: string, wanted: string): boolean {
-  const [givenName, givenPort] = split(given);
-  const [wantedName, wantedPort] = split(wanted);
-  if (givenPort !== wantedPort) return false;
-  if (givenName === wantedName || givenName === "*") return true;
-  return givenName.startsWith("*.") && wantedName.endsWith(givenName.slice(1));
-}
-
-function split(host: string): [name: string, port: string] {
-  const [, name = host, port = ""] = /^(.*?)(?::(\d+))?$/.exec(host.toLowerCase()) ?? [];
-  return [name, port];
 }
 
 const LONGEST_TEXT = 10_000;
@@ -298,14 +249,7 @@ export class ToolLogs {
     const masked = redact({ text, data }, { values: secrets() }) as { text: string; data?: unknown }; // Its copy.
     const message = masked.text.slice(0, LONGEST_TEXT);
     const said = defined({ data: masked.data });
-    log.write({
-      ts: new Date().toISOString(),
-      level,
-      tool,
-      ...defined({ callId }),
-      message,
-      ...said,
-    });
+    log.write({ ts: new Date().toISOString(), level, tool, ...defined({ callId }), message, ...said });
     return { level, text: message, ...said };
   }
 

@@ -1,3 +1,4 @@
+import { asRecord, defined } from "../../helpers/values.ts";
 import type { ThrownData } from "../thrown.ts";
 
 /**
@@ -58,6 +59,17 @@ export interface BusinessMatch {
   readonly description?: string;
   readonly solution?: string;
   readonly retryable: boolean;
+}
+
+/** Reads such an entry, which unreviewed code wrote. */
+export function readMatch(entry: unknown): BusinessMatch {
+  const { code, description, solution, retryable } = asRecord(entry);
+  const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
+  return {
+    code: text(code) ?? "BUSINESS_ERROR",
+    ...defined({ description: text(description), solution: text(solution) }),
+    retryable: retryable === true,
+  };
 }
 
 /** What the methods of a tool returned, unchecked. */

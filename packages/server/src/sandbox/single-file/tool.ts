@@ -11,13 +11,13 @@ import {
 } from "@toolrack/core";
 import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
 import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
-import type { LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../spec.ts";
+import type { Invocation, LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../spec.ts";
 import { RemoteError } from "../thrown.ts";
 import { readLog } from "../worker.ts";
 import type { DescribedFile } from "./description.ts";
-import { resolveEnvironment } from "./environment.ts";
+import { resolveEnvironment } from "./grants.ts";
 import type { KeptItems } from "./kept-items.ts";
-import type { BusinessMatch, ExecuteParams, StorageChange, WorkerSettings } from "./messages.ts";
+import { type ExecuteParams, readMatch, type StorageChange, type WorkerSettings } from "./messages.ts";
 
 /** The values that are set for tools, by the tool's name. */
 export interface ToolVariables {
@@ -69,15 +69,16 @@ export class SingleFileTool {
     const { name, items, sandbox, stacks } = this.#parts;
     const isDryRun = context.extra.dryRun === true;
     const environment = await this.#environment(isDryRun);
-    const storageVersion = await items.refresh();
+    const params: ExecuteParams = { input: context.input, storageVersion: await items.refresh() };
     const box = await sandbox();
     const spec = this.#specFor(environment, isDryRun, box);
-    const params: ExecuteParams = { input: context.input, storageVersion };
-    const host = new CallHost(this.#parts, this.#isCallable, { context, isDryRun, box, spec });
-    const { onRequest, onNotify } = host;
-    const { signal } = context;
     try {
-      const outcome = await box.invoke(spec, { method: "execute", params, signal, onRequest, onNotify });
+      const outcome = await box.invoke(spec, {
+        method: "execute",
+        params,
+        signal: context.signal,
+        ...this.#hostFor(context, isDryRun, box, spec),
+      });
       return readOutcome(outcome, name);
     } catch (thrown) {
       throw thrown instanceof RemoteError ? toolErrorOf(thrown, stacks) : thrown;
@@ -139,76 +140,73 @@ export class SingleFileTool {
       },
     };
   }
-}
 
-interface HostedCall {
-  readonly context: ToolContext<never>;
-  readonly isDryRun: boolean;
-  readonly box: Sandbox;
-  readonly spec: WorkerSpec;
-}
+  /** Handles the requests and reports of one call's worker. All data comes from unreviewed code. */
+  #hostFor(
+    context: ToolContext<never>,
+    isDryRun: boolean,
+    box: Sandbox,
+    spec: WorkerSpec,
+  ): Required<Pick<Invocation, "onRequest" | "onNotify">> {
+    const { items, log, file, name: tool, variables } = this.#parts;
 
-/** Handles the requests and reports of one call's worker. All data comes from unreviewed code. */
-class CallHost {
-  readonly #parts: SingleFileToolParts;
-  readonly #isCallable: (tool: ToolInfo) => boolean;
-  readonly #call: HostedCall;
+    const setVariable = async (name: unknown, value: string | undefined) => {
+      const known = textOf(name, "the name of a variable");
+      if (!Object.hasOwn(file.description.environment?.properties ?? {}, known)) {
+        throw new Error(
+          `"${known}" is not in the environment that getSchema() of "${tool}" declares. Add it there.`,
+        );
+      }
+      // Toolrack's code in a dry run's worker never asks for this, but the tool's own code could.
+      if (!isDryRun) await variables.set(tool, known, value);
+    };
 
-  constructor(parts: SingleFileToolParts, isCallable: (tool: ToolInfo) => boolean, call: HostedCall) {
-    this.#parts = parts;
-    this.#isCallable = isCallable;
-    this.#call = call;
+    return {
+      onRequest: async (method, params) => {
+        const given = asRecord(params);
+        switch (method) {
+          case "callTool":
+            return this.#callTool(context, isDryRun, textOf(given.id, "the name of a tool"), given.params);
+          case "execute":
+            return this.#runProgram(box, spec, context.signal, given);
+          case "storage.read":
+            return items.snapshot();
+          case "storage.settle":
+            return items.settle(Number(given.version), Number(given.changes));
+          case "environment.set":
+            return setVariable(given.name, textOf(given.value, "a value"));
+          case "environment.remove":
+            return setVariable(given.name, undefined);
+          default:
+            throw new Error(`The host has no "${method}".`);
+        }
+      },
+      onNotify: (method, params) => {
+        const given = asRecord(params);
+        if (method === "log") log(readLog(given), context);
+        if (method === "progress") context.progress(toProgress(given));
+        const change = method === "storage" && !isDryRun ? toChange(given) : undefined;
+        if (change !== undefined) items.apply(change);
+      },
+    };
   }
 
-  readonly onRequest = async (method: string, params: unknown): Promise<unknown> => {
-    const given = asRecord(params);
-    switch (method) {
-      case "callTool":
-        return this.#callTool(textOf(given.id, "the name of a tool"), given.params);
-      case "execute":
-        return this.#execute(given);
-      case "storage.read":
-        return this.#parts.items.snapshot();
-      case "storage.settle":
-        return this.#parts.items.settle(Number(given.version), Number(given.changes));
-      case "environment.set":
-        return this.#setVariable(given.name, textOf(given.value, "a value"));
-      case "environment.remove":
-        return this.#setVariable(given.name, undefined);
-      default:
-        throw new Error(`The host has no "${method}".`);
-    }
-  };
-
-  readonly onNotify = (method: string, params: unknown): void => {
-    const given = asRecord(params);
-    const { context, isDryRun } = this.#call;
-    if (method === "log") this.#parts.log(readLog(given), context);
-    if (method === "progress") context.progress(toProgress(given));
-    if (method === "storage" && !isDryRun) {
-      const change = toChange(given);
-      if (change !== undefined) this.#parts.items.apply(change);
-    }
-  };
-
   /** Makes a nested call through the pipeline, with no more rights than the caller has. */
-  async #callTool(name: string, params: unknown): Promise<unknown> {
-    const { context, isDryRun } = this.#call;
+  async #callTool(
+    context: ToolContext<never>,
+    isDryRun: boolean,
+    name: string,
+    params: unknown = {},
+  ): Promise<unknown> {
     const tool = this.#parts.name;
     const wanted = context.registry.get(name);
-    const isSandboxed = wanted?.metadata.singleFile !== undefined;
-    if (wanted !== undefined && !isSandboxed) {
+    if (wanted !== undefined && wanted.metadata.singleFile === undefined) {
       if (isDryRun) {
         throw new Error(`The tool "${name}" was not called: it has no dry run, and this is one.`);
       }
       if (!this.#isCallable(wanted)) {
-        throw Object.assign(
-          new Error(
-            `The tool "${name}" runs outside the sandbox, and "${tool}" was not granted to call it. ` +
-              `The operator can grant it in the config: sandbox: { grants: { "${tool}": { tools: ["${wanted.name}"] } } }.`,
-          ),
-          { code: "TOOL_NOT_GRANTED" },
-        );
+        const message = `The tool "${name}" runs outside the sandbox, and "${tool}" was not granted to call it. The operator can grant it in the config: sandbox: { grants: { "${tool}": { tools: ["${wanted.name}"] } } }.`;
+        throw Object.assign(new Error(message), { code: "TOOL_NOT_GRANTED" });
       }
     }
     // The value that the other tool's code returned.
@@ -216,40 +214,31 @@ class CallHost {
     return structured ?? content;
   }
 
-  async #execute({ command, args, options }: Record<string, unknown>): Promise<unknown> {
+  async #runProgram(
+    box: Sandbox,
+    { hosts, foreign, limits }: WorkerSpec,
+    signal: AbortSignal,
+    { command, args, options }: Record<string, unknown>,
+  ): Promise<unknown> {
     const { input, timeout, env } = asRecord(options);
     const { name, programFolder } = this.#parts;
-    const { box, spec, context } = this.#call;
     const timeoutMs =
       typeof timeout === "number" && timeout > 0 ? Math.min(timeout, LONGEST_TIMEOUT_MS) : PROGRAM_TIMEOUT_MS;
+    const variables = Object.entries(asRecord(env)).map(([key, value]) => [key, String(value)]);
     const program: ProgramSpec = {
       label: name,
       command: textOf(command, "a command"),
       args: Array.isArray(args) ? args.map(String) : [],
       directory: programFolder,
-      environment: Object.fromEntries(
-        Object.entries(asRecord(env)).map(([variable, value]) => [variable, String(value)]),
-      ),
-      hosts: spec.hosts,
-      foreign: spec.foreign,
-      limits: { ...spec.limits, timeoutMs, atOnce: MOST_PROGRAMS },
+      environment: Object.fromEntries(variables),
+      hosts,
+      foreign,
+      limits: { ...limits, timeoutMs, atOnce: MOST_PROGRAMS },
     };
     await mkdir(programFolder, { recursive: true });
-    const result = await box.run(program, typeof input === "string" ? input : "", context.signal);
+    const result = await box.run(program, typeof input === "string" ? input : "", signal);
     const { exitCode, stdout, stderr } = result;
     return { success: exitCode === 0, exitCode, stdout, stderr };
-  }
-
-  async #setVariable(name: unknown, value: string | undefined): Promise<void> {
-    const { name: tool, file, variables } = this.#parts;
-    const known = textOf(name, "the name of a variable");
-    if (!Object.hasOwn(file.description.environment?.properties ?? {}, known)) {
-      throw new Error(
-        `"${known}" is not in the environment that getSchema() of "${tool}" declares. Add it there.`,
-      );
-    }
-    // Toolrack's code in a dry run's worker never asks for this, but the tool's own code could.
-    if (!this.#call.isDryRun) await variables.set(tool, known, value);
   }
 }
 
@@ -295,27 +284,15 @@ function toolErrorOf(thrown: RemoteError, stacks: StackMapper): ToolError {
   const message = thrown.message || "The tool failed without saying why.";
   const { business } = asRecord(thrown.data);
   const causeCode = thrown.code === undefined ? {} : { causeCode: String(thrown.code) };
-  const error =
-    business === undefined
-      ? new ToolExecutionError(message, { cause, data: causeCode })
-      : declaredError(readMatch(business), message, cause, causeCode);
+  let error: ToolError;
+  if (business === undefined) error = new ToolExecutionError(message, { cause, data: causeCode });
+  else {
+    const match = readMatch(business);
+    const { code, description, solution } = match;
+    const what = description === undefined ? message : `${description} (${message})`;
+    const words = `${code}: ${what}${solution === undefined ? "" : `\n${solution}`}`;
+    error = new BusinessError(words, { cause, data: { ...match, ...causeCode } });
+  }
   if (cause.stack !== undefined) error.stack = cause.stack;
   return error;
-}
-
-function declaredError(match: BusinessMatch, message: string, cause: Error, causeCode: object): ToolError {
-  const { code, description, solution } = match;
-  const what = description === undefined ? message : `${description} (${message})`;
-  const words = [`${code}: ${what}`, solution].filter((part) => part !== undefined).join("\n");
-  return new BusinessError(words, { cause, data: { ...match, ...causeCode } });
-}
-
-function readMatch(given: unknown): BusinessMatch {
-  const { code, description, solution, retryable } = asRecord(given);
-  const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
-  return {
-    code: text(code) ?? "BUSINESS_ERROR",
-    ...defined({ description: text(description), solution: text(solution) }),
-    retryable: retryable === true,
-  };
 }

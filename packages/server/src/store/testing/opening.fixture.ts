@@ -27,6 +27,17 @@ export function testOpening(place: TestPlace): void {
     await place.open(options);
   });
 
+  test("a database from before the first release, which remembers eleven steps, is used as it is", async () => {
+    const options = await place.make();
+    await (await openStore(options)).close();
+    await place.run(options, "update toolrack_migrations set name = '0011_mcp_names'");
+    await place.run(
+      options,
+      "insert into toolrack_migrations (name, timestamp) values ('0001_first_tables', '2026-01-01')",
+    );
+    expect((await (await place.open(options)).calls.list({})).items).toEqual([]);
+  });
+
   test("a store can be closed twice, and takes nothing afterwards", async () => {
     const store = await openStore(await place.make());
     await store.close();

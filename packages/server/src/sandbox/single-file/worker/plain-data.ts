@@ -21,21 +21,13 @@ export function describeFailure(thrown: unknown): ThrownData {
   return { ...described, message: explanations[String(permission)]?.(what) ?? described.message };
 }
 
-/** JSON would silently turn such a value into `{}`. */
-const UNREADABLE_RESULT =
-  "The tool returned a stream, a response or a generator, which is not a result. Read it, and return what it gave.";
-
 const DEEPEST = 100;
 
 /**
  * Turns a value into JSON data: dates as ISO text, maps as objects, sets as lists, big integers as text, bytes as
  * base64, cycles as `[circular]`. Functions and symbols are left out, as in JSON.
  */
-export function encodeJson(value: unknown): unknown {
-  return encode(value, []);
-}
-
-function encode(value: unknown, parents: readonly object[]): unknown {
+export function encodeJson(value: unknown, parents: readonly object[] = []): unknown {
   switch (typeof value) {
     case "string":
     case "boolean":
@@ -57,30 +49,33 @@ function encodeObject(value: object, parents: readonly object[]): unknown {
   const inside = [...parents, value];
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString();
   if (value instanceof RegExp || value instanceof URL) return String(value);
-  if (value instanceof Error) return encodeError(value);
-  if (value instanceof ArrayBuffer) return Buffer.from(value).toString("base64");
-  if (ArrayBuffer.isView(value)) {
-    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("base64");
-  }
+  if (value instanceof Error) return { name: value.name, message: value.message };
+  if (value instanceof ArrayBuffer || ArrayBuffer.isView(value)) return bytesOf(value).toString("base64");
   if (value instanceof Map) return encodeEntries([...value], inside);
-  if (value instanceof Set) return [...value].map((item) => encode(item, inside) ?? null);
-  if (Array.isArray(value)) return value.map((item) => encode(item, inside) ?? null);
-  if (isStream(value)) throw new TypeError(UNREADABLE_RESULT);
-  if ("toJSON" in value && typeof value.toJSON === "function") return encode(value.toJSON(), inside);
+  if (value instanceof Set || Array.isArray(value))
+    return [...value].map((item) => encodeJson(item, inside) ?? null);
+  if (isStream(value)) {
+    // JSON would silently turn such a value into `{}`.
+    throw new TypeError(
+      "The tool returned a stream, a response or a generator, which is not a result. Read it, and return what it gave.",
+    );
+  }
+  if ("toJSON" in value && typeof value.toJSON === "function") return encodeJson(value.toJSON(), inside);
   return encodeEntries(Object.entries(value), inside);
+}
+
+export function bytesOf(value: ArrayBuffer | ArrayBufferView): Buffer {
+  if (value instanceof ArrayBuffer) return Buffer.from(value);
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }
 
 function encodeEntries(entries: readonly [unknown, unknown][], inside: readonly object[]): unknown {
   const encoded: Record<string, unknown> = Object.create(null);
   for (const [key, item] of entries) {
-    const plain = encode(item, inside);
+    const plain = encodeJson(item, inside);
     if (plain !== undefined) encoded[String(key)] = plain;
   }
   return encoded;
-}
-
-function encodeError({ name, message }: Error): unknown {
-  return { name, message };
 }
 
 function isStream(value: object): boolean {

@@ -1,6 +1,7 @@
 import fs from "node:fs";
 import { compileFunction, constants } from "node:vm";
-import type { WorkerCall, WorkerProgram } from "../../spec.ts";
+import { isRecord } from "../../../helpers/values.ts";
+import type { WorkerProgram } from "../../spec.ts";
 import type { ThrownData } from "../../thrown.ts";
 import type {
   ExecuteOutcome,
@@ -9,33 +10,31 @@ import type {
   ToolSource,
   WorkerSettings,
 } from "../messages.ts";
-import { describeFailure, encodeJson } from "./plain-data.ts";
+import { bytesOf, describeFailure, encodeJson } from "./plain-data.ts";
 import { CurrentCall, ToolStorage, toolApi } from "./tool-api.ts";
-import { bridgeMatchOf, isRegExp, matchError, type ToolObject } from "./tool-bridge.ts";
+import { bridgeMatchOf, callOptional, isRegExp, matchError, type ToolObject } from "./tool-bridge.ts";
 import { type ToolModules, toolModules } from "./tool-modules.ts";
 
 /** The program that a worker runs for one single-file tool. The file is not evaluated before `init`. */
 export function createProgram(source: ToolSource, require: NodeJS.Require): WorkerProgram {
-  const calls = new CurrentCall();
-  let settings: WorkerSettings;
+  let calls: CurrentCall;
   let storage: ToolStorage;
   let modules: ToolModules;
+  let load: () => ToolObject;
   let tool: ToolObject | undefined;
-
-  const load = (): ToolObject => {
-    const loaded = loadTool(source, modules);
-    const api = toolApi(loaded, { settings, calls, storage, modules });
-    Object.defineProperty(loaded, "api", { value: api, writable: true, configurable: true });
-    return loaded;
-  };
 
   return {
     async init(given, host) {
-      settings = given as WorkerSettings; // The host's own words.
-      calls.host = host;
+      const settings = given as WorkerSettings; // The host's own words.
+      calls = new CurrentCall(host);
       storage = new ToolStorage(settings.storage, calls, settings.isDryRun);
-      modules = toolModules({ require, ...settings });
+      modules = toolModules(require, settings.dependencies, settings.isDescribing);
       setGlobals(modules, settings);
+      load = () => {
+        const loaded = loadTool(source, modules);
+        const api = toolApi(loaded, settings, calls, storage, modules);
+        return Object.defineProperty(loaded, "api", { value: api, writable: true, configurable: true });
+      };
       if (settings.isDescribing) return;
       tool = load();
       try {
@@ -53,32 +52,26 @@ export function createProgram(source: ToolSource, require: NodeJS.Require): Work
     methods: {
       describe: (_, call) =>
         calls.run(call, async (): Promise<RawDescription> => {
+          let described: Omit<RawDescription, "missing">;
           try {
-            const described = await describeTool(load());
-            return { ...described, missing: [...modules.missing] };
+            described = await describeTool(load());
           } catch (thrown) {
-            const failure = describeFailure(thrown);
-            return { answers: {}, thrown: {}, members: {}, missing: [...modules.missing], failure };
+            described = { answers: {}, thrown: {}, members: {}, failure: describeFailure(thrown) };
+          }
+          return { ...described, missing: [...modules.missing] };
+        }),
+      execute: (params, call) =>
+        calls.run(call, async () => {
+          const { input, storageVersion } = params as ExecuteParams; // The host's own words.
+          await storage.refresh(storageVersion);
+          try {
+            return await runTool(tool!, input);
+          } finally {
+            await storage.settle();
           }
         }),
-      execute: (params, call: WorkerCall) =>
-        // The host's own words.
-        calls.run(call, () => execute(tool!, params as ExecuteParams, storage)),
     },
   };
-}
-
-async function execute(
-  tool: ToolObject,
-  params: ExecuteParams,
-  storage: ToolStorage,
-): Promise<ExecuteOutcome> {
-  await storage.refresh(params.storageVersion);
-  try {
-    return await runTool(tool, params.input);
-  } finally {
-    await storage.settle();
-  }
 }
 
 /** Throws plain data: the tool's error, with the author's advice where there is some. */
@@ -89,44 +82,26 @@ async function runTool(tool: ToolObject, input: ExecuteParams["input"]): Promise
     return toOutcome(await callOptional(tool, "execute", input));
   } catch (thrown) {
     const error = describeFailure(thrown);
-    const business = bridgeMatchOf(thrown) ?? matchError(await businessErrors(tool), thrown, error);
+    const declared = () => callOptional(tool, "getBusinessErrors").catch(() => []);
+    const business = bridgeMatchOf(thrown) ?? matchError(await declared(), thrown, error);
     throw { ...error, data: { business } };
   }
 }
 
 function toOutcome(value: unknown): ExecuteOutcome {
-  if (value instanceof Uint8Array || value instanceof ArrayBuffer) {
-    const bytes = value instanceof ArrayBuffer ? new Uint8Array(value) : value;
-    return { type: "bytes", base64: Buffer.from(bytes).toString("base64") };
-  }
-  if (typeof value === "bigint" || typeof value === "symbol" || typeof value === "function") {
+  if (value instanceof Uint8Array || value instanceof ArrayBuffer)
+    return { type: "bytes", base64: bytesOf(value).toString("base64") };
+  if (typeof value === "symbol" || typeof value === "function")
     return { type: "value", value: String(value) };
-  }
   return { type: "value", value: encodeJson(value) };
 }
 
 /** `validate` may return nothing, a boolean, or `{ valid, errors }`. */
 function refusals(answer: unknown): string[] {
-  if (answer === false) return ["validate() refused them without saying why."];
-  if (typeof answer !== "object" || answer === null) return [];
-  const { valid, errors, error }: { valid?: unknown; errors?: unknown; error?: unknown } = answer;
+  const { valid, errors, error } = isRecord(answer) ? answer : { valid: answer };
   if (valid !== false) return [];
   const reasons = [errors ?? error ?? "validate() refused them without saying why."].flat();
   return reasons.map((reason) => (typeof reason === "string" ? reason : describeFailure(reason).message));
-}
-
-/** Called only after a failure. Its own failure is ignored. */
-async function businessErrors(tool: ToolObject): Promise<unknown> {
-  try {
-    return await callOptional(tool, "getBusinessErrors");
-  } catch {
-    return [];
-  }
-}
-
-async function callOptional(tool: ToolObject, name: string, ...args: unknown[]): Promise<unknown> {
-  const method = tool[name];
-  return typeof method === "function" ? method.apply(tool, args) : undefined;
 }
 
 /** Sets the globals that tool files expect beside Node's own. */
@@ -178,7 +153,7 @@ function toObject(exported: unknown): ToolObject {
   const members = exported as ToolObject; // Any object has members.
   if (typeof members.execute !== "function" && members.default !== undefined)
     return toObject(members.default);
-  if (!hasMembers(members)) throw new TypeError(NOTHING);
+  if (!["execute", "getMetadata", "getSchema"].some((name) => name in members)) throw new TypeError(NOTHING);
   // Exports of an ES module are read-only, and a frozen object takes no `api`.
   if ("__esModule" in members) return { ...members };
   return Object.isExtensible(members) ? members : Object.create(members);
@@ -194,10 +169,6 @@ function fromFunction(exported: Function): ToolObject {
   throw new TypeError(NOTHING);
 }
 
-function hasMembers(members: ToolObject): boolean {
-  return ["execute", "getMetadata", "getSchema"].some((name) => name in members);
-}
-
 const describingMethods = [
   "getMetadata",
   "getSchema",
@@ -205,22 +176,15 @@ const describingMethods = [
   "getBusinessErrors",
   "getBridges",
 ] as const;
-const contractMethods = [
-  ...describingMethods,
-  "execute",
-  "init",
-  "cleanup",
-  "validate",
-  "getMockArgs",
-  "getBridgeErrors",
-] as const;
+const otherMethods = ["execute", "init", "cleanup", "validate", "getMockArgs", "getBridgeErrors"] as const;
 
 /** Calls the tool's describing methods. Their results become JSON; matchers of errors become text. */
 async function describeTool(tool: ToolObject): Promise<Omit<RawDescription, "missing">> {
   const answers: Record<string, unknown> = {};
   const thrown: Record<string, ThrownData> = {};
   const members: Record<string, string> = {};
-  for (const name of contractMethods) if (tool[name] !== undefined) members[name] = typeof tool[name];
+  for (const name of [...describingMethods, ...otherMethods])
+    if (tool[name] !== undefined) members[name] = typeof tool[name];
   for (const name of describingMethods) {
     const method = tool[name];
     if (typeof method !== "function") continue;
@@ -240,8 +204,8 @@ function printable(name: (typeof describingMethods)[number], answer: unknown): u
 }
 
 function printableEntry(entry: unknown): unknown {
-  if (typeof entry !== "object" || entry === null) return encodeJson(entry);
-  const { match, ...rest }: { match?: unknown } = entry;
+  if (!isRecord(entry)) return encodeJson(entry);
+  const { match, ...rest } = entry;
   const plain = Object(encodeJson(rest));
   return match === undefined ? plain : { ...plain, match: printableMatch(match) };
 }

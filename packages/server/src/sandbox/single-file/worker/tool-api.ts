@@ -9,10 +9,10 @@ import type { ToolModules } from "./tool-modules.ts";
 /** Finds the call that running code belongs to: a worker may have several, which share one tool. */
 export class CurrentCall {
   readonly #calls = new AsyncLocalStorage<WorkerCall>();
-  #host: WorkerHost | undefined;
+  /** For notifications outside a call, such as in `init`. */
+  readonly #host: WorkerHost;
 
-  /** The host for notifications outside a call, such as in `init`. */
-  set host(host: WorkerHost) {
+  constructor(host: WorkerHost) {
     this.#host = host;
   }
 
@@ -25,22 +25,15 @@ export class CurrentCall {
   }
 
   /** Rejects outside a call. */
-  request(method: string, params: unknown, what: string): Promise<unknown> {
+  async request(method: string, params: unknown, what: string): Promise<unknown> {
     const call = this.get();
-    if (call === undefined) return Promise.reject(new Error(`${what} is only possible during execute().`));
+    if (call === undefined) throw new Error(`${what} is only possible during execute().`);
     return call.request(method, params);
   }
 
   notify(method: string, params: unknown): void {
-    (this.get() ?? this.#host)?.notify(method, params);
+    (this.get() ?? this.#host).notify(method, params);
   }
-}
-
-interface ToolApiParts {
-  readonly settings: WorkerSettings;
-  readonly calls: CurrentCall;
-  readonly storage: ToolStorage;
-  readonly modules: ToolModules;
 }
 
 const neverAborted = new AbortController().signal;
@@ -49,20 +42,20 @@ const neverAborted = new AbortController().signal;
 const API_VERSION = "2.0.0";
 
 /** Makes `this.api` of a tool. A worker has one for all its calls. */
-export function toolApi(tool: ToolObject, { settings, calls, storage, modules }: ToolApiParts): object {
-  const { tool: name, isDryRun, environment } = settings;
+export function toolApi(
+  tool: ToolObject,
+  { tool: name, isDryRun, environment }: WorkerSettings,
+  calls: CurrentCall,
+  storage: ToolStorage,
+  { importx }: ToolModules,
+): object {
   return {
     logger: toolLogger(calls, name),
-    environment: new ToolEnvironment(environment, calls, isDryRun),
-    storage,
-    bridge: new ToolBridge(
-      tool,
-      (): unknown => tool.api,
-      () => calls.get(),
-      isDryRun,
-    ),
-    importx: modules.importx,
-    moduleImport: modules.importx,
+    environment: toolEnvironment(environment, calls, isDryRun),
+    storage: storage.api,
+    bridge: new ToolBridge(tool, () => calls.get(), isDryRun),
+    importx,
+    moduleImport: importx,
     /** Calls another tool of the rack. */
     callTool: (id: string, params: unknown = {}) => calls.request("callTool", { id, params }, "callTool"),
     /** Runs a program in a sandbox of its own. */
@@ -86,87 +79,66 @@ export function toolApi(tool: ToolObject, { settings, calls, storage, modules }:
 }
 
 /** `this.api.environment`: the declared values with their declared types. */
-class ToolEnvironment {
-  readonly #values: Map<string, unknown>;
-  readonly #calls: CurrentCall;
-  readonly #isDryRun: boolean;
-
-  constructor(values: Readonly<Record<string, unknown>>, calls: CurrentCall, isDryRun: boolean) {
-    this.#values = new Map(Object.entries(values));
-    this.#calls = calls;
-    this.#isDryRun = isDryRun;
-  }
-
-  get(name: string, otherwise?: unknown): unknown {
-    return this.#values.get(name) ?? otherwise;
-  }
-
-  has(name: string): boolean {
-    return this.#values.has(name);
-  }
-
-  getAll(): Record<string, unknown> {
-    return Object.fromEntries(this.#values);
-  }
-
-  /** Stored encrypted for later calls, like a value that a person has set. */
-  async set(name: string, value: unknown): Promise<void> {
-    const text = typeof value === "string" ? value : JSON.stringify(value);
-    await this.#requestChange("environment.set", { name, value: text });
-    this.#values.set(name, value);
-  }
-
-  async setAll(values: Readonly<Record<string, unknown>>): Promise<void> {
-    for (const [name, value] of Object.entries(values)) await this.set(name, value);
-  }
-
-  async delete(name: string): Promise<void> {
-    await this.#requestChange("environment.remove", { name });
-    this.#values.delete(name);
-  }
-
-  async clear(): Promise<void> {
-    for (const name of [...this.#values.keys()]) await this.delete(name);
-  }
-
-  /** Does nothing: values are looked up before every call. */
-  async reload(): Promise<void> {}
-
-  async #requestChange(method: string, params: unknown): Promise<void> {
-    if (!this.#isDryRun) await this.#calls.request(method, params, "Changing the environment");
-  }
+function toolEnvironment(
+  declared: Readonly<Record<string, unknown>>,
+  calls: CurrentCall,
+  isDryRun: boolean,
+): object {
+  const values = new Map(Object.entries(declared));
+  const requestChange = async (method: string, params: unknown) => {
+    if (!isDryRun) await calls.request(method, params, "Changing the environment");
+  };
+  const environment = {
+    get: (name: string, otherwise?: unknown) => values.get(name) ?? otherwise,
+    has: (name: string) => values.has(name),
+    getAll: () => Object.fromEntries(values),
+    /** Stored encrypted for later calls, like a value that a person has set. */
+    async set(name: string, value: unknown) {
+      const text = typeof value === "string" ? value : JSON.stringify(value);
+      await requestChange("environment.set", { name, value: text });
+      values.set(name, value);
+    },
+    async setAll(all: Readonly<Record<string, unknown>>) {
+      for (const [name, value] of Object.entries(all)) await environment.set(name, value);
+    },
+    async delete(name: string) {
+      await requestChange("environment.remove", { name });
+      values.delete(name);
+    },
+    async clear() {
+      for (const name of [...values.keys()]) await environment.delete(name);
+    },
+    /** Does nothing: values are looked up before every call. */
+    async reload() {},
+  };
+  return environment;
 }
 
-const levels: Readonly<Record<string, LogLine["level"]>> = {
+/** The methods of `this.api.logger`, which are also the levels that its `log` takes, beside `warning`. */
+const levels = {
   trace: "debug",
   debug: "debug",
   info: "info",
   warn: "warn",
-  warning: "warn",
   error: "error",
   fatal: "error",
-};
+} as const;
 
 /** `this.api.logger`. A line that cannot be written never fails the tool. */
-function toolLogger(calls: CurrentCall, tool: string) {
+function toolLogger(calls: CurrentCall, tool: string): object {
   const write = (level: LogLine["level"], message: unknown, data: unknown) => {
     const text = typeof message === "string" ? message : inspect(message, { depth: 4 });
     const line: LogLine = { level, text, ...(data !== undefined && { data: plain(data) }) };
     calls.notify("log", line);
   };
-  const at =
-    (level: LogLine["level"]) =>
-    (message: unknown, data?: unknown): void =>
-      write(level, message, data);
+  const methods = Object.entries(levels).map(
+    ([name, level]) => [name, (message: unknown, data?: unknown) => write(level, message, data)] as const,
+  );
+  const known = new Map<string, LogLine["level"]>([...Object.entries(levels), ["warning", "warn"]]);
   return {
-    trace: at("debug"),
-    debug: at("debug"),
-    info: at("info"),
-    warn: at("warn"),
-    error: at("error"),
-    fatal: at("error"),
+    ...Object.fromEntries(methods),
     log: (level: unknown, message?: unknown, data?: unknown) =>
-      write(levels[String(level).toLowerCase()] ?? "info", message, data),
+      write(known.get(String(level).toLowerCase()) ?? "info", message, data),
     getLogPath: () => `log/tools/${tool}.log`,
   };
 }
@@ -181,7 +153,7 @@ function plain(data: unknown): unknown {
 }
 
 /**
- * `this.api.storage`: keeps JSON values between calls. Its methods are synchronous, so the worker holds a copy; the
+ * Keeps JSON values between calls. The methods of `this.api.storage` are synchronous, so the worker holds a copy; the
  * host is notified of every change and writes it.
  */
 export class ToolStorage {
@@ -199,64 +171,30 @@ export class ToolStorage {
     this.#load(snapshot);
   }
 
-  get length(): number {
-    return this.#items.size;
-  }
-
-  getItem(key: string): unknown {
-    const text = this.#items.get(String(key));
-    return text === undefined ? null : JSON.parse(text);
-  }
-
-  setItem(key: string, value: unknown): void {
-    const name = String(key);
-    const text = JSON.stringify(value ?? null);
-    if (text === undefined) throw new TypeError(`The value of "${name}" cannot be stored: it is not JSON.`);
-    const size = this.#size - sizeOf(name, this.#items.get(name)) + sizeOf(name, text);
-    if (size > STORAGE_LIMIT) {
-      throw new RangeError(
-        `"${name}" cannot be stored: a tool may keep ${STORAGE_LIMIT / 1024 / 1024} MiB, and it would be ${size} bytes. Remove something first.`,
-      );
-    }
-    this.#size = size;
-    this.#items.set(name, text);
-    this.#send({ type: "set", key: name, value: JSON.parse(text) });
-  }
-
-  removeItem(key: string): void {
-    const name = String(key);
-    this.#size -= sizeOf(name, this.#items.get(name));
-    if (this.#items.delete(name)) this.#send({ type: "remove", key: name });
-  }
-
-  clear(): void {
-    this.#items.clear();
-    this.#size = 0;
-    this.#send({ type: "clear" });
-  }
-
-  hasItem(key: string): boolean {
-    return this.#items.has(String(key));
-  }
-
-  key(index: number): string | null {
-    return [...this.#items.keys()][index] ?? null;
-  }
-
-  keys(): string[] {
-    return [...this.#items.keys()];
-  }
-
-  getAll(): Record<string, unknown> {
-    return Object.fromEntries([...this.#items].map(([key, text]) => [key, JSON.parse(text)]));
-  }
-
-  getSize(): number {
-    return this.#size;
-  }
-
-  getStoragePath(): string {
-    return "storage.json";
+  /** `this.api.storage`. */
+  get api(): object {
+    const items = this.#items;
+    return {
+      get length() {
+        return items.size;
+      },
+      getItem: (key: unknown) => JSON.parse(items.get(String(key)) ?? "null"),
+      setItem: (key: unknown, value: unknown) => this.#set(String(key), value),
+      removeItem: (key: unknown) => {
+        if (this.#replace(String(key), undefined)) this.#send({ type: "remove", key: String(key) });
+      },
+      clear: () => {
+        items.clear();
+        this.#size = 0;
+        this.#send({ type: "clear" });
+      },
+      hasItem: (key: unknown) => items.has(String(key)),
+      key: (index: number) => [...items.keys()][index] ?? null,
+      keys: () => [...items.keys()],
+      getAll: () => Object.fromEntries([...items].map(([key, text]) => [key, JSON.parse(text)])),
+      getSize: () => this.#size,
+      getStoragePath: () => "storage.json",
+    };
   }
 
   /** Called before a call: reads what other workers have stored. */
@@ -277,12 +215,30 @@ export class ToolStorage {
   #load({ version, items }: StorageSnapshot): void {
     this.#items.clear();
     this.#size = 0;
-    for (const [key, value] of Object.entries(items)) {
-      const text = JSON.stringify(value);
-      this.#items.set(key, text);
-      this.#size += sizeOf(key, text);
-    }
+    for (const [key, value] of Object.entries(items)) this.#replace(key, JSON.stringify(value));
     this.#version = version;
+  }
+
+  #set(key: string, value: unknown): void {
+    const text = JSON.stringify(value ?? null);
+    if (text === undefined) throw new TypeError(`The value of "${key}" cannot be stored: it is not JSON.`);
+    const size = this.#size - sizeOf(key, this.#items.get(key)) + sizeOf(key, text);
+    if (size > STORAGE_LIMIT) {
+      throw new RangeError(
+        `"${key}" cannot be stored: a tool may keep ${STORAGE_LIMIT / 1024 / 1024} MiB, and it would be ${size} bytes. Remove something first.`,
+      );
+    }
+    this.#replace(key, text);
+    this.#send({ type: "set", key, value: JSON.parse(text) });
+  }
+
+  /** Returns whether there was a value. */
+  #replace(key: string, text: string | undefined): boolean {
+    const before = this.#items.get(key);
+    this.#size += sizeOf(key, text) - sizeOf(key, before);
+    if (text === undefined) this.#items.delete(key);
+    else this.#items.set(key, text);
+    return before !== undefined;
   }
 
   #send(change: StorageChange): void {

@@ -1,17 +1,18 @@
+import { isRecord } from "../../../helpers/values.ts";
 import type { ThrownData } from "../../thrown.ts";
-import type { BusinessMatch } from "../messages.ts";
+import { type BusinessMatch, readMatch } from "../messages.ts";
 import { describeFailure } from "./plain-data.ts";
 
 /** The object that a file exports. */
 export type ToolObject = Record<string, unknown>;
 
-type Mode = "execute" | "dryrun";
-
-interface DryRunOutcome {
-  readonly success: boolean;
-  readonly result?: unknown;
-  readonly error?: string;
+/** Calls a method of the tool, where it has one. */
+export async function callOptional(tool: ToolObject, name: string, ...args: unknown[]): Promise<unknown> {
+  const method = tool[name];
+  return typeof method === "function" ? method.apply(tool, args) : undefined;
 }
+
+type Mode = "execute" | "dryrun";
 
 const matches = new WeakMap<object, BusinessMatch>();
 
@@ -26,21 +27,14 @@ export function bridgeMatchOf(thrown: unknown): BusinessMatch | undefined {
  */
 export class ToolBridge {
   readonly #tool: ToolObject;
-  readonly #api: () => unknown;
   readonly #currentCall: () => object | undefined;
   /** A call that changes the mode changes it only for itself, because the worker has other calls. */
   readonly #modes = new WeakMap<object, Mode>();
   /** The mode of all other calls; `init` may change it. */
   #defaultMode: Mode;
 
-  constructor(
-    tool: ToolObject,
-    api: () => unknown,
-    currentCall: () => object | undefined,
-    isDryRun: boolean,
-  ) {
+  constructor(tool: ToolObject, currentCall: () => object | undefined, isDryRun: boolean) {
     this.#tool = tool;
-    this.#api = api;
     this.#currentCall = currentCall;
     this.#defaultMode = isDryRun ? "dryrun" : "execute";
   }
@@ -72,26 +66,23 @@ export class ToolBridge {
     return this.#run(operation, args ?? (await this.getMockArgs(operation)), "mock");
   }
 
-  async dryRunAll(): Promise<Record<string, DryRunOutcome>> {
-    const outcomes: Record<string, DryRunOutcome> = {};
+  async dryRunAll(): Promise<Record<string, object>> {
+    const outcomes: Record<string, object> = {};
     for (const operation of Object.keys(await this.#bridges())) {
-      try {
-        outcomes[operation] = { success: true, result: await this.dryRun(operation) };
-      } catch (thrown) {
-        outcomes[operation] = { success: false, error: describeFailure(thrown).message };
-      }
+      outcomes[operation] = await this.dryRun(operation).then(
+        (result) => ({ success: true, result }),
+        (thrown) => ({ success: false, error: describeFailure(thrown).message }),
+      );
     }
     return outcomes;
   }
 
   async getMockArgs(operation: string): Promise<unknown> {
-    const { getMockArgs } = this.#tool;
-    return typeof getMockArgs === "function" ? ((await getMockArgs.call(this.#tool, operation)) ?? {}) : {};
+    return (await callOptional(this.#tool, "getMockArgs", operation)) ?? {};
   }
 
   async getBridgeErrors(): Promise<unknown> {
-    const { getBridgeErrors } = this.#tool;
-    return typeof getBridgeErrors === "function" ? getBridgeErrors.call(this.#tool) : {};
+    return "getBridgeErrors" in this.#tool ? callOptional(this.#tool, "getBridgeErrors") : {};
   }
 
   async #run(operation: string, args: unknown, side: "real" | "mock"): Promise<unknown> {
@@ -107,27 +98,22 @@ export class ToolBridge {
       );
     }
     try {
-      return await run.call(this.#tool, args, this.#api());
+      return await run.call(this.#tool, args, this.#tool.api);
     } catch (thrown) {
-      await this.#rememberMatch(operation, thrown);
+      if (typeof thrown === "object" && thrown !== null) {
+        // The tool's own description of a failure of this operation.
+        const all = await this.getBridgeErrors();
+        const match = matchError(isRecord(all) ? all[operation] : all, thrown, describeFailure(thrown));
+        if (match !== undefined) matches.set(thrown, match);
+      }
       throw thrown;
     }
   }
 
-  /** Remembers the tool's own description of a failure of this operation. */
-  async #rememberMatch(operation: string, thrown: unknown): Promise<void> {
-    if (typeof thrown !== "object" || thrown === null) return;
-    const all = await this.getBridgeErrors();
-    const entries = isRecord(all) ? all[operation] : all;
-    const match = matchError(entries, thrown, describeFailure(thrown));
-    if (match !== undefined) matches.set(thrown, match);
-  }
-
   async #bridges(): Promise<Record<string, Record<string, unknown>>> {
-    const { getBridges } = this.#tool;
-    const bridges = typeof getBridges === "function" ? await getBridges.call(this.#tool) : undefined;
+    const bridges = (await callOptional(this.#tool, "getBridges")) ?? {};
     // The tool's own object; a missing function is reported when it is used.
-    return (bridges ?? {}) as Record<string, Record<string, unknown>>;
+    return bridges as Record<string, Record<string, unknown>>;
   }
 }
 
@@ -135,13 +121,12 @@ export class ToolBridge {
 export function matchError(
   entries: unknown,
   thrown: unknown,
-  described: ThrownData,
+  { message, code, name }: ThrownData,
 ): BusinessMatch | undefined {
   if (!Array.isArray(entries)) return undefined;
-  const { message, code, name } = described;
   const texts = [message, ...(code === undefined ? [] : [String(code)]), name];
   const found = entries.find((entry) => isRecord(entry) && fits(entry, texts, thrown));
-  return found === undefined ? undefined : toMatch(found);
+  return found === undefined ? undefined : readMatch(found);
 }
 
 function fits({ match, code }: Record<string, unknown>, texts: readonly string[], thrown: unknown): boolean {
@@ -163,20 +148,6 @@ function fitsOne(match: unknown, texts: readonly string[], thrown: unknown): boo
   }
 }
 
-function toMatch(entry: Record<string, unknown>): BusinessMatch {
-  const { code, description, solution, retryable } = entry;
-  return {
-    code: typeof code === "string" && code !== "" ? code : "BUSINESS_ERROR",
-    ...(typeof description === "string" ? { description } : {}),
-    ...(typeof solution === "string" ? { solution } : {}),
-    retryable: retryable === true,
-  };
-}
-
 export function isRegExp(value: unknown): value is RegExp {
   return Object.prototype.toString.call(value) === "[object RegExp]";
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -9,14 +9,6 @@ export interface ToolModules {
   readonly missing: ReadonlySet<string>;
 }
 
-export interface ToolModulesOptions {
-  /** Node's own `require`, which resolves in the folder of the tool's dependencies. */
-  readonly require: NodeJS.Require;
-  readonly dependencies: readonly string[];
-  /** Replaces every package by a placeholder, so that the file can be evaluated before they are installed. */
-  readonly isDescribing: boolean;
-}
-
 /** The sandbox refuses these anyway; these messages say what to do instead. */
 const unavailable: Readonly<Record<string, string>> = {
   child_process: "Use await this.api.execute(command, args) instead.",
@@ -26,17 +18,23 @@ const unavailable: Readonly<Record<string, string>> = {
   sqlite: "Keep data in this.api.storage instead.",
 };
 
-/** `require` and `importx` for one tool: Node's own modules, and the packages that it declared. */
-export function toolModules({ require, dependencies, isDescribing }: ToolModulesOptions): ToolModules {
+/**
+ * `require` and `importx` for one tool: Node's own modules, and the packages that it declared. `require` is Node's own,
+ * which resolves in the folder of the tool's dependencies. While the tool is described, every package is a placeholder,
+ * so that the file can be evaluated before they are installed.
+ */
+export function toolModules(
+  require: NodeJS.Require,
+  dependencies: readonly string[],
+  isDescribing: boolean,
+): ToolModules {
   const missing = new Set<string>();
   const declared = new Set(dependencies);
 
   const load = (name: unknown): unknown => {
     if (typeof name !== "string" || name === "") throw new TypeError("require needs the name of a module.");
-    const plain = name.replace(/^node:/, "");
-    const [root = ""] = plain.split("/");
     if (isBuiltin(name)) {
-      const advice = unavailable[root];
+      const advice = unavailable[name.replace(/^node:/, "").split("/")[0] ?? ""];
       if (advice !== undefined)
         throw coded("MODULE_UNAVAILABLE", `The module "${name}" is not there. ${advice}`);
       return require(name);

@@ -1,0 +1,150 @@
+import type { ToolErrorResponse } from "../error/codes.ts";
+import { hashValue } from "../schema/hash.ts";
+import type { ToolResult } from "../tool/result.ts";
+import type { ToolMetadata } from "../tool/types.ts";
+import { loopMessage } from "./loop-messages.ts";
+import { emptyLoopState, recordCall } from "./loop-state.ts";
+import { resultKeys } from "./result-keys.ts";
+import type { LoopRecord, LoopState, LoopVerdict } from "./types.ts";
+
+/** A finished call as it was recorded. */
+export interface RecalledCall {
+  readonly record: {
+    readonly callId: string;
+    readonly toolName: string;
+    readonly parameters: Record<string, unknown>;
+    readonly parametersHash: string;
+    readonly timestamp: number;
+    readonly duration: number;
+    readonly messageID: string;
+    readonly error?: ToolErrorResponse | undefined;
+    readonly flags?: { readonly loop?: LoopVerdict; readonly waited?: number } | undefined;
+  };
+  /** With its whole text. */
+  readonly result: ToolResult;
+  /** What the tool says about itself. */
+  readonly metadata: ToolMetadata;
+}
+
+/** Errors that a call meets before its tool runs. */
+const refusals: ReadonlySet<string> = new Set([
+  "tool_not_found",
+  "tool_disabled",
+  "invalid_arguments",
+  "permission_denied",
+  "loop_blocked",
+  "approval_denied",
+]);
+
+/**
+ * Rebuilds the loop state from recorded calls, oldest first, for a session that goes on in another process; pass it to
+ * `restoreLoopState`. Masked or cut records give a weaker state, never a stronger one. Never throws.
+ */
+export function recallCalls(calls: readonly RecalledCall[]): LoopState {
+  return calls.reduce((state, call) => {
+    try {
+      if (call.metadata.loop === false) return state;
+      return recordCall(state, loopRecordOf(call), call.record.parameters);
+    } catch {
+      // A tool's key function may throw; the call is then left out.
+      return state;
+    }
+  }, emptyLoopState());
+}
+
+function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
+  const { error, timestamp, duration, parameters } = record;
+  const said = withoutNotice(record, result);
+  const at = timestamp + duration;
+  return {
+    callId: record.callId,
+    tool: record.toolName,
+    argsKey: declaredKey(metadata, parameters) ?? record.parametersHash,
+    ...resultKeys(said, at),
+    resultLength: said.content.length,
+    isError: error !== undefined,
+    errorCode: error?.code,
+    infrastructure:
+      error !== undefined && tellsOfInfrastructure(`${error.message} ${error.details?.cause ?? ""}`),
+    executed: error === undefined || !refusals.has(error.code),
+    ...loopTraits(metadata, record.messageID),
+    startedAt: timestamp + (record.flags?.waited ?? 0),
+    at,
+  };
+}
+
+/** What loop detection needs of a call beside its tool, arguments and result. */
+export function loopTraits(
+  metadata: ToolMetadata | undefined,
+  messageID: string | undefined,
+): Pick<LoopRecord, "readOnly" | "poll" | "round"> {
+  const { readOnly, loop } = metadata ?? {};
+  return {
+    readOnly: readOnly === true,
+    poll: loop !== false && loop?.repeatable === "poll",
+    round: messageID || undefined,
+  };
+}
+
+/** The hash of the part of the arguments that the tool declared as its key. Undefined when it declared none. */
+export function declaredKey(
+  metadata: ToolMetadata | undefined,
+  input: Record<string, unknown>,
+): string | undefined {
+  const key = metadata?.loop === false ? undefined : metadata?.loop?.key;
+  if (key === undefined) return undefined;
+  return hashValue(typeof key === "function" ? key(input) : key.map((name) => input[name]));
+}
+
+/** Removes the notice that loop detection appended. */
+function withoutNotice({ flags }: RecalledCall["record"], result: ToolResult): ToolResult {
+  if (flags?.loop?.action !== "nudge") return result;
+  const notice = loopMessage(flags.loop);
+  const { content, blocks } = result;
+  if (!content.endsWith(notice)) return result;
+  const last = blocks?.at(-1);
+  const isNotice = last?.type === "text" && last.text === notice;
+  return {
+    ...result,
+    content: content.slice(0, -notice.length).replace(/\n\n$/, ""),
+    ...(isNotice ? { blocks: blocks!.slice(0, -1) } : {}),
+  };
+}
+
+const connectionCodes =
+  "ECONNREFUSED ECONNRESET ECONNABORTED EAI_AGAIN ENETDOWN ENETUNREACH EHOSTDOWN EHOSTUNREACH ENOTFOUND EPIPE ETIMEDOUT UND_ERR_CONNECT_TIMEOUT UND_ERR_HEADERS_TIMEOUT UND_ERR_BODY_TIMEOUT UND_ERR_SOCKET".split(
+    " ",
+  );
+const isConnectionCode: ReadonlySet<unknown> = new Set(connectionCodes);
+
+const deepestCause = 8;
+
+/**
+ * Whether an error comes from the network or an overloaded service (429, 5xx, connection), by the status or code of it
+ * or its causes. Such a failure is not evidence of a loop. Never throws.
+ */
+export function isInfrastructureFailure(thrown: unknown): boolean {
+  try {
+    let current = thrown;
+    for (let depth = 0; depth < deepestCause; depth++) {
+      if (typeof current !== "object" || current === null) return false;
+      // Anything may be thrown, so its properties are read as unknown and checked one by one.
+      const error = current as Record<string, unknown>;
+      if (isBusy(error.status) || isBusy(error.statusCode) || isBusy(error.code)) return true;
+      if (isConnectionCode.has(error.code)) return true;
+      current = error.cause;
+    }
+    return false;
+  } catch {
+    return false;
+  }
+}
+
+/** The same for an error of which only the text is known. */
+function tellsOfInfrastructure(text: string): boolean {
+  return connectionCodes.some((code) => text.includes(code));
+}
+
+function isBusy(status: unknown): boolean {
+  return typeof status === "number" && (status === 429 || (status >= 500 && status <= 599));
+}

@@ -1,0 +1,199 @@
+import { hashText, hashValue } from "../schema/hash.ts";
+import { safeJson } from "../schema/json.ts";
+import type { ToolResult } from "../tool/result.ts";
+
+type Parts = Pick<ToolResult, "content" | "type" | "attachments" | "structured" | "blocks">;
+
+/**
+ * The keys of a whole result, including pictures and the structured value. An error's `exactKey` is that of its text
+ * only.
+ */
+export function resultKeys(result: Parts, at: number): ResultKeys {
+  const isError = result.type === "error";
+  const text = textKeys(result.content, at, isError);
+  const others = partsBeyondText(result);
+  if (others === undefined) return text;
+  const beyond = textKeys(others, at, isError);
+  return {
+    resultKey: hashText(`${text.resultKey} ${beyond.resultKey}`),
+    exactKey: isError ? text.exactKey : hashText(`${text.exactKey} ${beyond.exactKey}`),
+  };
+}
+
+/**
+ * A quick test whether the result has more than its text; JSON text is taken for the structured value. `resultKeys`
+ * looks closely.
+ */
+export function showsBeyondText({ content, type, attachments, structured, blocks }: Parts): boolean {
+  if (attachments !== undefined || blocks !== undefined) return true;
+  if (structured === undefined) return false;
+  if (type !== "json") return true;
+  return typeof structured === "object" && content[0] !== "{" && content[0] !== "[" && content !== "null";
+}
+
+/** The other parts of the result as a text, in which times and ids can be masked. */
+function partsBeyondText({ content, attachments, structured, blocks }: Parts): string | undefined {
+  if (attachments === undefined && structured === undefined && blocks === undefined) return undefined;
+  const parts: string[] = [];
+  if (structured !== undefined) {
+    const { text } = safeJson(structured);
+    if (text !== content) parts.push(text);
+  }
+  for (const { mime, filename, url } of attachments ?? []) {
+    parts.push(`${mime} ${filename} ${url.startsWith("data:") ? hashText(url) : url}`);
+  }
+  const media = blocks?.filter((block) => block?.type !== "text") ?? [];
+  if (media.length > 0) parts.push(hashValue(media));
+  return parts.length === 0 ? undefined : parts.join("\n");
+}
+
+/** Two results are compared by these keys. */
+export interface ResultKeys {
+  /** Equal for equal results of calls with equal arguments. */
+  readonly resultKey: string;
+  /**
+   * Equal for equal results of calls with different arguments. In errors, request ids, times and durations are masked;
+   * in other results nothing.
+   */
+  readonly exactKey: string;
+}
+
+/** Characters at each end of a long text in which volatile parts are masked. */
+const maskedEnd = 32_768;
+
+/** How far a cut may move to fall on a line break. Characters. */
+const cutSlack = 4_096;
+
+/**
+ * The keys of a text that a call returned at a time (milliseconds since the epoch). Of a long text only the ends are
+ * masked, to bound the work; any change in the middle changes the keys.
+ */
+export function textKeys(text: string, at: number, isError: boolean): ResultKeys {
+  if (text.length <= 2 * maskedEnd) return keysOf(text, at, isError);
+  const headEnd = cutAfterLine(text, maskedEnd);
+  const tailStart = cutAfterLine(text, text.length - maskedEnd);
+  const head = keysOf(text.slice(0, headEnd), at, isError);
+  const middle = hashText(text.slice(headEnd, tailStart));
+  const tail = keysOf(text.slice(tailStart), at, isError);
+  return {
+    resultKey: hashText(`${head.resultKey} ${middle} ${tail.resultKey}`),
+    exactKey: hashText(`${head.exactKey} ${middle} ${tail.exactKey}`),
+  };
+}
+
+function keysOf(text: string, at: number, isError: boolean): ResultKeys {
+  const general = maskVolatile(text, at);
+  const resultKey = hashText(general);
+  if (general === text) return { resultKey, exactKey: resultKey };
+  const exact = isError ? maskNoise(text, at) : text;
+  return { resultKey, exactKey: exact === general ? resultKey : hashText(exact) };
+}
+
+/** Cuts at a line break, because a masked duration may change its length and would shift a fixed cut. */
+function cutAfterLine(text: string, from: number): number {
+  const lineBreak = text.slice(from, from + cutSlack).indexOf("\n");
+  return lineBreak < 0 ? from : from + lineBreak + 1;
+}
+
+/*
+ * Patterns for parts that differ between two equal results. Each may also be the point of a result, so it is masked
+ * only where that is unlikely: a time near the time of the call, a duration after words such as "took", and nothing in
+ * a text without other words.
+ */
+
+const uuid = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi;
+const insideUuid = /-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-/;
+const requestId = /\breq(?:uest[-_ ]?id["']?(?: ?[:=] ?| )["']?[\w.:-]*\d[\w.:-]*|[_-][0-9a-z]{8,}\b)/gi;
+const digit = /\d/;
+
+const masked = "\u0000";
+
+/** Masks what may differ between two equal results: ids, current times, durations, addresses. */
+function maskVolatile(text: string, at: number): string {
+  // Everything volatile has a digit, and many results have none.
+  if (!digit.test(text)) return text;
+  const withoutIds = text.includes("-") && insideUuid.test(text) ? text.replace(uuid, masked) : text;
+  const rest = maskNoise(withoutIds, at);
+  return rest === text || hasContent(rest) ? rest : text;
+}
+
+/** The same without UUIDs: if arguments differ, an id may be the requested one. */
+function maskNoise(text: string, at: number): string {
+  const rest = text.includes("q") ? text.replace(requestId, masked) : text;
+  const timed = rest.replace(clockOf(at), masked);
+  return hasDuration.test(timed) ? timed.replace(measuredDuration, masked) : timed;
+}
+
+const millisecondsOfDay = 86_400_000;
+let clockDay = Number.NaN;
+let clock = /$^/;
+
+/** Matches times and epochs within about a day of the call, times of day at the start of a line, and addresses. */
+function clockOf(at: number): RegExp {
+  const day = Math.floor(at / millisecondsOfDay);
+  if (day === clockDay) return clock;
+  clock = new RegExp(
+    // A time may follow the escape of a line break when the text is JSON.
+    `(?:\\b|(?<=\\\\[nt]))(?:${[
+      String.raw`(?:${datesAround(day)})[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?`,
+      String.raw`(?:${epochsAround(day)})\d{5}(?:\d{3}|\.\d+)?\b`,
+      String.raw`0x[0-9a-fA-F]{6,16}\b`,
+      String.raw`(?<=^|\\n|[[(]|\bat )\d\d:\d\d:\d\d(?:[.,]\d+)?\b(?! ?(?:left|remaining|to go))`,
+    ].join("|")})`,
+    "gm",
+  );
+  clockDay = day;
+  return clock;
+}
+
+function datesAround(day: number): string {
+  return [day - 1, day, day + 1]
+    .map((near) => new Date(near * millisecondsOfDay).toISOString().slice(0, 10))
+    .join("|");
+}
+
+/** All but the last five digits of the seconds since the epoch. */
+function epochsAround(day: number): string {
+  const step = 100_000;
+  const first = Math.floor(((day - 1) * 86_400) / step);
+  const last = Math.floor(((day + 2) * 86_400) / step);
+  return Array.from({ length: last - first + 1 }, (_, index) => first + index).join("|");
+}
+
+const duration = String.raw`(?:\d+ ?h ?)?(?:\d+ ?m ?)?\d+(?:\.\d+)? ?(?:[nuµμm]?s|m?secs?|(?:milli)?seconds?|min(?:ute)?s?)\b`;
+const hasDuration = /\d ?[smnuµμ]/;
+
+/** "took 3s", "done in 3s", "failed after 3s", "duration: 3s". Not "ready in 3s" or "retry after 3s". */
+const measure = [
+  "took",
+  "elapsed",
+  "duration",
+  "spent",
+  "real",
+  "(?<!left |remaining )time",
+  "(?:done|complete|built|ran|(?!schedul|expect|plann|estimat|need|delay)[a-z]{2,20}ed|timed out|timeout) (?:in|after)",
+  "(?:packages|modules|files|tests|rows|items|results|records|hits|matches|changes|requests|entries|errors) in",
+].join("|");
+
+/** Marks of test runners before a line that ends in a duration. In JSON a line ends with an escape. */
+const verdictOfTest = String.raw`(?:^|\\n|")[ \t]*(?:✓|✔|√|✗|✘|×|❯|ok\b|not ok\b|pass\b|fail\b)`;
+
+const measuredDuration = new RegExp(
+  [
+    String.raw`(?<=\b(?:${measure})["']?[:=]?\s{0,12}["']?)\b${duration}`,
+    String.raw`(?<=[([])${duration}(?=[)\]])`,
+    String.raw`\b${duration}(?= elapsed)`,
+    String.raw`(?<=\s|\\t)${duration}(?=$|\\n)(?<=${verdictOfTest}[^\n]{1,300})`,
+  ].join("|"),
+  "gim",
+);
+
+/** Characters. A longer text certainly has other content than times. */
+const longEnough = 400;
+const tellingWord =
+  /(?<![\p{L}\p{N}])(?!(?:took|elapsed|duration|time|at|in|after)\b)[\p{L}\p{N}]+(?![\p{L}\p{N}]|["']?\s*[:=])/iu;
+
+/** Whether the masked text has more than labels: in `took 3 ms` or `{"now": …}` the masked part is the message. */
+function hasContent(rest: string): boolean {
+  return rest.length > longEnough || tellingWord.test(rest);
+}

@@ -1,0 +1,128 @@
+import type { Writable } from "node:stream";
+
+/**
+ * Says whether a client keeps up with reading what is written to it. Messages that can wait or be left out look here
+ * first, because everything that a slow client has not read must be kept in memory.
+ */
+export class WriteFlow {
+  readonly #isFull: () => boolean;
+  /** What to call when there may be room again. */
+  readonly waiting = new Set<() => void>();
+  #lastInLine: Promise<void> | undefined;
+
+  constructor(isFull: () => boolean) {
+    this.#isFull = isFull;
+  }
+
+  /** More has been written than the client has read. */
+  get isFull(): boolean {
+    return this.#isFull();
+  }
+
+  /** Calls `act` once, when there may be room again or the client has gone. Returns a function that stops waiting. */
+  whenFreed(act: () => void): () => void {
+    this.waiting.add(act);
+    return () => this.waiting.delete(act);
+  }
+
+  /** To be called when the client has read what was written, or has gone. */
+  freed(): void {
+    const waiting = [...this.waiting];
+    this.waiting.clear();
+    for (const act of waiting) act();
+  }
+
+  /** Resolves when there is room; those who wait are served in order. Undefined: there is room now. */
+  waitForRoom(): Promise<void> | undefined {
+    if (this.#lastInLine === undefined && !this.isFull) return undefined;
+    const room = (this.#lastInLine ?? Promise.resolve()).then(async () => {
+      while (this.isFull) await new Promise<void>((resolve) => void this.whenFreed(resolve));
+      if (this.#lastInLine === room) this.#lastInLine = undefined;
+    });
+    this.#lastInLine = room;
+    return room;
+  }
+}
+
+export interface WriterOptions {
+  /** The text before and after each message. */
+  readonly frame: readonly [before: string, after: string];
+  /** How much a client may leave unread, in the units of the stream, not counting the message that is written next. */
+  readonly most: number;
+  /** The client has left so much unread that nothing more is kept for it. Called once. */
+  overflowed(unread: number): void;
+}
+
+/** From how many gathered characters on the flow counts as full. */
+const MOST_GATHERED = 64 * 1024;
+
+/** Writes messages. All messages of one turn of the event loop are written together. */
+export class MessageWriter {
+  readonly flow = new WriteFlow(
+    () => this.#output.writableNeedDrain || this.#unwritten.length > MOST_GATHERED,
+  );
+  readonly #output: Writable;
+  readonly #options: WriterOptions;
+  #unwritten = "";
+  /** Change notices that wait until the client reads again. */
+  readonly #waitingNotices = new Set<string>();
+  #isOverflowed = false;
+
+  constructor(output: Writable, options: WriterOptions) {
+    this.#output = output;
+    this.#options = options;
+    output.on("drain", () => this.#freed());
+    output.on("close", () => this.flow.freed());
+  }
+
+  get unread(): number {
+    return this.#output.writableLength + this.#unwritten.length;
+  }
+
+  /** Change notices for a client that does not read just now are kept, each once, until it reads again. */
+  send(message: object): void {
+    const text = JSON.stringify(message);
+    if (!isChangeNotice(message) || !this.flow.isFull) {
+      this.write(text);
+      return;
+    }
+    // Moved to the end: the client must hear of the change after every answer that came before it.
+    this.#waitingNotices.delete(text);
+    this.#waitingNotices.add(text);
+  }
+
+  /** Writes a message that is JSON already, and never delays it. */
+  write(text: string): void {
+    if (this.#isOverflowed) return;
+    if (this.#unwritten === "") setImmediate(this.flush);
+    const [before, after] = this.#options.frame;
+    this.#unwritten += before + text + after;
+  }
+
+  /** Writes the gathered messages to the stream now. */
+  readonly flush = (): void => {
+    if (this.#unwritten === "") return;
+    const text = this.#unwritten;
+    const { writableLength, writableEnded, destroyed } = this.#output;
+    this.#unwritten = "";
+    if (writableLength > this.#options.most) {
+      this.#isOverflowed = true;
+      this.#waitingNotices.clear();
+      this.#options.overflowed(writableLength);
+    } else if (!writableEnded && !destroyed && this.#output.write(text)) {
+      if (this.flow.waiting.size > 0 || this.#waitingNotices.size > 0) this.#freed();
+    }
+  };
+
+  #freed(): void {
+    for (const text of this.#waitingNotices) this.write(text);
+    this.#waitingNotices.clear();
+    this.flow.freed();
+  }
+}
+
+/** Whether a message only says that something has changed. Sending such a notification twice tells the client nothing new. */
+function isChangeNotice(message: object): boolean {
+  if ("id" in message || !("method" in message) || typeof message.method !== "string") return false;
+  return message.method.endsWith("/list_changed") || message.method === "notifications/resources/updated";
+}

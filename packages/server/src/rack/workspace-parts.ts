@@ -1,0 +1,140 @@
+import { existsSync, mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import type { Logger, ToolInfo } from "@toolrack/core";
+import type { ToolSecrets } from "../access/index.ts";
+import { builtinTools } from "../builtin-tools/index.ts";
+import type { InternalTool } from "../calls/index.ts";
+import type { Config } from "../config/index.ts";
+import type { InternalSurroundings, ModuleGraphParts } from "../files/index.ts";
+import { adaptInternal, FileVersion } from "../files/index.ts";
+import { makeOwnFolder, StackMapper } from "../helpers/index.ts";
+
+/** Milliseconds after which unused packages are deleted. */
+const UNUSED_DEPENDENCIES = 30 * 24 * 60 * 60_000;
+
+/** Opens a value on first use, and returns the same value to all. */
+function once<Value>(open: () => Promise<Value>) {
+  let opened: Promise<Value> | undefined;
+  const get = () => {
+    opened ??= open();
+    return opened;
+  };
+  /** Does nothing when the value was never opened or failed to open. */
+  const close = async (end: (value: Value) => Promise<void> | void) => {
+    const value = await opened?.catch(() => undefined);
+    if (value !== undefined) await end(value);
+  };
+  return { get, close };
+}
+
+/**
+ * The parts of a workspace that most commands never need: each is imported and opened on first use, and closed with the
+ * workspace. `isTemporary`: nothing is written into the workspace for the sandbox.
+ */
+export function openParts(root: string, config: Config, logger: Logger, isTemporary: boolean) {
+  const own = join(root, ".toolrack");
+  let temporary: string | undefined;
+  /** The folder of the sandbox and of tool packages, in the workspace or temporary. */
+  const folder = () => {
+    if (!isTemporary) return own;
+    temporary ??= mkdtempSync(join(tmpdir(), "toolrack-sandbox-"));
+    return temporary;
+  };
+  const url = () => process.env.DATABASE_URL ?? "";
+  const hasStore = () => url() !== "" || existsSync(join(own, "toolrack.db"));
+  let pruning: Promise<unknown> | undefined;
+
+  const store = once(async () => {
+    const { openStore } = await import("../store/index.ts");
+    return openStore({ directory: own, url: url(), logger });
+  });
+  const sandbox = once(async () => {
+    const { openSandbox } = await import("../sandbox/index.ts");
+    const { require, allowForeign: allowForeignBelow3 } = config.sandbox ?? {};
+    // Users of sandboxed tools must be able to pass through it to their packages.
+    makeOwnFolder(folder());
+    const directory = join(folder(), "sandbox");
+    const opened = await openSandbox({ directory, logger, require, allowForeignBelow3 });
+    if (opened.reason !== undefined) logger.warn(`[sandbox] level ${opened.level}: ${opened.reason}`);
+    return opened;
+  });
+  const secrets = once(async () => {
+    const [opened, { openSecrets }] = await Promise.all([store.get(), import("../access/index.ts")]);
+    return openSecrets({ directory: own, store: opened });
+  });
+  return {
+    sandbox: sandbox.get,
+    store: store.get,
+    /** Undefined when the workspace has no store yet. */
+    existingStore: async () => (hasStore() ? store.get() : undefined),
+    /** Undefined when `isWriting` is false and the workspace has no store yet. */
+    secrets: async (isWriting: boolean) => (isWriting || hasStore() ? secrets.get() : undefined),
+    /** The tools of contract 5. */
+    async singleFiles(
+      { compiler, stacks }: ModuleGraphParts,
+      variables: ToolSecrets,
+      masked: () => Iterable<string>,
+    ) {
+      const [{ SingleFileTools }, { ToolLogs, DependencyStore }] = await Promise.all([
+        import("../files/index.ts"),
+        import("../sandbox/index.ts"),
+      ]);
+      const { file = "log/ToolBox.log", ...rotation } = config.log ?? {};
+      const logs = join(dirname(resolve(root, file)), "tools");
+      const npmrc = join(root, ".npmrc");
+      const dependencies = new DependencyStore({ directory: join(folder(), "deps"), npmrc, logger });
+      pruning ??= dependencies.prune(UNUSED_DEPENDENCIES).catch(() => {});
+      return new SingleFileTools({
+        workspace: root,
+        compiler,
+        stacks,
+        sandbox: sandbox.get,
+        dependencies,
+        variables,
+        logs: new ToolLogs({ ...rotation, folder: logs, secrets: masked }),
+        config: config.sandbox ?? {},
+        logger,
+        isCached: !isTemporary,
+      });
+    },
+    async close() {
+      await pruning;
+      await sandbox.close((opened) => opened.close());
+      if (temporary !== undefined) await rm(temporary, { recursive: true, force: true });
+      await store.close((opened) => opened.close());
+    },
+  };
+}
+
+/**
+ * The built-in tools, adapted like any tool of contract 1. Only they learn whether the caller is an admin, in one place
+ * for all of them.
+ */
+export function loadBuiltins(
+  surroundings: InternalSurroundings,
+  isAdmin: (callId: string) => boolean,
+): ToolInfo[] {
+  const stacks = new StackMapper();
+  return Object.entries(builtinTools).flatMap(([group, tools]) =>
+    tools.flatMap((tool) => {
+      const origin = `built-in ${group}/${tool.name}`;
+      const place = { folders: [group], stem: tool.name, origin };
+      return (
+        adaptInternal(withAdminFlag(tool, isAdmin), place, new FileVersion(origin, stacks), surroundings)
+          ?.tools ?? []
+      );
+    }),
+  );
+}
+
+function withAdminFlag(tool: InternalTool, isAdmin: (callId: string) => boolean): InternalTool {
+  return {
+    ...tool,
+    handler: (args, ctx) => {
+      const workspace = { ...ctx.workspace, isAdmin: isAdmin(ctx.callId) };
+      return tool.handler(args, Object.assign(Object.create(ctx), { workspace }));
+    },
+  };
+}

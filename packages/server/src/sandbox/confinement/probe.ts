@@ -1,0 +1,148 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { defaultLimits } from "../../config/index.ts";
+import { defined, reasonOf } from "../../helpers/index.ts";
+import { Worker } from "../worker.ts";
+import { bubblewrapConfinement, seccompFilter } from "./bubblewrap.ts";
+import { type Confinement, nodeGuardsNetwork } from "./confinement.ts";
+import { dataKbOfTree } from "./processes.ts";
+import { type Reaper, restrictedProcessConfinement } from "./restricted-process.ts";
+
+interface FoundConfinement {
+  readonly confinement?: Confinement;
+  /** Why it is not level 3, and what would help. */
+  readonly reason?: string;
+}
+
+/**
+ * Finds the best confinement that works here. Each is tried with a worker that must find itself confined. A first
+ * worker measures the data memory of a fresh Node process.
+ */
+export async function findConfinement(
+  directory: string,
+  highest: 3 | 2,
+  reaper: Reaper,
+  temporary: string,
+): Promise<FoundConfinement> {
+  const best = highest === 3 ? await findBubblewrap(directory) : { reason: "Level 2 was asked for." };
+  if (best.confinement !== undefined) return best;
+  const next = await findRestrictedProcess(reaper, temporary);
+  if (next.confinement !== undefined)
+    return { confinement: next.confinement, reason: `${best.reason} ${describeLevel2()}` };
+  return { reason: `${best.reason} Level 2 cannot be had either: ${next.reason}` };
+}
+
+/** Shown by `toolrack doctor` and `toolrack show`, and explained in docs/guides/single-file-tools.md. */
+function describeLevel2(): string {
+  const always =
+    "Level 2 holds a tool by Node's own permissions alone: it does not stop one that uses an error in Node.";
+  if (process.getuid?.() === 0) return always;
+  // Node's permissions and limits do not stop a process from sending signals.
+  return `${always} As the server is not root, the tool has the server's own user: by signals it can stop the server and other programs of that user, and open the debugger of that user's other Node programs, though not of the server.`;
+}
+
+async function findBubblewrap(directory: string): Promise<FoundConfinement & { reason: string }> {
+  if (process.platform !== "linux")
+    return {
+      reason: `Level 3 needs Linux; this is ${process.platform}. Run the server on Linux or in a Linux container.`,
+    };
+  const bubblewrap = findInPath("bwrap");
+  if (bubblewrap === undefined)
+    return {
+      reason:
+        "bubblewrap is not installed. Install it (Debian and Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap; Alpine: apk add bubblewrap) and start the server again.",
+    };
+  const filter = seccompFilter();
+  const seccompFile = filter && join(directory, "seccomp.bpf");
+  if (filter !== undefined) writeFileSync(join(directory, "seccomp.bpf"), filter);
+  let failure = "";
+  // Root needs no user namespace; where it cannot do without, it is tried with one.
+  for (const userNamespace of process.getuid?.() === 0 ? [false, true] : [true])
+    for (const proc of [true, false]) {
+      const options = { userNamespace, proc, bubblewrap, ...defined({ seccompFile }) };
+      const tried = await attempt((nodeDataKb) =>
+        bubblewrapConfinement({ ...options, ...defined({ nodeDataKb }) }),
+      );
+      if (tried.confinement !== undefined) return { confinement: tried.confinement, reason: "" };
+      failure ||= tried.failure;
+    }
+  return {
+    reason: `bubblewrap is installed but does not work here: ${failure}. In a container, let it make namespaces (Docker: --security-opt seccomp=unconfined --cap-add SYS_ADMIN); on a machine of its own, allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0).`,
+  };
+}
+
+async function findRestrictedProcess(reaper: Reaper, directory: string): Promise<FoundConfinement> {
+  if (process.platform === "win32") return { reason: "it needs Linux or macOS." };
+  if (!nodeGuardsNetwork)
+    return {
+      reason: `Node ${process.versions.node} cannot keep a process from the network; Node 25 or newer can.`,
+    };
+  const tried = await attempt((nodeDataKb) =>
+    restrictedProcessConfinement({ reaper, directory, ...defined({ nodeDataKb }) }),
+  );
+  if (tried.confinement === undefined) return { reason: `its test failed: ${tried.failure}.` };
+  return { confinement: tried.confinement };
+}
+
+type Attempt = { confinement: Confinement } | { confinement?: undefined; failure: string };
+
+/** Starts one worker to measure it, then one with limits that must find itself confined. */
+async function attempt(create: (nodeDataKb?: number) => Confinement): Promise<Attempt> {
+  try {
+    const nodeDataKb = await tryWorker(create(), async (_worker, pid) => dataKbOfTree(pid));
+    const confinement = create(nodeDataKb);
+    await tryWorker(confinement, checkConfined);
+    return { confinement };
+  } catch (error) {
+    return { failure: reasonOf(error) };
+  }
+}
+
+async function tryWorker<Result>(
+  confinement: Confinement,
+  use: (worker: Worker, pid: number) => Promise<Result>,
+): Promise<Result> {
+  const { memoryMb, scratchMb } = defaultLimits;
+  const launched = confinement.startWorker({ memoryMb, scratchMb });
+  const worker = new Worker(launched);
+  const spec = {
+    key: "probe",
+    label: "The test worker",
+    code: probeCode,
+    filename: "probe.cjs",
+    hosts: [],
+    settings: null,
+    foreign: false,
+  };
+  try {
+    await worker.load(spec, defaultLimits, "");
+    return await use(worker, launched.child.pid ?? 0);
+  } finally {
+    worker.kill();
+    await worker.ended;
+  }
+}
+
+/** This code is our own, so its report can be trusted. */
+const probeCode = `module.exports = { methods: { look() {
+  const tries = {
+    files: () => require("node:fs").readdirSync("/"),
+    programs: () => require("node:child_process").spawnSync(process.execPath, ["-v"]).error ?? 1,
+    databases: () => require("node:sqlite"),
+  };
+  const open = Object.keys(tries).filter((name) => { try { const value = tries[name](); return !(value instanceof Error); } catch { return false; } });
+  return { open, uid: process.getuid() };
+} } };`;
+
+async function checkConfined(worker: Worker): Promise<void> {
+  const signal = AbortSignal.timeout(defaultLimits.initMs);
+  const answer = await worker.invoke({ method: "look", params: null, signal });
+  const { open, uid } = answer as { open: string[]; uid: number }; // The probe is our own code.
+  if (open.length > 0) throw new Error(`a worker could reach ${open.join(" and ")}`);
+  if (uid === 0) throw new Error("a worker ran as root");
+}
+
+function findInPath(name: string): string | undefined {
+  const directories = (process.env.PATH ?? "/usr/bin:/bin").split(delimiter);
+  return directories.map((directory) => join(directory, name)).find((path) => existsSync(path));
+}
