@@ -148,12 +148,7 @@ export function copyFor(error: ToolError, toolName: string, input: unknown): Too
 export function childFailure(child: ToolError, toolName: string, input: unknown): ToolError {
   return new ToolExecutionError(
     `Tool "${child.toolName}", called by "${toolName}", failed: ${child.message}`,
-    {
-      toolName,
-      input,
-      cause: child,
-      data: { causeCode: child.code },
-    },
+    { toolName, input, cause: child, data: { causeCode: child.code } },
   );
 }
 

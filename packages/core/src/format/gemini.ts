@@ -249,10 +249,7 @@ class GeminiLowering extends SchemaLowering {
   #lowerArray(node: JsonSchemaObject, path: string): JsonSchemaObject {
     const itemsPath = pointer(path, "items");
     if (!Array.isArray(node.prefixItems)) {
-      return {
-        ...this.frame(node, "array", path),
-        items: this.lower(schemaFrom(node.items), itemsPath),
-      };
+      return { ...this.frame(node, "array", path), items: this.lower(schemaFrom(node.items), itemsPath) };
     }
     const { places, order } = this.places(node.prefixItems, path);
     const beyond = isRecord(node.items) ? [this.lower(node.items, itemsPath)] : [];

@@ -1,23 +1,15 @@
 import { type ToolErrorResponse, toolErrorCodes } from "../error/codes.ts";
 import { sameJson } from "../schema/json.ts";
-import { isRecord } from "../schema/visit.ts";
+import { isRecord, memberAt } from "../schema/visit.ts";
 import type { ContentBlock, FilePart, ToolResult } from "./result.ts";
-
-/** MCP content in the terms of a `ToolResult`. */
-interface ReadContent {
-  /** What a model reads. */
-  readonly text: string;
-  readonly attachments: readonly FilePart[];
-  /** Whether `writeBlocks` gives the same blocks back. */
-  readonly isExact: boolean;
-}
 
 /** The key in a block's `_meta` for a file name, which images and sounds have no field for. */
 const filenameKey = "toolrack/filename";
 const attachmentScheme = "attachment:///";
 const unknownMime = "application/octet-stream";
 
-function readBlocks(blocks: readonly ContentBlock[]): ReadContent {
+/** MCP content as a model's text and files. `isExact`: whether `writeBlocks` gives the same blocks back. */
+function readBlocks(blocks: readonly ContentBlock[]) {
   const [only] = blocks;
   if (blocks.length === 1 && only?.type === "text" && isPlainText(only)) {
     return { text: only.text, attachments: [], isExact: true };
@@ -47,7 +39,7 @@ function attachmentOf(block: ContentBlock): FilePart[] {
   const mime = typeof block.mimeType === "string" ? block.mimeType : unknownMime;
   if (block.type === "image" || block.type === "audio") {
     if (typeof block.data !== "string") return [];
-    return [file(mime, toDataUrl(mime, block.data), filenameIn(block))];
+    return [file(mime, `data:${mime};base64,${block.data}`, memberAt(block._meta, [filenameKey]))];
   }
   if (block.type === "resource_link" && typeof block.uri === "string") {
     const name = typeof block.name === "string" && block.name !== block.uri ? block.name : undefined;
@@ -56,7 +48,7 @@ function attachmentOf(block: ContentBlock): FilePart[] {
   const resource = block.type === "resource" ? block.resource : undefined;
   if (!isRecord(resource) || typeof resource.blob !== "string") return [];
   const resourceMime = typeof resource.mimeType === "string" ? resource.mimeType : unknownMime;
-  return [file(resourceMime, toDataUrl(resourceMime, resource.blob), lastSegment(resource.uri))];
+  return [file(resourceMime, `data:${resourceMime};base64,${resource.blob}`, lastSegment(resource.uri))];
 }
 
 function toBlock(part: FilePart): ContentBlock {
@@ -73,13 +65,8 @@ function toBlock(part: FilePart): ContentBlock {
   return { type: "resource", resource: { uri, mimeType: part.mime, blob: inline.data } };
 }
 
-function file(mime: string, url: string, filename: string | undefined): FilePart {
-  return { type: "file", mime, url, ...(filename !== undefined && { filename }) };
-}
-
-function filenameIn(block: ContentBlock): string | undefined {
-  const name = isRecord(block._meta) ? block._meta[filenameKey] : undefined;
-  return typeof name === "string" ? name : undefined;
+function file(mime: string, url: string, filename: unknown): FilePart {
+  return { type: "file", mime, url, ...(typeof filename === "string" && { filename }) };
 }
 
 function lastSegment(uri: unknown): string | undefined {
@@ -138,7 +125,8 @@ export function fromMcpResult(value: unknown): ToolResult {
   const given = isRecord(value) ? value : { content: value };
   const blocks = toBlocks(given.content);
   const { text, attachments, isExact } = readBlocks(blocks);
-  if (isExact && attachments.length === 0 && isBare(given)) return { content: text, type: "text" };
+  if (isExact && attachments.length === 0 && Object.keys(given).length === 1)
+    return { content: text, type: "text" };
   const { [typeKey]: type, [errorKey]: error, ...metadata } = isRecord(given._meta) ? given._meta : {};
   const isEmptied = Object.keys(metadata).length === 0 && (type !== undefined || error !== undefined);
   const structured = given.structuredContent;
@@ -153,12 +141,6 @@ export function fromMcpResult(value: unknown): ToolResult {
     return { ...result, type: "error", error: isErrorResponse(error) ? error : errorFrom(text) };
   }
   return { ...result, type: type === "json" || type === "text" ? type : typeFrom(result) };
-}
-
-/** Nothing but content. */
-function isBare(given: Readonly<Record<string, unknown>>): boolean {
-  for (const key in given) if (key !== "content") return false;
-  return true;
 }
 
 function typeFrom(result: Pick<ToolResult, "structured"> & { readonly type?: string }): ToolResult["type"] {
@@ -201,19 +183,8 @@ function toResultBlock(value: unknown): ContentBlock {
   return { type: "text", text: typeof value === "string" ? value : (JSON.stringify(value) ?? String(value)) };
 }
 
-interface DataUrl {
-  readonly mime: string;
-  readonly data: string;
-}
-
-const shape = /^data:([^;,]*);base64,/;
-
-function toDataUrl(mime: string, data: string): string {
-  return `data:${mime};base64,${data}`;
-}
-
 /** The parts of a base64 `data:` URL without parameters; nothing for any other address. */
-export function parseDataUrl(url: string): DataUrl | undefined {
-  const match = shape.exec(url);
+export function parseDataUrl(url: string): { readonly mime: string; readonly data: string } | undefined {
+  const match = /^data:([^;,]*);base64,/.exec(url);
   return match === null ? undefined : { mime: match[1] ?? "", data: url.slice(match[0].length) };
 }

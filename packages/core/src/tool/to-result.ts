@@ -97,16 +97,7 @@ function fromFailure(value: Record<string, unknown>): RawResult {
   };
 }
 
-const outputKeys = new Set([
-  "title",
-  "output",
-  "metadata",
-  "attachments",
-  "success",
-  "duration",
-  "exitCode",
-  "error",
-]);
+const outputKeys = new Set("title output metadata attachments success duration exitCode error".split(" "));
 
 /** `{title?, output, metadata?, attachments?}` and `{success:true, output, …}`, with nothing that would be lost. */
 function isOutputShape(value: Record<string, unknown>): boolean {
