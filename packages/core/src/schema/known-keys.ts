@@ -97,7 +97,8 @@ export class KeyGuide {
     for (const key in value) {
       const member = value[key];
       if (place.isClosed && !place.certain.has(key)) {
-        const list = isListed(place, key) ? found.doubtful : found.unlisted;
+        const isListed = place.names.has(key) || place.patterns.some((pattern) => pattern.test(key));
+        const list = isListed ? found.doubtful : found.unlisted;
         if (found.unlisted.length >= maximumIssues) return;
         list.push({ parent: path, key, value: member, known: place.names });
       }
@@ -133,10 +134,6 @@ export class KeyGuide {
     if (only !== undefined && place.isFixed) this.#places.set(only, place);
     return place;
   }
-}
-
-function isListed(place: KeyPlace, key: string): boolean {
-  return place.names.has(key) || place.patterns.some((pattern) => pattern.test(key));
 }
 
 function memberSchemas(part: JsonSchemaObject, key: string): unknown[] {

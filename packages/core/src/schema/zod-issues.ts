@@ -182,7 +182,7 @@ const makers = new Map<unknown, (json: unknown) => unknown>([
   ["date", toDate],
   ["bigint", toBigInt],
   ["set", (json) => (Array.isArray(json) ? new Set(json) : undefined)],
-  ["map", (json) => (isListOfPairs(json) ? new Map(json) : undefined)],
+  ["map", toMap],
 ]);
 
 /** A day, or a time with its zone; without a zone it would differ between machines. */
@@ -204,6 +204,7 @@ function toBigInt(json: unknown): bigint | undefined {
   return typeof json === "string" && /^-?\d{1,1000}$/.test(json) ? BigInt(json) : undefined;
 }
 
-function isListOfPairs(json: unknown): json is [unknown, unknown][] {
-  return Array.isArray(json) && json.every((pair) => Array.isArray(pair) && pair.length === 2);
+function toMap(json: unknown): Map<unknown, unknown> | undefined {
+  const isPair = (pair: unknown) => Array.isArray(pair) && pair.length === 2;
+  return Array.isArray(json) && json.every(isPair) ? new Map(json) : undefined;
 }

@@ -11,8 +11,9 @@ const unknownMime = "application/octet-stream";
 /** MCP content as a model's text and files. `isExact`: whether `writeBlocks` gives the same blocks back. */
 function readBlocks(blocks: readonly ContentBlock[]) {
   const [only] = blocks;
-  if (blocks.length === 1 && only?.type === "text" && isPlainText(only)) {
-    return { text: only.text, attachments: [], isExact: true };
+  if (blocks.length === 1 && only?.type === "text" && Object.keys(only).length === 2) {
+    if (typeof only.text === "string" && only.text !== "")
+      return { text: only.text, attachments: [], isExact: true };
   }
   const text = blocks.flatMap(textOf).join("\n");
   const attachments = blocks.flatMap(attachmentOf);
@@ -23,10 +24,6 @@ function readBlocks(blocks: readonly ContentBlock[]) {
 function writeBlocks(text: string, attachments: readonly FilePart[]): ContentBlock[] {
   const words = text === "" ? [] : [{ type: "text", text }];
   return [...words, ...attachments.map(toBlock)];
-}
-
-function isPlainText(block: ContentBlock): block is ContentBlock & { readonly text: string } {
-  return typeof block.text === "string" && block.text !== "" && Object.keys(block).length === 2;
 }
 
 function textOf(block: ContentBlock): string[] {
@@ -98,6 +95,8 @@ export function toMcpResult(result: ToolResult): McpCallToolResult {
   // A client must see the reason even if the text is empty.
   const said = result.content || (isDerivable ? "" : (result.error?.message ?? ""));
   const content = result.blocks ?? writeBlocks(said, result.attachments ?? []);
+  // The structured value of a result that the bound stage has cut would contain the whole result again.
+  const isCut = typeof memberAt(result.metadata, ["truncated", "callId"]) === "string";
   const meta = {
     ...result.metadata,
     ...(result.type !== typeFrom(result) && { [typeKey]: result.type }),
@@ -105,16 +104,10 @@ export function toMcpResult(result: ToolResult): McpCallToolResult {
   };
   return {
     content,
-    // The structured value of a cut result would contain the whole result again.
-    ...(result.structured !== undefined && !isCut(result) && { structuredContent: result.structured }),
+    ...(result.structured !== undefined && !isCut && { structuredContent: result.structured }),
     ...(result.type === "error" && { isError: true as const }),
     ...(result.metadata !== undefined || Object.keys(meta).length > 0 ? { _meta: meta } : {}),
   };
-}
-
-/** Whether the bound stage has cut the result. */
-function isCut({ metadata }: ToolResult): boolean {
-  return isRecord(metadata?.truncated) && typeof metadata.truncated.callId === "string";
 }
 
 /**
@@ -125,8 +118,8 @@ export function fromMcpResult(value: unknown): ToolResult {
   const given = isRecord(value) ? value : { content: value };
   const blocks = toBlocks(given.content);
   const { text, attachments, isExact } = readBlocks(blocks);
-  if (isExact && attachments.length === 0 && Object.keys(given).length === 1)
-    return { content: text, type: "text" };
+  const isBare = Object.keys(given).every((key) => key === "content");
+  if (isExact && attachments.length === 0 && isBare) return { content: text, type: "text" };
   const { [typeKey]: type, [errorKey]: error, ...metadata } = isRecord(given._meta) ? given._meta : {};
   const isEmptied = Object.keys(metadata).length === 0 && (type !== undefined || error !== undefined);
   const structured = given.structuredContent;

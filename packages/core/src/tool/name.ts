@@ -44,16 +44,14 @@ export function nearestNames(name: string, candidates: Iterable<string>, limit =
   for (const candidate of candidates) {
     const score = similarity(wanted, words, candidate.slice(0, maxNameLength).toLowerCase(), needed);
     if (score <= 0 || score < needed) continue;
-    const at = best.findIndex((entry) => isBetter(score, candidate, entry));
+    const at = best.findIndex(
+      (other) => score > other.score || (score === other.score && candidate < other.name),
+    );
     best.splice(at < 0 ? best.length : at, 0, { name: candidate, score });
     if (best.length > limit) best.pop();
     if (best.length === limit) needed = best[limit - 1]!.score;
   }
   return best.map((entry) => entry.name);
-}
-
-function isBetter(score: number, name: string, other: { name: string; score: number }): boolean {
-  return score > other.score || (score === other.score && name < other.name);
 }
 
 /** Exact from `needed` on; lower scores may be 0, which saves most of the work. */
