@@ -200,13 +200,9 @@ function allowsScalar(schema: unknown, value: unknown, root: JsonSchemaObject, s
   return branches.length === 0 || branches.some((branch) => allowsScalar(branch, value, root, seen));
 }
 
-/** The schemas of a tuple's places. Until 2020-12, `items` could be a list. */
-export function listedItems(schema: JsonSchemaObject): readonly unknown[] {
-  return listOf(schema.prefixItems ?? schema.items);
-}
-
+/** The schemas of an item. Until 2020-12, `items` could be a list. */
 export function itemSchemas(schema: JsonSchemaObject, index: number): unknown[] {
-  const listed = listedItems(schema);
+  const listed = listOf(schema.prefixItems ?? schema.items);
   if (index < listed.length) return [listed[index]];
   const others = Array.isArray(schema.items) ? schema.additionalItems : schema.items;
   return [others, schema.unevaluatedItems].filter((other) => other !== undefined);
