@@ -1,7 +1,8 @@
 import type { ParseResult } from "@babel/parser";
 
 export interface CodeSymbol {
-  readonly kind: SymbolKind;
+  /** `function`, `class`, `interface`, `type`, `enum`, `namespace`, `variable`, or the kind of a member. */
+  readonly kind: string;
   readonly name: string;
   readonly line: number;
   readonly endLine: number;
@@ -11,21 +12,6 @@ export interface CodeSymbol {
   /** Methods and properties, members of an enum, what a namespace declares. */
   readonly members?: readonly CodeSymbol[];
 }
-
-type SymbolKind =
-  | "function"
-  | "class"
-  | "interface"
-  | "type"
-  | "enum"
-  | "namespace"
-  | "variable"
-  | "constructor"
-  | "method"
-  | "getter"
-  | "setter"
-  | "property"
-  | "member";
 
 export interface Import {
   readonly from: string;
@@ -125,7 +111,7 @@ class OutlineReader {
     }
   }
 
-  #symbol(kind: SymbolKind, name: string, node: Located, exported: boolean): CodeSymbol {
+  #symbol(kind: string, name: string, node: Located, exported: boolean): CodeSymbol {
     return { kind, name, line: lineOf(node), endLine: node.loc?.end.line ?? 0, exported };
   }
 
@@ -133,7 +119,7 @@ class OutlineReader {
     node: Located & { body?: Located | null },
     name: string,
     exported: boolean,
-    kind: SymbolKind = "function",
+    kind: string = "function",
   ): CodeSymbol {
     return { ...this.#symbol(kind, name, node, exported), signature: this.#signature(node, node.body) };
   }
@@ -144,7 +130,7 @@ class OutlineReader {
         case "ClassMethod":
         case "ClassPrivateMethod":
         case "TSDeclareMethod":
-          return [this.#function(member, this.#key(member.key), false, methodKind(member.kind))];
+          return [this.#function(member, this.#key(member.key), false, methodKinds[member.kind])];
         case "ClassProperty":
         case "ClassPrivateProperty":
         case "ClassAccessorProperty":
@@ -172,12 +158,11 @@ class OutlineReader {
   }
 
   #interface(node: Of<"TSInterfaceDeclaration">, exported: boolean): CodeSymbol {
-    const kinds = { TSMethodSignature: "method", TSPropertySignature: "property" } as const;
-    const members = node.body.body.flatMap((member): CodeSymbol[] =>
-      member.type === "TSMethodSignature" || member.type === "TSPropertySignature"
-        ? [this.#symbol(kinds[member.type], this.#key(member.key), member, false)]
-        : [],
-    );
+    const members = node.body.body.flatMap((member): CodeSymbol[] => {
+      if (member.type !== "TSMethodSignature" && member.type !== "TSPropertySignature") return [];
+      const kind = member.type === "TSMethodSignature" ? "method" : "property";
+      return [this.#symbol(kind, this.#key(member.key), member, false)];
+    });
     return { ...this.#symbol("interface", node.id.name, node, exported), members };
   }
 
@@ -264,11 +249,7 @@ function lineOf(node: Located): number {
   return node.loc?.start.line ?? 0;
 }
 
-function methodKind(kind: string): SymbolKind {
-  if (kind === "constructor") return "constructor";
-  if (kind === "get") return "getter";
-  return kind === "set" ? "setter" : "method";
-}
+const methodKinds = { constructor: "constructor", get: "getter", set: "setter", method: "method" } as const;
 
 function isFunction(
   node: { type: string } | null | undefined,
