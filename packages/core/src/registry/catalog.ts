@@ -5,44 +5,30 @@ import { fold, type ToolEntry } from "./entry.ts";
 import type { SearchDocument } from "./search/search-document.ts";
 import { ToolIndex } from "./search/tool-index.ts";
 
-type Group = Map<string, ToolEntry>;
-
 /**
- * The tools and all indexes over them. It is changed in place while only the registry holds it; after a snapshot the
- * registry clones it before the next change. Categories, tags and search cover enabled tools only.
+ * The tools and the indexes over them. It is changed in place while only the registry holds it; after a snapshot the
+ * registry clones it before the next change. Search covers enabled tools only.
  */
 export class Catalog {
   /** By folded name, in order of registration. */
-  readonly #entries: Group;
+  #entries = new Map<string, ToolEntry>();
   /** By exact name and alias, for fast lookups. */
-  readonly #exact: Group;
+  #exact = new Map<string, ToolEntry>();
   /** By folded name and alias, for uniqueness and lookups without regard to case. */
-  readonly #folded: Group;
-  readonly #categories: Map<string, Group>;
-  readonly #tags: Map<string, Group>;
-  #disabled: number;
+  #folded = new Map<string, ToolEntry>();
   #index: ToolIndex | undefined;
   #all: readonly ToolInfo[] | undefined;
+  #enabled: readonly ToolInfo[] | undefined;
 
-  constructor(from?: Catalog) {
-    if (from === undefined) {
-      this.#entries = new Map();
-      this.#exact = new Map();
-      this.#folded = new Map();
-      this.#categories = new Map();
-      this.#tags = new Map();
-      this.#disabled = 0;
-      return;
-    }
-    this.#entries = new Map(from.#entries);
-    this.#exact = new Map(from.#exact);
-    this.#folded = new Map(from.#folded);
-    this.#categories = copyGroups(from.#categories);
-    this.#tags = copyGroups(from.#tags);
-    this.#disabled = from.#disabled;
-    // The search index moves to the newest catalog; an older one builds its own if it is searched.
-    this.#index = from.#index;
-    from.#index = undefined;
+  /** The search index moves to the copy; this catalog builds another if it is searched. */
+  clone(): Catalog {
+    const copy = new Catalog();
+    copy.#entries = new Map(this.#entries);
+    copy.#exact = new Map(this.#exact);
+    copy.#folded = new Map(this.#folded);
+    copy.#index = this.#index;
+    this.#index = undefined;
+    return copy;
   }
 
   get size(): number {
@@ -62,29 +48,25 @@ export class Catalog {
   /** Replaces a tool. Throws and changes nothing when a new name is taken. */
   replace(old: ToolEntry, entry: ToolEntry): void {
     for (const key of entry.keys()) this.#refuseTaken(key, entry, old);
-    if (old.key !== entry.key) {
-      this.remove(old);
-      this.#insert(entry);
-      return;
-    }
-    this.#unlink(old);
+    this.suspend(old);
     this.#insert(entry);
-  }
-
-  remove(entry: ToolEntry): void {
-    this.#unlink(entry);
-    this.#entries.delete(entry.key);
+    this.drop(old);
   }
 
   /** Removes a tool from every index but keeps its position for a successor. */
   suspend(entry: ToolEntry): void {
-    this.#unlink(entry);
+    const { info } = entry;
+    this.#forgetLists();
+    this.#exact.delete(info.name);
+    for (const alias of info.aliases ?? []) this.#exact.delete(alias);
+    for (const key of entry.keys()) this.#folded.delete(key);
+    if (!info.disabled) this.#index?.remove(entry.key);
   }
 
   /** Gives up the position of a suspended tool. */
   drop(entry: ToolEntry): void {
     if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key);
-    this.#all = undefined;
+    this.#forgetLists();
   }
 
   all(): readonly ToolInfo[] {
@@ -92,16 +74,9 @@ export class Catalog {
     return this.#all;
   }
 
-  enabled(): ToolInfo[] {
-    return this.#disabled === 0 ? [...this.all()] : this.all().filter((info) => !info.disabled);
-  }
-
-  inCategory(category: string): ToolInfo[] {
-    return infos(this.#categories.get(category));
-  }
-
-  withTag(tag: string): ToolInfo[] {
-    return infos(this.#tags.get(tag));
+  enabled(): readonly ToolInfo[] {
+    this.#enabled ??= this.all().filter((info) => !info.disabled);
+    return this.#enabled;
   }
 
   search(query: string, limit: number): ToolInfo[] {
@@ -114,47 +89,19 @@ export class Catalog {
     return this.#exact.keys();
   }
 
-  stats(): RegistryStats {
-    const categories = Object.fromEntries([...this.#categories].map(([name, group]) => [name, group.size]));
-    return { totalTools: this.size, disabledTools: this.#disabled, categories };
-  }
-
   #insert(entry: ToolEntry): void {
     const { info } = entry;
-    this.#all = undefined;
+    this.#forgetLists();
     this.#entries.set(entry.key, entry);
     this.#exact.set(info.name, entry);
     for (const alias of info.aliases ?? []) this.#exact.set(alias, entry);
     for (const key of entry.keys()) this.#folded.set(key, entry);
-    if (info.disabled) {
-      this.#disabled++;
-      return;
-    }
-    for (const [groups, name] of this.#groupsOf(info)) addToGroup(groups, name, entry);
-    this.#index?.add(toDocument(entry));
+    if (!info.disabled) this.#index?.add(toDocument(entry));
   }
 
-  /** Removes the tool from every index but keeps its position. */
-  #unlink(entry: ToolEntry): void {
-    const { info } = entry;
+  #forgetLists(): void {
     this.#all = undefined;
-    this.#exact.delete(info.name);
-    for (const alias of info.aliases ?? []) this.#exact.delete(alias);
-    for (const key of entry.keys()) this.#folded.delete(key);
-    if (info.disabled) {
-      this.#disabled--;
-      return;
-    }
-    for (const [groups, name] of this.#groupsOf(info)) removeFromGroup(groups, name, entry.key);
-    this.#index?.remove(entry.key);
-  }
-
-  #groupsOf(info: ToolInfo): [Map<string, Group>, string][] {
-    const { category, tags } = info.metadata;
-    const groups: [Map<string, Group>, string][] = [];
-    if (typeof category === "string") groups.push([this.#categories, category]);
-    if (Array.isArray(tags)) for (const tag of tags) groups.push([this.#tags, String(tag)]);
-    return groups;
+    this.#enabled = undefined;
   }
 
   #refuseTaken(key: string, entry: ToolEntry, except: ToolEntry | undefined): void {
@@ -196,65 +143,66 @@ function describe({ name, origin }: ToolInfo): string {
   return origin === undefined ? `the tool "${name}"` : `the tool "${name}" (${origin})`;
 }
 
-function infos(group: Group | undefined): ToolInfo[] {
-  return group === undefined ? [] : [...group.values()].map((entry) => entry.info);
-}
-
-function addToGroup(groups: Map<string, Group>, name: string, entry: ToolEntry): void {
-  const group = groups.get(name);
-  if (group === undefined) groups.set(name, new Map([[entry.key, entry]]));
-  else group.set(entry.key, entry);
-}
-
-function removeFromGroup(groups: Map<string, Group>, name: string, key: string): void {
-  const group = groups.get(name);
-  group?.delete(key);
-  if (group?.size === 0) groups.delete(name);
-}
-
-function copyGroups(groups: Map<string, Group>): Map<string, Group> {
-  return new Map([...groups].map(([name, group]) => [name, new Map(group)]));
-}
-
 /** How many tools a search returns by default. */
 export const USUAL_LIMIT = 20;
 
-/** The rack at one moment. Immutable; a later snapshot has a higher version. */
-export class RegistrySnapshot implements RegistryReader {
-  readonly version: number;
-  readonly #catalog: Catalog;
-
-  constructor(catalog: Catalog, version: number) {
-    this.#catalog = catalog;
-    this.version = version;
-  }
+/** The reads that the rack and its snapshots have in common. */
+export abstract class CatalogReader implements RegistryReader {
+  protected abstract readonly catalog: Catalog;
 
   get(name: string): ToolInfo | undefined {
-    return this.#catalog.find(name)?.info;
+    return this.catalog.find(name)?.info;
   }
 
+  /** Every tool, disabled ones too, in order of registration. */
   getAll(): ToolInfo[] {
-    return [...this.#catalog.all()];
+    return [...this.catalog.all()];
   }
 
   /** Enabled tools, all or of one category. */
   list(category?: string): ToolInfo[] {
-    return category === undefined ? this.#catalog.enabled() : this.#catalog.inCategory(category);
+    const enabled = this.catalog.enabled();
+    return category === undefined
+      ? [...enabled]
+      : enabled.filter((info) => info.metadata.category === category);
   }
 
+  /** Enabled tools that fit the query, best first. */
   search(query: string, limit = USUAL_LIMIT): ToolInfo[] {
-    return this.#catalog.search(query, limit);
+    return this.catalog.search(query, limit);
   }
 
+  /** Enabled tools with the tag. */
   findByTag(tag: string): ToolInfo[] {
-    return this.#catalog.withTag(tag);
+    return this.catalog
+      .enabled()
+      .filter(({ metadata: { tags } }) => Array.isArray(tags) && tags.includes(tag));
   }
 
   getStats(): RegistryStats {
-    return this.#catalog.stats();
+    const enabled = this.catalog.enabled();
+    const categories: Record<string, number> = {};
+    for (const { metadata } of enabled) {
+      if (typeof metadata.category !== "string") continue;
+      categories[metadata.category] = (categories[metadata.category] ?? 0) + 1;
+    }
+    const totalTools = this.catalog.size;
+    return { totalTools, disabledTools: totalTools - enabled.length, categories };
+  }
+}
+
+/** The rack at one moment. Immutable; a later snapshot has a higher version. */
+export class RegistrySnapshot extends CatalogReader {
+  readonly version: number;
+  protected readonly catalog: Catalog;
+
+  constructor(catalog: Catalog, version: number) {
+    super();
+    this.catalog = catalog;
+    this.version = version;
   }
 
   find(name: string): ToolEntry | undefined {
-    return this.#catalog.find(name);
+    return this.catalog.find(name);
   }
 }

@@ -21,15 +21,8 @@ import type { LoopState, LoopVerdict } from "../loop/types.ts";
 import type { DefinitionError } from "../tool/define.ts";
 import { nearestNames } from "../tool/name.ts";
 import type { ToolResult } from "../tool/result.ts";
-import type {
-  RegistryReader,
-  RegistryStats,
-  RegistryView,
-  ToolContext,
-  ToolInfo,
-  ToolState,
-} from "../tool/types.ts";
-import { Catalog, RegistrySnapshot, USUAL_LIMIT } from "./catalog.ts";
+import type { RegistryView, ToolContext, ToolInfo, ToolState } from "../tool/types.ts";
+import { Catalog, CatalogReader, RegistrySnapshot, USUAL_LIMIT } from "./catalog.ts";
 import { type ToolEntry, toEntry } from "./entry.ts";
 
 /** A tool that `apply` could not register. */
@@ -49,14 +42,15 @@ const noOptions: CallOptions = Object.freeze({});
 const NEAREST = 3;
 
 /** The rack: the tools, their calls, and the history of the calls. */
-export class ToolRegistry implements RegistryReader {
-  #catalog = new Catalog();
+export class ToolRegistry extends CatalogReader {
+  protected catalog = new Catalog();
   #snapshot: RegistrySnapshot | undefined;
   #version = 0;
   readonly #host: CallHost;
   readonly #sessions: LoopSessions;
 
   constructor(settings: Partial<CallSettings> = {}) {
+    super();
     const checked = checkedSettings(settings);
     this.#sessions = new LoopSessions(checked.loop);
     this.#host = this.#makeHost(checked);
@@ -74,9 +68,12 @@ export class ToolRegistry implements RegistryReader {
 
   /** False when there is no such tool. Running calls end as usual. */
   unregister(name: string): boolean {
-    const entry = this.#catalog.find(name);
+    const entry = this.catalog.find(name);
     if (entry === undefined) return false;
-    this.#change((catalog) => catalog.remove(entry));
+    this.#change((catalog) => {
+      catalog.suspend(entry);
+      catalog.drop(entry);
+    });
     return true;
   }
 
@@ -94,7 +91,7 @@ export class ToolRegistry implements RegistryReader {
   apply(changes: { readonly remove?: Iterable<string>; readonly put?: Iterable<ToolInfo> }): RefusedTool[] {
     const leaving = new Map<string, ToolEntry>();
     for (const name of changes.remove ?? []) {
-      const entry = this.#catalog.find(name);
+      const entry = this.catalog.find(name);
       if (entry !== undefined) leaving.set(entry.key, entry);
     }
     const refused: RefusedTool[] = [];
@@ -124,10 +121,6 @@ export class ToolRegistry implements RegistryReader {
     this.update(name, { disabled: false });
   }
 
-  get(name: string): ToolInfo | undefined {
-    return this.#catalog.find(name)?.info;
-  }
-
   /** Throws `ToolNotFoundError`, which suggests similar names. */
   require(name: string): ToolInfo {
     return this.#require(name).info;
@@ -140,37 +133,13 @@ export class ToolRegistry implements RegistryReader {
     const message =
       names?.length === 0
         ? noneForCaller(name)
-        : notFound(name, suggestions, names?.length ?? this.#catalog.size);
+        : notFound(name, suggestions, names?.length ?? this.catalog.size);
     return new ToolNotFoundError(message, { toolName: name, data: { suggestions } });
-  }
-
-  /** Every tool, disabled ones too, in order of registration. */
-  getAll(): ToolInfo[] {
-    return [...this.#catalog.all()];
-  }
-
-  /** Enabled tools, all or of one category. */
-  list(category?: string): ToolInfo[] {
-    return category === undefined ? this.#catalog.enabled() : this.#catalog.inCategory(category);
-  }
-
-  /** Enabled tools that fit the query, best first. */
-  search(query: string, limit?: number): ToolInfo[] {
-    return this.#catalog.search(query, limit ?? 20);
-  }
-
-  /** Enabled tools with the tag. */
-  findByTag(tag: string): ToolInfo[] {
-    return this.#catalog.withTag(tag);
-  }
-
-  getStats(): RegistryStats {
-    return this.#catalog.stats();
   }
 
   /** The rack as it is now; later changes do not affect it. */
   snapshot(): RegistrySnapshot {
-    this.#snapshot ??= new RegistrySnapshot(this.#catalog, this.#version);
+    this.#snapshot ??= new RegistrySnapshot(this.catalog, this.#version);
     return this.#snapshot;
   }
 
@@ -313,9 +282,9 @@ export class ToolRegistry implements RegistryReader {
 
   #change(edit: (catalog: Catalog) => void): void {
     // A snapshot keeps its catalog; the change goes into a copy.
-    const catalog = this.#snapshot === undefined ? this.#catalog : new Catalog(this.#catalog);
+    const catalog = this.#snapshot === undefined ? this.catalog : this.catalog.clone();
     edit(catalog);
-    this.#catalog = catalog;
+    this.catalog = catalog;
     this.#snapshot = undefined;
     this.#version++;
     if (this.#host.events.wanted) this.#host.events.emit({ type: "tools", version: this.#version });
@@ -334,7 +303,7 @@ export class ToolRegistry implements RegistryReader {
   }
 
   #require(name: string): ToolEntry {
-    const entry = this.#catalog.find(name);
+    const entry = this.catalog.find(name);
     if (entry !== undefined) return entry;
     throw this.notFound(name);
   }
@@ -349,8 +318,8 @@ export class ToolRegistry implements RegistryReader {
 
   #makeHost(settings: CheckedSettings): CallHost {
     const history = new CallHistory(settings.historyLimit);
-    const find = (name: string) => this.#catalog.find(name);
-    const toolCount = () => this.#catalog.size;
+    const find = (name: string) => this.catalog.find(name);
+    const toolCount = () => this.catalog.size;
     return {
       settings,
       history,
@@ -363,8 +332,7 @@ export class ToolRegistry implements RegistryReader {
         return toolCount();
       },
       find,
-      nearest: (name) => nearestNames(name, this.#catalog.names(), NEAREST),
-      snapshot: () => this.snapshot(),
+      nearest: (name) => nearestNames(name, this.catalog.names(), NEAREST),
       view: (frame) => this.#viewFor(frame),
       callChild: (parent, name, input, options) => this.#callChild(parent, name, input, options),
     };
