@@ -9,7 +9,7 @@ import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./keywords.ts"
 import { isOpenThroughout, KeyGuide, type KnownKeys, knownKeys, unknownKeys } from "./known-keys.ts";
 import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./pattern.ts";
 import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
-import { isRecord, type JsonSchemaObject } from "./visit.ts";
+import type { JsonSchemaObject } from "./visit.ts";
 
 /** Larger values get only their first errors, to save memory. */
 const largestFullyExplained = 5_000;
@@ -49,7 +49,8 @@ export class JsonSchemaValidator implements CompiledSchema {
     try {
       let copy = copyPlain(value);
       if (options?.strict) return this.#validateStrict(copy, check);
-      const dropped = this.#known && isRecord(copy) ? unknownKeys(copy, this.#known) : undefined;
+      const isObject = typeof copy === "object" && copy !== null && !Array.isArray(copy);
+      const dropped = this.#known && isObject ? unknownKeys(copy, this.#known) : undefined;
       if (dropped !== undefined) copy = without(copy, dropped);
       if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
       if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };
