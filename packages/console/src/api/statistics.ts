@@ -20,9 +20,8 @@ interface Wanted {
  */
 export async function readStatistics(wanted: Wanted, signal: AbortSignal): Promise<RackStatistics> {
   try {
-    const { p50, p95, ...found } = await request("GET /api/stats", { query: { ...wanted }, signal });
-    const tools = found.tools.map((tool) => ({ ...tool, p50: tool.p50, p95: tool.p95 }));
-    return { ...found, p50, p95, tools, buckets: fillBuckets(found) };
+    const found = await request("GET /api/stats", { query: { ...wanted }, signal });
+    return { ...found, buckets: fillBuckets(found) };
   } catch (thrown) {
     if (thrown instanceof ApiError && thrown.code === "forbidden") return summariseLatest(wanted, signal);
     throw thrown;
@@ -36,8 +35,7 @@ async function summariseLatest(wanted: Wanted, signal: AbortSignal): Promise<Rac
   const range = { since: wanted.since, until: Date.now() + 1 };
   const calls = await readCalls(wanted, MOST, signal);
   const tools = [...Map.groupBy(calls, ({ toolName }) => toolName)].map(([toolName, group]) => {
-    const { buckets: _, ...totals } = summariseCalls(group, { ...range, slices: 1 });
-    return { toolName, ...totals };
+    return { toolName, ...summariseCalls(group, { ...range, slices: 1 }) };
   });
   return {
     ...summariseCalls(calls, { ...range, slices: SLICES }),
@@ -59,8 +57,8 @@ export async function readCalls(
 export interface CallTotals {
   readonly calls: number;
   readonly errors: number;
-  readonly p50: number | undefined;
-  readonly p95: number | undefined;
+  readonly p50?: number | undefined;
+  readonly p95?: number | undefined;
 }
 
 export interface CallStatistics extends CallTotals {
@@ -107,8 +105,7 @@ export function fillBuckets(
   const count = Math.floor((until - first) / interval) + 1;
   return Array.from({ length: count }, (_, index) => {
     const at = first + index * interval;
-    const { calls = 0, errors = 0, p50, p95 } = known.get(at) ?? {};
-    return { at, calls, errors, p50, p95 };
+    return { calls: 0, errors: 0, ...known.get(at), at };
   });
 }
 

@@ -62,7 +62,7 @@ const further: readonly RouteRecordRaw[] = [
     component: () => import("../pages/skills/SkillsPage.vue"),
     meta: { page: "skills" },
   },
-  { path: "/:rest(.*)*", name: "nowhere", component: () => import("../pages/NowherePage.vue") },
+  { path: "/:rest(.*)*", name: "notFound", component: () => import("../pages/NotFoundPage.vue") },
 ];
 
 /** Reads the address at once, so call it after the token was removed from it. */

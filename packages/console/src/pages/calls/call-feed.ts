@@ -39,67 +39,62 @@ export function useCallFeed(
   let isBegun = start !== undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const read = (cursor?: string, limit = PAGE) => {
-    const { within, ...rest } = query.value;
-    const since = within === undefined ? undefined : Date.now() - within;
-    return request("GET /api/calls", { query: { ...rest, since, limit, cursor } });
-  };
-
-  async function attempt(work: (isCurrent: () => boolean) => Promise<void>): Promise<void> {
+  /** Reads a page and takes it, unless the query changed in the meantime. */
+  async function read(take: (page: CallPage) => void, cursor?: string, limit = PAGE): Promise<void> {
     const mine = generation;
     isLoading.value = true;
-    try {
-      await work(() => mine === generation);
-      if (mine === generation) error.value = undefined;
-    } catch (thrown) {
-      if (mine === generation) error.value = ApiError.of(thrown);
-    } finally {
-      if (mine === generation) isLoading.value = false;
-    }
+    const { within, ...rest } = query.value;
+    const since = within === undefined ? undefined : Date.now() - within;
+    const asking = request("GET /api/calls", { query: { ...rest, since, limit, cursor } });
+    const failed = await asking.then(
+      (page) => void (mine === generation && take(page)),
+      (thrown: unknown) => ApiError.of(thrown),
+    );
+    if (mine !== generation) return;
+    error.value = failed;
+    isLoading.value = false;
   }
 
   function restart(): Promise<void> {
     generation++;
     isBegun = false;
     missed.value = 0;
-    return attempt(async (isCurrent) => {
-      const page = await read();
-      // A newer page was read in the meantime.
-      if (!isCurrent() || isBegun) return;
-      calls.value = page.items;
-      next.value = page.next;
-      isBegun = true;
-    });
+    return refresh();
   }
 
-  function refresh(limit = PAGE): Promise<void> {
-    return attempt(async (isCurrent) => {
-      const page = await read(undefined, limit);
-      if (!isCurrent()) return;
-      // If the new page does not overlap the old ones, calls are missing between them, so the list starts again.
-      const known = new Set(calls.value.map(({ callId }) => callId));
-      const hasGap =
-        known.size > 0 && page.next !== undefined && !page.items.some(({ callId }) => known.has(callId));
-      const isNew = hasGap || !isBegun;
-      calls.value = isNew ? page.items : mergeHead(calls.value, page);
-      if (isNew || calls.value.length === page.items.length) next.value = page.next;
-      isBegun = true;
-    });
-  }
+  let asked = 0;
+  let taken = 0;
+  const refresh = (limit?: number) => {
+    const mine = ++asked;
+    return read(
+      (page) => {
+        // A newer answer was faster.
+        if (mine < taken) return;
+        taken = mine;
+        // If the new page does not overlap the old ones, calls are missing between them, so the list starts again.
+        const known = new Set(calls.value.map(({ callId }) => callId));
+        const hasGap =
+          known.size > 0 && page.next !== undefined && !page.items.some(({ callId }) => known.has(callId));
+        const isNew = hasGap || !isBegun;
+        calls.value = isNew ? page.items : mergeHead(calls.value, page);
+        if (isNew || calls.value.length === page.items.length) next.value = page.next;
+        isBegun = true;
+      },
+      undefined,
+      limit,
+    );
+  };
 
   /** Reads as many of the known calls as one request allows, because they may have ended since. */
   const reread = () => refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, calls.value.length)));
 
   async function readMore(): Promise<void> {
-    const cursor = next.value;
-    if (cursor === undefined || isLoading.value) return;
-    await attempt(async (isCurrent) => {
-      const page = await read(cursor);
-      if (!isCurrent()) return;
+    if (next.value === undefined || isLoading.value) return;
+    await read((page) => {
       const known = new Set(calls.value.map(({ callId }) => callId));
       calls.value = [...calls.value, ...page.items.filter(({ callId }) => !known.has(callId))];
       next.value = page.next;
-    });
+    }, next.value);
   }
 
   useEvents(["call."], (event) => {
@@ -166,12 +161,8 @@ export function withEnd(
   if (wantedStatus !== undefined && wantedStatus !== status) return calls.toSpliced(index, 1);
   // The event holds these members in the record's form.
   const { duration, error } = data as Pick<CallSummary, "duration" | "error">;
-  return calls.with(index, {
-    ...known,
-    status,
-    ...(duration === undefined ? {} : { duration }),
-    ...(error === undefined ? {} : { error }),
-  });
+  const ended = { ...known, status, ...(error && { error }) };
+  return calls.with(index, duration === undefined ? ended : { ...ended, duration });
 }
 
 export interface FeedRow {

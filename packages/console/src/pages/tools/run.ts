@@ -58,19 +58,8 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
     return isRunning.value ? waitingApprovals.value.find(isMine) : undefined;
   });
 
-  function start(args: unknown): Promise<void> {
-    return perform(newId(), (id, watcher) => make(args, id, watcher));
-  }
-
-  /** Shows an earlier call, and waits for its end if it still runs. */
-  async function show(id: string): Promise<void> {
-    if (!isRunning.value && id !== callId.value) await perform(id, findAnswer);
-  }
-
-  async function perform(
-    id: string,
-    work: (id: string, watcher: CallWatcher) => Promise<CallAnswer>,
-  ): Promise<void> {
+  type Work = (id: string, watcher: CallWatcher) => Promise<CallAnswer>;
+  async function perform(id: string, work: Work): Promise<void> {
     isRunning.value = true;
     callId.value = id;
     startedAt.value = Date.now();
@@ -112,7 +101,15 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
   }
 
   const state = { isRunning, callId, startedAt, progress, lines, question, answer, previous, refusal };
-  return reactive({ ...state, start, show, cancel });
+  return reactive({
+    ...state,
+    start: (args: unknown) => perform(newId(), (id, watcher) => make(args, id, watcher)),
+    /** Shows an earlier call, and waits for its end if it still runs. */
+    async show(id: string): Promise<void> {
+      if (!isRunning.value && id !== callId.value) await perform(id, findAnswer);
+    },
+    cancel,
+  });
 }
 
 export interface ToolDraft {
