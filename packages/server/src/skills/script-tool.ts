@@ -6,7 +6,7 @@ import { asRecord, defined, isRecord } from "../helpers/index.ts";
 import type { ProgramResult, ProgramSpec, Sandbox } from "../sandbox/index.ts";
 import {
   filledArguments,
-  fillSecretValues,
+  fillSecretsWithin,
   hasSecretWithin,
   logPrinted,
   type ReadyTool,
@@ -98,7 +98,7 @@ async function specOf(
       `The skill "${skill.name}" came from elsewhere, and its tool "${tool.name}" asks for ${needsSecrets ? "secrets" : `the network (${hosts.join(", ")})`}. Look at it, then trust it with: toolrack skills trust "${skill.name}"`,
     );
   }
-  const own = await fillSecretValues(environment, readSecret);
+  const own = await fillSecretsWithin(environment, readSecret);
   return {
     label: `${skill.name}/${tool.name}`,
     command: script.command,

@@ -2,8 +2,8 @@ import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
 import { sql } from "kysely";
 import type { Instance } from "./instances.ts";
 import { problemOfRulePattern, toKey } from "./keys.ts";
-import { changesRows, flag, json, key, type Page, plain, RowMap, readPage, text, whole } from "./rows.ts";
-import type { ApprovalRow, StoreDatabase, Tables } from "./schema.ts";
+import { changesRows, flag, json, type Page, plain, readPage, rowMap } from "./rows.ts";
+import type { ApprovalRow, StoreDatabase } from "./schema.ts";
 
 /** A question that was put to a person, and the answer. */
 export interface StoredApproval extends ApprovalRequest {
@@ -59,46 +59,26 @@ export const AGREED_ELSEWHERE = 2;
  */
 const TIME_TO_FIND_ANSWER = 5_000;
 
-const approvals = new RowMap<StoredApproval, Omit<ApprovalRow, "instance" | "resumable">>({
-  id: plain(),
-  callId: key(),
-  parentCallId: key(),
-  toolName: key(),
-  displayName: key(),
-  input: json(),
-  message: text(),
-  details: json(),
-  dangerous: flag(),
-  // Rows from before this column existed are all `before`.
-  stage: {
-    ...plain<StoredApproval["stage"]>(),
-    read: (stage) => (stage === "during" ? stage : "before"),
-    hasDefault: true,
+const approvals = rowMap<StoredApproval>()(
+  "approvals",
+  {
+    input: json(),
+    details: json(),
+    dangerous: flag(),
+    // Rows from before this column existed are all `before`.
+    stage: {
+      ...plain<StoredApproval["stage"]>(),
+      read: (stage) => (stage === "during" ? stage : "before"),
+      hasDefault: true,
+    },
+    arguments: json("edited_input"),
+    rule: json(),
   },
-  sessionID: key(),
-  caller: key(),
-  state: plain(),
-  createdAt: plain(),
-  expiresAt: whole(),
-  decidedAt: plain(),
-  decidedBy: key(),
-  reason: text(),
-  arguments: json("edited_input"),
-  rule: json(),
-});
+  ["instance", "resumable"],
+);
 
-const rules = new RowMap<ApprovalRule, Tables["approval_rules"]>({
-  id: plain(),
-  tool: plain(),
-  decision: plain(),
-  input: json(),
-  // Null when the rule does not say, so that older and newer rules read the same.
-  exact: flag(),
-  sessionID: key(),
-  caller: key(),
-  createdBy: key(),
-  createdAt: plain(),
-});
+// `exact` is null when the rule does not say, so that older and newer rules read the same.
+const rules = rowMap<ApprovalRule>()("approval_rules", { input: json(), exact: flag() });
 
 export class ApprovalRepository {
   readonly #db: StoreDatabase;

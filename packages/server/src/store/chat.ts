@@ -9,12 +9,11 @@ import {
   type Page,
   pageLimit,
   plain,
-  RowMap,
   readPage,
-  text,
+  rowMap,
   toJson,
 } from "./rows.ts";
-import type { ChatMessageRow, ChatSessionRow, StoreDatabase, Tables } from "./schema.ts";
+import type { ChatMessageRow, ChatSessionRow, StoreDatabase } from "./schema.ts";
 
 export interface ChatSession {
   readonly id: string;
@@ -96,34 +95,22 @@ export interface Handoff {
   readonly messages: readonly unknown[];
 }
 
-const sessions = new RowMap<Omit<ChatSession, "running">, Omit<ChatSessionRow, "turn" | "instance">>({
-  id: plain(),
-  owner: key(),
-  title: text(),
-  model: key(),
-  expert: key(),
-  createdAt: plain(),
-  updatedAt: plain(),
-  state: json(),
-});
+const sessions = rowMap<Omit<ChatSession, "running">>()("chat_sessions", { state: json() }, [
+  "turn",
+  "instance",
+]);
 
-const messages = new RowMap<Omit<ChatMessage, "unread">, Omit<ReadMessageRow, "octets">>({
-  id: plain(),
-  sessionId: key(),
-  position: plain(),
-  role: plain(),
+const messages = rowMap<Omit<ChatMessage, "unread">>()("chat_messages", {
+  sessionId: key("session_id"),
   status: { ...plain<ChatMessageStatus>(), read: toStatus },
-  createdAt: plain(),
-  updatedAt: plain(),
   body: { ...json<ChatMessage["body"]>(), read: (body) => fromJson(String(body ?? "{}")), hasDefault: true },
 });
 
-const handoffs = new RowMap<Handoff, Omit<Tables["chat_handoffs"], "created_at">>({
-  id: key(),
-  owner: key(),
-  sessionId: key(),
-  messages: json(),
-});
+const handoffs = rowMap<Handoff>()(
+  "chat_handoffs",
+  { id: key(), sessionId: key("session_id"), messages: json() },
+  ["created_at"],
+);
 
 function toSession(row: ChatSessionRow): ChatSession {
   return { ...sessions.toRecord(row), running: row.turn !== null };

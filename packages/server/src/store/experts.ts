@@ -1,8 +1,8 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { ExpertConflictError, SkillChangedError } from "./errors.ts";
 import { newId, toStorableText } from "./keys.ts";
-import { changesRows, looseJson, plain, RowMap, text, textOrEmpty } from "./rows.ts";
-import type { StoreDatabase, Tables } from "./schema.ts";
+import { changesRows, looseJson, rowMap, text, textOrEmpty } from "./rows.ts";
+import type { StoreDatabase } from "./schema.ts";
 import { laterThan, type RegistryVersion, refuseUnseen, type SeenVersion, whereSeen } from "./versions.ts";
 
 /** A named set of skills and single tools, for one kind of caller. */
@@ -25,16 +25,17 @@ export interface StoredExpert {
 export type NewExpert = Pick<StoredExpert, "name"> & Partial<Omit<StoredExpert, "createdAt" | "updatedAt">>;
 export type ExpertChanges = Partial<Omit<StoredExpert, "id" | "createdAt" | "updatedAt">>;
 
-const experts = new RowMap<Omit<StoredExpert, "skills">, Omit<Tables["experts"], "name_key">>({
-  id: plain(),
-  name: text(),
-  description: textOrEmpty(),
-  instructions: textOrEmpty(),
-  // A value that is not a list of patterns allows no tool.
-  tools: { ...looseJson(patternsIn), hasDefault: true },
-  createdAt: plain(),
-  updatedAt: plain(),
-});
+const experts = rowMap<Omit<StoredExpert, "skills">>()(
+  "experts",
+  {
+    name: text(),
+    description: textOrEmpty(),
+    instructions: textOrEmpty(),
+    // A value that is not a list of patterns allows no tool.
+    tools: { ...looseJson(patternsIn), hasDefault: true },
+  },
+  ["name_key"],
+);
 
 /** Every change raises the registry's version. A name or id that is taken is refused with `ExpertConflictError`. */
 export class ExpertRepository {

@@ -1,7 +1,7 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
-import { changesRows, flag, key, looseJson, plain, RowMap } from "./rows.ts";
-import type { StoreDatabase, Tables } from "./schema.ts";
+import { changesRows, flag, key, looseJson, rowMap } from "./rows.ts";
+import type { StoreDatabase } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
 
 /** An operator's changes to one tool of an upstream server. */
@@ -66,25 +66,19 @@ export interface ClaimedName {
 const decidedJson = looseJson((value, written) => value ?? written);
 const learntJson = looseJson((value) => (typeof value === "object" && value !== null ? value : undefined));
 
-const servers = new RowMap<StoredMcpServer, Tables["mcp_servers"]>({
+const servers = rowMap<StoredMcpServer>()("mcp_servers", {
   key: key("server_key"),
   entry: decidedJson,
   enabled: flag(),
   verdict: learntJson,
   catalogue: learntJson,
-  createdAt: plain(),
-  updatedAt: plain(),
 });
 
-const tools = new RowMap<StoredMcpTool, Omit<Tables["mcp_tools"], "tool_key">>({
-  server: key("server_key"),
-  name: plain(),
-  approved: decidedJson,
-  pending: learntJson,
-  approvedAt: plain(),
-  approvedBy: key(),
-  override: learntJson,
-});
+const tools = rowMap<StoredMcpTool>()(
+  "mcp_tools",
+  { server: key("server_key"), approved: decidedJson, pending: learntJson, override: learntJson },
+  ["tool_key"],
+);
 
 const MOST_NAMES = 200;
 

@@ -1,6 +1,6 @@
 import { toKey } from "./keys.ts";
-import { changesRows, json, key, plain, RowMap, whole } from "./rows.ts";
-import type { StoreDatabase, Tables } from "./schema.ts";
+import { changesRows, json, rowMap } from "./rows.ts";
+import type { StoreDatabase } from "./schema.ts";
 
 export type ScheduleTiming =
   | { readonly kind: "once"; readonly at: number }
@@ -43,21 +43,7 @@ interface ScheduleStep {
 
 const DUE_AT_ONCE = 100;
 
-const schedules = new RowMap<StoredSchedule, Tables["schedules"]>({
-  id: plain(),
-  toolName: key(),
-  arguments: json("input"),
-  caller: key(),
-  timing: json(),
-  missed: plain(),
-  state: plain(),
-  nextRunAt: whole(),
-  lastRunAt: plain(),
-  lastCallId: key(),
-  runs: plain(),
-  createdAt: plain(),
-  endedAt: plain(),
-});
+const schedules = rowMap<StoredSchedule>()("schedules", { arguments: json("input"), timing: json() });
 
 export class ScheduleRepository {
   readonly #db: StoreDatabase;

@@ -2,7 +2,7 @@ import { isRecord } from "../helpers/index.ts";
 import { isDuplicateKey } from "./database-errors.ts";
 import { SkillChangedError, SkillConflictError } from "./errors.ts";
 import { newId, type SkillToolType } from "./keys.ts";
-import { changesRows, flag, looseJson, plain, RowMap, text, textOrEmpty } from "./rows.ts";
+import { changesRows, flag, looseJson, rowMap, text, textOrEmpty } from "./rows.ts";
 import type { SkillRow, SkillToolRow, StoreDatabase } from "./schema.ts";
 import {
   laterThan,
@@ -95,36 +95,20 @@ export interface SkillBundle {
 /** Every engine limits how many values a statement may have. */
 const ROWS_PER_STATEMENT = 500;
 
-const skills = new RowMap<StoredSkill, SkillRow>({
-  id: plain(),
+const skills = rowMap<StoredSkill>()("skills", {
   name: text(),
-  mark: plain(),
   description: textOrEmpty(),
   instructions: textOrEmpty("skill_md"),
   frontMatter: { ...looseJson((value) => (isRecord(value) ? value : {})), hasDefault: true },
-  frontMatterText: text(),
-  sourcePath: text(),
   enabled: flag(),
   trusted: flag(),
-  createdAt: plain(),
-  updatedAt: plain(),
 });
 
-const tools = new RowMap<StoredSkillTool, Omit<SkillToolRow, "position">>({
-  id: plain(),
-  skillId: plain(),
-  name: text(),
-  displayName: text(),
-  description: textOrEmpty(),
-  type: plain(),
-  usage: textOrEmpty(),
-  command: text(),
-  endpoint: text(),
-  method: plain(),
-  enabled: flag(),
-  createdAt: plain(),
-  updatedAt: plain(),
-});
+const tools = rowMap<StoredSkillTool>()(
+  "skill_tools",
+  { name: text(), description: textOrEmpty(), usage: textOrEmpty(), enabled: flag() },
+  ["position"],
+);
 
 /** A row that was written by hand may leave out the type. */
 function toTool(row: SkillToolRow): StoredSkillTool {

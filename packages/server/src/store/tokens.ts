@@ -1,7 +1,7 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
-import { changesRows, flag, json, key, plain, RowMap, text } from "./rows.ts";
-import type { StoreDatabase, Tables } from "./schema.ts";
+import { changesRows, flag, json, key, plain, rowMap, text } from "./rows.ts";
+import type { StoreDatabase } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
 
 export interface StoredToken {
@@ -21,14 +21,7 @@ export interface StoredToken {
   readonly expiresAt?: number;
 }
 
-const tokens = new RowMap<StoredToken, Omit<Tables["tokens"], "hash">>({
-  id: plain(),
-  name: text(),
-  scopes: json(),
-  createdAt: plain(),
-  lastUsedAt: plain(),
-  expiresAt: plain(),
-});
+const tokens = rowMap<StoredToken>()("tokens", { name: text(), scopes: json() }, ["hash"]);
 
 export class TokenRepository {
   readonly #db: StoreDatabase;
@@ -146,12 +139,11 @@ export interface ToolSwitch {
   readonly at: number;
 }
 
-const switches = new RowMap<ToolSwitch, Omit<Tables["tool_switches"], "name_key">>({
-  toolName: key(),
-  enabled: flag(),
-  by: key("switched_by"),
-  at: plain("switched_at"),
-});
+const switches = rowMap<ToolSwitch>()(
+  "tool_switches",
+  { enabled: flag(), by: key("switched_by"), at: plain("switched_at") },
+  ["name_key"],
+);
 
 export class ToolSwitchRepository {
   readonly #db: StoreDatabase;

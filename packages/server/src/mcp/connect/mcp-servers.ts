@@ -43,7 +43,7 @@ export interface McpServersOptions {
   readonly registry: ToolRegistry;
   readonly offerings?: Offerings;
   readonly store: McpServerStore;
-  readonly secrets: Pick<Secrets, "values" | "hold"> & VaultSecrets;
+  readonly secrets: Pick<Secrets, "values" | "maskFor"> & VaultSecrets;
   readonly logger: Logger;
   /** The workspace. */
   readonly directory: string;
@@ -95,8 +95,8 @@ export class McpServers {
       identity: options.identity ?? unknownRack(),
       clientInfo: options.clientInfo ?? { name: "toolrack", version: "0" },
       pinning: options.pinning ?? "quarantine",
-      mask: (text) => String(redact(text, { values: masked.list() })),
-      maskFor: (key, values) => secrets.hold(`mcp-server ${key}`, values),
+      mask: (text) => String(redact(text, { values: masked.refresh() })),
+      maskFor: (key, values) => secrets.maskFor(`mcp-server ${key}`, values),
       onNames: (key) => {
         this.#haveNamesChanged = true;
         for (const server of this.#servers.values()) if (server.key !== key) server.renamed();

@@ -15,15 +15,13 @@ import {
 } from "../folder.ts";
 import { isSafePath, SkillInputError } from "../skill.ts";
 import { parseSqlDump } from "./sql-dump.ts";
-import { fromTables, type ImportedTables, type ImportFailure, importedColumns } from "./tables.ts";
+import { fromTables, type ImportedTables, type ImportFailure, importedTables } from "./tables.ts";
 
 export interface ImportOptions {
   readonly sandbox: () => Promise<Sandbox>;
   /** Whether the imported skills are the operator's own. */
   readonly trusted: boolean;
 }
-
-const importedTables = [...importedColumns.keys()];
 
 type Tables = Map<string, Record<string, unknown>[]>;
 
@@ -88,7 +86,7 @@ async function foldersBelow(path: string): Promise<string[]> {
 async function readTable(path: string, tables: Tables): Promise<void> {
   const text = await readFile(path, "utf8");
   if (path.toLowerCase().endsWith(".sql")) {
-    const rows = parseSqlDump(text, importedColumns);
+    const rows = parseSqlDump(text, importedTables);
     if (rows.size === 0) throw new Error(`${path} has no rows of ${importedTables.join(", ")}.`);
     for (const [table, found] of rows) tables.set(table, [...(tables.get(table) ?? []), ...found]);
     return;

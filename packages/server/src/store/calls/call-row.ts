@@ -1,7 +1,7 @@
 import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
 import type { Blob, BlobDirectory } from "../blobs.ts";
 import { toKey, toStorableText } from "../keys.ts";
-import { fromJson, json, key, plain, RowMap, text, toBoundedJson, toJson, tooLarge } from "../rows.ts";
+import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../rows.ts";
 import type { CallRow } from "../schema.ts";
 
 /** A call as it is kept. */
@@ -238,34 +238,22 @@ function toLabel(text: string): string {
   return `${toStorableText(text.slice(0, LONGEST_LABEL))}…`;
 }
 
-/** The members of a call that stand in columns of their own. */
-const calls = new RowMap<
-  Omit<StoredCall, "parameters" | "status" | "result" | "log">,
-  Omit<ListedRow, "parameters" | "result_text" | "result_type">
->({
-  callId: key(),
-  parentCallId: key(),
-  replayOf: key(),
-  toolName: key(),
-  displayName: text(),
-  parametersHash: plain(),
-  timestamp: plain(),
-  depth: plain(),
-  sessionID: key(),
-  messageID: text(),
-  caller: text(),
-  tid: text(),
-  outcome: plain("state"),
-  duration: { ...plain<number>(), read: Number, hasDefault: true },
-  runDuration: { ...plain<number>(), read: Number, hasDefault: true },
-  afterDuration: plain(),
-  error: json(),
-  flags: json(),
-  resultSize: plain(),
-});
-
 /** In a list, what is long is left in the database. */
 const unlisted = ["parameters", "result_text", "more", "more_blob", "log"] as const;
+
+/** The members of a call that stand in columns of their own. */
+const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log">>()(
+  "calls",
+  {
+    outcome: plain("state"),
+    duration: { ...plain<number>(), read: Number, hasDefault: true },
+    runDuration: { ...plain<number>(), read: Number, hasDefault: true },
+    error: json(),
+    flags: json(),
+  },
+  [...unlisted, "instance", "size", "result_type", "result_blob"],
+);
+
 type UnlistedColumn = (typeof unlisted)[number];
 export type ListedRow = Omit<CallRow, UnlistedColumn> & { parameters: string | null; result_text: string };
 
