@@ -8,9 +8,17 @@ import { rpcCodes } from "../../wire/index.ts";
 import type { Message, Transport } from "../protocol/messages.ts";
 import { LONGEST_MESSAGE } from "../protocol/refusals.ts";
 import { Outbox } from "./outbox.ts";
-import { descendantsOf, findMarked, isRunning, MARK, nextMark, signalProcess } from "./processes.ts";
+import {
+  descendantsOf,
+  findMarked,
+  isRunning,
+  MARK,
+  nextMark,
+  signalProcess,
+  unwatchGroup,
+  watchGroup,
+} from "./processes.ts";
 import type { RecentLines } from "./recent-lines.ts";
-import { unwatchGroup, watchGroup } from "./watchdog.ts";
 
 interface ProcessSpec {
   /** The key of the server, for messages. */
