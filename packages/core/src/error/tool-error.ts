@@ -38,7 +38,6 @@ export class ToolError extends Error {
 
   /** The error as plain JSON, safe to log and to send: long and secret arguments are left out. */
   toResponse(): ToolErrorResponse {
-    const cause = causeText(this.cause);
     const data = safeJson(this.data).value;
     return {
       name: this.name,
@@ -48,7 +47,7 @@ export class ToolError extends Error {
         ...(isRecord(data) && data),
         toolName: this.toolName,
         input: clip(this.input),
-        ...(cause === undefined ? {} : { cause }),
+        ...(this.cause !== undefined && { cause: causeText(this.cause) }),
       },
       recoverable: this.recoverable,
     };
@@ -105,8 +104,7 @@ function clipMessage(message: string): string {
     : message;
 }
 
-function causeText(cause: unknown): string | undefined {
-  if (cause === undefined) return undefined;
+function causeText(cause: unknown): string {
   try {
     return clipMessage(cause instanceof Error ? cause.message : String(cause));
   } catch {
