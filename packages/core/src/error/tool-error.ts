@@ -123,19 +123,13 @@ export function toToolError(thrown: unknown, toolName: string, input: unknown): 
     // Authors throw `new BusinessError("…")` without naming the tool.
     return thrown.toolName === "" ? copyFor(thrown, toolName, input) : childFailure(thrown, toolName, input);
   }
-  const error = new ToolExecutionError(messageOf(thrown), { toolName, input, cause: thrown });
-  const stack = stackOf(thrown);
-  if (stack !== undefined) error.stack = stack;
-  return error;
+  return withStackOf(thrown, new ToolExecutionError(messageOf(thrown), { toolName, input, cause: thrown }));
 }
 
 /** Copies the error for another call, because the object may be shared, frozen, or thrown again. */
 export function copyFor(error: ToolError, toolName: string, input: unknown): ToolError {
   const { code, message, data, recoverable, cause } = error;
-  const copy = new ToolError(code, message, { toolName, input, data, recoverable, cause });
-  const stack = stackOf(error);
-  if (stack !== undefined) copy.stack = stack;
-  return copy;
+  return withStackOf(error, new ToolError(code, message, { toolName, input, data, recoverable, cause }));
 }
 
 /** The error of a call that did not handle a child's failure. */
@@ -161,13 +155,15 @@ function messageOf(thrown: unknown): string {
   }
 }
 
-function stackOf(thrown: unknown): string | undefined {
+function withStackOf(thrown: unknown, error: ToolError): ToolError {
   try {
-    if (typeof thrown !== "object" || thrown === null || !("stack" in thrown)) return undefined;
-    return typeof thrown.stack === "string" ? thrown.stack : undefined;
+    const stack =
+      typeof thrown === "object" && thrown !== null && "stack" in thrown ? thrown.stack : undefined;
+    if (typeof stack === "string") error.stack = stack;
   } catch {
-    return undefined;
+    // A getter or a proxy may throw; then the error keeps its own stack.
   }
+  return error;
 }
 
 const LONGEST_TEXT = 300;
