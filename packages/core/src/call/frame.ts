@@ -1,7 +1,6 @@
 import { clip, type ToolError, type ToolErrorOptions } from "../error/tool-error.ts";
 import type { ResultKeys } from "../loop/result-keys.ts";
 import type { LoopVerdict } from "../loop/types.ts";
-import type { RegistrySnapshot } from "../registry/catalog.ts";
 import type { ToolEntry } from "../registry/entry.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { FilePart, RawResult, ToolResult } from "../tool/result.ts";
@@ -188,7 +187,6 @@ export interface CallHost {
   readonly toolCount: number;
   find(name: string): ToolEntry | undefined;
   nearest(name: string): string[];
-  snapshot(): RegistrySnapshot;
   view(frame: CallFrame): RegistryView;
   /** Makes a call as a child of `parent`; rejects with the child's `ToolError` when it fails. */
   callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult>;
@@ -264,7 +262,8 @@ export class CallHistory {
       this.#forget(frame);
       return;
     }
-    this.#forget(this.#ring[this.#next]);
+    const oldest = this.#ring[this.#next];
+    if (oldest !== undefined) this.#forget(oldest);
     this.#ring[this.#next] = frame;
     this.#next = this.#next + 1 === this.#limit ? 0 : this.#next + 1;
   }

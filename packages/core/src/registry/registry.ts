@@ -333,7 +333,6 @@ export class ToolRegistry extends CatalogReader {
       },
       find,
       nearest: (name) => nearestNames(name, this.catalog.names(), NEAREST),
-      snapshot: () => this.snapshot(),
       view: (frame) => this.#viewFor(frame),
       callChild: (parent, name, input, options) => this.#callChild(parent, name, input, options),
     };

@@ -35,7 +35,8 @@ export async function guardWrite(call: WritingCall, real: string, write: Guarded
   const power = await powerOf(workspace, real, write);
   const reason = power ?? (await reasonToRefuse(call, real, write));
   if (reason !== undefined && workspace.isAdmin !== true) throw refusal(verb, shown, reason);
-  const question = power ?? (await reasonToAsk(workspace, real));
+  const isOutside = !isInside(await realPathOf(workspace.directory), real);
+  const question = power ?? (isOutside ? "It lies outside the workspace's directory." : undefined);
   if (question !== undefined && !isAsked) {
     await call.ask({ message: `${verb} ${shown}? ${question}`, details: { path: shown } });
   }
@@ -49,19 +50,12 @@ async function reasonToRefuse(
   { existing, above = true }: GuardedWrite,
 ): Promise<string | undefined> {
   if (workspace.isAdmin === true || existing === undefined) return undefined;
-  if (!existing.isDirectory()) {
-    return existing.nlink > 1
-      ? "It has other names (hard links), which may be those of such a file."
-      : undefined;
+  if (existing.isDirectory()) {
+    const below = above ? await namedPowerBelow(workspace, real, signal) : undefined;
+    return below === undefined ? undefined : `It holds ${below}, which gives power.`;
   }
-  const below = above ? await namedPowerBelow(workspace, real, signal) : undefined;
-  return below === undefined ? undefined : `It holds ${below}, which gives power.`;
-}
-
-async function reasonToAsk({ directory }: Workspace, real: string): Promise<string | undefined> {
-  return isInside(await realPathOf(directory), real)
-    ? undefined
-    : "It lies outside the workspace's directory.";
+  if (existing.nlink === 1) return undefined;
+  return "It has other names (hard links), which may be those of such a file.";
 }
 
 function refusal(verb: string, shown: string, reason: string): PermissionDeniedError {

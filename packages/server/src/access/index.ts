@@ -8,7 +8,7 @@ export {
   isExpired,
   masterGrant,
 } from "./grants.ts";
-export { type GuardedWrite, guardWrite, type WritingCall } from "./guarded-write.ts";
+export { guardWrite } from "./guarded-write.ts";
 export {
   createAddressRules,
   downloadName,
@@ -37,11 +37,10 @@ export {
   ownFolders,
   type PowerPlaces,
   powerCheck,
-  powerOf,
   privatePaths,
   realRoots,
 } from "./power-files.ts";
-export { foldPath, isInside, realPathOf } from "./real-path.ts";
+export { isInside, realPathOf } from "./real-path.ts";
 export {
   MaskedValues,
   openSecrets,
@@ -61,6 +60,6 @@ export {
   newNonce,
   readMasterToken,
   serverProof,
-  type TokenWish,
+  type TokenRequest,
 } from "./tokens.ts";
 export { serversIn, Unapproved } from "./unapproved.ts";

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { MaskedValues } from "./secrets.ts";
 
 const value = 'Hunter2 "very"\nsecret/密+码 (<&>)';
-const mask = (text: string) => redact(text, { values: new MaskedValues(() => [value]).list() });
+const mask = (text: string) => redact(text, { values: new MaskedValues(() => [value]).list });
 
 describe("a secret value", () => {
   it.each<[string, string]>([
@@ -40,7 +40,7 @@ describe("a secret value", () => {
   });
 
   it("is masked without the line break that it was piped in with", () => {
-    const values = new MaskedValues(() => ["hunter2-secret\n"]).list();
+    const values = new MaskedValues(() => ["hunter2-secret\n"]).list;
     expect(redact("it is hunter2-secret!", { values })).toBe("it is [redacted]!");
   });
 });
@@ -51,9 +51,9 @@ it("gives the same list until a value comes or goes", () => {
     () => values,
     () => ["constant-secret"],
   );
-  const before = masked.list();
-  expect(masked.list()).toBe(before);
+  const before = masked.list;
+  expect(masked.refresh()).toBe(before);
   values.push("second-secret");
-  expect(masked.list()).toContain("second-secret");
-  expect(masked.list()).not.toBe(before);
+  expect(masked.refresh()).toContain("second-secret");
+  expect(masked.list).not.toBe(before);
 });

@@ -44,13 +44,13 @@ describe("secrets", () => {
   it("are masked beside values that somebody holds for as long as they do", async () => {
     const secrets = await open();
     await secrets.set("API_KEY", "of-the-store");
-    secrets.hold("one", ["first", "second"]);
-    secrets.hold("other", ["second"]);
+    secrets.maskFor("one", ["first", "second"]);
+    secrets.maskFor("other", ["second"]);
     expect([...secrets.values()].sort()).toEqual(["first", "of-the-store", "second", "second"]);
-    secrets.hold("one", ["third"]);
+    secrets.maskFor("one", ["third"]);
     expect([...secrets.values()].sort()).toEqual(["of-the-store", "second", "third"]);
-    secrets.hold("one", []);
-    secrets.hold("other", []);
+    secrets.maskFor("one", []);
+    secrets.maskFor("other", []);
     expect([...secrets.values()]).toEqual(["of-the-store"]);
   });
 

@@ -1,31 +1,5 @@
 import type { SecretInfo, Store } from "../store/index.ts";
-import { EncryptionKey, type Keyring, osKeyring, SecretError, ValueCipher } from "./encryption.ts";
-
-/** Values that tools need and nobody may see. */
-export interface Secrets {
-  /** Replaces the current value. Resolves when the new one is safely written. */
-  set(name: string, value: string): Promise<void>;
-  /** Like `set`, but only when the current value is `before`. Returns whether it was. */
-  replace(name: string, value: string, before: string): Promise<boolean>;
-  /** Throws `SecretError` for a value that this workspace's key did not encrypt. */
-  get(name: string): Promise<string | undefined>;
-  /** Names and times, by name; never a value. Needs no key. */
-  list(): Promise<SecretInfo[]>;
-  /** Returns whether it was removed. With a value, removes it only when it has that value; that needs the key. */
-  remove(name: string, value?: string): Promise<boolean>;
-  /** Reads the secrets that other processes have set since, so that they are masked here too. */
-  refresh(): Promise<void>;
-  /** Masks a value like this secret from now on: a part of it, or a value that was obtained with it. */
-  learn(name: string, value: string): void;
-  /** Masks values that are stored elsewhere, instead of those that the owner gave before. An empty list ends it. */
-  hold(owner: string, values: Iterable<string>): void;
-  /** All values to mask: of the opening, the latest that were set, read or learnt, and those of owners. */
-  values(): Iterable<string>;
-  /** Is called whenever there are other values. */
-  onChange(listener: () => void): void;
-  /** The secrets that could not be read, with the reason by name. */
-  readonly unreadable: ReadonlyMap<string, string>;
-}
+import { decrypt, EncryptionKey, encrypt, type Keyring, osKeyring, SecretError } from "./encryption.ts";
 
 export interface SecretsOptions {
   /** The workspace's `.toolrack`, where the key lies beside the store. */
@@ -42,22 +16,26 @@ const LONGEST_VALUE = 64 * 1024;
 const MOST_VALUES = 16;
 
 /** Opens the secrets of a workspace. A secret that cannot be read does not keep the others from being used. */
-export async function openSecrets(options: SecretsOptions): Promise<Secrets> {
-  const { directory, keyring = osKeyring } = options;
-  const secrets = new StoredSecrets(options.store.secrets, new EncryptionKey(directory, keyring));
+export async function openSecrets({
+  directory,
+  store,
+  keyring = osKeyring,
+}: SecretsOptions): Promise<Secrets> {
+  const secrets = new Secrets(store.secrets, new EncryptionKey(directory, keyring));
   await secrets.refresh();
   return secrets;
 }
 
-class StoredSecrets implements Secrets {
-  readonly unreadable = new Map<string, string>();
+/** Values that tools need and nobody may see. */
+export class Secrets {
   readonly #store: Store["secrets"];
   readonly #key: EncryptionKey;
+  readonly #unreadable = new Map<string, string>();
   /** By name, the time at which the value that was read last had been set. */
   readonly #readAt = new Map<string, number>();
   /** By name, the latest last. Replaced values stay in it, because calls under way may still show them. */
   readonly #known = new Map<string, Set<string>>();
-  readonly #heldByOwner = new Map<string, readonly string[]>();
+  readonly #maskedFor = new Map<string, readonly string[]>();
   readonly #listeners: (() => void)[] = [];
   #values: readonly string[] = [];
 
@@ -66,26 +44,33 @@ class StoredSecrets implements Secrets {
     this.#key = key;
   }
 
+  /** The secrets that could not be read, with the reason by name. */
+  get unreadable(): ReadonlyMap<string, string> {
+    return this.#unreadable;
+  }
+
+  /** Reads the secrets that other processes have set since, so that they are masked here too. */
   async refresh(): Promise<void> {
     for (const { name, updatedAt } of await this.#store.list()) {
       if (this.#readAt.get(name) === updatedAt) continue;
       this.#readAt.set(name, updatedAt);
       try {
         await this.get(name);
+        this.#unreadable.delete(name);
       } catch (thrown) {
         if (!(thrown instanceof SecretError)) throw thrown;
-        this.unreadable.set(name, thrown.message);
-        continue;
+        this.#unreadable.set(name, thrown.message);
       }
-      this.unreadable.delete(name);
     }
   }
 
+  /** Replaces the current value. Resolves when the new one is safely written. */
   async set(name: string, value: string): Promise<void> {
     await this.#store.set(name, await this.#encrypt(name, value));
-    this.unreadable.delete(name);
+    this.#unreadable.delete(name);
   }
 
+  /** Like `set`, but only when the current value is `before`. Returns whether it was. */
   async replace(name: string, value: string, before: string): Promise<boolean> {
     const there = await this.#find(name, before);
     return there !== undefined && this.#store.replace(name, await this.#encrypt(name, value), there);
@@ -101,11 +86,12 @@ class StoredSecrets implements Secrets {
     if (value.length > LONGEST_VALUE) {
       throw new SecretError(`The value of the secret "${name}" is longer than ${LONGEST_VALUE} characters.`);
     }
-    const cipher = new ValueCipher(await this.#key.ensure());
+    const key = await this.#key.ensure();
     this.learn(name, value);
-    return cipher.encrypt(name, value);
+    return encrypt(key, name, value);
   }
 
+  /** Throws `SecretError` for a value that this workspace's key did not encrypt. */
   async get(name: string): Promise<string | undefined> {
     const encrypted = await this.#store.get(name);
     return encrypted === undefined ? undefined : this.#decrypt(name, encrypted);
@@ -118,31 +104,33 @@ class StoredSecrets implements Secrets {
         `The secret "${name}" cannot be read: the key that it was encrypted with is gone. Bring the file "key" back, or set the secret again.`,
       );
     }
-    const value = new ValueCipher(key).decrypt(name, encrypted);
+    const value = decrypt(key, name, encrypted);
     this.learn(name, value);
     return value;
   }
 
+  /** Names and times, by name; never a value. Needs no key. */
   list(): Promise<SecretInfo[]> {
     return this.#store.list();
   }
 
+  /** Returns whether it was removed. With a value, removes it only when it has that value; that needs the key. */
   async remove(name: string, value?: string): Promise<boolean> {
     const there = value === undefined ? undefined : await this.#find(name, value);
     if (value !== undefined && there === undefined) return false;
     const isRemoved = await this.#store.remove(name, there);
-    this.unreadable.delete(name);
+    this.#unreadable.delete(name);
     return isRemoved;
   }
 
   /** The encrypted text in the store, if the secret has this value. */
   async #find(name: string, value: string): Promise<string | undefined> {
     const encrypted = await this.#store.get(name);
-    return encrypted !== undefined && (await this.#decrypt(name, encrypted)) === value
-      ? encrypted
-      : undefined;
+    const isFound = encrypted !== undefined && (await this.#decrypt(name, encrypted)) === value;
+    return isFound ? encrypted : undefined;
   }
 
+  /** Masks a value like this secret from now on: a part of it, or a value that was obtained with it. */
   learn(name: string, value: string): void {
     const values = this.#known.get(name) ?? new Set();
     if (values.has(value) && [...values].at(-1) === value) return;
@@ -154,23 +142,24 @@ class StoredSecrets implements Secrets {
     this.#collect();
   }
 
-  hold(owner: string, values: Iterable<string>): void {
-    const held = [...new Set(values)];
-    if (held.length === 0) this.#heldByOwner.delete(owner);
-    else this.#heldByOwner.set(owner, held);
+  /** Masks values that are stored elsewhere, instead of those that the owner gave before. An empty list ends it. */
+  maskFor(owner: string, values: Iterable<string>): void {
+    this.#maskedFor.set(owner, [...new Set(values)]);
     this.#collect();
   }
 
+  /** All values to mask: of the opening, the latest that were set, read or learnt, and those of owners. */
   values(): Iterable<string> {
     return this.#values;
   }
 
+  /** Is called whenever there are other values. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
   }
 
   #collect(): void {
-    this.#values = [...this.#known.values(), ...this.#heldByOwner.values()].flatMap((some) => [...some]);
+    this.#values = [...this.#known.values(), ...this.#maskedFor.values()].flatMap((some) => [...some]);
     for (const listener of this.#listeners) listener();
   }
 }
@@ -180,72 +169,56 @@ export function toolSecretName(tool: string, name: string): string {
   return `${tool}/${name}`;
 }
 
-/** The secrets of single tools. The store is opened when the first of them is asked for. */
+/** The secrets of single tools. `open` may return undefined when it is not for writing and there is no store yet. */
 export class ToolSecrets {
   readonly #open: (isWriting: boolean) => Promise<Secrets | undefined>;
-  #opened: Promise<Secrets | undefined> | undefined;
-  #known: Secrets | undefined;
 
-  /** `open` may return undefined when it is not for writing and there is no store yet. */
   constructor(open: (isWriting: boolean) => Promise<Secrets | undefined>) {
     this.#open = open;
   }
 
   async get(tool: string, name: string): Promise<string | undefined> {
-    return (await this.#secrets(false))?.get(toolSecretName(tool, name));
+    return (await this.#open(false))?.get(toolSecretName(tool, name));
   }
 
   /** An undefined value removes the secret. */
   async set(tool: string, name: string, value: string | undefined): Promise<void> {
-    const secrets = await this.#secrets(value !== undefined);
+    const secrets = await this.#open(value !== undefined);
     if (value === undefined) await secrets?.remove(toolSecretName(tool, name));
     else await secrets?.set(toolSecretName(tool, name), value);
   }
-
-  /** Reads all secrets, so that they are masked from the first call on. */
-  async load(): Promise<void> {
-    await this.#secrets(false);
-  }
-
-  async #secrets(isWriting: boolean): Promise<Secrets | undefined> {
-    if (this.#known !== undefined) return this.#known;
-    // Not kept when it finds no store: there may be one the next time.
-    this.#opened ??= this.#open(isWriting).finally(() => {
-      this.#opened = undefined;
-    });
-    this.#known = await this.#opened;
-    return this.#known ?? (isWriting ? this.#secrets(true) : undefined);
-  }
 }
-
-/** Returns secret values. Called several times in every call, so it must be cheap. */
-export type SecretSource = () => Iterable<string>;
 
 /** All secret values that a process knows, in every form in which they may be written. */
 export class MaskedValues {
-  readonly #sources: readonly SecretSource[];
+  readonly #sources: (() => Iterable<string>)[];
+  readonly #followed = new Set<Secrets>();
   #plain: readonly string[] = [];
-  #forms: readonly string[] = Object.freeze([]);
+  /** Frozen, and the same array until a value is added or removed. Read several times in every call. */
+  list: readonly string[] = Object.freeze([]);
 
-  constructor(...sources: readonly SecretSource[]) {
+  constructor(...sources: (() => Iterable<string>)[]) {
     this.#sources = sources;
+    this.refresh();
   }
 
-  /** Returns the same array until a value is added or removed. */
-  readonly list = (): readonly string[] => {
-    if (this.#isSame()) return this.#forms;
-    this.#plain = this.#sources.flatMap((source) => [...source()]);
-    this.#forms = Object.freeze([...new Set(this.#plain.flatMap(writtenForms))]);
-    return this.#forms;
-  };
+  /** Masks these secrets too, and those that they will have. */
+  follow(secrets: Secrets): void {
+    if (this.#followed.has(secrets)) return;
+    this.#followed.add(secrets);
+    this.#sources.push(() => secrets.values());
+    secrets.onChange(() => this.refresh());
+    this.refresh();
+  }
 
-  /** Compares without copying: this runs several times in every call, and nearly always finds no change. */
-  #isSame(): boolean {
-    let at = 0;
-    for (const source of this.#sources) {
-      for (const value of source()) if (value !== this.#plain[at++]) return false;
-    }
-    return at === this.#plain.length;
+  /** Must be called before the list is read when a source has other values and nobody tells. Returns the list. */
+  refresh(): readonly string[] {
+    const plain = this.#sources.flatMap((source) => [...source()]);
+    if (plain.length === this.#plain.length && plain.every((value, at) => value === this.#plain[at]))
+      return this.list;
+    this.#plain = plain;
+    this.list = Object.freeze([...new Set(plain.flatMap(writtenForms))]);
+    return this.list;
   }
 }
 
@@ -258,13 +231,15 @@ const SHORTEST_PIECE = 8;
  */
 export function writtenForms(value: string): string[] {
   // A value that was piped in often ends with a line break, which most programs cut off.
-  const texts = new Set([value, value.trim()]);
-  const forms = new Set<string>();
-  for (const text of texts) {
-    for (const form of [text, ...inUrl(text), ...inJson(text), inHtml(text), ...inBytes(text)])
-      forms.add(form);
-  }
-  return [...forms];
+  const texts = [...new Set([value, value.trim()])];
+  const forms = texts.flatMap((text) => [
+    text,
+    ...inUrl(text),
+    ...inJson(text),
+    inHtml(text),
+    ...inBytes(text),
+  ]);
+  return [...new Set(forms)];
 }
 
 /** As part of a URL with more or fewer escapes (browsers, Python), as a whole URL, and as a form sends it. */
@@ -295,14 +270,8 @@ function inJson(text: string): string[] {
 }
 
 function inHtml(text: string): string {
-  const names: Readonly<Record<string, string>> = {
-    "&": "&amp;",
-    "<": "&lt;",
-    ">": "&gt;",
-    '"': "&quot;",
-    "'": "&#39;",
-  };
-  return text.replace(/[&<>"']/g, (sign) => names[sign] ?? sign);
+  const names = new Map(Object.entries({ "&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "#39" }));
+  return text.replace(/[&<>"']/g, (sign) => `&${names.get(sign)};`);
 }
 
 /** In hexadecimal digits, and in base64, alone or as a part of something longer. */
@@ -316,11 +285,8 @@ function inBytes(text: string): string[] {
 function piecesInBase64(value: string): string[] {
   return [0, 1, 2].flatMap((before) => {
     const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(value)]);
-    const whole = bytes.length - (bytes.length % 3);
-    const piece = bytes
-      .subarray(0, whole)
-      .toString("base64")
-      .slice(before === 0 ? 0 : 4);
+    const whole = bytes.subarray(0, bytes.length - (bytes.length % 3)).toString("base64");
+    const piece = whole.slice(before === 0 ? 0 : 4);
     return piece.length < SHORTEST_PIECE ? [] : [piece];
   });
 }

@@ -1,12 +1,12 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { Following, Store, ToolSwitch } from "../store/index.ts";
 
-export interface ToolSwitchesParts {
+interface ToolSwitchesParts {
   readonly registry: ToolRegistry;
   readonly store: Pick<Store, "toolSwitches" | "registryVersion" | "follower">;
   readonly logger: Logger;
   /** Knows the new names of a renamed tool. A tool that was switched off under its old name stays off under these. */
-  readonly names?: { successorsOf(toolName: string): readonly string[] } | undefined;
+  readonly names?: { successorsOf(toolName: string): readonly string[] };
 }
 
 /**
@@ -15,27 +15,20 @@ export interface ToolSwitchesParts {
  * appears.
  */
 export class ToolSwitches {
-  readonly #registry: ToolRegistry;
-  readonly #store: ToolSwitchesParts["store"];
-  readonly #logger: Logger;
-  readonly #names: ToolSwitchesParts["names"];
+  readonly #parts: ToolSwitchesParts;
   readonly #unsubscribe: () => void;
   readonly #following: Following;
   readonly #listeners = new Set<(decided: ToolSwitch) => void>();
   #decided: ReadonlyMap<string, ToolSwitch> = new Map();
-  /** Numbers the reads of the decisions: how many have begun, and which one the current decisions came from. */
-  #readsBegun = 0;
-  #appliedRead = 0;
-  #decisionCount = 0;
+  /** Counts the changes of `#decided`, made here or read. */
+  #changes = 0;
   #isApplying = false;
   /** Set when the registry or the decisions changed and have not been applied yet. */
   #isBehind = false;
 
-  private constructor({ registry, store, logger, names }: ToolSwitchesParts) {
-    this.#registry = registry;
-    this.#store = store;
-    this.#logger = logger;
-    this.#names = names;
+  private constructor(parts: ToolSwitchesParts) {
+    const { registry, store, logger } = parts;
+    this.#parts = parts;
     this.#unsubscribe = registry.subscribe(() => this.#apply(), ["tools"]);
     this.#following = store.follower.follow("registry", {
       version: () => store.registryVersion.read(),
@@ -67,15 +60,11 @@ export class ToolSwitches {
     try {
       for (const toolName of toolNames) {
         const decided = { toolName, enabled, by, at: Date.now() };
-        await this.#store.toolSwitches.set(decided);
+        await this.#parts.store.toolSwitches.set(decided);
         written.push(decided);
       }
     } finally {
-      this.#decisionCount++;
-      const known = written.map((one) => [keyOf(one.toolName), one] as const);
-      this.#decided = new Map([...this.#decided, ...known]);
-      this.#apply();
-      for (const one of written) this.#notify(one);
+      this.#replace([...this.#decided.values(), ...written], written);
     }
     return written;
   }
@@ -88,15 +77,15 @@ export class ToolSwitches {
 
   /** Reads the decisions again, because another node may have made some. */
   async refresh(): Promise<void> {
-    const read = ++this.#readsBegun;
-    const decided = await this.#read();
-    // A read that began earlier but ends later may miss newer decisions.
-    if (read < this.#appliedRead) return;
-    this.#appliedRead = read;
-    const before = this.#decided;
-    this.#decided = new Map(decided.map((one) => [keyOf(one.toolName), one]));
-    this.#apply();
-    for (const one of decided) if (before.get(keyOf(one.toolName))?.at !== one.at) this.#notify(one);
+    let changes: number;
+    let decided: readonly ToolSwitch[];
+    // When the decisions changed meanwhile, the list may be the older one.
+    do {
+      changes = this.#changes;
+      decided = await this.#parts.store.toolSwitches.list();
+    } while (changes !== this.#changes);
+    const news = decided.filter(({ toolName, at }) => this.get(toolName)?.at !== at);
+    this.#replace(decided, news);
   }
 
   close(): void {
@@ -104,17 +93,11 @@ export class ToolSwitches {
     this.#unsubscribe();
   }
 
-  /** Reads again when a decision was made here during the read: the list may or may not contain it. */
-  async #read(): Promise<readonly ToolSwitch[]> {
-    for (;;) {
-      const written = this.#decisionCount;
-      const decided = await this.#store.toolSwitches.list();
-      if (written === this.#decisionCount) return decided;
-    }
-  }
-
-  #notify(decided: ToolSwitch): void {
-    for (const listener of this.#listeners) listener(decided);
+  #replace(decided: readonly ToolSwitch[], news: readonly ToolSwitch[]): void {
+    this.#changes++;
+    this.#decided = new Map(decided.map((one) => [keyOf(one.toolName), one]));
+    this.#apply();
+    for (const one of news) for (const listener of this.#listeners) listener(one);
   }
 
   /** Changing the registry calls this again; the loop then runs once more instead of recursing. */
@@ -127,7 +110,10 @@ export class ToolSwitches {
         this.#isBehind = false;
         for (const decided of this.#decided.values()) {
           this.#applyOne(decided);
-          if (!decided.enabled) this.#applyToSuccessors(decided);
+          const { toolName, enabled } = decided;
+          const successors = enabled ? [] : (this.#parts.names?.successorsOf(toolName) ?? []);
+          for (const name of successors)
+            if (this.get(name) === undefined) this.#applyOne({ ...decided, toolName: name });
         }
       }
     } finally {
@@ -135,20 +121,15 @@ export class ToolSwitches {
     }
   }
 
-  #applyToSuccessors(decided: ToolSwitch): void {
-    for (const toolName of this.#names?.successorsOf(decided.toolName) ?? []) {
-      if (this.get(toolName) === undefined) this.#applyOne({ ...decided, toolName });
-    }
-  }
-
   #applyOne({ toolName, enabled }: ToolSwitch): void {
-    const info = this.#registry.get(toolName);
+    const { registry, logger } = this.#parts;
+    const info = registry.get(toolName);
     // The decision is not about a tool that only has this name as an alias.
     if (info === undefined || keyOf(info.name) !== keyOf(toolName) || info.disabled !== enabled) return;
     // An operator cannot switch on a tool that another part of the rack keeps disabled for a stated reason.
     if (enabled && info.metadata.disabledReason !== undefined) return;
-    this.#registry.update(info.name, { disabled: !enabled });
-    this.#logger.debug(`${info.name} is ${enabled ? "enabled" : "disabled"}, as was decided before`);
+    registry.update(info.name, { disabled: !enabled });
+    logger.debug(`${info.name} is ${enabled ? "enabled" : "disabled"}, as was decided before`);
   }
 }
 

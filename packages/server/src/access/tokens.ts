@@ -5,7 +5,7 @@ import { v7 as uuid } from "uuid";
 import { problemOfToolPattern } from "../config/index.ts";
 import { makeOwnFile, readOwnFile } from "../helpers/index.ts";
 import type { StoredToken, TokenStore } from "../store/index.ts";
-import { type Grant, grantOf, masterGrant } from "./grants.ts";
+import { type Grant, grantOf, isExpired, masterGrant } from "./grants.ts";
 
 export type Authentication =
   | { readonly ok: true; readonly grant: Grant }
@@ -25,11 +25,6 @@ interface CachedGrant {
   readonly until: number;
 }
 
-interface Hashed {
-  readonly hash: string;
-  readonly isMaster: boolean;
-}
-
 /**
  * How long, in milliseconds, a looked-up token is cached: a token revoked on another node works no longer than this.
  */
@@ -44,14 +39,13 @@ const masterAuthentication: Authentication = { ok: true, grant: masterGrant };
 export class Authenticator {
   readonly #master: Buffer;
   readonly #tokens: TokenStore;
-  readonly #grants = new Map<string, CachedGrant>();
-  readonly #touched = new Map<string, number>();
   /**
-   * Hashes of the tokens in headers that were accepted before, so that a token is not hashed anew for every request;
-   * whether the token is still valid is checked each time. The map's own hash covers all bytes and uses a key that only
-   * this process has, so the time of a miss tells nothing about its entries.
+   * By the header or the token as it came, so that a token is not hashed and looked up anew for every request. The
+   * map's own hash covers all bytes and uses a key that only this process has, so the time of a miss tells nothing about
+   * its entries.
    */
-  readonly #hashesByHeader = new Map<string, Hashed>();
+  readonly #cached = new Map<string, CachedGrant>();
+  readonly #touched = new Map<string, number>();
 
   constructor(master: string, tokens: TokenStore) {
     this.#master = Buffer.from(hashToken(master));
@@ -60,58 +54,39 @@ export class Authenticator {
 
   /** Returns without a promise when the token is cached. */
   authenticate({ authorization, query }: Credentials): Authentication | Promise<Authentication> {
-    if (authorization === undefined) {
-      return query === undefined ? { ok: false, reason: "missing" } : this.#check(this.#hash(query));
-    }
-    const known = this.#hashesByHeader.get(authorization);
-    if (known?.isMaster) return masterAuthentication;
-    return known === undefined ? this.#readHeader(authorization) : this.#check(known);
+    const given = authorization ?? query;
+    if (given === undefined) return { ok: false, reason: "missing" };
+    const known = this.#cached.get(given);
+    if (known?.grant === masterGrant) return masterAuthentication;
+    if (known !== undefined && known.until > performance.now()) return this.#authenticationFor(known.grant);
+    const token =
+      authorization === undefined ? given : /^Bearer +([\w.~+/-]+=*) *$/i.exec(authorization)?.[1];
+    if (token === undefined) return { ok: false, reason: "malformed" };
+    return this.#find(hashToken(token), given).then((grant) => this.#authenticationFor(grant));
   }
 
   /** Must be called when a token was revoked in this process, so that it stops working at once. */
   forget(): void {
-    this.#grants.clear();
+    this.#cached.clear();
   }
 
-  async #readHeader(authorization: string): Promise<Authentication> {
-    const bearer = /^Bearer +([\w.~+/-]+=*) *$/i.exec(authorization)?.[1];
-    if (bearer === undefined) return { ok: false, reason: "malformed" };
-    const hashed = this.#hash(bearer);
-    const found = await this.#check(hashed);
-    if (!found.ok) return found;
-    if (this.#hashesByHeader.size >= MOST_CACHED) this.#hashesByHeader.clear();
-    this.#hashesByHeader.set(authorization, hashed);
-    return found;
-  }
-
-  #hash(token: string): Hashed {
-    const hash = hashToken(token);
+  async #find(hash: string, given: string): Promise<Grant | undefined> {
+    const until = performance.now() + CACHE_MS;
     // Hashes are compared in constant time, so that the time tells neither the length nor any byte of the token.
-    return { hash, isMaster: timingSafeEqual(Buffer.from(hash), this.#master) };
-  }
-
-  #check({ hash, isMaster }: Hashed): Authentication | Promise<Authentication> {
-    if (isMaster) return masterAuthentication;
-    const now = performance.now();
-    const known = this.#grants.get(hash);
-    if (known !== undefined && known.until > now) return this.#authenticationFor(known.grant);
-    return this.#find(hash, now).then((grant) => this.#authenticationFor(grant));
+    const isMaster = timingSafeEqual(Buffer.from(hash), this.#master);
+    const stored = isMaster ? undefined : await this.#tokens.findByHash(hash);
+    const grant = isMaster ? masterGrant : stored && grantOf(stored);
+    if (this.#cached.size >= MOST_CACHED) this.#cached.clear();
+    this.#cached.set(given, { grant, until });
+    return grant;
   }
 
   #authenticationFor(grant: Grant | undefined): Authentication {
+    if (grant === masterGrant) return masterAuthentication;
     if (grant === undefined) return { ok: false, reason: "unknown" };
-    const now = Date.now();
-    if (grant.expiresAt !== undefined && grant.expiresAt <= now) return { ok: false, reason: "expired" };
-    this.#touch(grant.id, now);
+    if (isExpired(grant)) return { ok: false, reason: "expired" };
+    this.#touch(grant.id, Date.now());
     return { ok: true, grant };
-  }
-
-  async #find(hash: string, now: number): Promise<Grant | undefined> {
-    const stored = await this.#tokens.findByHash(hash);
-    const grant = stored === undefined ? undefined : grantOf(stored);
-    if (this.#grants.size >= MOST_CACHED) this.#grants.clear();
-    this.#grants.set(hash, { grant, until: now + CACHE_MS });
-    return grant;
   }
 
   #touch(id: string, now: number): void {
@@ -122,12 +97,7 @@ export class Authenticator {
   }
 }
 
-export interface TokenWish {
-  readonly name: string;
-  readonly scopes: StoredToken["scopes"];
-  /** Milliseconds since the epoch. */
-  readonly expiresAt?: number;
-}
+export type TokenRequest = Pick<StoredToken, "name" | "scopes" | "expiresAt">;
 
 /** Call records hold the names of tokens, up to this length. */
 const LONGEST_NAME = 100;
@@ -135,17 +105,17 @@ const LONGEST_NAME = 100;
 /** Makes a token. Only the returned value holds its text: the store keeps the hash. */
 export async function issueToken(
   tokens: TokenStore,
-  wish: TokenWish,
+  given: TokenRequest,
 ): Promise<{ readonly token: string; readonly stored: StoredToken }> {
-  if (wish.name.trim() === "" || wish.name.length > LONGEST_NAME) {
+  if (given.name.trim() === "" || given.name.length > LONGEST_NAME) {
     throw new Error(`A token needs a name of at most ${LONGEST_NAME} characters.`);
   }
-  for (const pattern of [...(wish.scopes.tools ?? []), ...(wish.scopes.approve ?? [])]) {
+  for (const pattern of [...(given.scopes.tools ?? []), ...(given.scopes.approve ?? [])]) {
     const problem = problemOfToolPattern(pattern);
     if (problem !== undefined) throw new Error(problem);
   }
   const token = `trk_${randomBytes(32).toString("base64url")}`;
-  const stored: StoredToken = { id: uuid(), createdAt: Date.now(), ...wish };
+  const stored: StoredToken = { id: uuid(), createdAt: Date.now(), ...given };
   await tokens.add(stored, hashToken(token));
   return { token, stored };
 }

@@ -220,35 +220,24 @@ function writeAll(descriptor: number, bytes: Buffer, progress: { bytes: number }
   while (progress.bytes < bytes.length) progress.bytes += writeSync(descriptor, bytes, progress.bytes);
 }
 
-interface Flushable {
-  flush(): void;
-}
-
 const signals = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
-const openLogs = new Set<Flushable>();
+const openLogs = new Set<LineGatherer>();
 
 /**
  * Flushes a log when the process ends. Returns a function that stops it. All logs share one listener per event: several
  * listeners would each believe that somebody else handles the signal.
  */
-function flushAtEnd(log: Flushable): () => void {
-  if (openLogs.size === 0) listen();
+function flushAtEnd(log: LineGatherer): () => void {
+  if (openLogs.size === 0) listen("on");
   openLogs.add(log);
   return () => {
-    if (openLogs.delete(log) && openLogs.size === 0) stopListening();
+    if (openLogs.delete(log) && openLogs.size === 0) listen("off");
   };
 }
 
-function listen(): void {
-  process.on("exit", flushAll);
-  process.on("uncaughtExceptionMonitor", flushAll);
-  for (const signal of signals) process.on(signal, onSignal);
-}
-
-function stopListening(): void {
-  process.off("exit", flushAll);
-  process.off("uncaughtExceptionMonitor", flushAll);
-  for (const signal of signals) process.off(signal, onSignal);
+function listen(change: "on" | "off"): void {
+  for (const event of ["exit", "uncaughtExceptionMonitor"]) process[change](event, flushAll);
+  for (const signal of signals) process[change](signal, onSignal);
 }
 
 function flushAll(): void {

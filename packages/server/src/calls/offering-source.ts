@@ -1,4 +1,4 @@
-import type { CallClient, PromptMessage, ResourceContents } from "@toolrack/core";
+import type { CallClient, PromptArgument, PromptMessage, ResourceContents } from "@toolrack/core";
 import type { RackItem } from "../config/index.ts";
 
 /** The caller that lists or reads offerings, and what it may see. */
@@ -15,18 +15,16 @@ export interface OfferingReader {
   readonly signal: AbortSignal;
 }
 
-export interface OfferedPrompt {
+interface Described {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
-  readonly arguments?: readonly {
-    readonly name: string;
-    readonly title?: string;
-    readonly description?: string;
-    readonly required?: boolean;
-  }[];
   readonly icons?: readonly object[];
   readonly _meta?: Readonly<Record<string, unknown>>;
+}
+
+export interface OfferedPrompt extends Described {
+  readonly arguments?: readonly Omit<PromptArgument, "complete">[];
 }
 
 export interface PromptAnswer {
@@ -35,14 +33,9 @@ export interface PromptAnswer {
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
-interface DescribedResource {
-  readonly name: string;
-  readonly title?: string;
-  readonly description?: string;
+interface DescribedResource extends Described {
   readonly mimeType?: string;
   readonly annotations?: Readonly<Record<string, unknown>>;
-  readonly icons?: readonly object[];
-  readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
 export interface OfferedResource extends DescribedResource {
@@ -59,12 +52,10 @@ export interface ResourceAnswer {
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
-type CompletionReference =
-  | { readonly type: "ref/prompt"; readonly name: string }
-  | { readonly type: "ref/resource"; readonly uri: string };
-
 export interface CompletionRequest {
-  readonly ref: CompletionReference;
+  readonly ref:
+    | { readonly type: "ref/prompt"; readonly name: string }
+    | { readonly type: "ref/resource"; readonly uri: string };
   readonly argument: { readonly name: string; readonly value: string };
   /** The arguments that are filled in already. */
   readonly others: Readonly<Record<string, string>>;
@@ -98,6 +89,8 @@ export type OfferingChange =
   /** The content of a resource changed. */
   | { readonly kind: "resource"; readonly uri: string };
 
+export type Listed<Item> = readonly Item[] | Promise<readonly Item[]>;
+
 /**
  * A place that prompts, resources and skills come from. Everything but the key is optional. Every function may be
  * called at any time, also concurrently. It may throw or reject: the reader gets the message, and lists go on without
@@ -106,17 +99,15 @@ export type OfferingChange =
 export interface OfferingSource {
   /** Unique and stable; sources are listed in the order of their keys. */
   readonly key: string;
-  prompts?(reader: OfferingReader): readonly OfferedPrompt[] | Promise<readonly OfferedPrompt[]>;
+  prompts?(reader: OfferingReader): Listed<OfferedPrompt>;
   /** Undefined: this source has no such prompt. */
   getPrompt?(
     name: string,
     args: Readonly<Record<string, string>>,
     reader: OfferingReader,
   ): Promise<PromptAnswer | undefined>;
-  resources?(reader: OfferingReader): readonly OfferedResource[] | Promise<readonly OfferedResource[]>;
-  resourceTemplates?(
-    reader: OfferingReader,
-  ): readonly OfferedTemplate[] | Promise<readonly OfferedTemplate[]>;
+  resources?(reader: OfferingReader): Listed<OfferedResource>;
+  resourceTemplates?(reader: OfferingReader): Listed<OfferedTemplate>;
   /** When a result that this reader may see last linked to this URI, on the `performance` clock. */
   linkedAt?(uri: string, reader: OfferingReader): number | undefined;
   /**
@@ -131,7 +122,7 @@ export interface OfferingSource {
    * source has no such resource. Called once for each URI, however many readers watch it.
    */
   watchResource?(uri: string): (() => void) | undefined;
-  skills?(reader: OfferingReader): readonly OfferedSkill[] | Promise<readonly OfferedSkill[]>;
+  skills?(reader: OfferingReader): Listed<OfferedSkill>;
   /** One level of a folder below a skill. Undefined: not of this source. */
   readDirectory?(uri: string, reader: OfferingReader): Promise<OfferedDirectory | undefined>;
   /** Returns a function that stops it. */

@@ -4,6 +4,7 @@ import {
   type CompletionAnswer,
   type CompletionRequest,
   isReservedFrom,
+  type Listed,
   type OfferedDirectory,
   type OfferedPrompt,
   type OfferedResource,
@@ -16,6 +17,8 @@ import {
   type ResourceAnswer,
 } from "./offering-source.ts";
 import { bestFit, isUsableTemplate } from "./uri-templates.ts";
+
+type Lister<Item> = (source: OfferingSource) => Listed<Item> | undefined;
 
 /**
  * The prompts, resources and skills of all sources, always listed in the same order. When two sources claim one name or
@@ -51,35 +54,19 @@ export class Offerings {
   }
 
   prompts(reader: OfferingReader): Promise<OfferedPrompt[]> {
-    return this.#list(
-      "prompts",
-      (source) => source.prompts?.(reader),
-      ({ name }) => name,
-    );
+    return this.#list("prompts", "name", (source) => source.prompts?.(reader));
   }
 
   resources(reader: OfferingReader): Promise<OfferedResource[]> {
-    return this.#list(
-      "resources",
-      (source) => this.#resourcesOf(source, reader),
-      ({ uri }) => uri,
-    );
+    return this.#list("resources", "uri", (source) => resourcesOf(source, reader));
   }
 
   resourceTemplates(reader: OfferingReader): Promise<OfferedTemplate[]> {
-    return this.#list(
-      "resource templates",
-      (source) => this.#templatesOf(source, reader),
-      ({ uriTemplate }) => uriTemplate,
-    );
+    return this.#list("resource templates", "uriTemplate", (source) => templatesOf(source, reader));
   }
 
   skills(reader: OfferingReader): Promise<OfferedSkill[]> {
-    return this.#list(
-      "skills",
-      (source) => source.skills?.(reader),
-      ({ uri }) => uri,
-    );
+    return this.#list("skills", "uri", (source) => source.skills?.(reader));
   }
 
   getPrompt(
@@ -162,28 +149,22 @@ export class Offerings {
   }
 
   /** A source that fails is left out of the list. */
-  async #list<Item>(
-    what: string,
-    from: (source: OfferingSource) => readonly Item[] | Promise<readonly Item[]> | undefined,
-    keyOf: (item: Item) => string,
-  ): Promise<Item[]> {
-    const lists = await Promise.all(
-      this.#sources.map((source) => this.#listOrNone(what, source, () => from(source))),
-    );
-    const items = new Map<string, Item>();
-    for (const item of lists.flat()) if (!items.has(keyOf(item))) items.set(keyOf(item), item);
+  async #list<Item>(what: string, key: keyof Item, list: Lister<Item>): Promise<Item[]> {
+    const lists = await Promise.all(this.#sources.map((source) => this.#listOrNone(what, source, list)));
+    const items = new Map<unknown, Item>();
+    for (const item of lists.flat()) if (!items.has(item[key])) items.set(item[key], item);
     return [...items.values()];
   }
 
   async #listOrNone<Item>(
     what: string,
-    { key }: OfferingSource,
-    list: () => readonly Item[] | Promise<readonly Item[]> | undefined,
+    source: OfferingSource,
+    list: Lister<Item>,
   ): Promise<readonly Item[]> {
     try {
-      return (await list()) ?? [];
+      return (await list(source)) ?? [];
     } catch (thrown) {
-      this.#logger.warn(`The ${what} of ${key} could not be listed: ${reasonOf(thrown)}`);
+      this.#logger.warn(`The ${what} of ${source.key} could not be listed: ${reasonOf(thrown)}`);
       return [];
     }
   }
@@ -193,41 +174,23 @@ export class Offerings {
     const able = this.#sources.filter((source) => mayHave(source, uri));
     const asked = new Set<OfferingSource>();
     for (const source of able) {
-      const resources = await this.#listOrNone("resources", source, () => this.#resourcesOf(source, reader));
+      const resources = await this.#listOrNone("resources", source, () => resourcesOf(source, reader));
       if (!resources.some((resource) => resource.uri === uri)) continue;
       asked.add(source);
       yield source;
     }
-    for (const source of sourcesLinkingTo(able, uri, reader)) {
-      if (asked.has(source)) continue;
-      asked.add(source);
-      yield source;
-    }
-    const fitting: { readonly source: OfferingSource; readonly fit: number }[] = [];
+    // Those whose results linked to the URI, the latest first.
+    const linking = ranked(able, (source) => source.linkedAt?.(uri, reader));
+    for (const source of linking) if (!asked.has(source)) yield source;
+    const fits = new Map<OfferingSource, number | undefined>();
     for (const source of able) {
-      if (asked.has(source)) continue;
+      if (asked.has(source) || linking.includes(source)) continue;
       const what = "resource templates";
-      const templates = await this.#listOrNone(what, source, () => this.#templatesOf(source, reader));
-      const fit = bestFit(
-        templates.map(({ uriTemplate }) => uriTemplate),
-        uri,
-      );
-      if (fit !== undefined) fitting.push({ source, fit });
+      const templates = await this.#listOrNone(what, source, () => templatesOf(source, reader));
+      const patterns = templates.map(({ uriTemplate }) => uriTemplate);
+      fits.set(source, bestFit(patterns, uri));
     }
-    // The sort keeps equal fits in the order of the sources.
-    for (const { source } of fitting.sort((one, other) => other.fit - one.fit)) yield source;
-  }
-
-  async #resourcesOf(source: OfferingSource, reader: OfferingReader): Promise<readonly OfferedResource[]> {
-    const resources = (await source.resources?.(reader)) ?? [];
-    return resources.filter(({ uri }) => mayHave(source, uri));
-  }
-
-  async #templatesOf(source: OfferingSource, reader: OfferingReader): Promise<readonly OfferedTemplate[]> {
-    const templates = (await source.resourceTemplates?.(reader)) ?? [];
-    return templates.filter(
-      ({ uriTemplate }) => isUsableTemplate(uriTemplate) && mayHave(source, uriTemplate),
-    );
+    yield* ranked([...fits.keys()], (source) => fits.get(source));
   }
 
   async #first<Answer>(
@@ -262,17 +225,24 @@ function mayHave({ key }: OfferingSource, uri: string): boolean {
   return !isReservedFrom(key, uri);
 }
 
-/** The sources whose results linked to the URI, the latest first. */
-function sourcesLinkingTo(
+async function resourcesOf(source: OfferingSource, reader: OfferingReader): Promise<OfferedResource[]> {
+  const resources = (await source.resources?.(reader)) ?? [];
+  return resources.filter(({ uri }) => mayHave(source, uri));
+}
+
+async function templatesOf(source: OfferingSource, reader: OfferingReader): Promise<OfferedTemplate[]> {
+  const templates = (await source.resourceTemplates?.(reader)) ?? [];
+  return templates.filter(({ uriTemplate }) => isUsableTemplate(uriTemplate) && mayHave(source, uriTemplate));
+}
+
+/** The sources that have a rank, the highest first; those of one rank stay in their order. */
+function ranked(
   sources: readonly OfferingSource[],
-  uri: string,
-  reader: OfferingReader,
+  rankOf: (source: OfferingSource) => number | undefined,
 ): OfferingSource[] {
   return sources
-    .flatMap((source) => {
-      const at = source.linkedAt?.(uri, reader);
-      return at === undefined ? [] : [{ source, at }];
-    })
-    .sort((one, other) => other.at - one.at)
+    .map((source) => ({ source, rank: rankOf(source) ?? Number.NEGATIVE_INFINITY }))
+    .filter(({ rank }) => rank > Number.NEGATIVE_INFINITY)
+    .sort((one, other) => other.rank - one.rank)
     .map(({ source }) => source);
 }

@@ -61,32 +61,27 @@ export class CallRecorder implements CallFollower {
   ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void {
     const group = this.#group;
     group.open++;
+    const settle = (recorded: boolean) => {
+      group.open--;
+      if (group.open === 0 && group.settled !== undefined) {
+        this.#awaited.delete(group);
+        group.settled.resolve();
+      }
+      call?.settle?.({ record, recorded });
+    };
+    const refuse = (thrown: unknown) => {
+      this.#refused(record.callId, thrown);
+      settle(false);
+    };
     try {
       const whole = record.flags?.truncated === true ? this.#wholeText(record) : undefined;
-      this.#calls.finished(record, result, call?.replayOf, whole, call?.lines?.all()).then(
-        (safety) => {
-          this.#settle(group, call, record, safety === "safe");
-          if (safety === "held") this.#endChain(record);
-        },
-        (thrown) => this.#refuse(group, call, record, thrown),
-      );
+      this.#calls.finished(record, result, call?.replayOf, whole, call?.lines?.all()).then((safety) => {
+        settle(safety === "safe");
+        if (safety === "held") this.#endChain(record);
+      }, refuse);
     } catch (thrown) {
-      this.#refuse(group, call, record, thrown);
+      refuse(thrown);
     }
-  }
-
-  #settle(group: WriteGroup, call: LiveCall | undefined, record: ToolCallRecord, recorded: boolean): void {
-    group.open--;
-    if (group.open === 0 && group.settled !== undefined) {
-      this.#awaited.delete(group);
-      group.settled.resolve();
-    }
-    call?.settle?.({ record, recorded });
-  }
-
-  #refuse(group: WriteGroup, call: LiveCall | undefined, record: ToolCallRecord, thrown: unknown): void {
-    this.#refused(record.callId, thrown);
-    this.#settle(group, call, record, false);
   }
 
   /** Nested calls are never refused, so their parent is cancelled when the store can hold no more records. */

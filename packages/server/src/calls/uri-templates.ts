@@ -188,6 +188,20 @@ export function isUsableTemplate(template: string): boolean {
   return parseUriTemplate(template) !== undefined;
 }
 
+/** What each operator of RFC 6570 means. Without one, the standard separates values by commas; many servers send a path. */
+const operators: Readonly<
+  Record<string, Pick<UriExpression, "lead" | "stops"> & { separator?: "&" | ";"; explodedStops?: string }>
+> = {
+  "": { lead: "", stops: "/?#", explodedStops: "?#" },
+  "+": { lead: "", stops: "" },
+  "#": { lead: "#", stops: "" },
+  ".": { lead: ".", stops: "/?#" },
+  "/": { lead: "/", stops: "/?#", explodedStops: "?#" },
+  ";": { lead: ";", stops: "/?#", separator: ";" },
+  "?": { lead: "?", stops: "#", separator: "&" },
+  "&": { lead: "&", stops: "#", separator: "&" },
+};
+
 /** Empty when the expression is malformed. */
 function parseExpression(inside: string, literal: string): UriExpression[] {
   const [, operator = "", list = ""] = /^([+#./;?&]?)(.*)$/s.exec(inside) ?? [];
@@ -196,29 +210,17 @@ function parseExpression(inside: string, literal: string): UriExpression[] {
     return { name, isExploded: modifier === "*" };
   });
   if (variables.some(({ name }) => name === "")) return [];
-  const names = variables.map(({ name }) => name);
-  const areOpen = variables.some(({ isExploded }) => isExploded);
-  switch (operator) {
-    case "?":
-    case "&":
-      return [{ names, lead: operator, stops: "#", pairs: { separator: "&", areOpen }, literal }];
-    case ";":
-      return [{ names, lead: ";", stops: "/?#", pairs: { separator: ";", areOpen }, literal }];
-    case "/":
-      return variables.map(({ name, isExploded }, index) => ({
-        names: [name],
-        lead: "/",
-        stops: isExploded ? "?#" : "/?#",
-        literal: index === variables.length - 1 ? literal : "",
-      }));
-    case ".":
-      return [{ names, lead: ".", stops: "/?#", literal }];
-    case "#":
-      return [{ names, lead: "#", stops: "", literal }];
-    case "+":
-      return [{ names, lead: "", stops: "", literal }];
-    default:
-      // The standard separates a list of values by commas; many servers send a path.
-      return [{ names, lead: "", stops: areOpen ? "?#" : "/?#", literal }];
-  }
+  const { lead, stops, separator, explodedStops = stops } = operators[operator]!;
+  // Each segment of a path has a place of its own.
+  const groups = operator === "/" ? variables.map((variable) => [variable]) : [variables];
+  return groups.map((group, index) => {
+    const areOpen = group.some(({ isExploded }) => isExploded);
+    return {
+      names: group.map(({ name }) => name),
+      lead,
+      stops: areOpen ? explodedStops : stops,
+      ...(separator && { pairs: { separator, areOpen } }),
+      literal: index === groups.length - 1 ? literal : "",
+    };
+  });
 }

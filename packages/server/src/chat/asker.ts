@@ -1,22 +1,24 @@
 import { v7 as uuid } from "uuid";
 import { Compactor, tokensOf } from "./compactor.ts";
-import { type AnswerFacts, DeltaMerger, type Shown } from "./deltas.ts";
+import { type AnswerFacts, DeltaMerger } from "./deltas.ts";
 import { toModelMessages, withoutImages } from "./messages.ts";
 import {
   addUsage,
   calledIn,
-  isJson,
   type ModelMessage,
   type ModelTool,
   type ModelToolCall,
   type ModelUsage,
   nameOf,
   newCallId,
+  parsedJson,
+  tokenShare,
 } from "./model.ts";
 import * as notices from "./notices.ts";
-import { type StreamOptions, streamCompletion } from "./provider.ts";
+import { streamCompletion } from "./provider.ts";
+import type { ChatServices } from "./services.ts";
 import { readTagAnswer, TagFilter, toTagMessages } from "./tags.ts";
-import { estimateTokens } from "./tools.ts";
+import type { OfferedTools } from "./tools.ts";
 import {
   appendText,
   callEvent,
@@ -25,173 +27,175 @@ import {
   isSettled,
   isTool,
   nextRound,
-  type OpenTurn,
+  stateEvent,
   type ToolPart,
+  type Turn,
+  type TurnLimits,
 } from "./turn.ts";
-
-interface Asked {
-  /** The provider's finish reason; `cut` when there are calls and the provider gave none. */
-  readonly finish: string;
-  readonly calls: number;
-  /** A call for the client was cut off. The client could not run half a call. */
-  readonly isClientCallCut: boolean;
-}
 
 /** Finish reasons of a complete answer. */
 const wholeFinishes = new Set(["tool_calls", "function_call", "stop"]);
 /** At most this many calls of one message are made. The model is told to repeat the rest. */
 const MOST_CALLS = 128;
 
-/** Sends the conversation to the model, one request per round, and turns the answer into message parts. */
-export class ModelAsker {
-  readonly #turn: OpenTurn;
-  readonly #retry: Pick<StreamOptions, "retries" | "backoff">;
-  readonly #compactor: Compactor;
-  readonly #clientTools: ReadonlyMap<string | undefined, ModelTool>;
+/** What the engine adds to a turn. */
+interface TurnSetting {
+  readonly offered: OfferedTools;
+  readonly limits: TurnLimits;
+  /** Context window of the model. */
+  readonly contextTokens: number;
+  /** Aborted when the server stops: the turn and its calls are left as they are. */
+  readonly leaving: AbortSignal;
+  readonly retry: ChatServices["retry"];
+}
+
+/** A turn in progress. */
+export interface OpenTurn extends Turn, TurnSetting {
+  readonly clientTools: readonly ModelTool[];
+  readonly compactor: Compactor;
   /** The ids that the model gave to the calls of this conversation. */
-  readonly #callIds: Set<string>;
+  readonly callIds: Set<string>;
   usage: ModelUsage;
   /** Other members of the provider's last answer, such as `system_fingerprint`. */
-  facts: AnswerFacts = {};
+  facts: AnswerFacts;
+}
 
-  constructor(turn: OpenTurn, retry: Pick<StreamOptions, "retries" | "backoff"> = {}) {
-    const { offered, contextTokens, history, parts, clientTools } = turn;
-    this.#turn = turn;
-    this.#retry = retry;
-    this.usage = turn.usage ?? { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
-    this.#clientTools = new Map(clientTools.map((tool) => [nameOf(tool), tool]));
-    const earlier = history.flatMap(({ tool_calls }) => tool_calls?.map(({ id }) => id) ?? []);
-    this.#callIds = new Set([...earlier, ...parts.filter(isTool).map(({ id }) => id)]);
-    const callIdOf = (id: string) =>
-      parts.filter(isTool).find((part) => part.id === id)?.callId || turn.callIdOf?.(id);
-    const definitions = offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
-    // Even if the definitions fill the window, messages keep a quarter of it.
-    const room = Math.max(contextTokens - definitions, contextTokens / 4);
-    this.#compactor = new Compactor(room, callIdOf, turn.compacted);
-  }
+export function openTurn(turn: Turn, setting: TurnSetting): OpenTurn {
+  const { history, parts, clientTools = [], compacted } = turn;
+  const { offered, contextTokens } = setting;
+  const usage = turn.usage ?? { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  const earlier = history.flatMap(({ tool_calls }) => tool_calls ?? []);
+  const callIds = new Set([...earlier, ...parts.filter(isTool)].map(({ id }) => id));
+  const callIdOf = (id: string) =>
+    parts.filter(isTool).find((part) => part.id === id)?.callId || turn.callIdOf?.(id);
+  const definitions = offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
+  // Even if the definitions fill the window, messages keep a quarter of it.
+  const room = Math.max(contextTokens - definitions, contextTokens / 4);
+  const compactor = new Compactor(room, callIdOf, compacted);
+  return { ...turn, ...setting, clientTools, compactor, callIds, usage, facts: {} };
+}
 
-  /** The model's ids of the calls whose results it is no longer shown. */
-  get compacted(): string[] {
-    return [...this.#compactor.taken];
-  }
-
-  /**
-   * Reads one answer of the model into parts. Throws `ProviderError`, `AnswerOverLimit` or the signal's reason; the
-   * parts that arrived before are kept.
-   */
-  async ask(signal: AbortSignal, isFirst: boolean): Promise<Asked> {
-    const turn = this.#turn;
-    const { endpoint, emit, limits, parts } = turn;
-    const round = nextRound(parts);
-    const messages = this.#messages();
-    const merger = new DeltaMerger();
-    const meter = new AnswerMeter({ ...limits, usedTokens: this.usage.total_tokens });
-    const filter = endpoint.toolCalls === "tags" ? new TagFilter() : undefined;
-    const stream = streamCompletion(endpoint, this.#body(messages, isFirst), {
-      ...this.#retry,
-      signal: AbortSignal.any([signal, turn.leaving]),
-      headers: traceHeaders(turn.headers),
-      onRetry: (retry) => emit({ type: "retry", ...retry }),
-    });
-    for await (const chunk of stream) {
-      const { left } = meter;
-      const shown = merger.add(chunk);
-      const over = meter.add(shown, merger.begun);
-      const fitting = (text: string) => (over === undefined ? text : text.slice(0, left).toWellFormed());
-      appendText(turn, "reasoning", round, fitting(shown.reasoning));
-      appendText(turn, "refusal", round, fitting(shown.refusal));
-      const text = fitting(shown.text);
-      appendText(turn, "text", round, filter === undefined ? text : filter.add(text), shown.logprobs);
-      if (over === undefined) continue;
-      this.#count(round, merger.usage, messages, meter);
-      throw over;
-    }
-    turn.signal.throwIfAborted();
-    this.#count(round, merger.usage, messages, meter);
-    this.facts = merger.facts;
-    const tagged = filter && readTagAnswer(merger.text, turn.offered, turn.clientTools);
-    if (filter !== undefined && tagged !== undefined)
-      appendText(turn, "text", round, filter.rest(tagged.text));
-    const calls = tagged?.calls ?? merger.calls();
-    // An answer with calls but without a finish reason was cut off.
-    const finish = tagged?.isCut ? "length" : (merger.finishReason ?? (calls.length === 0 ? "stop" : "cut"));
-    for (const [at, call] of calls.entries()) {
-      this.#addCall(call, round, at, finish, echoOf(call, at === 0 ? merger : undefined, endpoint.provider));
-    }
-    await turn.save?.();
-    const isClientCallCut = parts.some(
-      (part) => isTool(part) && part.client === true && !isSettled(part) && isHalf(part, finish),
-    );
-    return { finish, calls: calls.length, isClientCallCut };
-  }
-
-  #body(messages: readonly ModelMessage[], isFirst: boolean): Record<string, unknown> {
-    const { endpoint, body, offered, clientTools } = this.#turn;
-    // When the client and the rack have a tool of the same name, the client's wins.
-    const own = offered.tools.filter((tool) => !this.#clientTools.has(nameOf(tool)));
-    const tools = [...clientTools, ...own];
-    const { tool_choice, parallel_tool_calls, ...rest } = body;
-    const asked = { ...rest, model: endpoint.model, stream: true, stream_options: { include_usage: true } };
-    if (endpoint.toolCalls === "tags") {
-      return { ...asked, messages: toTagMessages(messages, tool_choice === "none" ? [] : tools) };
-    }
-    if (tools.length === 0) return { ...asked, messages };
-    // A forced tool choice holds for the first request only, or the turn would never end.
-    const isForced = tool_choice !== undefined && tool_choice !== "auto" && tool_choice !== "none";
-    const choice = isForced && !isFirst ? undefined : tool_choice;
-    // JSON leaves out undefined members.
-    return { ...asked, messages, tools, tool_choice: choice, parallel_tool_calls };
-  }
-
-  #messages(): ModelMessage[] {
-    const { history, parts, endpoint, emit } = this.#turn;
-    const turnMessages = toModelMessages(parts, endpoint.images, endpoint.provider);
-    const { messages, out } = this.#compactor.apply([...history, ...turnMessages]);
-    if (out.length > 0) emit({ type: "compacted", ids: out });
-    return endpoint.images ? messages : messages.map(withoutImages);
-  }
-
-  #addCall(call: ModelToolCall, round: number, at: number, finish: string, echo: Echo | undefined): void {
-    const { offered, parts, emit } = this.#turn;
-    const { name, written } = calledIn(call);
-    const own = this.#clientTools.get(name);
-    const info = offered.infos.get(name);
-    const kind = kindOf(call, own);
-    // Some providers reuse call ids in later answers; here an id must be unique in the conversation.
-    const id = this.#callIds.has(call.id) ? newCallId() : call.id;
-    this.#callIds.add(id);
-    const part: ToolPart = {
-      type: "tool",
+/**
+ * Sends the conversation to the model, and reads its answer into parts. Throws `ProviderError`, `AnswerOverLimit` or the
+ * signal's reason; the parts that arrived before are kept. Of the result, `finish` is the provider's finish reason, or
+ * `cut` when there are calls and the provider gave none. With `isClientCallCut` a call for the client was cut off, which
+ * could not run half a call.
+ */
+export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean) {
+  const { endpoint, emit, limits, parts } = turn;
+  const round = nextRound(parts);
+  const messages = messagesOf(turn);
+  const merger = new DeltaMerger();
+  const meter = new AnswerMeter(limits.maxAnswer, limits.maxTokens, turn.usage.total_tokens);
+  const filter = endpoint.toolCalls === "tags" ? new TagFilter() : undefined;
+  const count = () => {
+    const usage = merger.usage ?? estimatedUsage(messages, meter.tokens);
+    turn.usage = addUsage(turn.usage, usage);
+    emit({ type: "usage", round, usage, total: turn.usage });
+  };
+  const stream = streamCompletion(endpoint, requestBody(turn, messages, isFirst), {
+    ...turn.retry,
+    signal: AbortSignal.any([signal, turn.leaving]),
+    headers: traceHeaders(turn.headers),
+    onRetry: (retry) => emit({ type: "retry", ...retry }),
+  });
+  for await (const piece of stream) {
+    const { left } = meter;
+    const { text, reasoning, refusal, logprobs } = piece;
+    const { written, kept } = merger.add(piece);
+    const over = meter.add(text + reasoning + refusal + written, kept, merger.begun);
+    const fitting = (words: string) => (over === undefined ? words : words.slice(0, left).toWellFormed());
+    appendText(turn, "reasoning", round, fitting(reasoning));
+    appendText(turn, "refusal", round, fitting(refusal));
+    appendText(
+      turn,
+      "text",
       round,
-      id,
-      callId: own === undefined ? uuid() : "",
-      name,
-      displayName: info?.displayName ?? info?.title ?? name,
-      arguments: written,
-      ...(kind === "function" ? {} : { kind }),
-      ...(own === undefined ? {} : { client: true }),
-      ...(echo === undefined ? {} : { echo }),
-      state: { status: "pending", input: {}, raw: written },
-    };
-    parts.push(part);
-    emit(callEvent(part));
-    // Repairing cut arguments could make a call that the model never meant.
-    const isCut = own === undefined && isHalf(part, finish);
-    if (!isCut && at < MOST_CALLS) return;
-    part.state = failed(part, isCut ? notices.cutArguments(name) : notices.tooManyCalls(MOST_CALLS));
-    emit({ type: "state", callId: part.callId, name, state: part.state });
+      filter === undefined ? fitting(text) : filter.add(fitting(text)),
+      logprobs,
+    );
+    if (over === undefined) continue;
+    count();
+    throw over;
   }
+  turn.signal.throwIfAborted();
+  count();
+  turn.facts = merger.facts;
+  const tagged = filter && readTagAnswer(merger.text, turn.offered, turn.clientTools);
+  if (tagged !== undefined) appendText(turn, "text", round, filter?.rest(tagged.text) ?? "");
+  const calls = tagged?.calls ?? merger.calls();
+  // An answer with calls but without a finish reason was cut off.
+  const finish = tagged?.isCut ? "length" : (merger.finishReason ?? (calls.length === 0 ? "stop" : "cut"));
+  const made = calls.map((call, at) => {
+    const echo = echoOf(call, at === 0 ? merger : undefined, endpoint.provider);
+    return addCall(turn, call, { round, echo, finish, isTooMany: at >= MOST_CALLS });
+  });
+  await turn.save?.();
+  const isClientCallCut = made.some((part) => part.client && !isSettled(part) && isHalf(part, finish));
+  return { finish, calls: calls.length, isClientCallCut };
+}
 
-  #count(
-    round: number,
-    usage: ModelUsage | undefined,
-    messages: readonly ModelMessage[],
-    { tokens }: AnswerMeter,
-  ): void {
-    const counted = usage ?? estimated(messages, tokens);
-    this.usage = addUsage(this.usage, counted);
-    this.#turn.emit({ type: "usage", round, usage: counted, total: this.usage });
+function messagesOf({ history, parts, endpoint, emit, compactor }: OpenTurn): ModelMessage[] {
+  const turnMessages = toModelMessages(parts, endpoint.images, endpoint.provider);
+  const { messages, out } = compactor.apply([...history, ...turnMessages]);
+  if (out.length > 0) emit({ type: "compacted", ids: out });
+  return endpoint.images ? messages : messages.map(withoutImages);
+}
+
+function requestBody(
+  { endpoint, body = {}, offered, clientTools }: OpenTurn,
+  messages: readonly ModelMessage[],
+  isFirst: boolean,
+): Record<string, unknown> {
+  // When the client and the rack have a tool of the same name, the client's wins.
+  const names = new Set(clientTools.map(nameOf));
+  const tools = [...clientTools, ...offered.tools.filter((tool) => !names.has(nameOf(tool)))];
+  const { tool_choice, parallel_tool_calls, ...rest } = body;
+  const asked = { ...rest, model: endpoint.model, stream: true, stream_options: { include_usage: true } };
+  if (endpoint.toolCalls === "tags") {
+    return { ...asked, messages: toTagMessages(messages, tool_choice === "none" ? [] : tools) };
   }
+  if (tools.length === 0) return { ...asked, messages };
+  // A forced tool choice holds for the first request only, or the turn would never end.
+  const isForced = tool_choice !== undefined && tool_choice !== "auto" && tool_choice !== "none";
+  const choice = isForced && !isFirst ? undefined : tool_choice;
+  // JSON leaves out undefined members.
+  return { ...asked, messages, tools, tool_choice: choice, parallel_tool_calls };
+}
+
+function addCall(
+  { offered, parts, emit, callIds, clientTools }: OpenTurn,
+  call: ModelToolCall,
+  answer: { round: number; echo: Echo | undefined; finish: string; isTooMany: boolean },
+): ToolPart {
+  const { name, written } = calledIn(call);
+  const own = clientTools.find((tool) => nameOf(tool) === name);
+  const info = offered.infos.get(name);
+  const kind = kindOf(call, own);
+  // Some providers reuse call ids in later answers; here an id must be unique in the conversation.
+  const id = callIds.has(call.id) ? newCallId() : call.id;
+  callIds.add(id);
+  const part: ToolPart = {
+    type: "tool",
+    round: answer.round,
+    id,
+    callId: own === undefined ? uuid() : "",
+    name,
+    displayName: info?.displayName ?? info?.title ?? name,
+    arguments: written,
+    ...(kind === "function" ? {} : { kind }),
+    ...(own === undefined ? {} : { client: true }),
+    ...(answer.echo === undefined ? {} : { echo: answer.echo }),
+    state: { status: "pending", input: {}, raw: written },
+  };
+  parts.push(part);
+  emit(callEvent(part));
+  // Repairing cut arguments could make a call that the model never meant.
+  const isCut = own === undefined && isHalf(part, answer.finish);
+  if (!isCut && !answer.isTooMany) return part;
+  part.state = failed(part, isCut ? notices.cutArguments(name) : notices.tooManyCalls(MOST_CALLS));
+  emit(stateEvent(part));
+  return part;
 }
 
 /**
@@ -219,10 +223,10 @@ function kindOf({ custom }: ModelToolCall, own: ModelTool | undefined): string {
  * known.
  */
 function isHalf({ kind, arguments: written }: ToolPart, finish: string): boolean {
-  return !wholeFinishes.has(finish) && (kind === "custom" || !isJson(written));
+  return !wholeFinishes.has(finish) && (kind === "custom" || parsedJson(written) === undefined);
 }
 
-function estimated(messages: readonly ModelMessage[], completion_tokens: number): ModelUsage {
+function estimatedUsage(messages: readonly ModelMessage[], completion_tokens: number): ModelUsage {
   const prompt_tokens = messages.reduce((sum, message) => sum + tokensOf(message), 0);
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens };
 }
@@ -232,60 +236,51 @@ export class AnswerOverLimit extends Error {
   override readonly name = "AnswerOverLimit";
 }
 
-interface AnswerLimits {
-  /** Characters of text, reasoning and arguments together. */
-  readonly maxAnswer: number;
-  readonly maxTokens: number;
-  /** Tokens that the turn used before this answer. */
-  readonly usedTokens: number;
-}
-
 /** At most this many calls may begin in one answer, because every one is stored and answered. */
 const MOST_BEGUN = 1_000;
-/** Characters whose tokens are estimated together. Rounding up each short piece would overcount. */
-const COUNTED_AT_ONCE = 2_000;
 
 /** Measures a streamed answer, so that an endless one fills neither the memory nor the store. */
 class AnswerMeter {
-  readonly #limits: AnswerLimits;
+  readonly #most: number;
+  readonly #mostTokens: number;
+  readonly #usedTokens: number;
   #characters = 0;
   #tokens = 0;
-  #uncounted = "";
 
-  constructor(limits: AnswerLimits) {
-    this.#limits = limits;
+  /** `most`: characters of text, reasoning and arguments together. `usedTokens`: by the turn before this answer. */
+  constructor(most: number, mostTokens: number, usedTokens: number) {
+    this.#most = most;
+    this.#mostTokens = mostTokens;
+    this.#usedTokens = usedTokens;
   }
 
+  /** Characters that still fit. */
   get left(): number {
-    return Math.max(0, this.#limits.maxAnswer - this.#characters);
+    return Math.max(0, this.#most - this.#characters);
   }
 
   /** An estimate of the answer so far. */
   get tokens(): number {
-    return this.#tokens + estimateTokens(this.#uncounted);
+    return Math.ceil(this.#tokens);
   }
 
-  /** Returns an error once a limit is exceeded. `begun`: how many calls the answer has begun. */
-  add({ text, reasoning, refusal, written, kept }: Shown, begun: number): AnswerOverLimit | undefined {
-    const { maxAnswer, maxTokens, usedTokens } = this.#limits;
-    const added = text + reasoning + refusal + written;
+  /**
+   * Returns an error once a limit is exceeded. `kept`: characters beside the text. `begun`: how many calls the answer
+   * has begun.
+   */
+  add(added: string, kept: number, begun: number): AnswerOverLimit | undefined {
     this.#characters += added.length + kept;
-    if (this.#characters > maxAnswer) return new AnswerOverLimit(notices.answerLimit(maxAnswer));
+    this.#tokens += tokenShare(added);
+    if (this.#characters > this.#most) return new AnswerOverLimit(notices.answerLimit(this.#most));
     if (begun > MOST_BEGUN) return new AnswerOverLimit(notices.callLimit(MOST_BEGUN));
-    this.#uncounted += added;
-    if (this.#uncounted.length >= COUNTED_AT_ONCE) {
-      this.#tokens += estimateTokens(this.#uncounted);
-      this.#uncounted = "";
-    }
-    const used = usedTokens + this.#tokens;
-    return used > maxTokens ? new AnswerOverLimit(notices.tokenLimit(used, maxTokens)) : undefined;
+    const used = this.#usedTokens + this.tokens;
+    if (used <= this.#mostTokens) return undefined;
+    return new AnswerOverLimit(notices.tokenLimit(used, this.#mostTokens));
   }
 }
 
 /** Only the trace headers of a request are passed on to the provider. */
-function traceHeaders(
-  headers: Readonly<Record<string, string | string[] | undefined>> | undefined,
-): Record<string, string> {
+function traceHeaders(headers: Turn["headers"]): Record<string, string> {
   const traced = ["traceparent", "tracestate", "baggage"].flatMap((name) => {
     const value = headers?.[name];
     return typeof value === "string" && value !== "" ? [[name, value] as const] : [];

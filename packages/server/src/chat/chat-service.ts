@@ -3,15 +3,16 @@ import { v7 as uuid } from "uuid";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
 import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession, Following, MessagePage, MessageQuery } from "../store/index.ts";
+import type { OpenTurn } from "./asker.ts";
 import { Completions } from "./completions.ts";
 import { TurnEngine } from "./engine.ts";
-import { LoopMemory } from "./loop-memory.ts";
+import { restoreLoopMemory } from "./loop-memory.ts";
 import type { Providers } from "./providers.ts";
 import { ChatError, type ChatServices, requireChatGrant } from "./services.ts";
 import { SessionRunner } from "./session-runner.ts";
 import { type AssistantBody, assistantBody, ChatSessions, type UserContent } from "./sessions.ts";
 import { chatReach, type ToolsService } from "./tools.ts";
-import { isTool, type OpenTurn, type ToolPart, type Turn, type TurnLimits } from "./turn.ts";
+import { isTool, type ToolPart, type Turn, type TurnLimits } from "./turn.ts";
 import { isRepeatable, TurnRecovery, type WaitingCall } from "./turn-recovery.ts";
 import { type ActiveTurn, ActiveTurns } from "./turns.ts";
 
@@ -40,7 +41,6 @@ export class ChatService {
   readonly #turns: ActiveTurns;
   readonly #recovery: TurnRecovery;
   readonly #runner: SessionRunner;
-  readonly #memory: LoopMemory;
   readonly #grants: GrantWatch;
   readonly #unsubscribe: () => void;
   #following: Following | undefined;
@@ -51,9 +51,8 @@ export class ChatService {
     this.tools = this.#engine.tools;
     this.providers = services.providers;
     this.sessions = new ChatSessions(services.store.chat);
-    this.#memory = new LoopMemory(services);
     this.#grants = new GrantWatch(services.store, services.logger);
-    this.completions = new Completions(this.#engine, services, this.#memory, this.#grants);
+    this.completions = new Completions(this.#engine, services, this.#grants);
     this.#runner = new SessionRunner(this.#engine, services);
     this.#turns = new ActiveTurns(services);
     this.#recovery = new TurnRecovery(services, this.#engine.leaving);
@@ -106,8 +105,8 @@ export class ChatService {
   reachOf(grant: Grant, expert: string | undefined): Reach {
     if (expert === undefined) return chatReach(grant);
     const found = this.#services.experts?.(expert);
-    const isOwn = found !== undefined && [found.name, found.id].some((name) => grant.mayUseExpert(name));
-    if (isOwn) return chatReach(grant, found);
+    if (found && [found.name, found.id].some((name) => grant.mayUseExpert(name)))
+      return chatReach(grant, found);
     const message = `This token knows no expert "${expert}" any more. Begin another conversation.`;
     throw new ChatError("expert_not_found", message);
   }
@@ -231,7 +230,7 @@ export class ChatService {
     try {
       await this.#recovery.decided(turn, waiting);
       const callIds = turn.parts.filter(isTool).map(({ callId }) => callId);
-      await this.#memory.restore(session.id, grant.id, callIds);
+      await restoreLoopMemory(this.#services, session.id, grant.id, callIds);
       await this.#runner.save(turn.message, { ...body, parts: turn.parts }, "running");
       const { provider, model } = body;
       const endpoint = await (provider === undefined

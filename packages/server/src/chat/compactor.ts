@@ -1,6 +1,6 @@
 import { imageCallOf } from "./messages.ts";
-import { type ModelMessage, textOf } from "./model.ts";
-import { estimateTokens, readResultName } from "./tools.ts";
+import { estimateTokens, type ModelMessage, textOf } from "./model.ts";
+import { readResultName } from "./tools.ts";
 
 /** When messages fill this share of the window, results are removed until they fill only the lower share. */
 const FULL = 0.8;
@@ -42,35 +42,30 @@ export class Compactor {
   }
 
   /** Returns the shortened messages, and the ids whose results were removed this time. */
-  apply(messages: readonly ModelMessage[]): { messages: ModelMessage[]; out: string[] } {
-    const before = messages.map((message) => this.#withoutTaken(message));
-    let size = before.reduce((sum, message) => sum + tokensOf(message), 0);
+  apply(given: readonly ModelMessage[]): { messages: ModelMessage[]; out: string[] } {
+    const messages = given.map((message) => this.#withoutTaken(message));
     const out: string[] = [];
-    if (size <= this.#limit * FULL) return { messages: before, out };
-    const last = lastRound(messages);
-    for (const [at, message] of before.entries()) {
-      if (at >= last || size <= this.#limit * ROOMY) break;
+    let size = messages.reduce((sum, message) => sum + tokensOf(message), 0);
+    const shorten = (before: number, shorter: (message: ModelMessage) => ModelMessage | undefined) => {
+      for (const [at, message] of messages.entries()) {
+        if (at >= before || size <= this.#limit * ROOMY) return;
+        messages[at] = shorter(message) ?? message;
+        size += tokensOf(messages[at]) - tokensOf(message);
+      }
+    };
+    if (size <= this.#limit * FULL) return { messages, out };
+    // The results after the model's last answer stay, because the model has not read them yet.
+    const last = messages.findLastIndex(({ role }) => role === "assistant");
+    shorten(last === -1 ? messages.length : last, (message) => {
       const key = this.#keyOf(message);
-      if (key === undefined || this.taken.has(key)) continue;
+      if (key === undefined || this.taken.has(key)) return undefined;
       this.taken.add(key);
       out.push(key);
-      before[at] = this.#withoutTaken(message);
-      size += tokensOf(before[at]) - tokensOf(message);
-    }
-    if (size > this.#limit * FULL) this.#shortenAnswers(before, size);
-    return { messages: before, out };
-  }
-
-  /** A conversation only grows, so an answer that is shortened once is shortened from then on. */
-  #shortenAnswers(messages: ModelMessage[], size: number): void {
-    let left = size;
-    for (const [at, message] of messages.entries()) {
-      if (left <= this.#limit * ROOMY) return;
-      if (message.role !== "assistant" || textOf(message).length < LONG_ANSWER) continue;
-      const shorter = { ...message, content: headAndTail(textOf(message)) };
-      messages[at] = shorter;
-      left += tokensOf(shorter) - tokensOf(message);
-    }
+      return this.#withoutTaken(message);
+    });
+    // A conversation only grows, so an answer that is shortened once is shortened from then on.
+    if (size > this.#limit * FULL) shorten(messages.length, shortAnswer);
+    return { messages, out };
   }
 
   /** The key under which a removed message is remembered; undefined for a message that must stay. */
@@ -85,41 +80,34 @@ export class Compactor {
   #withoutTaken(message: ModelMessage): ModelMessage {
     const key = this.#keyOf(message);
     if (key === undefined || !this.taken.has(key)) return message;
-    if (key.startsWith(IMAGES))
-      return { role: "user", content: `${textOf(message)} taken out to make room.` };
-    const callId = this.#callIdOf(key);
     const text = textOf(message);
+    if (key.startsWith(IMAGES)) return { role: "user", content: `${text} taken out to make room.` };
     const content =
       `${text.slice(0, SHOWN).toWellFormed()}\n… This result of ${message.name ?? "the tool"} was taken out to make room. It had ` +
-      `${text.length} characters and is kept as call ${callId}; to read it again, call ${readResultName} with that callId.`;
+      `${text.length} characters and is kept as call ${this.#callIdOf(key)}; to read it again, call ${readResultName} with that callId.`;
     return { ...message, content };
   }
 }
 
-function headAndTail(text: string): string {
-  const left = text.length - 2 * KEPT_OF_ANSWER;
-  return [
+/** A long answer of the model, cut to its beginning and its end. Undefined for any other message. */
+function shortAnswer(message: ModelMessage): ModelMessage | undefined {
+  const text = textOf(message);
+  if (message.role !== "assistant" || text.length < LONG_ANSWER) return undefined;
+  const content = [
     text.slice(0, KEPT_OF_ANSWER).toWellFormed(),
-    `… ${left} characters of this answer were left out here to make room. The person has all of it.`,
+    `… ${text.length - 2 * KEPT_OF_ANSWER} characters of this answer were left out here to make room. The person has all of it.`,
     text.slice(-KEPT_OF_ANSWER).toWellFormed(),
   ].join("\n");
-}
-
-/** Index of the model's last answer. The results after it stay, because the model has not read them yet. */
-function lastRound(messages: readonly ModelMessage[]): number {
-  const at = messages.findLastIndex(({ role }) => role === "assistant");
-  return at === -1 ? messages.length : at;
+  return { ...message, content };
 }
 
 export function tokensOf(message: ModelMessage): number {
-  const calls = message.tool_calls === undefined ? "" : JSON.stringify(message.tool_calls);
-  const { reasoning_content = "", reasoning = "", reasoning_details = "" } = message;
+  const { content, tool_calls, reasoning_content = "", reasoning = "", reasoning_details = "" } = message;
   const thoughts = [reasoning_content, reasoning, reasoning_details].map((thought) =>
     typeof thought === "string" ? thought : JSON.stringify(thought),
   );
-  const images = Array.isArray(message.content)
-    ? message.content.filter(({ type }) => type !== "text").length
-    : 0;
+  const calls = tool_calls === undefined ? "" : JSON.stringify(tool_calls);
+  const images = Array.isArray(content) ? content.filter(({ type }) => type !== "text").length : 0;
   return (
     estimateTokens(textOf(message) + thoughts.join("")) + estimateTokens(calls) + images * IMAGE_TOKENS + 4
   );

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { Logger } from "@toolrack/core";
 import type { ChatStore } from "../store/index.ts";
-import type { Completion } from "./completions.ts";
+import type { Completion, CompletionOptions } from "./completions.ts";
 import { ChatError } from "./services.ts";
 import type { TurnEvent } from "./turn.ts";
 
@@ -13,7 +13,7 @@ interface RequestIdentity {
   readonly owner: string;
   /** The client sent an idempotency key: the request may be repeated any time and is answered once. */
   readonly isKeyed: boolean;
-  /** The client marked the request as a retry. */
+  /** The client marked the request as a retry, or may repeat it any time. */
   readonly isRepeated: boolean;
 }
 
@@ -25,10 +25,11 @@ export function identify(
 ): RequestIdentity | undefined {
   const key = headers["idempotency-key"];
   const count = headers["x-stainless-retry-count"];
-  if (typeof key !== "string" && typeof count !== "string") return undefined;
+  const isKeyed = typeof key === "string";
+  if (!isKeyed && typeof count !== "string") return undefined;
   const identifying = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
   const hash = createHash("sha256").update(identifying).digest("hex");
-  return { hash, owner, isKeyed: typeof key === "string", isRepeated: Number(count) > 0 };
+  return { hash, owner, isKeyed, isRepeated: isKeyed || Number(count) > 0 };
 }
 
 interface CompletionReader {
@@ -39,14 +40,7 @@ interface CompletionReader {
   readonly mayReturn: () => boolean;
 }
 
-type CompletionWork = (run: {
-  readonly signal: AbortSignal;
-  readonly emit: (event: TurnEvent) => void;
-  /** Resolves when at least one reader waits for the answer; rejects when none will come back. */
-  readonly attended: () => Promise<void>;
-  /** Await it before a call that changes something; see `CompletionMarks`. */
-  readonly changing: () => Promise<void>;
-}) => Promise<Completion>;
+type CompletionWork = (run: Omit<CompletionOptions, "reach" | "headers">) => Promise<Completion>;
 
 /** How long a disconnected client may take to send its request again. OpenAI's clients take one or two seconds. */
 const GRACE = 4_000;
@@ -70,7 +64,7 @@ export class CompletionRuns {
 
   /** The run that a repeated request should join. Throws `ChatError` when the request made calls in another process. */
   async find(identity: RequestIdentity | undefined): Promise<CompletionRun | undefined> {
-    if (identity === undefined || !(identity.isRepeated || identity.isKeyed)) return undefined;
+    if (!identity?.isRepeated) return undefined;
     if (!this.#known.has(identity.hash)) await this.#marks.refuseRepeated(identity);
     // The same request may have arrived again in the meantime.
     const run = this.#known.get(identity.hash);
@@ -100,8 +94,7 @@ export class CompletionRuns {
   }
 
   #makeRoom(): void {
-    let kept = 0;
-    for (const run of this.#known.values()) kept += run.size;
+    let kept = [...this.#known.values()].reduce((sum, { size }) => sum + size, 0);
     for (const [hash, run] of this.#known) {
       if (this.#known.size <= MOST_KNOWN && kept <= MOST_KEPT) return;
       if (!run.isDone) continue;
@@ -131,19 +124,20 @@ class CompletionRun {
    */
   constructor(work: CompletionWork, grace: number, mark?: () => Promise<void>) {
     this.#grace = grace;
-    this.result = work({
-      signal: this.#stopping.signal,
-      emit: (event) => this.#publish(event),
-      attended: async () => this.#attended?.promise,
-      changing: async () => {
-        this.#marked ??= mark?.();
-        await this.#marked;
-      },
-    });
+    const emit = (event: TurnEvent) => {
+      if (event.type === "state" && event.state.status === "running") this.hasMadeCalls = true;
+      for (const listener of this.#listeners) listener(event);
+    };
+    const attended = async () => this.#attended?.promise;
+    const changing = async () => {
+      this.#marked ??= mark?.();
+      await this.#marked;
+    };
     const end = () => {
       this.isDone = true;
       clearTimeout(this.#leaving);
     };
+    this.result = work({ signal: this.#stopping.signal, emit, attended, changing });
     this.result.then(end, end);
   }
 
@@ -160,15 +154,15 @@ class CompletionRun {
    * The answer. After the last reader has left, the run makes no new call, and is cancelled when the grace period ends
    * or the client cannot return. Throws `ChatError` for a run that was cancelled before.
    */
-  read({ gone, tell, mayReturn }: CompletionReader): Promise<Completion> {
+  read({ gone, tell = () => {}, mayReturn }: CompletionReader): Promise<Completion> {
     if (this.isStopped) throw new ChatError("chat_cancelled", callsWereCancelled);
     clearTimeout(this.#leaving);
     this.#attended?.resolve();
     this.#attended = undefined;
     this.#readers++;
-    if (tell !== undefined) this.#listeners.add(tell);
+    this.#listeners.add(tell);
     const leave = () => {
-      if (tell !== undefined) this.#listeners.delete(tell);
+      this.#listeners.delete(tell);
       if (--this.#readers > 0 || this.isDone) return;
       this.#attended = Promise.withResolvers();
       // Nobody may be awaiting it.
@@ -185,11 +179,6 @@ class CompletionRun {
     this.#stopping.abort("the caller closed the connection");
     this.#attended?.reject(this.#stopping.signal.reason);
   }
-
-  #publish(event: TurnEvent): void {
-    if (event.type === "state" && event.state.status === "running") this.hasMadeCalls = true;
-    for (const listener of this.#listeners) listener(event);
-  }
 }
 
 const callsWereCancelled =
@@ -197,6 +186,8 @@ const callsWereCancelled =
 
 /** How long a mark in the store is valid, in milliseconds. */
 const MARK_LIFETIME = 600_000;
+/** Keeps ids of marks apart from those of handoffs, which are hexadecimal. */
+const MARK = "run_";
 
 /**
  * Stores which requests have begun to change something, for other nodes and for the next start of this process. Only
@@ -213,25 +204,18 @@ export class CompletionMarks {
 
   /** Resolves when the mark is stored. Never rejects: this process remembers the request anyway. */
   async add({ hash, owner }: RequestIdentity): Promise<void> {
-    try {
-      const messages = [{ at: Date.now() }];
-      await this.#store.addHandoff({ id: markId(hash), owner, sessionId: "", messages });
-    } catch (error) {
+    const mark = { id: MARK + hash, owner, sessionId: "", messages: [{ at: Date.now() }] };
+    await this.#store.addHandoff(mark).catch((error) => {
       this.#logger.warn("That a request to /v1 makes calls could not be kept for other processes:", error);
-    }
+    });
   }
 
   /** Call it when this process has no run for the request. Throws `ChatError` when the request made calls elsewhere. */
-  async refuseRepeated({ hash, owner, isRepeated, isKeyed }: RequestIdentity): Promise<void> {
-    if (!isRepeated && !isKeyed) return;
-    const mark = await this.#store.getHandoff(markId(hash), owner);
+  async refuseRepeated({ hash, owner, isRepeated }: RequestIdentity): Promise<void> {
+    if (!isRepeated) return;
+    const mark = await this.#store.getHandoff(MARK + hash, owner);
     const { at } = Object(mark?.messages[0]);
     if (typeof at !== "number" || Date.now() - at > MARK_LIFETIME) return;
     throw new ChatError("chat_cancelled", callsWereCancelled);
   }
-}
-
-/** The prefix keeps it apart from ids of handoffs, which are hexadecimal. */
-function markId(hash: string): string {
-  return `run_${hash}`;
 }

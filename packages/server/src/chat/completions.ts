@@ -1,39 +1,20 @@
 import { v7 as uuid } from "uuid";
 import type { GrantWatch } from "../access/index.ts";
-import type { Reach } from "../http/wire/index.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import type { TurnEngine } from "./engine.ts";
 import { fromFunctions, functionWithoutCall } from "./functions.ts";
 import { handOver, takeBack } from "./handoff.ts";
-import type { LoopMemory } from "./loop-memory.ts";
-import {
-  type ModelEndpoint,
-  type ModelMessage,
-  type ModelToolCall,
-  type ModelUsage,
-  textOf,
-} from "./model.ts";
+import { restoreLoopMemory } from "./loop-memory.ts";
+import { type ModelEndpoint, type ModelMessage, topicOf } from "./model.ts";
 import { type ChatServices, requireChatGrant } from "./services.ts";
-import { isTool, type MessagePart, type Turn, type TurnEnd, type TurnEvent } from "./turn.ts";
+import { isTool, type MessagePart, type Turn, type TurnEnd } from "./turn.ts";
 
-export interface Completion {
-  readonly id: string;
-  readonly model: string;
-  readonly sessionID: string;
-  readonly parts: readonly MessagePart[];
-  readonly usage: ModelUsage;
-  /** Other members of the provider's last answer. */
-  readonly facts: Readonly<Record<string, unknown>>;
-  readonly end: TurnEnd;
-  /** Calls for the client to run. */
-  readonly calls: readonly ModelToolCall[];
-}
+/** `facts`: other members of the provider's last answer. `calls`: for the client to run. */
+export type Completion = Awaited<ReturnType<Completions["complete"]>>;
 
-interface CompletionOptions extends Pick<Turn, "headers"> {
-  readonly reach: Reach;
+export interface CompletionOptions extends Pick<Turn, "reach" | "headers" | "emit"> {
   /** Aborted when the client cancels or disconnects. */
   readonly signal: AbortSignal;
-  readonly emit: (event: TurnEvent) => void;
   /** Awaited before calls are made. Rejects when nobody waits for the answer any more. */
   readonly attended: () => Promise<void>;
   /** Awaited before calls of tools that are not read-only; may be called several times. */
@@ -44,40 +25,22 @@ interface CompletionOptions extends Pick<Turn, "headers"> {
 export class Completions {
   readonly #engine: TurnEngine;
   readonly #services: ChatServices;
-  readonly #memory: LoopMemory;
   readonly #grants: GrantWatch;
 
-  constructor(engine: TurnEngine, services: ChatServices, memory: LoopMemory, grants: GrantWatch) {
+  constructor(engine: TurnEngine, services: ChatServices, grants: GrantWatch) {
     this.#engine = engine;
     this.#services = services;
-    this.#memory = memory;
     this.#grants = grants;
   }
 
   /** Throws `ModelMissing` and `ProviderError` when the model is not available. */
-  async complete(request: CompletionRequest, options: CompletionOptions): Promise<Completion> {
-    const { grant } = options.reach;
+  async complete(given: CompletionRequest, options: CompletionOptions) {
+    const { reach, headers, attended, changing, emit } = options;
+    const { grant, expert } = reach;
     requireChatGrant(grant);
     const withdrawn = new AbortController();
-    const release = this.#grants.watch(grant, (message) => withdrawn.abort(message));
-    try {
-      const signal = AbortSignal.any([options.signal, withdrawn.signal]);
-      const completion = await this.#complete(request, { ...options, signal });
-      if (!withdrawn.signal.aborted) return completion;
-      const end = {
-        reason: "error",
-        code: "unauthorized",
-        message: String(withdrawn.signal.reason),
-      } as const;
-      return { ...completion, end };
-    } finally {
-      release();
-    }
-  }
-
-  async #complete(given: CompletionRequest, options: CompletionOptions): Promise<Completion> {
-    const { reach, signal, headers, attended, changing, emit } = options;
-    const { grant, expert } = reach;
+    using watching = new DisposableStack();
+    watching.defer(this.#grants.watch(grant, (message) => withdrawn.abort(message)));
     const { providers, registry, store } = this.#services;
     const { request, handoffId } = fromFunctions(given, grant.id);
     const { model, messages, tools, stream: _s, stream_options: _o, n: _n, toolrack: _t, ...body } = request;
@@ -85,22 +48,22 @@ export class Completions {
     const history = await takeBack(messages, { owner: grant.id, provider: endpoint.provider }, store.chat);
     const sessionID = history.sessionID ?? uuid();
     // Earlier calls of the session may have run in another process.
-    if (history.sessionID !== undefined) await this.#memory.restoreAll(sessionID, grant.id);
+    if (history.sessionID !== undefined) await restoreLoopMemory(this.#services, sessionID, grant.id);
     const parts: MessagePart[] = [];
-    const systemMessages: ModelMessage[] = expert?.instructions
+    const system: ModelMessage[] = expert?.instructions
       ? [{ role: "system", content: expert.instructions }]
       : [];
-    const { end, usage, facts } = await this.#engine.run({
+    const outcome = await this.#engine.run({
       id: uuid(),
       sessionID,
       reach,
       endpoint,
-      history: [...systemMessages, ...history.messages],
+      history: [...system, ...history.messages],
       body,
       clientTools: tools ?? [],
-      query: firstWords(messages),
+      query: topicOf(messages),
       parts,
-      signal,
+      signal: AbortSignal.any([options.signal, withdrawn.signal]),
       headers,
       emit,
       save: async () => {
@@ -108,11 +71,15 @@ export class Completions {
         if (parts.some((part) => this.#changes(part))) await changing();
       },
     });
-    const isHandedOver = end.reason === "client_tools";
+    const { usage, facts } = outcome;
+    const isHandedOver = outcome.end.reason === "client_tools";
     // The client does not know the session unless it was handed calls, so loop detection can forget it.
     if (!isHandedOver) registry.resumeSession(sessionID);
     const handover = { owner: grant.id, sessionID, endpoint, handoffId };
     const calls = isHandedOver ? await handOver(parts, handover, store.chat) : [];
+    const end: TurnEnd = withdrawn.signal.aborted
+      ? { reason: "error", code: "unauthorized", message: String(withdrawn.signal.reason) }
+      : outcome.end;
     const id = `chatcmpl-${uuid().replaceAll("-", "")}`;
     return { id, model: model || endpoint.model, sessionID, parts, usage, facts, end, calls };
   }
@@ -124,27 +91,19 @@ export class Completions {
   }
 }
 
-/** The query for choosing tools is the first message, so that the choice stays the same for the whole conversation. */
-function firstWords(messages: readonly ModelMessage[]): string {
-  const first = messages.find(({ role }) => role === "user");
-  return first === undefined ? "" : textOf(first);
-}
-
 /** Why a request cannot be served; undefined when it can. */
 export function unsupported(
   { messages, tools, functions }: CompletionRequest,
   { toolCalls }: Pick<ModelEndpoint, "toolCalls">,
 ): string | undefined {
-  if (tools?.length && Array.isArray(functions) && functions.length > 0) {
+  if (tools?.length && functions?.length)
     return "`functions` is the older form of `tools`: send one of them, and best `tools`.";
-  }
   const orphan = functionWithoutCall(messages);
   if (orphan >= 0) {
     return `messages[${orphan}] has the role \`function\`, but the message before it has no \`function_call\` that it could answer.`;
   }
-  if (toolCalls !== "tags") return undefined;
   // Only these types can be described as text. For models with native tool calls the provider decides.
-  const unsupportedType = tools?.find(({ type }) => type !== "function" && type !== "custom")?.type;
-  if (unsupportedType === undefined) return undefined;
-  return `This model is told of tools by text, which works for tools of the types \`function\` and \`custom\`, but not for \`${unsupportedType}\`.`;
+  const unfit = tools?.find(({ type }) => type !== "function" && type !== "custom")?.type;
+  if (toolCalls !== "tags" || unfit === undefined) return undefined;
+  return `This model is told of tools by text, which works for tools of the types \`function\` and \`custom\`, but not for \`${unfit}\`.`;
 }

@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { type CompletionChunk, DeltaMerger, toChunk } from "./deltas.ts";
+import { DeltaMerger, readChunk } from "./deltas.ts";
 import { calledIn } from "./model.ts";
 import { readSse } from "./provider.ts";
 
-const piece = (delta: object, finish_reason: string | null = null): CompletionChunk => ({
+const piece = (delta: object, finish_reason: string | null = null): object => ({
   choices: [{ index: 0, delta, finish_reason }],
 });
 const calls = (...tool_calls: object[]) => piece({ tool_calls });
 
-function merged(chunks: readonly CompletionChunk[]): DeltaMerger {
+function merged(chunks: readonly object[]): DeltaMerger {
   const merger = new DeltaMerger();
-  for (const chunk of chunks) merger.add(chunk);
+  for (const chunk of chunks) merger.add(readChunk(chunk));
   return merger;
 }
 
@@ -153,7 +153,7 @@ describe("pieces of calls", () => {
 
   it("that are nothing of the kind are passed over", () => {
     const merger = merged([
-      toChunk({}),
+      {},
       { choices: [] },
       { choices: [{ delta: null }] },
       piece({ tool_calls: [null, "x"] }),
@@ -220,7 +220,7 @@ function streamOf(
   { text, calls: wanted }: { text: string; calls: { id: string; name: string; arguments: string }[] },
   random: Random,
 ): string {
-  const chunks: CompletionChunk[] = fragments(text, random).map((content) => piece({ content }));
+  const chunks: object[] = fragments(text, random).map((content) => piece({ content }));
   const queues = wanted.map(({ id, name, arguments: args }, index) => [
     { index, id, type: "function", function: { name, arguments: "" } },
     ...fragments(args, random).map((part) => ({ index, function: { arguments: part } })),
@@ -263,7 +263,7 @@ function cut(bytes: Uint8Array, random: Random): Uint8Array[] {
 async function read(pieces: readonly Uint8Array[]): Promise<DeltaMerger> {
   const merger = new DeltaMerger();
   for await (const data of readSse(ReadableStream.from(pieces) as ReadableStream<Uint8Array>)) {
-    if (data !== "[DONE]") merger.add(JSON.parse(data));
+    if (data !== "[DONE]") merger.add(readChunk(JSON.parse(data)));
   }
   return merger;
 }

@@ -1,43 +1,10 @@
-import { isJson, type ModelToolCall, type ModelUsage, newCallId, wholeUsage } from "./model.ts";
+import { isRecord } from "../helpers/index.ts";
+import { type ModelToolCall, type ModelUsage, newCall, newCallId, parsedJson, wholeUsage } from "./model.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** A chunk from a provider. Providers omit, repeat and add members, so these are all read with care. */
-export interface CompletionChunk {
-  readonly choices: readonly CompletionChoice[];
-  readonly usage?: Partial<ModelUsage> | null;
-  readonly error?: unknown;
-  readonly system_fingerprint?: unknown;
-  readonly service_tier?: unknown;
-}
-
-interface CompletionChoice {
-  readonly index?: number;
-  readonly delta?: unknown;
-  readonly finish_reason?: unknown;
-  readonly logprobs?: unknown;
-}
-
-/** Reads the data of one event. Choices that are not objects are dropped. */
-export function toChunk(value: unknown): CompletionChunk {
-  return { ...Object(value), choices: objectsIn(Object(value).choices) };
-}
-
-/** Turns a whole completion into one chunk, because some servers never stream. */
-export function toOnlyChunk(completion: unknown): CompletionChunk {
-  const choices = objectsIn(Object(completion).choices).map(
-    ({ index, message, finish_reason, logprobs }) => ({
-      index: Number(index ?? 0),
-      delta: message,
-      finish_reason: typeof finish_reason === "string" ? finish_reason : "stop",
-      logprobs: logprobs || undefined,
-    }),
-  );
-  return { ...Object(completion), choices };
-}
-
-/** The content of a delta, independent of the provider's form. */
-interface DeltaContent {
+/** One chunk of an answer, independent of the provider's form. Providers omit, repeat and add members. */
+export interface AnswerPiece {
   readonly text: string;
   readonly reasoning: string;
   /** The provider's name for the reasoning field, if it has one. */
@@ -45,56 +12,60 @@ interface DeltaContent {
   /** Pieces of `reasoning_details`. */
   readonly details: readonly Members[];
   readonly refusal: string;
-  readonly pieces: readonly Members[];
-}
-
-export function readDelta(delta: unknown): DeltaContent {
-  const { content, reasoning_content, reasoning, reasoning_details, refusal, tool_calls, function_call } =
-    Object(delta);
-  const thought = stringOf(reasoning_content) || stringOf(reasoning);
-  // The older `function_call` form has one call and no index.
-  const older = isObject(function_call) ? [{ index: 0, function: function_call }] : [];
-  return {
-    text: partsText(content),
-    reasoning: thought + thinkingIn(content),
-    reasoningField:
-      thought === "" ? undefined : stringOf(reasoning_content) ? "reasoning_content" : "reasoning",
-    details: objectsIn(reasoning_details),
-    refusal: stringOf(refusal),
-    pieces: Array.isArray(tool_calls) ? objectsIn(tool_calls) : older,
-  };
-}
-
-export function saysSomething({ text, reasoning, details, refusal, pieces }: DeltaContent): boolean {
-  return text !== "" || reasoning !== "" || refusal !== "" || details.length > 0 || pieces.length > 0;
-}
-
-/** Joins the text of a string or of a list of parts. */
-function partsText(value: unknown): string {
-  if (typeof value === "string") return value;
-  return objectsIn(value)
-    .map(({ type, text }) => (type === "text" ? stringOf(text) : ""))
-    .join("");
-}
-
-/** Some Mistral models put their reasoning into content parts. */
-function thinkingIn(content: unknown): string {
-  return objectsIn(content)
-    .map(({ type, thinking }) => (type === "thinking" ? partsText(thinking) : ""))
-    .join("");
-}
-
-/** What a chunk added. */
-export interface Shown extends Pick<DeltaContent, "text" | "reasoning" | "refusal"> {
-  readonly written: string;
-  /** Characters of everything else that is kept. */
-  readonly kept: number;
+  /** Pieces of calls. */
+  readonly calls: readonly Members[];
   /** Of the text, if the client asked for them. */
   readonly logprobs: unknown;
+  /** The finish reason. */
+  readonly finish: string | undefined;
+  readonly usage: ModelUsage | undefined;
+  readonly facts: AnswerFacts;
+  /** Whether the answer has begun with this chunk. */
+  readonly saysSomething: boolean;
 }
 
 /** Other members of an answer under the provider's names: `system_fingerprint`, `logprobs` and the like. */
 export type AnswerFacts = Members;
+
+/** Reads a chunk of a stream, or with `isWhole` a completion of a server that does not stream. */
+export function readChunk(value: unknown, isWhole = false): AnswerPiece {
+  const { choices, usage, system_fingerprint, service_tier } = Object(value);
+  const choice: Members = objectsIn(choices).find(({ index }) => Number(index ?? 0) === 0) ?? {};
+  const delta = Object(isWhole ? choice.message : choice.delta);
+  const { content, reasoning_content, reasoning, tool_calls, function_call, annotations } = delta;
+  const thought = stringOf(reasoning_content) || stringOf(reasoning);
+  const piece = {
+    text: partsText(content),
+    // Some Mistral models put their reasoning into content parts.
+    reasoning: thought + partsText(content, "thinking"),
+    details: objectsIn(delta.reasoning_details),
+    refusal: stringOf(delta.refusal),
+    // The older `function_call` form has one call and no index.
+    calls:
+      isRecord(function_call) && !Array.isArray(tool_calls)
+        ? [{ index: 0, function: function_call }]
+        : objectsIn(tool_calls),
+  };
+  const { finish_reason } = choice;
+  const facts = Object.entries({ system_fingerprint, service_tier, annotations });
+  return {
+    ...piece,
+    reasoningField:
+      thought === "" ? undefined : stringOf(reasoning_content) ? "reasoning_content" : "reasoning",
+    logprobs: choice.logprobs || undefined,
+    finish: typeof finish_reason === "string" ? finish_reason : isWhole ? "stop" : undefined,
+    usage: usage ? wholeUsage(usage) : undefined,
+    facts: Object.fromEntries(facts.filter(([, fact]) => fact && Object(fact).length !== 0)),
+    saysSomething: Object.values(piece).some(({ length }) => length > 0),
+  };
+}
+
+/** Joins the text of a string or of a list of parts, or the reasoning that stands in such parts. */
+function partsText(value: unknown, type: "text" | "thinking" = "text"): string {
+  if (typeof value === "string") return type === "text" ? value : "";
+  const parts = objectsIn(value).filter((part) => part.type === type);
+  return parts.map((part) => (type === "text" ? stringOf(part.text) : partsText(part.thinking))).join("");
+}
 
 interface Slot {
   id: string;
@@ -120,36 +91,28 @@ export class DeltaMerger {
   readonly #byIndex = new Map<number, Slot>();
   text = "";
   reasoning = "";
-  reasoningField: DeltaContent["reasoningField"];
+  reasoningField: AnswerPiece["reasoningField"];
   readonly reasoningDetails: Record<string, unknown>[] = [];
   finishReason: string | undefined;
   usage: ModelUsage | undefined;
   readonly #facts: Record<string, unknown> = {};
   readonly #logprobs: Record<string, unknown[]> = {};
 
-  add({ choices, usage, system_fingerprint, service_tier }: CompletionChunk): Shown {
-    if (usage) this.usage = wholeUsage(usage);
-    if (system_fingerprint) this.#facts.system_fingerprint = system_fingerprint;
-    if (service_tier) this.#facts.service_tier = service_tier;
-    const { delta, finish_reason, logprobs } = choices.find(({ index = 0 }) => index === 0) ?? {};
-    if (typeof finish_reason === "string") this.finishReason = finish_reason;
-    const deltaContent = readDelta(delta);
-    const { text, reasoning, refusal, details } = deltaContent;
-    this.text += text;
-    this.reasoning += reasoning;
-    this.reasoningField ??= deltaContent.reasoningField;
-    for (const detail of details) this.#mergeDetail(detail);
-    const { annotations } = Object(delta);
-    if (Array.isArray(annotations) && annotations.length > 0) this.#facts.annotations = annotations;
-    this.#addLogprobs(logprobs);
-    let written = "";
-    let kept = sizeOf(details);
-    for (const piece of deltaContent.pieces) {
-      const merged = this.#merge(piece);
-      written += merged.written;
-      kept += merged.kept;
-    }
-    return { text, reasoning, refusal, written, kept, logprobs: logprobs ?? undefined };
+  /** Returns the text of calls in the piece, and the number of characters of everything else that is kept. */
+  add(piece: AnswerPiece): { written: string; kept: number } {
+    this.text += piece.text;
+    this.reasoning += piece.reasoning;
+    this.reasoningField ??= piece.reasoningField;
+    this.finishReason = piece.finish ?? this.finishReason;
+    this.usage = piece.usage ?? this.usage;
+    Object.assign(this.#facts, piece.facts);
+    for (const detail of piece.details) this.#mergeDetail(detail);
+    this.#addLogprobs(piece.logprobs);
+    const merged = piece.calls.map((call) => this.#merge(call));
+    return {
+      written: merged.map(({ written }) => written).join(""),
+      kept: merged.reduce((sum, { kept }) => sum + kept, sizeOf(piece.details)),
+    };
   }
 
   get facts(): AnswerFacts {
@@ -168,8 +131,7 @@ export class DeltaMerger {
       if (slot.id === "" || taken.has(slot.id)) slot.id = newCallId();
       taken.add(slot.id);
       const { id, isCustom, name, arguments: written, extra } = slot;
-      if (isCustom) return { ...extra, id, type: "custom", custom: { name, input: written } };
-      return { ...extra, id, type: "function", function: { name, arguments: written } };
+      return { ...extra, ...newCall(name, written, isCustom ? "custom" : "function", id) };
     });
   }
 
@@ -210,9 +172,9 @@ export class DeltaMerger {
     for (const key of ["content", "refusal"]) {
       const added = objectsIn(Object(logprobs)[key]);
       if (added.length === 0) continue;
-      this.#logprobs[key] ??= [];
-      const known = this.#logprobs[key];
-      for (const one of added) if (known.length < MOST_LOGPROBS) known.push(one);
+      const known = this.#logprobs[key] ?? [];
+      this.#logprobs[key] = known;
+      known.push(...added.slice(0, MOST_LOGPROBS - known.length));
     }
   }
 
@@ -241,12 +203,12 @@ function isAnother({ id: known, isCustom, arguments: before }: Slot, id: string,
   // The input of a custom tool is any text, so its end cannot be recognised.
   if (isCustom) return false;
   // Some providers give all calls the index 0 and no id: a call with complete JSON arguments has ended.
-  return written.trim() !== "" && before.trimEnd().endsWith("}") && isJson(before);
+  return written.trim() !== "" && before.trimEnd().endsWith("}") && parsedJson(before) !== undefined;
 }
 
 /** Later pieces of a `custom` call may say neither `type` nor name. */
 function isCustomPiece({ type, custom }: Members): boolean {
-  return type === "custom" || (typeof custom === "object" && custom !== null);
+  return type === "custom" || isRecord(custom);
 }
 
 function calledBy(piece: Members): { name: string; written: string } {
@@ -264,13 +226,9 @@ function stringOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-function isObject(value: unknown): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** The objects in a list; empty for anything that is not a list. */
-function objectsIn(value: unknown): Members[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
+export function objectsIn(value: unknown): Members[] {
+  return Array.isArray(value) ? value.filter(isRecord) : [];
 }
 
 function sizeOf(list: readonly unknown[]): number {

@@ -2,39 +2,27 @@ import type { ToolState } from "@toolrack/core";
 import { CallRefused, type EndedCall } from "../calls/index.ts";
 import { unlessAborted } from "../helpers/index.ts";
 import type { StoredApproval } from "../store/index.ts";
-import { AnswerOverLimit, ModelAsker } from "./asker.ts";
-import type { ModelUsage } from "./model.ts";
+import { AnswerOverLimit, ask, type OpenTurn, openTurn } from "./asker.ts";
 import * as notices from "./notices.ts";
 import { ProviderError } from "./provider.ts";
 import type { ChatServices } from "./services.ts";
 import { stateOf, ToolsService, usualBudget } from "./tools.ts";
 import {
   appendText,
+  approvalEvent,
   failed,
   isSettled,
   isTool,
   nextRound,
-  type OpenTurn,
   openCalls,
   separator,
   settleOpenCalls,
-  shownApproval,
+  stateEvent,
   type ToolPart,
   type Turn,
   type TurnEnd,
   type TurnLimits,
 } from "./turn.ts";
-
-interface TurnOutcome {
-  readonly end: TurnEnd;
-  readonly usage: ModelUsage;
-  /** Other members of the provider's last answer, such as `system_fingerprint`. */
-  readonly facts: Readonly<Record<string, unknown>>;
-  /** The model's ids of the calls whose results it is no longer shown. */
-  readonly compacted: readonly string[];
-  /** Names of the chosen tools, when not all could be offered. */
-  readonly chosen: readonly string[] | undefined;
-}
 
 /** Defaults of the config. */
 const usual = {
@@ -46,9 +34,10 @@ const usual = {
   maxTokens: 2_000_000,
   /** Characters of one answer: text, reasoning and arguments together. No model of today writes as much. */
   maxAnswer: 4_000_000,
+  /** Context window of a model, unless its own entry sets one. */
+  contextTokens: 128_000,
+  toolBudget: usualBudget,
 };
-/** Context window of a model, unless its own entry or the config sets one. */
-const USUAL_CONTEXT = 128_000;
 
 type Verdict = NonNullable<NonNullable<EndedCall["record"]["flags"]>["loop"]>;
 
@@ -69,7 +58,7 @@ export class TurnEngine {
   }
 
   get toolBudget(): number {
-    return this.#services.config.toolBudget ?? usualBudget;
+    return this.#services.config.toolBudget ?? usual.toolBudget;
   }
 
   /** Aborted when the server stops; running turns are left as they are. */
@@ -77,29 +66,35 @@ export class TurnEngine {
     return this.#leaving.signal;
   }
 
-  /** Rejects only for unexpected errors. */
-  async run(turn: Turn): Promise<TurnOutcome> {
-    const { reach, endpoint, query, chosen } = turn;
+  /**
+   * Asks the model, makes its calls, sends the results back, and repeats until the model is done or a limit is reached.
+   * `compacted`: the model's ids of the calls whose results it is no longer shown. `chosen`: names of the chosen tools,
+   * when not all could be offered. Rejects only for unexpected errors.
+   */
+  async run(given: Turn) {
+    const { reach, endpoint, query, chosen, sessionID, parts, emit } = given;
     const { config, approvals, retry } = this.#services;
+    const { limits, leaving } = this;
     const offered = await this.tools.getTools(reach, { budget: this.toolBudget, query, chosen });
-    const open: OpenTurn = {
-      body: {},
-      clientTools: [],
-      ...turn,
-      offered,
-      limits: this.limits,
-      contextTokens: endpoint.contextTokens ?? config.contextTokens ?? USUAL_CONTEXT,
-      leaving: this.leaving,
-    };
-    const asker = new ModelAsker(open, retry);
-    const run = new TurnRun(open, asker, (part, signal) => this.makeCall(part, open, signal));
-    const unsubscribe = approvals.subscribe((approval) => run.noteApproval(approval));
+    const contextTokens = endpoint.contextTokens ?? config.contextTokens ?? usual.contextTokens;
+    const turn = openTurn(given, { offered, limits, contextTokens, leaving, retry });
+    const clock = new TurnClock(limits.maxSeconds * 1000);
+    const unsubscribe = approvals.subscribe((approval) => {
+      if (approval.sessionID !== sessionID) return;
+      clock.note(approval);
+      emit(approvalEvent(approval));
+    });
     try {
-      const end = await run.end();
-      const { usage, facts, compacted } = asker;
-      return { end, usage, facts, compacted, chosen: offered.chosen };
+      const rounds = this.#rounds(turn, AbortSignal.any([turn.signal, clock.signal]));
+      const end = await rounds.catch((thrown) => endOf(thrown, turn, clock));
+      // An interrupted turn is resumed later, so its calls stay open.
+      if (end.reason !== "interrupted") for (const part of settleOpenCalls(parts)) emit(stateEvent(part));
+      if (end.reason === "limit" || end.reason === "loop") addNotice(turn, `[${end.message}]`);
+      const { usage, facts, compactor } = turn;
+      return { end, usage, facts, compacted: [...compactor.taken], chosen: offered.chosen };
     } finally {
       unsubscribe();
+      clock.pause();
     }
   }
 
@@ -112,7 +107,7 @@ export class TurnEngine {
     const { reach, sessionID, headers, offered, clientTools, emit } = turn;
     const settle = (state: ToolState) => {
       part.state = state;
-      emit({ type: "state", callId, name, state });
+      emit(stateEvent(part));
     };
     if (name === "") {
       settle(failed(part, notices.noName));
@@ -151,6 +146,64 @@ export class TurnEngine {
   close(): void {
     this.#leaving.abort(new Error("the server is stopping"));
   }
+
+  async #rounds(turn: OpenTurn, signal: AbortSignal): Promise<TurnEnd> {
+    const { limits, parts } = turn;
+    // A resumed turn may have calls left to make, and its earlier rounds count.
+    let loopEnd = await this.#makeCalls(turn, signal);
+    for (let asked = nextRound(parts) - 1; loopEnd === undefined; asked++) {
+      if (parts.some((part) => isTool(part) && part.client && !isSettled(part)))
+        return { reason: "client_tools" };
+      if (asked >= limits.maxRounds) return { reason: "limit", message: notices.roundLimit(asked) };
+      const used = turn.usage.total_tokens;
+      if (used >= limits.maxTokens)
+        return { reason: "limit", message: notices.tokenLimit(used, limits.maxTokens) };
+      const { finish, calls, isClientCallCut } = await ask(turn, signal, asked === 0);
+      if (calls === 0)
+        return { reason: finish === "length" || finish === "content_filter" ? finish : "stop" };
+      if (isClientCallCut) return { reason: finish === "content_filter" ? finish : "length" };
+      loopEnd = await this.#makeCalls(turn, signal);
+    }
+    return loopEnd;
+  }
+
+  /**
+   * Makes the open calls: read-only calls in parallel, all others one after another in the model's order. Returns the
+   * end of the turn when loop detection stops it.
+   */
+  async #makeCalls(turn: OpenTurn, signal: AbortSignal): Promise<TurnEnd | undefined> {
+    const { save, leaving, parts } = turn;
+    let loopEnd: TurnEnd | undefined;
+    const makeOne = async (part: ToolPart) => {
+      const loop = await this.makeCall(part, turn, signal);
+      if (loop?.action === "stop")
+        loopEnd = { reason: "loop", message: notices.wentInCircles(loop.evidence) };
+    };
+    for (const batch of batchesOf(openCalls(parts), turn)) {
+      signal.throwIfAborted();
+      for (const part of batch) part.started = true;
+      await save?.();
+      await unlessAborted(Promise.all(batch.map(makeOne)), leaving);
+      await save?.();
+    }
+    signal.throwIfAborted();
+    return loopEnd;
+  }
+}
+
+/** Groups calls in order: adjacent read-only calls share a batch, every other call has its own. */
+function batchesOf(calls: readonly ToolPart[], { offered }: OpenTurn): ToolPart[][] {
+  const batches: ToolPart[][] = [];
+  let isOpen = false;
+  for (const part of calls) {
+    const metadata = offered.infos.get(part.name)?.metadata;
+    // Dangerous calls run alone, so that a person is asked one question at a time.
+    const mayJoin = metadata?.readOnly === true && metadata.dangerous !== true;
+    if (mayJoin && isOpen) batches.at(-1)!.push(part);
+    else batches.push([part]);
+    isOpen = mayJoin;
+  }
+  return batches;
 }
 
 /** Tells the model at which place its arguments stop being JSON, because the history shows it only valid JSON. */
@@ -169,129 +222,20 @@ function explained(state: ToolState, code: string | undefined, { arguments: writ
   }
 }
 
-/**
- * One turn: asks the model, makes its calls, sends the results back, and repeats until the model is done or a limit is
- * reached.
- */
-export class TurnRun {
-  readonly #turn: OpenTurn;
-  readonly #asker: ModelAsker;
-  readonly #makeCall: (part: ToolPart, signal: AbortSignal) => Promise<Verdict | undefined>;
-  readonly #clock: TurnClock;
-  readonly #signal: AbortSignal;
-  /** Ids of unanswered approvals. */
-  readonly #waiting = new Set<string>();
-  #loopEnd: TurnEnd | undefined;
+/** After cut text the notice is a new paragraph of that round; otherwise it is the text of a new round. */
+function addNotice(turn: OpenTurn, notice: string): void {
+  const last = turn.parts.at(-1);
+  if (last?.type === "text") appendText(turn, "text", last.round, separator(last.text) + notice);
+  else appendText(turn, "text", nextRound(turn.parts), notice);
+}
 
-  constructor(
-    turn: OpenTurn,
-    asker: ModelAsker,
-    makeCall: (part: ToolPart, signal: AbortSignal) => Promise<Verdict | undefined>,
-  ) {
-    this.#turn = turn;
-    this.#asker = asker;
-    this.#makeCall = makeCall;
-    this.#clock = new TurnClock(turn.limits.maxSeconds * 1000);
-    this.#signal = AbortSignal.any([turn.signal, this.#clock.signal]);
-  }
-
-  /** Runs the turn and resolves with the reason why it ended. */
-  async end(): Promise<TurnEnd> {
-    const { parts, emit } = this.#turn;
-    const end = await this.#rounds()
-      .catch((thrown) => this.#endOf(thrown))
-      .finally(() => this.#clock.stop());
-    // An interrupted turn is resumed later, so its calls stay open.
-    if (end.reason === "interrupted") return end;
-    for (const { callId, name, state } of settleOpenCalls(parts))
-      emit({ type: "state", callId, name, state });
-    if (end.reason === "limit" || end.reason === "loop") this.#addNotice(`[${end.message}]`);
-    return end;
-  }
-
-  /** The clock is paused while a person is asked something. */
-  noteApproval(approval: StoredApproval): void {
-    if (approval.sessionID !== this.#turn.sessionID) return;
-    const { id, state } = approval;
-    if (state === "pending" && !this.#waiting.has(id)) {
-      this.#waiting.add(id);
-      this.#clock.pause();
-    }
-    if (state !== "pending" && this.#waiting.delete(id)) this.#clock.resume();
-    this.#turn.emit({ type: "approval", approval: shownApproval(approval) });
-  }
-
-  async #rounds(): Promise<TurnEnd> {
-    const { limits, parts } = this.#turn;
-    // A resumed turn may have calls left to make, and its earlier rounds count.
-    await this.#makeCalls();
-    for (let asked = nextRound(parts) - 1; ; asked++) {
-      if (this.#loopEnd !== undefined) return this.#loopEnd;
-      if (parts.some((part) => isTool(part) && part.client && !isSettled(part)))
-        return { reason: "client_tools" };
-      if (asked >= limits.maxRounds) return { reason: "limit", message: notices.roundLimit(asked) };
-      const used = this.#asker.usage.total_tokens;
-      if (used >= limits.maxTokens)
-        return { reason: "limit", message: notices.tokenLimit(used, limits.maxTokens) };
-      const { finish, calls, isClientCallCut } = await this.#asker.ask(this.#signal, asked === 0);
-      if (calls === 0)
-        return { reason: finish === "length" || finish === "content_filter" ? finish : "stop" };
-      if (isClientCallCut) return { reason: finish === "content_filter" ? finish : "length" };
-      await this.#makeCalls();
-    }
-  }
-
-  /** Read-only calls run in parallel, all others one after another in the model's order. */
-  async #makeCalls(): Promise<void> {
-    const { save, leaving, parts } = this.#turn;
-    for (const batch of this.#batches(openCalls(parts))) {
-      this.#signal.throwIfAborted();
-      for (const part of batch) part.started = true;
-      await save?.();
-      await unlessAborted(Promise.all(batch.map((part) => this.#makeOne(part))), leaving);
-      await save?.();
-    }
-    this.#signal.throwIfAborted();
-  }
-
-  async #makeOne(part: ToolPart): Promise<void> {
-    const loop = await this.#makeCall(part, this.#signal);
-    if (loop?.action !== "stop") return;
-    this.#loopEnd = { reason: "loop", message: notices.wentInCircles(loop.evidence) };
-  }
-
-  /** Groups calls in order: adjacent read-only calls share a batch, every other call has its own. */
-  #batches(calls: readonly ToolPart[]): ToolPart[][] {
-    const batches: ToolPart[][] = [];
-    let isOpen = false;
-    for (const part of calls) {
-      const metadata = this.#turn.offered.infos.get(part.name)?.metadata;
-      // Dangerous calls run alone, so that a person is asked one question at a time.
-      const mayJoin = metadata?.readOnly === true && metadata.dangerous !== true;
-      if (mayJoin && isOpen) batches.at(-1)!.push(part);
-      else batches.push([part]);
-      isOpen = mayJoin;
-    }
-    return batches;
-  }
-
-  /** After cut text the notice is a new paragraph of that round; otherwise it is the text of a new round. */
-  #addNotice(notice: string): void {
-    const { parts } = this.#turn;
-    const last = parts.at(-1);
-    if (last?.type === "text") appendText(this.#turn, "text", last.round, separator(last.text) + notice);
-    else appendText(this.#turn, "text", nextRound(parts), notice);
-  }
-
-  #endOf(thrown: unknown): TurnEnd {
-    const { signal, leaving, limits } = this.#turn;
-    if (signal.aborted) return { reason: "stopped" };
-    if (this.#clock.signal.aborted) return { reason: "limit", message: notices.timeLimit(limits.maxSeconds) };
-    if (leaving.aborted) return { reason: "interrupted" };
-    if (thrown instanceof AnswerOverLimit) return { reason: "limit", message: thrown.message };
-    if (thrown instanceof ProviderError) return failedEnd(thrown);
-    throw thrown;
-  }
+function endOf(thrown: unknown, { signal, leaving, limits }: OpenTurn, clock: TurnClock): TurnEnd {
+  if (signal.aborted) return { reason: "stopped" };
+  if (clock.signal.aborted) return { reason: "limit", message: notices.timeLimit(limits.maxSeconds) };
+  if (leaving.aborted) return { reason: "interrupted" };
+  if (thrown instanceof AnswerOverLimit) return { reason: "limit", message: thrown.message };
+  if (thrown instanceof ProviderError) return failedEnd(thrown);
+  throw thrown;
 }
 
 export function failedEnd({ message, kind, retryAfter, details }: ProviderError): TurnEnd {
@@ -302,44 +246,42 @@ export function failedEnd({ message, kind, retryAfter, details }: ProviderError)
 /** Measures the working time of a turn, without the time in which it waits for a person. */
 export class TurnClock {
   readonly #controller = new AbortController();
+  /** Ids of unanswered approvals. */
+  readonly #waiting = new Set<string>();
   #left: number;
-  #since = performance.now();
+  #since = 0;
   #timer: NodeJS.Timeout | undefined;
-  #pauses = 0;
 
   /** `limit` in milliseconds. */
   constructor(limit: number) {
     this.#left = limit;
-    this.#start();
+    this.#resume();
   }
 
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** Every `pause` needs one `resume`. */
+  /** The clock is paused while a person is asked something. */
+  note({ id, state }: StoredApproval): void {
+    if (state === "pending") {
+      this.#waiting.add(id);
+      this.pause();
+    } else if (this.#waiting.delete(id) && this.#waiting.size === 0) this.#resume();
+  }
+
   pause(): void {
-    if (this.#pauses++ > 0) return;
+    if (this.#timer === undefined) return;
     clearTimeout(this.#timer);
+    this.#timer = undefined;
     this.#left -= performance.now() - this.#since;
   }
 
-  resume(): void {
-    if (this.#pauses === 0 || --this.#pauses > 0) return;
-    this.#start();
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
-  }
-
-  #start(): void {
+  #resume(): void {
     this.#since = performance.now();
+    const reason = new Error("the turn took as long as it may");
     // Timers take at most 2^31 - 1 milliseconds.
     const delay = Math.min(Math.max(0, this.#left), 2 ** 31 - 1);
-    this.#timer = setTimeout(
-      () => this.#controller.abort(new Error("the turn took as long as it may")),
-      delay,
-    );
+    this.#timer = setTimeout(() => this.#controller.abort(reason), delay);
   }
 }

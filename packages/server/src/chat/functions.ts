@@ -1,18 +1,12 @@
 import { createHash } from "node:crypto";
 import type { CompletionRequest } from "./completion-request.ts";
-import { functionHandoffId, type HandoverOptions } from "./handoff.ts";
-import type { ModelMessage } from "./model.ts";
+import { functionHandoffId } from "./handoff.ts";
+import { type ModelMessage, parsedJson } from "./model.ts";
 
 /** A call in the older form of Chat Completions: without an id, one per answer. */
 interface FunctionCall {
   readonly name: string;
   readonly arguments: string;
-}
-
-interface TranslatedRequest {
-  readonly request: CompletionRequest;
-  /** Set for a client that knows only the older form: makes the id under which its call is found again. */
-  readonly handoffId?: HandoverOptions["handoffId"];
 }
 
 /** Whether the client uses the older `functions` form for tools and calls. */
@@ -22,21 +16,23 @@ export function offersFunctions({ functions }: CompletionRequest): boolean {
 
 /**
  * Translates a request with `functions` and `function_call` into one with `tools`. The older calls have no ids, so a
- * call is found again by a hash of its owner and everything said before it.
+ * call is found again by a hash of its owner and everything said before it. `handoffId` is set for a client that knows
+ * only the older form: it makes that hash.
  */
-export function fromFunctions(request: CompletionRequest, owner: string): TranslatedRequest {
+export function fromFunctions(
+  request: CompletionRequest,
+  owner: string,
+): { request: CompletionRequest; handoffId?: (call: FunctionCall) => string } {
   const { functions, function_call, ...others } = request;
   const choice = others.tool_choice ?? toToolChoice(function_call);
   const rest = choice === undefined ? others : { ...others, tool_choice: choice };
   if (!offersFunctions(request) && !request.messages.some(functionCallOf)) return { request: rest };
   // Hash of the conversation so far. Different ways to write the same message must give the same hash.
   const conversationHash = createHash("sha256").update(lineOf([owner, request.user ?? null]));
-  const idOf = (call: FunctionCall) =>
-    conversationHash
-      .copy()
-      .update(JSON.stringify(parsedCall(call)))
-      .digest("hex")
-      .slice(0, 32);
+  const idOf = (call: FunctionCall) => {
+    const hash = conversationHash.copy().update(JSON.stringify(parsedCall(call)));
+    return hash.digest("hex").slice(0, 32);
+  };
   const messages: ModelMessage[] = [];
   for (const [at, message] of request.messages.entries()) {
     const { function_call: _call, ...asked } = message;
@@ -53,16 +49,8 @@ export function fromFunctions(request: CompletionRequest, owner: string): Transl
     }
     const { role, name, content, tool_calls, tool_call_id } = message;
     const calls = tool_calls?.length ? tool_calls : null;
-    conversationHash.update(
-      lineOf([
-        role,
-        name || null,
-        content || null,
-        call ? parsedCall(call) : null,
-        calls,
-        tool_call_id || null,
-      ]),
-    );
+    const said = [name || null, content || null, call ? parsedCall(call) : null, calls, tool_call_id || null];
+    conversationHash.update(lineOf([role, ...said]));
   }
   if (!offersFunctions(request)) return { request: { ...rest, messages } };
   const tools = (functions ?? []).map((described) => ({ type: "function", function: described }));
@@ -99,9 +87,5 @@ function lineOf(value: unknown): string {
 
 /** Parses the arguments, so that whitespace makes no difference to the hash. */
 function parsedCall({ name, arguments: written }: FunctionCall): unknown {
-  try {
-    return [name, JSON.parse(written)];
-  } catch {
-    return [name, written];
-  }
+  return [name, parsedJson(written) ?? written];
 }

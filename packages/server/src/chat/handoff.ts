@@ -1,7 +1,7 @@
 import { v7 as uuid } from "uuid";
 import type { ChatStore, Handoff } from "../store/index.ts";
-import { toModelCall, toModelMessages } from "./messages.ts";
-import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall } from "./model.ts";
+import { toModelMessages } from "./messages.ts";
+import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall, newCall } from "./model.ts";
 import { oneCallAtATime } from "./notices.ts";
 import { failed, isSettled, isTool, type MessagePart } from "./turn.ts";
 
@@ -38,15 +38,14 @@ export async function handOver(
   if (handoffId !== undefined)
     for (const part of others) part.state = failed(part, oneCallAtATime(part.name));
   const { images, provider } = endpoint;
-  const messages = toModelMessages(parts, images, provider).map((message) => ({
-    ...message,
-    [SAID_BY]: provider,
-  }));
+  const said = toModelMessages(parts, images, provider);
+  const messages = said.map((message) => ({ ...message, [SAID_BY]: provider }));
   // Identical conversations share an id, so the latest replaces the earlier one.
   await store.addHandoff({ id, owner, sessionId: sessionID, messages });
-  return asked.flatMap((part, at) =>
-    part.client && !isSettled(part) ? [toModelCall({ ...part, id: `rack_${id}_${at}` })] : [],
-  );
+  return asked.flatMap((part, at) => {
+    const { name, arguments: written, kind, client } = part;
+    return client && !isSettled(part) ? [newCall(name, written, kind, `rack_${id}_${at}`)] : [];
+  });
 }
 
 /**
@@ -65,8 +64,10 @@ export async function takeBack(
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at]!;
     const reader = at > current ? provider : undefined;
-    const handoff = await handoffOf(message, owner, store);
-    if (handoff === undefined) {
+    const calls = message.role === "assistant" ? (message.tool_calls ?? []) : [];
+    const id = calls.map((call) => handedId.exec(call.id)?.[1]).find((found) => found !== undefined);
+    const handoff = id && (await store.getHandoff(id, owner));
+    if (!handoff) {
       restored.push(message);
       continue;
     }
@@ -88,9 +89,8 @@ function restoredRound(
   const kept = (messages as readonly ModelMessage[]).map((message) => keptFor(message, reader));
   const at = kept.findLastIndex(({ tool_calls }) => tool_calls !== undefined);
   const asked = kept[at]?.tool_calls ?? [];
-  const [known = [], images = []] = [true, false].map((isAnswer) =>
-    kept.slice(at + 1).filter(({ role }) => (role === "tool") === isAnswer),
-  );
+  const known = kept.slice(at + 1).filter(({ role }) => role === "tool");
+  const images = kept.slice(at + 1).filter(({ role }) => role !== "tool");
   const answers = new Map(known.map((message) => [message.tool_call_id, message]));
   const others: ModelMessage[] = [];
   for (const message of brought) {
@@ -112,21 +112,10 @@ function keptFor(
 ): ModelMessage {
   const { role, content, refusal, tool_calls } = message;
   if (provider === reader || role !== "assistant") return message;
-  const calls = tool_calls?.map(({ id, type, function: called, custom }): ModelToolCall => {
-    return custom === undefined ? { id, type, function: called } : { id, type: "custom", custom };
+  const calls = tool_calls?.map((call) => {
+    const { name, written } = calledIn(call);
+    return newCall(name, written, call.type, call.id);
   });
   // JSON leaves out undefined members.
   return { role, content, refusal, ...(calls && { tool_calls: calls }) };
-}
-
-async function handoffOf(
-  { role, tool_calls }: ModelMessage,
-  owner: string,
-  store: ChatStore,
-): Promise<Handoff | undefined> {
-  if (role !== "assistant" || !Array.isArray(tool_calls)) return undefined;
-  const ids = tool_calls.map(({ id }) => handedId.exec(String(id))?.[1]);
-  const id = ids.find((found) => found !== undefined);
-  if (id === undefined) return undefined;
-  return store.getHandoff(id, owner);
 }

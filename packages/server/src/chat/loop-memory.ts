@@ -5,51 +5,47 @@ import type { ChatServices } from "./services.ts";
 /** How many calls loop detection looks back. */
 const MOST = 24;
 
-/** Restores the memory of loop detection from the call records, when a session was in another process before. */
-export class LoopMemory {
-  readonly #services: Pick<ChatServices, "registry" | "store" | "logger">;
+type Sources = Pick<ChatServices, "registry" | "store" | "logger">;
 
-  constructor(services: Pick<ChatServices, "registry" | "store" | "logger">) {
-    this.#services = services;
+/**
+ * Restores the memory of loop detection from the call records, when a session was in another process before. `callIds`:
+ * exactly these calls, oldest first; default: the last calls of the session. Never rejects.
+ */
+export async function restoreLoopMemory(
+  sources: Sources,
+  sessionID: string,
+  owner: string,
+  callIds?: readonly string[],
+): Promise<void> {
+  const { registry, store, logger } = sources;
+  try {
+    const known = callIds?.slice(-MOST) ?? (await lastCalls(store.calls, sessionID));
+    const calls = await Promise.all(known.map((callId) => recall(sources, callId)));
+    const recalled = calls.filter((call) => call !== undefined);
+    registry.restoreLoopState(sessionID, recallCalls(recalled), owner);
+  } catch (error) {
+    // Loop detection is a guard and must not make the conversation fail.
+    logger.warn("Loop detection does not remember a conversation that goes on:", error);
   }
+}
 
-  /** Restores exactly these calls, oldest first. Never rejects. */
-  async restore(sessionID: string, owner: string, callIds: readonly string[]): Promise<void> {
-    const { registry, logger } = this.#services;
-    try {
-      const calls = await Promise.all(callIds.slice(-MOST).map((callId) => this.#recall(callId)));
-      const known = calls.filter((call) => call !== undefined);
-      registry.restoreLoopState(sessionID, recallCalls(known), owner);
-    } catch (error) {
-      // Loop detection is a guard and must not make the conversation fail.
-      logger.warn("Loop detection does not remember a conversation that goes on:", error);
-    }
-  }
+async function lastCalls(calls: Sources["store"]["calls"], session: string): Promise<string[]> {
+  const { items } = await calls.list({ session, top: true, limit: MOST });
+  return items.map(({ callId }) => callId).reverse();
+}
 
-  /** Restores the last calls of the session. Never rejects. */
-  async restoreAll(sessionID: string, owner: string): Promise<void> {
-    const { store, logger } = this.#services;
-    try {
-      const { items } = await store.calls.list({ session: sessionID, top: true, limit: MOST });
-      await this.restore(sessionID, owner, items.map(({ callId }) => callId).reverse());
-    } catch (error) {
-      logger.warn("Loop detection does not remember a conversation that goes on:", error);
-    }
-  }
+async function recall({ registry, store }: Sources, callId: string): Promise<RecalledCall | undefined> {
+  const record = await store.calls.get(callId);
+  if (!isEnded(record)) return undefined;
+  const { result, resultSize, flags, toolName } = record;
+  const metadata = registry.get(toolName)?.metadata ?? {};
+  if (flags?.truncated !== true) return { record, result, metadata };
+  // The result may be stored on another node; then repeated results go unnoticed.
+  const whole = await store.calls.readResult(callId, 0, resultSize).catch(() => undefined);
+  return whole && { record, result: { ...result, content: whole.text }, metadata };
+}
 
-  async #recall(callId: string): Promise<RecalledCall | undefined> {
-    const { registry, store } = this.#services;
-    const record = await store.calls.get(callId);
-    if (record === undefined || record.outcome === "running" || record.outcome === "interrupted")
-      return undefined;
-    const result = await this.#wholeResult(record);
-    return result && { record, result, metadata: registry.get(record.toolName)?.metadata ?? {} };
-  }
-
-  async #wholeResult({ callId, result, resultSize, flags }: StoredCall) {
-    if (flags?.truncated !== true) return result;
-    // The result may be stored on another node; then repeated results go unnoticed.
-    const whole = await this.#services.store.calls.readResult(callId, 0, resultSize).catch(() => undefined);
-    return whole && { ...result, content: whole.text };
-  }
+/** Whether the record has the end of the call. */
+export function isEnded(call: StoredCall | undefined): call is StoredCall {
+  return call !== undefined && call.outcome !== "running" && call.outcome !== "interrupted";
 }

@@ -23,48 +23,33 @@ export interface ModelEndpoint {
 }
 
 /** A message of Chat Completions. Other members are passed on unchanged. */
-export interface ModelMessage {
+export interface ModelMessage extends Members {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool" | "function";
   readonly content?: string | readonly ModelContentPart[] | null;
   readonly tool_calls?: readonly ModelToolCall[];
   readonly tool_call_id?: string;
   readonly name?: string;
-  readonly [key: string]: unknown;
 }
 
-export interface ModelContentPart {
+export interface ModelContentPart extends Members {
   readonly type: string;
   readonly text?: string;
-  readonly [key: string]: unknown;
 }
 
-/** A call with JSON arguments, or a call of a `custom` tool with any text as input. */
-export type ModelToolCall = ModelFunctionCall | ModelCustomCall;
-
-interface ModelFunctionCall {
+/** A call with JSON arguments, or one of a `custom` tool with any text as input. Other members are the provider's. */
+export interface ModelToolCall extends Members {
   readonly id: string;
-  /** `function`, or another type that the client declared for its tool. */
+  /** `function`, `custom`, or another type that the client declared for its tool. */
   readonly type: string;
-  readonly function: { readonly name: string; readonly arguments: string };
-  readonly custom?: undefined;
-  /** Other members from the provider. */
-  readonly [key: string]: unknown;
-}
-
-interface ModelCustomCall {
-  readonly id: string;
-  readonly type: "custom";
-  readonly custom: { readonly name: string; readonly input: string };
-  readonly function?: undefined;
-  readonly [key: string]: unknown;
+  readonly function?: { readonly name: string; readonly arguments: string };
+  readonly custom?: { readonly name: string; readonly input: string };
 }
 
 /** A member of `tools`, ours or the client's. */
-export interface ModelTool {
+export interface ModelTool extends Members {
   readonly type: string;
-  readonly function?: { readonly name?: unknown; readonly [key: string]: unknown };
-  readonly custom?: { readonly name?: unknown; readonly [key: string]: unknown };
-  readonly [key: string]: unknown;
+  readonly function?: Members;
+  readonly custom?: Members;
 }
 
 /**
@@ -77,9 +62,19 @@ export function nameOf({ type, function: described, custom }: ModelTool): string
 }
 
 /** `written`: the arguments, or the input of a `custom` tool. */
-export function calledIn(call: ModelToolCall): { readonly name: string; readonly written: string } {
-  if (call.custom !== undefined) return { name: call.custom.name, written: call.custom.input };
-  return { name: call.function.name, written: call.function.arguments };
+export function calledIn({ custom, function: called }: ModelToolCall): { name: string; written: string } {
+  if (custom !== undefined) return { name: custom.name, written: custom.input };
+  return { name: called?.name ?? "", written: called?.arguments ?? "" };
+}
+
+/** `kind`: the type of the call. `written`: its arguments, or the input of a `custom` tool. */
+export function newCall(name: string, written: string, kind = "function", id = newCallId()): ModelToolCall {
+  if (kind === "custom") return { id, type: kind, custom: { name, input: written } };
+  return { id, type: kind, function: { name, arguments: written } };
+}
+
+export function newCallId(): string {
+  return `call_${uuid().replaceAll("-", "")}`;
 }
 
 /** The text of a message, without images and other parts. */
@@ -88,27 +83,32 @@ export function textOf({ content }: Pick<ModelMessage, "content">): string {
   return (content ?? []).map(({ text }) => (typeof text === "string" ? text : "")).join("");
 }
 
-export function newCallId(): string {
-  return `call_${uuid().replaceAll("-", "")}`;
+/** The topic of a conversation: its first words decide which tools are offered, so that the choice stays the same. */
+export function topicOf(messages: readonly ModelMessage[]): string {
+  return textOf(messages.find(({ role }) => role === "user") ?? {});
 }
 
-export function isJson(text: string): boolean {
+/** Undefined for a text that is not JSON. */
+export function parsedJson(text: string): unknown {
   try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Parses a JSON object; undefined for any other text. */
-export function parsedObject(written: string): object | undefined {
-  try {
-    const value: unknown = JSON.parse(written);
-    return typeof value === "object" && value !== null ? value : undefined;
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Estimates the tokens of a text, well enough for budgets of any model. Four Latin letters are about one token; a
+ * Chinese, Japanese or Korean character is nearly one. Not rounded, so that the estimates of pieces can be added.
+ */
+export function tokenShare(text: string): number {
+  let wide = 0;
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x2e7f) wide++;
+  return (text.length - wide) / 4 + wide * 0.8;
+}
+
+export function estimateTokens(text: string): number {
+  return Math.ceil(tokenShare(text));
 }
 
 /** Token counts of one request. Other members are passed on unchanged. */
@@ -142,11 +142,10 @@ export function addUsage(one: ModelUsage, other: ModelUsage): ModelUsage {
   };
 }
 
-function addDetails(...given: readonly (Members | null | undefined)[]): Members | undefined {
-  const known = given.filter((details) => details !== null && details !== undefined);
-  if (known.length === 0) return undefined;
+function addDetails(one: Members | null | undefined, other: Members | null | undefined): Members | undefined {
+  if (!one && !other) return undefined;
   const sums: Record<string, number> = {};
-  for (const [key, count] of known.flatMap((details) => Object.entries(details))) {
+  for (const [key, count] of [...Object.entries(one ?? {}), ...Object.entries(other ?? {})]) {
     if (typeof count === "number") sums[key] = (sums[key] ?? 0) + count;
   }
   return sums;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { masterGrant } from "../access/grants.ts";
-import { openChat } from "../rack/chat.ts";
+import { openChat } from "../rack/rack.ts";
 import { openRack } from "../rack/rack.ts";
 import type { ChatService } from "./chat-service.ts";
 import { ChatRack, called } from "./testing/chat-rack.fixture.ts";

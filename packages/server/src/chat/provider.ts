@@ -1,19 +1,15 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { redact } from "@toolrack/core/internal";
 import { createParser } from "eventsource-parser";
-import { type CompletionChunk, readDelta, saysSomething, toChunk, toOnlyChunk } from "./deltas.ts";
-import type { ModelEndpoint } from "./model.ts";
+import { type AnswerPiece, objectsIn, readChunk } from "./deltas.ts";
+import { type ModelEndpoint, parsedJson } from "./model.ts";
 
 export interface StreamOptions {
   readonly signal: AbortSignal;
   /** Added to the provider's own headers. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Called before each wait. */
-  readonly onRetry?: (retry: {
-    readonly attempt: number;
-    readonly waitMs: number;
-    readonly reason: string;
-  }) => void;
+  readonly onRetry?: (retry: { attempt: number; waitMs: number; reason: string }) => void;
   /** How often a failed request is repeated. Default 4. */
   readonly retries?: number;
   /** The first wait, in milliseconds; each further one is twice as long. Default 500. */
@@ -35,17 +31,16 @@ const LONGEST_EVENT = 32_000_000;
 export async function* streamCompletion(
   endpoint: ModelEndpoint,
   body: Readonly<Record<string, unknown>>,
-  options: StreamOptions,
-): AsyncGenerator<CompletionChunk> {
-  const { signal, headers, onRetry, retries = 4, backoff = 500 } = options;
+  { signal, headers, onRetry, retries = 4, backoff = 500 }: StreamOptions,
+): AsyncGenerator<AnswerPiece> {
+  const init = { method: "POST", signal, headers, body: JSON.stringify(body) };
   for (let attempt = 1; ; attempt++) {
     let hasBegun = false;
     try {
-      for await (const chunk of request(endpoint, body, signal, headers)) {
-        hasBegun ||= chunk.choices.some(
-          ({ delta, finish_reason }) => typeof finish_reason === "string" || saysSomething(readDelta(delta)),
-        );
-        yield chunk;
+      const response = await askProvider(endpoint, "/chat/completions", init);
+      for await (const piece of readResponse(endpoint, response)) {
+        hasBegun ||= piece.saysSomething || piece.finish !== undefined;
+        yield piece;
       }
       signal.throwIfAborted();
       return;
@@ -60,29 +55,6 @@ export async function* streamCompletion(
       onRetry?.({ attempt, waitMs: pause, reason: error.message });
       await wait(pause, undefined, { signal }).catch(() => signal.throwIfAborted());
     }
-  }
-}
-
-async function* request(
-  endpoint: ModelEndpoint,
-  body: Readonly<Record<string, unknown>>,
-  signal: AbortSignal,
-  headers: StreamOptions["headers"],
-): AsyncGenerator<CompletionChunk> {
-  const response = await askProvider(endpoint, "/chat/completions", {
-    method: "POST",
-    signal,
-    headers,
-    body: JSON.stringify(body),
-  });
-  if (!response.ok) {
-    throw refusal(endpoint, response.status, await beginningOf(response), retryAfterOf(response.headers));
-  }
-  try {
-    yield* readAnswer(endpoint, response);
-  } catch (thrown) {
-    if (thrown instanceof ProviderError) throw thrown;
-    throw thrown instanceof EventTooLong ? tooLong(endpoint) : cutOff(endpoint, thrown);
   }
 }
 
@@ -117,68 +89,68 @@ function pauseBefore(attempt: number, { retryAfter = 0 }: ProviderError, backoff
 
 /** Seconds. Headers give it in seconds, in milliseconds or as a date. Undefined when there is no such header. */
 function retryAfterOf(headers: Headers): number | undefined {
-  const [exact, seconds] = ["retry-after-ms", "retry-after"].map((name) => {
-    const text = headers.get(name)?.trim() ?? "";
-    return text === "" ? Number.NaN : Number(text);
-  });
-  if (Number.isFinite(exact)) return Math.max(0, exact! / 1000);
-  if (Number.isFinite(seconds)) return Math.max(0, seconds!);
-  const date = Date.parse(headers.get("retry-after") ?? "");
-  return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
+  const after = headers.get("retry-after")?.trim() || undefined;
+  const exact = Number(headers.get("retry-after-ms")?.trim() || Number.NaN) / 1000;
+  const seconds = [exact, Number(after), (Date.parse(after ?? "") - Date.now()) / 1000].find(Number.isFinite);
+  return seconds === undefined ? undefined : Math.max(0, seconds);
 }
 
 /** Length of `retry:`, the longest field name with which a stream may begin. */
 const LONGEST_FIELD = 6;
 
-/**
- * Yields the chunks of an answer, streamed or not. Throws `ProviderError`, `EventTooLong`, or the error that broke the
- * connection.
- */
-async function* readAnswer(
-  endpoint: ModelEndpoint,
-  { body, headers }: Response,
-): AsyncGenerator<CompletionChunk> {
+/** Yields the chunks of an answer, streamed or not. Throws `ProviderError`. */
+async function* readResponse(endpoint: ModelEndpoint, response: Response): AsyncGenerator<AnswerPiece> {
+  const { body, headers, status, ok } = response;
   const pieces = decoded(body ?? []);
-  let isStream = /\btext\/event-stream\b/i.test(headers.get("content-type") ?? "");
-  let head = "";
-  // Some servers do not declare an event stream, so the beginning of the body decides.
-  while (!isStream && head.length < LONGEST_FIELD) {
-    const { done, value } = await pieces.next();
-    if (done) break;
-    head = (head + value).trimStart();
+  if (!ok) {
+    // Only the beginning of an error page is shown; a broken connection leaves what came before.
+    const text = await joined(pieces, LONGEST_PAGE, true);
+    const retryAfter = retryAfterOf(headers);
+    throw reportedError(endpoint, parsedJson(text), { status, text, retryAfter });
   }
-  isStream ||= /^(?:data|event|id|retry)?:/.test(head);
-  const all = chained(head, pieces);
-  if (isStream) {
-    yield* readStream(endpoint, all);
-    return;
+  try {
+    let isStream = /\btext\/event-stream\b/i.test(headers.get("content-type") ?? "");
+    let head = "";
+    // Some servers do not declare an event stream, so the beginning of the body decides.
+    while (!isStream && head.length < LONGEST_FIELD) {
+      const { done, value } = await pieces.next();
+      if (done) break;
+      head = (head + value).trimStart();
+    }
+    isStream ||= /^(?:data|event|id|retry)?:/.test(head);
+    if (isStream) {
+      yield* readStream(endpoint, head, pieces);
+      return;
+    }
+    const text = head + (await joined(pieces, LONGEST_EVENT));
+    const completion = checked(endpoint, text);
+    if (objectsIn(Object(completion).choices).length === 0)
+      throw unreadable(endpoint, "no completion, because it has no choices", text);
+    yield readChunk(completion, true);
+  } catch (thrown) {
+    if (thrown instanceof ProviderError) throw thrown;
+    throw thrown instanceof EventTooLong ? tooLong(endpoint) : cutOff(endpoint, thrown);
   }
-  const text = await joined(all);
-  const chunk = checked(endpoint, toOnlyChunk(parsed(endpoint, text)));
-  if (chunk.choices.length === 0)
-    throw unreadable(endpoint, "no completion, because it has no choices", text);
-  yield chunk;
 }
 
 async function* readStream(
   endpoint: ModelEndpoint,
+  head: string,
   pieces: AsyncIterable<string>,
-): AsyncGenerator<CompletionChunk> {
+): AsyncGenerator<AnswerPiece> {
   let isComplete = false;
   let hasBegun = false;
   try {
-    for await (const data of readEvents(pieces, LONGEST_EVENT)) {
+    for await (const data of readEvents(head, pieces, LONGEST_EVENT)) {
       if (data.trim() === "[DONE]") {
         // [DONE] completes the answer only if there was content before it.
         isComplete ||= hasBegun;
         break;
       }
-      const chunk = checked(endpoint, toChunk(parsed(endpoint, data)));
-      for (const { delta, finish_reason } of chunk.choices) {
-        isComplete ||= typeof finish_reason === "string";
-        hasBegun ||= saysSomething(readDelta(delta));
-      }
-      yield chunk;
+      const piece = readChunk(checked(endpoint, data));
+      isComplete ||= piece.finish !== undefined;
+      hasBegun ||= piece.saysSomething;
+      yield piece;
     }
   } catch (thrown) {
     // An answer with a finish reason is complete; only its usage may be missing.
@@ -189,19 +161,13 @@ async function* readStream(
   if (!isComplete) throw cutOff(endpoint);
 }
 
-function parsed(endpoint: ModelEndpoint, text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw unreadable(endpoint, "not JSON", text);
-  }
-}
-
-/** A stream may report an error in the middle. */
-function checked(endpoint: ModelEndpoint, chunk: CompletionChunk): CompletionChunk {
-  if (chunk.error === undefined || chunk.error === null) return chunk;
-  const { message = "", status = 500, ...own } = detailsOf(chunk);
-  throw errorOf(endpoint, status, message, own);
+/** Parses a part of an answer. A stream may report an error in the middle. */
+function checked(endpoint: ModelEndpoint, text: string): unknown {
+  const value = parsedJson(text);
+  if (value === undefined) throw unreadable(endpoint, "not JSON", text);
+  const { error } = Object(value);
+  if (error === undefined || error === null) return value;
+  throw reportedError(endpoint, value);
 }
 
 async function* decoded(
@@ -212,34 +178,20 @@ async function* decoded(
   yield decoder.decode();
 }
 
-async function* chained(first: string, rest: AsyncIterable<string>): AsyncGenerator<string> {
-  yield first;
-  yield* rest;
-}
-
-async function joined(pieces: AsyncIterable<string>): Promise<string> {
+/** The whole text. A longer one throws `EventTooLong`, or with `isCut` ends there or where the connection breaks. */
+async function joined(pieces: AsyncIterable<string>, longest: number, isCut = false): Promise<string> {
   const kept: string[] = [];
   let size = 0;
-  for await (const piece of pieces) {
-    size += piece.length;
-    if (size > LONGEST_EVENT) throw new EventTooLong();
-    kept.push(piece);
+  try {
+    for await (const piece of pieces) {
+      kept.push(piece);
+      size += piece.length;
+      if (size > longest) throw new EventTooLong();
+    }
+  } catch (thrown) {
+    if (!isCut) throw thrown;
   }
   return kept.join("");
-}
-
-/** Reads only the beginning of an error page, to show it to people. */
-async function beginningOf({ body }: Response): Promise<string> {
-  let text = "";
-  try {
-    for await (const piece of decoded(body ?? [])) {
-      text += piece;
-      if (text.length >= LONGEST_PAGE) break;
-    }
-  } catch {
-    // The part that was read before the connection broke is enough.
-  }
-  return text;
 }
 
 /** One event has more characters than allowed. */
@@ -252,10 +204,14 @@ export class EventTooLong extends Error {
  * `EventTooLong`.
  */
 export function readSse(bytes: AsyncIterable<Uint8Array>, longest = LONGEST_EVENT): AsyncGenerator<string> {
-  return readEvents(decoded(bytes), longest);
+  return readEvents("", decoded(bytes), longest);
 }
 
-async function* readEvents(pieces: AsyncIterable<string>, longest: number): AsyncGenerator<string> {
+async function* readEvents(
+  head: string,
+  pieces: AsyncIterable<string>,
+  longest: number,
+): AsyncGenerator<string> {
   const events: string[] = [];
   let isTooLong = false;
   const parser = createParser({
@@ -265,6 +221,8 @@ async function* readEvents(pieces: AsyncIterable<string>, longest: number): Asyn
       isTooLong ||= type === "max-buffer-size-exceeded";
     },
   });
+  parser.feed(head);
+  yield* events.splice(0);
   for await (const piece of pieces) {
     parser.feed(piece);
     yield* events.splice(0);
@@ -281,15 +239,6 @@ async function* readEvents(pieces: AsyncIterable<string>, longest: number): Asyn
  */
 type ProviderErrorKind = "unreachable" | "cut" | "busy" | "refused" | "unauthorized" | "failed";
 
-/** The provider's own error details, such as `context_length_exceeded`, `invalid_request_error`, `messages`. */
-interface OwnDetails {
-  readonly status?: number;
-  readonly code?: string;
-  readonly type?: string;
-  /** Which member of the request was wrong. */
-  readonly param?: string;
-}
-
 /**
  * The model did not answer. The message is for the person who asked. There is no `cause`, because the original error
  * may hold the provider's key.
@@ -297,25 +246,19 @@ interface OwnDetails {
 export class ProviderError extends Error {
   override readonly name = "ProviderError";
   readonly kind: ProviderErrorKind;
-  /** For programs. */
+  /** For programs: the provider's name, and its own `status`, `code`, `type` and `param`. */
   readonly details: Readonly<Record<string, unknown>>;
   /** Seconds. */
   readonly retryAfter: number | undefined;
 
-  constructor(
-    kind: ProviderErrorKind,
-    provider: string,
-    message: string,
-    own: OwnDetails = {},
-    retryAfter?: number,
-  ) {
+  constructor(kind: ProviderErrorKind, provider: string, message: string, own?: object, retryAfter?: number) {
     super(message);
     this.kind = kind;
     this.details = { provider, ...own };
     this.retryAfter = retryAfter;
   }
 
-  /** The provider's own error code. */
+  /** The provider's own error code, such as `context_length_exceeded`. */
   get code(): unknown {
     return this.details.code;
   }
@@ -328,45 +271,32 @@ const LONGEST_NONSENSE = 200;
 /** Code for an answer that is too long. It is not retried, because the result would be the same. */
 const TOO_LONG = "response_too_long";
 
-/** The error for an HTTP error answer. `text`: the body. */
-function refusal(endpoint: ModelEndpoint, status: number, text: string, retryAfter?: number): ProviderError {
-  let answer: unknown;
-  try {
-    answer = JSON.parse(text);
-  } catch {
-    // The body is not JSON: it is a page, or empty.
-  }
-  const { message = text, status: _status, ...own } = detailsOf(answer);
-  return errorOf(endpoint, status, message, own, retryAfter);
+interface FailedResponse {
+  readonly status: number;
+  readonly text: string;
+  readonly retryAfter: number | undefined;
 }
 
-function errorOf(
-  endpoint: ModelEndpoint,
-  status: number,
-  providerMessage: string,
-  own: OwnDetails,
-  retryAfter?: number,
-): ProviderError {
-  const words = shownWords(endpoint, providerMessage, LONGEST_WORDS);
-  const message = `${place(endpoint)} answered ${status} for the model "${endpoint.model}"${words === "" ? "" : `: ${words}`}`;
-  const codes = Object.entries(own).map(([key, text]) => [key, shownWords(endpoint, text, LONGEST_CODE)]);
-  const details = { status, ...Object.fromEntries(codes) };
-  return new ProviderError(kindOf(status), endpoint.provider, message, details, retryAfter);
+/** The error that an answer reports. `response`: of an HTTP error; a stream may name a status of its own. */
+function reportedError(endpoint: ModelEndpoint, answer: unknown, response?: FailedResponse): ProviderError {
+  const { error = answer } = Object(answer);
+  const { message, status: ownStatus, code, type, param } = Object(error);
+  const number = Number(ownStatus ?? code ?? Number.NaN);
+  const status = response?.status ?? (number >= 400 && number < 600 ? number : 500);
+  const said = [error, message, response?.text].find((text) => typeof text === "string") ?? "";
+  const words = shownWords(endpoint, said, LONGEST_WORDS);
+  const told = `${place(endpoint)} answered ${status} for the model "${endpoint.model}"${words === "" ? "" : `: ${words}`}`;
+  const codes = Object.entries({ code, type, param })
+    .filter(([, text]) => typeof text === "string")
+    .map(([key, text]) => [key, shownWords(endpoint, text, LONGEST_CODE)]);
+  const own = { status, ...Object.fromEntries(codes) };
+  return new ProviderError(kindOf(status), endpoint.provider, told, own, response?.retryAfter);
 }
 
 function kindOf(status: number): ProviderErrorKind {
   if (status === 401 || status === 403) return "unauthorized";
   if (status === 429) return "busy";
   return status >= 400 && status < 500 && status !== 408 ? "refused" : "failed";
-}
-
-function detailsOf(answer: unknown): OwnDetails & { message?: string } {
-  const { error = answer } = Object(answer);
-  if (typeof error === "string") return { message: error };
-  const { message, code, type, param, status } = Object(error);
-  const texts = Object.entries({ message, code, type, param }).filter(([, text]) => typeof text === "string");
-  const number = Number(status ?? code ?? Number.NaN);
-  return { ...Object.fromEntries(texts), ...(number >= 400 && number < 600 ? { status: number } : {}) };
 }
 
 /** An error about a provider. `problem`: the words that follow the provider's name. */

@@ -35,8 +35,8 @@ export class ModelMissing extends Error {
   }
 }
 
+/** `id`: the name under which the rack accepts the model. */
 export interface ListedModel {
-  /** The name under which the rack accepts the model. */
   readonly id: string;
   readonly provider: string;
 }
@@ -82,19 +82,29 @@ export class Providers {
 
   /** All models that are configured or that the providers list. A provider that cannot be reached adds none. */
   async list(): Promise<ListedModel[]> {
-    const names = [...this.#all.keys()];
-    const lists = await Promise.all(names.map((name) => this.#modelsOf(name).catch(() => [])));
-    return names.flatMap((provider, at) =>
-      lists[at]!.map((model) => ({ id: this.#all.size === 1 ? model : `${provider}/${model}`, provider })),
-    );
+    const lists = [...this.#all.keys()].map(async (provider) => {
+      const models = await this.#modelsOf(provider).catch(() => []);
+      return models.map((model) => ({ id: this.#all.size === 1 ? model : `${provider}/${model}`, provider }));
+    });
+    return (await Promise.all(lists)).flat();
   }
 
   async #find(wanted: string): Promise<Found> {
-    const slash = wanted.indexOf("/");
-    const before = wanted.slice(0, Math.max(0, slash));
-    if (this.#all.has(before)) return this.#findPrefixed(wanted, before, wanted.slice(slash + 1));
-    const configured = this.#configured(wanted);
-    if (configured !== undefined) return configured;
+    const [, provider = "", rest = ""] = /^([^/]*)\/(.*)$/s.exec(wanted) ?? [];
+    if (this.#all.has(provider)) {
+      // A name such as `openai/gpt-4o` may be a provider and a model, or the whole name of a model on a server that
+      // offers models of others. The provider's list decides; with several providers, listed names begin with the
+      // provider. Models change seldom, so an older list is good enough.
+      const known = this.#lists.get(provider)?.models ?? this.#modelsOf(provider);
+      const models = await known.catch((): string[] => []);
+      const names = this.#all.size === 1 ? [wanted, rest] : [rest, wanted];
+      const found = names.find((name) => models.includes(name));
+      if (found !== undefined) return [provider, found];
+    }
+    for (const [name, { models }] of this.#all) {
+      if (models?.some((model) => idOf(model) === wanted)) return [name, wanted];
+    }
+    if (this.#all.has(provider)) return [provider, rest];
     // A provider without configured models may have any model.
     for (const [name, { models }] of this.#all) if (models === undefined) return [name, wanted];
     const known = (await this.list()).map(({ id }) => id).join(", ");
@@ -102,25 +112,14 @@ export class Providers {
     throw new ModelMissing("model_not_found", message);
   }
 
-  /**
-   * A name such as `openai/gpt-4o` may be a provider and a model, or the whole name of a model on a server that offers
-   * models of others. The provider's list decides; with several providers, listed names begin with the provider.
-   */
-  async #findPrefixed(wanted: string, provider: string, rest: string): Promise<Found> {
-    // Models change seldom, so an older list is good enough.
-    const known = this.#lists.get(provider)?.models ?? this.#modelsOf(provider);
-    const models = await known.catch((): string[] => []);
-    const names = this.#all.size === 1 ? [wanted, rest] : [rest, wanted];
-    const found = names.find((name) => models.includes(name));
-    if (found !== undefined) return [provider, found];
-    return this.#configured(wanted) ?? [provider, rest];
-  }
-
-  #configured(wanted: string): Found | undefined {
-    for (const [name, { models }] of this.#all) {
-      if (models?.some((model) => idOf(model) === wanted)) return [name, wanted];
+  async #firstModel(): Promise<Found> {
+    for (const provider of this.#all.keys()) {
+      const [first] = await this.#modelsOf(provider);
+      if (first !== undefined) return [provider, first];
     }
-    return undefined;
+    const message =
+      "No model was named, and no provider lists one. Name it in the request, or set chat.model in toolrack.config.ts.";
+    throw new ModelMissing("model_not_found", message);
   }
 
   #endpoint(provider: string, model: string): Promise<ModelEndpoint> {
@@ -134,16 +133,6 @@ export class Providers {
       contextTokens: own.contextTokens ?? config.contextTokens,
     } as const;
     return openEndpoint(provider, config, traits, this.#options);
-  }
-
-  async #firstModel(): Promise<Found> {
-    for (const provider of this.#all.keys()) {
-      const [first] = await this.#modelsOf(provider);
-      if (first !== undefined) return [provider, first];
-    }
-    const message =
-      "No model was named, and no provider lists one. Name it in the request, or set chat.model in toolrack.config.ts.";
-    throw new ModelMissing("model_not_found", message);
   }
 
   #modelsOf(provider: string): Promise<string[]> {
@@ -179,75 +168,53 @@ function idOf(model: NonNullable<ProviderConfig["models"]>[number]): string {
   return typeof model === "string" ? model : model.id;
 }
 
-/** A model with all references filled in. Throws `ModelMissing` if one cannot be filled in. */
-export async function openEndpoint(
-  provider: string,
-  { baseURL, apiKey, headers = {} }: ProviderConfig,
-  traits: Pick<ModelEndpoint, "model" | "toolCalls" | "images" | "contextTokens">,
-  sources: ReferenceSources,
-): Promise<ModelEndpoint> {
-  const filled: string[] = [];
-  const fill = (text: string) => fillReferences(text, provider, sources, filled);
-  const base = (await fill(baseURL)).replace(/\/+$/, "");
-  const problem = addressProblem(base);
-  if (problem !== undefined) {
-    const message = `The model provider "${provider}" cannot be asked: its baseURL ${problem}`;
-    throw new ModelMissing("provider_missing", message);
-  }
-  const key = apiKey === undefined ? undefined : await fill(apiKey);
-  const entries = Object.entries(headers).map(async ([name, value]) => [name, await fill(value)] as const);
-  const reached = { baseURL: base, apiKey: key, headers: Object.fromEntries(await Promise.all(entries)) };
-  return {
-    provider,
-    ...reached,
-    address: shownAddress(baseURL),
-    secrets: secretsOf(reached, filled),
-    ...traits,
-  };
-}
-
 const reference = /\$\{(secret:)?([A-Za-z_][A-Za-z0-9_.-]*)\}/g;
-
-/** `${NAME}` stands for a variable of the environment, `${secret:NAME}` for a secret of the workspace. */
-async function fillReferences(
-  text: string,
-  provider: string,
-  { environment, readSecret }: ReferenceSources,
-  filled: string[],
-): Promise<string> {
-  const values = await Promise.all(
-    [...text.matchAll(reference)].map(async ([whole, secret, name = ""]) => {
-      const value = secret === undefined ? environment[name] : await readSecret?.(name);
-      if (value !== undefined && value !== "") return value;
-      const remedy =
-        secret === undefined ? `Set the variable ${name}` : `Set it with: toolrack secrets set ${name}`;
-      const message = `The model provider "${provider}" needs ${whole}, which is not set. ${remedy}.`;
-      throw new ModelMissing("provider_missing", message);
-    }),
-  );
-  filled.push(...values);
-  let at = 0;
-  return text.replaceAll(reference, () => values[at++]!);
-}
-
 /** Shorter words of a header are not masked, because they occur in texts by chance. */
 const SHORTEST_WORD = 8;
 
-/** Values to mask, in every form in which a provider may repeat them. `filled`: the values of references. */
-function secretsOf(
-  { baseURL, apiKey, headers }: Pick<ModelEndpoint, "baseURL" | "apiKey" | "headers">,
-  filled: readonly string[],
-): string[] {
+/**
+ * A model with all references filled in: `${NAME}` stands for a variable of the environment, `${secret:NAME}` for a
+ * secret of the workspace. Throws `ModelMissing` if one cannot be filled in.
+ */
+export async function openEndpoint(
+  provider: string,
+  { baseURL, apiKey, headers: given = {} }: ProviderConfig,
+  traits: Pick<ModelEndpoint, "model" | "toolCalls" | "images" | "contextTokens">,
+  { environment, readSecret }: ReferenceSources,
+): Promise<ModelEndpoint> {
+  const missing = (message: string) =>
+    new ModelMissing("provider_missing", `The model provider "${provider}" ${message}`);
+  const filled = new Map<string, string>();
+  const fill = async (text: string) => {
+    for (const [whole, secret, name = ""] of text.matchAll(reference)) {
+      const value = secret === undefined ? environment[name] : await readSecret?.(name);
+      const remedy =
+        secret === undefined ? `Set the variable ${name}` : `Set it with: toolrack secrets set ${name}`;
+      if (!value) throw missing(`needs ${whole}, which is not set. ${remedy}.`);
+      filled.set(whole, value);
+    }
+    return text.replaceAll(reference, (whole) => filled.get(whole) ?? whole);
+  };
+  const base = (await fill(baseURL)).replace(/\/+$/, "");
+  const problem = addressProblem(base);
+  if (problem !== undefined) throw missing(`cannot be asked: its baseURL ${problem}`);
+  const key = apiKey === undefined ? undefined : await fill(apiKey);
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(given)) headers[name] = await fill(value);
   const values = Object.values(headers);
   // A provider may repeat only the key of `Bearer KEY`.
   const words = values.flatMap((value) => value.split(/\s+/)).filter((word) => word.length >= SHORTEST_WORD);
-  const query = new URL(baseURL).searchParams.values();
-  const plain = new Set([
-    ...(apiKey === undefined ? [] : [apiKey]),
-    ...values,
-    ...words,
-    ...query,
-    ...filled,
-  ]);
-  return [...new Set([...plain].flatMap(writtenForms))];
+  const query = new URL(base).searchParams.values();
+  // A provider may repeat a secret in any form.
+  const plain = [...(key === undefined ? [] : [key]), ...values, ...words, ...query, ...filled.values()];
+  const secrets = [...new Set(plain.flatMap(writtenForms))];
+  return {
+    provider,
+    baseURL: base,
+    apiKey: key,
+    headers,
+    address: shownAddress(baseURL),
+    secrets,
+    ...traits,
+  };
 }

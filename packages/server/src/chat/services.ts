@@ -1,6 +1,6 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
-import type { ApprovalInbox, CallRecorder, CallService } from "../calls/index.ts";
+import type { ApprovalInbox, CallService } from "../calls/index.ts";
 import type { Config } from "../config/index.ts";
 import type { Expert } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
@@ -10,7 +10,6 @@ import type { Providers } from "./providers.ts";
 export interface ChatServices {
   readonly registry: ToolRegistry;
   readonly service: CallService;
-  readonly recorder: Pick<CallRecorder, "flush">;
   readonly store: Pick<Store, "chat" | "calls" | "tokens" | "follower">;
   readonly approvals: ApprovalInbox;
   readonly providers: Providers;

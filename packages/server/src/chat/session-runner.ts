@@ -3,16 +3,9 @@ import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../store/index.ts";
 import { StoreUnavailable } from "../store/index.ts";
 import type { TurnEngine } from "./engine.ts";
-import type { ModelEndpoint } from "./model.ts";
+import { type ModelEndpoint, topicOf } from "./model.ts";
 import type { ChatServices } from "./services.ts";
-import {
-  type AssistantBody,
-  assistantBody,
-  callIdsOf,
-  firstWords,
-  instructions,
-  toHistory,
-} from "./sessions.ts";
+import { type AssistantBody, assistantBody, callIdsOf, toHistory } from "./sessions.ts";
 import { settleOpenCalls, type Turn, type TurnEnd } from "./turn.ts";
 import type { ActiveTurn } from "./turns.ts";
 
@@ -42,23 +35,24 @@ export class SessionRunner {
   ): Promise<void> {
     const { message, parts, feed } = active;
     const { chat } = this.#services.store;
-    const { provider, model } = endpoint;
+    const { provider, model, images } = endpoint;
     const { usage } = assistantBody(message);
     let body: AssistantBody = { provider, model, parts, ...(usage && { usage }) };
     const saver = new TextSaver(() => this.save(message, body, "running"));
     let end: TurnEnd;
-    let state = session.state;
+    let { state } = session;
     try {
       const all = await chat.listMessages(session.id);
       const earlier = all.filter(({ position }) => position < message.position);
+      const history = toHistory(session, reach, earlier, images);
       const known = callIdsOf(earlier);
       const outcome = await this.#engine.run({
         id: message.id,
         sessionID: session.id,
         reach,
         endpoint,
-        history: [...instructions(session, reach), ...toHistory(earlier, endpoint.images)],
-        query: firstWords(earlier),
+        history,
+        query: topicOf(history),
         chosen: state.tools,
         parts,
         usage,
@@ -95,14 +89,22 @@ export class SessionRunner {
   /** Stores and publishes the end of a turn. An interrupted turn stays as it is. Never rejects. */
   async conclude(turn: ActiveTurn, body: AssistantBody, ended: TurnEnd): Promise<void> {
     const { message, parts, feed, stopMessage } = turn;
-    const end = ended.reason === "stopped" && stopMessage ? { ...ended, message: stopMessage } : ended;
-    const isLeft = end.reason === "interrupted";
+    const { reason } = ended;
+    const end = reason === "stopped" && stopMessage ? { ...ended, message: stopMessage } : ended;
+    const isLeft = reason === "interrupted";
     const whole: AssistantBody = { ...body, parts, ...(isLeft ? {} : { end }) };
-    const status = isLeft ? "running" : statusOf(end);
-    await this.#saveSurely(message, whole, status);
+    const status = isLeft ? "running" : reason === "error" || reason === "stopped" ? reason : "completed";
+    // Retries, because a session whose end is not stored would stay busy.
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      const saving = this.save(message, whole, status).then(() => true);
+      const isOver = await saving.catch((thrown) => {
+        this.complain(thrown);
+        return this.#engine.leaving.aborted;
+      });
+      if (isOver) break;
+      await wait(PAUSE, undefined, { ref: false });
+    }
     turn.finish({ ...message, status, updatedAt: Date.now(), body: { ...whole } });
-    const { id: messageId, sessionId } = message;
-    feed.publish({ type: "end", sessionId, messageId, end, usage: body.usage });
     feed.keep(LAST_EVENTS);
   }
 
@@ -127,23 +129,6 @@ export class SessionRunner {
   complain(thrown: unknown): void {
     this.#services.logger.error("A turn of a conversation failed:", thrown);
   }
-
-  /** Retries, because a session whose end is not stored would stay busy. */
-  async #saveSurely(message: ChatMessage, body: AssistantBody, status: ChatMessage["status"]): Promise<void> {
-    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-      try {
-        return await this.save(message, body, status);
-      } catch (thrown) {
-        this.complain(thrown);
-        if (this.#engine.leaving.aborted) return;
-        await wait(PAUSE, undefined, { ref: false });
-      }
-    }
-  }
-}
-
-function statusOf({ reason }: TurnEnd): ChatMessage["status"] {
-  return reason === "error" || reason === "stopped" ? reason : "completed";
 }
 
 /** Shortest time between two saves, in milliseconds. */
@@ -156,26 +141,37 @@ export class TextSaver {
   readonly #write: () => Promise<void>;
   #saving: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
-  #pause = SAVE_INTERVAL;
-  #underWay = 0;
-  #isTouched = false;
+  #isSaving = false;
+  /** When the next scheduled save may begin. */
+  #earliest = 0;
 
   constructor(write: () => Promise<void>) {
     this.#write = write;
   }
 
   /** Schedules a save. A scheduled save may fail, because the next one includes its text. */
-  touch(): void {
-    this.#isTouched = this.#underWay > 0;
-    if (this.#isTouched) return;
-    this.#timer ??= setTimeout(() => void this.save().catch(() => {}), this.#pause).unref();
+  touch(delay = Math.max(SAVE_INTERVAL, this.#earliest - performance.now())): void {
+    this.#timer ??= setTimeout(() => {
+      this.#cancel();
+      // Another save may have begun or ended in the meantime.
+      const left = this.#isSaving ? SAVE_INTERVAL : this.#earliest - performance.now();
+      if (left > 0) this.touch(left);
+      else this.save().catch(() => {});
+    }, delay).unref();
   }
 
   /** Resolves when all text so far is saved. */
   save(): Promise<void> {
     this.#cancel();
-    this.#underWay++;
-    const saved = this.#saving.then(() => this.#measured());
+    const saved = this.#saving.then(async () => {
+      const begin = performance.now();
+      this.#isSaving = true;
+      await this.#write().finally(() => {
+        this.#isSaving = false;
+        const end = performance.now();
+        this.#earliest = end + Math.max(SAVE_INTERVAL, (end - begin) * SHARE);
+      });
+    });
     this.#saving = saved.catch(() => {});
     return saved;
   }
@@ -184,19 +180,6 @@ export class TextSaver {
   async end(): Promise<void> {
     this.#cancel();
     await this.#saving;
-    this.#cancel();
-  }
-
-  async #measured(): Promise<void> {
-    const begin = performance.now();
-    this.#isTouched = false;
-    try {
-      await this.#write();
-    } finally {
-      this.#underWay--;
-      this.#pause = Math.max(SAVE_INTERVAL, (performance.now() - begin) * SHARE);
-      if (this.#isTouched) this.touch();
-    }
   }
 
   #cancel(): void {

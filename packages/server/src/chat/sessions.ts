@@ -7,12 +7,6 @@ import { type ModelContentPart, type ModelMessage, type ModelUsage, textOf } fro
 import { ChatError } from "./services.ts";
 import { isTool, type MessagePart, type TurnEnd } from "./turn.ts";
 
-interface NewSession {
-  readonly title?: string;
-  readonly model?: string;
-  readonly system?: string;
-}
-
 const TITLE_LENGTH = 80;
 
 /** The stored conversations. */
@@ -24,16 +18,13 @@ export class ChatSessions {
   }
 
   /** Default: for the owner of the process. */
-  create({ grant, expert }: Reach = { grant: masterGrant }, wanted: NewSession = {}): Promise<ChatSession> {
-    const { title = "", model = "", system } = wanted;
-    return this.#store.addSession({
-      id: uuid(),
-      owner: grant.id,
-      title,
-      model,
-      ...(expert === undefined ? {} : { expert: expert.name }),
-      state: system === undefined ? {} : { system },
-    });
+  create(
+    { grant, expert }: Reach = { grant: masterGrant },
+    { title = "", model = "", system }: { title?: string; model?: string; system?: string } = {},
+  ): Promise<ChatSession> {
+    const state = system === undefined ? {} : { system };
+    const named = expert === undefined ? {} : { expert: expert.name };
+    return this.#store.addSession({ id: uuid(), owner: grant.id, title, model, ...named, state });
   }
 
   /**
@@ -60,32 +51,12 @@ export class ChatSessions {
 
   /** A session without a title gets one from its first message. */
   async named(session: ChatSession, content: UserContent): Promise<ChatSession> {
-    return session.title === "" ? this.update(session, { title: titleOf(content) }) : session;
+    if (session.title !== "") return session;
+    const text = textOf({ content }).trim().replaceAll(/\s+/g, " ");
+    const isLong = text.length > TITLE_LENGTH;
+    const title = isLong ? `${[...text].slice(0, TITLE_LENGTH - 1).join("")}…` : text;
+    return this.update(session, { title });
   }
-}
-
-function titleOf(content: UserContent): string {
-  const text = textOf({ content }).trim().replaceAll(/\s+/g, " ");
-  return text.length <= TITLE_LENGTH ? text : `${[...text].slice(0, TITLE_LENGTH - 1).join("")}…`;
-}
-
-/** The system message. */
-export function instructions({ state }: ChatSession, { expert }: Reach): ModelMessage[] {
-  const texts = [expert?.instructions, state.system].filter((text) => text !== undefined && text !== "");
-  return texts.length === 0 ? [] : [{ role: "system", content: texts.join("\n\n") }];
-}
-
-/** The query for choosing tools is the first message, so that the choice does not change with every message. */
-export function firstWords(messages: readonly ChatMessage[]): string {
-  const first = messages.find(({ role }) => role === "user");
-  return first === undefined ? "" : textOf({ content: userContent(first) });
-}
-
-/** Maps the model's call ids to the rack's. */
-export function callIdsOf(messages: readonly ChatMessage[]): Map<string, string> {
-  const answers = messages.filter(({ role }) => role === "assistant");
-  const calls = answers.flatMap((message) => assistantBody(message).parts.filter(isTool));
-  return new Map(calls.map(({ id, callId }) => [id, callId]));
 }
 
 /** A person's message: text, or text and images in the form of Chat Completions. */
@@ -101,29 +72,37 @@ export interface AssistantBody {
   readonly end?: TurnEnd;
 }
 
+/** The body of a message, or a placeholder for a body that is too large to read. */
+export function bodyOf({ role, body, unread }: ChatMessage): Readonly<Record<string, unknown>> {
+  if (unread === undefined) return body;
+  const text = `[This message is too large to be read: it takes ${Math.round(unread / 1_000_000)} MB.]`;
+  return role === "user" ? { content: text } : { model: "", parts: [{ type: "text", round: 1, text }] };
+}
+
 /** The store returns plain JSON that this service wrote. */
-export function assistantBody(message: Pick<ChatMessage, "body" | "unread">): AssistantBody {
+export function assistantBody(message: ChatMessage): AssistantBody {
   // `Object` returns any type, so no cast is needed.
-  if (message.unread === undefined) return Object(message.body);
-  return { model: "", parts: [{ type: "text", round: 1, text: tooLarge(message.unread) }] };
+  return Object(bodyOf(message));
 }
 
-function userContent(message: Pick<ChatMessage, "body" | "unread">): UserContent {
-  return message.unread === undefined ? Object(message.body).content : tooLarge(message.unread);
-}
-
-/** The body, or a placeholder for a body that is too large to read. */
-export function bodyOf(message: ChatMessage): Readonly<Record<string, unknown>> {
-  if (message.unread === undefined) return message.body;
-  return message.role === "user" ? { content: userContent(message) } : { ...assistantBody(message) };
-}
-
-const tooLarge = (octets: number): string =>
-  `[This message is too large to be read: it takes ${Math.round(octets / 1_000_000)} MB.]`;
-
-export function toHistory(messages: readonly ChatMessage[], takesImages: boolean): ModelMessage[] {
-  return messages.flatMap((message) => {
-    if (message.role === "user") return [{ role: "user" as const, content: userContent(message) }];
+/** The earlier messages of a session for the model, after the system message. */
+export function toHistory(
+  { state }: ChatSession,
+  { expert }: Reach,
+  messages: readonly ChatMessage[],
+  takesImages: boolean,
+): ModelMessage[] {
+  const system = [expert?.instructions, state.system].filter(Boolean).join("\n\n");
+  const said = messages.flatMap((message): ModelMessage[] => {
+    if (message.role === "user") return [{ role: "user", content: Object(bodyOf(message)).content }];
     return toModelMessages(assistantBody(message).parts, takesImages);
   });
+  return system === "" ? said : [{ role: "system", content: system }, ...said];
+}
+
+/** Maps the model's call ids to the rack's. */
+export function callIdsOf(messages: readonly ChatMessage[]): Map<string, string> {
+  const answers = messages.filter(({ role }) => role === "assistant");
+  const calls = answers.flatMap((message) => assistantBody(message).parts.filter(isTool));
+  return new Map(calls.map(({ id, callId }) => [id, callId]));
 }

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { type CompletionChunk, DeltaMerger } from "./deltas.ts";
+import { type AnswerPiece, DeltaMerger } from "./deltas.ts";
 import type { ModelEndpoint } from "./model.ts";
 import { type ProviderError, type StreamOptions, streamCompletion } from "./provider.ts";
 import { openEndpoint } from "./providers.ts";
@@ -28,8 +28,8 @@ async function endpointOf(
   );
 }
 
-async function read(endpoint: ModelEndpoint, more: Partial<StreamOptions> = {}): Promise<CompletionChunk[]> {
-  const chunks: CompletionChunk[] = [];
+async function read(endpoint: ModelEndpoint, more: Partial<StreamOptions> = {}): Promise<AnswerPiece[]> {
+  const chunks: AnswerPiece[] = [];
   const options = { signal: new AbortController().signal, backoff: 1, ...more };
   for await (const chunk of streamCompletion(endpoint, { model: "m" }, options)) chunks.push(chunk);
   return chunks;
@@ -49,7 +49,7 @@ describe("a request to a model", () => {
       outgoing.end(JSON.stringify({ choices: [{ message: { content: "whole" }, finish_reason: "stop" }] }));
     });
     const [chunk] = await read(endpoint);
-    expect(chunk?.choices?.[0]).toMatchObject({ delta: { content: "whole" }, finish_reason: "stop" });
+    expect(chunk).toMatchObject({ text: "whole", finish: "stop" });
     expect(seen).toEqual(["/v1/chat/completions", "Bearer sk-hidden-key", "1"]);
   });
 
@@ -65,7 +65,7 @@ describe("a request to a model", () => {
     });
     const retries: string[] = [];
     const chunks = await read(endpoint, { onRetry: ({ reason }) => retries.push(reason) });
-    expect(chunks[0]?.choices?.[0]?.delta).toEqual({ content: "hello" });
+    expect(chunks[0]?.text).toBe("hello");
     expect(retries).toHaveLength(4);
     expect(retries[1]).toContain("answered 500");
   });
@@ -166,7 +166,7 @@ describe("a request to a model", () => {
     });
     const chunks = await read(endpoint);
     expect(requests).toBe(3);
-    expect(chunks.at(-2)?.choices?.[0]?.delta).toEqual({ content: "hello" });
+    expect(chunks.at(-2)?.text).toBe("hello");
   });
 
   it("is answered when the connection breaks behind the end", async () => {
@@ -176,7 +176,7 @@ describe("a request to a model", () => {
       outgoing.writeHead(200, stream);
       outgoing.write(said("whole") + finish, () => outgoing.destroy());
     });
-    expect((await read(endpoint))[0]?.choices?.[0]?.delta).toEqual({ content: "whole" });
+    expect((await read(endpoint))[0]?.text).toBe("whole");
     expect(requests).toBe(1);
   });
 
@@ -188,7 +188,7 @@ describe("a request to a model", () => {
       }
       outgoing.end();
     });
-    expect((await read(endpoint))[0]?.choices?.[0]?.delta).toEqual({ content: "hello" });
+    expect((await read(endpoint))[0]?.text).toBe("hello");
   });
 
   it("passes over what is no choice, and says when there is none", async () => {

@@ -1,16 +1,11 @@
 import { fromTagArguments, toDefinition, toTagResult } from "@toolrack/core";
 import { readTagText } from "@toolrack/core/internal";
-import {
-  calledIn,
-  type ModelMessage,
-  type ModelTool,
-  type ModelToolCall,
-  nameOf,
-  newCallId,
-  parsedObject,
-  textOf,
-} from "./model.ts";
+import { asRecord } from "../helpers/index.ts";
+import { calledIn, type ModelMessage, type ModelTool, nameOf, newCall, parsedJson, textOf } from "./model.ts";
 import type { OfferedTools } from "./tools.ts";
+
+/** The parameter in which the model writes the input of a `custom` tool. */
+const INPUT = "input";
 
 /** The conversation for a model without native tool calls: definitions, calls and answers become text. */
 export function toTagMessages(
@@ -27,46 +22,22 @@ export function toTagMessages(
   return [{ role: "system", content: instructions }, ...tagMessages];
 }
 
-/** The text and the calls in a model's answer. */
-interface TagAnswer {
-  /**
-   * Arguments are converted to the types of the tools' schemas. If the text breaks off inside a call, that call is the
-   * last and has no arguments.
-   */
-  readonly calls: ModelToolCall[];
-  readonly text: string;
-  readonly isCut: boolean;
-}
-
-export function readTagAnswer(
-  written: string,
-  offered: OfferedTools,
-  clientTools: readonly ModelTool[],
-): TagAnswer {
+/**
+ * The text and the calls in a model's answer. Arguments are converted to the types of the tools' schemas. If the text
+ * breaks off inside a call (`isCut`), that call is the last and has no arguments.
+ */
+export function readTagAnswer(written: string, offered: OfferedTools, clientTools: readonly ModelTool[]) {
   const { calls, text, unfinished } = readTagText(written);
-  const typed = calls.map(({ name, arguments: values }): ModelToolCall => {
+  const typed = calls.map(({ name, arguments: values }) => {
     const own = clientTools.find((tool) => nameOf(tool) === name);
-    if (own?.type === "custom") {
-      return {
-        id: newCallId(),
-        type: "custom",
-        custom: { name, input: String(Object(values)[INPUT] ?? "") },
-      };
-    }
+    if (own?.type === "custom") return newCall(name, String(Object(values)[INPUT] ?? ""), "custom");
     const info = offered.infos.get(name);
     const inputSchema =
       own === undefined ? info && toDefinition(info).inputSchema : Object(own.function?.parameters);
-    return toCall(name, JSON.stringify(inputSchema ? fromTagArguments(values, { inputSchema }) : values));
+    return newCall(name, JSON.stringify(inputSchema ? fromTagArguments(values, { inputSchema }) : values));
   });
   const isCut = unfinished !== undefined;
-  return { calls: isCut ? [...typed, toCall(unfinished, "")] : typed, text, isCut };
-}
-
-/** The parameter in which the model writes the input of a `custom` tool. */
-const INPUT = "input";
-
-function toCall(name: string, written: string): ModelToolCall {
-  return { id: newCallId(), type: "function", function: { name, arguments: written } };
+  return { calls: isCut ? [...typed, newCall(unfinished, "")] : typed, text, isCut };
 }
 
 function toTagMessage(message: ModelMessage): ModelMessage {
@@ -76,37 +47,29 @@ function toTagMessage(message: ModelMessage): ModelMessage {
     return { role: "user", content: toTagResult(name ?? "tool", result) };
   }
   if (role !== "assistant" || !tool_calls) return message;
-  const messageText = textOf(message);
   const calls = tool_calls.map((call) => {
     const { name: called, written } = calledIn(call);
-    return tagOf(called, call.custom === undefined ? written : JSON.stringify({ [INPUT]: written }));
+    return tagOf(called, call.custom === undefined ? asRecord(parsedJson(written)) : { [INPUT]: written });
   });
-  return { role, content: [...(messageText === "" ? [] : [messageText]), ...calls].join("\n") };
+  return { role, content: [textOf(message), ...calls].filter((text) => text !== "").join("\n") };
 }
 
-function tagOf(name: string, written: string): string {
-  const parameters = Object.entries(parsedObject(written) ?? {}).map(([key, value]) => {
+function tagOf(name: string, values: Readonly<Record<string, unknown>>): string {
+  const encode = (text: string) =>
+    text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+  const parameters = Object.entries(values).map(([key, value]) => {
     const text = typeof value === "string" ? value : JSON.stringify(value);
     return `<param name="${encode(key)}" value="${encode(text)}"/>`;
   });
   return `<tool_action name="${encode(name)}">${parameters.join("")}</tool_action>`;
 }
 
-function encode(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
-}
-
-/** Describes a tool as a function. A `custom` tool becomes a function with one text parameter. */
-function describe({ type, function: described, custom }: ModelTool): Readonly<Record<string, unknown>> {
-  if (type !== "custom") return described ?? {};
-  return {
-    ...custom,
-    parameters: { type: "object", properties: { [INPUT]: { type: "string" } }, required: [INPUT] },
-  };
-}
-
 function howToCall(tools: readonly ModelTool[]): string {
-  const described = tools.map((tool) => JSON.stringify(describe(tool)));
+  // A `custom` tool becomes a function with one text parameter.
+  const parameters = { type: "object", properties: { [INPUT]: { type: "string" } }, required: [INPUT] };
+  const described = tools.map(({ type, function: own, custom }) =>
+    JSON.stringify(type === "custom" ? { ...custom, parameters } : (own ?? {})),
+  );
   return [
     "You can call tools. To call one, write exactly this, with one tag for each parameter, and end your message after it:",
     '<tool_action name="TOOL"><param name="PARAMETER" value="VALUE"/></tool_action>',
@@ -119,9 +82,6 @@ function howToCall(tools: readonly ModelTool[]): string {
 }
 
 const opening = /<(?:tool_action|action)(?=[\s/>])/;
-/** Matches text that may be the start of an opening tag. */
-const beginning =
-  /<(?:t(?:o(?:o(?:l(?:_(?:a(?:c(?:t(?:i(?:o(?:n)?)?)?)?)?)?)?)?)?)?|a(?:c(?:t(?:i(?:o(?:n)?)?)?)?)?)?$/;
 
 /**
  * Passes on the text for people, and holds back everything from the first call on: only the whole text shows what is a
@@ -138,9 +98,8 @@ export class TagFilter {
     if (this.#hasCall) return "";
     const start = opening.exec(this.#pending)?.index;
     this.#hasCall = start !== undefined;
-    const end = start ?? beginning.exec(this.#pending)?.index ?? this.#pending.length;
-    const shown = this.#pending.slice(0, end);
-    this.#pending = this.#pending.slice(end);
+    const shown = this.#pending.slice(0, start ?? this.#tagStart());
+    this.#pending = this.#pending.slice(shown.length);
     this.#shown += shown.length;
     return shown;
   }
@@ -149,5 +108,13 @@ export class TagFilter {
   rest(text: string): string {
     const rest = text.slice(this.#shown);
     return rest.trim() === "" ? "" : rest;
+  }
+
+  /** Where text begins that may become an opening tag; the end when there is none. */
+  #tagStart(): number {
+    const at = this.#pending.lastIndexOf("<");
+    const last = this.#pending.slice(at);
+    const mayBeTag = at !== -1 && ["<tool_action", "<action"].some((tag) => tag.startsWith(last));
+    return mayBeTag ? at : this.#pending.length;
   }
 }

@@ -12,10 +12,10 @@ import { nearestNames } from "@toolrack/core/internal";
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallRequest, CallService, EndedCall } from "../calls/index.ts";
 import { isMetaTool } from "../calls/index.ts";
-import { findExpert, type Reach } from "../http/wire/index.ts";
-import type { Expert, Experts } from "../skills/index.ts";
+import { type ExtensionParts, findExpert, type Reach } from "../http/wire/index.ts";
+import type { Expert } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
-import type { ModelTool } from "./model.ts";
+import { estimateTokens, type ModelTool } from "./model.ts";
 import { unknownTool } from "./notices.ts";
 
 interface ToolCost {
@@ -102,8 +102,7 @@ export class ToolsService {
 
   /** The tokens of each tool within reach, the most expensive first. */
   getCosts(reach: Reach): ToolCost[] {
-    const visible = this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
-    return this.#costsOf(visible).sort((one, other) => other.tokens - one.tokens);
+    return this.#costsOf(this.#own(reach)).sort((one, other) => other.tokens - one.tokens);
   }
 
   /** Makes a call through the pipeline. Rejects with `CallRefused` when the call was refused before it began. */
@@ -123,13 +122,12 @@ export class ToolsService {
 
   /** The text for a model that called an unknown tool. `given`: how many tools it was given. */
   unknown(reach: Reach, name: string, given: number): string {
-    return unknownTool(name, this.nearest(reach, name), given);
+    return unknownTool(name, this.#nearest(reach, name), given);
   }
 
   /** The names within reach that are most similar to an unknown name. */
-  nearest(reach: Reach, name: string): string[] {
-    const seen = this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
-    const names = new Set(seen.map((tool) => tool.name));
+  #nearest(reach: Reach, name: string): string[] {
+    const names = new Set(this.#own(reach).map((tool) => tool.name));
     // Some models prefix the name with a group: `functions.read_file`.
     const bare = name.replace(/^.*[.:/]/s, "").slice(0, 128);
     const spelled = names.has(bare) ? [bare] : nearestNames(bare, names);
@@ -137,6 +135,10 @@ export class ToolsService {
     const found = this.#registry.search(bare.replaceAll(/[_-]+/g, " "), 50).map((tool) => tool.name);
     const alike = found.filter((candidate) => names.has(candidate)).slice(0, MOST_NEAREST);
     return alike.length > 0 ? alike : withWordLike(bare, names);
+  }
+
+  #own(reach: Reach): ToolInfo[] {
+    return this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
   }
 
   /** Search results first, then all others by name, so that the order is always the same. */
@@ -273,23 +275,10 @@ export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): To
 }
 
 /**
- * Estimates the tokens of a text, well enough for budgets of any model. Four Latin letters are about one token; a
- * Chinese, Japanese or Korean character is nearly one.
- */
-export function estimateTokens(text: string): number {
-  let wide = 0;
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x2e7f) wide++;
-  return Math.ceil((text.length - wide) / 4 + wide * 0.8);
-}
-
-/**
  * The reach of a chat request: that of the expert it names, or of the token's only expert. Throws `expert_not_found`.
  */
 export function requestedReach(
-  {
-    skills: { experts },
-    registry,
-  }: { readonly skills: { readonly experts: Experts }; readonly registry: ToolRegistry },
+  { skills: { experts }, registry }: Pick<ExtensionParts, "skills" | "registry">,
   grant: Grant,
   named: string | undefined,
 ): Reach {
@@ -300,7 +289,7 @@ export function requestedReach(
 }
 
 /** The state of a finished call. It holds the result as the model reads it. */
-export function stateOf({ record, result }: Pick<EndedCall, "result"> & EndedRecord): ToolState {
+export function stateOf({ record, result }: EndedCallView): ToolState {
   const { attachments, ...bare } = result;
   const text = toOpenAIToolMessage("", bare).content;
   const time = { start: record.timestamp, end: record.timestamp + Math.round(record.duration) };
@@ -309,6 +298,6 @@ export function stateOf({ record, result }: Pick<EndedCall, "result"> & EndedRec
   return { status: "completed", input, output: text, ...(attachments ? { attachments } : {}), time };
 }
 
-interface EndedRecord {
+interface EndedCallView extends Pick<EndedCall, "result"> {
   readonly record: Pick<EndedCall["record"], "parameters" | "timestamp" | "duration">;
 }

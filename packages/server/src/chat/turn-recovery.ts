@@ -3,11 +3,12 @@ import type { ToolInfo } from "@toolrack/core";
 import { type Grant, grantOfCaller } from "../access/index.ts";
 import { callToolName, ownServer, RESUMED } from "../calls/index.ts";
 import type { ChatMessage, ChatSession, StoredApproval, StoredCall } from "../store/index.ts";
+import { isEnded } from "./loop-memory.ts";
 import * as notices from "./notices.ts";
 import type { ChatServices } from "./services.ts";
 import { assistantBody } from "./sessions.ts";
 import { stateOf } from "./tools.ts";
-import { callEvent, failed, isSettled, openCalls, shownApproval, type ToolPart } from "./turn.ts";
+import { approvalEvent, callEvent, failed, isSettled, openCalls, stateEvent, type ToolPart } from "./turn.ts";
 import type { ActiveTurn } from "./turns.ts";
 
 /** A call that waits for a person's answer. */
@@ -25,8 +26,8 @@ interface WaitingTurn {
   readonly waiting: readonly WaitingCall[];
 }
 
-/** How often the store is read for answers given in another process, in milliseconds. */
-const POLL_INTERVAL = 2_000;
+/** How often the store is read for answers and for the calls made after them, in milliseconds. */
+const POLL_INTERVAL = 500;
 /** How long an approved call may take to appear in the records, in milliseconds. */
 const RESUME_TIMEOUT = 60_000;
 const PAGE = 500;
@@ -54,12 +55,20 @@ export class TurnRecovery {
     const questions = open.length === 0 ? [] : await this.#questions(message.sessionId);
     const waiting: WaitingCall[] = [];
     for (const part of open) {
-      const found = grant && (await this.#waitingOf(part, questions));
       const own = questions.find(({ callId }) => callId === part.callId);
-      if (found !== undefined) waiting.push(found);
+      // A question about an inner call whose outer call cannot be made again is already closed.
+      const inner = questions.find((one) => one.parentCallId === part.callId && one.state === "pending");
+      const asked = own ?? inner;
+      if (grant && asked && (asked === inner || (await this.#isOpen(asked))))
+        waiting.push({ part, approvalId: asked.id, isNested: asked !== own });
       else if (own?.state === "denied" || own?.state === "expired")
         part.state = failed(part, refusalOf(part, own));
-      else if (part.started) await this.#settle(part, questions);
+      else if (part.started) {
+        const call = await store.calls.get(part.callId);
+        part.state = isEnded(call)
+          ? stateOf({ record: call, result: call.result })
+          : await this.#interrupted(part, notices.serverEnded, questions);
+      }
     }
     if (waiting.length > 0 && session !== undefined && grant !== undefined)
       return { session, grant, waiting };
@@ -88,107 +97,67 @@ export class TurnRecovery {
 
   async #decidedOne(
     { part, approvalId, isNested }: WaitingCall,
-    turn: ActiveTurn,
+    { message: { sessionId }, feed, done }: ActiveTurn,
     signal: AbortSignal,
   ): Promise<void> {
-    const { approvals } = this.#services;
-    const { sessionId } = turn.message;
+    const { approvals, registry } = this.#services;
     // Readers know the call by the id that it was announced with.
     const { callId } = part;
     let agreedAt: number | undefined;
     let shown: StoredApproval["state"] | undefined;
-    while (!isSettled(part)) {
-      // Subscribes before reading, so that no change is missed.
-      const change = this.#nextChange(approvalId, signal);
-      change.catch(() => {});
+    for (;;) {
       const approval = await approvals.get(approvalId);
-      if (approval !== undefined && approval.state !== shown) {
-        shown = approval.state;
-        turn.feed.publish({ type: "approval", approval: shownApproval(approval) });
-      }
-      if (isNested && approval?.state !== "pending") await this.#closeOthers(sessionId, callId);
-      if (approval === undefined || approval.state === "denied" || approval.state === "expired") {
-        part.state = isNested
-          ? await this.#interrupted(part, refusedInside(approval), await this.#questions(sessionId))
-          : failed(part, refusalOf(part, approval));
-      } else if (approval.state === "allowed" && isNested) {
+      if (approval !== undefined && approval.state !== shown) feed.publish(approvalEvent(approval));
+      shown = approval?.state;
+      if (isNested && shown !== "pending") {
+        const questions = await this.#closeOthers(sessionId, callId);
         // The tool may have changed since.
-        if (isRepeatable(this.#services.registry.get(part.name)))
-          return this.#beginAgain(part, approval, turn);
-        part.state = await this.#interrupted(part, notices.serverEnded, await this.#questions(sessionId));
-      } else if (approval.state === "allowed") {
+        const isRepeated = shown === "allowed" && isRepeatable(registry.get(part.name));
+        if (approval !== undefined && isRepeated) {
+          const takeBack = approvals.reuse(approval, `${callId}${RESUMED}`);
+          void done.then(takeBack);
+          // Made again together with the remaining calls, and already approved.
+          feed.publish(
+            stateEvent({ ...part, state: failed(part, notices.madeAgain(`${callId}${RESUMED}`)) }),
+          );
+          part.callId = `${callId}${RESUMED}`;
+          part.started = undefined;
+          part.state = { status: "pending", input: {}, raw: part.arguments };
+          feed.publish(callEvent(part));
+          return;
+        }
+        const why = shown === "allowed" ? notices.serverEnded : refusedInside(approval);
+        part.state = await this.#interrupted(part, why, questions);
+      } else if (shown === "allowed") {
         agreedAt ??= Date.now();
         await this.#takeResumed(part, agreedAt);
-      }
-      if (isSettled(part)) turn.feed.publish({ type: "state", callId, name: part.name, state: part.state });
-      else await change;
+      } else if (shown !== "pending") part.state = failed(part, refusalOf(part, approval));
+      if (isSettled(part)) return feed.publish(stateEvent({ ...part, callId }));
+      await wait(POLL_INTERVAL, undefined, { signal });
     }
   }
 
-  /** Closes the other questions of the call: if it is made again, it asks again. */
-  async #closeOthers(sessionId: string, callId: string): Promise<void> {
-    for (const { id, parentCallId, state } of await this.#questions(sessionId)) {
+  /** Closes the other questions of the call: if it is made again, it asks again. Returns all questions. */
+  async #closeOthers(sessionId: string, callId: string): Promise<readonly StoredApproval[]> {
+    const questions = await this.#questions(sessionId);
+    for (const { id, parentCallId, state } of questions) {
       if (parentCallId === callId && state === "pending")
         await this.#deny(id, "the call that asked was interrupted");
     }
+    return questions;
   }
 
-  /** The call is made again together with the remaining calls, and is already approved. */
-  #beginAgain(part: ToolPart, approval: StoredApproval, turn: ActiveTurn): void {
-    const { callId, name } = part;
-    const again = `${callId}${RESUMED}`;
-    const state = failed(part, notices.madeAgain(again));
-    part.callId = again;
-    part.started = undefined;
-    part.state = { status: "pending", input: {}, raw: part.arguments };
-    const takeBack = this.#services.approvals.reuse(approval, again);
-    void turn.done.then(takeBack);
-    turn.feed.publish({ type: "state", callId, name, state });
-    turn.feed.publish(callEvent(part));
-  }
-
+  /** Takes the outcome of a call that was made anew after its approval, once it has ended. */
   async #takeResumed(part: ToolPart, agreedAt: number): Promise<void> {
     const resumed = `${part.callId}${RESUMED}`;
     const call = await this.#services.store.calls.get(resumed);
     if (call?.outcome === "running") return;
     if (call !== undefined) {
       part.callId = resumed;
-      part.state = settledState(part, call);
+      part.state = isEnded(call)
+        ? stateOf({ record: call, result: call.result })
+        : failed(part, notices.outcomeUnknown);
     } else if (Date.now() - agreedAt > RESUME_TIMEOUT) part.state = failed(part, notices.notResumed);
-  }
-
-  /** Resolves at the next change of the approval, or after a while, because another process may have changed it. */
-  async #nextChange(approvalId: string, signal: AbortSignal): Promise<void> {
-    const { approvals, registry, recorder } = this.#services;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const unsubscribe = [
-      approvals.subscribe(({ id }) => {
-        if (id === approvalId) resolve();
-      }),
-      registry.subscribe((event) => {
-        if (event.type !== "record" || !event.record.callId.endsWith(RESUMED)) return;
-        // The recorder gets the same event, so it must have handled it before the flush.
-        setImmediate(() => recorder.flush().then(resolve));
-      }),
-    ];
-    const timer = new AbortController();
-    try {
-      await Promise.race([
-        promise,
-        wait(POLL_INTERVAL, undefined, { signal: AbortSignal.any([signal, timer.signal]) }),
-      ]);
-    } finally {
-      timer.abort();
-      for (const end of unsubscribe) end();
-    }
-    signal.throwIfAborted();
-  }
-
-  async #settle(part: ToolPart, questions: readonly StoredApproval[]): Promise<void> {
-    const call = await this.#services.store.calls.get(part.callId);
-    part.state = isKnown(call)
-      ? settledState(part, call)
-      : await this.#interrupted(part, notices.serverEnded, questions);
   }
 
   /** The state of a call that was interrupted. It lists the inner calls that are on record. */
@@ -204,22 +173,9 @@ export class TurnRecovery {
     return failed(part, notices.interruptedChain(part.name, outcomes, why));
   }
 
-  /** The open question of the call, if the call can still be made after approval. */
-  async #waitingOf(part: ToolPart, questions: readonly StoredApproval[]): Promise<WaitingCall | undefined> {
-    const own = questions.find(({ callId }) => callId === part.callId);
-    if (own !== undefined)
-      return (await this.#isOpen(own)) ? { part, approvalId: own.id, isNested: false } : undefined;
-    const inner = questions.find(
-      ({ parentCallId, state }) => parentCallId === part.callId && state === "pending",
-    );
-    // A question whose call cannot be made again is already closed.
-    return inner && { part, approvalId: inner.id, isNested: true };
-  }
-
   /** Also true for a question that was approved a moment ago and whose call is being made again. */
   async #isOpen({ state, callId }: StoredApproval): Promise<boolean> {
-    if (state === "pending") return true;
-    if (state !== "allowed") return false;
+    if (state !== "allowed") return state === "pending";
     const { approvals, store } = this.#services;
     return approvals.isRepeating(callId) || (await store.calls.get(`${callId}${RESUMED}`)) !== undefined;
   }
@@ -244,26 +200,13 @@ export class TurnRecovery {
   }
 }
 
-/** Whether the record has the end of the call. */
-function isKnown(call: StoredCall | undefined): call is StoredCall {
-  return call !== undefined && call.outcome !== "running" && call.outcome !== "interrupted";
-}
-
-function settledState(part: ToolPart, call: StoredCall): ToolPart["state"] {
-  return isKnown(call)
-    ? stateOf({ record: call, result: call.result })
-    : failed(part, notices.outcomeUnknown);
-}
-
 /** The outcome of an inner call, as text. */
-function describeOutcome(call: StoredCall, questions: readonly StoredApproval[]): string {
-  const { callId, outcome, error } = call;
+function describeOutcome(
+  { callId, outcome, error }: StoredCall,
+  questions: readonly StoredApproval[],
+): string {
   if (outcome === "completed") return "was completed";
-  if (
-    questions.some(
-      (question) => question.callId === callId && question.stage === "before" && question.state !== "allowed",
-    )
-  )
+  if (questions.some((question) => question.callId === callId && question.state !== "allowed"))
     return "was not run, because nobody had agreed to it";
   if (outcome === "error") return `failed (${error?.code ?? "error"})`;
   return "was under way, and it is not known whether it did its work";
@@ -277,11 +220,9 @@ function refusedInside({ toolName, state, reason }: Partial<StoredApproval> = {}
 
 /** The same text as for a call that is refused without a restart. */
 function refusalOf({ name }: ToolPart, approval: StoredApproval | undefined): string {
-  if (approval?.state === "denied") {
-    const because = approval.reason ? `: ${approval.reason}` : ", without giving a reason";
-    return `Running "${name}" was refused${because}. It did not run. Do not repeat the call unchanged.`;
-  }
-  return `"${name}" was not run: nobody answered the question in time.`;
+  if (approval?.state !== "denied") return `"${name}" was not run: nobody answered the question in time.`;
+  const because = approval.reason ? `: ${approval.reason}` : ", without giving a reason";
+  return `Running "${name}" was refused${because}. It did not run. Do not repeat the call unchanged.`;
 }
 
 /** Whether an interrupted call of the tool may be repeated without doing anything twice. */

@@ -5,15 +5,46 @@ import type { Reach } from "../http/wire/index.ts";
 import type { StoredApproval } from "../store/index.ts";
 import type { ModelEndpoint, ModelMessage, ModelTool, ModelUsage } from "./model.ts";
 import * as notices from "./notices.ts";
-import type { OfferedTools } from "./tools.ts";
 
-type LoopVerdict = Extract<RackEvent, { type: "loop" }>["verdict"];
+/** The input of a turn, which lasts from one user message to the end of the answer. */
+export interface Turn {
+  readonly id: string;
+  readonly sessionID: string;
+  readonly reach: Reach;
+  readonly endpoint: ModelEndpoint;
+  /** Messages before the turn. */
+  readonly history: readonly ModelMessage[];
+  /** Other members of the provider request, such as `temperature`. */
+  readonly body?: Readonly<Record<string, unknown>>;
+  readonly clientTools?: readonly ModelTool[];
+  /** The topic of the conversation: decides which tools are offered when not all fit. */
+  readonly query: string;
+  /** Names of the tools that were chosen for the conversation before. */
+  readonly chosen?: readonly string[] | undefined;
+  /** The parts so far. The engine appends to it. */
+  readonly parts: MessagePart[];
+  /** Tokens that a resumed turn used before. */
+  readonly usage?: ModelUsage | undefined;
+  /** The model's ids of calls whose results were already removed from the history. */
+  readonly compacted?: Iterable<string>;
+  /** Maps the model's id of a call in the history to the rack's. */
+  readonly callIdOf?: (toolCallId: string) => string | undefined;
+  /** Ends the turn and cancels its calls. */
+  readonly signal: AbortSignal;
+  /** Trace headers for the calls and the provider: `traceparent`, `tracestate`, `baggage`. */
+  readonly headers?: Readonly<Record<string, string | string[] | undefined>> | undefined;
+  readonly emit: (event: TurnEvent) => void;
+  /** Stores the parts. Awaited before a call is made, so that recovery knows which calls may have run. */
+  readonly save?: () => Promise<void>;
+}
 
-/** The part of an approval that a conversation shows. */
-export type ShownApproval = Pick<
-  StoredApproval,
-  "id" | "callId" | "toolName" | "displayName" | "input" | "message" | "state" | "expiresAt" | "reason"
->;
+export interface TurnLimits {
+  readonly maxRounds: number;
+  readonly maxSeconds: number;
+  readonly maxTokens: number;
+  /** Limit of characters in one answer of the model. */
+  readonly maxAnswer: number;
+}
 
 export type TurnEnd = {
   /**
@@ -22,15 +53,8 @@ export type TurnEnd = {
    * `interrupted`: the server ended. `error`: the model did not answer.
    */
   readonly reason:
-    | "stop"
-    | "client_tools"
-    | "length"
-    | "content_filter"
-    | "limit"
-    | "loop"
-    | "stopped"
-    | "interrupted"
-    | "error";
+    | ("stop" | "client_tools" | "length" | "content_filter" | "limit" | "loop" | "stopped")
+    | ("interrupted" | "error");
   /** For people, when the reason alone is not enough. */
   readonly message?: string;
   /** Set for an error. */
@@ -41,41 +65,31 @@ export type TurnEnd = {
   readonly details?: Readonly<Record<string, unknown>>;
 };
 
-/** The events of a turn, in order. */
-export type TurnEvent =
-  | {
-      /** The first event of a session's turn. */
-      readonly type: "turn";
-      readonly sessionId: string;
-      readonly messageId: string;
-      /** The message that is answered; not set for a resumed turn. */
-      readonly userMessageId?: string;
-    }
-  | {
-      readonly type: "text" | "reasoning" | "refusal";
-      readonly text: string;
-      /** Of a text, if the client asked for them. */
-      readonly logprobs?: unknown;
-    }
-  | ({ readonly type: "call" } & Readonly<
-      Pick<ToolPart, "id" | "callId" | "name" | "displayName" | "arguments" | "client">
-    >)
-  | { readonly type: "state"; readonly callId: string; readonly name: string; readonly state: ToolState }
-  | { readonly type: "progress"; readonly callId: string; readonly update: ProgressUpdate }
-  | { readonly type: "approval"; readonly approval: ShownApproval }
-  | { readonly type: "loop"; readonly callId: string; readonly verdict: LoopVerdict }
-  | { readonly type: "retry"; readonly attempt: number; readonly waitMs: number; readonly reason: string }
-  | { readonly type: "compacted"; readonly ids: readonly string[] }
-  | { readonly type: "usage"; readonly round: number; readonly usage: ModelUsage; readonly total: ModelUsage }
-  | {
-      /** The last event. */
-      readonly type: "end";
-      readonly end: TurnEnd;
-      /** Set for a session's turn. */
-      readonly sessionId?: string;
-      readonly messageId?: string;
-      readonly usage?: ModelUsage | undefined;
-    };
+/** The part of an approval that a conversation shows. */
+export type ShownApproval = Pick<
+  StoredApproval,
+  "id" | "callId" | "toolName" | "displayName" | "input" | "message" | "state" | "expiresAt" | "reason"
+>;
+
+/**
+ * The events of a turn, in order. A session's turn begins with `turn`; `userMessageId` is the message that is answered,
+ * and not set for a resumed turn. The last event is `end`.
+ */
+export type TurnEvent = Readonly<
+  | { type: "turn"; sessionId: string; messageId: string; userMessageId?: string }
+  /** `logprobs`: of a text, if the client asked for them. */
+  | { type: "text" | "reasoning" | "refusal"; text: string; logprobs?: unknown }
+  | ({ type: "call" } & Pick<ToolPart, "id" | "callId" | "name" | "displayName" | "arguments" | "client">)
+  | { type: "state"; callId: string; name: string; state: ToolState }
+  | { type: "progress"; callId: string; update: ProgressUpdate }
+  | { type: "approval"; approval: ShownApproval }
+  | { type: "loop"; callId: string; verdict: Extract<RackEvent, { type: "loop" }>["verdict"] }
+  | { type: "retry"; attempt: number; waitMs: number; reason: string }
+  | { type: "compacted"; ids: readonly string[] }
+  | { type: "usage"; round: number; usage: ModelUsage; total: ModelUsage }
+  /** The ids are set for a session's turn. */
+  | { type: "end"; end: TurnEnd; sessionId?: string; messageId?: string; usage?: ModelUsage | undefined }
+>;
 
 /** A numbered event. Numbers begin at 1. */
 export interface FeedEntry {
@@ -134,9 +148,13 @@ export class TurnFeed {
 
 /** The events that explain how the parts changed, for readers that see only the stored parts. */
 export function eventsBetween(before: readonly MessagePart[], after: readonly MessagePart[]): TurnEvent[] {
-  return after.flatMap((part, at) => {
+  return after.flatMap((part, at): TurnEvent[] => {
     const earlier = before[at];
-    if (part.type === "tool") return eventsOfCall(earlier?.type === "tool" ? earlier : undefined, part);
+    if (part.type === "tool") {
+      const known = earlier?.type === "tool" ? earlier.state : undefined;
+      const hasChanged = known ? !isDeepStrictEqual(known, part.state) : part.state.status !== "pending";
+      return [...(known ? [] : [callEvent(part)]), ...(hasChanged ? [stateEvent(part)] : [])];
+    }
     const known = earlier?.type === part.type ? earlier.text : "";
     // Text only grows, so the new part is its end.
     const text = part.text.startsWith(known) ? part.text.slice(known.length) : "";
@@ -144,24 +162,20 @@ export function eventsBetween(before: readonly MessagePart[], after: readonly Me
   });
 }
 
-function eventsOfCall(before: ToolPart | undefined, part: ToolPart): TurnEvent[] {
-  const { callId, name, state } = part;
-  const events: TurnEvent[] = before === undefined ? [callEvent(part)] : [];
-  const hasChanged =
-    before === undefined ? state.status !== "pending" : !isDeepStrictEqual(before.state, state);
-  return hasChanged ? [...events, { type: "state", callId, name, state }] : events;
+/** The event for a call that the model asks for. */
+export function callEvent(part: ToolPart): TurnEvent {
+  const { id, callId, name, displayName, arguments: written, client } = part;
+  return { type: "call", id, callId, name, displayName, arguments: written, ...(client && { client }) };
 }
 
-/** The event for a call that the model asks for. */
-export function callEvent({
-  id,
-  callId,
-  name,
-  displayName,
-  arguments: written,
-  client,
-}: ToolPart): TurnEvent {
-  return { type: "call", id, callId, name, displayName, arguments: written, ...(client && { client }) };
+export function stateEvent({ callId, name, state }: ToolPart): TurnEvent {
+  return { type: "state", callId, name, state };
+}
+
+export function approvalEvent(approval: StoredApproval): TurnEvent {
+  const { id, callId, toolName, displayName, input, message, state, expiresAt, reason } = approval;
+  const shown = { id, callId, toolName, displayName, input, message, state, expiresAt, reason };
+  return { type: "approval", approval: shown };
 }
 
 /** A part of the assistant's answer. Parts of one round came in one answer of the model. Plain JSON. */
@@ -189,11 +203,24 @@ export interface ToolPart {
   readonly kind?: string;
   /** The client runs the tool and sends the result. */
   readonly client?: true;
-  /** Members that the provider must get back with the call; see `Echo`. */
   readonly echo?: Echo;
   /** Set before the call is made, so that recovery knows that it may have run. */
   started?: true | undefined;
   state: ToolState;
+}
+
+/**
+ * Extra members of a call that the provider needs back in later rounds of the turn, such as thought signatures. They
+ * are sent to no other provider.
+ */
+export interface Echo {
+  readonly provider: string;
+  /** Extra members of the call. */
+  readonly call?: Readonly<Record<string, unknown>>;
+  /** Extra members of the message; kept with the first call of a round. */
+  readonly message?: Readonly<Record<string, unknown>>;
+  /** Name of the message member for the round's reasoning; kept with the first call of a round. */
+  readonly reasoning?: string;
 }
 
 export function isTool(part: MessagePart): part is ToolPart {
@@ -221,30 +248,11 @@ export function settleOpenCalls(parts: readonly MessagePart[]): ToolPart[] {
   return open;
 }
 
-export function shownApproval(approval: StoredApproval): ShownApproval {
-  const { id, callId, toolName, displayName, input, message, state, expiresAt, reason } = approval;
-  return { id, callId, toolName, displayName, input, message, state, expiresAt, reason };
-}
-
 /** The error state of a call. */
 export function failed({ state }: Pick<ToolPart, "state">, error: string): ToolState {
   const now = Date.now();
   const start = "time" in state ? state.time.start : now;
   return { status: "error", input: state.input, error, time: { start, end: now } };
-}
-
-/**
- * Extra members of a call that the provider needs back in later rounds of the turn, such as thought signatures. They
- * are sent to no other provider.
- */
-export interface Echo {
-  readonly provider: string;
-  /** Extra members of the call. */
-  readonly call?: Readonly<Record<string, unknown>>;
-  /** Extra members of the message; kept with the first call of a round. */
-  readonly message?: Readonly<Record<string, unknown>>;
-  /** Name of the message member for the round's reasoning; kept with the first call of a round. */
-  readonly reasoning?: string;
 }
 
 /** The number of the round that comes after the parts. */
@@ -270,56 +278,4 @@ export function appendText(
 /** The separator between the texts of two rounds. */
 export function separator(before: string): string {
   return before === "" || before.endsWith("\n\n") ? "" : before.endsWith("\n") ? "\n" : "\n\n";
-}
-
-/** The input of a turn, which lasts from one user message to the end of the answer. */
-export interface Turn {
-  readonly id: string;
-  readonly sessionID: string;
-  readonly reach: Reach;
-  readonly endpoint: ModelEndpoint;
-  /** Messages before the turn. */
-  readonly history: readonly ModelMessage[];
-  /** Other members of the provider request, such as `temperature`. */
-  readonly body?: Readonly<Record<string, unknown>>;
-  readonly clientTools?: readonly ModelTool[];
-  /** The topic of the conversation: decides which tools are offered when not all fit. */
-  readonly query: string;
-  /** Names of the tools that were chosen for the conversation before. */
-  readonly chosen?: readonly string[] | undefined;
-  /** The parts so far. The engine appends to it. */
-  readonly parts: MessagePart[];
-  /** Tokens that a resumed turn used before. */
-  readonly usage?: ModelUsage | undefined;
-  /** The model's ids of calls whose results were already removed from the history. */
-  readonly compacted?: Iterable<string>;
-  /** Maps the model's id of a call in the history to the rack's. */
-  readonly callIdOf?: (toolCallId: string) => string | undefined;
-  /** Ends the turn and cancels its calls. */
-  readonly signal: AbortSignal;
-  /** Trace headers for the calls and the provider: `traceparent`, `tracestate`, `baggage`. */
-  readonly headers?: Readonly<Record<string, string | string[] | undefined>> | undefined;
-  readonly emit: (event: TurnEvent) => void;
-  /** Stores the parts. Awaited before a call is made, so that recovery knows which calls may have run. */
-  readonly save?: () => Promise<void>;
-}
-
-/** A turn with the members that the engine adds. */
-export interface OpenTurn extends Turn {
-  readonly body: Readonly<Record<string, unknown>>;
-  readonly clientTools: readonly ModelTool[];
-  readonly offered: OfferedTools;
-  readonly limits: TurnLimits;
-  /** Context window of the model. */
-  readonly contextTokens: number;
-  /** Aborted when the server stops: the turn and its calls are left as they are. */
-  readonly leaving: AbortSignal;
-}
-
-export interface TurnLimits {
-  readonly maxRounds: number;
-  readonly maxSeconds: number;
-  readonly maxTokens: number;
-  /** Limit of characters in one answer of the model. */
-  readonly maxAnswer: number;
 }

@@ -2,15 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { ChatMessage } from "../store/index.ts";
 import type { ChatServices } from "./services.ts";
 import { assistantBody } from "./sessions.ts";
-import {
-  eventsBetween,
-  isSettled,
-  isTool,
-  type MessagePart,
-  shownApproval,
-  type TurnEvent,
-  TurnFeed,
-} from "./turn.ts";
+import { approvalEvent, eventsBetween, isSettled, isTool, type MessagePart, TurnFeed } from "./turn.ts";
 
 /** A turn of a session, while it lasts and for a while afterwards. */
 export class ActiveTurn {
@@ -20,17 +12,13 @@ export class ActiveTurn {
   readonly feed = new TurnFeed();
   readonly #stopping = new AbortController();
   readonly #done = Promise.withResolvers<ChatMessage>();
-  #isDone = false;
+  isDone = false;
   /** For people, when something other than a person stopped the turn. */
   stopMessage: string | undefined;
 
   constructor(message: ChatMessage) {
     this.message = message;
     this.parts = assistantBody(message).parts;
-  }
-
-  get isDone(): boolean {
-    return this.#isDone;
   }
 
   /** The message at the end of the turn. Never rejects. */
@@ -49,9 +37,12 @@ export class ActiveTurn {
     this.#stopping.abort(message ?? "a person stopped the turn");
   }
 
+  /** Ends the turn and tells its readers. */
   finish(message: ChatMessage): void {
-    this.#isDone = true;
+    this.isDone = true;
     this.#done.resolve(message);
+    const { end = { reason: "interrupted" }, usage } = assistantBody(message);
+    this.feed.publish({ type: "end", sessionId: message.sessionId, messageId: message.id, end, usage });
   }
 }
 
@@ -60,8 +51,6 @@ const MOST_RECENT = 100;
 /** How long another process may take to stop a turn, and how often the store is checked for it. */
 const STOP_TIMEOUT = 10_000;
 const STOP_POLL_INTERVAL = 250;
-/** How often the stored turn of another process is read, in milliseconds. */
-const POLL_INTERVAL = 1_000;
 const PAGE = 500;
 
 /** The latest turns of sessions in this process, and access to turns of other processes on the same store. */
@@ -101,9 +90,10 @@ export class ActiveTurns {
     // Deleting first moves the session to the end of the map.
     this.#turns.delete(message.sessionId);
     this.#turns.set(message.sessionId, turn);
-    this.#dropOldest();
-    // Running turns are never dropped, so there may be too many when one ends.
-    void turn.done.then(() => this.#dropOldest());
+    void turn.done.then(() => {
+      const finished = [...this.#turns].filter(([, { isDone }]) => isDone);
+      for (const [id] of finished.slice(0, -MOST_RECENT)) this.#turns.delete(id);
+    });
     return turn;
   }
 
@@ -112,31 +102,18 @@ export class ActiveTurns {
     return this.runningOf(sessionId) ?? (await this.#follow(sessionId)) ?? this.#turns.get(sessionId);
   }
 
-  /** Resolves after the turn has ended; false when none was running anywhere. */
-  async stop(sessionId: string): Promise<boolean> {
-    const turn = this.runningOf(sessionId);
-    if (turn === undefined) return this.#stopElsewhere(sessionId);
-    turn.stop();
-    await turn.done;
-    return true;
-  }
-
   forget(sessionId: string): void {
     this.#turns.delete(sessionId);
   }
 
-  #dropOldest(): void {
-    for (const [id, { isDone }] of this.#turns) {
-      if (this.#turns.size <= MOST_RECENT) break;
-      if (isDone) this.#turns.delete(id);
-    }
-  }
-
   /**
-   * Stores a stop request, which the process of the turn sees in a moment. If that process has died, the turn is
-   * settled here.
+   * Resolves after the turn has ended; false when none was running anywhere. The process of another turn sees the stored
+   * request in a moment. If that process has died, the turn is settled here.
    */
-  async #stopElsewhere(sessionId: string): Promise<boolean> {
+  async stop(sessionId: string): Promise<boolean> {
+    const turn = this.runningOf(sessionId);
+    turn?.stop();
+    if (turn !== undefined) return turn.done.then(() => true);
     const { chat } = this.#services.store;
     const messageId = await chat.requestStop(sessionId);
     if (messageId === undefined) return false;
@@ -152,59 +129,53 @@ export class ActiveTurns {
    * read only while somebody follows. Undefined when there is no such turn.
    */
   async #follow(sessionId: string): Promise<ActiveTurn | undefined> {
-    const message = await this.#services.store.chat.getRunning(sessionId);
+    const { store, logger } = this.#services;
+    const message = await store.chat.getRunning(sessionId);
     if (message === undefined) return undefined;
     const known = this.#followed.get(message.id);
     if (known !== undefined) return known;
     const turn = new ActiveTurn(message);
     this.#followed.set(message.id, turn);
-    void this.#keepFollowing(turn);
+    const shown = new Map<string, string>();
+    const following = store.follower.follow("turn of another process", {
+      refresh: async () => {
+        await this.#readChanges(turn, shown);
+        if (!turn.isDone && turn.feed.isFollowed) return;
+        this.#followed.delete(message.id);
+        void following.stop();
+      },
+      failed: (error) => logger.debug("A turn of another process could not be followed:", error),
+    });
     return turn;
   }
 
-  /** Never rejects. */
-  async #keepFollowing(turn: ActiveTurn): Promise<void> {
-    const shown = new Map<string, string>();
-    do {
-      await wait(POLL_INTERVAL, undefined, { ref: false });
-      await this.#readChanges(turn, shown).catch((error) =>
-        this.#services.logger.debug("A turn of another process could not be followed:", error),
-      );
-    } while (!turn.isDone && turn.feed.isFollowed);
-    this.#followed.delete(turn.message.id);
-  }
-
+  /** Publishes what is new in the store. `shown`: the states of questions that readers know. */
   async #readChanges(turn: ActiveTurn, shown: Map<string, string>): Promise<void> {
     const { feed, parts } = turn;
-    const { id: messageId, sessionId } = turn.message;
-    const message = await this.#services.store.chat.getMessage(messageId);
+    const message = await this.#services.store.chat.getMessage(turn.message.id);
     if (message !== undefined) {
       const { parts: stored } = assistantBody(message);
       const events = eventsBetween(parts, stored);
       parts.splice(0, parts.length, ...stored);
       for (const event of events) feed.publish(event);
     }
-    if (parts.some((part) => isTool(part) && !isSettled(part)) || shown.size > 0) {
-      for (const event of await this.#questions(sessionId, shown)) feed.publish(event);
-    }
-    if (message?.status === "running") return;
-    const ended: ChatMessage = message ?? { ...turn.message, status: "interrupted" };
-    const { end = { reason: "interrupted" }, usage } = assistantBody(ended);
-    turn.finish(ended);
-    feed.publish({ type: "end", sessionId, messageId, end, usage });
+    if (parts.some((part) => isTool(part) && !isSettled(part)) || shown.size > 0)
+      await this.#readQuestions(turn, shown);
+    if (message?.status !== "running") turn.finish(message ?? { ...turn.message, status: "interrupted" });
   }
 
-  /** Events for new questions and new answers. `shown`: the states that readers know, by question. */
-  async #questions(sessionId: string, shown: Map<string, string>): Promise<TurnEvent[]> {
+  async #readQuestions({ feed, message }: ActiveTurn, shown: Map<string, string>): Promise<void> {
     const { approvals } = this.#services;
-    const { items: open } = await approvals.list({ state: "pending", session: sessionId, limit: PAGE });
-    const ids = new Set(open.map(({ id }) => id));
-    const gone = [...shown].filter(([id, state]) => state === "pending" && !ids.has(id)).map(([id]) => id);
-    const decided = await Promise.all(gone.map((id) => approvals.get(id)));
-    const changed = [...open, ...decided.filter((approval) => approval !== undefined)].filter(
-      ({ id, state }) => shown.get(id) !== state,
+    const query = { state: "pending", session: message.sessionId, limit: PAGE } as const;
+    const { items: open } = await approvals.list(query);
+    const gone = [...shown].filter(
+      ([id, state]) => state === "pending" && open.every((one) => one.id !== id),
     );
-    for (const { id, state } of changed) shown.set(id, state);
-    return changed.map((approval) => ({ type: "approval", approval: shownApproval(approval) }));
+    const decided = await Promise.all(gone.map(([id]) => approvals.get(id)));
+    for (const approval of [...open, ...decided]) {
+      if (approval === undefined || shown.get(approval.id) === approval.state) continue;
+      shown.set(approval.id, approval.state);
+      feed.publish(approvalEvent(approval));
+    }
   }
 }

@@ -27,7 +27,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import { openSkills, skillFoldersOf } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
-import { loadBuiltins, openOnDemand } from "./on-demand.ts";
+import { loadBuiltins, openParts } from "./workspace-parts.ts";
 
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
@@ -119,52 +119,38 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     ...extraUsedFiles.flatMap((usedFilesOf) => usedFilesOf()),
   ];
   const workspace = { ...toWorkspace(root, config, folders), usedFiles };
-  const onDemand = openOnDemand(root, config, logger, isTemporary);
   const token = await readMasterToken(root);
   const known = [
     ...knownSecrets(workspace.databases, process.env),
     ...providerKeys(config),
     ...(token === undefined ? [] : [token]),
   ];
-  const opened: Secrets[] = [];
   const masked = new MaskedValues(
     () => known,
     () => options.secrets?.() ?? [],
-    () => opened.flatMap((secrets) => [...secrets.values()]),
   );
-  // Every call looks at the values several times, so the list is made when they change, and not in the call.
-  const kept = { list: masked.list() };
-  const refreshSecrets = () => {
-    kept.list = masked.list();
-  };
   // Nobody tells when the values of the option change.
-  const ready =
-    options.secrets === undefined
-      ? kept
-      : {
-          get list() {
-            return masked.list();
-          },
-        };
-  const maskAll = (secrets: Secrets | undefined) => {
-    if (secrets === undefined || opened.includes(secrets)) return secrets;
-    opened.push(secrets);
-    secrets.onChange(refreshSecrets);
-    refreshSecrets();
+  const ready = {
+    get list() {
+      return options.secrets === undefined ? masked.list : masked.refresh();
+    },
+  };
+  const parts = openParts(root, config, logger, isTemporary);
+  const openSecrets = async (isWriting: boolean) => {
+    const secrets = options.toolSecrets ?? (await parts.secrets(isWriting));
+    if (secrets !== undefined) masked.follow(secrets);
     return secrets;
   };
-  let skillSecrets = maskAll(options.toolSecrets);
-  const toolSecrets = new ToolSecrets(
-    async (isWriting) => options.toolSecrets ?? maskAll(await onDemand.secrets(isWriting)),
-  );
+  // Masked from the first call on.
+  if (options.toolSecrets !== undefined) masked.follow(options.toolSecrets);
 
   const registry = new ToolRegistry({
     logger,
     directory: root,
     permissions: config.permissions ?? ["*"],
-    ...(config.timeout === undefined ? {} : { timeout: config.timeout }),
+    timeout: config.timeout,
     secrets: ready,
-    ...(options.approval === undefined ? {} : { approval: options.approval }),
+    approval: options.approval,
   });
   const book = new CallBook(registry);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
@@ -183,7 +169,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   let singleFiles: Promise<SingleFileTools> | undefined;
   const files = new ToolFiles({
     singleFiles: () => {
-      singleFiles ??= onDemand.singleFiles(modules, toolSecrets, masked.list);
+      singleFiles ??= parts.singleFiles(modules, new ToolSecrets(openSecrets), () => masked.list);
       return singleFiles;
     },
     onOffered: (offered) => fileOfferings.replace(offered),
@@ -224,13 +210,9 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     registry,
     config,
     workspace,
-    store:
-      options.store ?? (isTemporary ? undefined : await onDemand.existingStore().catch(warnWithoutStore)),
-    sandbox: onDemand.sandbox,
-    secrets: async () => {
-      skillSecrets ??= maskAll(await onDemand.secrets(false));
-      return skillSecrets;
-    },
+    store: options.store ?? (isTemporary ? undefined : await parts.existingStore().catch(warnWithoutStore)),
+    sandbox: parts.sandbox,
+    secrets: () => openSecrets(false),
     offerings,
     logger,
   });
@@ -246,10 +228,10 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     skills,
     log,
     book,
-    sandbox: onDemand.sandbox,
+    sandbox: parts.sandbox,
     async store() {
-      const store = options.store ?? (await onDemand.store());
-      await toolSecrets.load();
+      const store = options.store ?? (await parts.store());
+      await openSecrets(false);
       return store;
     },
     report,
@@ -272,7 +254,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
       await files.close();
       offerings.close();
       (await singleFiles)?.close();
-      await onDemand.close();
+      await parts.close();
       await modules.compiler.settle();
       log.close();
       unloadEnvironment();

@@ -30,7 +30,7 @@ export async function openChatService(
   { logger = quiet }: { readonly logger?: Logger } = {},
 ): Promise<OpenedChat> {
   // Loaded on first use: most programs import this package only to define tools.
-  const [{ openRack }, { openChat }] = await Promise.all([import("./rack.ts"), import("./chat.ts")]);
+  const { openChat, openRack } = await import("./rack.ts");
   // Closes in reverse order.
   const opened = new AsyncDisposableStack();
   try {

@@ -1,23 +1,27 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import type { Logger, ToolRegistry } from "@toolrack/core";
-import { ensureMasterToken, openSecrets, type Secrets } from "../access/index.ts";
+import type { Logger } from "@toolrack/core";
+import { ensureMasterToken, openSecrets, type Secrets, Unapproved } from "../access/index.ts";
 import {
   ApprovalInbox,
-  type CallBook,
   type Calls,
   identityOf,
+  metaTools,
   openCalls,
+  problemOfOwnEntry,
+  type RackIdentity,
   resumeCall,
+  searchToolName,
 } from "../calls/index.ts";
-import { loadEnvironment } from "../config/index.ts";
-import type { McpServers } from "../mcp/connect/index.ts";
-import type { ExpertView } from "../mcp/serve/index.ts";
-import { createMcpSurface, type McpSurface } from "../mcp/serve/index.ts";
+import { ChatService, Providers, readResultTool, type StreamOptions } from "../chat/index.ts";
+import { loadEnvironment, readServerAddress } from "../config/index.ts";
+import { productVersion, reasonOf } from "../helpers/index.ts";
+import { McpServers, readMcpFile, type ServerEntry } from "../mcp/connect/index.ts";
+import { createMcpSurface, type ExpertView, type McpSurface } from "../mcp/serve/index.ts";
+import { DependencyStore } from "../sandbox/index.ts";
 import type { Expert } from "../skills/index.ts";
-import { openStore, type Store } from "../store/index.ts";
+import { openStore, type Store, type StoredMcpServer } from "../store/index.ts";
 import { type App, openWorkspace } from "./app.ts";
-import { openMcpServers } from "./mcp-servers.ts";
 
 export interface OpenRackOptions {
   readonly logger: Logger;
@@ -41,6 +45,8 @@ export interface OpenedRack {
 
 /** Milliseconds that tools may take to clean up. */
 const CLEANUP_LIMIT = 6_000;
+/** Seconds between looks for calls and turns of dead processes. */
+const ORPHAN_CHECK_SECONDS = 10;
 
 /** Opens the workspace. Puts all that must be closed on the stack `opened`, also when it rejects. */
 export async function openRack(
@@ -52,119 +58,80 @@ export async function openRack(
   // Loaded before the store is opened, because `.env` may name the database.
   const unloadEnvironment = await loadEnvironment(root, logger);
   opened.defer(async () => unloadEnvironment());
-  const folder = join(root, ".toolrack");
-  const url = process.env.DATABASE_URL;
-  const store = await openStore({ directory: folder, logger, ...(url === undefined ? {} : { url }) });
+  const directory = join(root, ".toolrack");
+  const store = await openStore({ directory, logger, url: process.env.DATABASE_URL });
   opened.defer(() => closeWithinLimit(store.close(), "The store", logger));
   const interrupted = await store.calls.settleInterrupted();
-  const openedSecrets = await openSecrets({ directory: folder, store });
-  for (const reason of openedSecrets.unreadable.values()) logger.warn(reason);
+  const secrets = await openSecrets({ directory, store });
+  for (const reason of secrets.unreadable.values()) logger.warn(reason);
   // Created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
-  const secrets = () => [token, ...openedSecrets.values()];
   // Set below: the workspace needs the inbox, and the inbox needs the workspace.
-  let book: CallBook | undefined;
-  const originOf = (callId: string) => book?.firstCallerOf(callId);
-  let rack: Rack | undefined;
-  let mcpServers: McpServers | undefined;
+  let rack: { readonly app: App; calls?: Calls; mcpServers?: McpServers } | undefined;
   const approvals = await ApprovalInbox.open({
     store,
     logger,
-    secrets,
-    originOf,
-    registry: () => rack?.registry,
-    formerNameOf: (toolName) => mcpServers?.formerNameOf(toolName),
-    resume: async (call) => rack && resumeCall(call, rack.calls.service, store),
-    timeout: () => rack?.approvalTimeout,
+    secrets: () => [token, ...secrets.values()],
+    registry: () => rack?.app.registry,
+    originOf: (callId) => rack?.app.book.firstCallerOf(callId),
+    formerNameOf: (toolName) => rack?.mcpServers?.formerNameOf(toolName),
+    resume: async (call) => rack?.calls && resumeCall(call, rack.calls.service, store),
+    timeout: () => rack?.app.config.approvals?.timeout,
   });
   opened.defer(() => closeWithinLimit(approvals.close(), "The approvals", logger));
 
-  const app = await openWorkspace(root, {
-    logger,
-    toolSecrets: openedSecrets,
-    store,
-    approval: approvals.policy,
-  });
+  const app = await openWorkspace(root, { logger, toolSecrets: secrets, store, approval: approvals.policy });
   opened.defer(() => Promise.race([app.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
-  book = app.book;
+  rack = { app };
   app.skills.follow();
 
-  const servers = await openMcpServers({
-    app,
-    store,
-    secrets: openedSecrets,
-    identity: identityOf(root, token),
-    logger,
-  });
-  mcpServers = servers;
-  opened.defer(() => servers.close());
-  if (options.watch) servers.watch();
+  const mcpServers = await openMcpServers({ app, store, secrets, identity: identityOf(root, token), logger });
+  rack.mcpServers = mcpServers;
+  opened.defer(() => mcpServers.close());
+  if (options.watch) mcpServers.watch();
   opened.defer(() => Promise.race([store.follower.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
 
-  const calls = openCalls({
-    book: app.book,
-    store,
-    logger,
-    ...(app.config.server?.maxCallsPerTool === undefined
-      ? {}
-      : { maxCallsPerTool: app.config.server.maxCallsPerTool }),
-  });
-  rack = { registry: app.registry, calls, approvalTimeout: app.config.approvals?.timeout };
+  const { registry, config, skills, offerings } = app;
+  const { maxCallsPerTool } = config.server ?? {};
+  const calls = openCalls({ book: app.book, store, logger, maxCallsPerTool });
+  rack.calls = calls;
   const mcp = createMcpSurface({
-    registry: app.registry,
+    registry,
     service: calls.service,
     recorder: calls.recorder,
     store,
     approvals,
-    racks: () => servers.racks,
-    offerings: app.offerings,
+    racks: () => mcpServers.racks,
+    offerings,
     logger,
-    config: app.config.mcp ?? {},
-    experts: (nameOrId) => expertView(app.skills.experts.find(nameOrId)),
-    expertById: (id) => expertView(app.skills.experts.byId(id)),
-    onExpertsChanged: (listener) => app.skills.experts.subscribe(listener),
+    config: config.mcp ?? {},
+    experts: (nameOrId) => expertView(skills.experts.find(nameOrId)),
+    expertById: (id) => expertView(skills.experts.byId(id)),
+    onExpertsChanged: (listener) => skills.experts.subscribe(listener),
   });
-  followOthers({ store, approvals, secrets: openedSecrets, servers, logger });
-  return { app, store, approvals, calls, mcp, mcpServers, secrets: openedSecrets, interrupted };
+  const parts = { app, store, approvals, calls, mcp, mcpServers, secrets, interrupted };
+  followOthers(parts, logger);
+  return parts;
 }
 
 /** An expert as MCP clients see it. */
 function expertView(expert: Expert | undefined): ExpertView | undefined {
   if (expert === undefined) return undefined;
-  const { id, name, version, allows: allow } = expert;
-  const instructions = expert.instructions || expert.description;
-  return { id, name, version, allow, ...(instructions ? { instructions } : {}) };
+  const { id, name, version, allows: allow, instructions, description } = expert;
+  return { id, name, version, allow, instructions: instructions || description || undefined };
 }
-
-/** What the approval inbox needs of the rack for late answers and changed arguments. */
-interface Rack {
-  readonly registry: ToolRegistry;
-  readonly calls: Calls;
-  readonly approvalTimeout: number | undefined;
-}
-
-/** Seconds between looks for calls of dead processes. */
-const ORPHAN_CHECK_SECONDS = 10;
 
 /** Follows changes of other processes on the same store, until the store's follower is closed. */
-function followOthers(rack: {
-  readonly store: Store;
-  readonly approvals: ApprovalInbox;
-  readonly secrets: Secrets;
-  readonly servers: McpServers;
-  readonly logger: Logger;
-}): void {
-  const { store, approvals, secrets, servers, logger } = rack;
-  const warn = (text: string) => (error: unknown) =>
-    logger.warn(`${text}: ${error instanceof Error ? error.message : String(error)}`);
+function followOthers({ store, approvals, secrets, mcpServers }: OpenedRack, logger: Logger): void {
+  const warn = (text: string) => (error: unknown) => logger.warn(`${text}: ${reasonOf(error)}`);
   store.follower.follow("registry", {
     version: () => store.registryVersion.read(),
-    refresh: () => servers.refresh(),
+    refresh: () => mcpServers.refresh(),
     failed: warn("What other processes changed could not be read"),
   });
   // Secrets that another process set are masked here too, and an MCP server may have waited for one.
   store.follower.follow("secrets", {
-    refresh: () => secrets.refresh().then(() => servers.followSecrets()),
+    refresh: () => secrets.refresh().then(() => mcpServers.followSecrets()),
     failed: warn("Secrets that were set meanwhile could not be read"),
   });
   store.follower.follow("remains", {
@@ -189,4 +156,108 @@ async function closeWithinLimit(closing: Promise<void>, what: string, logger: Lo
   logger.error(
     `${what} did not close within ${LAST_WRITES_LIMIT / 1000} s. What it had not written yet may be lost.`,
   );
+}
+
+/** Registers the tools of the workspace's upstream MCP servers, and starts the servers without waiting for them. */
+export async function openMcpServers(parts: {
+  readonly app: Pick<App, "registry" | "offerings" | "workspace" | "config" | "addUsedFiles">;
+  readonly store: Pick<Store, "mcpServers">;
+  readonly secrets: Pick<Secrets, "get" | "set" | "replace" | "remove" | "learn" | "maskFor" | "values">;
+  readonly identity: RackIdentity;
+  readonly logger: Logger;
+}): Promise<McpServers> {
+  const { app, store, secrets, identity, logger } = parts;
+  const { registry, offerings, workspace, config } = app;
+  const { directory } = workspace;
+  const npmrc = join(directory, ".npmrc");
+  const servers = await McpServers.open({
+    registry,
+    offerings,
+    store: store.mcpServers,
+    secrets,
+    logger,
+    packages: new DependencyStore({ directory: join(directory, ".toolrack", "mcp"), npmrc, logger }),
+    directory,
+    identity,
+    clientInfo: { name: "toolrack", version: productVersion() },
+    file: config.mcp?.file,
+    pinning: config.mcp?.pinning,
+    unapproved: new Unapproved(workspace),
+  });
+  app.addUsedFiles(() => servers.usedFiles());
+  return servers;
+}
+
+/** An MCP server entry that points to this rack itself. */
+export interface OwnEntry {
+  readonly key: string;
+  /** The file of the entry; undefined for an entry of the store. */
+  readonly place?: string;
+  readonly problem: string;
+}
+
+/** Finds the entries of the workspace's file and of the store that evidently point to this rack. */
+export async function ownEntries(
+  { workspace: { directory }, config }: Pick<App, "workspace" | "config">,
+  rows: readonly StoredMcpServer[],
+): Promise<OwnEntry[]> {
+  const place = resolve(directory, config.mcp?.file ?? "mcp.json");
+  const address = (await readServerAddress(directory))?.url;
+  // Errors of the file are reported when its servers are opened.
+  const entries = await readMcpFile(place).then(
+    (file) => file.entries,
+    () => new Map<string, ServerEntry>(),
+  );
+  const found = [
+    ...[...entries].map(([key, entry]) => ({ key, entry, place })),
+    // The store checks entries when they are added.
+    ...rows.flatMap(({ key, entry }) => (entry === undefined ? [] : [{ key, entry: entry as ServerEntry }])),
+  ];
+  return found.flatMap(({ entry, ...where }) => {
+    const problem = problemOfOwnEntry(entry, directory, address);
+    return problem === undefined ? [] : [{ ...where, problem }];
+  });
+}
+
+export interface OpenChatParts {
+  readonly app: Pick<App, "registry" | "config" | "skills">;
+  readonly store: Store;
+  readonly approvals: ApprovalInbox;
+  readonly calls: Pick<Calls, "service">;
+  readonly secrets?: Pick<Secrets, "get">;
+  readonly logger: Logger;
+  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
+}
+
+/**
+ * Opens the chat of a rack. If a provider is configured, registers the tools that help a model: one that reads long
+ * results, and those that find and call other tools. Resumes turns of dead processes.
+ */
+export async function openChat(parts: OpenChatParts): Promise<ChatService> {
+  const { store, approvals, calls, secrets, logger, retry } = parts;
+  const { registry, config, skills } = parts.app;
+  const providers = new Providers({
+    providers: config.providers ?? {},
+    model: config.chat?.model,
+    environment: process.env,
+    readSecret: secrets && ((name) => secrets.get(name)),
+  });
+  const chat = new ChatService({
+    registry,
+    service: calls.service,
+    store,
+    approvals,
+    providers,
+    config: config.chat ?? {},
+    experts: (name) => skills.experts.find(name),
+    logger,
+    retry,
+  });
+  if (providers.isConfigured) {
+    const missing = registry.get(searchToolName) === undefined ? metaTools() : [];
+    registry.apply({ put: [readResultTool(store.calls), ...missing] });
+  }
+  await chat.recover();
+  chat.follow(ORPHAN_CHECK_SECONDS);
+  return chat;
 }

@@ -5,12 +5,12 @@ import { importTasks, SCHEDULE_TOOL, startSchedules } from "../calls/index.ts";
 import { chatExtension } from "../chat/index.ts";
 import { type Config, retentionOf, writeServerAddress } from "../config/index.ts";
 import type { LoadReport } from "../files/index.ts";
+import { reasonOf } from "../helpers/index.ts";
 import { findConsole, type HttpSettings, serveConsole, startServer } from "../http/index.ts";
 import type { StdioStreams } from "../mcp/serve/index.ts";
 import type { Store } from "../store/index.ts";
 import type { App } from "./app.ts";
-import { openChat } from "./chat.ts";
-import { openRack } from "./rack.ts";
+import { openChat, openRack } from "./rack.ts";
 import { startWatchdog } from "./watchdog.ts";
 
 export interface ServeOptions {
@@ -73,10 +73,10 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       clients: mcp.serving.clients,
       mounts: mcp.mounts(),
       pages: serveConsole(findConsole()),
-      ...(options.program === undefined ? {} : { program: options.program }),
+      program: options.program,
       logger,
-      ...(host === undefined ? {} : { host }),
-      ...(port === undefined ? {} : { port }),
+      host,
+      port,
       ...httpSettingsOf(app.config),
     });
     opened.defer(() => server.close());
@@ -127,7 +127,7 @@ function pruneHourly(store: Store, config: Config, logger: Logger): () => Promis
   const { days, maxBytes } = retentionOf(config);
   const prune = () =>
     store.prune({ maxAge: days * DAY, maxBytes }).catch((error) => {
-      logger.warn(`Old records could not be deleted: ${error instanceof Error ? error.message : error}`);
+      logger.warn(`Old records could not be deleted: ${reasonOf(error)}`);
     });
   let pruning = prune();
   const timer = setInterval(() => {
@@ -139,18 +139,10 @@ function pruneHourly(store: Store, config: Config, logger: Logger): () => Promis
   };
 }
 
-export interface ServeStdioOptions {
-  readonly logger: Logger;
+export interface ServeStdioOptions extends Pick<ServeOptions, "logger" | "onReload" | "watchdog"> {
   readonly streams: StdioStreams;
   /** Serves only the tools of this expert. */
   readonly expert?: string;
-  /** Called after tool files changed and were reloaded. Without it, files are not watched. */
-  readonly onReload?: (report: LoadReport) => void;
-  /**
-   * Watches the event loop from a thread, and ends the process when it should stop and cannot. Only for a process that
-   * does nothing else.
-   */
-  readonly watchdog?: boolean;
   /** Ends the connection from this side. */
   readonly signal: AbortSignal;
 }

@@ -41,10 +41,9 @@ const LONGEST_IDLE = 120;
  * running calls to standard error and the log, and ends the process. The thread runs only while calls are made, and
  * keeps nothing alive. Returns a function that stops it.
  */
-export function startWatchdog(options: WatchdogOptions): () => void {
-  const { registry } = options;
-  const parent = process.ppid;
-  let thread: { stop(): void } | undefined;
+export function startWatchdog({ registry, logFile, endsWithParent }: WatchdogOptions): () => void {
+  const parent = endsWithParent ? process.ppid : undefined;
+  let stop: (() => void) | undefined;
   let isAwake = false;
   let idle = 0;
   const watched: Watched = {
@@ -60,11 +59,11 @@ export function startWatchdog(options: WatchdogOptions): () => void {
   Object.defineProperty(globalThis, Symbol.for(WATCHED), { value: watched, configurable: true });
   const unsubscribe = registry.subscribe(() => {
     isAwake = true;
-    thread ??= startThread({ ...options, parent, onBeat });
+    stop ??= startThread({ beat: BEAT, logFile, parent }, onBeat);
   }, ["state"]);
   return () => {
     unsubscribe();
-    thread?.stop();
+    stop?.();
   };
 
   function onBeat(): void {
@@ -72,29 +71,20 @@ export function startWatchdog(options: WatchdogOptions): () => void {
     isAwake = false;
     if (idle < LONGEST_IDLE || registry.activeCalls().length > 0) return;
     idle = 0;
-    thread?.stop();
-    thread = undefined;
+    stop?.();
+    stop = undefined;
   }
 }
 
-function startThread({
-  logFile,
-  endsWithParent,
-  parent,
-  onBeat,
-}: WatchdogOptions & { readonly parent: number; readonly onBeat: () => void }): { stop(): void } {
+/** Returns a function that ends the thread. */
+function startThread(data: Omit<WatchdogData, "beats">, onBeat: () => void): () => void {
   const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-  const workerData: WatchdogData = {
-    beats,
-    beat: BEAT,
-    logFile,
-    parent: endsWithParent ? parent : undefined,
-  };
   const timer = setInterval(() => {
     Atomics.add(beats, 0, 1);
     onBeat();
   }, BEAT);
   timer.unref();
+  const workerData: WatchdogData = { ...data, beats };
   const thread = new Worker(PROGRAM, {
     workerData,
     // Needed for signals in a thread. Without them the thread only warns.
@@ -105,11 +95,9 @@ function startThread({
   thread.unref();
   // A failing watchdog must not fail the process.
   thread.on("error", () => {});
-  return {
-    stop() {
-      clearInterval(timer);
-      void thread.terminate();
-    },
+  return () => {
+    clearInterval(timer);
+    void thread.terminate();
   };
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from "node:timers/promises";
 import type { DatabaseConnection, Dialect, Driver } from "kysely";
 
 /**
@@ -45,18 +46,17 @@ const messages: Readonly<Record<UnavailableReason, string>> = {
 
 /** Reads the error codes of the three databases and of the operating system. */
 function reasonOf(thrown: unknown): UnavailableReason | undefined {
-  if (isFullDisk(thrown)) return "full";
   const { code, errcode, fatal, message } = fieldsOf(thrown);
   // SQLite's code is in the lower eight bits; the upper bits only refine it.
   if (typeof errcode === "number") return sqliteReasons[errcode & 0xff];
-  if (code === "EIO" || code === "EROFS") return "failing";
-  if (typeof code === "string" && awayCodes.test(code)) return "away";
+  const known = codes.find(([, pattern]) => typeof code === "string" && pattern.test(code));
+  if (known !== undefined) return known[0];
   // MySQL's driver sets `fatal` on errors that end a connection; PostgreSQL's gives such errors no code.
   const isAway = fatal === true || (thrown instanceof Error && awayMessages.test(String(message)));
   return isAway ? "away" : undefined;
 }
 
-/** `SQLITE_BUSY` and `_LOCKED`; `_READONLY`, `_IOERR` and `_CANTOPEN`; `_CORRUPT` and `_NOTADB`. */
+/** `_BUSY` and `_LOCKED`; `_READONLY`, `_IOERR` and `_CANTOPEN`; `_CORRUPT` and `_NOTADB`; `_FULL`. */
 const sqliteReasons: Readonly<Record<number, UnavailableReason>> = {
   5: "busy",
   6: "busy",
@@ -65,36 +65,32 @@ const sqliteReasons: Readonly<Record<number, UnavailableReason>> = {
   14: "failing",
   11: "damaged",
   26: "damaged",
+  13: "full",
 };
 
-const awayCodes =
-  /^(08...|53[023]..|57014|57P0[1-5]|E(CONN.*|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN|NOTFOUND)|PROTOCOL_.*|ER_CON_COUNT_ERROR|ER_SERVER_SHUTDOWN)$/;
+const codes: readonly (readonly [UnavailableReason, RegExp])[] = [
+  ["full", /^(?:ENOSPC|EDQUOT|53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/],
+  ["failing", /^(?:EIO|EROFS)$/],
+  [
+    "away",
+    /^(08...|53[023]..|57014|57P0[1-5]|E(CONN.*|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN|NOTFOUND)|PROTOCOL_.*|ER_CON_COUNT_ERROR|ER_SERVER_SHUTDOWN)$/,
+  ],
+];
 const awayMessages =
   /connection (terminated|timeout|ended)|timeout exceeded when trying to connect|query read timeout|client has encountered a connection error/i;
 
 /** Whether the disk, or the user's share of it, is full. */
 export function isFullDisk(error: unknown): boolean {
-  const { code, errcode } = databaseErrorOf(error);
-  if (typeof errcode === "number") return (errcode & 0xff) === 13;
-  return typeof code === "string" && /^(?:ENOSPC|EDQUOT|53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/.test(code);
+  return StoreUnavailable.from(error)?.reason === "full";
 }
 
 /** True for lock conflicts and for connections that were refused or lost: the same statement may succeed later. */
 export function isTransientError(error: unknown): boolean {
-  const { code, errcode, fatal, message } = databaseErrorOf(error);
-  // SQLite's codes for busy and locked; the upper bits only refine them.
-  if (typeof errcode === "number") return (errcode & 0xff) === 5 || (errcode & 0xff) === 6;
-  // MySQL's driver sets it on errors that end a connection.
-  if (fatal === true) return true;
-  if (typeof code === "string") return transientCodes.test(code);
-  // The PostgreSQL driver gives these errors no code.
-  return /connection (terminated|timeout|ended)|timeout exceeded when trying to connect|query read timeout/i.test(
-    String(message),
+  const reason = StoreUnavailable.from(error)?.reason;
+  return (
+    reason === "away" || reason === "busy" || /^(40...|55P03|ER_LOCK_.*)$/.test(String(fieldsOf(error).code))
   );
 }
-
-const transientCodes =
-  /^(08...|40...|53...|55P03|57P0[1-3]|E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN).*|PROTOCOL_.*|ER_LOCK_.*|ER_CON_COUNT_ERROR|ER_SERVER_SHUTDOWN)$/;
 
 /** Whether a row with the same key is there already. */
 export function isDuplicateKey(error: unknown): boolean {
@@ -105,14 +101,7 @@ export function isDuplicateKey(error: unknown): boolean {
 
 /** SQLite only: the row breaks a constraint of the table, or its key is taken. */
 export function isConstraintError(error: unknown): boolean {
-  const { errcode } = fieldsOf(error);
-  return typeof errcode === "number" && (errcode & 0xff) === 19;
-}
-
-/** The database's own error, also when it is wrapped in `StoreUnavailable`. */
-function databaseErrorOf(error: unknown): Record<string, unknown> {
-  const fields = fieldsOf(error);
-  return fields.code === "store_unavailable" ? fieldsOf(fields.cause) : fields;
+  return (Number(fieldsOf(error).errcode) & 0xff) === 19;
 }
 
 function fieldsOf(thrown: unknown): Record<string, unknown> {
@@ -125,9 +114,12 @@ export interface Reachability {
   found(): void;
 }
 
+/** Milliseconds for which a lock of another process is waited for. */
+const LONGEST_WAIT = 5_000;
+
 /**
- * Wraps the dialect so that it throws `StoreUnavailable` when the database cannot be used, and reports to
- * `reachability`.
+ * Wraps the dialect so that it waits for another process's lock without blocking the thread, throws `StoreUnavailable`
+ * when the database cannot be used, and reports to `reachability`.
  */
 export function reportAvailability(dialect: Dialect, reachability: Reachability): Dialect {
   return {
@@ -165,8 +157,25 @@ function patchDriver(driver: Driver, reachability: Reachability): Driver {
     patched.add(connection);
     const execute = connection.executeQuery.bind(connection);
     connection.executeQuery = <Row>(query: Parameters<typeof execute>[0]) =>
-      execute<Row>(query).then(reportAnswer, fail);
+      retryWhileLocked(() => execute<Row>(query)).then(reportAnswer, fail);
     return connection;
   };
+  const rollback = driver.rollbackTransaction.bind(driver);
+  // SQLite itself ends the transaction when the disk is full, and a lost connection ends it too. Then the rollback
+  // fails, and only the first error matters.
+  driver.rollbackTransaction = (connection) => rollback(connection).catch(() => {});
   return driver;
+}
+
+/** Only SQLite answers that the database is busy. */
+async function retryWhileLocked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  const end = performance.now() + LONGEST_WAIT;
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (reasonOf(error) !== "busy" || performance.now() > end) throw error;
+      await wait(10 + Math.random() * 40);
+    }
+  }
 }

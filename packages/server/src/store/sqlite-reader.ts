@@ -1,11 +1,6 @@
 import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
+import { MessageChannel, Worker } from "node:worker_threads";
 import type { ReadAnswer, ReadRequest } from "./sqlite-reader-thread.ts";
-
-interface Waiting {
-  readonly resolve: (rows: unknown[]) => void;
-  readonly reject: (error: Error) => void;
-}
 
 /**
  * Runs queries that look at many rows on a thread and connection of their own, because SQLite blocks the thread that
@@ -13,63 +8,59 @@ interface Waiting {
  */
 export class SqliteReader {
   readonly #file: string;
-  readonly #waiting = new Map<number, Waiting>();
   #thread: Worker | undefined;
   #idle: NodeJS.Timeout | undefined;
-  #last = 0;
+  #failure: Error | undefined;
+  #underWay = 0;
 
   constructor(file: string) {
     this.#file = file;
   }
 
-  query(sql: string, parameters: readonly unknown[]): Promise<unknown[]> {
+  async query(sql: string, parameters: readonly unknown[]): Promise<unknown[]> {
     clearTimeout(this.#idle);
-    const thread = this.#thread ?? this.#start();
-    const id = ++this.#last;
-    return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
-      const request: ReadRequest = { id, sql, parameters };
-      thread.postMessage(request);
-    });
+    this.#thread ??= this.#start();
+    this.#underWay++;
+    const { port1, port2 } = new MessageChannel();
+    const { promise, resolve } = Promise.withResolvers<ReadAnswer | undefined>();
+    port1.on("message", resolve);
+    // The thread has ended.
+    port1.on("close", () => resolve(undefined));
+    // A query must not keep the process alive.
+    port1.unref();
+    const request: ReadRequest = { sql, parameters, port: port2 };
+    this.#thread.postMessage(request, [port2]);
+    const answer = await promise;
+    port1.close();
+    this.#underWay--;
+    if (this.#underWay === 0) this.#idle = setTimeout(() => this.#stop(), LONGEST_IDLE).unref();
+    if (answer === undefined) throw this.#failure ?? new Error("The thread that reads the store ended.");
+    if ("rows" in answer) return answer.rows;
+    throw Object.assign(new Error(answer.error), { errcode: answer.errcode });
   }
 
   async close(): Promise<void> {
     clearTimeout(this.#idle);
-    await this.#thread?.terminate();
-    this.#end(new Error("The store was closed."));
+    this.#failure = new Error("The store was closed.");
+    await this.#stop();
   }
 
   #start(): Worker {
     const thread = new Worker(PROGRAM, { workerData: this.#file, execArgv: [], env: {} });
-    // A query must not keep the process alive.
     thread.unref();
-    thread.on("message", (answer: ReadAnswer) => this.#answer(answer));
-    thread.on("error", (error) =>
-      this.#lose(thread, error instanceof Error ? error : new Error(String(error))),
-    );
-    thread.on("exit", () => this.#lose(thread, new Error("The thread that reads the store ended.")));
-    this.#thread = thread;
+    thread.on("error", (error) => {
+      this.#failure = error instanceof Error ? error : new Error(String(error));
+    });
+    thread.on("exit", () => {
+      if (this.#thread === thread) this.#thread = undefined;
+    });
     return thread;
   }
 
-  #answer(answer: ReadAnswer): void {
-    const waiting = this.#waiting.get(answer.id);
-    this.#waiting.delete(answer.id);
-    if ("rows" in answer) waiting?.resolve(answer.rows);
-    else waiting?.reject(Object.assign(new Error(answer.error), { errcode: answer.errcode }));
-    if (this.#waiting.size > 0) return;
-    this.#idle = setTimeout(() => void this.#thread?.terminate(), LONGEST_IDLE);
-    this.#idle.unref();
-  }
-
-  #lose(thread: Worker, error: Error): void {
-    if (this.#thread === thread) this.#end(error);
-  }
-
-  #end(error: Error): void {
+  async #stop(): Promise<void> {
+    const thread = this.#thread;
     this.#thread = undefined;
-    for (const { reject } of this.#waiting.values()) reject(error);
-    this.#waiting.clear();
+    await thread?.terminate();
   }
 }
 

@@ -1,24 +1,18 @@
 import { chmodSync, closeSync, openSync, statSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { setTimeout as wait } from "node:timers/promises";
 import {
-  type DatabaseConnection,
   type Dialect,
   SqliteAdapter,
   type SqliteDatabase,
   SqliteDialect,
-  type SqliteDialectConfig,
-  SqliteDriver,
   type SqliteStatement,
 } from "kysely";
-import { isTransientError } from "./database-errors.ts";
 
 /**
- * Milliseconds. SQLite waits for a lock by blocking the thread, so it waits for a short time only; the driver then
- * waits on without blocking.
+ * Milliseconds. SQLite waits for a lock by blocking the thread, so it waits for a short time only;
+ * `reportAvailability` then waits on without blocking.
  */
 const BUSY_TIMEOUT = 50;
-const LONGEST_WAIT = 5_000;
 /** Milliseconds. Opening blocks the thread anyway, and a process that has just closed the file may delay it. */
 const OPENING_TIMEOUT = 5_000;
 const CACHED_STATEMENTS = 200;
@@ -30,59 +24,13 @@ export function createSqliteDialect(file: string): Dialect {
   return new LockingDialect({ database: new CachingDatabase(openDatabase(file)) });
 }
 
+/** Lets migrations run in one transaction. It takes the write lock at once, which keeps other processes out. */
 class LockingDialect extends SqliteDialect {
-  readonly #config: SqliteDialectConfig;
-
-  constructor(config: SqliteDialectConfig) {
-    super(config);
-    this.#config = config;
-  }
-
-  override createDriver(): SqliteDriver {
-    return new RetryingDriver(this.#config);
-  }
-
   override createAdapter(): SqliteAdapter {
     return new LockingAdapter();
   }
 }
 
-/** Waits for another process's lock without blocking the thread. */
-class RetryingDriver extends SqliteDriver {
-  override async acquireConnection(): Promise<DatabaseConnection> {
-    const connection = await super.acquireConnection();
-    return {
-      executeQuery: (query) => retryWhileLocked(() => connection.executeQuery(query)),
-      streamQuery: (query, size) => connection.streamQuery(query, size),
-    };
-  }
-
-  /**
-   * SQLite itself ends the transaction when the disk is full or fails. Then the rollback fails, and only the first
-   * error matters.
-   */
-  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
-    try {
-      await super.rollbackTransaction(connection);
-    } catch (error) {
-      if (!(error instanceof Error) || !error.message.includes("no transaction is active")) throw error;
-    }
-  }
-}
-
-async function retryWhileLocked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-  const end = performance.now() + LONGEST_WAIT;
-  for (;;) {
-    try {
-      return await ask();
-    } catch (error) {
-      if (!isTransientError(error) || performance.now() > end) throw error;
-      await wait(10 + Math.random() * 40);
-    }
-  }
-}
-
-/** Lets migrations run in one transaction. It takes the write lock at once, which keeps other processes out. */
 class LockingAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
     return true;
@@ -107,7 +55,7 @@ function openDatabase(file: string): DatabaseSync {
   return database;
 }
 
-/** The database as Kysely needs it. Keeps the most recently used statements compiled. */
+/** The database as Kysely needs it. Keeps statements compiled. */
 class CachingDatabase implements SqliteDatabase {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, SqliteStatement>();
@@ -118,19 +66,12 @@ class CachingDatabase implements SqliteDatabase {
 
   prepare(text: string): SqliteStatement {
     const known = this.#statements.get(text);
-    if (known !== undefined) {
-      this.#statements.delete(text);
-      this.#statements.set(text, known);
-      return known;
-    }
+    if (known !== undefined) return known;
+    if (this.#statements.size === CACHED_STATEMENTS) this.#statements.clear();
     // A transaction that reads first and then meets another writer fails without waiting, so take the write lock at
     // once.
     const made = wrap(this.#database.prepare(text === "begin" ? "begin immediate" : text));
     this.#statements.set(text, made);
-    for (const oldest of this.#statements.keys()) {
-      if (this.#statements.size <= CACHED_STATEMENTS) break;
-      this.#statements.delete(oldest);
-    }
     return made;
   }
 

@@ -6,6 +6,7 @@ import type { IncomingMessage } from "node:http";
 import { basename, dirname, join } from "node:path";
 import { pipeline, type Readable, type Transform } from "node:stream";
 import zlib from "node:zlib";
+import { reasonOf } from "../../helpers/index.ts";
 
 interface ContentType {
   /** In lower case, without parameters; empty when the server gave none. */
@@ -32,20 +33,22 @@ export function bodyText(bytes: Buffer, type: ContentType, isTruncated: boolean)
 
 /** JSON on indented lines. Numbers keep their digits, even those that JavaScript would round. */
 export function prettyJson(text: string): string | undefined {
-  return parseWith(
-    text,
-    (source) => sourceAwareJson.rawJSON(source),
-    (value) => JSON.stringify(value, null, 2),
+  return JSON.stringify(
+    parseJson(text, (source) => sourceAwareJson.rawJSON(source)),
+    null,
+    2,
   );
 }
 
-/** JSON as a value. Integers that JavaScript would round become strings. */
-export function parseJson(text: string): unknown {
-  return parseWith(
-    text,
-    (source) => source,
-    (value) => value,
-  );
+/** JSON as a value, undefined when it is none. Integers that JavaScript would round become what `exact` makes of them. */
+export function parseJson(text: string, exact: (source: string) => unknown = String): unknown {
+  try {
+    return sourceAwareJson.parse(text, (_key, value, { source }) =>
+      isRounded(value, source) ? exact(source) : value,
+    );
+  } catch {
+    return undefined;
+  }
 }
 
 /** Every supported Node has these functions; TypeScript's library does not know them yet. */
@@ -59,29 +62,8 @@ interface SourceAwareJson {
 
 const sourceAwareJson = JSON as unknown as SourceAwareJson; // Node has more than the type says.
 
-function parseWith<T>(
-  text: string,
-  exact: (source: string) => unknown,
-  finish: (value: unknown) => T,
-): T | undefined {
-  try {
-    return finish(
-      sourceAwareJson.parse(text, (_key, value, { source }) =>
-        isRounded(value, source) ? exact(source) : value,
-      ),
-    );
-  } catch {
-    return undefined;
-  }
-}
-
-function isRounded(value: unknown, source: string | undefined): source is string {
-  return (
-    typeof value === "number" &&
-    source !== undefined &&
-    /^-?\d+$/.test(source) &&
-    !Number.isSafeInteger(value)
-  );
+function isRounded(value: unknown, source = ""): source is string {
+  return typeof value === "number" && /^-?\d+$/.test(source) && !Number.isSafeInteger(value);
 }
 
 const textTypes =
@@ -160,10 +142,8 @@ export async function decodedBody(message: IncomingMessage): Promise<Readable> {
     return decoded;
   } catch (error) {
     message.destroy();
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new Error(
-      `The body (content-encoding: ${message.headers["content-encoding"]}) cannot be read: ${reason}.`,
-    );
+    const encoding = message.headers["content-encoding"];
+    throw new Error(`The body (content-encoding: ${encoding}) cannot be read: ${reasonOf(error)}.`);
   }
 }
 
@@ -314,10 +294,7 @@ async function linkUnlessThere(temporary: string, target: string): Promise<boole
 /** Removes the directories that were made for this file, unless someone else has used them since. */
 async function removeEmpty(from: string, upTo: string): Promise<void> {
   for (let directory = from; directory.length >= upTo.length; directory = dirname(directory)) {
-    const isGone = await rmdir(directory).then(
-      () => true,
-      () => false,
-    );
-    if (!isGone) return;
+    const isKept = await rmdir(directory).catch(() => true);
+    if (isKept) return;
   }
 }

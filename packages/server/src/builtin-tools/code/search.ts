@@ -32,15 +32,6 @@ const input = {
 
 type SearchArguments = Values<typeof input>;
 
-interface Found {
-  /** All lines to print, with context, in order. */
-  readonly lines: RipgrepLine[];
-  readonly matches: RipgrepLine[];
-  readonly isCut: boolean;
-  /** Messages about files that could not be searched. */
-  readonly complaints: string;
-}
-
 const lines = optional(list(text()));
 
 const match = object({
@@ -71,49 +62,41 @@ export default defineTool({
     if (!isFolder && !stats.isFile()) throw new Error(`"${args.path}" is neither a file nor a folder.`);
     const folder = isFolder ? real : dirname(real);
     const isPrivate = await privatePaths(workspace);
-    const target = isFolder ? "./" : `./${basename(real)}`;
-    const found = await search(args, folder, target, (path) => isPrivate(join(folder, path)), signal);
+    const isHidden = (path: string) => isPrivate(join(folder, path));
     const shownFolder = await showPath(workspace, folder);
     const show = (path: string) => (shownFolder === "." ? path : `${shownFolder}/${path}`);
-    const files = [...new Set(found.matches.map(({ path }) => show(path)))];
-    return answer(render(args, found, files, show), {
-      ...(!args.filesOnly && { matches: toMatches(found, args.context, show) }),
+    const options = toOptions(args, isFolder ? "./" : `./${basename(real)}`);
+    /** All lines to print, with context, in order. */
+    const lines: RipgrepLine[] = [];
+    let matches = 0;
+    let truncated = false;
+    const said = await runRipgrep(options, folder, signal, (line) => {
+      if (isHidden(line.path)) return true;
+      if (line.match !== undefined) truncated = ++matches > args.limit;
+      if (!truncated) lines.push({ ...line, path: show(line.path) });
+      return !truncated;
+    }).catch((error: Error) => {
+      signal.throwIfAborted();
+      throw new Error(`ripgrep cannot search for this: ${error.message}`, { cause: error });
+    });
+    // Messages about files that could not be searched.
+    const complaints = said
+      .split("\n")
+      .filter((line) => !isHidden(/^(?:rg: )?(?:\.\/)?(.*?): /.exec(line)?.[1] ?? "."))
+      .join("\n");
+    const files = [...new Set(lines.filter(({ match }) => match !== undefined).map(({ path }) => path))];
+    const cut = `\n\n[Stopped at ${args.limit} ${args.filesOnly ? "files" : "matches"}; there are more. Narrow the query, path or glob, or raise limit.]`;
+    const failures = complaints === "" ? "" : `\n\n[Not everything could be searched: ${complaints}]`;
+    const found = args.filesOnly ? files.join("\n") : renderLines(lines);
+    const body = files.length === 0 ? nothingFound(args) : found;
+    return answer(`${body}${truncated ? cut : ""}${failures}`, {
+      ...(!args.filesOnly && { matches: toMatches(lines, args.context) }),
       files,
-      truncated: found.isCut,
+      truncated,
     });
   },
   metadata: { category: "code", readOnly: true, idempotent: true, tags: ["search", "grep"] },
 });
-
-async function search(
-  args: SearchArguments,
-  folder: string,
-  target: string,
-  isPrivate: (path: string) => boolean,
-  signal: AbortSignal,
-): Promise<Found> {
-  const lines: RipgrepLine[] = [];
-  const matches: RipgrepLine[] = [];
-  let isCut = false;
-  const said = await runRipgrep(toOptions(args, target), folder, signal, (line) => {
-    if (isPrivate(line.path)) return true;
-    if (line.match !== undefined && matches.length === args.limit) {
-      isCut = true;
-      return false;
-    }
-    lines.push(line);
-    if (line.match !== undefined) matches.push(line);
-    return true;
-  }).catch((error: Error) => {
-    signal.throwIfAborted();
-    throw new Error(`ripgrep cannot search for this: ${error.message}`, { cause: error });
-  });
-  const complaints = said
-    .split("\n")
-    .filter((line) => !isPrivate(/^(?:rg: )?(?:\.\/)?(.*?): /.exec(line)?.[1] ?? "."))
-    .join("\n");
-  return { lines, matches, isCut, complaints };
-}
 
 function toOptions(args: SearchArguments, target: string): string[] {
   return [
@@ -138,11 +121,11 @@ function toOptions(args: SearchArguments, target: string): string[] {
   ];
 }
 
-function toMatches({ lines }: Found, context: number, show: (path: string) => string) {
+function toMatches(lines: readonly RipgrepLine[], context: number) {
   return lines.flatMap((line, index) => {
     if (line.match === undefined) return [];
     return {
-      path: show(line.path),
+      path: line.path,
       line: line.line,
       column: line.match.start + 1,
       text: clipLine(line.text, line.match),
@@ -166,34 +149,19 @@ function nearby(lines: readonly RipgrepLine[], index: number, step: 1 | -1, most
   return texts;
 }
 
-function render(
-  args: SearchArguments,
-  found: Found,
-  files: readonly string[],
-  show: (path: string) => string,
-): string {
-  const complaints =
-    found.complaints === "" ? "" : `\n\n[Not everything could be searched: ${found.complaints}]`;
-  const what = args.literal ? `"${args.query}"` : `/${args.query}/`;
-  if (files.length === 0) {
-    const where = args.path === "." ? "the workspace" : args.path;
-    const globs = args.glob.length === 0 ? "" : `, in files that fit ${args.glob.join(" ")}`;
-    return `Nothing in ${where} matches ${what}${globs}.${complaints}`;
-  }
-  const cut = found.isCut
-    ? `\n\n[Stopped at ${args.limit} ${args.filesOnly ? "files" : "matches"}; there are more. Narrow the query, path or glob, or raise limit.]`
-    : "";
-  const body = args.filesOnly ? files.join("\n") : renderLines(found.lines, show);
-  return `${body}${cut}${complaints}`;
+function nothingFound({ query, literal, path, glob }: SearchArguments): string {
+  const what = literal ? `"${query}"` : `/${query}/`;
+  const globs = glob.length === 0 ? "" : `, in files that fit ${glob.join(" ")}`;
+  return `Nothing in ${path === "." ? "the workspace" : path} matches ${what}${globs}.`;
 }
 
 /** Grouped by file, as grep prints it: `12:` a match, `13-` a line of context, `--` a gap. */
-function renderLines(lines: readonly RipgrepLine[], show: (path: string) => string): string {
+function renderLines(lines: readonly RipgrepLine[]): string {
   const hasContext = lines.some(({ match }) => match === undefined);
   const out: string[] = [];
   let previous: RipgrepLine | undefined;
   for (const line of lines) {
-    if (line.path !== previous?.path) out.push(...(previous === undefined ? [] : [""]), show(line.path));
+    if (line.path !== previous?.path) out.push(...(previous === undefined ? [] : [""]), line.path);
     else if (hasContext && line.line > previous.line + 1) out.push("--");
     out.push(`${line.line}${line.match === undefined ? "-" : ":"} ${clipLine(line.text, line.match)}`);
     previous = line;

@@ -1,6 +1,6 @@
 import { amount, answer, defineTool, field, flag, list, text, whole } from "../define.ts";
+import { CALL_TIMEOUT, runStatement, statementInput } from "./support/databases.ts";
 import { asObjects, textTable } from "./support/rows.ts";
-import { LONGEST_TIMEOUT, runStatement, statementInput } from "./support/run-statement.ts";
 
 export default defineTool({
   name: "query",
@@ -35,7 +35,7 @@ export default defineTool({
     category: "database",
     readOnly: true,
     idempotent: true,
-    timeout: LONGEST_TIMEOUT + 15_000,
+    timeout: CALL_TIMEOUT,
     tags: ["sql", "sqlite", "postgresql", "mysql"],
   },
 });

@@ -1,6 +1,6 @@
 import { amount, answer, defineTool, either, field, flag, list, text } from "../define.ts";
+import { CALL_TIMEOUT, runStatement, statementInput } from "./support/databases.ts";
 import { asObjects, textTable } from "./support/rows.ts";
-import { LONGEST_TIMEOUT, runStatement, statementInput } from "./support/run-statement.ts";
 
 export default defineTool({
   name: "update",
@@ -38,7 +38,7 @@ export default defineTool({
     category: "database",
     dangerous: true,
     confirm: "Run the SQL statement below, which changes the database?",
-    timeout: LONGEST_TIMEOUT + 15_000,
+    timeout: CALL_TIMEOUT,
     tags: ["sql", "sqlite", "postgresql", "mysql", "write"],
   },
 });

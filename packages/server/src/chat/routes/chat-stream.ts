@@ -8,26 +8,23 @@ import { ProviderError } from "../provider.ts";
 import { howToConfigure, ModelMissing } from "../providers.ts";
 import { ChatError } from "../services.ts";
 import { assistantBody, bodyOf } from "../sessions.ts";
-import { isTool, type MessagePart, type TurnEnd } from "../turn.ts";
+import type { TurnEnd } from "../turn.ts";
 import type { ActiveTurn } from "../turns.ts";
 
-/** A message in the form of the API. */
+/** A message in the form of the API, without the members that are only for the provider or for recovery. */
 export function messageView(whole: ChatMessage): Record<string, unknown> {
   const { body: _body, ...message } = whole;
-  const body = bodyOf(whole);
-  if (whole.role === "user") return { ...message, ...body };
-  return { ...message, ...body, parts: assistantBody(whole).parts.map(partView) };
-}
-
-/** Leaves out members that are only for the provider or for recovery after a restart. */
-function partView(part: MessagePart): Record<string, unknown> {
-  if (!isTool(part)) return { ...part };
-  const { echo: _echo, kind: _kind, started: _started, ...shown } = part;
-  return shown;
+  const shown = { ...message, ...bodyOf(whole) };
+  if (whole.role === "user") return shown;
+  const parts = assistantBody(whole).parts.map((part) => {
+    const { echo: _echo, kind: _kind, started: _started, ...rest } = Object(part);
+    return rest;
+  });
+  return { ...shown, parts };
 }
 
 /** Bytes that may wait for a slow reader. Beyond it the reader is disconnected, and may come back. */
-const MOST_WAITING = 8 * 1024 * 1024;
+export const MOST_WAITING = 8 * 1024 * 1024;
 
 /** Streams the events after the given number until the turn ends. The turn goes on whether or not anybody reads. */
 export function streamTurn(
@@ -38,14 +35,8 @@ export function streamTurn(
 ): typeof sent {
   if (!outgoing.headersSent) openEventStream(outgoing);
   const alive = setInterval(() => outgoing.write(": alive\n\n"), heartbeat);
-  let unfollow = () => {};
-  const leave = () => {
-    clearInterval(alive);
-    unfollow();
-  };
-  outgoing.once("close", leave);
   let isOver = false;
-  unfollow = turn.feed.follow(after, ({ number, type, data }) => {
+  const unfollow = turn.feed.follow(after, ({ number, type, data }) => {
     if (isOver) return;
     outgoing.write(eventText(type, data, `${turn.feed.id}.${number}`));
     if (outgoing.writableLength > MOST_WAITING) outgoing.destroy();
@@ -53,6 +44,11 @@ export function streamTurn(
     isOver = true;
     outgoing.end();
   });
+  const leave = () => {
+    clearInterval(alive);
+    unfollow();
+  };
+  outgoing.once("close", leave);
   // The turn may have ended before the feed was followed.
   if (isOver || outgoing.destroyed) leave();
   return sent;
@@ -60,44 +56,38 @@ export function streamTurn(
 
 export async function resumeTurn(
   chat: ChatService,
-  session: ChatSession,
+  { id: sessionId }: ChatSession,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   heartbeat: number,
 ): Promise<typeof sent> {
-  const turn = await chat.watch(session.id);
-  const [feedId, digits] = String(incoming.headers["last-event-id"] ?? "").split(".");
+  const turn = await chat.watch(sessionId);
+  const lastId = String(incoming.headers["last-event-id"] ?? "");
+  const [feedId, digits] = lastId.split(".");
   const last = Number(digits);
-  if (turn !== undefined && feedId === turn.feed.id && Number.isInteger(last) && turn.feed.knowsAfter(last)) {
-    if (!turn.isDone || last !== turn.feed.last) return streamTurn(turn, last, outgoing, heartbeat);
-    if (await isNewest(turn, chat)) return nothingMore(outgoing);
-  }
-  if (turn === undefined || turn.isDone) {
-    const [message] = (await chat.listMessages(session.id, { limit: 1 })).items;
-    const id = `${message?.id ?? session.id}.end`;
-    if (incoming.headers["last-event-id"] === id) return nothingMore(outgoing);
+  const isKnown = turn?.feed.id === feedId && Number.isInteger(last) && turn?.feed.knowsAfter(last) === true;
+  if (turn && isKnown && !(turn.isDone && last === turn.feed.last))
+    return streamTurn(turn, last, outgoing, heartbeat);
+  if (turn !== undefined && !turn.isDone) {
     openEventStream(outgoing);
-    if (message !== undefined) outgoing.write(eventText("message", messageView(message)));
-    const end = message === undefined ? undefined : bodyOf(message).end;
-    outgoing.end(eventText("end", { type: "end", sessionId: session.id, messageId: message?.id, end }, id));
+    const { feed } = turn;
+    const number = feed.last;
+    outgoing.write(eventText("message", messageView(chat.currentMessage(turn)), `${feed.id}.${number}`));
+    return streamTurn(turn, number, outgoing, heartbeat);
+  }
+  const [message] = (await chat.listMessages(sessionId, { limit: 1 })).items;
+  const id = `${message?.id ?? sessionId}.end`;
+  // Another node may have made a newer turn in the session.
+  const isNewest = message?.role !== "assistant" || message.id === turn?.message.id;
+  if (lastId === id || (isKnown && isNewest)) {
+    // 204 stops the automatic reconnects of a browser that has already read the end.
+    outgoing.writeHead(204).end();
     return sent;
   }
   openEventStream(outgoing);
-  const { feed } = turn;
-  const number = feed.last;
-  outgoing.write(eventText("message", messageView(chat.currentMessage(turn)), `${feed.id}.${number}`));
-  return streamTurn(turn, number, outgoing, heartbeat);
-}
-
-/** Another node may have made a newer turn in the session. */
-async function isNewest({ message }: ActiveTurn, chat: ChatService): Promise<boolean> {
-  const [newest] = (await chat.listMessages(message.sessionId, { limit: 1 })).items;
-  return newest === undefined || newest.role !== "assistant" || newest.id === message.id;
-}
-
-/** 204 stops the automatic reconnects of a browser that has already read the end. */
-function nothingMore(outgoing: ServerResponse): typeof sent {
-  outgoing.writeHead(204).end();
+  if (message !== undefined) outgoing.write(eventText("message", messageView(message)));
+  const end = message === undefined ? undefined : bodyOf(message).end;
+  outgoing.end(eventText("end", { type: "end", sessionId, messageId: message?.id, end }, id));
   return sent;
 }
 
@@ -123,6 +113,19 @@ export function withHttpErrors(route: Route): Route {
 
 /** OpenAI's clients retry failures unless told not to, and tools may already have run. */
 const noRetry = { "X-Should-Retry": "false" };
+
+/** The errors of every route that begins a turn. */
+export const turnErrors: readonly HttpErrorCode[] = [
+  "chat_forbidden",
+  "expert_not_found",
+  "model_not_found",
+  "provider_busy",
+  "provider_failed",
+  "provider_missing",
+  "provider_refused",
+  "provider_unauthorized",
+  "stopping",
+];
 
 /** Error codes that are passed on. All others become the provider's failure. */
 const codes: readonly HttpErrorCode[] = [

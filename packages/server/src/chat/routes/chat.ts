@@ -12,7 +12,14 @@ import type { ChatSession } from "../../store/index.ts";
 import { howToConfigure } from "../providers.ts";
 import type { UserContent } from "../sessions.ts";
 import { requestedReach } from "../tools.ts";
-import { type ChatRouteParts, messageView, requireChat, resumeTurn, streamTurn } from "./chat-stream.ts";
+import {
+  type ChatRouteParts,
+  messageView,
+  requireChat,
+  resumeTurn,
+  streamTurn,
+  turnErrors,
+} from "./chat-stream.ts";
 
 const params = { id: s.text({ minLength: 1, maxLength: 80 }) };
 const model = s.text({ maxLength: 200, description: "As `GET /v1/models` lists it." });
@@ -24,7 +31,9 @@ const content: s.Schema<UserContent> = {
   ],
   description: 'Text, or `{type: "text"}` and `{type: "image_url"}` parts as Chat Completions has them.',
 };
-const unknownSession = ["chat_session_not_found", "provider_missing"] as const;
+/** What the routes of one session have in common. */
+const ofSession = { params, errors: ["chat_session_not_found", "provider_missing"] } as const;
+const session = ["The conversation.", s.ref("ChatSession")] as const;
 
 /** Default number of messages per page. */
 const MESSAGES = 200;
@@ -101,7 +110,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
         "system?": s.text({ maxLength: 100_000, description: "What the model is told at the beginning." }),
         "expert?": expertQuery,
       }),
-      answer: ["The conversation.", s.ref("ChatSession")],
+      answer: session,
       errors: ["expert_not_found", "provider_missing"],
       async handle({ body: { expert, ...wanted }, grant }) {
         const { sessions } = requireChat(parts);
@@ -111,7 +120,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
     route("GET /api/chat/sessions/{id}", "getChatSession", "A conversation with its messages, oldest first", {
       description:
         "Where there are older ones, `previous` says what to ask for as `before`. A page may have fewer than `limit`, because large ones are not sent all at once.",
-      params,
+      ...ofSession,
       query: {
         before: s.integer({ minimum: 1, description: "Only messages with a smaller `position`." }),
         limit: s.integer({ minimum: 1, maximum: 500, default: MESSAGES }),
@@ -125,7 +134,6 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
           ],
         },
       ],
-      errors: unknownSession,
       async handle(request) {
         const { chat, session } = await find(request);
         const { items, ...more } = await chat.listMessages(session.id, { limit: MESSAGES, ...request.query });
@@ -137,10 +145,9 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
       "updateChatSession",
       "Gives a conversation another title or model",
       {
-        params,
+        ...ofSession,
         optionalBody: s.closed({ "title?": title, "model?": model }),
-        answer: ["The conversation.", s.ref("ChatSession")],
-        errors: unknownSession,
+        answer: session,
         async handle(request) {
           const { chat, session } = await find(request);
           return sessionView(await chat.sessions.update(session, request.body));
@@ -152,9 +159,8 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
       "removeChatSession",
       "Deletes a conversation and its messages; the records of its calls stay",
       {
-        params,
+        ...ofSession,
         answer: ["It is gone.", s.object({ id: s.text() })],
-        errors: unknownSession,
         async handle(request) {
           const { chat, session } = await find(request);
           await chat.removeSession(session.id);
@@ -169,19 +175,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
       body: s.closed({ content, "model?": model }),
       answer: ["The answer.", s.ref("ChatMessage")],
       stream: "Or what happens, as it happens.",
-      errors: [
-        "chat_session_not_found",
-        "chat_busy",
-        "chat_forbidden",
-        "stopping",
-        "provider_missing",
-        "provider_refused",
-        "provider_busy",
-        "provider_failed",
-        "provider_unauthorized",
-        "model_not_found",
-        "expert_not_found",
-      ],
+      errors: ["chat_session_not_found", "chat_busy", ...turnErrors],
       async handle(request) {
         const { chat, session } = await find(request);
         const { grant, incoming, outgoing } = request;
@@ -199,10 +193,9 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
       {
         description:
           "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`. Who has read the end is answered 204. Of a turn on another node of the same store it tells what is stored, about once a second.",
-        params,
+        ...ofSession,
         answer: ["The stream.", s.text(), "text/event-stream"],
         empty: "The end was read already.",
-        errors: unknownSession,
         async handle(request) {
           const { incoming, outgoing } = request;
           refuseHead(incoming);
@@ -216,9 +209,8 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
       "stopChatTurn",
       "Ends the turn under way: the model's answer, and its calls",
       {
-        params,
+        ...ofSession,
         answer: ["`stopped` is false when nothing was under way.", s.object({ stopped: s.boolean() })],
-        errors: unknownSession,
         async handle(request) {
           const { chat, session } = await find(request);
           return { stopped: await chat.stop(session.id) };

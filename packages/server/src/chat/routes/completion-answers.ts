@@ -6,7 +6,7 @@ import type { Completion } from "../completions.ts";
 import { offersFunctions } from "../functions.ts";
 import { calledIn, type ModelToolCall } from "../model.ts";
 import { isTool, type MessagePart, separator, type TurnEnd, type TurnEvent, textOfParts } from "../turn.ts";
-import { errorOfEnd } from "./chat-stream.ts";
+import { errorOfEnd, MOST_WAITING } from "./chat-stream.ts";
 
 interface CompletionForm {
   /** Whether tool activity is sent as extra events. */
@@ -57,9 +57,6 @@ export function toCompletion(completion: Completion, form: CompletionForm): Reco
     ...(form.tellsEvents ? { toolrack: { sessionID, end, calls: activity } } : {}),
   };
 }
-
-/** Bytes that may wait for a slow reader. Beyond it the reader is disconnected, which also ends the model's answer. */
-const MOST_WAITING = 8 * 1024 * 1024;
 
 /**
  * Writes the answer as chunks. The stream opens with the first chunk or call, so that an early failure still gets its

@@ -8,7 +8,7 @@ import { unsupported } from "../completions.ts";
 import type { ListedModel } from "../providers.ts";
 import { requestedReach } from "../tools.ts";
 import { chatRoutes, chatSchemas } from "./chat.ts";
-import { type ChatRouteParts, errorOfEnd, requireChat, withHttpErrors } from "./chat-stream.ts";
+import { type ChatRouteParts, errorOfEnd, requireChat, turnErrors, withHttpErrors } from "./chat-stream.ts";
 import { CompletionStream, formOf, toCompletion } from "./completion-answers.ts";
 
 /** The routes of chat and of the OpenAI-compatible endpoint. Without a chat service they say how to configure one. */
@@ -74,18 +74,7 @@ function completionRoutes(parts: ChatRouteParts): Route[] {
       body: completionRequestSchema,
       answer: ["The answer.", s.anyObject()],
       stream: "Or its chunks.",
-      errors: [
-        "stopping",
-        "provider_missing",
-        "provider_refused",
-        "provider_busy",
-        "provider_failed",
-        "provider_unauthorized",
-        "model_not_found",
-        "expert_not_found",
-        "chat_cancelled",
-        "chat_forbidden",
-      ],
+      errors: [...turnErrors, "chat_cancelled"],
       handle: (request) => complete(parts, runs, request),
     }),
   ];

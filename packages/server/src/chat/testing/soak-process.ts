@@ -7,7 +7,8 @@ import { setTimeout as wait } from "node:timers/promises";
 import { queryObjects } from "node:v8";
 import { StreamReader } from "../../http/server.fixture.ts";
 import { serve } from "../../rack/serve.ts";
-import { TurnClock, TurnRun } from "../engine.ts";
+import { Compactor } from "../compactor.ts";
+import { TurnClock } from "../engine.ts";
 import { ActiveTurn } from "../turns.ts";
 
 /** What is left in memory when no turn runs. */
@@ -96,7 +97,7 @@ for (let at = 0; at < warmUp + measured; at++) {
   if (at >= warmUp - 1) heap.push(bytes);
 }
 const live = {
-  loops: count(TurnRun),
+  loops: count(Compactor),
   clocks: count(TurnClock),
   turns: count(ActiveTurn),
 };

@@ -1,4 +1,4 @@
-import { issueToken, type TokenWish } from "../../access/index.ts";
+import { issueToken, type TokenRequest } from "../../access/index.ts";
 import { problemOfToolPattern } from "../../config/index.ts";
 import type { StoredToken } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
@@ -26,13 +26,13 @@ export async function tokens(
   if (action === "list") return list(cli);
   if (name === undefined) throw usageError(`Say which token: ${cli.commandLine(`tokens ${action} NAME`)}`);
   if (action === "remove") return remove(cli, name);
-  const newToken = toWish(name, options);
+  const newToken = toRequest(name, options);
   const { token, stored } = await withStore(cli, (store) => issueToken(store.tokens, newToken));
   cli.answer({ ...stored, token }, () => cli.print(token));
   cli.talk("This is the only time the token is shown: only its hash is kept.");
 }
 
-function toWish(name: string, options: TokensOptions): TokenWish {
+function toRequest(name: string, options: TokensOptions): TokenRequest {
   const { tools, experts, approve, admin = false, chat, expires } = options;
   if ([tools, experts, approve].every((patterns) => patterns === undefined) && !admin && chat !== true) {
     throw usageError(

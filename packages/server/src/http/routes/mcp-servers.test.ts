@@ -8,7 +8,7 @@ import { unknownRack } from "../../calls/rack-identity.ts";
 import type { McpServers } from "../../index.ts";
 import { AuthorizationServer } from "../../mcp/connect/testing/authorization-server.fixture.ts";
 import { ModernHttpServer } from "../../mcp/connect/testing/modern-http-server.fixture.ts";
-import { openMcpServers } from "../../rack/mcp-servers.ts";
+import { openMcpServers } from "../../rack/rack.ts";
 import type { Store } from "../../store/store.ts";
 import { StreamReader, TestServer } from "../server.fixture.ts";
 

@@ -114,7 +114,8 @@ async function openAnswering(answers: Readonly<Record<string, object>>): Promise
   const file = join(rack.directory, "answers.json");
   const results = Object.entries(answers).map(([method, result]) => [method, { result }]);
   await writeFile(file, JSON.stringify(Object.fromEntries(results)));
-  const registry = new ToolRegistry({ secrets: new MaskedValues(() => rack.secrets.values()).list });
+  const masked = new MaskedValues(() => rack.secrets.values());
+  const registry = new ToolRegistry({ secrets: () => masked.refresh() });
   const env = { ODD_LISTS_FILE: file, API_KEY: LITERAL };
   await rack.open({ odd: { command: process.execPath, args: [odd], env } }, { registry });
   await rack.until("odd", "ready");

@@ -1,4 +1,5 @@
 import type { Logger } from "@toolrack/core";
+import type { Grant } from "../../access/index.ts";
 import {
   type Answer,
   type ApprovalInbox,
@@ -14,11 +15,15 @@ import { type ClientDialog, currentDialog } from "./dialog.ts";
 const LONGEST_INPUT = 4_000;
 
 /**
- * Asks the person at the MCP client too when an approval waits in the inbox, if the client can ask and its grant may
- * approve the call. A client whose grant may not is told where the question waits. The first answer counts. Returns a
+ * Asks the person at the MCP client too when an approval waits in the inbox, if the client can ask and its grant may be
+ * asked and may approve the call. A client whose grant may not is told where the question waits. The first answer counts. Returns a
  * function that stops it.
  */
-export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () => void {
+export function letClientsApprove(
+  approvals: ApprovalInbox,
+  mayAsk: (grant: Grant) => boolean,
+  logger: Logger,
+): () => void {
   const asked = new Map<string, AbortController>();
   return approvals.subscribe((approval) => {
     const { id, state } = approval;
@@ -30,8 +35,8 @@ export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () 
     const dialog = currentDialog.getStore();
     // Code that a call left behind, such as a timer, may ask after the call has ended and its client has gone.
     if (dialog === undefined || dialog.isOver) return;
-    const { approver: grant } = dialog;
-    if (grant === undefined || !approvals.mayAnswer(approval, grant)) {
+    const grant = dialog.peer.caller?.grant;
+    if (grant === undefined || !mayAsk(grant) || !approvals.mayAnswer(approval, grant)) {
       return dialog.warn(waitsForOthers(approval), approval.toolName);
     }
     if (!dialog.can("elicitation/create", { mode: "form" })) return;

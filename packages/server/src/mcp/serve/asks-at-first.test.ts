@@ -6,11 +6,10 @@ const { signal } = new AbortController();
 const params = { mode: "form", message: "Which?", requestedSchema: { type: "object", properties: {} } };
 
 function begin(work: (dialog: ClientDialog<string>) => Promise<string>): ClientDialog<string> {
-  const dialog: ClientDialog<string> = new ClientDialog({
-    subject: "t",
-    abilities: { elicitation: {} },
-    wants: { progress: true, messages: true },
-  });
+  const dialog: ClientDialog<string> = new ClientDialog(
+    { peer: { abilities: { elicitation: {} } }, wants: { progress: true, messages: true } },
+    "t",
+  );
   return dialog.start(() => work(dialog));
 }
 

@@ -1,13 +1,6 @@
-import {
-  cancellationOf,
-  errorText,
-  type RpcId,
-  type RpcMessage,
-  type RpcRequest,
-  reusedId,
-  type WriteFlow,
-} from "../wire/index.ts";
-import type { Reply, RequestTable } from "./session.ts";
+import { cancellationOf, errorText, type RpcId, type RpcMessage, reusedId } from "../wire/index.ts";
+import type { AnswerText, Reply, RequestTable } from "./session.ts";
+import type { WriteFlow } from "./writer.ts";
 
 const MOST_IN_BATCH = 100;
 
@@ -15,13 +8,6 @@ const MOST_IN_BATCH = 100;
 export function batchProblem({ length }: readonly unknown[]): string | undefined {
   if (length <= MOST_IN_BATCH) return undefined;
   return `A batch may have ${MOST_IN_BATCH} messages, and this one has ${length}. Send them in several.`;
-}
-
-interface BatchTaker {
-  /** The open requests outside the batch. */
-  readonly requests: RequestTable | undefined;
-  begin(request: RpcRequest): void;
-  handleNonRequest(message: Exclude<RpcMessage, RpcRequest>): void;
 }
 
 /** Gathers the answers to the requests of a batch, until the last of them has been answered or withdrawn. */
@@ -40,10 +26,14 @@ export class BatchReply implements Reply {
   }
 
   /**
-   * Handles the messages in their order. Requests whose id is in use are refused. Requests that a later message of the
-   * batch cancels are not started.
+   * Handles the messages in their order. `open` has the open requests outside the batch; requests whose id is in use are
+   * refused. Requests that a later message of the batch cancels are not started.
    */
-  take(messages: readonly RpcMessage[], { requests, begin, handleNonRequest }: BatchTaker): void {
+  take(
+    messages: readonly RpcMessage[],
+    open: RequestTable | undefined,
+    handle: (message: RpcMessage) => void,
+  ): void {
     const cancelledLater = new Set<RpcId>();
     const withdrawn = new Set<RpcMessage>();
     for (const message of messages.toReversed()) {
@@ -53,18 +43,18 @@ export class BatchReply implements Reply {
     }
     const seen = new Set<RpcId>();
     for (const message of messages) {
-      if (message.kind !== "request") handleNonRequest(message);
-      else if (seen.has(message.id) || requests?.has(message.id)) {
-        this.answers.push(errorText(message.id, reusedId(message.id)));
-      } else {
-        seen.add(message.id);
-        if (withdrawn.has(message)) continue;
+      if (message.kind === "request") {
+        const { id } = message;
+        const isReused = seen.has(id) || open?.has(id);
+        seen.add(id);
+        if (isReused) this.answers.push(errorText(id, reusedId(id)));
+        if (isReused || withdrawn.has(message)) continue;
         this.begun++;
         this.#waiting++;
-        begin(message);
       }
+      handle(message);
     }
-    this.#settle();
+    this.end(undefined);
   }
 
   get flow(): WriteFlow | undefined {
@@ -79,16 +69,8 @@ export class BatchReply implements Reply {
     this.#connection.send(message);
   }
 
-  answer(_: RpcId, message: string | readonly (string | Buffer)[]): void {
-    this.answers.push(typeof message === "string" ? message : message.join(""));
-    this.#settle();
-  }
-
-  endWithoutAnswer(): void {
-    this.#settle();
-  }
-
-  #settle(): void {
+  end(answer: AnswerText | undefined): void {
+    if (answer !== undefined) this.answers.push(typeof answer === "string" ? answer : answer.join(""));
     this.#waiting--;
     if (this.#waiting === 0) this.#done();
   }

@@ -1,7 +1,8 @@
-import { type CallClient, Tool, type ToolInfo } from "@toolrack/core";
+import { type CallClient, Tool, type ToolInfo, type ToolRegistry } from "@toolrack/core";
 import type { Grant } from "../../access/index.ts";
 import { isMetaTool, type OfferingReader } from "../../calls/index.ts";
 import type { RackItem } from "../../config/index.ts";
+import type { ClientInfo, ConnectedClient, Era } from "../wire/index.ts";
 
 /** The part of the rack that `/mcp/{expert}` serves. */
 export interface ExpertView {
@@ -24,7 +25,7 @@ export class Caller {
   /** Of the expert's tools; undefined without one. */
   allow: ((tool: ToolInfo) => boolean) | undefined;
   /** Equal for callers that see the same tools. */
-  key: string;
+  key!: string;
   /** Names the owner of a session or a `requestState`. */
   readonly identity: string;
 
@@ -33,20 +34,15 @@ export class Caller {
     // use its tools.
     const mayUse = (item: RackItem) => expert !== undefined || isMetaTool(item.name) || grant.mayUse(item);
     this.grant = grant.admin ? grant : { ...grant, mayUse };
-    this.expert = expert;
-    this.allow = allowedBy(expert);
-    this.key = keyOf(grant, expert);
     // By id, because a later expert may get the same name.
     this.identity = `${grant.id}/${expert?.id ?? ""}`;
+    this.#setExpert(expert);
   }
 
   /** Gives a connected caller the new version of its expert. A caller without an expert stays without. */
   renew(expert: ExpertView | undefined): void {
     if (expert === undefined || this.expert === undefined) return;
-    if (expert.version === this.expert.version && expert.name === this.expert.name) return;
-    this.expert = expert;
-    this.allow = allowedBy(expert);
-    this.key = keyOf(this.grant, expert);
+    if (expert.version !== this.expert.version || expert.name !== this.expert.name) this.#setExpert(expert);
   }
 
   sees(tool: ToolInfo): boolean {
@@ -63,15 +59,13 @@ export class Caller {
       signal,
     };
   }
-}
 
-function allowedBy(expert: ExpertView | undefined): Caller["allow"] {
-  return expert && ((tool) => isMetaTool(tool.name) || expert.allow(tool));
-}
-
-function keyOf({ admin, id }: Grant, expert: ExpertView | undefined): string {
-  const seen = expert === undefined ? "" : `${expert.name}@${expert.version}`;
-  return `${admin ? "admin" : id}/${seen}`;
+  #setExpert(expert: ExpertView | undefined): void {
+    const { admin, id } = this.grant;
+    this.expert = expert;
+    this.allow = expert && ((tool) => isMetaTool(tool.name) || expert.allow(tool));
+    this.key = `${admin ? "admin" : id}/${expert === undefined ? "" : `${expert.name}@${expert.version}`}`;
+  }
 }
 
 /** Experts judge only tools. A prompt or resource is judged like a tool of which only the name and origin are known. */
@@ -85,4 +79,71 @@ const unknownTool: ToolInfo = Tool.define({
 /** A token may name an expert by its name or its id. */
 export function mayUseExpert(grant: Grant, { id, name }: ExpertView): boolean {
   return grant.mayUseExpert(name) || grant.mayUseExpert(id);
+}
+
+interface SeenClient extends ClientInfo {
+  readonly era: Era;
+  readonly caller: Caller;
+  lastSeenAt: number;
+  /** The version of the rack when the client last listed the tools. */
+  listedVersion: number | undefined;
+}
+
+const MOST_CLIENTS = 200;
+const LONGEST_TEXT = 100;
+
+/** The client programs seen since the start, at most `MOST_CLIENTS`: the ones seen last. */
+export class ConnectedClients {
+  readonly #registry: ToolRegistry;
+  /** The one seen last is at the end. */
+  readonly #clients = new Map<string, SeenClient>();
+  readonly #listeners = new Set<(client: ConnectedClient) => void>();
+
+  constructor(registry: ToolRegistry) {
+    this.#registry = registry;
+  }
+
+  /** Notes the client that sent a request. Ignores clients without a name. */
+  see(client: ClientInfo | undefined, era: Era, caller: Caller, method: string): void {
+    if (client === undefined || client.name === "") return;
+    const { name, version = "" } = client;
+    const key = `${name.slice(0, LONGEST_TEXT)}\n${version.slice(0, LONGEST_TEXT)}\n${era}\n${caller.identity}`;
+    const known = this.#clients.get(key);
+    const seen = known ?? { ...clipped(client), era, caller, lastSeenAt: 0, listedVersion: undefined };
+    this.#clients.delete(key);
+    this.#clients.set(key, seen);
+    seen.lastSeenAt = Date.now();
+    if (method === "tools/list") seen.listedVersion = this.#registry.snapshot().version;
+    if (known !== undefined && method !== "initialize") return;
+    const [oldest] = this.#clients.keys();
+    if (this.#clients.size > MOST_CLIENTS && oldest !== undefined) this.#clients.delete(oldest);
+    for (const listener of this.#listeners) listener(this.#describe(seen));
+  }
+
+  /** Calls the listener for each new client and each new session. Returns a function that stops it. */
+  subscribe(listener: (client: ConnectedClient) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Sorted by when they were seen, latest first. */
+  list(): ConnectedClient[] {
+    return Array.from(this.#clients.values(), (seen) => this.#describe(seen)).reverse();
+  }
+
+  #describe({ caller: { grant, expert }, listedVersion, ...client }: SeenClient): ConnectedClient {
+    const isStale = listedVersion !== undefined && listedVersion !== this.#registry.snapshot().version;
+    return {
+      ...client,
+      transport: "http",
+      caller: grant.caller,
+      ...(expert === undefined ? {} : { expert: expert.name }),
+      ...(isStale ? { stale: true } : {}),
+    };
+  }
+}
+
+function clipped({ name, version }: ClientInfo): ClientInfo {
+  const clip = (text: string) => (text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text);
+  return { name: clip(name), ...(version === undefined ? {} : { version: clip(version) }) };
 }

@@ -4,17 +4,7 @@ import type { ToolRegistry } from "@toolrack/core";
 import type { Offerings } from "../../calls/index.ts";
 import { type Caller, type ExpertResolver, type ExpertView, mayUseExpert } from "./caller.ts";
 import type { ToolLists } from "./lists.ts";
-
-export type ListKind = "tools" | "prompts" | "resources";
-
-/** A connected client that is told of changes. Its methods never throw. */
-export interface Listener {
-  listChanged(kind: ListKind): void;
-  /** Called for every resource whose content changed, also those the client does not listen to. */
-  resourceUpdated(uri: string): void;
-  /** The server is stopping. */
-  stopped?(): void;
-}
+import type { Listener, ListKind } from "./session.ts";
 
 /** How long changes are gathered before clients are told, in milliseconds. A reload makes several changes. */
 const GATHER = 50;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { tasksExtension } from "../wire/eras.ts";
+import { tasksExtension } from "../wire/messages.ts";
 import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
 
 let rack: ServedRack;

@@ -2,8 +2,7 @@ import { ToolRegistry } from "@toolrack/core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { StreamReader } from "../../http/server.fixture.ts";
-import { Caller } from "./caller.ts";
-import { ConnectedClients } from "./clients.ts";
+import { Caller, ConnectedClients } from "./caller.ts";
 import { ServedRack, toolFile } from "./testing/served-rack.ts";
 
 let rack: ServedRack;

@@ -1,13 +1,13 @@
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
-import { WriteFlow } from "../wire/writer.ts";
 import { ClientDialog } from "./dialog.ts";
+import { WriteFlow } from "./writer.ts";
 
 const wants = { progress: true, messages: true };
 
 function running() {
   const { promise, resolve } = Promise.withResolvers<string>();
-  const dialog = new ClientDialog<string>({ subject: "s", abilities: {}, wants }).start(() => promise);
+  const dialog = new ClientDialog<string>({ peer: { abilities: {} }, wants }, "s").start(() => promise);
   return { dialog, end: () => resolve("done") };
 }
 
@@ -41,14 +41,14 @@ test("a flood of messages is cut off, and the client is told how much of it is m
 test("a call that asks many questions leaves nothing of them at its signal", async () => {
   const { promise, resolve } = Promise.withResolvers<string>();
   const abilities = { elicitation: {} };
-  const dialog = new ClientDialog<string>({ subject: "s", abilities, wants }).start(() => promise);
+  const dialog = new ClientDialog<string>({ peer: { abilities }, wants }, "s").start(() => promise);
   const { signal } = new AbortController();
   for (let at = 0; at < 20; at++) {
     const asked = dialog.request("elicitation/create", { message: "Go on?" }, signal);
     const step = await dialog.next();
     const [question] = step.kind === "asks" ? step.questions : [];
-    if (at % 2 === 0) dialog.answer(question!.key, { action: "decline" });
-    else dialog.refuse(question!.key, new Error("nobody is there"));
+    if (at % 2 === 0) dialog.questions.answer(question!.key, { action: "decline" });
+    else dialog.questions.refuse(question!.key, new Error("nobody is there"));
     await asked.catch(() => {});
   }
   expect(getEventListeners(signal, "abort")).toEqual([]);
@@ -83,13 +83,13 @@ test("a question does not wait for a client that does not read", async () => {
   const flow = new WriteFlow(() => true);
   const { promise, resolve } = Promise.withResolvers<string>();
   const abilities = { elicitation: {} };
-  const dialog = new ClientDialog<string>({ subject: "s", abilities, wants }).start(() => promise);
+  const dialog = new ClientDialog<string>({ peer: { abilities }, wants }, "s").start(() => promise);
   dialog.progress({ progress: 1 });
   const { signal } = new AbortController();
   const asked = dialog.request("elicitation/create", { message: "Go on?" }, signal);
   const step = await dialog.next(flow);
   expect(step.kind).toBe("asks");
-  dialog.refuse("elicitation-1", new Error("nobody is there"));
+  dialog.questions.refuse("elicitation-1", new Error("nobody is there"));
   await asked.catch(() => {});
   resolve("done");
 });
@@ -97,7 +97,7 @@ test("a question does not wait for a client that does not read", async () => {
 test("no two questions have one key, also where their askers give them the same", async () => {
   const { promise } = Promise.withResolvers<string>();
   const abilities = { elicitation: {} };
-  const dialog = new ClientDialog<string>({ subject: "s", abilities, wants }).start(() => promise);
+  const dialog = new ClientDialog<string>({ peer: { abilities }, wants }, "s").start(() => promise);
   const { signal } = new AbortController();
   const ask = (key: string) =>
     dialog.request("elicitation/create", { message: "Who?", _meta: { "toolrack/key": key } }, signal);
@@ -105,7 +105,7 @@ test("no two questions have one key, also where their askers give them the same"
   for (const key of ["elicitation-1", "name", "name", ""]) {
     const asked = ask(key);
     keys.push(...dialog.open.map((question) => question.key));
-    dialog.answer(keys.at(-1)!, { action: "decline" });
+    dialog.questions.answer(keys.at(-1)!, { action: "decline" });
     await asked;
   }
   expect(keys).toEqual(["elicitation-1", "name", "elicitation-2", "elicitation-3"]);
@@ -114,13 +114,13 @@ test("no two questions have one key, also where their askers give them the same"
 test("what is asked anew is the same question, and is withdrawn and answered as such", async () => {
   const { promise } = Promise.withResolvers<string>();
   const abilities = { elicitation: {} };
-  const dialog = new ClientDialog<string>({ subject: "s", abilities, wants }).start(() => promise);
+  const dialog = new ClientDialog<string>({ peer: { abilities }, wants }, "s").start(() => promise);
   const gone = new AbortController();
   const withdrawn = dialog.request("elicitation/create", { message: "One?" }, gone.signal);
   const answered = dialog.request("elicitation/create", { message: "Two?" }, new AbortController().signal);
-  dialog.askAnew("elicitation-1");
-  dialog.askAnew("elicitation-2");
-  dialog.askAnew("elicitation-2");
+  dialog.questions.askAnew("elicitation-1");
+  dialog.questions.askAnew("elicitation-2");
+  dialog.questions.askAnew("elicitation-2");
   expect(dialog.open.map(({ key, params }) => [key, params])).toEqual([
     ["elicitation-3", { message: "One?" }],
     ["elicitation-4", { message: "Two?" }],
@@ -132,8 +132,8 @@ test("what is asked anew is the same question, and is withdrawn and answered as 
   });
   gone.abort("no longer wanted");
   await expect(withdrawn).rejects.toBe("no longer wanted");
-  expect(dialog.answer("elicitation-2", { action: "decline" })).toBe(false);
-  dialog.answer("elicitation-4", { action: "decline" });
+  expect(dialog.questions.answer("elicitation-2", { action: "decline" })).toBe(false);
+  dialog.questions.answer("elicitation-4", { action: "decline" });
   expect(await answered).toEqual({ action: "decline" });
   expect(dialog.open).toEqual([]);
 });

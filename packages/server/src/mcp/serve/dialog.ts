@@ -1,24 +1,23 @@
-import { AsyncLocalStorage } from "node:async_hooks";
-import { type CallClient, type ClientMethod, compileSchema, type ProgressUpdate } from "@toolrack/core";
-import type { Grant } from "../../access/index.ts";
-import type { LogEvent } from "../../calls/index.ts";
+import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
+import { setTimeout as wait } from "node:timers/promises";
+import type { CallClient, ClientMethod, ProgressUpdate } from "@toolrack/core";
+import { type LogEvent, UnfitAnswer } from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import {
   type ClientAbilities,
+  type ClientInfo,
   logLevels,
   missingAbility,
   type NeededAbility,
-  type WriteFlow,
+  type RpcParams,
 } from "../wire/index.ts";
+import { missingCapability } from "./answers.ts";
+import type { Caller } from "./caller.ts";
 import { type Notice, NoticeQueue } from "./notices.ts";
-
-export interface Question {
-  readonly key: string;
-  readonly method: ClientMethod;
-  readonly params: object;
-  /** Aborts when the answer is no longer wanted. */
-  readonly signal: AbortSignal;
-}
+import { type Question, Questions } from "./questions.ts";
+import type { ClientRequest, Wants } from "./session.ts";
+import type { WaitingDialogs } from "./waiting-dialogs.ts";
+import type { WriteFlow } from "./writer.ts";
 
 /** What happens next in a dialog. `asks` names each question once; the question stays open until it is answered. */
 type Step<Result> =
@@ -27,39 +26,24 @@ type Step<Result> =
   | { readonly kind: "asks"; readonly questions: readonly Question[] }
   | { readonly kind: "says"; readonly notices: readonly Notice[] };
 
-/** Which notices the open request wants to receive. */
-export interface Wants {
-  readonly progress: boolean;
-  readonly messages: boolean;
-  /** The lowest level of the tool's log lines that the client wants. Undefined: it wants none of them. */
-  readonly level?: string | undefined;
-}
-
-export interface DialogOptions {
-  /** The name of the tool or prompt, or the URI of the resource, that the client asked for. */
-  readonly subject: string;
-  readonly abilities: ClientAbilities;
-  /** The grant with which the client may answer approvals. Without it, the client may not. */
-  readonly approver?: Grant | undefined;
-  readonly clientName?: string;
-  /** Answers that the client sent before it was asked, by the keys that the tool gives its questions. */
-  readonly answers?: Readonly<Record<string, unknown>> | undefined;
+/** What a dialog needs to know of the client, and of the request that begins it. */
+interface FirstRequest {
+  readonly peer: {
+    readonly abilities: ClientAbilities;
+    readonly client?: ClientInfo | undefined;
+    readonly caller?: Caller;
+  };
   readonly wants: Wants;
+  readonly params?: RpcParams;
 }
 
-interface OpenQuestion extends Pick<PromiseWithResolvers<unknown>, "resolve" | "reject"> {
-  question: Question;
-  /** Aborts the question's signal. */
-  readonly withdrawn: AbortController;
-}
+const none: RpcParams = Object.freeze({});
 
-const noAnswers: Readonly<Record<string, unknown>> = Object.freeze({});
-const none: readonly never[] = Object.freeze([]);
-/** Shared by all dialogs without questions. Never add to it. */
-const noneOpen = new Map<string, OpenQuestion>();
-
-/** In `_meta` of a question: the key that the tool chooses for it. */
-const keyName = "toolrack/key";
+/**
+ * The dialog whose work is running, also deep in a chain of calls. Approvals use it to find the client, which the code
+ * between does not know.
+ */
+export const currentDialog = new AsyncLocalStorage<ClientDialog<unknown>>();
 
 /**
  * One piece of work and the client that waits for it. The work adds questions and notices; the transport reads them with
@@ -67,41 +51,55 @@ const keyName = "toolrack/key";
  * waits here between them.
  */
 export class ClientDialog<Result> implements CallClient {
-  readonly name: string;
+  readonly peer: FirstRequest["peer"];
+  /** The name of the tool or prompt, or the URI of the resource, that the client asked for. */
   readonly subject: string;
   /** The arguments of the client's request. */
-  readonly input: Readonly<Record<string, unknown>>;
-  readonly approver: Grant | undefined;
+  readonly input: RpcParams;
+  /** Which notices the open request wants to receive. */
   wants: Wants;
   /** The last warning. A call that becomes a task shows it as its status. */
   lastWarning: string | undefined;
+  /** The capability that a question needed and the client did not declare. */
+  missed: NeededAbility | undefined;
+  /** Set when the work has ended without leaving notices to be read. */
+  result: Result | undefined;
   /** Cancels the work. */
   onCancel: ((reason: string) => void) | undefined;
-  readonly #abilities: ClientAbilities;
-  readonly #answers: Readonly<Record<string, unknown>>;
-  #open: Map<string, OpenQuestion> = noneOpen;
-  #newQuestions: readonly Question[] = none;
+  readonly #params: RpcParams;
+  #questions: Questions | undefined;
   #notices: NoticeQueue | undefined;
   #end: Step<Result> | undefined;
   #wake: (() => void) | undefined;
-  #asked = 0;
-  /** All keys used so far. No key is used for two questions. */
-  #keys: Set<string> | undefined;
-  /** The capability that a question needed and the client did not declare. */
-  missed: NeededAbility | undefined;
 
-  constructor(options: DialogOptions, input: Readonly<Record<string, unknown>> = noAnswers) {
-    this.subject = options.subject;
+  constructor({ peer, wants, params = none }: FirstRequest, subject: string, input = none) {
+    this.peer = peer;
+    this.subject = subject;
     this.input = input;
-    this.approver = options.approver;
-    this.name = options.clientName ?? "";
-    this.wants = options.wants;
-    this.#abilities = options.abilities;
-    this.#answers = options.answers ?? noAnswers;
+    this.wants = wants;
+    this.#params = params;
+  }
+
+  get name(): string {
+    const { client } = this.peer;
+    return client === undefined ? "" : `${client.name} ${client.version}`;
   }
 
   get logLevel(): string | undefined {
     return this.wants.level;
+  }
+
+  get isOver(): boolean {
+    return this.#end !== undefined;
+  }
+
+  get questions(): Questions {
+    this.#questions ??= new Questions(this.#params.inputResponses, () => this.#advance());
+    return this.#questions;
+  }
+
+  get open(): readonly Question[] {
+    return this.#questions?.open ?? [];
   }
 
   /** Starts work that is cancelled by a signal. Call either this or `follow`, once. */
@@ -114,34 +112,22 @@ export class ClientDialog<Result> implements CallClient {
   /** Waits for work that has started. */
   follow(work: Promise<Result>): this {
     work.then(
-      (result) => this.#finish({ kind: "ended", result }),
-      (reason) => this.#finish({ kind: "failed", reason }),
+      (result) => this.#advance({ kind: "ended", result }),
+      (reason) => this.#advance({ kind: "failed", reason }),
     );
     return this;
   }
 
-  get isOver(): boolean {
-    return this.#end !== undefined;
-  }
-
-  get open(): readonly Question[] {
-    return Array.from(this.#open.values(), ({ question }) => question);
-  }
-
-  /** The result of the work, once it has ended and no notices are left to be read. */
-  get ended(): Result | undefined {
-    return this.#end?.kind === "ended" && this.#notices?.isEmpty !== false ? this.#end.result : undefined;
-  }
-
   /** Whether `next` would return a step at once. */
   get hasStep(): boolean {
-    return this.#end !== undefined || this.#notices?.isEmpty === false || this.#newQuestions.length > 0;
+    return this.isOver || this.#notices?.isEmpty === false || this.#questions?.hasNew === true;
   }
 
-  /** Calls `act` once: now, or as soon as there is a step. Only one may wait at a time. */
+  /** Calls `act` once: now, or as soon as there is a step. */
   whenStepReady(act: () => void): void {
-    if (this.hasStep) act();
-    else this.#wake = act;
+    this.#wake = act;
+    const isQuiet = this.#end === undefined && this.#notices === undefined && this.#questions === undefined;
+    if (!isQuiet && this.hasStep) this.#advance();
   }
 
   /** The next step. Only one may wait at a time. Notices wait until the flow has room; questions and the end do not. */
@@ -152,46 +138,25 @@ export class ClientDialog<Result> implements CallClient {
         return { kind: "says", notices: this.#notices.take() };
       }
       if (this.#end !== undefined) return this.#end;
-      if (this.#newQuestions.length > 0) {
+      if (this.#questions?.hasNew) {
         // Questions of the same turn of the event loop are returned together.
         await new Promise((resolve) => setImmediate(resolve));
-        const questions = this.#newQuestions.filter(({ key }) => this.#open.has(key));
-        this.#newQuestions = none;
+        const questions = this.#questions.takeNew();
         if (questions.length > 0) return { kind: "asks", questions };
         continue;
       }
-      await this.#stepOrRoom(full);
+      let stopWaiting: (() => void) | undefined;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        stopWaiting = full?.whenFreed(resolve);
+      });
+      stopWaiting?.();
     }
-  }
-
-  /** Takes an answer. Returns false when it is invalid for the question, which then stays open. */
-  answer(key: string, value: unknown): boolean {
-    const open = this.#open.get(key);
-    if (open === undefined || !isAcceptable(open.question.method, open.question.params, value)) return false;
-    this.#open.delete(key);
-    open.resolve(value);
-    return true;
-  }
-
-  /** Asks the same question under a new key. Clients may ignore a key that they have answered, even wrongly. */
-  askAnew(key: string): void {
-    const open = this.#open.get(key);
-    if (open === undefined) return;
-    this.#open.delete(key);
-    open.question = { ...open.question, key: this.#newKey(open.question.method) };
-    this.#addQuestion(open);
-  }
-
-  /** Rejects a question that the client cannot answer. */
-  refuse(key: string, reason: unknown): void {
-    const open = this.#open.get(key);
-    this.#open.delete(key);
-    open?.reject(reason);
   }
 
   cancel(reason: string): void {
     this.onCancel?.(reason);
-    for (const [key] of this.#open) this.refuse(key, new Error(reason));
+    this.#questions?.refuseAll(reason);
   }
 
   progress(update: ProgressUpdate): void {
@@ -207,49 +172,31 @@ export class ClientDialog<Result> implements CallClient {
 
   /** With `params`: whether the client can answer this very question. */
   can(method: ClientMethod, params?: object): boolean {
-    return missingAbility(this.#abilities, method, params) === undefined;
+    return missingAbility(this.peer.abilities, method, params) === undefined;
   }
 
   request(method: ClientMethod, params: object, signal: AbortSignal): Promise<unknown> {
-    const missing = missingAbility(this.#abilities, method, params);
+    const missing = missingAbility(this.peer.abilities, method, params);
     if (missing !== undefined) {
       this.missed = missing;
-      const lacks = nameOf(missing);
+      const lacks = Object.entries(missing)
+        .map(([name, members]) => [name, ...Object.keys(members)].join("."))
+        .join(", ");
       return Promise.reject(
         new Error(`The MCP client that made this call did not declare ${lacks}, which ${method} needs.`),
       );
     }
-    if (this.#end !== undefined) return Promise.reject(new Error("The call that wants to ask has ended."));
-    const { wanted, asked } = splitKey(params);
-    const isNew = wanted !== undefined && this.#keys?.has(wanted) !== true;
-    if (isNew && Object.hasOwn(this.#answers, wanted) && isAcceptable(method, asked, this.#answers[wanted])) {
-      this.#newKey(method, wanted);
-      return Promise.resolve(this.#answers[wanted]);
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const withdrawn = new AbortController();
-    const key = this.#newKey(method, isNew ? wanted : undefined);
-    const open: OpenQuestion = {
-      question: { key, method, params: asked, signal: withdrawn.signal },
-      resolve,
-      reject,
-      withdrawn,
-    };
-    const onAbort = () => this.refuse(open.question.key, signal.reason);
-    // The call's signal lives longer than the question. Without this, listeners would pile up on it.
-    const close = () => {
-      signal.removeEventListener("abort", onAbort);
-      withdrawn.abort("the question is no longer asked");
-    };
-    promise.then(close, close);
-    this.#addQuestion(open);
-    signal.addEventListener("abort", onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    return promise;
+    if (this.isOver) return Promise.reject(new Error("The call that wants to ask has ended."));
+    return this.questions.ask(method, params, signal);
   }
 
   notify(method: string, params: object): void {
-    if (method === "notifications/message" && !this.#wantsMessage(params)) return;
+    if (method === "notifications/message") {
+      const { messages, level } = this.wants;
+      const { level: given = "info" }: { readonly level?: unknown } = params;
+      const isLow = level !== undefined && logLevels.indexOf(given) < logLevels.indexOf(level);
+      if (!messages || isLow) return;
+    }
     this.#addNotice({ kind: "message", method, params });
   }
 
@@ -258,117 +205,166 @@ export class ClientDialog<Result> implements CallClient {
     this.lastWarning = text;
     if (this.wants.messages) {
       this.notify("notifications/message", { level: "warning", logger: about, data: text });
-    } else if (this.wants.progress)
-      this.#addNotice({ kind: "progress", update: { progress: 0, message: text } });
-  }
-
-  #wantsMessage(params: { readonly level?: unknown }): boolean {
-    const { messages, level } = this.wants;
-    if (!messages || level === undefined) return messages;
-    return logLevels.indexOf(params.level ?? "info") >= logLevels.indexOf(level);
-  }
-
-  #addQuestion(open: OpenQuestion): void {
-    if (this.#open === noneOpen) this.#open = new Map();
-    this.#open.set(open.question.key, open);
-    this.#newQuestions = [...this.#newQuestions, open.question];
-    this.#wakeUp();
+    } else this.progress({ progress: 0, message: text });
   }
 
   #addNotice(notice: Notice): void {
-    if (this.#end !== undefined) return;
+    if (this.isOver) return;
     this.#notices ??= new NoticeQueue();
     this.#notices.add(notice);
-    this.#wakeUp();
+    this.#advance();
   }
 
-  /** Waits for a step, or for room when the flow is full and notices wait for it. */
-  async #stepOrRoom(full: WriteFlow | undefined): Promise<void> {
-    let stopWaiting: (() => void) | undefined;
-    await new Promise<void>((resolve) => {
-      this.#wake = resolve;
-      stopWaiting = full?.whenFreed(resolve);
-    });
-    stopWaiting?.();
-  }
-
-  #newKey(method: ClientMethod, wanted?: string): string {
-    this.#keys ??= new Set();
-    let key = wanted;
-    while (key === undefined || (key !== wanted && this.#keys.has(key))) {
-      this.#asked++;
-      key = `${method.slice(0, method.indexOf("/"))}-${this.#asked}`;
+  /** Wakes up whoever waits for a step. With `end`, the work has ended. */
+  #advance(end?: Step<Result>): void {
+    if (end !== undefined) {
+      this.#end = end;
+      this.#questions?.close();
+      if (end.kind === "ended" && this.#notices?.isEmpty !== false) this.result = end.result;
     }
-    this.#keys.add(key);
-    return key;
-  }
-
-  #finish(end: Step<Result>): void {
-    this.#end = end;
-    for (const { withdrawn } of this.#open.values()) withdrawn.abort("the call has ended");
-    this.#open = noneOpen;
-    this.#wakeUp();
-  }
-
-  #wakeUp(): void {
     const wake = this.#wake;
     this.#wake = undefined;
     wake?.();
   }
 }
 
-/** The open questions by key, in the form of the protocol. */
-export function openRequests({ open }: ClientDialog<unknown>): Readonly<Record<string, object>> {
-  return Object.fromEntries(open.map(({ key, method, params }) => [key, { method, params }]));
-}
+/** Answers a request with the result of its dialog. */
+type Finish<Result> = (request: ClientRequest, result: Result) => void;
 
-/** Takes the tool's key out of the parameters: the client must not see it there. */
-function splitKey(params: object): { readonly wanted: string | undefined; readonly asked: object } {
-  if (!("_meta" in params) || !isRecord(params._meta)) return { wanted: undefined, asked: params };
-  const { _meta, ...rest } = params;
-  const { [keyName]: wanted, ...meta } = params._meta;
-  const asked = Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
-  return { wanted: typeof wanted === "string" && wanted !== "" ? wanted : undefined, asked };
-}
-
-function nameOf(ability: NeededAbility): string {
-  return Object.entries(ability)
-    .map(([name, members]) => [name, ...Object.keys(members)].join("."))
-    .join(", ");
-}
-
-/** Whether a value from outside is a valid answer. The content of a form must match its schema. */
-function isAcceptable(
-  method: ClientMethod,
-  params: { readonly requestedSchema?: unknown },
-  value: unknown,
-): boolean {
-  if (!isRecord(value)) return false;
-  switch (method) {
-    case "elicitation/create":
-      return isElicitation(params.requestedSchema, value);
-    case "sampling/createMessage":
-      return typeof value.role === "string" && typeof value.content === "object" && value.content !== null;
-    case "roots/list":
-      return Array.isArray(value.roots);
-  }
-}
-
-function isElicitation(requestedSchema: unknown, { action, content }: Record<string, unknown>): boolean {
-  if (action === "decline" || action === "cancel") return true;
-  if (action !== "accept") return false;
-  if (!isRecord(requestedSchema) || content === undefined) return true;
-  try {
-    const outcome = compileSchema(requestedSchema).validate(content);
-    // Plain JSON Schema is checked synchronously, and no other schema can be sent to a client.
-    return outcome instanceof Promise || outcome.ok;
-  } catch {
-    return true; // An invalid schema is the tool's fault, not the client's.
-  }
+/**
+ * Sends the client what a dialog says and asks, until the work ends or the client has to come back with answers in
+ * another request.
+ */
+export function relayDialog<Result>(
+  waiting: WaitingDialogs,
+  request: ClientRequest,
+  dialog: ClientDialog<Result>,
+  finish: Finish<Result>,
+): void {
+  request.onCancel = (reason) => dialog.cancel(reason);
+  // The callback runs in the async context of the tool. Messages to the client must not run in that context.
+  const scope = new AsyncResource("toolrack.mcp");
+  dialog.whenStepReady(() => {
+    if (dialog.result === undefined) {
+      const relaying = () => relaySteps(waiting, request, dialog, finish);
+      scope.runInAsyncScope(relaying).catch((thrown) => request.fail(thrown));
+      return;
+    }
+    try {
+      finish(request, dialog.result);
+    } catch (thrown) {
+      request.fail(thrown);
+    }
+  });
 }
 
 /**
- * The dialog whose work is running, also deep in a chain of calls. Approvals use it to find the client, which the code
- * between does not know.
+ * After `BURST` notices nothing is sent for `PAUSE` milliseconds, so that a tool that reports all the time fills neither
+ * the connection nor the memory. Meanwhile the dialog gathers notices and drops those that are out of date.
  */
-export const currentDialog = new AsyncLocalStorage<ClientDialog<unknown>>();
+const BURST = 32;
+const PAUSE = 100;
+
+async function relaySteps<Result>(
+  waiting: WaitingDialogs,
+  request: ClientRequest,
+  dialog: ClientDialog<Result>,
+  finish: Finish<Result>,
+): Promise<void> {
+  let sent = 0;
+  for (;;) {
+    const step = await dialog.next(request.reply.flow);
+    switch (step.kind) {
+      case "says":
+        for (const notice of step.notices) tell(request, notice);
+        sent += step.notices.length;
+        if (sent < BURST) break;
+        sent = 0;
+        await wait(PAUSE);
+        break;
+      case "asks":
+        if (request.peer.session === undefined) return askInAnswer(waiting, request, dialog, finish);
+        for (const question of step.questions) void ask(waiting, request, dialog.questions, question);
+        break;
+      case "ended":
+        return finish(request, step.result);
+      case "failed":
+        throw step.reason;
+    }
+  }
+}
+
+function tell({ meta, reply, isOver }: ClientRequest, notice: Notice): void {
+  if (isOver) return;
+  if (notice.kind === "message") {
+    reply.send({ jsonrpc: "2.0", method: notice.method, params: notice.params });
+  } else if (meta.progressToken !== undefined) {
+    const params = { ...notice.update, progressToken: meta.progressToken };
+    reply.send({ jsonrpc: "2.0", method: "notifications/progress", params });
+  }
+}
+
+/** How often a question is asked. A person may mistype; a program could answer wrongly for ever. */
+const MOST_ASKED = 3;
+
+/** Asks a client that has a session. */
+async function ask(
+  { closing }: WaitingDialogs,
+  request: ClientRequest,
+  questions: Questions,
+  { key, method, params, signal }: Question,
+): Promise<void> {
+  try {
+    const wanted = AbortSignal.any([signal, closing]);
+    for (let asked = 0; asked < MOST_ASKED; asked++) {
+      const answer = await request.peer.session?.ask(request, method, params, wanted);
+      if (questions.answer(key, answer) || !questions.open.some((question) => question.key === key)) return;
+    }
+    questions.refuse(key, new UnfitAnswer(`the client's answers did not fit what it was asked for`));
+  } catch (thrown) {
+    questions.refuse(key, thrown);
+  }
+}
+
+/** Asks a client without a session, and goes on with what it answers. */
+function askInAnswer<Result>(
+  waiting: WaitingDialogs,
+  request: ClientRequest,
+  dialog: ClientDialog<Result>,
+  finish: Finish<Result>,
+): void {
+  answerWithQuestions(waiting, request, dialog, (next) => {
+    if (dialog.open.length === 0 || dialog.hasStep) relayDialog(waiting, next, dialog, finish);
+    else askInAnswer(waiting, next, dialog, finish);
+  });
+}
+
+/**
+ * Answers a request with the open questions, including those whose answers were invalid. The client repeats the request
+ * with answers; `resumeWith` gets that request after the answers were taken.
+ */
+export function answerWithQuestions(
+  waiting: WaitingDialogs,
+  request: ClientRequest,
+  dialog: ClientDialog<unknown>,
+  resumeWith: (request: ClientRequest) => void,
+) {
+  for (const question of dialog.open) {
+    const missing = missingAbility(request.peer.abilities, question.method, question.params);
+    if (missing === undefined) continue;
+    // The client declared this capability earlier and no longer does, so it could never answer the question.
+    dialog.cancel(`the client no longer declares what ${question.method} needs`);
+    return request.fail(missingCapability(missing));
+  }
+  // Until the client comes back, no request is open that could receive notices.
+  dialog.wants = { progress: false, messages: false };
+  const requestState = waiting.keep(dialog, request, (next) => {
+    const { inputResponses } = next.params;
+    dialog.wants = next.wants;
+    const answers = isRecord(inputResponses) ? inputResponses : {};
+    for (const [key, value] of Object.entries(answers)) dialog.questions.answer(key, value);
+    resumeWith(next);
+  });
+  const inputRequests = dialog.questions.requests;
+  request.result({ resultType: "input_required", inputRequests, requestState });
+}

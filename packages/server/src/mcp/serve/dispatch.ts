@@ -1,25 +1,30 @@
+import {
+  type CallRequest,
+  calledTool,
+  callToolName,
+  type EndedCall,
+  unknownTool,
+  unknownToolText,
+} from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import {
   cancellationOf,
-  isLogLevel,
-  modernVersion,
-  notALevel,
+  expected,
   RpcError,
   type RpcNotification,
+  type RpcParams,
   rpcCodes,
-  skillsExtension,
-  tasksExtension,
 } from "../wire/index.ts";
-import type { Caller } from "./caller.ts";
-import { paramError } from "./errors.ts";
+import { invalidParams, missingCapability, paramError, toolAnswer, toRpcError } from "./answers.ts";
+import { answerWithQuestions, ClientDialog, currentDialog, relayDialog } from "./dialog.ts";
+import { discover, initialize, setLevel } from "./handshake.ts";
+import { checkParamHeaders } from "./http-checks.ts";
+import { listTools } from "./lists.ts";
 import { offeringMethods } from "./offerings.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest, RequestTable } from "./session.ts";
 import { listen, subscriptionMethods } from "./subscriptions.ts";
-import { taskMethods } from "./tasks.ts";
-import { callTool, listTools } from "./tools.ts";
-
-type Result = Readonly<Record<string, unknown>>;
+import { asksAtFirst, knowsTasks, missingTasks, newTaskId, taskMethods, taskSupportOf } from "./tasks.ts";
 
 /**
  * Returns the result or a promise of it, or undefined when the handler answers the request itself. Throws or rejects to
@@ -32,29 +37,23 @@ const common: Readonly<Record<string, Handler>> = {
   "tools/list": listTools,
   ...offeringMethods,
 };
+const legacy = { ...common, ping: () => ({}), "logging/setLevel": setLevel };
 
-const modern: ReadonlyMap<string, Handler> = new Map(
-  Object.entries<Handler>({
-    ...common,
-    ...taskMethods,
-    "server/discover": discover,
-    "subscriptions/listen": listen,
-  }),
-);
+/** The methods of each era. Clients of the legacy era have more of them in a session. */
+const methods = {
+  modern: toMap({ ...common, ...taskMethods, "server/discover": discover, "subscriptions/listen": listen }),
+  legacy: toMap(legacy),
+  session: toMap({ ...legacy, ...subscriptionMethods, initialize }),
+};
 
-const legacy: ReadonlyMap<string, Handler> = new Map(
-  Object.entries<Handler>({ ...common, ping: () => ({}), "logging/setLevel": setLevel }),
-);
-
-const legacyWithSession: ReadonlyMap<string, Handler> = new Map(
-  Object.entries<Handler>({ ...Object.fromEntries(legacy), ...subscriptionMethods, initialize }),
-);
+function toMap(handlers: Readonly<Record<string, Handler>>): ReadonlyMap<string, Handler> {
+  return new Map(Object.entries(handlers));
+}
 
 /** Handles every request of every transport and version. The answer goes through the request's reply. */
 export function dispatch(serving: McpServing, request: ClientRequest) {
   const { codec, session } = request.peer;
-  const methods = codec.era === "modern" ? modern : session === undefined ? legacy : legacyWithSession;
-  const handle = methods.get(request.method);
+  const handle = methods[session === undefined ? codec.era : "session"].get(request.method);
   if (handle === undefined) {
     return request.fail(new RpcError(rpcCodes.methodNotFound, "Method not found"));
   }
@@ -78,45 +77,133 @@ export function handleNotification(notification: RpcNotification, requests: Requ
   if (cancelled !== undefined) requests?.get(cancelled.id)?.withdraw(cancelled.reason);
 }
 
-function initialize(serving: McpServing, { peer, params, caller }: ClientRequest): Result {
-  peer.session?.initialize(params);
+/** Handles `tools/call` of both eras and all transports. Throws an `RpcError` when the call is not started. */
+function callTool(serving: McpServing, request: ClientRequest) {
+  const { params, caller, peer } = request;
+  const { name, arguments: input } = params;
+  const { registry, waitingDialogs } = serving;
+  if (typeof name !== "string") throw paramError("tools/call", "name", expected("string", name));
+  if (input !== undefined && !isRecord(input)) {
+    throw paramError("tools/call", "arguments", expected("record", input));
+  }
+  const found = registry.get(name);
+  const info = found !== undefined && caller.sees(found) ? found : undefined;
+  if (info !== undefined && peer.headers !== undefined) checkParamHeaders(info, input, peer.headers);
+  if (params.requestState !== undefined) return waitingDialogs.resume(request, name, input);
+  if (info === undefined) throw unseen(serving, request, name);
+  const meant = info.name === callToolName ? calledTool(registry, { name, arguments: input }) : info;
+  const support = meant?.metadata.task === undefined ? undefined : taskSupportOf(caller, meant);
+  const dialog = new ClientDialog<EndedCall>(request, name, input);
+  if (support !== undefined && peer.codec.era === "modern" && knowsTasks(peer.abilities)) {
+    void beginTask(serving, request, dialog, support.asksFirst).catch((thrown) => request.fail(thrown));
+    return;
+  }
+  if (support?.support === "required") throw missingTasks(meant?.name);
+  startCall(serving, request, dialog);
+  relayDialog(waitingDialogs, request, dialog, (answered, ended) => {
+    const { codec, version = "" } = answered.peer;
+    const isModern = codec.era === "modern";
+    const { type, structured } = ended.result;
+    if (isModern && dialog.missed !== undefined && type === "error")
+      return answered.fail(missingCapability(dialog.missed, ended.result.content));
+    const hasValue = type === "json" || structured !== undefined;
+    const listed = hasValue ? serving.lists.of(answered.caller).byName.get(name) : undefined;
+    const hasOutputSchema = listed?.outputSchema !== undefined;
+    // Links exist since 2025-06-18.
+    const answer = toolAnswer(ended, { canLink: isModern || version >= "2025-06-18", hasOutputSchema });
+    answered.answer(codec.encodeCall(answer, listed?.outputSchema));
+  });
+}
+
+/** Starts the call of a dialog. Its questions and notices go through the dialog. */
+function startCall(
+  { service, registry }: McpServing,
+  { caller, meta, peer }: ClientRequest,
+  dialog: ClientDialog<EndedCall>,
+  callId?: string,
+): void {
+  const { wants, subject, input } = dialog;
+  const session = meta["toolrack/sessionID"];
+  const call: { -readonly [Key in keyof CallRequest]: CallRequest[Key] } = {
+    name: subject,
+    input,
+    grant: caller.grant,
+    client: dialog,
+  };
+  // A client that can be asked questions may repeat its request, and may want progress only then.
+  let isWatched = callId !== undefined || wants.progress || wants.level !== undefined;
+  for (const _ in peer.abilities) isWatched = true;
+  if (isWatched) {
+    call.watcher = {
+      progress: (update) => dialog.progress(update),
+      log(line) {
+        // An upstream server's messages are forwarded separately, unchanged.
+        if (registry.get(line.toolName)?.metadata.mcp === undefined) dialog.log(line);
+      },
+    };
+  }
+  if (meta.traceparent !== undefined) call.headers = traceOf(meta);
+  if (caller.allow !== undefined) call.allow = caller.allow;
+  if (typeof session === "string") call.sessionID = session;
+  if (callId === undefined) {
+    call.begun = (cancel) => {
+      dialog.onCancel = cancel;
+    };
+  } else {
+    // With a given id the call starts later, after a lookup of that id. The client may cancel it before.
+    const controller = new AbortController();
+    dialog.onCancel = (reason) => controller.abort(reason);
+    call.callId = callId;
+    call.signal = controller.signal;
+  }
+  // Deep inside the call, an approval looks for the current dialog. A client that can receive nothing needs no entry.
+  const needsContext = isWatched || currentDialog.getStore() !== undefined;
+  dialog.follow(needsContext ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
+}
+
+/** The trace headers. In `_meta` they have the same names as in HTTP. */
+function traceOf({ traceparent, tracestate, baggage }: RpcParams): CallRequest["headers"] {
+  if (typeof traceparent !== "string") return undefined;
   return {
-    protocolVersion: peer.version,
-    capabilities,
-    serverInfo: serving.serverInfo,
-    ...instructionsFor(serving, caller),
+    traceparent,
+    ...(typeof tracestate === "string" ? { tracestate } : {}),
+    ...(typeof baggage === "string" ? { baggage } : {}),
   };
 }
 
-function discover(serving: McpServing, { caller }: ClientRequest): Result {
-  const extensions = { ...capabilities.extensions, [tasksExtension]: {} };
-  return {
-    supportedVersions: [modernVersion],
-    capabilities: { ...capabilities, extensions },
-    ...instructionsFor(serving, caller),
+/** Starts a call as a task. With `asksFirst`, questions at its beginning are asked before it becomes one. */
+async function beginTask(
+  serving: McpServing,
+  request: ClientRequest,
+  dialog: ClientDialog<EndedCall>,
+  asksFirst: boolean,
+): Promise<void> {
+  const callId = newTaskId();
+  startCall(serving, request, dialog, callId);
+  request.onCancel = (reason) => dialog.cancel(reason);
+  const becomeTask = (answered: ClientRequest) => {
+    if (asksFirst && dialog.open.length > 0)
+      return answerWithQuestions(serving.waitingDialogs, answered, dialog, becomeTask);
+    const toError = ({ ended, reason }: { readonly ended?: EndedCall; readonly reason?: unknown }) => {
+      const { missed } = dialog;
+      if (ended === undefined) {
+        const { code, message, data } = toRpcError(reason);
+        return code === rpcCodes.internalError ? { code, message: FAILED } : { code, message, data };
+      }
+      if (missed === undefined || ended.result.type !== "error") return undefined;
+      const { code, message, data } = missingCapability(missed, ended.result.content);
+      return { code, message, data };
+    };
+    answered.result(serving.tasks.adopt(callId, dialog, answered.caller, toError));
   };
+  if (asksFirst && !(await asksAtFirst(dialog)) && request.isOver) return;
+  becomeTask(request);
 }
 
-const capabilities = {
-  tools: { listChanged: true },
-  prompts: { listChanged: true },
-  resources: { listChanged: true, subscribe: true },
-  completions: {},
-  logging: {},
-  extensions: { [skillsExtension]: { directoryRead: true } },
-};
+const FAILED = "The server failed. Its log says why.";
 
-function instructionsFor({ lists }: McpServing, caller: Caller): { readonly instructions?: string } {
-  const own = caller.expert?.instructions;
-  const meta = lists.of(caller).isShortened
-    ? "There are more tools than are listed: toolrack_search finds them and toolrack_call calls them."
-    : undefined;
-  const instructions = [own, meta].filter((text) => text !== undefined).join("\n\n");
-  return instructions === "" ? {} : { instructions };
-}
-
-function setLevel(_: McpServing, { params: { level }, peer }: ClientRequest): Result {
-  if (!isLogLevel(level)) throw paramError("logging/setLevel", "level", notALevel);
-  if (peer.session !== undefined) peer.session.logLevel = level;
-  return {};
+/** For a caller who sees no tool of this name: the protocol wants an error there, not a result. */
+function unseen({ registry, lists }: McpServing, { caller }: ClientRequest, name: string): RpcError {
+  if (lists.of(caller).isShortened) return invalidParams(unknownToolText(name));
+  return invalidParams(unknownTool(registry, name, (tool) => caller.sees(tool)).message);
 }

@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { openStore } from "../../store/store.ts";
-import { mcpMount } from "./http.ts";
+import { McpMount } from "./http.ts";
 import { openLegacySession } from "./testing/legacy-session.ts";
 import { serveMount } from "./testing/serve-mount.ts";
 import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
@@ -29,7 +29,7 @@ export const offers = ["sun_note", "rain_note"].flatMap((name) => [
     "skills/notes/SKILL.md": "---\nname: notes\ndescription: Notes.\n---\nText.",
   });
   const { serving } = await surfaceParts(rack);
-  served = await serveMount(mcpMount(serving), masterGrant);
+  served = await serveMount(new McpMount(serving), masterGrant);
 });
 
 afterAll(async () => {

@@ -1,31 +1,148 @@
-import type { ServerResponse } from "node:http";
-import { EventStream, errorText, type RpcId, sendJson, sendNoEvents, type WriteFlow } from "../wire/index.ts";
-import type { ClientRequest, Reply } from "./session.ts";
-import { type HttpSession, noSession } from "./sessions.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { whenGone } from "../../http/wire/index.ts";
+import { errorText, rpcCodes } from "../wire/index.ts";
+import type { AnswerText, ClientRequest, Reply } from "./session.ts";
+import { MessageWriter, type WriteFlow } from "./writer.ts";
 
-interface HttpReplyOptions {
-  /** The session that the request belongs to. */
-  readonly session: HttpSession | undefined;
+/** How much a client may leave unread before it is cut off. */
+interface UnreadLimits {
+  /** In bytes, not counting the last message. */
+  readonly most: number;
+  /** How long the client may read nothing at all, in milliseconds. */
+  readonly patience: number;
+}
+
+export interface EventStreamOptions {
   /** Called with the reason when the client is cut off. */
   readonly cutOff: (reason: string) => void;
-  /** Called when every request of the POST has been answered. */
-  readonly done: () => void;
+  readonly headers?: HeaderList;
+  readonly limits?: UnreadLimits;
+}
+
+/** Names and values in turn: the form that is fastest for Node. */
+export type HeaderList = readonly string[];
+
+const none: HeaderList = [];
+const streamHeaders: HeaderList = [
+  ...["Content-Type", "text/event-stream", "Cache-Control", "no-cache, no-transform"],
+  ...["X-Accel-Buffering", "no"],
+];
+const usualLimits: UnreadLimits = { most: 16 * 1024 * 1024, patience: 5 * 60_000 };
+const KEEP_ALIVE = 15_000;
+
+/** Sends messages to a client as events on one response. A client that does not read is cut off in the end. */
+export class EventStream {
+  readonly writer: MessageWriter;
+  readonly #outgoing: ServerResponse;
+
+  constructor(
+    outgoing: ServerResponse,
+    { cutOff, headers = none, limits = usualLimits }: EventStreamOptions,
+  ) {
+    const giveUp = (reason: string) => {
+      cutOff(reason);
+      outgoing.destroy();
+    };
+    this.#outgoing = outgoing;
+    this.writer = new MessageWriter(outgoing, {
+      frame: ["event: message\ndata: ", "\n\n"],
+      most: limits.most,
+      overflowed: (unread) => giveUp(`it left ${unread} bytes unread`),
+    });
+    outgoing.writeHead(200, [...streamHeaders, ...headers]);
+    outgoing.flushHeaders();
+    // The timeout starts again whenever the client reads or something is written. It matters only while bytes are unread.
+    outgoing.setTimeout(limits.patience, () => {
+      if (outgoing.writableLength > 0) giveUp(`it took nothing for ${limits.patience / 1000} seconds`);
+    });
+    const keepAlive = setInterval(() => {
+      if (!outgoing.writableNeedDrain) outgoing.write(": keepalive\n\n");
+    }, KEEP_ALIVE).unref();
+    outgoing.once("close", () => clearInterval(keepAlive)).once("finish", () => clearInterval(keepAlive));
+  }
+
+  end(): void {
+    this.writer.flush();
+    this.#outgoing.end();
+  }
+}
+
+/** Sends one message as JSON. */
+export function sendJson(
+  outgoing: ServerResponse,
+  status: number,
+  body: AnswerText,
+  headers: HeaderList = none,
+): void {
+  const pieces = typeof body === "string" ? [body] : body;
+  let length = 0;
+  for (const piece of pieces) length += Buffer.byteLength(piece);
+  const own = ["Content-Type", "application/json", "Content-Length", String(length)];
+  outgoing.writeHead(status, [...own, ...headers]);
+  if (pieces.length === 1) {
+    outgoing.end(pieces[0]);
+    return;
+  }
+  outgoing.cork();
+  for (const piece of pieces) outgoing.write(piece);
+  outgoing.end();
+  outgoing.uncork();
+}
+
+/** The status tells the client to open a new session. */
+export const noSession = {
+  status: 404,
+  code: rpcCodes.unavailable,
+  message: "There is no such session. Initialize a new one.",
+};
+
+/** The part of an `HttpSession` that an answer needs. */
+interface ReplySession {
+  readonly id: string;
+  /** The session has ended. */
+  readonly isGone: boolean;
+  /** Counts the session as busy until this response is closed. */
+  keepBusy(outgoing: ServerResponse): void;
+}
+
+/** The answers that the server owes. */
+export interface OwedAnswers {
+  /** Called with the reason when a client is cut off. */
+  readonly cutOff: (reason: string) => void;
+  count: number;
+  /** Called when the count comes down to zero. */
+  whenNone: (() => void) | undefined;
 }
 
 /** The answer to one POST: one JSON message, or a stream when something was sent before the answer. */
 export class HttpReply implements Reply {
   /** The requests that are answered here. They are withdrawn when the connection ends. */
   readonly requests: ClientRequest[] = [];
+  readonly #owed: OwedAnswers;
   readonly #outgoing: ServerResponse;
-  readonly #options: HttpReplyOptions;
-  readonly #headers: readonly string[];
+  readonly #session: ReplySession | undefined;
+  readonly #headers: HeaderList;
+  readonly #release: () => void;
   #stream: EventStream | undefined;
   #isOver = false;
+  #isOwed = true;
 
-  constructor(outgoing: ServerResponse, options: HttpReplyOptions) {
+  constructor(
+    owed: OwedAnswers,
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    session: ReplySession | undefined,
+  ) {
+    this.#owed = owed;
     this.#outgoing = outgoing;
-    this.#options = options;
-    this.#headers = options.session === undefined ? none : ["mcp-session-id", options.session.id];
+    this.#session = session;
+    this.#headers = session === undefined ? none : ["mcp-session-id", session.id];
+    owed.count++;
+    session?.keepBusy(outgoing);
+    // Also in a session: a client cannot ask again for an answer that it missed.
+    this.#release = whenGone(incoming, outgoing, () => {
+      for (const request of this.requests) request.withdraw("the client closed the connection");
+    });
   }
 
   get flow(): WriteFlow | undefined {
@@ -38,42 +155,37 @@ export class HttpReply implements Reply {
   send(message: object): void {
     // After the answer the response is closed. A late message, such as a withdrawn question, is dropped.
     if (this.#isOver) return;
-    const { cutOff } = this.#options;
+    const { cutOff } = this.#owed;
     this.#stream ??= new EventStream(this.#outgoing, { cutOff, headers: this.#headers });
     this.#stream.writer.send(message);
   }
 
-  answer(_: RpcId, message: string | readonly (string | Buffer)[], status: number): void {
-    if (this.#stream === undefined) sendJson(this.#outgoing, status, message, this.#headers);
-    else this.#end(this.#stream, [typeof message === "string" ? message : message.join("")]);
-    this.#done();
-  }
-
-  answerAll(messages: readonly string[], status: number) {
-    if (messages.length === 0) return this.endWithoutAnswer();
-    if (this.#stream === undefined)
-      sendJson(this.#outgoing, status, `[${messages.join(",")}]`, this.#headers);
-    else this.#end(this.#stream, messages);
-    this.#done();
-  }
-
-  endWithoutAnswer(): void {
-    const isGone = this.#options.session?.isGone === true;
-    if (this.#stream !== undefined) this.#stream.end();
-    else if (isGone) sendJson(this.#outgoing, noSession.status, errorText(null, noSession));
-    else sendNoEvents(this.#outgoing, this.#headers);
-    this.#done();
-  }
-
-  #done(): void {
+  end(answer: AnswerText | undefined, status: number): void {
+    if (this.#stream !== undefined) {
+      if (answer !== undefined)
+        this.#stream.writer.write(typeof answer === "string" ? answer : answer.join(""));
+      this.#stream.end();
+    } else if (answer !== undefined) sendJson(this.#outgoing, status, answer, this.#headers);
+    else if (this.#session?.isGone) sendJson(this.#outgoing, noSession.status, errorText(null, noSession));
+    // A cancelled request is answered with a stream without any event.
+    else this.#outgoing.writeHead(200, [...streamHeaders, ...this.#headers]).end();
     this.#isOver = true;
-    this.#options.done();
+    this.#release();
+    if (this.#isOwed) this.settle();
   }
 
-  #end(stream: EventStream, messages: readonly string[]): void {
-    for (const message of messages) stream.writer.write(message);
-    stream.end();
+  /** Answers a batch: in one message, or in a stream one by one. */
+  endBatch(answers: readonly string[], status: number): void {
+    for (const answer of answers) this.#stream?.writer.write(answer);
+    const isEmpty = this.#stream !== undefined || answers.length === 0;
+    this.end(isEmpty ? undefined : `[${answers.join(",")}]`, status);
+  }
+
+  /** The stopping server need not wait for this answer, because it was sent or stays open without end. */
+  settle(): void {
+    const owed = this.#owed;
+    this.#isOwed = false;
+    owed.count--;
+    if (owed.count === 0) owed.whenNone?.();
   }
 }
-
-const none: readonly string[] = [];

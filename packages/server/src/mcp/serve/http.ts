@@ -2,10 +2,6 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Grant, GrantWatch } from "../../access/index.ts";
 import { HttpError, type Mount, originOf, readBody, whenGone } from "../../http/wire/index.ts";
 import {
-  acceptsEvents,
-  clientNameOf,
-  type Envelope,
-  legacyCodec,
   longestMessage,
   modernVersion,
   RpcError,
@@ -16,13 +12,13 @@ import {
   refusedIdOf,
   reusedId,
   rpcCodes,
-  sendJson,
 } from "../wire/index.ts";
+import { legacyCodec } from "./answers.ts";
 import { BatchReply } from "./batch.ts";
 import { Caller, type ExpertResolver, mayUseExpert } from "./caller.ts";
 import { dispatch, handleNotification } from "./dispatch.ts";
-import { checkParamHeaders, readModern } from "./http-headers.ts";
 import {
+  accepts,
   checkAccept,
   checkCharset,
   checkLegacy,
@@ -30,13 +26,14 @@ import {
   invalid,
   Refusal,
   readBatch,
+  readModern,
   refused,
   toRefusal,
-} from "./http-refusals.ts";
-import { HttpReply } from "./http-reply.ts";
+} from "./http-checks.ts";
+import { HttpReply, noSession, type OwedAnswers, sendJson } from "./http-reply.ts";
 import type { McpServing } from "./serving.ts";
 import { ClientRequest, type Peer } from "./session.ts";
-import { type HttpSession, HttpSessions, noSession, type SessionLimits } from "./sessions.ts";
+import { type HttpSession, HttpSessions, type SessionLimits } from "./sessions.ts";
 
 export interface McpMountOptions {
   readonly sessions?: SessionLimits;
@@ -56,59 +53,56 @@ interface Posted {
 }
 
 /** The rack at `/mcp` and `/mcp/{expert}`, for clients of all versions of the protocol. */
-export function mcpMount(serving: McpServing, options: McpMountOptions = {}): Mount {
-  const server = new McpHttp(serving, options);
-  return {
-    access: "token",
-    owns: isMcpPath,
-    handle: (incoming, outgoing, grant) => server.handle(incoming, outgoing, grant!), // `access: "token"` guarantees a grant.
-    challenge: metadataChallenge,
-    close: () => server.close(),
-  };
-}
-
-class McpHttp {
+export class McpMount implements Mount {
+  readonly access = "token";
+  readonly owns = isMcpPath;
   readonly #serving: McpServing;
   readonly #sessions: HttpSessions;
   readonly #grants: GrantWatch;
   readonly #maxBody: number;
-  readonly #cutOff: (reason: string) => void;
-  /** The number of answers that `close` waits for, and what to call when the last one is sent. */
-  #unanswered = 0;
-  #whenAnswered = () => {};
+  readonly #owed: OwedAnswers;
 
-  constructor(serving: McpServing, { sessions, maxBody = longestMessage }: McpMountOptions) {
+  constructor(serving: McpServing, { sessions, maxBody = longestMessage }: McpMountOptions = {}) {
+    const cutOff = (reason: string) => serving.logger.warn(`An MCP client was cut off: ${reason}.`);
     this.#serving = serving;
     this.#sessions = new HttpSessions(serving, sessions);
     this.#grants = new GrantWatch(serving.store, serving.logger);
     this.#maxBody = maxBody;
-    this.#cutOff = (reason) => serving.logger.warn(`An MCP client was cut off: ${reason}.`);
+    this.#owed = { cutOff, count: 0, whenNone: undefined };
   }
 
-  /** Resolves when the request has been answered or refused, or its client has gone. */
+  /** The part of the authentication challenge that names the address of the metadata. */
+  challenge(incoming: IncomingMessage): string {
+    const { pathname } = new URL(incoming.url ?? "/mcp", "http://localhost");
+    return `resource_metadata="${originOf(incoming)}${WELL_KNOWN}${pathname}"`;
+  }
+
+  /** Resolves when the request is refused or its work has begun. Its answer may come later. */
   async handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant): Promise<void> {
     let id: RpcId | null = null;
     try {
+      const { headers, method } = incoming;
       const { experts } = this.#serving;
       const callerBefore = callerOf(incoming, grant, experts);
-      const isInSession = incoming.headers["mcp-session-id"] !== undefined;
-      const sessionId = isInSession ? sessionIdOf(incoming) : undefined;
-      if (incoming.method !== "POST") return this.#handleOther(incoming, outgoing, callerBefore, sessionId);
-      if (incoming.headers["content-type"] !== "application/json") checkCharset(incoming);
+      // The modern version has no sessions, and ignores the header.
+      const isModern = headers["mcp-protocol-version"] === modernVersion;
+      const sessionId = isModern ? undefined : headers["mcp-session-id"]?.toString();
+      if (method !== "POST") return this.#handleOther(incoming, outgoing, callerBefore, sessionId);
+      if (headers["content-type"] !== "application/json") checkCharset(incoming);
       const body = await readBody(incoming, this.#maxBody);
       if (typeof body !== "object" || body === null) throw invalid("The body is not a JSON-RPC message.");
       // Looked up again: while the body was read, the expert may have changed and the session may have ended.
       const caller = callerOf(incoming, grant, experts);
       const session = sessionId === undefined ? undefined : this.#session(sessionId, caller);
       const posted = { incoming, outgoing, caller, session };
-      if (Array.isArray(body)) return await this.#takeBatch(posted, body);
+      if (Array.isArray(body)) return this.#takeBatch(posted, body);
       const message = readRpc(body);
       if (message?.kind === "request") id = message.id;
       else if (message === undefined && "method" in body) id = refusedIdOf(body);
       if (message === undefined) {
         throw invalid("Bad Request: the request body is not a valid JSON-RPC message");
       }
-      await this.#take(posted, message);
+      this.#take(posted, message);
     } catch (thrown) {
       const { status, text, headers } = toRefusal(thrown, id);
       sendJson(outgoing, status, text, headers);
@@ -116,13 +110,14 @@ class McpHttp {
   }
 
   async close(): Promise<void> {
+    const owed = this.#owed;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_TIMEOUT);
-      this.#whenAnswered = () => {
+      owed.whenNone = () => {
         clearTimeout(timer);
         resolve();
       };
-      if (this.#unanswered === 0) this.#whenAnswered();
+      if (owed.count === 0) owed.whenNone();
     });
     this.#serving.changes.stop();
     this.#sessions.close();
@@ -149,7 +144,7 @@ class McpHttp {
       throw new Refusal(405, new RpcError(rpcCodes.refused, text), null, allow);
     }
     const session = this.#session(sessionId, caller);
-    if (method === "GET" && !acceptsEvents(headers.accept)) {
+    if (method === "GET" && !accepts(headers.accept ?? "", "text/event-stream")) {
       throw refused(406, "Not Acceptable: Client must accept text/event-stream");
     }
     checkVersion(incoming);
@@ -160,7 +155,7 @@ class McpHttp {
     }
     if (session.hasStream) throw refused(409, "Conflict: Only one SSE stream is allowed per session");
     session.keepBusy(outgoing);
-    const stream = session.openStream(outgoing, this.#cutOff);
+    const stream = session.openStream(outgoing, this.#owed.cutOff);
     this.#watch({ incoming, outgoing, caller, session }, () => stream.end());
   }
 
@@ -176,128 +171,84 @@ class McpHttp {
     });
   }
 
-  #take(posted: Posted, message: RpcMessage): void | Promise<void> {
-    const { incoming, outgoing, caller, session } = posted;
+  #take(posted: Posted, message: RpcMessage): void {
+    const { incoming, outgoing, caller } = posted;
+    const { clients, modern: codec } = this.#serving;
     const envelope = message.kind === "response" ? undefined : readModern(message, incoming.headers);
     if (message.kind !== "request") {
       if (envelope === undefined) {
         checkLegacy(incoming);
-        handleNonRequest(message, session);
+        this.#handle(message, posted);
       }
       outgoing.writeHead(202).end();
       return;
     }
-    if (envelope !== undefined) return this.#answerModern(posted, message, envelope);
-    if (message.method === "initialize") return this.#initialize(posted, message);
-    checkLegacy(incoming);
-    if (session?.requests.has(message.id)) throw reusedId(message.id);
-    return this.#answer(posted, message, session ?? statelessPeer(caller));
-  }
-
-  #answerModern(posted: Posted, message: RpcRequest, envelope: Envelope): Promise<void> {
-    const { incoming, caller } = posted;
-    const { registry, clients, modern: codec } = this.#serving;
-    if (message.method === "tools/call") checkParamHeaders(registry, caller, message, incoming.headers);
-    const { version, abilities, client, logLevel } = envelope;
-    clients.see(client, "modern", caller, message.method);
-    const peer = { caller, codec, version, abilities, clientName: clientNameOf(client), logLevel };
-    return this.#answer({ ...posted, session: undefined }, message, peer);
-  }
-
-  #initialize(posted: Posted, message: RpcRequest): Promise<void> {
-    checkAccept(posted.incoming);
-    if (posted.session !== undefined) {
-      throw new Refusal(400, invalid("Invalid Request: Server already initialized"));
+    const { id, method } = message;
+    if (envelope !== undefined) {
+      const { version, abilities, client, logLevel } = envelope;
+      const peer = { caller, codec, version, abilities, client, logLevel, headers: incoming.headers };
+      clients.see(client, "modern", caller, method);
+      this.#answer({ ...posted, session: undefined }, message, peer);
+      return;
     }
-    const session = this.#sessions.open(posted.caller, message.params);
-    if (session === undefined) {
-      const text = `There are as many sessions as this server keeps, all of them busy. End one that is no longer needed, or use the version ${modernVersion}, which needs none.`;
-      throw new Refusal(503, new RpcError(rpcCodes.unavailable, text), message.id);
-    }
-    return this.#answer({ ...posted, session }, message, session);
+    if (method !== "initialize") checkLegacy(incoming);
+    const session = method === "initialize" ? this.#initialize(posted, message) : posted.session;
+    if (session?.requests.has(id)) throw reusedId(id);
+    if (session !== undefined) clients.see(session.client, "legacy", caller, method);
+    this.#answer({ ...posted, session }, message, session ?? statelessPeer(caller));
   }
 
-  #answer(posted: Posted, message: RpcRequest, peer: Peer): Promise<void> {
-    const { caller, session } = posted;
-    if (session !== undefined) this.#serving.clients.see(session.client, "legacy", caller, message.method);
-    return new Promise((resolve) => {
-      const reply = this.#reply(posted, resolve);
-      const request = new ClientRequest(message, peer, reply, session?.requests);
-      reply.requests.push(request);
-      dispatch(this.#serving, request);
-      if (request.stop === undefined) return;
-      this.#watch(posted, () => request.withdraw("its stream ended"));
-      this.#answered();
-    });
+  #initialize({ incoming, caller, session: before }: Posted, { id, params }: RpcRequest): HttpSession {
+    checkAccept(incoming);
+    if (before !== undefined) throw new Refusal(400, invalid("Invalid Request: Server already initialized"));
+    const session = this.#sessions.open(caller, params);
+    if (session !== undefined) return session;
+    const text = `There are as many sessions as this server keeps, all of them busy. End one that is no longer needed, or use the version ${modernVersion}, which needs none.`;
+    throw new Refusal(503, new RpcError(rpcCodes.unavailable, text), id);
   }
 
-  #reply({ incoming, outgoing, session }: Posted, resolve: () => void): HttpReply {
-    this.#unanswered++;
-    session?.keepBusy(outgoing);
-    const done = () => {
-      release();
-      if (reply.requests[0]?.stop === undefined) this.#answered();
-      resolve();
-    };
-    const reply = new HttpReply(outgoing, { session, cutOff: this.#cutOff, done });
-    // Also in a session: a client cannot ask again for an answer that it missed.
-    const release = whenGone(incoming, outgoing, () => {
-      for (const request of reply.requests) request.withdraw("the client closed the connection");
-    });
-    return reply;
+  #answer(posted: Posted, message: RpcRequest, peer: Peer): void {
+    const { incoming, outgoing, session } = posted;
+    const reply = new HttpReply(this.#owed, incoming, outgoing, session);
+    const request = new ClientRequest(message, peer, reply, session?.requests);
+    reply.requests.push(request);
+    dispatch(this.#serving, request);
+    if (request.stop === undefined) return;
+    this.#watch(posted, () => request.withdraw("its stream ended"));
+    reply.settle();
   }
 
-  #answered(): void {
-    this.#unanswered--;
-    if (this.#unanswered === 0) this.#whenAnswered();
-  }
-
-  #takeBatch(
-    { incoming, outgoing, caller, session }: Posted,
-    body: readonly unknown[],
-  ): void | Promise<void> {
+  #takeBatch(posted: Posted, body: readonly unknown[]): void {
+    const { incoming, outgoing, caller, session } = posted;
     const messages = readBatch(body, session?.version ?? incoming.headers["mcp-protocol-version"]);
     checkLegacy(incoming);
     if (!messages.some(({ kind }) => kind === "request")) {
-      for (const message of messages) if (message.kind !== "request") handleNonRequest(message, session);
+      for (const message of messages) this.#handle(message, posted);
       outgoing.writeHead(202).end();
       return;
     }
-    return new Promise<void>((resolve) => {
-      const reply = this.#reply({ incoming, outgoing, caller, session }, resolve);
-      const batch = new BatchReply(reply, () =>
-        reply.answerAll(batch.answers, batch.begun === 0 ? 400 : 200),
-      );
-      batch.take(messages, {
-        requests: session?.requests,
-        begin: (message) => {
-          const peer = session ?? statelessPeer(caller);
-          const request = new ClientRequest(message, peer, batch, session?.requests);
-          reply.requests.push(request);
-          dispatch(this.#serving, request);
-        },
-        handleNonRequest: (message) => handleNonRequest(message, session),
-      });
+    const reply = new HttpReply(this.#owed, incoming, outgoing, session);
+    const batch = new BatchReply(reply, () => reply.endBatch(batch.answers, batch.begun === 0 ? 400 : 200));
+    batch.take(messages, session?.requests, (message) => {
+      if (message.kind !== "request") return this.#handle(message, posted);
+      const peer = session ?? statelessPeer(caller);
+      const request = new ClientRequest(message, peer, batch, session?.requests);
+      reply.requests.push(request);
+      dispatch(this.#serving, request);
     });
   }
-}
 
-/** Handles answers to the rack's questions, and cancellations. */
-function handleNonRequest(message: Exclude<RpcMessage, RpcRequest>, session: HttpSession | undefined): void {
-  if (message.kind === "response") session?.answer(message);
-  else handleNotification(message, session?.requests);
+  /** Takes answers to the rack's questions, and cancellations. */
+  #handle(message: RpcMessage, { session }: Posted): void {
+    if (message.kind === "response") session?.answer(message);
+    else if (message.kind === "notification") handleNotification(message, session?.requests);
+  }
 }
 
 /** A client of the legacy era without a session: it has not described itself, and cannot be asked anything. */
 function statelessPeer(caller: Caller): Peer {
-  return {
-    caller,
-    codec: legacyCodec,
-    version: undefined,
-    abilities: {},
-    clientName: "",
-    logLevel: undefined,
-  };
+  const unknown = { version: undefined, client: undefined, logLevel: undefined };
+  return { caller, codec: legacyCodec, abilities: {}, ...unknown };
 }
 
 /** One caller per grant, so that requests with the same grant share it. */
@@ -320,12 +271,6 @@ function callerOf({ url = "/" }: IncomingMessage, grant: Grant, experts: ExpertR
   if (expert !== undefined && mayUseExpert(grant, expert)) return new Caller(grant, expert);
   const text = "There is no such expert for this token. Ask for its name, or for a token that may use it.";
   throw new Refusal(404, new RpcError(rpcCodes.unavailable, text));
-}
-
-/** Ignores the header for the modern version, which has no sessions. */
-function sessionIdOf({ headers }: IncomingMessage): string | undefined {
-  const id = headers["mcp-session-id"];
-  return typeof id === "string" && headers["mcp-protocol-version"] !== modernVersion ? id : undefined;
 }
 
 function decoded(text: string): string | undefined {
@@ -357,12 +302,6 @@ export function resourceMetadataMount(): Mount {
       outgoing.end(body);
     },
   };
-}
-
-/** The part of the authentication challenge that names the address of the metadata. */
-function metadataChallenge(incoming: IncomingMessage): string {
-  const { pathname } = new URL(incoming.url ?? "/mcp", "http://localhost");
-  return `resource_metadata="${originOf(incoming)}${WELL_KNOWN}${pathname}"`;
 }
 
 /** Whether the rack or one of its experts is served at this path. */

@@ -1,7 +1,9 @@
 import { type RegistrySnapshot, type ToolInfo, type ToolRegistry, toMcpTools } from "@toolrack/core";
-import { isMetaTool } from "../../calls/index.ts";
+import { isMetaTool, racksKey } from "../../calls/index.ts";
+import { expected } from "../wire/index.ts";
+import { type EraCodec, invalidParams, paramError } from "./answers.ts";
 import type { Caller } from "./caller.ts";
-import { invalidParams } from "./errors.ts";
+import type { ClientRequest } from "./session.ts";
 
 type ListedTool = ReturnType<typeof toMcpTools>["tools"][number];
 
@@ -66,8 +68,55 @@ export class ToolLists {
   }
 }
 
+/** What `tools/list` needs of the server. */
+interface ListServices {
+  readonly lists: ToolLists;
+  /** The ids of this rack and of the racks that it is connected to. */
+  readonly racks: () => readonly string[];
+}
+
+/** Answers with a page of the list of tools. */
+export async function listTools(services: ListServices, request: ClientRequest): Promise<void> {
+  const { params, meta, caller, peer } = request;
+  const { cursor } = params;
+  if (cursor !== undefined && typeof cursor !== "string") {
+    throw paramError("tools/list", "cursor", expected("string", cursor));
+  }
+  const bytes = toolListBytes(services, caller, peer, cursor, meta[racksKey] === true);
+  // A short request makes a long answer, so the list is written only when the client has room for it.
+  await request.reply.waitForRoom();
+  request.answer(bytes);
+}
+
+/**
+ * The `result` of a list, encoded once per version of the list and era. Throws an `RpcError` when the cursor is not one of
+ * this list. `isForRack`: the client is another rack, and is told the ids of the racks behind this one.
+ */
+export function toolListBytes(
+  { lists, racks }: ListServices,
+  caller: Caller,
+  { codec }: { readonly codec: EraCodec },
+  cursor: string | undefined,
+  isForRack = false,
+): Buffer {
+  const { pages, tools } = lists.of(caller);
+  const { items, start, nextCursor } = pageOf("tools", tools, ({ name }) => name, cursor);
+  const key = `${codec.era} ${start}`;
+  const known = isForRack ? undefined : pages.get(key);
+  if (known !== undefined) return known;
+  const result = {
+    tools: items.map((tool) => codec.listed(tool)),
+    ...(nextCursor === undefined ? {} : { nextCursor }),
+    ...(isForRack ? { _meta: { [racksKey]: racks() } } : {}),
+  };
+  const bytes = Buffer.from(codec.encode("tools/list", result));
+  // A client may invent cursors that start anywhere. Only the pages of our own cursors are kept.
+  if (!isForRack && start % PAGE_SIZE === 0) pages.set(key, bytes);
+  return bytes;
+}
+
 /** How many items one page holds. */
-export const pageSize = 1000;
+const PAGE_SIZE = 1000;
 
 /**
  * A page of a list that is sorted by `keyOf`. The cursor holds the name of the list and the key of the last item of the
@@ -79,26 +128,19 @@ export function pageOf<Item>(
   keyOf: (item: Item) => string,
   cursor: string | undefined,
 ): { readonly items: readonly Item[]; readonly start: number; readonly nextCursor?: string } {
-  const start = startOf(items, keyOf, `${list} after:`, cursor);
-  if (start === 0 && items.length <= pageSize) return { items, start };
-  const page = items.slice(start, start + pageSize);
-  const last = page.at(-1);
-  if (start + pageSize >= items.length || last === undefined) return { items: page, start };
-  const nextCursor = Buffer.from(`${list} after:${keyOf(last)}`).toString("base64url");
-  return { items: page, start, nextCursor };
-}
-
-function startOf<Item>(
-  items: readonly Item[],
-  keyOf: (item: Item) => string,
-  prefix: string,
-  cursor: string | undefined,
-): number {
-  if (cursor === undefined) return 0;
-  const text = Buffer.from(cursor, "base64url").toString("utf8");
-  if (!text.startsWith(prefix)) {
-    throw invalidParams("This cursor is not one of this list. Begin the list again without a cursor.");
+  const prefix = `${list} after:`;
+  let start = 0;
+  if (cursor !== undefined) {
+    const text = Buffer.from(cursor, "base64url").toString("utf8");
+    if (!text.startsWith(prefix)) {
+      throw invalidParams("This cursor is not one of this list. Begin the list again without a cursor.");
+    }
+    start = items.findIndex((item) => keyOf(item) > text.slice(prefix.length));
+    if (start === -1) start = items.length;
   }
-  const at = items.findIndex((item) => keyOf(item) > text.slice(prefix.length));
-  return at === -1 ? items.length : at;
+  const page = items.slice(start, start + PAGE_SIZE);
+  const last = page.at(-1);
+  if (start + PAGE_SIZE >= items.length || last === undefined) return { items: page, start };
+  const nextCursor = Buffer.from(prefix + keyOf(last)).toString("base64url");
+  return { items: page, start, nextCursor };
 }

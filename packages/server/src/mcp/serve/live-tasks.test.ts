@@ -14,11 +14,10 @@ afterEach(() => void vi.useRealTimers());
 /** A task whose work asks twice, and the tasks that have it. */
 function open(isWaiting = () => true) {
   const ended: unknown[] = [];
-  const dialog = new ClientDialog<EndedCall>({
-    subject: "tool",
-    abilities: { elicitation: {} },
-    wants: { progress: false, messages: false },
-  });
+  const dialog = new ClientDialog<EndedCall>(
+    { peer: { abilities: { elicitation: {} } }, wants: { progress: false, messages: false } },
+    "tool",
+  );
   dialog.start(async (signal) => {
     try {
       for (const message of ["First?", "Second?"]) {

@@ -1,8 +1,6 @@
-import { listCacheTime } from "../wire/index.ts";
-import { readCallResult, resultTemplate } from "./call-answer.ts";
-import { ClientDialog, currentDialog } from "./dialog.ts";
-import { dialogOptions, relayDialog, resume } from "./dialog-relay.ts";
-import { invalidParams, paramError, resourceNotFound } from "./errors.ts";
+import type { OfferingReader, Offerings, ResourceAnswer } from "../../calls/index.ts";
+import { invalidParams, listCacheTime, paramError, resourceNotFound, resultUri } from "./answers.ts";
+import { ClientDialog, currentDialog, relayDialog } from "./dialog.ts";
 import { pageOf } from "./lists.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
@@ -12,37 +10,52 @@ type Result = Readonly<Record<string, unknown>>;
 /** How long clients of both eras may keep a skill. */
 const skillCache = { ttlMs: listCacheTime, cacheScope: "private" };
 
+/** The resource that holds the whole text of a result which was truncated for the model. */
+const resultTemplate = {
+  uriTemplate: "toolrack://calls/{callId}/result",
+  name: "call-result",
+  title: "Whole result of a call",
+  description:
+    "The whole text of a result that was too long to be answered with. Each part names the next one in `_meta`.",
+  mimeType: "text/plain",
+};
+
 /** Prompts, resources, completion and skills of all sources. */
 export const offeringMethods = {
-  async "prompts/list"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
-    const cursor = await cursorOf(request);
-    return paged("prompts", await offerings.prompts(readerOf(request)), ({ name }) => name, cursor);
-  },
-  async "resources/list"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
-    const cursor = await cursorOf(request);
-    return paged("resources", await offerings.resources(readerOf(request)), ({ uri }) => uri, cursor);
-  },
-  async "resources/templates/list"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
-    const cursor = await cursorOf(request);
-    const all = [...(await offerings.resourceTemplates(readerOf(request))), resultTemplate];
-    return paged("resourceTemplates", all, ({ uriTemplate }) => uriTemplate, cursor);
-  },
+  "prompts/list": listing(
+    "prompts",
+    (offerings, reader) => offerings.prompts(reader),
+    ({ name }) => name,
+  ),
+  "resources/list": listing(
+    "resources",
+    (offerings, reader) => offerings.resources(reader),
+    ({ uri }) => uri,
+  ),
+  "resources/templates/list": listing(
+    "resourceTemplates",
+    async (offerings, reader) => [...(await offerings.resourceTemplates(reader)), resultTemplate],
+    ({ uriTemplate }) => uriTemplate,
+  ),
+  "skills/list": listing(
+    "skills",
+    (offerings, reader) => offerings.skills(reader),
+    ({ uri }) => uri,
+    skillCache,
+  ),
   async "prompts/get"(serving: McpServing, request: ClientRequest): Promise<void> {
     const { name, arguments: input } = await parse(request, (core) => core.GetPromptRequestParamsSchema);
-    runDialog(serving, request, name, input, async (client, signal) => {
-      const reader = request.caller.reader(signal, client);
+    runDialog(serving, request, name, input, async (reader) => {
       const found = await serving.offerings.getPrompt(name, input ?? {}, reader);
-      if (found === undefined)
-        throw invalidParams(`There is no prompt "${name}". prompts/list has those that there are.`);
-      return found;
+      if (found !== undefined) return found;
+      throw invalidParams(`There is no prompt "${name}". prompts/list has those that there are.`);
     });
   },
   async "resources/read"(serving: McpServing, request: ClientRequest): Promise<void> {
     const uri = await uriOf(request);
-    runDialog(serving, request, uri, undefined, async (client, signal) => {
-      const found =
-        (await readCallResult(serving, request.caller, uri)) ??
-        (await serving.offerings.readResource(uri, request.caller.reader(signal, client)));
+    runDialog(serving, request, uri, undefined, async (reader) => {
+      const result = await readCallResult(serving, request, uri);
+      const found = result ?? (await serving.offerings.readResource(uri, reader));
       if (found === undefined) throw resourceNotFound(uri);
       return found;
     });
@@ -55,11 +68,6 @@ export const offeringMethods = {
     if (completion === undefined)
       throw invalidParams("There is no such prompt or resource template to complete.");
     return { completion };
-  },
-  async "skills/list"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
-    const cursor = await cursorOf(request);
-    const skills = await offerings.skills(readerOf(request));
-    return { ...paged("skills", skills, ({ uri }) => uri, cursor), ...skillCache };
   },
   async "skills/get"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
     const uri = await uriOf(request);
@@ -76,37 +84,42 @@ export const offeringMethods = {
   },
 };
 
+/** The method that lists all items of a kind, sorted by `keyOf`, page by page. */
+function listing<Item>(
+  member: string,
+  read: (offerings: Offerings, reader: OfferingReader) => Promise<readonly Item[]>,
+  keyOf: (item: Item) => string,
+  more: Result = {},
+) {
+  return async ({ offerings }: McpServing, request: ClientRequest): Promise<Result> => {
+    const { cursor } = await parse(request, (core) => core.PaginatedRequestParamsSchema);
+    const all = await read(offerings, readerOf(request));
+    const sorted = all.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+    const { items, nextCursor } = pageOf(member, sorted, keyOf, cursor);
+    return { [member]: items, ...(nextCursor === undefined ? {} : { nextCursor }), ...more };
+  };
+}
+
 /** Runs work that may ask the client questions, and so may take several of its requests. */
 function runDialog<Found extends object>(
-  serving: McpServing,
+  { waitingDialogs }: McpServing,
   request: ClientRequest,
   subject: string,
   input: Readonly<Record<string, string>> | undefined,
-  work: (client: ClientDialog<Found>, signal: AbortSignal) => Promise<Found>,
+  work: (reader: OfferingReader) => Promise<Found>,
 ) {
   if (request.isOver) return;
-  if (request.params.requestState !== undefined) return resume(serving, request, subject, input);
-  const dialog = new ClientDialog<Found>(dialogOptions(serving, request, subject), input);
-  dialog.start((signal) => currentDialog.run(dialog, () => work(dialog, signal)));
-  relayDialog(serving, request, dialog, (answered, found) => answered.result(found));
+  if (request.params.requestState !== undefined) return waitingDialogs.resume(request, subject, input);
+  const dialog = new ClientDialog<Found>(request, subject, input);
+  dialog.start((signal) => currentDialog.run(dialog, () => work(request.caller.reader(signal, dialog))));
+  relayDialog(waitingDialogs, request, dialog, (answered, found) => answered.result(found));
 }
 
 /** The caller's reader. It aborts when the request is cancelled. */
-export function readerOf(request: ClientRequest) {
+export function readerOf(request: ClientRequest): OfferingReader {
   const gone = new AbortController();
   request.onCancel = (reason) => gone.abort(reason);
   return request.caller.reader(gone.signal);
-}
-
-function paged<Item>(
-  member: string,
-  all: readonly Item[],
-  keyOf: (item: Item) => string,
-  cursor: string | undefined,
-): Result {
-  const sorted = all.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
-  const { items, nextCursor } = pageOf(member, sorted, keyOf, cursor);
-  return { [member]: items, ...(nextCursor === undefined ? {} : { nextCursor }) };
 }
 
 type Core = typeof import("@modelcontextprotocol/core");
@@ -135,12 +148,45 @@ export async function parse<Params>(
   throw paramError(method, "", problems.join("; "));
 }
 
-async function cursorOf(request: ClientRequest): Promise<string | undefined> {
-  const params = await parse(request, (core) => core.PaginatedRequestParamsSchema);
-  return params.cursor;
-}
-
 export async function uriOf(request: ClientRequest): Promise<string> {
   const { uri } = await parse(request, (core) => core.ResourceRequestParamsSchema);
   return uri;
+}
+
+/** How many characters of a result one read gives. */
+const PAGE = 100_000;
+
+/** A part of a result's text, for the caller who made the call and for admins. Undefined when this caller has no such result. */
+async function readCallResult(
+  { store: { calls }, recorder }: McpServing,
+  { caller: { grant } }: ClientRequest,
+  uri: string,
+): Promise<ResourceAnswer | undefined> {
+  const found = /^toolrack:\/\/calls\/([^/?#%]+)\/result(?:\?offset=(\d{1,15}))?$/.exec(uri);
+  if (found === null) return undefined;
+  const callId = found[1]!;
+  await recorder.flush();
+  const call = await calls.get(callId);
+  // Clients get links only for calls that they made directly.
+  const isOwn = call?.parentCallId === undefined && call?.caller === grant.caller;
+  if (call === undefined || !(grant.admin || isOwn)) return undefined;
+  let offset = Number(found[2] ?? 0);
+  let page = await calls.readResult(callId, offset, PAGE);
+  // A page does not split a surrogate pair: an offset inside a pair is moved to its beginning.
+  if (page !== undefined && offset > 0 && /^[\uDC00-\uDFFF]/.test(page.text)) {
+    offset--;
+    page = await calls.readResult(callId, offset, PAGE);
+  }
+  if (page === undefined) return undefined;
+  const { total } = page;
+  // A pair at the end of the page goes to the next one.
+  const isCut = offset + page.text.length < total && /[\uD800-\uDBFF]$/.test(page.text);
+  const text = isCut ? page.text.slice(0, -1) : page.text;
+  const next = offset + text.length;
+  const _meta = {
+    "toolrack/offset": offset,
+    "toolrack/total": total,
+    ...(next < total && text !== "" ? { "toolrack/next": resultUri(callId, next) } : {}),
+  };
+  return { contents: [{ uri, mimeType: "text/plain", text, _meta }] };
 }

@@ -1,11 +1,9 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import type { Grant } from "../../access/index.ts";
 import type { ApprovalInbox, CallRecorder, CallService, Offerings } from "../../calls/index.ts";
 import type { Store } from "../../store/index.ts";
-import type { EraCodec } from "../wire/index.ts";
-import type { Caller } from "./caller.ts";
+import type { EraCodec } from "./answers.ts";
+import type { ConnectedClients } from "./caller.ts";
 import type { ChangePublisher, ExpertSource, ExpertWatch } from "./changes.ts";
-import type { ConnectedClients } from "./clients.ts";
 import type { ToolLists } from "./lists.ts";
 import type { Tasks } from "./tasks.ts";
 import type { WaitingDialogs } from "./waiting-dialogs.ts";
@@ -25,8 +23,6 @@ export interface RackServices extends ExpertSource {
 
 /** Everything that the handlers of requests use. */
 export interface McpServing extends RackServices {
-  /** The grant with which a caller's client answers approvals. Undefined: only the inbox is asked. */
-  readonly approverOf: (caller: Caller) => Grant | undefined;
   readonly serverInfo: { readonly name: string; readonly title: string; readonly version: string };
   readonly modern: EraCodec;
   readonly lists: ToolLists;

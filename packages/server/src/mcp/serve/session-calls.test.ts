@@ -96,10 +96,9 @@ test("a session in which a call is under way makes no room for another, and is n
     flow: undefined,
     waitForRoom: () => undefined,
     send() {},
-    answer() {},
-    endWithoutAnswer() {},
+    end() {},
   };
-  const ping = { kind: "request", id: 1, method: "ping", params: {} } as const;
+  const ping = { kind: "request", id: 1, method: "ping", params: {}, meta: {} } as const;
   const request = new ClientRequest(ping, first, reply, first.requests);
   request.onCancel = cancel;
   await new Promise((resolve) => setTimeout(resolve, 100));

@@ -1,25 +1,19 @@
+import type { IncomingHttpHeaders } from "node:http";
 import {
   type ClientAbilities,
   type ClientInfo,
-  clientNameOf,
-  type EraCodec,
   expected,
   isAbilities,
   isClientInfo,
-  legacyCodec,
-  metaOf,
-  negotiated,
+  legacyVersions,
   type RpcId,
   type RpcParams,
   type RpcRequest,
   type RpcResponse,
-  resultText,
-  type WriteFlow,
 } from "../wire/index.ts";
+import { type EraCodec, legacyCodec, paramError, toRpcError } from "./answers.ts";
 import type { Caller } from "./caller.ts";
-import type { Listener } from "./changes.ts";
-import type { Wants } from "./dialog.ts";
-import { paramError, toRpcError } from "./errors.ts";
+import type { WriteFlow } from "./writer.ts";
 
 /** The client that sent a request. The modern era describes it in each request, the legacy era in its session. */
 export interface Peer {
@@ -28,11 +22,16 @@ export interface Peer {
   /** The agreed version of the protocol; undefined when none was agreed on. */
   readonly version: string | undefined;
   readonly abilities: ClientAbilities;
-  readonly clientName: string;
+  readonly client: ClientInfo | undefined;
   readonly logLevel: string | undefined;
   /** Only for clients of the legacy era that opened one. */
   readonly session?: ClientSession;
+  /** Only of an HTTP request of the modern era: they may have to repeat arguments of a call. */
+  readonly headers?: IncomingHttpHeaders;
 }
+
+/** An answer as JSON, whole or in pieces. */
+export type AnswerText = string | readonly (string | Buffer)[];
 
 /** Sends answers to the client. Several requests may share one reply. Never throws. */
 export interface Reply {
@@ -42,11 +41,23 @@ export interface Reply {
   waitForRoom(): Promise<void> | undefined;
   /** Sends a notification or a question that belongs to an open request. */
   send(message: object): void;
-  /** `message` is the whole answer as JSON, perhaps in pieces. */
-  answer(id: RpcId, message: string | readonly (string | Buffer)[], status: number): void;
-  /** Ends a request that gets no answer, because the client cancelled it or has gone. */
-  endWithoutAnswer(id: RpcId): void;
+  /** Ends a request. Undefined: it gets no answer, because the client cancelled it or has gone. */
+  end(answer: AnswerText | undefined, status: number): void;
 }
+
+/** Which notices a request wants to receive. */
+export interface Wants {
+  readonly progress: boolean;
+  readonly messages: boolean;
+  /** The lowest level of the tool's log lines that the client wants. Undefined: it wants none of them. */
+  readonly level?: string | undefined;
+}
+
+/** For a request that does not say what it wants: legacy clients accept messages with any answer. */
+const defaultWants = {
+  legacy: { progress: false, messages: true },
+  modern: { progress: false, messages: false },
+} as const satisfies Record<string, Wants>;
 
 /** The open requests of a client, by id. The client may cancel them. */
 export type RequestTable = Map<RpcId, ClientRequest>;
@@ -56,33 +67,35 @@ export class ClientRequest {
   readonly id: RpcId;
   readonly method: string;
   readonly params: RpcParams;
+  readonly meta: RpcParams;
   readonly peer: Peer;
   readonly caller: Caller;
   readonly reply: Reply;
+  readonly wants: Wants;
   /** The request was answered or withdrawn. */
   isOver = false;
-  /** Cancels the work for the request. */
+  /** Cancels the work for the request. The request is still answered with the outcome. */
   onCancel: ((reason: string) => void) | undefined;
   /** Ends a request that never ends by itself, such as a subscription. The stopping server does not wait for such a request. */
   stop: (() => void) | undefined;
   readonly #table: RequestTable | undefined;
 
-  constructor({ id, method, params }: RpcRequest, peer: Peer, reply: Reply, table?: RequestTable) {
+  constructor({ id, method, params, meta }: RpcRequest, peer: Peer, reply: Reply, table?: RequestTable) {
+    const { caller, codec, logLevel: level } = peer;
+    const progress = meta.progressToken !== undefined;
     this.id = id;
     this.method = method;
     this.params = params;
+    this.meta = meta;
     this.peer = peer;
-    this.caller = peer.caller;
+    this.caller = caller;
     this.reply = reply;
+    this.wants =
+      !progress && level === undefined
+        ? defaultWants[codec.era]
+        : { progress, messages: codec.era === "legacy" || level !== undefined, level };
     this.#table = table;
     table?.set(id, this);
-  }
-
-  get wants(): Wants {
-    const { codec, logLevel } = this.peer;
-    const progress = metaOf(this.params).progressToken !== undefined;
-    if (!progress && logLevel === undefined) return defaultWants[codec.era];
-    return { progress, messages: codec.era === "legacy" || logLevel !== undefined, level: logLevel };
   }
 
   result(result: object): void {
@@ -91,45 +104,40 @@ export class ClientRequest {
 
   /** Answers with a result that is JSON already. */
   answer(result: string | Buffer): void {
-    if (!this.#end()) return;
-    const message =
-      typeof result === "string"
-        ? resultText(this.id, result)
-        : ['{"result":', result, `,"jsonrpc":"2.0","id":${JSON.stringify(this.id)}}`];
-    this.reply.answer(this.id, message, 200);
+    const rest = `,"jsonrpc":"2.0","id":${JSON.stringify(this.id)}}`;
+    this.#end(typeof result === "string" ? `{"result":${result}${rest}` : ['{"result":', result, rest], 200);
   }
 
   fail(thrown: unknown): void {
-    if (!this.#end()) return;
-    const error = toRpcError(thrown);
     const { codec } = this.peer;
-    this.reply.answer(this.id, codec.encodeError(this.id, error), codec.statusOf(error));
-  }
-
-  /** Cancels the work. The request is still answered with the outcome. */
-  cancel(reason: string): void {
-    this.onCancel?.(reason);
+    const error = toRpcError(thrown);
+    this.#end(codec.encodeError(this.id, error), codec.statusOf(error));
   }
 
   /** Cancels the work without an answer: the client cancelled the request or has gone. */
   withdraw(reason: string): void {
-    if (this.#end()) this.reply.endWithoutAnswer(this.id);
+    this.#end(undefined, 200);
     this.onCancel?.(reason);
   }
 
-  #end(): boolean {
-    if (this.isOver) return false;
+  #end(answer: AnswerText | undefined, status: number): void {
+    if (this.isOver) return;
     this.isOver = true;
     if (this.#table?.get(this.id) === this) this.#table.delete(this.id);
-    return true;
+    this.reply.end(answer, status);
   }
 }
 
-/** For a request that does not say what it wants: legacy clients accept messages with any answer. */
-const defaultWants = {
-  legacy: { progress: false, messages: true },
-  modern: { progress: false, messages: false },
-} as const satisfies Record<string, Wants>;
+export type ListKind = "tools" | "prompts" | "resources";
+
+/** A connected client that is told of changes. Its methods never throw. */
+export interface Listener {
+  listChanged(kind: ListKind): void;
+  /** Called for every resource whose content changed, also those the client does not listen to. */
+  resourceUpdated(uri: string): void;
+  /** The server is stopping. */
+  stopped?(): void;
+}
 
 /** How long a client may take to answer a question, in milliseconds. */
 export const answerTimeout = 10 * 60_000;
@@ -148,7 +156,6 @@ export class ClientSession implements Peer, Listener {
   version: string | undefined;
   abilities: ClientAbilities = {};
   client: ClientInfo | undefined;
-  clientName = "";
   /** Set by the client for all its requests. */
   logLevel: string | undefined;
   /** The resources that the client has subscribed to, each with a function that stops watching it. */
@@ -173,10 +180,9 @@ export class ClientSession implements Peer, Listener {
       throw paramError("initialize", "capabilities", expected("object", capabilities));
     if (!isClientInfo(clientInfo))
       throw paramError("initialize", "clientInfo", expected("object", clientInfo));
-    this.version = negotiated(protocolVersion);
+    this.version = legacyVersions.includes(protocolVersion) ? protocolVersion : legacyVersions[0];
     this.abilities = capabilities;
     this.client = clientInfo;
-    this.clientName = clientNameOf(clientInfo);
   }
 
   listChanged(kind: string): void {

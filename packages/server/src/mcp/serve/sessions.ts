@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import type { Grant } from "../../access/index.ts";
-import { EventStream, type RpcParams, rpcCodes } from "../wire/index.ts";
+import type { RpcParams } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
+import { EventStream } from "./http-reply.ts";
 import type { McpServing } from "./serving.ts";
 import { ClientSession } from "./session.ts";
 
@@ -16,13 +17,6 @@ export interface SessionLimits {
 const usualLimits: SessionLimits = { most: 1000, idle: 30 * 60_000 };
 
 const SWEEP = 60_000;
-
-/** The status tells the client to open a new session. */
-export const noSession = {
-  status: 404,
-  code: rpcCodes.unavailable,
-  message: "There is no such session. Initialize a new one.",
-};
 
 /** A session of a client of the legacy era over HTTP. */
 export class HttpSession extends ClientSession {

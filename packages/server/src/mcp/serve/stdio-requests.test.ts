@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { OfferingChange } from "../../calls/offering-source.ts";
-import { longestMessage } from "../wire/json-rpc.ts";
+import { longestMessage } from "../wire/messages.ts";
 import { Gate, gatedTool } from "./testing/gate.ts";
 import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
 import { modernParams, StdioPeer } from "./testing/stdio-peer.ts";

@@ -2,17 +2,12 @@ import type { Readable, Writable } from "node:stream";
 import { headOfLongMessage } from "../../helpers/index.ts";
 import {
   batchedVersion,
-  clientNameOf,
   type Era,
   errorText,
-  hasEnvelope,
   legacyVersions,
   longestMessage,
-  MessageWriter,
   metaKeys,
-  metaOf,
   modernVersion,
-  PacedLines,
   RpcError,
   type RpcId,
   type RpcMessage,
@@ -24,15 +19,16 @@ import {
   reusedId,
   rpcCodes,
   unsupportedVersion,
-  type WriteFlow,
   wantsRefusal,
 } from "../wire/index.ts";
+import { toRpcError } from "./answers.ts";
 import { BatchReply, batchProblem } from "./batch.ts";
 import type { Caller } from "./caller.ts";
 import { dispatch, handleNotification } from "./dispatch.ts";
-import { toRpcError } from "./errors.ts";
+import { PacedLines } from "./lines.ts";
 import type { McpServing } from "./serving.ts";
-import { ClientRequest, ClientSession, type Peer, type Reply } from "./session.ts";
+import { type AnswerText, ClientRequest, ClientSession, type Peer, type Reply } from "./session.ts";
+import { MessageWriter, type WriteFlow } from "./writer.ts";
 
 export interface StdioStreams {
   readonly input: Readable;
@@ -83,11 +79,10 @@ export class StdioConnection implements Reply {
     this.#writer = new MessageWriter(output, {
       frame: ["", "\n"],
       most: MOST_UNREAD,
-      freed: () => this.#reader.resume(),
       overflowed: (unread) => this.#cutOff(unread),
     });
     this.#reader = new PacedLines(input, longestMessage, {
-      onLine: (line) => this.#read(line),
+      onLine: this.#read,
       onGarbled: (line) => this.#refuseGarbled(line),
       onTooLong: (start, end) => this.#refuseLong(start, end),
       end: () => void this.#end("the client closed its side"),
@@ -97,6 +92,7 @@ export class StdioConnection implements Reply {
       error: (error) => this.#serving.logger.debug("MCP:", error.message),
       isFull: () =>
         (this.#session.requests.size >= MOST_WAITING && this.flow.isFull) || this.#writer.unread > FULL,
+      whenFreed: (act) => this.flow.whenFreed(act),
     });
     this.#reader.start();
     // These events mean that the program that started us has gone.
@@ -128,13 +124,11 @@ export class StdioConnection implements Reply {
     if (!this.#isClosed) this.#writer.send(message);
   }
 
-  answer(_: RpcId, message: string | readonly (string | Buffer)[]): void {
-    this.#write(typeof message === "string" ? message : message.join(""));
-    this.#settled();
-  }
-
-  endWithoutAnswer(): void {
-    this.#settled();
+  end(answer: AnswerText | undefined): void {
+    if (answer !== undefined && !this.#isClosed) {
+      this.#writer.write(typeof answer === "string" ? answer : answer.join(""));
+    }
+    if (this.#endReason !== undefined) this.#whenSettled();
   }
 
   /** Stops reading, waits a moment for open answers, and ends the connection. */
@@ -142,53 +136,40 @@ export class StdioConnection implements Reply {
     return this.#end("the server is stopping");
   }
 
-  #read(line: string): void {
+  readonly #read = (line: string) => {
     if (line.trim() === "") return;
-    const value = parsed(line);
-    if (value === undefined) {
-      this.#refuse(null, rpcCodes.parseError, "A line of the input is not JSON.");
-      return;
+    let value: unknown;
+    try {
+      value = JSON.parse(line);
+    } catch {
+      return this.#refuse(null, { code: rpcCodes.parseError, message: "A line of the input is not JSON." });
     }
-    const isBatched = this.#session.version === batchedVersion;
-    if (isBatched && Array.isArray(value) && value.length > 0) this.#takeBatch(value);
-    else this.#take(value);
-  }
-
-  #take(value: unknown): void {
+    if (this.#session.version === batchedVersion && Array.isArray(value) && value.length > 0) {
+      return this.#takeBatch(value);
+    }
     const message = readRpc(value);
     if (message === undefined) {
-      if (wantsRefusal(value)) this.#write(errorText(refusedIdOf(value), noMessage));
-      return;
-    }
-    if (message.kind === "request" && this.#session.requests.has(message.id)) {
-      // Written directly: the first request with this id is still open.
-      this.#write(errorText(message.id, reusedId(message.id)));
-      return;
-    }
-    this.#handle(message);
-  }
+      if (wantsRefusal(value)) this.#refuse(refusedIdOf(value), noMessage);
+    } else if (message.kind === "request" && this.#session.requests.has(message.id)) {
+      this.#refuse(message.id, reusedId(message.id));
+    } else this.#handle(message);
+  };
 
-  #takeBatch(values: readonly unknown[]): void {
+  #takeBatch(values: readonly unknown[]) {
     const problem = batchProblem(values);
     if (problem !== undefined) {
-      this.#refuse(null, rpcCodes.invalidRequest, problem);
-      return;
+      return this.#refuse(null, { code: rpcCodes.invalidRequest, message: problem });
     }
-    const batch = new BatchReply(this, () => {
-      if (batch.answers.length > 0) this.#write(`[${batch.answers.join(",")}]`);
-      this.#settled();
-    });
+    const batch = new BatchReply(this, () =>
+      this.end(batch.answers.length === 0 ? undefined : `[${batch.answers.join(",")}]`),
+    );
     const messages = values.flatMap((value) => {
       const message = readRpc(value);
       const isRefused = message === undefined && wantsRefusal(value);
       if (isRefused) batch.answers.push(errorText(refusedIdOf(value), noMessage));
       return message ?? [];
     });
-    batch.take(messages, {
-      requests: this.#session.requests,
-      begin: (message) => this.#handle(message, batch),
-      handleNonRequest: (message) => this.#handle(message, batch),
-    });
+    batch.take(messages, this.#session.requests, (message) => this.#handle(message, batch));
   }
 
   #handle(message: RpcMessage, reply: Reply = this) {
@@ -201,7 +182,7 @@ export class StdioConnection implements Reply {
       dispatch(this.#serving, new ClientRequest(message, peer, reply, requests));
     } catch (thrown) {
       if (message.kind === "notification") handleNotification(message, requests);
-      else reply.answer(message.id, codec.encodeError(message.id, toRpcError(thrown)), 200);
+      else reply.end(codec.encodeError(message.id, toRpcError(thrown)), 200);
     }
   }
 
@@ -209,13 +190,12 @@ export class StdioConnection implements Reply {
    * The sender of a message. The client's first message decides the era of the connection. Throws an `RpcError` for a
    * request of the other era.
    */
-  #peerOf({ kind, method, params }: RpcRequest | RpcNotification): Peer {
-    const meta = metaOf(params);
+  #peerOf({ kind, method, params, meta }: RpcRequest | RpcNotification): Peer {
     if (this.#era === "legacy") {
       if (meta[metaKeys.version] === modernVersion && method !== "server/discover") throw otherVersion;
       return this.#session;
     }
-    if (!hasEnvelope(meta)) {
+    if (meta[metaKeys.version] === undefined) {
       if (this.#era === undefined || (this.#era === "asking" && method === "initialize")) {
         this.#era = "legacy";
         this.#unsubscribe.push(this.#serving.changes.join(this.#caller, this.#session));
@@ -229,34 +209,30 @@ export class StdioConnection implements Reply {
     // After `server/discover` only a request decides the era, not a notification.
     else if (kind === "request" || this.#era === undefined) this.#era = "modern";
     const { modern: codec } = this.#serving;
-    return { caller: this.#caller, codec, version, abilities, clientName: clientNameOf(client), logLevel };
-  }
-
-  #settled(): void {
-    if (this.#endReason !== undefined) this.#whenSettled();
+    return { caller: this.#caller, codec, version, abilities, client, logLevel };
   }
 
   /** Writes an error without touching the request table: an open request may have the same id. */
-  #refuse(id: RpcId | null, code: number, message: string): void {
-    this.#write(errorText(id, { code, message }));
-  }
-
-  #write(line: string): void {
-    if (!this.#isClosed) this.#writer.write(line);
+  #refuse(id: RpcId | null, error: Pick<RpcError, "code" | "message">): void {
+    if (!this.#isClosed) this.#writer.write(errorText(id, error));
   }
 
   #refuseGarbled(line: string): void {
-    const message = readRpc(parsed(line));
-    const id = message?.kind === "request" ? message.id : null;
-    // A garbled id belongs to no request.
-    const isReadable = !String(id).includes("\uFFFD");
-    this.#refuse(isReadable ? id : null, rpcCodes.parseError, "A line of the input is not text in UTF-8.");
+    let id: RpcId | null = null;
+    try {
+      const message = readRpc(JSON.parse(line));
+      // A garbled id belongs to no request.
+      if (message?.kind === "request" && !String(message.id).includes("\uFFFD")) id = message.id;
+    } catch {
+      // It is not JSON either, so it has no id.
+    }
+    this.#refuse(id, { code: rpcCodes.parseError, message: "A line of the input is not text in UTF-8." });
   }
 
   #refuseLong(start: string, end: string): void {
     const { id = null, method } = headOfLongMessage(start, end);
-    const text = `A message is longer than ${longestMessage} bytes, the most that is taken.`;
-    this.#refuse(method === undefined ? null : id, rpcCodes.invalidRequest, text);
+    const message = `A message is longer than ${longestMessage} bytes, the most that is taken.`;
+    this.#refuse(method === undefined ? null : id, { code: rpcCodes.invalidRequest, message });
   }
 
   #cutOff(unread: number): void {
@@ -279,7 +255,7 @@ export class StdioConnection implements Reply {
     this.#session.close(reason);
     await this.#waitForAnswers(ANSWER_TIMEOUT);
     if (this.#isDone) return;
-    for (const request of [...this.#session.requests.values()]) request.cancel(reason);
+    for (const request of [...this.#session.requests.values()]) request.onCancel?.(reason);
     await this.#waitForAnswers(CANCEL_TIMEOUT);
   }
 
@@ -335,12 +311,3 @@ const noEnvelope = new RpcError(
   rpcCodes.invalidParams,
   `A request needs the _meta of ${modernVersion}, with which this connection began. Older versions begin with initialize.`,
 );
-
-/** Undefined when the line is not JSON. */
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
-}

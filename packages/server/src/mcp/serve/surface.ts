@@ -3,12 +3,11 @@ import { metaTools } from "../../calls/index.ts";
 import { type Config, toolMatcher } from "../../config/index.ts";
 import { productVersion } from "../../helpers/index.ts";
 import type { Mount } from "../../http/wire/index.ts";
-import { modernCodec } from "../wire/index.ts";
+import { modernCodec } from "./answers.ts";
 import { letClientsApprove } from "./approvals.ts";
-import { Caller } from "./caller.ts";
+import { Caller, ConnectedClients } from "./caller.ts";
 import { ChangePublisher, ExpertWatch } from "./changes.ts";
-import { ConnectedClients } from "./clients.ts";
-import { type McpMountOptions, mcpMount, resourceMetadataMount } from "./http.ts";
+import { McpMount, type McpMountOptions, resourceMetadataMount } from "./http.ts";
 import { ToolLists } from "./lists.ts";
 import type { McpServing, RackServices } from "./serving.ts";
 import { StdioConnection, type StdioStreams } from "./stdio.ts";
@@ -45,9 +44,6 @@ export function createMcpSurface({
   const serverInfo = { name: "toolrack", title: "Toolrack", version: productVersion() };
   const serving: McpServing = {
     ...services,
-    // The config decides whether a client is asked for approvals at all; its grant decides whether it may answer.
-    approverOf: ({ grant }) =>
-      approvals === "client" || (approvals === "stdio" && grant === operator) ? grant : undefined,
     serverInfo,
     modern: modernCodec(serverInfo),
     lists,
@@ -58,10 +54,12 @@ export function createMcpSurface({
     expertWatch: new ExpertWatch(services),
   };
   if (mode !== "off") services.registry.apply({ put: metaTools() });
-  const stopApproving = letClientsApprove(services.approvals, services.logger);
+  // The config decides whether a client is asked for approvals at all; its grant decides whether it may answer.
+  const mayAsk = (grant: Grant) => approvals === "client" || (approvals === "stdio" && grant === operator);
+  const stopApproving = letClientsApprove(services.approvals, mayAsk, services.logger);
   return {
     serving,
-    mounts: (options) => [mcpMount(serving, options), resourceMetadataMount()],
+    mounts: (options) => [new McpMount(serving, options), resourceMetadataMount()],
     async stdio(streams, name) {
       const expert = name === undefined ? undefined : serving.experts?.(name);
       if (name !== undefined && expert === undefined)

@@ -4,10 +4,9 @@ import { type CallRecorder, type CallService, type EndedCall, newCallId } from "
 import { isRecord } from "../../helpers/index.ts";
 import type { Store, StoredCall } from "../../store/index.ts";
 import { type ClientAbilities, expected, type RpcError, tasksExtension } from "../wire/index.ts";
-import { toolAnswer } from "./call-answer.ts";
+import { invalidParams, missingCapability, paramError, toolAnswer } from "./answers.ts";
 import type { Caller } from "./caller.ts";
-import { type ClientDialog, openRequests } from "./dialog.ts";
-import { invalidParams, missingCapability, paramError } from "./errors.ts";
+import type { ClientDialog } from "./dialog.ts";
 import type { ToolLists } from "./lists.ts";
 import { answerTimeout, type ClientRequest } from "./session.ts";
 
@@ -145,9 +144,9 @@ export class Tasks {
     const asked = new Set(live.dialog.open.map(({ key }) => key));
     for (const [key, value] of Object.entries(answers)) {
       if (!asked.has(key)) continue;
-      const fits = live.dialog.answer(key, value);
+      const fits = live.dialog.questions.answer(key, value);
       // Clients may ignore a key that they have answered, so the question is asked again under a new key.
-      if (!fits) live.dialog.askAnew(key);
+      if (!fits) live.dialog.questions.askAnew(key);
       live.invalidAnswer = fits
         ? undefined
         : `The answer to "${key}" does not fit what was asked for. It is asked again.`;
@@ -167,9 +166,7 @@ export class Tasks {
 
   /** To be called when the server stops. Refuses all open questions. */
   close(): void {
-    for (const { dialog } of this.#live.values()) {
-      for (const { key } of dialog.open) dialog.refuse(key, new Error("The server is stopping."));
-    }
+    for (const { dialog } of this.#live.values()) dialog.questions.refuseAll("The server is stopping.");
   }
 
   async #isKnown(taskId: string, caller: Caller): Promise<boolean> {
@@ -236,10 +233,7 @@ function touch(task: LiveTask): void {
 function startAnswerTimer(task: LiveTask): void {
   clearTimeout(task.answerTimer);
   const { dialog } = task;
-  const giveUp = () => {
-    for (const { key } of dialog.open) dialog.refuse(key, new Error(tooLate));
-  };
-  task.answerTimer = setTimeout(giveUp, answerTimeout).unref();
+  task.answerTimer = setTimeout(() => dialog.questions.refuseAll(tooLate), answerTimeout).unref();
 }
 
 const tooLate = `The client did not answer within ${answerTimeout / 60_000} minutes.`;
@@ -271,7 +265,7 @@ function liveView(taskId: string, task: LiveTask): TaskView {
   return {
     ...base(taskId, "input_required", createdAt, updatedAt),
     ...status,
-    inputRequests: openRequests(dialog),
+    inputRequests: dialog.questions.requests,
   };
 }
 

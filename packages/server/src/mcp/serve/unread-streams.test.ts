@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { EventStream, type EventStreamOptions } from "../wire/http.ts";
+import { EventStream, type EventStreamOptions } from "./http-reply.ts";
 import { FLOOD_ROUNDS, floodTool } from "./testing/flood-tool.ts";
 import { Gate } from "./testing/gate.ts";
 import { openLegacySession } from "./testing/legacy-session.ts";

@@ -1,22 +1,24 @@
 import { randomBytes } from "node:crypto";
-import type { ClientDialog } from "./dialog.ts";
-import { invalidParams } from "./errors.ts";
+import { isDeepStrictEqual } from "node:util";
+import type { RpcParams } from "../wire/index.ts";
+import { invalidParams } from "./answers.ts";
 import { answerTimeout, type ClientRequest } from "./session.ts";
 
-/** Continues a dialog in a later request of its client. */
-type Resume = (request: ClientRequest) => void;
-
-/** Who received a state, and for which method. The state is valid only for both of them. */
-interface Binding {
-  readonly identity: string;
-  /** `tools/call` */
-  readonly method: string;
+/** The part of a dialog that matters while it waits. */
+interface Waiting {
+  readonly subject: string;
+  readonly input: RpcParams;
+  cancel(reason: string): void;
 }
 
+/** The request that a state was given to, or that comes back with it. */
+type Asker = Pick<ClientRequest, "method" | "caller">;
+
 interface WaitingDialog {
-  readonly dialog: ClientDialog<unknown>;
-  readonly binding: Binding;
-  readonly resume: Resume;
+  readonly dialog: Waiting;
+  readonly identity: string;
+  readonly method: string;
+  readonly resume: (request: ClientRequest) => void;
   readonly timer: NodeJS.Timeout;
 }
 
@@ -29,37 +31,37 @@ const STATE_BYTES = 32;
 export class WaitingDialogs {
   readonly #dialogs = new Map<string, WaitingDialog>();
   readonly #closing = new AbortController();
-
   /** Aborts when the server stops; open questions then stop waiting. */
-  get closing(): AbortSignal {
-    return this.#closing.signal;
-  }
+  readonly closing = this.#closing.signal;
 
-  /** Keeps the dialog and returns its state for `take`. Cancels the dialog when the client does not come back in time. */
-  keep(dialog: ClientDialog<unknown>, binding: Binding, resume: Resume): string {
+  /** Keeps the dialog and returns its state. Cancels the dialog when the client does not come back in time. */
+  keep(dialog: Waiting, { method, caller }: Asker, resume: WaitingDialog["resume"]): string {
     const state = randomBytes(STATE_BYTES).toString("base64url");
     const giveUp = () => {
       this.#dialogs.delete(state);
       dialog.cancel("the client did not come back with an answer");
     };
-    this.#dialogs.set(state, { dialog, binding, resume, timer: setTimeout(giveUp, answerTimeout).unref() });
+    const timer = setTimeout(giveUp, answerTimeout).unref();
+    this.#dialogs.set(state, { dialog, identity: caller.identity, method, resume, timer });
     return state;
   }
 
   /**
-   * Removes and returns the dialog of a state. Throws an `RpcError` when the state is unknown, used, too old, or was
-   * given to another caller or for another request.
+   * Continues the dialog that a request names by its `requestState`. Throws an `RpcError` when the state is unknown,
+   * used, too old, or was given to another caller or for another request. The work runs with the first arguments, so a
+   * request with other arguments would get the wrong answer.
    */
-  take(state: unknown, binding: Binding, isMeant: (dialog: ClientDialog<unknown>) => boolean): WaitingDialog {
-    const waiting = typeof state === "string" ? this.#dialogs.get(state) : undefined;
-    const isTheirs =
-      waiting?.binding.identity === binding.identity && waiting.binding.method === binding.method;
-    if (waiting === undefined || typeof state !== "string" || !isTheirs || !isMeant(waiting.dialog)) {
-      throw invalidParams("Invalid or expired requestState", { reason: "invalid_request_state" });
-    }
+  resume(request: ClientRequest, subject: string, input: RpcParams = {}): void {
+    const { method, caller, params } = request;
+    const state = String(params.requestState);
+    const waiting = this.#dialogs.get(state);
+    const isTheirs = waiting?.identity === caller.identity && waiting.method === method;
+    const isMeant =
+      isTheirs && waiting.dialog.subject === subject && isDeepStrictEqual(waiting.dialog.input, input);
+    if (!isMeant) throw invalidParams("Invalid or expired requestState", { reason: "invalid_request_state" });
     clearTimeout(waiting.timer);
     this.#dialogs.delete(state);
-    return waiting;
+    waiting.resume(request);
   }
 
   close(): void {

@@ -1,63 +1,36 @@
-export {
-  type ClientAbilities,
-  type ClientInfo,
-  type ConnectedClient,
-  type Era,
-  missingAbility,
-  type NeededAbility,
-} from "./client.ts";
+export type { ClientAbilities, ClientInfo, ConnectedClient, Era, NeededAbility } from "./client.ts";
+export { missingAbility } from "./client.ts";
+export type {
+  Envelope,
+  RpcId,
+  RpcMessage,
+  RpcNotification,
+  RpcParams,
+  RpcRequest,
+  RpcResponse,
+} from "./messages.ts";
 export {
   batchedVersion,
-  type CallAnswer,
-  clientNameOf,
-  type Envelope,
-  type EraCodec,
+  cancellationOf,
+  errorText,
   expected,
-  hasEnvelope,
   isAbilities,
   isClientInfo,
   isLogLevel,
-  legacyCodec,
   legacyVersions,
-  listCacheTime,
   logLevels,
+  longestMessage,
   metaKeys,
-  modernCodec,
   modernVersion,
-  negotiated,
   notALevel,
+  RpcError,
   readEnvelope,
+  readRpc,
+  refusedIdOf,
+  reusedId,
+  rpcCodes,
   skillsExtension,
   tasksExtension,
   unsupportedVersion,
-} from "./eras.ts";
-export {
-  acceptsBoth,
-  acceptsEvents,
-  EventStream,
-  type HeaderList,
-  sendJson,
-  sendNoEvents,
-} from "./http.ts";
-export {
-  cancellationOf,
-  errorText,
-  isId,
-  longestMessage,
-  metaOf,
-  RpcError,
-  type RpcId,
-  type RpcMessage,
-  type RpcNotification,
-  type RpcParams,
-  type RpcRequest,
-  type RpcResponse,
-  readRpc,
-  refusedIdOf,
-  resultText,
-  reusedId,
-  rpcCodes,
   wantsRefusal,
-} from "./json-rpc.ts";
-export { PacedLines } from "./lines.ts";
-export { MessageWriter, type WriteFlow } from "./writer.ts";
+} from "./messages.ts";

@@ -48,7 +48,7 @@ export async function readStatistics(
   query: StatisticsQuery,
 ): Promise<CallStatistics> {
   const interval = intervalFor(query.until - query.since);
-  const whole = await readTotals(database, query);
+  const [whole] = await database.scan(totalsBy(database, query, sql<string>`'all'`));
   const slice = sql<number>`timestamp - timestamp % ${sql.lit(interval)}`;
   const slices = await database.scan(totalsBy(database, query, slice).orderBy("key"));
   const tools = await database.scan(
@@ -58,37 +58,11 @@ export async function readStatistics(
       .limit(MOST_TOOLS),
   );
   return {
-    ...whole,
+    ...toTotals(whole ?? { calls: 0, errors: 0, p50: null, p95: null }),
     interval,
     buckets: slices.map((row) => ({ at: Number(row.key), ...toTotals(row) })),
     tools: tools.map((row) => ({ toolName: String(row.key), ...toTotals(row) })),
   };
-}
-
-/** The totals of all calls: what `totalsBy` would give for a single group, in a fraction of the time. */
-async function readTotals(database: OpenedDatabase, query: StatisticsQuery): Promise<CallTotals> {
-  const ended = database.db
-    .selectFrom("calls")
-    .where((expression) => filterCalls(expression, database.engine, query))
-    .where("state", "!=", "running");
-  const [row] = await database.scan(
-    ended.select([count, failures, sql<number | string>`count(duration)`.as("known")]),
-  );
-  const known = Number(row?.known ?? 0);
-  const durationAt = async (place: number) => {
-    if (known === 0) return null;
-    const before = Math.min(known - 1, Math.floor(place));
-    const after = known - 1 - before;
-    // Counts from the nearer end, so that the database sorts fewer rows.
-    const [nearer, offset] = before <= after ? (["asc", before] as const) : (["desc", after] as const);
-    const placed = ended.where("duration", "is not", null).select("duration").orderBy("duration", nearer);
-    const [found] = await database.scan(placed.limit(1).offset(offset));
-    return found?.duration ?? null;
-  };
-  const p50 = await durationAt(known / 2);
-  const p95 = await durationAt((known * 19) / 20);
-  // For no rows, engines give null as the number of failures.
-  return toTotals({ calls: row?.calls ?? 0, errors: row?.errors ?? 0, p50, p95 });
 }
 
 /**
@@ -122,8 +96,9 @@ function totalsBy(
     )
     .select([
       "placed.key as key",
-      count,
-      failures,
+      // PostgreSQL and MySQL answer with text.
+      sql<number | string>`count(*)`.as("calls"),
+      sql<number | string>`sum(case when state = 'completed' then 0 else 1 end)`.as("errors"),
       sql<number | null>`max(case when 2 * (place - 1) <= known then duration end)`.as("p50"),
       sql<number | null>`max(case when 20 * (place - 1) <= 19 * known then duration end)`.as("p95"),
     ])
@@ -131,11 +106,6 @@ function totalsBy(
     .$castTo<TotalsRow>();
 }
 
-// PostgreSQL and MySQL answer with text.
-const count = sql<number | string>`count(*)`.as("calls");
-const failures = sql<number | string | null>`sum(case when state = 'completed' then 0 else 1 end)`.as(
-  "errors",
-);
 const unknownLast = sql`case when duration is null then 1 else 0 end`;
 
 function toTotals({ calls, errors, p50, p95 }: Omit<TotalsRow, "key">): CallTotals {

@@ -24,7 +24,10 @@ export async function analyzeFile(workspace: Confinement, path: string): Promise
   const { text, shown } = await readText(workspace, path);
   const language = languageOf(shown);
   const plain = { path: shown, language: language?.name ?? "unknown" };
-  const counted = { ...plain, counts: countLines(text, findComments(text, language?.comments)) };
+  // For languages that are not parsed, an expression finds the comments.
+  const found = language?.comments === undefined ? [] : [...text.matchAll(language.comments)];
+  const ranges = found.map(({ 0: { length }, index }) => ({ start: index, end: index + length }));
+  const counted = { ...plain, counts: countLines(text, ranges) };
   if (language?.isScript !== true) {
     return { ...counted, note: `Only lines are counted: symbols are found in TypeScript and JavaScript.` };
   }
@@ -59,34 +62,17 @@ interface CommentRange {
 
 /** Every line counts once: as code if it holds any, as a comment if it holds nothing else, or as blank. */
 function countLines(text: string, comments: readonly CommentRange[]): LineCounts {
-  const lines = splitLines(text);
-  const bare = splitLines(withoutComments(text, comments));
-  let code = 0;
-  let blank = 0;
-  for (const [index, line] of lines.entries()) {
-    if (line.trim() === "") blank += 1;
-    else if (bare[index]?.trim() !== "") code += 1;
-  }
-  return { lines: lines.length, code, comments: lines.length - code - blank, blank };
-}
-
-/** The comments that an expression finds, for languages that are not parsed. */
-function findComments(text: string, comments: RegExp | undefined): CommentRange[] {
-  if (comments === undefined) return [];
-  return [...text.matchAll(comments)].map((match) => ({
-    start: match.index,
-    end: match.index + match[0].length,
-  }));
-}
-
-function withoutComments(text: string, comments: readonly CommentRange[]): string {
   let bare = "";
   let from = 0;
   for (const { start, end } of comments) {
     bare += text.slice(from, start) + text.slice(start, end).replace(/[^\n]+/g, "");
     from = end;
   }
-  return bare + text.slice(from);
+  const withoutComments = splitLines(bare + text.slice(from));
+  const lines = splitLines(text);
+  const blank = lines.filter((line) => line.trim() === "").length;
+  const code = lines.filter((_line, at) => (withoutComments[at]?.trim() ?? "") !== "").length;
+  return { lines: lines.length, code, comments: lines.length - code - blank, blank };
 }
 
 /** A newline at the end does not begin another line. */
@@ -103,16 +89,16 @@ export interface SyntaxProblem {
   readonly message: string;
 }
 
-interface ParsedScript {
-  /** Absent when the file is too broken to be parsed. */
-  readonly file?: ParseResult;
-  readonly problems: readonly SyntaxProblem[];
-}
-
 const MOST_PROBLEMS = 50;
 
-/** Parses TypeScript or JavaScript, continuing after errors where it can. Never rejects for broken code. */
-async function parseScript(path: string, text: string): Promise<ParsedScript> {
+/**
+ * Parses TypeScript or JavaScript, continuing after errors where it can. Never rejects for broken code: `file` is absent
+ * when it is too broken to be parsed.
+ */
+async function parseScript(
+  path: string,
+  text: string,
+): Promise<{ file?: ParseResult; problems: SyntaxProblem[] }> {
   // Loaded on first use: most racks never analyse code.
   const { parse } = await import("@babel/parser");
   try {

@@ -7,8 +7,8 @@ export interface RipgrepLine {
   readonly path: string;
   readonly line: number;
   readonly text: string;
-  /** The first match in `text`, in characters; absent for a context line. */
-  readonly match?: { readonly start: number; readonly end: number };
+  /** Where the first match begins in `text`, in characters; absent for a context line. */
+  readonly match?: { readonly start: number };
 }
 
 const MOST_MESSAGES = 4000;
@@ -63,27 +63,27 @@ export async function runRipgrep(
 
 type Encoded = { readonly text: string } | { readonly bytes: string };
 
-type RipgrepEvent =
-  | { readonly type: "begin" | "end" | "summary" }
-  | {
-      readonly type: "match" | "context";
-      readonly data: {
-        readonly path: Encoded;
-        readonly lines: Encoded;
-        readonly line_number: number | null;
-        readonly submatches: readonly { readonly start: number; readonly end: number }[];
-      };
-    };
+interface RipgrepEvent {
+  readonly type: "begin" | "end" | "summary" | "match" | "context";
+  /** Of a match or a context line. */
+  readonly data: {
+    readonly path: Encoded;
+    readonly lines: Encoded;
+    readonly line_number: number | null;
+    readonly submatches: readonly { readonly start: number }[];
+  };
+}
 
-function toLine(event: RipgrepEvent): RipgrepLine | undefined {
-  if (event.type !== "match" && event.type !== "context") return undefined;
-  const { path, lines, line_number, submatches } = event.data;
-  const raw = decode(lines);
-  const text = raw.replace(/\r?\n$/, "");
-  const [first] = submatches;
-  const line = { path: decode(path).replace(/^\.\//, ""), line: line_number ?? 0, text };
-  if (event.type === "context" || first === undefined) return line;
-  return { ...line, match: { start: charactersIn(raw, first.start), end: charactersIn(raw, first.end) } };
+function toLine({ type, data }: RipgrepEvent): RipgrepLine | undefined {
+  if (type !== "match" && type !== "context") return undefined;
+  const raw = decode(data.lines);
+  const [first] = data.submatches;
+  return {
+    path: decode(data.path).replace(/^\.\//, ""),
+    line: data.line_number ?? 0,
+    text: raw.replace(/\r?\n$/, ""),
+    ...(type === "match" && first && { match: { start: charactersIn(raw, first.start) } }),
+  };
 }
 
 function decode(value: Encoded): string {

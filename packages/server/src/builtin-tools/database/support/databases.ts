@@ -1,31 +1,77 @@
+import type { InternalToolContext } from "../../../calls/index.ts";
 import type { Workspace } from "../../../config/index.ts";
+import { field, optional, text, type Values, whole } from "../../define.ts";
 import { confinePath } from "../../paths.ts";
 import { createMysqlEngine, createPostgresEngine } from "./servers.ts";
 import { createSqliteEngine } from "./sqlite.ts";
-import type { DatabaseEngine } from "./statement.ts";
+import { checkStatement, type DatabaseEngine, type StatementParameters } from "./statement.ts";
 
-export interface DeclaredDatabase {
-  readonly name: string;
-  readonly engine: DatabaseEngine;
-  /** Texts that no message may contain. */
-  readonly secrets: readonly string[];
-}
+const LONGEST_TIMEOUT = 10 * 60_000;
 
-/** Opens a database by its name in the workspace's config. Messages show names, never addresses. */
-export async function openDeclared(
-  workspace: Workspace,
-  given: string | undefined,
+/** The limit of a whole call: the longest statement, and time to stop it. */
+export const CALL_TIMEOUT = LONGEST_TIMEOUT + 15_000;
+
+export const statementInput = {
+  database: optional(
+    text("Name of a database that the workspace declares. May be left out when there is only one."),
+  ),
+  sql: text("One SQL statement, in the database's own dialect.", { minLength: 1, maxLength: 1_000_000 }),
+  params: optional(
+    field<StatementParameters>({
+      anyOf: [{ type: "array" }, { type: "object" }],
+      description:
+        "Values for placeholders; never write values into the sql. An array for ? (SQLite, MySQL) or $1 (PostgreSQL), an object for :name (all).",
+    }),
+  ),
+  limit: whole("Most rows to give back.", { minimum: 1, maximum: 10_000, default: 100 }),
+  timeout: whole("Milliseconds after which the statement is stopped.", {
+    minimum: 1,
+    maximum: LONGEST_TIMEOUT,
+    default: 30_000,
+  }),
+};
+
+/** Runs a tool's statement. Error messages name the database and hide its password. */
+export async function runStatement(
+  { database, sql, params = [], limit, timeout }: Values<typeof statementInput>,
+  { workspace, signal }: InternalToolContext,
   isWrite: boolean,
-): Promise<DeclaredDatabase> {
-  const name = given ?? onlyName(workspace);
-  const url = Object.hasOwn(workspace.databases, name) ? workspace.databases[name] : undefined;
-  if (url === undefined) throw new Error(`There is no database "${name}". ${listNames(workspace)}`);
-  if (workspace.isAdmin !== true && isStore(url)) {
+) {
+  checkStatement(sql, isWrite);
+  const { name, url } = declared(workspace, database);
+  const engine = await engineFor(workspace, name, url, isWrite);
+  const expired = AbortSignal.timeout(timeout);
+  const startedAt = performance.now();
+  try {
+    const statement = { sql, params, limit, timeout, isWrite };
+    const result = await engine.run(statement, AbortSignal.any([signal, expired]));
+    return { ...result, database: name, elapsed: Math.round(performance.now() - startedAt) };
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    if (!expired.aborted) throw new Error(`${engine.name} ("${name}"): ${explain(error, secretsOf(url))}`);
+    const undone = isWrite ? " and its changes undone" : "";
     throw new Error(
-      `"${name}" holds the store of the server itself, which is for admins. Use another database.`,
+      `The statement on "${name}" took longer than ${timeout} ms and was stopped${undone}. Narrow it, or raise timeout.`,
     );
   }
-  return { name, engine: await engineFor(workspace, name, url, isWrite), secrets: secretsOf(url) };
+}
+
+/** A database by its name in the workspace's config, or the only one. Messages show names, never addresses. */
+function declared({ databases, isAdmin }: Workspace, given: string | undefined) {
+  const names = Object.keys(databases);
+  const listed =
+    names.length > 0
+      ? `Declared: ${names.join(", ")}.`
+      : "This workspace declares no databases. The operator can add them under databases in the workspace's config.";
+  const name = given ?? names[0];
+  if (name === undefined) throw new Error(listed);
+  if (given === undefined && names.length > 1) throw new Error(`Say which database is meant. ${listed}`);
+  const url = Object.hasOwn(databases, name) ? databases[name] : undefined;
+  if (url === undefined) throw new Error(`There is no database "${name}". ${listed}`);
+  if (isAdmin === true || !isStore(url)) return { name, url };
+  throw new Error(
+    `"${name}" holds the store of the server itself, which is for admins. Use another database.`,
+  );
 }
 
 /** Whether it is the server's own store. SQLite's file lies in `.toolrack`, which no tool can reach. */
@@ -39,61 +85,36 @@ function isStore(url: string): boolean {
   return place(one) === place(own);
 }
 
-function onlyName(workspace: Workspace): string {
-  const names = Object.keys(workspace.databases);
-  if (names.length === 1) return names[0]!;
-  throw new Error(
-    names.length === 0 ? listNames(workspace) : `Say which database is meant. ${listNames(workspace)}`,
-  );
-}
-
-function listNames({ databases }: Workspace): string {
-  const names = Object.keys(databases);
-  if (names.length > 0) return `Declared: ${names.join(", ")}.`;
-  return "This workspace declares no databases. The operator can add them under databases in the workspace's config.";
-}
-
 async function engineFor(
   workspace: Workspace,
   name: string,
   url: string,
   isWrite: boolean,
 ): Promise<DatabaseEngine> {
+  const wrong = (problem: string) => new Error(`${problem} The operator must correct the config.`);
   const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
-  if (scheme === "sqlite") return createSqliteEngine(await sqliteFile(workspace, name, url, isWrite));
-  if (!URL.canParse(url))
-    throw new Error(`The address of "${name}" is malformed. The operator must correct the config.`);
+  if (scheme === "sqlite") {
+    // `sqlite:data/app.db` is relative to the workspace; `sqlite:/…` and `sqlite:///…` are absolute.
+    const path = url
+      .slice("sqlite:".length)
+      .replace(/^\/\/(?=\/)/, "")
+      .replace(/^\/\//, "");
+    if (path === "" || path === ":memory:") throw wrong(`"${name}" names no file, so nothing would be kept.`);
+    // A first change may create the file; a missing one cannot be read.
+    return createSqliteEngine(await confinePath(workspace, path, { mustExist: !isWrite }));
+  }
+  if (!URL.canParse(url)) throw wrong(`The address of "${name}" is malformed.`);
   if (scheme === "postgres" || scheme === "postgresql") return createPostgresEngine(url);
   if (scheme === "mysql" || scheme === "mariadb") return createMysqlEngine(url);
-  throw new Error(
-    `"${name}" is not a sqlite:, postgres: or mysql: database. The operator must correct the config.`,
-  );
+  throw wrong(`"${name}" is not a sqlite:, postgres: or mysql: database.`);
 }
 
-/** `sqlite:data/app.db` is relative to the workspace; `sqlite:/…` and `sqlite:///…` are absolute. */
-async function sqliteFile(
-  workspace: Workspace,
-  name: string,
-  url: string,
-  isWrite: boolean,
-): Promise<string> {
-  const path = url
-    .slice("sqlite:".length)
-    .replace(/^\/\/(?=\/)/, "")
-    .replace(/^\/\//, "");
-  if (path === "" || path === ":memory:") {
-    throw new Error(
-      `"${name}" names no file, so nothing would be kept. The operator must correct the config.`,
-    );
-  }
-  // A first change may create the file; a missing one cannot be read.
-  return confinePath(workspace, path, { mustExist: !isWrite });
-}
-
+/** Texts of an address that no message may contain. */
 function secretsOf(url: string): readonly string[] {
   const password = /^[a-z+]+:\/\/[^/?#]*?:([^/?#]*)@/i.exec(url)?.[1] ?? "";
   const query = [...url.matchAll(/[?&](?:password|passwd|pwd)=([^&#]*)/gi)].map((match) => match[1]!);
-  return [url, password, decode(password), ...query, ...query.map(decode)].filter((text) => text !== "");
+  const written = [url, password, ...query];
+  return [...written, ...written.map(decode)].filter((text) => text !== "");
 }
 
 function decode(text: string): string {
@@ -102,4 +123,18 @@ function decode(text: string): string {
   } catch {
     return text;
   }
+}
+
+/** The database's own message without secrets, and what to do. The error is not kept as a cause: it may hold more. */
+function explain(error: unknown, secrets: readonly string[]): string {
+  // The error of a refused connection to several addresses of a host has its messages in its parts.
+  if (error instanceof AggregateError && error.errors.length > 0) return explain(error.errors[0], secrets);
+  const { message = String(error), detail, hint, code } = Object(error);
+  const said = [message, detail, hint].filter(Boolean).join(" ") || code || "unknown error";
+  const safe = secrets.reduce((text, secret) => text.replaceAll(secret, "[hidden]"), String(said));
+  if (/readonly database|read-only transaction|READ ONLY transaction/i.test(safe))
+    return `${safe}. This tool only reads; use internal_database_update to change data.`;
+  if (/^not authorized$|not authorized to use|^authorization denied/i.test(safe))
+    return `${safe}. A statement may not attach other files, control transactions, load extensions or change settings.`;
+  return safe;
 }

@@ -8,8 +8,7 @@ const LONGEST_VALUE = 65_536;
 
 /** Collects rows up to a limit, so that any result costs a bounded amount of memory. */
 export class RowCollector {
-  readonly rows: JsonValue[][] = [];
-  isTruncated = false;
+  readonly collected = { rows: [] as JsonValue[][], isTruncated: false };
   #characters = 0;
   readonly #limit: number;
 
@@ -19,12 +18,13 @@ export class RowCollector {
 
   /** Returns whether more rows are wanted. */
   add(row: readonly unknown[]): boolean {
-    if (this.rows.length === this.#limit || this.#characters > MOST_CHARACTERS) {
-      this.isTruncated = true;
+    const { rows } = this.collected;
+    if (rows.length === this.#limit || this.#characters > MOST_CHARACTERS) {
+      this.collected.isTruncated = true;
       return false;
     }
     const values = row.map((value) => clip(toJsonValue(value)));
-    this.rows.push(values);
+    rows.push(values);
     for (const value of values) this.#characters += sizeOf(value);
     return true;
   }
@@ -53,22 +53,27 @@ function sizeOf(value: JsonValue): number {
 
 const WIDEST_CELL = 120;
 
-/** Rows as an aligned Markdown table. Cells are kept on one line, and long ones are clipped. */
+/** Rows as an aligned Markdown table, numbers to the right. Cells are kept on one line, and long ones are clipped. */
 export function textTable(columns: readonly string[], rows: readonly (readonly JsonValue[])[]): string {
-  const header = columns.map((name) => cellText(name));
-  const body = rows.map((row) => row.map(cellText));
-  const widths = header.map((cell, index) =>
-    Math.max(3, widthOf(cell), ...body.map((row) => widthOf(row[index]!))),
+  const cells = [columns, ...rows].map((row) => row.map(cellText));
+  const shapes = columns.map((_name, index) => ({
+    width: Math.max(3, ...cells.map((row) => measure(row[index]!).width)),
+    isNumeric: rows.length > 0 && rows.every((row) => row[index] === null || typeof row[index] === "number"),
+  }));
+  const lines = cells.map((row) =>
+    row.map((cell, index) => {
+      const { width, isNumeric } = shapes[index]!;
+      const space = " ".repeat(width - measure(cell).width);
+      return isNumeric ? space + cell : cell + space;
+    }),
   );
-  const isNumeric = columns.map(
-    (_name, index) => rows.length > 0 && rows.every((row) => isNumberOrNull(row[index])),
+  const rule = shapes.map(({ width, isNumeric }) =>
+    isNumeric ? `${"-".repeat(width - 1)}:` : "-".repeat(width),
   );
-  const line = (cells: readonly string[]) =>
-    `| ${cells.map((cell, index) => pad(cell, widths[index]!, isNumeric[index]!)).join(" | ")} |`;
-  const rule = widths.map(
-    (width, index) => "-".repeat(isNumeric[index] ? width - 1 : width) + (isNumeric[index] ? ":" : ""),
-  );
-  return [line(header), `| ${rule.join(" | ")} |`, ...body.map(line)].join("\n");
+  return lines
+    .toSpliced(1, 0, rule)
+    .map((row) => `| ${row.join(" | ")} |`)
+    .join("\n");
 }
 
 /** Rows for programs: one object each, keyed by column. */
@@ -78,37 +83,23 @@ export function asObjects(columns: readonly string[], rows: readonly (readonly J
 
 function cellText(value: JsonValue): string {
   if (value === null) return "NULL";
-  const text =
-    typeof value === "string" ? value : isBytes(value) ? describeBytes(value) : JSON.stringify(value);
+  const text = typeof value === "string" ? value : (bytesText(value) ?? JSON.stringify(value));
   const flat = text
     .replace(/\r\n|[\r\n]/g, "⏎")
     .replace(/\t/g, " ")
     .replaceAll("|", "\\|");
   if (flat.length <= WIDEST_CELL) return flat;
-  return `${flat
+  const cut = flat
     .slice(0, WIDEST_CELL)
     .toWellFormed()
-    .replace(/\uFFFD$/, "")}… (${text.length} characters)`;
+    .replace(/\uFFFD$/, "");
+  return `${cut}… (${text.length} characters)`;
 }
 
-function isBytes(value: JsonValue): value is { readonly bytes: number; readonly base64: string } {
-  return typeof value === "object" && value !== null && "bytes" in value && "base64" in value;
-}
-
-function describeBytes({ bytes, base64 }: { readonly bytes: number; readonly base64: string }): string {
+/** Binary values as `toJsonValue` gives them. Undefined for any other value. */
+function bytesText(value: JsonValue): string | undefined {
+  const { bytes, base64 } = Object(value);
+  if (bytes === undefined || base64 === undefined) return undefined;
   const start = Buffer.from(base64, "base64").subarray(0, 16).toString("hex");
   return `<${bytes} bytes: ${start}${bytes > 16 ? "…" : ""}>`;
-}
-
-function isNumberOrNull(value: JsonValue | undefined): boolean {
-  return typeof value === "number" || value === null;
-}
-
-function widthOf(text: string): number {
-  return measure(text).width;
-}
-
-function pad(text: string, width: number, toTheRight: boolean): string {
-  const space = " ".repeat(width - widthOf(text));
-  return toTheRight ? space + text : text + space;
 }

@@ -30,49 +30,50 @@ interface Session {
   drop(): void;
 }
 
-async function runSession(
-  session: Session,
-  { isWrite }: Statement,
-  signal: AbortSignal,
-): Promise<StatementResult> {
-  const { promise: stopped, reject } = Promise.withResolvers<never>();
-  // When the cancel fails, the server ends the statement by its own limit, or when it next checks the connection.
-  const stop = () =>
-    void session
-      .cancel()
-      .catch(() => {})
-      .finally(() => reject(signal.reason));
-  signal.addEventListener("abort", stop, { once: true });
-  try {
-    const result = await Promise.race([session.run(), stopped]);
-    signal.throwIfAborted();
-    signal.removeEventListener("abort", stop);
-    if (isWrite) await session.commit();
-    session.leave();
-    return result;
-  } catch (error) {
-    session.drop();
-    throw error;
-  } finally {
-    signal.removeEventListener("abort", stop);
-  }
+/** `open` loads the driver: most workspaces have no such database. */
+function createEngine(
+  name: string,
+  dialect: "postgres" | "mysql",
+  open: (statement: Statement, bound: BoundSql) => Promise<() => Session>,
+): DatabaseEngine {
+  return {
+    name,
+    async run(statement, signal) {
+      const begin = await open(statement, bindParameters(dialect, statement.sql, statement.params));
+      signal.throwIfAborted();
+      const session = begin();
+      const { promise: stopped, reject } = Promise.withResolvers<never>();
+      // When the cancel fails, the server ends the statement by its own limit, or when it next checks the connection.
+      const stop = () => {
+        const cancelled = session.cancel().catch(() => {});
+        void cancelled.then(() => reject(signal.reason));
+      };
+      signal.addEventListener("abort", stop, { once: true });
+      try {
+        const result = await Promise.race([session.run(), stopped]);
+        signal.throwIfAborted();
+        signal.removeEventListener("abort", stop);
+        if (statement.isWrite) await session.commit();
+        session.leave();
+        return result;
+      } catch (error) {
+        session.drop();
+        throw error;
+      } finally {
+        signal.removeEventListener("abort", stop);
+      }
+    },
+  };
 }
 
 export function createPostgresEngine(url: string): DatabaseEngine {
-  return {
-    name: "PostgreSQL",
-    async run(statement, signal) {
-      const bound = bindParameters("postgres", statement.sql, statement.params);
-      // Loaded when the first statement needs it: most workspaces have no PostgreSQL.
-      const { default: pg } = await import("pg");
-      signal.throwIfAborted();
-      const connect = () => {
-        const client = new pg.Client(clientConfig(url, pg.types.getTypeParser));
-        // A broken connection also fails the running query, which reports it.
-        return client.on("error", () => {});
-      };
+  return createEngine("PostgreSQL", "postgres", async (statement, bound) => {
+    const { default: pg } = await import("pg");
+    // A broken connection also fails the running query, which reports it.
+    const connect = () => new pg.Client(clientConfig(url, pg.types.getTypeParser)).on("error", () => {});
+    return () => {
       const client = connect();
-      const session: Session = {
+      return {
         async run() {
           await client.connect();
           await client.query(statement.isWrite ? "BEGIN" : "BEGIN READ ONLY");
@@ -106,9 +107,8 @@ export function createPostgresEngine(url: string): DatabaseEngine {
         leave: () => void client.end().catch(() => {}),
         drop: () => dropClient(client),
       };
-      return runSession(session, statement, signal);
-    },
-  };
+    };
+  });
 }
 
 /** Dates and times stay as text: a JavaScript date would move them to this machine's time zone. */
@@ -120,8 +120,7 @@ function clientConfig(
   defaultParser: (oid: number, format?: "text") => (text: string) => unknown,
 ): ClientConfig {
   const getTypeParser = (oid: number, format?: string) => {
-    if (format === "binary") return (value: unknown) => value;
-    if (dateTypes.has(oid)) return (text: string) => text;
+    if (format === "binary" || dateTypes.has(oid)) return (value: unknown) => value;
     if (oid === INT8) return (text: string) => toSafeInteger(BigInt(text));
     return defaultParser(oid, "text");
   };
@@ -142,22 +141,20 @@ function collectFromPostgres(
   { limit, isWrite }: Statement,
 ): Promise<StatementResult> {
   const collector = new RowCollector(limit);
-  const finish = ({ fields, rowCount, command }: QueryResultBase): StatementResult => ({
-    columns: uniqueColumns(fields.map(({ name }) => name)),
-    rows: collector.rows,
-    isTruncated: collector.isTruncated,
-    affectedRows: isWrite && changingCommands.has(command) ? rowCount : null,
-    lastInsertId: null,
+  const { promise, resolve, reject } = Promise.withResolvers<StatementResult>();
+  const finish = ({ fields, rowCount, command }: QueryResultBase) => {
+    const columns = uniqueColumns(fields.map(({ name }) => name));
+    const affectedRows = isWrite && changingCommands.has(command) ? rowCount : null;
+    resolve({ columns, ...collector.collected, affectedRows, lastInsertId: null });
+  };
+  // A change runs to its end; the rest of a reading statement stays unread.
+  query.on("row", (row: unknown[], result) => {
+    if (!collector.add(row) && !isWrite && result !== undefined) finish(result);
   });
-  return new Promise((resolve, reject) => {
-    // A change runs to its end; the rest of a reading statement stays unread.
-    query.on("row", (row: unknown[], result) => {
-      if (!collector.add(row) && !isWrite && result !== undefined) resolve(finish(result));
-    });
-    query.on("end", (result: QueryResultBase) => resolve(finish(result)));
-    query.on("error", reject);
-    client.query(query);
-  });
+  query.on("end", finish);
+  query.on("error", reject);
+  client.query(query);
+  return promise;
 }
 
 function dropClient(client: Client): void {
@@ -168,31 +165,27 @@ function dropClient(client: Client): void {
 
 /** For MySQL and MariaDB. */
 export function createMysqlEngine(url: string): DatabaseEngine {
-  return {
-    name: "MySQL",
-    async run(statement, signal) {
-      const { isWrite } = statement;
-      const bound = bindParameters("mysql", statement.sql, statement.params);
-      if (!isWrite) refuseFiles(statement.sql);
-      // Loaded when the first statement needs it: most workspaces have no MySQL.
-      const { default: mysql } = await import("mysql2");
-      signal.throwIfAborted();
-      const connect = () => {
-        const connection = mysql.createConnection({
-          ...mysqlAddress(url),
-          connectTimeout: CONNECT_TIMEOUT_MS,
-          rowsAsArray: true,
-          dateStrings: true,
-          supportBigNumbers: true,
-          // Generated row parsers pay off only for many statements; this connection runs one.
-          disableEval: true,
-        });
-        // A broken connection also fails the running command, which reports it.
-        return connection.on("error", () => {});
-      };
+  return createEngine("MySQL", "mysql", async (statement, bound) => {
+    const { isWrite } = statement;
+    if (!isWrite) refuseFiles(statement.sql);
+    const { default: mysql } = await import("mysql2");
+    const connect = () => {
+      const connection = mysql.createConnection({
+        ...mysqlAddress(url),
+        connectTimeout: CONNECT_TIMEOUT_MS,
+        rowsAsArray: true,
+        dateStrings: true,
+        supportBigNumbers: true,
+        // Generated row parsers pay off only for many statements; this connection runs one.
+        disableEval: true,
+      });
+      // A broken connection also fails the running command, which reports it.
+      return connection.on("error", () => {});
+    };
+    return () => {
       const connection = connect();
       const drop = () => dropConnection(connection);
-      const session: Session = {
+      return {
         async run() {
           // This also covers transactions that a procedure begins after ending this one.
           if (!isWrite) await send(connection, "SET SESSION TRANSACTION READ ONLY");
@@ -209,9 +202,8 @@ export function createMysqlEngine(url: string): DatabaseEngine {
         leave: drop,
         drop,
       };
-      return runSession(session, statement, signal);
-    },
-  };
+    };
+  });
 }
 
 /** The driver's own `destroy` only stops sending: the server would go on with a large result. */
@@ -227,47 +219,44 @@ function send(connection: Connection, sql: string): Promise<void> {
   });
 }
 
+const changingWords = new Set(["INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "CALL"]);
+
 function collectFromMysql(
   connection: Connection,
   bound: BoundSql,
   { sql, limit, isWrite }: Statement,
 ): Promise<StatementResult> {
   const collector = new RowCollector(limit);
-  let columns: string[] | undefined;
+  let columns: string[] = [];
   let header: ResultSetHeader | undefined;
   let resultSets = 0;
-  const finish = (): StatementResult => ({
-    columns: columns ?? [],
-    rows: collector.rows,
-    isTruncated: collector.isTruncated,
-    ...changes(sql, header, collector.rows.length),
+  const { promise, resolve, reject } = Promise.withResolvers<StatementResult>();
+  const finish = () => {
+    const isChange = changingWords.has(leadingWord(sql));
+    const { rows } = collector.collected;
+    // With RETURNING there is no header, but every changed row is returned.
+    const affectedRows = isChange ? (header?.affectedRows ?? rows.length) : null;
+    const lastInsertId = (isChange && header?.insertId) || null;
+    resolve({ columns, ...collector.collected, affectedRows, lastInsertId });
+  };
+  // Values are sent apart from the text, as in a prepared statement; some statements cannot be prepared.
+  const command =
+    bound.values.length > 0
+      ? connection.execute(bound.sql, bound.values.map(toSqlValue))
+      : connection.query(bound.sql);
+  command.on("error", reject);
+  command.on("fields", (fields: FieldPacket[] | undefined) => {
+    resultSets++;
+    if (columns.length === 0) columns = uniqueColumns((fields ?? []).map(({ name }) => name));
   });
-  return new Promise((resolve, reject) => {
-    // Values are sent apart from the text, as in a prepared statement; some statements cannot be prepared.
-    const command =
-      bound.values.length > 0
-        ? connection.execute(bound.sql, bound.values.map(toSqlValue))
-        : connection.query(bound.sql);
-    command.on("error", reject);
-    command.on("fields", (fields: FieldPacket[] | undefined) => {
-      resultSets++;
-      if (fields !== undefined) columns ??= uniqueColumns(fields.map(({ name }) => name));
-    });
-    command.on("result", (row: unknown[] | ResultSetHeader) => {
-      if (!Array.isArray(row)) header = row;
-      // A procedure may return several sets of rows; only the first counts. A change runs to its end; the rest of a
-      // reading statement stays unread.
-      else if (resultSets === 1 && !collector.add(row) && !isWrite) resolve(finish());
-    });
-    command.on("end", () => resolve(finish()));
+  command.on("result", (row: unknown[] | ResultSetHeader) => {
+    if (!Array.isArray(row)) header = row;
+    // A procedure may return several sets of rows; only the first counts. A change runs to its end; the rest of a
+    // reading statement stays unread.
+    else if (resultSets === 1 && !collector.add(row) && !isWrite) finish();
   });
-}
-
-function changes(sql: string, header: ResultSetHeader | undefined, returned: number) {
-  if (!["INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "CALL"].includes(leadingWord(sql)))
-    return { affectedRows: null, lastInsertId: null };
-  // With RETURNING there is no header, but every changed row is returned.
-  return { affectedRows: header?.affectedRows ?? returned, lastInsertId: header?.insertId || null };
+  command.on("end", finish);
+  return promise;
 }
 
 function toSqlValue(value: JsonValue): string | number | null {

@@ -12,43 +12,45 @@ import {
   toSafeInteger,
 } from "./statement.ts";
 
-/** A statement that has run, in a transaction that is still open. */
-interface Pending {
-  readonly database: DatabaseSync;
-  readonly result: StatementResult;
-}
-
 /** The most memory of this process, in bytes. Node's own limit does not count SQLite's memory. */
 const MOST_MEMORY = 1_024 * 1_048_576;
 
-let pending: Pending | undefined;
+/** A statement that has run, in a transaction that is still open. */
+let pending: { readonly database: DatabaseSync; readonly result: StatementResult } | undefined;
 
 // The program of a child process. It receives a request and sends the result. A change then waits for the parent's
 // commit message, so that the parent knows for certain whether it was made.
 process.on("message", (message: SqliteRequest | "commit") => {
-  const answer = attempt(() => (message === "commit" ? commit() : run(message)));
+  let answer: SqliteAnswer;
+  try {
+    answer = message === "commit" ? commit() : run(message);
+  } catch (error) {
+    pending = undefined;
+    answer = { error: error instanceof Error ? error.message : String(error) };
+  }
   process.send?.(answer, () => {
     if (pending === undefined) process.disconnect?.();
   });
 });
 
-function attempt(work: () => SqliteAnswer): SqliteAnswer {
-  try {
-    return work();
-  } catch (error) {
-    pending = undefined;
-    return { error: error instanceof Error ? error.message : String(error) };
-  }
-}
-
 function run({ file, statement }: SqliteRequest): SqliteAnswer {
-  endAfter(statement.timeout + 2_000);
-  const database = open(file, statement);
-  database.exec(statement.isWrite ? "BEGIN IMMEDIATE" : "PRAGMA query_only = ON; BEGIN");
+  const { isWrite, timeout } = statement;
+  endAfter(timeout + 2_000);
+  // SQLite undoes what is not committed when this process ends.
+  const database = new DatabaseSync(file, {
+    readOnly: !isWrite,
+    enableForeignKeyConstraints: true,
+    allowExtension: false,
+    timeout: Math.min(5_000, timeout),
+    readBigInts: true,
+    returnArrays: true,
+    limits: { attach: 0, length: 64 * 1_048_576 },
+  });
+  database.exec(isWrite ? "BEGIN IMMEDIATE" : "PRAGMA query_only = ON; BEGIN");
   database.setAuthorizer(authorize);
   const result = execute(database, statement);
   database.setAuthorizer(null);
-  if (statement.isWrite) {
+  if (isWrite) {
     pending = { database, result };
     return "ready";
   }
@@ -81,19 +83,6 @@ function commit(): SqliteAnswer {
   return { result };
 }
 
-/** SQLite undoes what is not committed when this process ends. */
-function open(file: string, { isWrite, timeout }: Statement): DatabaseSync {
-  return new DatabaseSync(file, {
-    readOnly: !isWrite,
-    enableForeignKeyConstraints: true,
-    allowExtension: false,
-    timeout: Math.min(5_000, timeout),
-    readBigInts: true,
-    returnArrays: true,
-    limits: { attach: 0, length: 64 * 1_048_576 },
-  });
-}
-
 function execute(database: DatabaseSync, { sql, params, limit, isWrite }: Statement): StatementResult {
   const bound = bindParameters("sqlite", sql, params);
   const prepared = database.prepare(bound.sql);
@@ -109,8 +98,7 @@ function execute(database: DatabaseSync, { sql, params, limit, isWrite }: Statem
   // Rows are arrays because of `returnArrays`, which the type does not show. A change runs to its end: only the rows
   // that it returns are limited.
   for (const row of found) if (!collector.add(row as unknown[]) && !isWrite) break;
-  const { rows, isTruncated } = collector;
-  return { columns, rows, isTruncated, ...changes(database, sql, isWrite) };
+  return { columns, ...collector.collected, ...changes(database, sql, isWrite) };
 }
 
 function changes(database: DatabaseSync, sql: string, isWrite: boolean) {
@@ -134,40 +122,31 @@ function toSqlValue(value: JsonValue): SQLInputValue {
 }
 
 /** Pragmas that only read when they have no value. `database_list` is missing because it shows the file's path. */
-const plainPragmas = new Set(
-  (
-    "application_id auto_vacuum collation_list compile_options data_version encoding foreign_keys freelist_count " +
-    "function_list journal_mode module_list page_count page_size pragma_list schema_version table_list user_version"
-  ).split(" "),
-);
+const plainPragmas =
+  "application_id auto_vacuum collation_list compile_options data_version encoding foreign_keys freelist_count " +
+  "function_list journal_mode module_list page_count page_size pragma_list schema_version table_list user_version";
 
 /** Pragmas that only read, with a value that says what. */
-const valuePragmas = new Set(
-  (
-    "foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check table_info " +
-    "table_list table_xinfo"
-  ).split(" "),
-);
+const valuePragmas =
+  "foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check table_info " +
+  "table_list table_xinfo";
 
 /**
  * Keeps a statement inside its database and its transaction. Changes are not checked here: a read-only connection
  * refuses them itself, and extensions such as R*Tree prepare changes even for reading.
  */
 function authorize(action: number, first: string | null, second: string | null): number {
-  if (action === constants.SQLITE_PRAGMA)
-    return isAllowedPragma(first, second) ? constants.SQLITE_OK : constants.SQLITE_DENY;
-  if (action === constants.SQLITE_FUNCTION && second === "load_extension") return constants.SQLITE_DENY;
-  return refusedActions.has(action) ? constants.SQLITE_DENY : constants.SQLITE_OK;
+  const { SQLITE_PRAGMA, SQLITE_FUNCTION, SQLITE_ATTACH, SQLITE_DETACH } = constants;
+  const { SQLITE_TRANSACTION, SQLITE_SAVEPOINT, SQLITE_DENY, SQLITE_OK } = constants;
+  const isRefused =
+    action === SQLITE_PRAGMA
+      ? !isAllowedPragma(first?.toLowerCase() ?? "", second)
+      : (action === SQLITE_FUNCTION && second === "load_extension") ||
+        [SQLITE_ATTACH, SQLITE_DETACH, SQLITE_TRANSACTION, SQLITE_SAVEPOINT].includes(action);
+  return isRefused ? SQLITE_DENY : SQLITE_OK;
 }
 
-const refusedActions = new Set<number>([
-  constants.SQLITE_ATTACH,
-  constants.SQLITE_DETACH,
-  constants.SQLITE_TRANSACTION,
-  constants.SQLITE_SAVEPOINT,
-]);
-
-function isAllowedPragma(name: string | null, value: string | null): boolean {
-  const pragma = name?.toLowerCase() ?? "";
-  return valuePragmas.has(pragma) || (value === null && plainPragmas.has(pragma));
+function isAllowedPragma(name: string, value: string | null): boolean {
+  const names = value === null ? `${plainPragmas} ${valuePragmas}` : valuePragmas;
+  return names.split(" ").includes(name);
 }

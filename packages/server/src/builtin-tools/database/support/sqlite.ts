@@ -30,11 +30,15 @@ export function createSqliteEngine(file: string): DatabaseEngine {
       signal.addEventListener("abort", kill, { once: true });
       const ended = once(child, "exit").catch(() => {});
       try {
-        const answer = await ask(child, { file, statement });
-        if (answer !== "ready") return resultOf(answer);
-        signal.throwIfAborted();
-        signal.removeEventListener("abort", kill);
-        return resultOf(await ask(child, "commit"));
+        let answer = await ask(child, { file, statement });
+        if (answer === "ready") {
+          signal.throwIfAborted();
+          signal.removeEventListener("abort", kill);
+          answer = await ask(child, "commit");
+        }
+        if (answer === "ready") throw new Error("The process that ran the statement did not commit it.");
+        if ("error" in answer) throw new Error(answer.error);
+        return answer.result;
       } finally {
         signal.removeEventListener("abort", kill);
         if (child.connected) kill();
@@ -46,7 +50,12 @@ export function createSqliteEngine(file: string): DatabaseEngine {
 }
 
 function start(): ChildProcess {
-  watchExit();
+  if (!isWatchingExit) {
+    isWatchingExit = true;
+    process.on("exit", () => {
+      for (const child of running) child.kill("SIGKILL");
+    });
+  }
   // Beside this file, with the same ending: TypeScript in the sources, JavaScript in a build.
   const program = fileURLToPath(import.meta.url).replace(/sqlite(\.\w+)$/, "sqlite-child$1");
   const { TZ, TMPDIR } = process.env;
@@ -57,12 +66,6 @@ function start(): ChildProcess {
   });
   running.add(child);
   return child;
-}
-
-function resultOf(answer: SqliteAnswer): StatementResult {
-  if (answer === "ready") throw new Error("The process that ran the statement did not commit it.");
-  if ("error" in answer) throw new Error(answer.error);
-  return answer.result;
 }
 
 /** Resolves with the child's next message; rejects when the child ends before. */
@@ -84,13 +87,5 @@ function ask(child: ChildProcess, request: SqliteRequest | "commit"): Promise<Sq
     child.send(request, (error) => {
       if (error !== null) reject(error);
     });
-  });
-}
-
-function watchExit(): void {
-  if (isWatchingExit) return;
-  isWatchingExit = true;
-  process.on("exit", () => {
-    for (const child of running) child.kill("SIGKILL");
   });
 }

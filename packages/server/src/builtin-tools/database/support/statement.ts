@@ -41,25 +41,22 @@ export interface DatabaseEngine {
 }
 
 /** First words of statements that only read. */
-const readingWords = new Set("SELECT WITH VALUES TABLE SHOW EXPLAIN DESCRIBE DESC PRAGMA".split(" "));
+const readingWords = /^(SELECT|WITH|VALUES|TABLE|SHOW|EXPLAIN|DESCRIBE|DESC|PRAGMA)$/;
 
-/** First words of statements that would leave the tool's own transaction, or the database. */
-const refusedWords = new Set(
-  "ABORT ATTACH BEGIN COMMIT COPY DETACH END HANDLER LOAD LOCK PREPARE RELEASE ROLLBACK SAVEPOINT SET START UNLOCK USE XA".split(
-    " ",
-  ),
-);
+/** Statements that would leave the tool's own transaction, or the database. */
+const refusedWords =
+  /^(ABORT|ATTACH|BEGIN|COMMIT|COPY|DETACH|END|HANDLER|LOAD|LOCK|PREPARE|RELEASE|ROLLBACK|SAVEPOINT|SET|START|UNLOCK|USE|XA)$/;
 
 /** Throws for a statement that the tool is not for, before any database sees it. The databases refuse them as well. */
 export function checkStatement(sql: string, isWrite: boolean): void {
   const word = leadingWord(sql);
   if (word === "") throw new Error("The sql holds no statement. Give exactly one SQL statement.");
-  if (!isWrite && !readingWords.has(word)) {
+  if (!isWrite && !readingWords.test(word)) {
     throw new Error(
       `${word} is not a reading statement, and internal_database_query only reads. Use internal_database_update to change data.`,
     );
   }
-  if (isWrite && refusedWords.has(word)) {
+  if (isWrite && refusedWords.test(word)) {
     throw new Error(
       `${word} cannot be used here: the statement already runs in a transaction of its own, which is committed when it succeeds and rolled back when it fails.`,
     );
@@ -107,71 +104,52 @@ export interface BoundSql {
   readonly values: readonly JsonValue[];
 }
 
-/** The named groups of `tokens`, of which at most one is set. */
-interface Placeholder {
-  readonly named?: string;
-  readonly numbered?: string;
-  readonly next?: string;
-}
-
 /**
  * The statement with the dialect's own placeholders, and the values in their order. Throws for parameters that do not
  * fit: some databases would silently use NULL.
  */
 export function bindParameters(dialect: Dialect, sql: string, params: StatementParameters): BoundSql {
-  const replace = (write: (token: string, placeholder: Placeholder) => string) =>
-    // The named groups are the last argument.
-    sql.replace(tokens[dialect], (token, ...rest) => write(token, rest.at(-1) as Placeholder));
-  return isList(params) ? bindList(dialect, replace, params) : bindNames(dialect, replace, params);
-}
-
-type Replace = (write: (token: string, placeholder: Placeholder) => string) => string;
-
-function bindNames(
-  dialect: Dialect,
-  replace: Replace,
-  params: Readonly<Record<string, JsonValue>>,
-): BoundSql {
-  const values: JsonValue[] = [];
+  const list = isList(params) ? params : undefined;
+  const named: Readonly<Record<string, JsonValue>> = isList(params) ? {} : params;
+  const values = list === undefined ? [] : [...list];
   const positions = new Map<string, number>();
-  const sql = replace((token, { named, numbered, next }) => {
-    if (numbered !== undefined || next !== undefined) {
+  let count = 0;
+  const bound = sql.replace(tokens[dialect], (token, ...rest) => {
+    // The named groups are the last argument, and at most one of them is set.
+    const { named: name, numbered, next } = rest.at(-1) as Partial<Record<string, string>>;
+    if (list !== undefined) {
+      if (name !== undefined)
+        throw new Error(
+          `The statement uses ${token}, so params must be an object, for example {"${name}": …}.`,
+        );
+      if (next !== undefined) count++;
+      if (numbered === undefined) return token;
+      count = Math.max(count, Number(numbered));
+      return placeholderFor[dialect](Number(numbered));
+    }
+    if (numbered !== undefined || next !== undefined)
       throw new Error(
         `The statement uses ${token}, so params must be an array with a value for each placeholder.`,
       );
-    }
-    if (named === undefined) return token;
-    const value = Object.hasOwn(params, named) ? params[named] : undefined;
+    if (name === undefined) return token;
+    const value = Object.hasOwn(named, name) ? named[name] : undefined;
     if (value === undefined)
-      throw new Error(`The statement uses ${token}, but params has no "${named}". Add it to params.`);
+      throw new Error(`The statement uses ${token}, but params has no "${name}". Add it to params.`);
     // MySQL's placeholders have no numbers, so every use needs its own value.
-    const known = dialect === "mysql" ? undefined : positions.get(named);
+    const known = dialect === "mysql" ? undefined : positions.get(name);
     const position = known ?? values.push(value);
-    positions.set(named, position);
+    positions.set(name, position);
     return placeholderFor[dialect](position);
   });
-  const unused = Object.keys(params).filter((name) => !positions.has(name));
-  if (unused.length === 0) return { sql, values };
+  if (list !== undefined && count !== list.length) {
+    throw new Error(
+      `The statement has ${count} placeholders, but params has ${list.length} values. Give one for each.`,
+    );
+  }
+  const unused = Object.keys(named).filter((name) => !positions.has(name));
+  if (unused.length === 0) return { sql: bound, values };
   const names = unused.map((name) => `"${name}"`).join(", ");
   throw new Error(`params has ${names}, which the statement does not use.`);
-}
-
-function bindList(dialect: Dialect, replace: Replace, values: readonly JsonValue[]): BoundSql {
-  let count = 0;
-  const sql = replace((token, { named, numbered, next }) => {
-    if (named !== undefined)
-      throw new Error(
-        `The statement uses ${token}, so params must be an object, for example {"${named}": …}.`,
-      );
-    if (next !== undefined) count++;
-    if (numbered === undefined) return token;
-    count = Math.max(count, Number(numbered));
-    return placeholderFor[dialect](Number(numbered));
-  });
-  if (count === values.length) return { sql, values };
-  throw new Error(
-    `The statement has ${count} placeholders, but params has ${values.length} values. Give one for each.`,
-  );
 }
 
 function isList(params: StatementParameters): params is readonly JsonValue[] {

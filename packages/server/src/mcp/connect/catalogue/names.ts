@@ -11,6 +11,22 @@ const BY_CASE = "/";
 
 type NameStore = Pick<McpServerStore, "names" | "countNames" | "claimNames">;
 
+/** The names of one server. Keys are names on the rack in lower case. */
+class ServerNames {
+  /** The remembered names. */
+  readonly claimed = new Set<string>();
+  /** Those of them that the server once listed in several spellings. */
+  readonly contested = new Set<string>();
+  /** The current names that are not remembered. */
+  excess: ReadonlySet<string> = new Set();
+  /** The current spellings of contested names, by key. */
+  spellings: ReadonlyMap<string, ReadonlySet<string>> = new Map();
+
+  isSpeltTwice(key: string): boolean {
+    return this.contested.has(key) || this.spellings.has(key);
+  }
+}
+
 /**
  * The names of what upstream servers offer: `mcp_{serverKey}_{name}`. Keys may have underscores, so the server `a` with
  * `b_c` and the server `a_b` with `c` want the same name. A client with an old list must never reach another server by it.
@@ -21,18 +37,11 @@ type NameStore = Pick<McpServerStore, "names" | "countNames" | "claimNames">;
 export class RackNames {
   readonly #store: NameStore;
   readonly #logger: Logger;
+  readonly #servers = new Map<string, ServerNames>();
   /** The servers that ever wanted a name, by the name in lower case. */
   readonly #claims = new Map<string, Set<string>>();
-  /** How many names of a server are remembered. */
-  readonly #counts = new Map<string, number>();
-  /** The current names of a server that are not remembered, in lower case. */
-  readonly #excess = new Map<string, ReadonlySet<string>>();
-  /** The remembered names that a server once listed in several spellings, in lower case. */
-  readonly #contested = new Map<string, Set<string>>();
-  /** The current spellings of such names and of those that are not remembered, by the name in lower case. */
-  readonly #spellings = new Map<string, ReadonlyMap<string, ReadonlySet<string>>>();
-  /** The replaced names, by the names that replaced them, all in lower case. Made on demand. */
-  #former: ReadonlyMap<string, string> | undefined;
+  /** The replaced names, by the names that replaced them, all in lower case. */
+  readonly #former = new Map<string, string>();
   /** How many names the store had when they were last read. */
   #storedCount = 0;
   #writing: Promise<void> = Promise.resolve();
@@ -51,11 +60,14 @@ export class RackNames {
   nameOf(server: string, name: string): string {
     const plain = plainName(server, name);
     const key = plain.toLowerCase();
-    if (this.#isSpeltTwice(server, key)) return hashedByCase(server, plain);
+    const own = this.#of(server);
     const claims = this.#claims.get(key);
-    const isOwn =
-      claims === undefined ? !this.#excess.get(server)?.has(key) : claims.size === 1 && claims.has(server);
-    return isOwn ? plain : hashedByServer(server, plain);
+    const isOwn = claims === undefined ? !own.excess.has(key) : claims.size === 1 && own.claimed.has(key);
+    const isSpeltTwice = own.isSpeltTwice(key);
+    if (isOwn && !isSpeltTwice) return plain;
+    const hashed = isSpeltTwice ? hashedByCase(server, plain) : hashedByServer(server, plain);
+    this.#former.set(hashed.toLowerCase(), key);
+    return hashed;
   }
 
   /**
@@ -63,23 +75,23 @@ export class RackNames {
    * because of this.
    */
   claim(server: string, names: Iterable<string>): boolean {
+    const own = this.#of(server);
     const fresh: string[] = [];
     const excess = new Set<string>();
-    let isContested = false;
     for (const name of names) {
       const key = plainName(server, name).toLowerCase();
-      if (this.#claims.get(key)?.has(server)) continue;
-      if ((this.#counts.get(server) ?? 0) >= MOST_NAMES) {
-        excess.add(key);
-        continue;
-      }
-      this.#add(key, server);
-      fresh.push(key);
-      isContested ||= this.#claims.get(key)!.size === 2;
+      if (own.claimed.has(key)) continue;
+      if (own.claimed.size >= MOST_NAMES) excess.add(key);
+      else if (this.#add(key, server)) fresh.push(key);
     }
-    this.#setExcess(server, excess);
-    if (fresh.length > 0) this.#write(server, fresh);
-    return isContested;
+    if (own.excess.size === 0 && excess.size > 0) {
+      this.#logger.warn(
+        `The MCP server "${server}" has had more than ${MOST_NAMES} names. Each new one has a hash behind it.`,
+      );
+    }
+    own.excess = excess;
+    this.#write(server, fresh);
+    return fresh.some((key) => this.#claims.get(key)?.size === 2);
   }
 
   /**
@@ -87,8 +99,9 @@ export class RackNames {
    * (tools and prompts) cannot be confused. To be called after `claim`.
    */
   noteSpellings(server: string, lists: readonly (readonly string[])[]): void {
+    const own = this.#of(server);
     const spellings = new Map<string, Set<string>>();
-    const contested = new Set<string>();
+    const doubled = new Set<string>();
     for (const list of lists) {
       const firsts = new Map<string, string>();
       for (const name of list) {
@@ -96,40 +109,37 @@ export class RackNames {
         const key = plain.toLowerCase();
         const first = firsts.get(key) ?? plain;
         firsts.set(key, first);
-        if (first !== plain) contested.add(key);
+        if (first !== plain) doubled.add(key);
         spellings.set(key, (spellings.get(key) ?? new Set()).add(plain));
       }
     }
-    const fresh = [...contested].filter(
-      (key) => this.#claims.get(key)?.has(server) && this.#contest(key, server),
+    const fresh = [...doubled].filter((key) => own.claimed.has(key) && !own.contested.has(key));
+    for (const key of fresh) own.contested.add(key);
+    this.#write(
+      server,
+      fresh.map((key) => key + BY_CASE),
     );
-    if (fresh.length > 0)
-      this.#write(
-        server,
-        fresh.map((key) => key + BY_CASE),
-      );
-    const remembered = this.#contested.get(server);
-    const spelt = [...spellings].filter(([key]) => contested.has(key) || remembered?.has(key));
-    this.#spellings.set(server, new Map(spelt));
-    this.#former = undefined;
+    own.spellings = new Map([...spellings].filter(([key]) => doubled.has(key) || own.contested.has(key)));
   }
 
   /** The names that replaced this one. Settings for the old name apply to them. */
   successorsOf(plain: string): string[] {
     const key = plain.toLowerCase();
-    const claims = this.#claims.get(key) ?? new Set();
-    const exceeding = [...this.#excess].flatMap(([server, names]) => (names.has(key) ? [server] : []));
-    const servers = new Set([...(claims.size < 2 ? [] : claims), ...exceeding]);
-    const spelt = [...this.#spellings].flatMap(([server, names]) =>
-      [...(names.get(key) ?? [])].map((spelling) => hashedByCase(server, spelling)),
+    const isShared = (this.#claims.get(key)?.size ?? 0) > 1;
+    const servers = [...this.#servers];
+    const hashed = servers.filter(
+      ([, own]) => !own.isSpeltTwice(key) && (own.excess.has(key) || (isShared && own.claimed.has(key))),
     );
-    const others = [...servers].filter((server) => !this.#isSpeltTwice(server, key));
-    return [...others.map((server) => hashedByServer(server, plain)), ...spelt];
+    return [
+      ...hashed.map(([server]) => hashedByServer(server, plain)),
+      ...servers.flatMap(([server, { spellings }]) =>
+        [...(spellings.get(key) ?? [])].map((spelling) => hashedByCase(server, spelling)),
+      ),
+    ];
   }
 
   /** The name that this one replaced, in lower case. Undefined when it replaced none. */
   formerNameOf(name: string): string | undefined {
-    this.#former ??= new Map(this.#successions());
     return this.#former.get(name.toLowerCase());
   }
 
@@ -140,9 +150,10 @@ export class RackNames {
     this.#storedCount = names.length;
     let isNew = false;
     for (const { name, server } of names) {
-      const isAdded = name.endsWith(BY_CASE)
-        ? this.#contest(name.slice(0, -BY_CASE.length), server)
-        : this.#add(name, server);
+      const key = name.endsWith(BY_CASE) ? name.slice(0, -BY_CASE.length) : undefined;
+      const { contested } = this.#of(server);
+      const isAdded = key === undefined ? this.#add(name, server) : !contested.has(key);
+      if (key !== undefined) contested.add(key);
       isNew ||= isAdded;
     }
     return isNew;
@@ -153,50 +164,23 @@ export class RackNames {
     return this.#writing;
   }
 
+  #of(server: string): ServerNames {
+    const own = this.#servers.get(server) ?? new ServerNames();
+    this.#servers.set(server, own);
+    return own;
+  }
+
+  /** Returns whether the name is new for this server. */
   #add(key: string, server: string): boolean {
-    const claims = this.#claims.get(key);
-    if (claims?.has(server)) return false;
-    this.#counts.set(server, (this.#counts.get(server) ?? 0) + 1);
-    if (claims === undefined) this.#claims.set(key, new Set([server]));
-    else claims.add(server);
-    this.#former = undefined;
+    const { claimed } = this.#of(server);
+    if (claimed.has(key)) return false;
+    claimed.add(key);
+    this.#claims.set(key, (this.#claims.get(key) ?? new Set()).add(server));
     return true;
-  }
-
-  #contest(key: string, server: string): boolean {
-    const contested = this.#contested.get(server) ?? new Set();
-    if (contested.has(key)) return false;
-    this.#contested.set(server, contested.add(key));
-    return true;
-  }
-
-  #isSpeltTwice(server: string, key: string): boolean {
-    return this.#contested.get(server)?.has(key) || this.#spellings.get(server)?.has(key) || false;
-  }
-
-  #setExcess(server: string, names: ReadonlySet<string>): void {
-    const before = this.#excess.get(server);
-    if (before === undefined && names.size === 0) return;
-    if (before === undefined) {
-      this.#logger.warn(
-        `The MCP server "${server}" has had more than ${MOST_NAMES} names. Each new one has a hash behind it.`,
-      );
-    }
-    this.#excess.set(server, names);
-    this.#former = undefined;
-  }
-
-  *#successions(): Iterable<[successor: string, former: string]> {
-    for (const [key, servers] of this.#claims)
-      if (servers.size > 1) for (const server of servers) yield [hashedByServer(server, key), key];
-    for (const [server, keys] of this.#excess)
-      for (const key of keys) yield [hashedByServer(server, key), key];
-    for (const [server, keys] of this.#spellings)
-      for (const [key, names] of keys)
-        for (const plain of names) yield [hashedByCase(server, plain).toLowerCase(), key];
   }
 
   #write(server: string, names: readonly string[]): void {
+    if (names.length === 0) return;
     this.#writing = this.#writing
       .then(() => this.#store.claimNames(server, names))
       .catch((error: Error) => {

@@ -61,8 +61,7 @@ export class Outbox {
       if (this.#unanswered === 0) void done.then(this.flush);
       else setImmediate(this.flush);
     }
-    if (isRequest(message)) this.#unanswered++;
-    this.#outgoing += lineOf(message);
+    this.#gather(message);
     return done;
   }
 
@@ -76,10 +75,9 @@ export class Outbox {
       const lines = this.#outgoing;
       this.#outgoing = "";
       if (lines !== "") this.#input.write(lines);
-      if (this.#waiting.size === 0 || this.#input.writableNeedDrain) return;
       // The write may have closed the stream. Waiting messages then fail in `close`.
-      if (!this.#input.writable) return;
-      this.#takeWaiting();
+      if (this.#waiting.size === 0 || this.#input.writableNeedDrain || !this.#input.writable) return;
+      this.#gatherWaiting();
     }
   };
 
@@ -90,17 +88,31 @@ export class Outbox {
     this.#input.setTimeout(0);
   }
 
+  #gather(content: Message | string): void {
+    if (typeof content === "object" && isRequest(content)) this.#unanswered++;
+    this.#outgoing += typeof content === "string" ? content : lineOf(content);
+  }
+
+  #gatherWaiting(): void {
+    for (const [key, { content, resolve }] of this.#waiting) {
+      if (this.#outgoing.length >= FULL) return;
+      this.#waiting.delete(key);
+      if (typeof content === "string") this.#waitingLength -= content.length;
+      this.#gather(content);
+      resolve();
+    }
+    this.#input.setTimeout(0);
+  }
+
   #wait(message: Message): Promise<void> {
     if (this.#dropCancelled(message)) return done;
     const isAwaited = isRequest(message);
     const content = isAwaited ? message : lineOf(message);
-    if (typeof content === "string") {
-      if (this.#waitingLength + content.length > MOST_UNREAD) {
-        const text = `has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does`;
-        return Promise.reject(this.#busy(text));
-      }
-      this.#waitingLength += content.length;
+    if (typeof content === "string" && this.#waitingLength + content.length > MOST_UNREAD) {
+      const text = `has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does`;
+      return Promise.reject(this.#busy(text));
     }
+    if (typeof content === "string") this.#waitingLength += content.length;
     if (this.#waiting.size === 0) this.#input.setTimeout(LONGEST_STALL);
     return new Promise((resolve, reject) => {
       this.#waiting.set(isAwaited ? message.id : message, { content, resolve, reject });
@@ -108,31 +120,14 @@ export class Outbox {
   }
 
   /** If the message cancels a waiting request, neither of them is sent. */
-  #dropCancelled(message: Message): boolean {
-    if (message.method !== "notifications/cancelled") return false;
-    const id = asRecord(message.params).requestId;
-    const cancelled = this.#waiting.get(id);
+  #dropCancelled({ method, params }: Message): boolean {
+    const { requestId } = asRecord(params);
+    const cancelled = method === "notifications/cancelled" ? this.#waiting.get(requestId) : undefined;
     if (cancelled === undefined) return false;
-    this.#waiting.delete(id);
+    this.#waiting.delete(requestId);
     if (this.#waiting.size === 0) this.#input.setTimeout(0);
     cancelled.resolve();
     return true;
-  }
-
-  #takeWaiting(): void {
-    for (const [key, { content, resolve }] of this.#waiting) {
-      if (this.#outgoing.length >= FULL) return;
-      this.#waiting.delete(key);
-      if (typeof content === "string") {
-        this.#waitingLength -= content.length;
-        this.#outgoing += content;
-      } else {
-        this.#unanswered++;
-        this.#outgoing += lineOf(content);
-      }
-      resolve();
-    }
-    this.#input.setTimeout(0);
   }
 
   /** Rejects waiting requests. Other messages stay: they are small, and the server may still need them. */

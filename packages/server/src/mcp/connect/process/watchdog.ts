@@ -25,17 +25,11 @@ export function unwatchGroup(id: number): void {
 }
 
 function start(): void {
-  const child = spawn(
-    process.execPath,
-    ["--disable-sigusr1", "--max-old-space-size=32", program, markOfRack],
-    {
-      // In a session of its own, so that signals to the rack's group do not reach it.
-      detached: true,
-      stdio: ["pipe", "ignore", "ignore"],
-      env: { PATH: process.env.PATH ?? "" },
-      cwd: "/",
-    },
-  );
+  const args = ["--disable-sigusr1", "--max-old-space-size=32", program, markOfRack];
+  const env = { PATH: process.env.PATH ?? "" };
+  // In a session of its own, so that signals to the rack's group do not reach it.
+  const stdio: ["pipe", "ignore", "ignore"] = ["pipe", "ignore", "ignore"];
+  const child = spawn(process.execPath, args, { detached: true, stdio, env, cwd: "/" });
   watchdog = child;
   // Without a watchdog the servers still end when the rack stops normally.
   child.on("error", () => {});

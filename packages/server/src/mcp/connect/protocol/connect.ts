@@ -160,7 +160,7 @@ async function shakeHands(
       const text = "Its answer to initialize does not have the form that MCP gives it.";
       throw new UpstreamError("broken", text);
     }
-    if (!legacyVersions.includes(version)) {
+    if (!legacyVersions.some((known) => known === version)) {
       // Trying again cannot help when the two sides share no version.
       throw new ConfigurationError(
         `It answered the handshake with version "${version.slice(0, 100)}" of the protocol, which this rack does not speak. Update the rack, or use a release of the server that speaks an older version, then restart it.`,

@@ -1,13 +1,13 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { StoredOAuthClientInformation } from "@modelcontextprotocol/client";
-import { isRecord, reasonOf } from "../../../helpers/index.ts";
+import { asRecord, reasonOf } from "../../../helpers/index.ts";
 import { McpServerError } from "../../../store/index.ts";
-import type { ServerEntry } from "../config/entry.ts";
-import { resolveEntry, type Surroundings } from "../config/resolve-entry.ts";
+import type { OAuthEntry, ServerEntry } from "../config/entry.ts";
+import { expandAll, resolveEntry, type Surroundings } from "../config/resolve-entry.ts";
 import { ConfigurationError, commandFor, sentence, UpstreamError } from "../failures.ts";
 import type { BegunSignIn } from "./oauth-flow.ts";
-import { joinScopes, type KeptSignIn, resolveOAuth, type SignInTarget, type SignInVault } from "./vault.ts";
+import { joinScopes, type KeptSignIn, type SignInTarget, type SignInVault } from "./vault.ts";
 
 interface SignInOptions {
   readonly key: string;
@@ -52,10 +52,11 @@ const PAUSES = [0, 100, 200, 300, 400];
  * they end and when they are refused, and revokes them.
  */
 export class SignIn {
-  readonly #options: SignInOptions;
-  #kept: KeptSignIn | undefined;
   /** When to renew the tokens, in milliseconds since the epoch. */
-  #renewAt: number | undefined;
+  renewAt: number | undefined;
+  readonly #options: SignInOptions;
+  readonly #isMachine: boolean;
+  #kept: KeptSignIn | undefined;
   /** The access token that the server has refused. */
   #refused: string | undefined;
   /** Scopes that the server asked for and were not granted. The next sign-in requests them. */
@@ -69,19 +70,13 @@ export class SignIn {
 
   constructor(options: SignInOptions) {
     this.#options = options;
+    this.#isMachine = options.entry.toolrack?.oauth?.grant === "client_credentials";
   }
 
   get view(): SignInView {
     const { until = 0, isAnswered = false } = this.#pending ?? {};
-    return {
-      signedIn: this.#kept !== undefined,
-      pending: isAnswered || until > Date.now(),
-      problem: this.#problem,
-    };
-  }
-
-  get renewAt(): number | undefined {
-    return this.#renewAt;
+    const pending = isAnswered || until > Date.now();
+    return { signedIn: this.#kept !== undefined, pending, problem: this.#problem };
   }
 
   /** The headers for every request to the server; empty when nobody has signed in. Renews the tokens if needed. */
@@ -100,22 +95,22 @@ export class SignIn {
 
   /** To be called when the server refused the token. Returns whether a new token may be got without a person. */
   markRefused(): boolean {
-    const kept = this.#kept;
-    if (kept === undefined || this.#refused === kept.tokens.access_token) return false;
-    this.#refused = kept.tokens.access_token;
-    return kept.tokens.refresh_token !== undefined || this.#isMachine;
+    const { tokens } = this.#kept ?? {};
+    if (tokens === undefined || this.#refused === tokens.access_token) return false;
+    this.#refused = tokens.access_token;
+    return tokens.refresh_token !== undefined || this.#isMachine;
   }
 
   /** To be called when the server asks for a scope that was not granted. Returns advice for the person. */
   requireScope(scope: string): string {
     const { key } = this.#options;
     this.#wanted = joinScopes(this.#wanted, scope);
-    if (this.#isMachine) {
-      // Forces a new token, which is requested with this scope.
-      if (this.#kept !== undefined) this.#refused = this.#kept.tokens.access_token;
-      return `Restart it, so that the rack asks for it too: ${commandFor("restart", key)}`;
+    if (!this.#isMachine) {
+      return `Sign in again: ${commandFor("login", key)}, or on its page in the console. The sign-in then asks for it too.`;
     }
-    return `Sign in again: ${commandFor("login", key)}, or on its page in the console. The sign-in then asks for it too.`;
+    // Forces a new token, which is requested with this scope.
+    this.#refused = this.#kept?.tokens.access_token;
+    return `Restart it, so that the rack asks for it too: ${commandFor("restart", key)}`;
   }
 
   /** Returns the page to send the person to, and until when it is valid. */
@@ -153,9 +148,7 @@ export class SignIn {
     const { key, vault } = this.#options;
     const pending = this.#pending;
     const isOurs = pending !== undefined && isSame(pending.state, answer.get("state") ?? "");
-    if (!isOurs || pending.isAnswered || pending.until < Date.now()) {
-      throw noPendingSignIn(key);
-    }
+    if (!isOurs || pending.isAnswered || pending.until < Date.now()) throw noPendingSignIn(key);
     const answered = { ...pending, isAnswered: true };
     this.#pending = answered;
     this.#finishing = this.#attempt(async () => {
@@ -212,16 +205,11 @@ export class SignIn {
     }
     // A running renewal reads the store itself.
     if (this.#renewing !== undefined || this.#kept !== before) return false;
-    const isSame = kept?.tokens.access_token === before?.tokens.access_token;
-    if (isSame || (kept !== undefined && !isAwaited)) return false;
+    if (isSameToken(kept, before) || (kept !== undefined && !isAwaited)) return false;
     this.#problem = undefined;
     this.#take(kept);
     this.#options.onChange();
     return true;
-  }
-
-  get #isMachine(): boolean {
-    return this.#options.entry.toolrack?.oauth?.grant === "client_credentials";
   }
 
   async #target(): Promise<SignInTarget> {
@@ -229,7 +217,14 @@ export class SignIn {
     const where = `${place}: ${key}`;
     const resolved = await resolveEntry(entry, where, surroundings);
     if (resolved.kind !== "address") throw new ConfigurationError(`${where} has no url to sign in at.`);
-    const settings = await resolveOAuth(entry.toolrack?.oauth ?? {}, where, surroundings);
+    const given = entry.toolrack?.oauth ?? {};
+    const settings: OAuthEntry = await expandAll(given, `${where}.toolrack.oauth`, surroundings);
+    const { clientMetadataUrl } = settings;
+    if (clientMetadataUrl !== undefined && !isMetadataUrl(clientMetadataUrl)) {
+      throw new ConfigurationError(
+        `${where}.toolrack.oauth.clientMetadataUrl must be the address of a document: it begins with https://, has a path, and has neither credentials nor a fragment.`,
+      );
+    }
     return { url: resolved.url, headers: resolved.headers, settings, clientName: CLIENT_NAME };
   }
 
@@ -237,14 +232,13 @@ export class SignIn {
     const kept = this.#kept;
     if (kept === undefined) return this.#isMachine;
     if (this.#refused === kept.tokens.access_token) return true;
-    return this.#renewAt !== undefined && this.#renewAt <= Date.now();
+    return this.renewAt !== undefined && this.renewAt <= Date.now();
   }
 
   async #renew(target: SignInTarget): Promise<KeptSignIn | undefined> {
-    const before = this.#kept;
     // Another process on the same store may have renewed the tokens; then those count.
     const other = this.#isMachine ? undefined : await this.#read(target);
-    if (other !== undefined && other.tokens.access_token !== before?.tokens.access_token) {
+    if (other !== undefined && !isSameToken(other, this.#kept)) {
       this.#take(other);
       if (!this.#isStale()) return other;
     }
@@ -252,12 +246,10 @@ export class SignIn {
       return await this.#fetchTokens(target);
     } catch (thrown) {
       const kept = this.#kept;
-      const isUsable =
-        kept !== undefined &&
-        this.#refused !== kept.tokens.access_token &&
-        (kept.expiresAt ?? Number.POSITIVE_INFINITY) > Date.now();
+      const { access_token } = kept?.tokens ?? {};
+      const isOver = (kept?.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now();
       // The tokens are still valid, and the next renewal may succeed.
-      if (isUsable) return kept;
+      if (kept !== undefined && this.#refused !== access_token && !isOver) return kept;
       const kind = this.#isMachine && !(thrown instanceof TypeError) ? "unauthorized" : "unavailable";
       throw new UpstreamError(kind, `Its tokens could not be renewed: ${this.#describe(thrown)}`);
     }
@@ -301,7 +293,7 @@ export class SignIn {
     return other;
   }
 
-  /** Revokes the tokens. Resolves to whether that worked; never rejects. */
+  /** Resolves to whether that worked; never rejects. */
   async #revoke(kept: KeptSignIn, target: SignInTarget): Promise<boolean> {
     const { revokeSignIn } = await import("./oauth-flow.ts");
     return revokeSignIn(kept, target).catch(() => false);
@@ -324,7 +316,7 @@ export class SignIn {
     for (const pause of PAUSES) {
       await wait(pause);
       const other = await this.#read(target);
-      if (other?.tokens.access_token !== kept.tokens.access_token) return other;
+      if (!isSameToken(other, kept)) return other;
     }
     return undefined;
   }
@@ -332,11 +324,10 @@ export class SignIn {
   #take(kept: KeptSignIn | undefined): void {
     this.#kept = kept;
     this.#refused = undefined;
-    const canRenew = kept?.tokens.refresh_token !== undefined || this.#isMachine;
-    const { expiresAt } = kept ?? {};
-    const lifetime = (kept?.tokens.expires_in ?? 0) * 1000;
-    this.#renewAt =
-      expiresAt === undefined || !canRenew ? undefined : expiresAt - Math.min(MARGIN, lifetime / 5);
+    const { expiresAt, tokens: { refresh_token, expires_in: seconds = 0 } = {} } = kept ?? {};
+    const canRenew = refresh_token !== undefined || this.#isMachine;
+    this.renewAt =
+      expiresAt === undefined || !canRenew ? undefined : expiresAt - Math.min(MARGIN, (seconds * 1000) / 5);
   }
 
   /** Runs a step of the sign-in. Turns its failure into an `McpServerError` with secrets masked. */
@@ -344,15 +335,13 @@ export class SignIn {
     try {
       return await work();
     } catch (thrown) {
-      this.#problem = this.#describe(thrown);
+      const problem = this.#describe(thrown);
+      this.#problem = problem;
       this.#options.onChange();
-      if (thrown instanceof ConfigurationError) {
-        throw new McpServerError("mcp_server_invalid", this.#problem);
-      }
-      throw new McpServerError(
-        "mcp_sign_in_failed",
-        `The sign-in at the MCP server "${this.#options.key}" came to nothing. ${this.#problem}`,
-      );
+      const text = `The sign-in at the MCP server "${this.#options.key}" came to nothing. ${problem}`;
+      throw thrown instanceof ConfigurationError
+        ? new McpServerError("mcp_server_invalid", problem)
+        : new McpServerError("mcp_sign_in_failed", text);
     }
   }
 
@@ -380,27 +369,29 @@ function isSame(one: string, other: string): boolean {
   return left.length === right.length && timingSafeEqual(left, right);
 }
 
+function isSameToken(one: KeptSignIn | undefined, other: KeptSignIn | undefined): boolean {
+  return one?.tokens.access_token === other?.tokens.access_token;
+}
+
+/** Only checks the address. It is sent as written, because authorization servers compare it letter by letter. */
+function isMetadataUrl(text: string): boolean {
+  const { protocol, pathname, username, password } = URL.parse(text) ?? {};
+  return protocol === "https:" && pathname !== "/" && !username && !password && !text.includes("#");
+}
+
 /** Describes a failure of a sign-in. The text is not masked yet. */
 function signInProblem(thrown: unknown): string {
-  const cause = thrown instanceof Error && thrown.message === "fetch failed" ? thrown.cause : undefined;
-  const plain = reasonOf(cause instanceof Error ? cause : thrown);
-  return issueIn(thrown) ?? oddAnswer(thrown) ?? plain;
-}
-
-/** The first of Zod's issues; its own message lists all of them. */
-function issueIn(thrown: unknown): string | undefined {
-  const issues: unknown = thrown instanceof Error && "issues" in thrown ? thrown.issues : undefined;
-  const [first] = Array.isArray(issues) ? issues : [];
-  if (!isRecord(first)) return undefined;
-  const path = Array.isArray(first.path) ? first.path.join(".") : "";
-  return `What the authorization server says about itself cannot be used: ${sentence(`${path}: ${String(first.message)}`)}`;
-}
-
-/** Describes a successful answer that is not JSON. */
-function oddAnswer(thrown: unknown): string | undefined {
-  if (!(thrown instanceof SyntaxError)) return undefined;
-  const what = /end of JSON input/.test(thrown.message)
-    ? "an answer that is empty or cut off"
-    : "something that is no JSON";
-  return `The authorization server sent ${what} where it should have described itself, a client or tokens. Tell whoever runs it, or register the rack there by hand and name the client in the entry: toolrack.oauth.clientId.`;
+  const { message, cause, issues } = asRecord(thrown instanceof Error ? thrown : undefined);
+  if (Array.isArray(issues) && issues.length > 0) {
+    // Zod's own message lists all issues; the first one is enough.
+    const { path, message: problem } = asRecord(issues[0]);
+    const at = Array.isArray(path) ? path.join(".") : "";
+    return `What the authorization server says about itself cannot be used: ${sentence(`${at}: ${problem}`)}`;
+  }
+  if (thrown instanceof SyntaxError) {
+    const isCut = /end of JSON input/.test(thrown.message);
+    const what = isCut ? "an answer that is empty or cut off" : "something that is no JSON";
+    return `The authorization server sent ${what} where it should have described itself, a client or tokens. Tell whoever runs it, or register the rack there by hand and name the client in the entry: toolrack.oauth.clientId.`;
+  }
+  return reasonOf(message === "fetch failed" && cause instanceof Error ? cause : thrown);
 }

@@ -7,8 +7,6 @@ import type {
 import { SecretError, type Secrets } from "../../../access/index.ts";
 import { isLocal, type OAuthEntry, type ServerEntry } from "../config/entry.ts";
 import { isSecretName, isSecretParameter } from "../config/hidden.ts";
-import { expand, type Surroundings } from "../config/resolve-entry.ts";
-import { ConfigurationError } from "../failures.ts";
 
 /** A stored sign-in: the rack's client at the authorization server, and its tokens. */
 export interface KeptSignIn {
@@ -16,11 +14,10 @@ export interface KeptSignIn {
   readonly server: string;
   /** The client that the tokens belong to. Undefined when the entry names it. */
   readonly client?: StoredOAuthClientInformation | undefined;
-  /** Where tokens are renewed and revoked. */
+  /** Where tokens are renewed and revoked. `resource`: what they are for, as the MCP server names it. */
   readonly authority: {
     readonly url: string;
     readonly metadata?: OAuthMetadata | undefined;
-    /** The OAuth resource that the tokens are for, as the MCP server names it. */
     readonly resource?: string | undefined;
   };
   readonly tokens: StoredOAuthTokens;
@@ -53,9 +50,7 @@ export class SignInVault {
   /** Undefined when there is no sign-in for this address. Throws `SecretError` when it cannot be read. */
   async read(server: string): Promise<KeptSignIn | undefined> {
     const text = await this.#secrets.get(this.#name);
-    if (text === undefined) return undefined;
-    const kept = this.#parse(text);
-    return kept.server === server ? kept : undefined;
+    return text === undefined ? undefined : this.#parse(text, server);
   }
 
   async write(kept: KeptSignIn): Promise<void> {
@@ -63,10 +58,7 @@ export class SignInVault {
     await this.#secrets.set(this.#name, JSON.stringify(kept));
   }
 
-  /**
-   * Replaces the sign-in only if `before` is still the stored one, and returns whether it was. Another process may have
-   * signed out or renewed the tokens.
-   */
+  /** Replaces the sign-in, or returns false if another process has signed out or renewed the tokens since `before`. */
   async replace(kept: KeptSignIn, before: KeptSignIn): Promise<boolean> {
     this.#learnAll(kept);
     const text = await this.#find(before);
@@ -89,9 +81,7 @@ export class SignInVault {
       for (;;) {
         const text = await this.#secrets.get(this.#name);
         if (text === undefined) return undefined;
-        if (!(await this.#secrets.remove(this.#name, text))) continue;
-        const kept = this.#parse(text);
-        return kept.server === server ? kept : undefined;
+        if (await this.#secrets.remove(this.#name, text)) return this.#parse(text, server);
       }
     } catch (thrown) {
       // The stored value is no sign-in, or was encrypted with another key.
@@ -103,22 +93,21 @@ export class SignInVault {
 
   /** Masks these values everywhere from now on. */
   learn(...values: readonly (string | undefined)[]): void {
-    for (const value of values)
-      if (value !== undefined && value !== "") this.#secrets.learn(this.#name, value);
+    for (const value of values) if (value) this.#secrets.learn(this.#name, value);
   }
 
-  #parse(text: string): KeptSignIn {
+  #parse(text: string, server: string | undefined): KeptSignIn | undefined {
     // Only `write` and `replace` write it, and the encryption detects changes.
     const kept = JSON.parse(text) as KeptSignIn;
     this.#learnAll(kept);
-    return kept;
+    return kept.server === server ? kept : undefined;
   }
 
   /** The stored text, if it is this sign-in. */
-  async #find({ tokens }: KeptSignIn): Promise<string | undefined> {
+  async #find({ server, tokens }: KeptSignIn): Promise<string | undefined> {
     const text = await this.#secrets.get(this.#name);
-    if (text === undefined) return undefined;
-    return this.#parse(text).tokens.access_token === tokens.access_token ? text : undefined;
+    const kept = text === undefined ? undefined : this.#parse(text, server);
+    return kept?.tokens.access_token === tokens.access_token ? text : undefined;
   }
 
   #learnAll({ tokens, client }: KeptSignIn): void {
@@ -131,28 +120,23 @@ export class SignInVault {
  * such as the key of a gateway and tokens for the server behind it, the entry has `toolrack.oauth`.
  */
 export function canSignIn(entry: ServerEntry): boolean {
-  if (isLocal(entry) || sendsAuthorization(entry)) return false;
-  return entry.toolrack?.oauth !== undefined || !sendsKey(entry);
-}
-
-/** Whether the entry already uses the Authorization header, which tokens need. */
-function sendsAuthorization({ url = "", headers = {} }: ServerEntry): boolean {
+  const { url = "", headers = {}, toolrack } = entry;
+  // Tokens need the Authorization header for themselves.
   const isNamed = /^[^/?#]*:\/\/[^/?#]*@/.test(url);
-  return isNamed || Object.keys(headers).some((name) => /^authorization$/i.test(name));
+  const sendsAuthorization = isNamed || Object.keys(headers).some((name) => /^authorization$/i.test(name));
+  if (isLocal(entry) || sendsAuthorization) return false;
+  return toolrack?.oauth !== undefined || !sendsKey(url, headers);
 }
 
 /** Counts only certain credentials. The id of a tenant may look like one, and then people still have to sign in. */
-function sendsKey({ url = "", headers = {} }: ServerEntry): boolean {
+function sendsKey(url: string, headers: Readonly<Record<string, string>>): boolean {
   const [, query = ""] = /\?([^#]*)/.exec(url) ?? [];
+  const isSecret = (text: string) => text.includes("${secret:");
   return (
     isSecret(url) ||
     [...new URLSearchParams(query).keys()].some(isSecretParameter) ||
     Object.entries(headers).some(([name, value]) => isSecretName(name) || isSecret(value))
   );
-}
-
-function isSecret(text: string): boolean {
-  return text.includes("${secret:");
 }
 
 /** The MCP server to sign in at. */
@@ -163,33 +147,6 @@ export interface SignInTarget {
   /** `toolrack.oauth` of its entry, with variables replaced. */
   readonly settings: OAuthEntry;
   readonly clientName: string;
-}
-
-/** Replaces the variables. Throws a `ConfigurationError` that names a key without a value or with an invalid one. */
-export async function resolveOAuth(
-  given: OAuthEntry,
-  where: string,
-  surroundings: Surroundings,
-): Promise<OAuthEntry> {
-  const entries = Object.entries(given).map(
-    async ([key, text]) => [key, await expand(text, `${where}.toolrack.oauth.${key}`, surroundings)] as const,
-  );
-  const settings: OAuthEntry = Object.fromEntries(await Promise.all(entries));
-  const { clientMetadataUrl } = settings;
-  if (clientMetadataUrl !== undefined && !isMetadataUrl(clientMetadataUrl)) {
-    throw new ConfigurationError(
-      `${where}.toolrack.oauth.clientMetadataUrl must be the address of a document: it begins with https://, has a path, and has neither credentials nor a fragment.`,
-    );
-  }
-  return settings;
-}
-
-/** Only checks the address. It is sent as written, because authorization servers compare it letter by letter. */
-function isMetadataUrl(text: string): boolean {
-  const url = URL.parse(text);
-  if (url === null) return false;
-  const { protocol, pathname, username, password } = url;
-  return protocol === "https:" && pathname !== "/" && username + password === "" && !text.includes("#");
 }
 
 /** The client that the entry names, if it names one. */

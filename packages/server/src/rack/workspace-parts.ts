@@ -3,15 +3,13 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type { Logger, ToolInfo } from "@toolrack/core";
-import type { Secrets, ToolSecrets } from "../access/index.ts";
+import type { ToolSecrets } from "../access/index.ts";
 import { builtinTools } from "../builtin-tools/index.ts";
 import type { InternalTool } from "../calls/index.ts";
 import type { Config } from "../config/index.ts";
-import type { InternalSurroundings, ModuleGraphParts, SingleFileTools } from "../files/index.ts";
+import type { InternalSurroundings, ModuleGraphParts } from "../files/index.ts";
 import { adaptInternal, FileVersion } from "../files/index.ts";
 import { makeOwnFolder, StackMapper } from "../helpers/index.ts";
-import type { Sandbox } from "../sandbox/index.ts";
-import type { Store } from "../store/index.ts";
 
 /** Milliseconds after which unused packages are deleted. */
 const UNUSED_DEPENDENCIES = 30 * 24 * 60 * 60_000;
@@ -31,28 +29,11 @@ function once<Value>(open: () => Promise<Value>) {
   return { get, close };
 }
 
-/** The parts of a workspace that most commands never need. */
-export interface OnDemand {
-  readonly sandbox: () => Promise<Sandbox>;
-  readonly store: () => Promise<Store>;
-  /** Undefined when the workspace has no store yet. */
-  readonly existingStore: () => Promise<Store | undefined>;
-  /** Undefined when `isWriting` is false and the workspace has no store yet. */
-  readonly secrets: (isWriting: boolean) => Promise<Secrets | undefined>;
-  /** The tools of contract 5. */
-  readonly singleFiles: (
-    modules: ModuleGraphParts,
-    toolSecrets: ToolSecrets,
-    masked: () => Iterable<string>,
-  ) => Promise<SingleFileTools>;
-  close(): Promise<void>;
-}
-
 /**
- * Opens and imports these parts on first use, and closes them with the workspace. `isTemporary`: nothing is written
- * into the workspace for the sandbox.
+ * The parts of a workspace that most commands never need: each is imported and opened on first use, and closed with the
+ * workspace. `isTemporary`: nothing is written into the workspace for the sandbox.
  */
-export function openOnDemand(root: string, config: Config, logger: Logger, isTemporary: boolean): OnDemand {
+export function openParts(root: string, config: Config, logger: Logger, isTemporary: boolean) {
   const own = join(root, ".toolrack");
   let temporary: string | undefined;
   /** The folder of the sandbox and of tool packages, in the workspace or temporary. */
@@ -71,28 +52,31 @@ export function openOnDemand(root: string, config: Config, logger: Logger, isTem
   });
   const sandbox = once(async () => {
     const { openSandbox } = await import("../sandbox/index.ts");
-    const { require, allowForeign } = config.sandbox ?? {};
+    const { require, allowForeign: allowForeignBelow3 } = config.sandbox ?? {};
     // Users of sandboxed tools must be able to pass through it to their packages.
     makeOwnFolder(folder());
-    const opened = await openSandbox({
-      directory: join(folder(), "sandbox"),
-      logger,
-      ...(require === undefined ? {} : { require }),
-      ...(allowForeign === undefined ? {} : { allowForeignBelow3: allowForeign }),
-    });
+    const directory = join(folder(), "sandbox");
+    const opened = await openSandbox({ directory, logger, require, allowForeignBelow3 });
     if (opened.reason !== undefined) logger.warn(`[sandbox] level ${opened.level}: ${opened.reason}`);
     return opened;
+  });
+  const secrets = once(async () => {
+    const [opened, { openSecrets }] = await Promise.all([store.get(), import("../access/index.ts")]);
+    return openSecrets({ directory: own, store: opened });
   });
   return {
     sandbox: sandbox.get,
     store: store.get,
+    /** Undefined when the workspace has no store yet. */
     existingStore: async () => (hasStore() ? store.get() : undefined),
-    async secrets(isWriting) {
-      if (!isWriting && !hasStore()) return undefined;
-      const [opened, { openSecrets }] = await Promise.all([store.get(), import("../access/index.ts")]);
-      return openSecrets({ directory: own, store: opened });
-    },
-    async singleFiles({ compiler, stacks }, toolSecrets, masked) {
+    /** Undefined when `isWriting` is false and the workspace has no store yet. */
+    secrets: async (isWriting: boolean) => (isWriting || hasStore() ? secrets.get() : undefined),
+    /** The tools of contract 5. */
+    async singleFiles(
+      { compiler, stacks }: ModuleGraphParts,
+      variables: ToolSecrets,
+      masked: () => Iterable<string>,
+    ) {
       const [{ SingleFileTools }, { ToolLogs, DependencyStore }] = await Promise.all([
         import("../files/index.ts"),
         import("../sandbox/index.ts"),
@@ -108,7 +92,7 @@ export function openOnDemand(root: string, config: Config, logger: Logger, isTem
         stacks,
         sandbox: sandbox.get,
         dependencies,
-        variables: toolSecrets,
+        variables,
         logs: new ToolLogs({ ...rotation, folder: logs, secrets: masked }),
         config: config.sandbox ?? {},
         logger,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { accepts } from "./http.ts";
+import { accepts } from "./http-checks.ts";
 
 test.each([
   ["application/json, text/event-stream", true],

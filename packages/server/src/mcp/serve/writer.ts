@@ -1,5 +1,4 @@
 import type { Writable } from "node:stream";
-import { isChangeNotice } from "./json-rpc.ts";
 
 /**
  * Says whether a client keeps up with reading what is written to it. Messages that can wait or be left out look here
@@ -7,7 +6,8 @@ import { isChangeNotice } from "./json-rpc.ts";
  */
 export class WriteFlow {
   readonly #isFull: () => boolean;
-  readonly #waiting = new Set<() => void>();
+  /** What to call when there may be room again. */
+  readonly waiting = new Set<() => void>();
   #lastInLine: Promise<void> | undefined;
 
   constructor(isFull: () => boolean) {
@@ -21,14 +21,14 @@ export class WriteFlow {
 
   /** Calls `act` once, when there may be room again or the client has gone. Returns a function that stops waiting. */
   whenFreed(act: () => void): () => void {
-    this.#waiting.add(act);
-    return () => this.#waiting.delete(act);
+    this.waiting.add(act);
+    return () => this.waiting.delete(act);
   }
 
   /** To be called when the client has read what was written, or has gone. */
   freed(): void {
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
+    const waiting = [...this.waiting];
+    this.waiting.clear();
     for (const act of waiting) act();
   }
 
@@ -49,8 +49,6 @@ export interface WriterOptions {
   readonly frame: readonly [before: string, after: string];
   /** How much a client may leave unread, in the units of the stream, not counting the message that is written next. */
   readonly most: number;
-  /** The client has read what was written. */
-  freed?(): void;
   /** The client has left so much unread that nothing more is kept for it. Called once. */
   overflowed(unread: number): void;
 }
@@ -111,13 +109,20 @@ export class MessageWriter {
       this.#isOverflowed = true;
       this.#waitingNotices.clear();
       this.#options.overflowed(writableLength);
-    } else if (!writableEnded && !destroyed && this.#output.write(text)) this.#freed();
+    } else if (!writableEnded && !destroyed && this.#output.write(text)) {
+      if (this.flow.waiting.size > 0 || this.#waitingNotices.size > 0) this.#freed();
+    }
   };
 
   #freed(): void {
     for (const text of this.#waitingNotices) this.write(text);
     this.#waitingNotices.clear();
     this.flow.freed();
-    this.#options.freed?.();
   }
+}
+
+/** Whether a message only says that something has changed. Sending such a notification twice tells the client nothing new. */
+function isChangeNotice(message: object): boolean {
+  if ("id" in message || !("method" in message) || typeof message.method !== "string") return false;
+  return message.method.endsWith("/list_changed") || message.method === "notifications/resources/updated";
 }

@@ -11,7 +11,6 @@ function unread() {
   const writer = new MessageWriter(output, {
     frame: ["", "\n"],
     most: 64 * MEGABYTE,
-    freed: () => heard.push("freed"),
     overflowed: (characters) => heard.push(characters),
   });
   return { output, writer, heard };

@@ -7,8 +7,10 @@ interface PacedTaker extends LineHandler {
   /** The input was closed before its end. */
   close(): void;
   error(error: Error): void;
-  /** Whether no more lines are to be read until `resume` is called. */
+  /** Whether no more lines are to be read for now. */
   isFull(): boolean;
+  /** Calls `act` once, when it may no longer be full. */
+  whenFreed(act: () => void): void;
 }
 
 /** How many lines are read before the event loop gets a turn: only then does `isFull` reflect the work they caused. */
@@ -38,31 +40,17 @@ export class PacedLines {
 
   start(): void {
     const { error, close } = this.#taker;
-    this.#input.on("data", (chunk: Buffer) => this.#take(chunk));
     const ended = () => {
       this.#isEnded = true;
       this.#endIfTaken();
     };
-    this.#input.on("end", ended);
+    this.#input.on("data", this.#take).on("end", ended).on("error", error);
     this.#input.on("close", () => {
       if (!this.#isEnded) close();
     });
-    this.#input.on("error", error);
     // A stream that ended before we listened emits no event again.
     if (this.#input.readableEnded) queueMicrotask(ended);
     else if (this.#input.closed) queueMicrotask(close);
-  }
-
-  /** To be called when the taker is no longer full. */
-  resume(): void {
-    const rest = this.#rest;
-    if (rest === undefined || this.#isStopped) return;
-    this.#rest = undefined;
-    this.#taken = 0;
-    this.#take(rest);
-    if (this.#rest !== undefined) return;
-    this.#endIfTaken();
-    if (!this.#isStopped) this.#input.resume();
   }
 
   stop(): void {
@@ -71,22 +59,30 @@ export class PacedLines {
     this.#input.pause();
   }
 
-  #take(chunk: Buffer): void {
+  readonly #take = (chunk: Buffer): void => {
     for (let at = 0; at < chunk.length && !this.#isStopped; this.#taken++) {
       const isFull = this.#taker.isFull();
       if (isFull || this.#taken === SLICE) {
-        this.#pause(chunk.subarray(at), isFull);
+        this.#rest = chunk.subarray(at);
+        this.#input.pause();
+        if (isFull) this.#taker.whenFreed(this.#resume);
+        else setImmediate(this.#resume);
         return;
       }
       at = this.#lines.next(chunk, at);
     }
-  }
+  };
 
-  #pause(rest: Buffer, isFull: boolean): void {
-    this.#rest = rest;
-    this.#input.pause();
-    if (!isFull) setImmediate(() => this.resume());
-  }
+  readonly #resume = (): void => {
+    const rest = this.#rest;
+    if (rest === undefined || this.#isStopped) return;
+    this.#rest = undefined;
+    this.#taken = 0;
+    this.#take(rest);
+    if (this.#rest !== undefined) return;
+    this.#endIfTaken();
+    if (!this.#isStopped) this.#input.resume();
+  };
 
   #endIfTaken(): void {
     if (!this.#isEnded || this.#rest !== undefined || this.#isStopped) return;
