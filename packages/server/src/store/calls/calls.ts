@@ -113,15 +113,15 @@ export class CallRepository {
   ): Promise<"safe" | "held"> {
     const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
-    return this.#write(call).catch((error) => {
+    const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
+    return written.catch((error) => {
       const unavailable = StoreUnavailable.from(error);
       if (unavailable === undefined) throw error;
       return this.#hold(call, unavailable);
     });
   }
 
-  #write(call: FinishedCall): Promise<"safe"> {
-    if (!call.needsBlobs) return this.#writer.finished(toFinishedRow(call));
+  #writeWithBlobs(call: FinishedCall): Promise<"safe"> {
     const written = toRowWithBlobs(call, this.#blobs).then((row) => this.#writer.finished(row));
     const settled = written.catch(() => {}).then(() => void this.#blobWrites.delete(settled));
     this.#blobWrites.add(settled);
@@ -132,7 +132,8 @@ export class CallRepository {
     const row = toFinishedRow(call);
     const isWhole = !call.needsBlobs;
     const bytes = row.size + (call.longText?.length ?? 0);
-    this.held.add({ row, bytes, isWhole, write: () => this.#write(call) }, why);
+    const write = () => (isWhole ? this.#writer.finished(row) : this.#writeWithBlobs(call));
+    this.held.add({ row, bytes, isWhole, write }, why);
     return "held";
   }
 
