@@ -38,20 +38,14 @@ const wholeFinishes = new Set(["tool_calls", "function_call", "stop"]);
 /** At most this many calls of one message are made. The model is told to repeat the rest. */
 const MOST_CALLS = 128;
 
-/** What the engine adds to a turn. */
-interface TurnSetting {
+/** A turn in progress. */
+export interface OpenTurn extends Turn {
+  readonly clientTools: readonly ModelTool[];
   readonly offered: OfferedTools;
   readonly limits: TurnLimits;
-  /** Context window of the model. */
-  readonly contextTokens: number;
   /** Aborted when the server stops: the turn and its calls are left as they are. */
   readonly leaving: AbortSignal;
   readonly retry: ChatServices["retry"];
-}
-
-/** A turn in progress. */
-export interface OpenTurn extends Turn, TurnSetting {
-  readonly clientTools: readonly ModelTool[];
   readonly compactor: Compactor;
   /** The ids that the model gave to the calls of this conversation. */
   readonly callIds: Set<string>;
@@ -60,15 +54,19 @@ export interface OpenTurn extends Turn, TurnSetting {
   facts: AnswerFacts;
 }
 
-export function openTurn(turn: Turn, setting: TurnSetting): OpenTurn {
+/** `contextTokens`: the context window of the model. */
+export function openTurn(
+  turn: Turn,
+  contextTokens: number,
+  setting: Pick<OpenTurn, "offered" | "limits" | "leaving" | "retry">,
+): OpenTurn {
   const { history, parts, clientTools = [], compacted } = turn;
-  const { offered, contextTokens } = setting;
   const usage = turn.usage ?? { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
   const earlier = history.flatMap(({ tool_calls }) => tool_calls ?? []);
   const callIds = new Set([...earlier, ...parts.filter(isTool)].map(({ id }) => id));
   const callIdOf = (id: string) =>
     parts.filter(isTool).find((part) => part.id === id)?.callId || turn.callIdOf?.(id);
-  const definitions = offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
+  const definitions = setting.offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
   // Even if the definitions fill the window, messages keep a quarter of it.
   const room = Math.max(contextTokens - definitions, contextTokens / 4);
   const compactor = new Compactor(room, callIdOf, compacted);
@@ -254,7 +252,6 @@ class AnswerMeter {
     this.#usedTokens = usedTokens;
   }
 
-  /** Characters that still fit. */
   get left(): number {
     return Math.max(0, this.#most - this.#characters);
   }

@@ -77,7 +77,7 @@ export class TurnEngine {
     const { limits, leaving } = this;
     const offered = await this.tools.getTools(reach, { budget: this.toolBudget, query, chosen });
     const contextTokens = endpoint.contextTokens ?? config.contextTokens ?? usual.contextTokens;
-    const turn = openTurn(given, { offered, limits, contextTokens, leaving, retry });
+    const turn = openTurn(given, contextTokens, { offered, limits, leaving, retry });
     const clock = new TurnClock(limits.maxSeconds * 1000);
     const unsubscribe = approvals.subscribe((approval) => {
       if (approval.sessionID !== sessionID) return;

@@ -12,7 +12,6 @@ export interface Turn {
   readonly sessionID: string;
   readonly reach: Reach;
   readonly endpoint: ModelEndpoint;
-  /** Messages before the turn. */
   readonly history: readonly ModelMessage[];
   /** Other members of the provider request, such as `temperature`. */
   readonly body?: Readonly<Record<string, unknown>>;
@@ -127,7 +126,6 @@ export class TurnFeed {
     for (const listener of this.#listeners) listener(entry);
   }
 
-  /** Drops all but the latest entries. */
   keep(count: number): void {
     this.#entries.splice(0, Math.max(0, this.#entries.length - count));
   }
@@ -162,7 +160,6 @@ export function eventsBetween(before: readonly MessagePart[], after: readonly Me
   });
 }
 
-/** The event for a call that the model asks for. */
 export function callEvent(part: ToolPart): TurnEvent {
   const { id, callId, name, displayName, arguments: written, client } = part;
   return { type: "call", id, callId, name, displayName, arguments: written, ...(client && { client }) };
@@ -231,7 +228,6 @@ export function isSettled({ state }: ToolPart): boolean {
   return state.status === "completed" || state.status === "error";
 }
 
-/** The joined text of all parts of this type. */
 export function textOfParts(parts: readonly MessagePart[], type: TextPart["type"] = "text"): string {
   return parts.map((part) => (part.type === type ? part.text : "")).join("");
 }
@@ -260,7 +256,6 @@ export function nextRound(parts: readonly MessagePart[]): number {
   return (parts.at(-1)?.round ?? 0) + 1;
 }
 
-/** Adds text to the turn and publishes it. */
 export function appendText(
   { parts, emit }: Pick<Turn, "parts" | "emit">,
   type: TextPart["type"],
