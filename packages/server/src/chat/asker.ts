@@ -35,6 +35,8 @@ import {
 
 /** Finish reasons of a complete answer. */
 const wholeFinishes = new Set(["tool_calls", "function_call", "stop"]);
+/** At most this many calls may begin in one answer, because every one is stored and answered. */
+const MOST_BEGUN = 1_000;
 /** At most this many calls of one message are made. The model is told to repeat the rest. */
 const MOST_CALLS = 128;
 
@@ -84,12 +86,22 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
   const round = nextRound(parts);
   const messages = messagesOf(turn);
   const merger = new DeltaMerger();
-  const meter = new AnswerMeter(limits.maxAnswer, limits.maxTokens, turn.usage.total_tokens);
+  const { maxAnswer, maxTokens } = limits;
+  /** Of the answer so far. The tokens are an estimate. */
+  let characters = 0;
+  let tokens = 0;
   const filter = endpoint.toolCalls === "tags" ? new TagFilter() : undefined;
   const count = () => {
-    const usage = merger.usage ?? estimatedUsage(messages, meter.tokens);
+    const usage = merger.usage ?? estimatedUsage(messages, Math.ceil(tokens));
     turn.usage = addUsage(turn.usage, usage);
     emit({ type: "usage", round, usage, total: turn.usage });
+  };
+  /** An endless answer must fill neither the memory nor the store. */
+  const limitExceeded = () => {
+    if (characters > maxAnswer) return notices.answerLimit(maxAnswer);
+    if (merger.begun > MOST_BEGUN) return notices.callLimit(MOST_BEGUN);
+    const used = turn.usage.total_tokens + Math.ceil(tokens);
+    return used > maxTokens ? notices.tokenLimit(used, maxTokens) : undefined;
   };
   const stream = streamCompletion(endpoint, requestBody(turn, messages, isFirst), {
     ...turn.retry,
@@ -98,10 +110,13 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
     onRetry: (retry) => emit({ type: "retry", ...retry }),
   });
   for await (const piece of stream) {
-    const { left } = meter;
+    const left = Math.max(0, maxAnswer - characters);
     const { text, reasoning, refusal, logprobs } = piece;
     const { written, kept } = merger.add(piece);
-    const over = meter.add(text + reasoning + refusal + written, kept, merger.begun);
+    const added = text + reasoning + refusal + written;
+    characters += added.length + kept;
+    tokens += tokenShare(added);
+    const over = limitExceeded();
     const fitting = (words: string) => (over === undefined ? words : words.slice(0, left).toWellFormed());
     appendText(turn, "reasoning", round, fitting(reasoning));
     appendText(turn, "refusal", round, fitting(refusal));
@@ -114,7 +129,7 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
     );
     if (over === undefined) continue;
     count();
-    throw over;
+    throw new AnswerOverLimit(over);
   }
   turn.signal.throwIfAborted();
   count();
@@ -232,48 +247,6 @@ function estimatedUsage(messages: readonly ModelMessage[], completion_tokens: nu
 /** The answer exceeded a limit while it streamed. The message names the limit. */
 export class AnswerOverLimit extends Error {
   override readonly name = "AnswerOverLimit";
-}
-
-/** At most this many calls may begin in one answer, because every one is stored and answered. */
-const MOST_BEGUN = 1_000;
-
-/** Measures a streamed answer, so that an endless one fills neither the memory nor the store. */
-class AnswerMeter {
-  readonly #most: number;
-  readonly #mostTokens: number;
-  readonly #usedTokens: number;
-  #characters = 0;
-  #tokens = 0;
-
-  /** `most`: characters of text, reasoning and arguments together. `usedTokens`: by the turn before this answer. */
-  constructor(most: number, mostTokens: number, usedTokens: number) {
-    this.#most = most;
-    this.#mostTokens = mostTokens;
-    this.#usedTokens = usedTokens;
-  }
-
-  get left(): number {
-    return Math.max(0, this.#most - this.#characters);
-  }
-
-  /** An estimate of the answer so far. */
-  get tokens(): number {
-    return Math.ceil(this.#tokens);
-  }
-
-  /**
-   * Returns an error once a limit is exceeded. `kept`: characters beside the text. `begun`: how many calls the answer
-   * has begun.
-   */
-  add(added: string, kept: number, begun: number): AnswerOverLimit | undefined {
-    this.#characters += added.length + kept;
-    this.#tokens += tokenShare(added);
-    if (this.#characters > this.#most) return new AnswerOverLimit(notices.answerLimit(this.#most));
-    if (begun > MOST_BEGUN) return new AnswerOverLimit(notices.callLimit(MOST_BEGUN));
-    const used = this.#usedTokens + this.tokens;
-    if (used <= this.#mostTokens) return undefined;
-    return new AnswerOverLimit(notices.tokenLimit(used, this.#mostTokens));
-  }
 }
 
 /** Only the trace headers of a request are passed on to the provider. */

@@ -37,13 +37,19 @@ export interface Turn {
   readonly save?: () => Promise<void>;
 }
 
-export interface TurnLimits {
-  readonly maxRounds: number;
-  readonly maxSeconds: number;
-  readonly maxTokens: number;
-  /** Limit of characters in one answer of the model. */
-  readonly maxAnswer: number;
-}
+/** The limits of a turn, as far as the config sets no others. */
+export const usualLimits = {
+  /** Requests to the model. */
+  maxRounds: 50,
+  /** Time, without the time that people take to answer. */
+  maxSeconds: 900,
+  /** Tokens of all requests. */
+  maxTokens: 2_000_000,
+  /** Characters of one answer: text, reasoning and arguments together. No model of today writes as much. */
+  maxAnswer: 4_000_000,
+};
+
+export type TurnLimits = Readonly<typeof usualLimits>;
 
 export type TurnEnd = {
   /**

@@ -99,8 +99,7 @@ async function complete(
   try {
     const known = await runs.find(identity);
     const given = { reach, headers: incoming.headers };
-    const run =
-      known ?? runs.begin(identity, (work) => chat.completions.complete(body, { ...given, ...work }));
+    const run = known ?? runs.begin(identity, (work) => chat.complete(body, { ...given, ...work }));
     // OpenAI's clients retry only before they got any answer; a client with an idempotency key may retry any time.
     const mayReturn = () => identity?.isKeyed === true || !outgoing.headersSent;
     const reader = { gone: gone.signal, mayReturn };
