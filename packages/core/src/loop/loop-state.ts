@@ -194,7 +194,10 @@ export function predict(
   let worldChanged = false;
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
-    if (entry.tool === candidate.tool && !isOutdatedRefusal(entry)) {
+    // The candidate has passed the checks of name, arguments and permissions, so earlier refusals for these say nothing
+    // about it; only a person's denial does.
+    const isOutdated = entry.refused && !entry.blocked && entry.errorCode !== "approval_denied";
+    if (entry.tool === candidate.tool && !isOutdated) {
       if (!isSameCall(entry, candidate)) {
         if (sibling === undefined && !entry.refused) sibling = entry;
       } else if (isSameRound(entry, candidate)) {
@@ -244,14 +247,6 @@ export function predict(
     tokens: undefined,
   };
   return { head, end };
-}
-
-/**
- * The candidate has passed the checks of name, arguments and permissions, so earlier refusals for these say nothing
- * about it; only a person's denial does.
- */
-function isOutdatedRefusal(entry: LoopEntry): boolean {
-  return entry.refused && !entry.blocked && entry.errorCode !== "approval_denied";
 }
 
 function isNearIdentical(one: readonly string[] | undefined, other: readonly string[] | undefined): boolean {

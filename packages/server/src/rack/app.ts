@@ -275,7 +275,7 @@ function toWorkspace(directory: string, config: Config, toolFolders: readonly st
     network: { allowPrivate: config.network?.allowPrivate ?? [] },
     toolFolders,
     skillFolders: skillFoldersOf(config, directory),
-    mcpFile: mcpFileOf(directory, config),
+    mcpFile: resolve(directory, config.mcp?.file ?? "mcp.json"),
     logFile: logFileOf(directory, config),
   };
 }
@@ -286,10 +286,6 @@ function toWorkspace(directory: string, config: Config, toolFolders: readonly st
  */
 function providerKeys({ providers = {} }: Config): string[] {
   return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
-}
-
-function mcpFileOf(directory: string, config: Config): string {
-  return resolve(directory, config.mcp?.file ?? "mcp.json");
 }
 
 function logFileOf(directory: string, config: Config): string {
