@@ -89,7 +89,7 @@ function onlyNamed(schema: JsonSchemaObject, words: ReadonlySet<string>): JsonSc
   return mapSchemas(narrowed, (child) => onlyNamed(objectSchema(child), words));
 }
 
-/** An interface, which extends the largest one whose members it all has. */
+/** An interface, which extends the largest one whose members it all has, or all but one of many. */
 function interfaceOf(
   name: string,
   schema: JsonSchemaObject,
@@ -98,12 +98,20 @@ function interfaceOf(
 ): string {
   const own = membersOf(schema, used, "  ");
   const [base] = [...shapes]
-    .map(([other, shape]) => ({ other, members: membersOf(shape, used, "  ") }))
+    .map(([other, shape]) => {
+      const members = membersOf(shape, used, "  ");
+      return { other, members, omitted: members.filter((line) => !own.includes(line)) };
+    })
     .filter(({ members }) => members.length > 2 && members.length < own.length)
-    .filter(({ members }) => members.every((line) => own.includes(line)))
+    .filter(({ members, omitted }) => omitted.length === 0 || (omitted.length === 1 && members.length > 10))
     .sort((left, right) => right.members.length - left.members.length);
   const lines = own.filter((line) => !base?.members.includes(line)).map((line) => `  ${line}\n`);
-  return `export interface ${name} ${base === undefined ? "" : `extends ${base.other} `}{\n${lines.join("")}}`;
+  return `export interface ${name} ${base === undefined ? "" : `extends ${baseOf(base)} `}{\n${lines.join("")}}`;
+}
+
+function baseOf({ other, omitted }: { readonly other: string; readonly omitted: readonly string[] }): string {
+  const keys = omitted.map((line) => `"${/^readonly (\w+)/.exec(line)?.[1]}"`);
+  return keys.length === 0 ? other : `Omit<${other}, ${keys.join(" | ")}>`;
 }
 
 function typeOf(schema: JsonSchemaObject, used: Set<string>, indent: string): string {

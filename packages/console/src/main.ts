@@ -8,5 +8,5 @@ import { ui } from "./ui/index.ts";
 
 // Before the router reads the address, so that its token does not get into the history.
 openSession();
-await setLanguage(preferredLanguage(), { remember: false });
+setLanguage(preferredLanguage(), { remember: false });
 createApp(App).use(i18n).use(ui).use(openRouter()).mount("#app");

@@ -57,22 +57,14 @@ async function follow(
   const response = await open(route, { path, body, headers });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
   // Only a call with a known id can be read from the records.
-  const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;
-  const events = readEvents(response.body, { longest });
+  const events = readEvents(response.body, body.callId === undefined ? {} : { longest: LONGEST_ANSWER });
   for (;;) {
-    // A broken connection counts as the end of the stream.
-    const { done, value: streamed } = await events
-      .next()
-      .catch(() => ({ done: true, value: undefined }) as const);
-    if (done) return findAnswer(body.callId, watcher);
-    const { event, data, oversized } = streamed;
-    if (event === "result" && oversized && body.callId !== undefined)
-      return answerOf(await readCall(body.callId));
-    if (oversized) continue;
+    // After a broken connection or a long answer, the record has the rest.
+    const { value: streamed } = await events.next().catch(() => ({ value: undefined }));
+    if (!streamed) return findAnswer(body.callId, watcher);
+    const { event, data } = streamed;
     const value = JSON.parse(data);
-    if (event === "state") watcher.state?.(value);
-    if (event === "progress") watcher.progress?.(value);
-    if (event === "log") watcher.log?.(value);
+    if (event === "state" || event === "progress" || event === "log") watcher[event]?.(value);
     if (event === "result") return value;
     if (event === "error") throw ApiError.read(value, 409) ?? new ApiError(409, "unreadable", data);
   }

@@ -1,74 +1,36 @@
+import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { onScopeDispose, ref } from "vue";
 import { isRecord } from "../text/index.ts";
 import { ApiError } from "./api-error.ts";
 import { open } from "./request.ts";
 
-export interface StreamedEvent {
-  readonly event: string;
-  readonly id?: string;
-  readonly data: string;
-  readonly oversized: boolean;
-}
-
-/** Reads server-sent events. Data longer than `longest` is dropped; the reader fetches it in pages instead. */
+/** Reads server-sent events. Throws at an event longer than `longest`, which the page should read in pieces. */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
   options: { readonly longest?: number; readonly onBytes?: () => void } = {},
-): AsyncGenerator<StreamedEvent, void, void> {
-  const { longest = Number.POSITIVE_INFINITY, onBytes } = options;
+): AsyncGenerator<EventSourceMessage, void, void> {
+  const read: EventSourceMessage[] = [];
+  const parser = createParser({
+    onEvent: (event) => read.push(event),
+    onError(error) {
+      if (error.type === "max-buffer-size-exceeded") throw error;
+    },
+    maxBufferSize: options.longest,
+  });
   const decoder = new TextDecoder();
   const reader = body.getReader();
-  let line = "";
-  let lineIsCut = false;
-  let draft: Draft = { event: undefined, data: [], oversized: false };
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      onBytes?.();
-      const lines = decoder.decode(value, { stream: true }).split("\n");
-      for (const [index, part] of lines.entries()) {
-        if (!lineIsCut) line += part;
-        if (line.length > longest) {
-          line = line.slice(0, LONGEST_FIELD_NAME);
-          lineIsCut = true;
-        }
-        if (index === lines.length - 1) break; // The line is incomplete.
-        const whole = line.endsWith("\r") ? line.slice(0, -1) : line;
-        if (whole !== "") addLine(draft, whole, lineIsCut);
-        else {
-          const { event, data, ...rest } = draft;
-          if (event !== undefined) yield { ...rest, event, data: data.join("\n") };
-          draft = { event: undefined, data: [], oversized: false };
-        }
-        line = "";
-        lineIsCut = false;
-      }
+      options.onBytes?.();
+      parser.feed(decoder.decode(value, { stream: true }));
+      yield* read.splice(0);
     }
   } finally {
     // Closes the connection when the reader stops early.
     await reader.cancel().catch(() => {});
   }
-}
-
-const LONGEST_FIELD_NAME = 16;
-
-interface Draft {
-  event: string | undefined;
-  id?: string;
-  data: string[];
-  oversized: boolean;
-}
-
-function addLine(draft: Draft, line: string, isCut: boolean): void {
-  const colon = line.indexOf(":");
-  if (colon === 0) return; // A comment line, sent as heartbeat.
-  const field = colon === -1 ? line : line.slice(0, colon);
-  const value = colon === -1 ? "" : line.slice(colon + 1).replace(/^ /, "");
-  if (field === "event") draft.event = value;
-  if (field === "id") draft.id = value;
-  if (field === "data" && isCut) draft.oversized = true;
-  if (field === "data" && !isCut) draft.data.push(value);
 }
 
 export type StreamState = "connecting" | "open" | "waiting" | "closed";
@@ -158,7 +120,7 @@ export class EventStream {
       this.#hasBegun = true;
       this.state.value = "open";
       if (response.body === null) return true;
-      for await (const { event, id, data } of readEvents(response.body, { onBytes: stillAlive })) {
+      for await (const { event = "", id, data } of readEvents(response.body, { onBytes: stillAlive })) {
         if (id !== undefined) this.#lastId = id;
         // The first `ready` begins the stream; a later one means that the server did not know our position.
         if (event === "ready" && !isResumed) continue;

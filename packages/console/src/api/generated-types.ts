@@ -48,24 +48,7 @@ export interface ApprovalRule {
   readonly createdAt: number;
 }
 
-export interface Call {
-  readonly callId: string;
-  readonly parentCallId?: string;
-  readonly replayOf?: string;
-  readonly toolName: string;
-  readonly displayName?: string;
-  readonly sessionID?: string;
-  readonly messageID?: string;
-  readonly caller?: string;
-  readonly depth?: number;
-  readonly timestamp?: number;
-  readonly duration?: number;
-  readonly runDuration?: number;
-  readonly parametersHash?: string;
-  readonly flags?: CallFlags;
-  readonly error?: ToolErrorResponse;
-  readonly resultSize?: number;
-  readonly status: "pending" | "running" | "completed" | "error" | "interrupted";
+export interface Call extends Omit<CallSummary, "parametersPreview"> {
   readonly parameters: Readonly<Record<string, unknown>>;
   readonly result?: ToolResult;
   readonly title?: string;

@@ -11,22 +11,7 @@ export {
   tryTool,
 } from "./calls.ts";
 export { eventStream, type RackEvent, readEvents, resumeAfter, useEvents } from "./events.ts";
-// Exports all generated types; types.ts overrides some names.
-export type * from "./generated-types.ts";
 export { open, readPages, request, unlessForbidden } from "./request.ts";
 export { currentSession, followOtherTabs, openSession, signIn, signOut } from "./session.ts";
 export { loopsOf, type RackStatistics, readCalls, readStatistics } from "./statistics.ts";
-export type {
-  CallAnswer,
-  CallFacts,
-  CallLine,
-  CallProgress,
-  CallStatus,
-  ChatMessage,
-  ChatPart,
-  ChatToolPart,
-  LoopVerdict,
-  SkillFile,
-  SkillToolDraft,
-  SkillToolType,
-} from "./types.ts";
+export type * from "./types.ts";

@@ -2,7 +2,6 @@ import { ApiError } from "./api-error.ts";
 import { isUnderWay } from "./calls.ts";
 import type { CallSummary, Statistics } from "./generated-types.ts";
 import { readPages, request } from "./request.ts";
-import type { LoopVerdict } from "./types.ts";
 
 export interface RackStatistics extends CallStatistics {
   readonly tools: readonly (CallTotals & { readonly toolName: string })[];
@@ -20,9 +19,8 @@ interface Wanted {
  */
 export async function readStatistics(wanted: Wanted, signal: AbortSignal): Promise<RackStatistics> {
   try {
-    const { p50, p95, ...found } = await request("GET /api/stats", { query: { ...wanted }, signal });
-    const tools = found.tools.map((tool) => ({ ...tool, p50: tool.p50, p95: tool.p95 }));
-    return { ...found, p50, p95, tools, buckets: fillBuckets(found) };
+    const found = await request("GET /api/stats", { query: { ...wanted }, signal });
+    return { ...found, buckets: fillBuckets(found) };
   } catch (thrown) {
     if (thrown instanceof ApiError && thrown.code === "forbidden") return summariseLatest(wanted, signal);
     throw thrown;
@@ -36,8 +34,7 @@ async function summariseLatest(wanted: Wanted, signal: AbortSignal): Promise<Rac
   const range = { since: wanted.since, until: Date.now() + 1 };
   const calls = await readCalls(wanted, MOST, signal);
   const tools = [...Map.groupBy(calls, ({ toolName }) => toolName)].map(([toolName, group]) => {
-    const { buckets: _, ...totals } = summariseCalls(group, { ...range, slices: 1 });
-    return { toolName, ...totals };
+    return { toolName, ...summariseCalls(group, { ...range, slices: 1 }) };
   });
   return {
     ...summariseCalls(calls, { ...range, slices: SLICES }),
@@ -59,8 +56,8 @@ export async function readCalls(
 export interface CallTotals {
   readonly calls: number;
   readonly errors: number;
-  readonly p50: number | undefined;
-  readonly p95: number | undefined;
+  readonly p50?: number | undefined;
+  readonly p95?: number | undefined;
 }
 
 export interface CallStatistics extends CallTotals {
@@ -107,18 +104,12 @@ export function fillBuckets(
   const count = Math.floor((until - first) / interval) + 1;
   return Array.from({ length: count }, (_, index) => {
     const at = first + index * interval;
-    const { calls = 0, errors = 0, p50, p95 } = known.get(at) ?? {};
-    return { at, calls, errors, p50, p95 };
+    return { calls: 0, errors: 0, ...known.get(at), at };
   });
 }
 
-export interface CaughtLoop {
-  readonly call: CallSummary;
-  readonly verdict: LoopVerdict;
-}
-
 /** The detected loops, newest first, each with only its last call. */
-export function loopsOf(calls: readonly CallSummary[]): CaughtLoop[] {
+export function loopsOf(calls: readonly CallSummary[]) {
   const seen = new Set<string>();
   return calls.flatMap((call) => {
     const verdict = call.flags?.loop;

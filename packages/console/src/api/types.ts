@@ -2,7 +2,8 @@ import type { CallFlags, ToolResult } from "@toolrack/core";
 import type * as Document from "./generated-types.ts";
 import type { Call, CallSummary } from "./generated-types.ts";
 
-/** What the HTTP API answers, in the console's words. The shapes are the server's own; see `generated-types.ts`. */
+/** What the HTTP API answers, in the console's words. The shapes are the server's own; those below replace some. */
+export type * from "./generated-types.ts";
 
 /** The members that running and finished calls have, in lists and alone. */
 export type CallFacts = Pick<Call, keyof Call & keyof CallSummary>;

@@ -1,8 +1,7 @@
 // @vitest-environment happy-dom
 import { expect, it } from "vitest";
 import type { CallLine } from "../api/index.ts";
-import { en } from "../i18n/en.ts";
-import { setLanguage } from "../i18n/index.ts";
+import { setLanguage, t } from "../i18n/index.ts";
 import {
   dataSize,
   foldLines,
@@ -78,7 +77,7 @@ it("tells a person of a denial in words that are not for a model", async () => {
       code: "approval_denied",
       message: `Running "wipe" was refused${because}. It did not run. Do not repeat the call unchanged.`,
     });
-  expect(denied(", without giving a reason")).toBe(en.errors.denied);
+  expect(denied(", without giving a reason")).toBe(t("errors.denied"));
   expect(denied(": not on a Friday.\nAsk Ann")).toBe(
     "The tool did not run. The call was denied: not on a Friday.\nAsk Ann",
   );

@@ -159,21 +159,27 @@ export function hintsOf({ kind, schema }: FieldNode): Hint[] {
 /** Formats worth showing to people; the others are for programs, or show in how the field looks. */
 const formats = new Set(["date-time", "time", "email", "uri", "url", "uuid", "hostname", "ipv4", "ipv6"]);
 
-function numberHints(schema: FieldNode["schema"]): Hint[] {
-  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = schema;
-  const isOld = (exclusive: unknown) => exclusive === true;
-  const above = typeof exclusiveMinimum === "number" ? exclusiveMinimum : isOld(exclusiveMinimum) && minimum;
-  const below = typeof exclusiveMaximum === "number" ? exclusiveMaximum : isOld(exclusiveMaximum) && maximum;
+function numberHints(schema: Keywords): Hint[] {
+  const { least, most, isAbove, isBelow } = boundsOf(schema);
   return [
-    ...(typeof above === "number" ? [hint("above", { bound: above })] : []),
-    ...(typeof below === "number" ? [hint("below", { bound: below })] : []),
-    ...range(
-      isOld(exclusiveMinimum) ? undefined : minimum,
-      isOld(exclusiveMaximum) ? undefined : maximum,
-      "",
-    ),
-    ...(typeof multipleOf === "number" ? [hint("multiple", { of: multipleOf })] : []),
+    ...(isAbove ? [hint("above", { bound: least! })] : []),
+    ...(isBelow ? [hint("below", { bound: most! })] : []),
+    ...range(isAbove ? undefined : least, isBelow ? undefined : most, ""),
+    ...(typeof schema.multipleOf === "number" ? [hint("multiple", { of: schema.multipleOf })] : []),
   ];
+}
+
+/** The bounds of a number, as any draft writes them: before draft 6, `exclusiveMinimum: true` made `minimum` exclusive. */
+export function boundsOf({ minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Keywords) {
+  const numbers = (...bounds: readonly unknown[]) => bounds.filter((bound) => typeof bound === "number");
+  const [least] = numbers(minimum, exclusiveMinimum).sort((left, right) => right - left);
+  const [most] = numbers(maximum, exclusiveMaximum).sort((left, right) => left - right);
+  return {
+    least,
+    most,
+    isAbove: least !== undefined && (exclusiveMinimum === true || exclusiveMinimum === least),
+    isBelow: most !== undefined && (exclusiveMaximum === true || exclusiveMaximum === most),
+  };
 }
 
 function range(least: unknown, most: unknown, what: "" | "Length" | "Items"): Hint[] {

@@ -1,4 +1,14 @@
-import { isRecord, resolveReference, typeOfValue } from "@toolrack/core/internal/schema";
+import {
+  isRecord,
+  keysOf,
+  listOf,
+  propertiesOf,
+  requiredOf,
+  resolveReference,
+  typeOfValue,
+  typesOf,
+  valuesOf,
+} from "@toolrack/core/internal/schema";
 import { sameJson } from "../text/index.ts";
 import type {
   Child,
@@ -46,7 +56,7 @@ class Reader {
     const reference = $ref ?? $dynamicRef;
     const parts = [
       ...(typeof reference === "string" ? [resolveReference(this.#root, reference)] : []),
-      ...(Array.isArray(allOf) ? allOf : []),
+      ...listOf(allOf),
     ];
     const flat = parts.map((part) => this.#flatten(part, depth + 1));
     return [...flat, own].reduce(mergeSchemas, {});
@@ -57,7 +67,7 @@ class Reader {
     if (fixed !== undefined) return choiceOf(fixed, keywords);
     const branches = branchesOf(keywords);
     if (branches !== undefined && depth < DEEPEST) return this.#unionOf(keywords, branches, key, depth);
-    const types = typesOf(keywords);
+    const types = typesIn(keywords);
     const named = types.filter((type) => type !== "null");
     const nullable = types.includes("null");
     if (named.length > 1) {
@@ -76,7 +86,7 @@ class Reader {
   ): { nullable: boolean; shape: FieldShape } {
     const { anyOf: _, oneOf: __, ...base } = keywords;
     const flat = branches.map((branch) => this.#flatten(branch, depth + 1));
-    const allowed = typesOf(base);
+    const allowed = typesIn(base);
     // A null branch counts only if the rest of the schema allows null.
     const nullable = flat.some(isNullOnly) && (allowed.length === 0 || allowed.includes("null"));
     const merged = flat.filter((branch) => !isNullOnly(branch)).map((branch) => mergeSchemas(base, branch));
@@ -136,22 +146,19 @@ class Reader {
   }
 
   #objectOf(keywords: Keywords): FieldShape {
-    const { properties, patternProperties, additionalProperties } = keywords;
-    const known = isRecord(properties) ? Object.entries(properties) : [];
-    const patterns = isRecord(patternProperties) ? Object.values(patternProperties) : [];
-    const more =
-      isRecord(additionalProperties) || additionalProperties === true ? additionalProperties : patterns[0];
-    if (known.length === 0 && additionalProperties !== false)
+    const { patternProperties, additionalProperties } = keywords;
+    const known = Object.entries(propertiesOf(keywords));
+    const required = requiredOf(keywords);
+    const [pattern] = valuesOf(patternProperties);
+    const isOpen = isRecord(additionalProperties) || additionalProperties === true;
+    const more = isOpen ? additionalProperties : pattern;
+    if (known.length === 0 && (additionalProperties !== false || pattern !== undefined))
       return { kind: "map", value: this.#child(more ?? {}) };
-    if (known.length === 0 && patterns.length > 0) return { kind: "map", value: this.#child(patterns[0]) };
-    const required = new Set(Array.isArray(keywords.required) ? keywords.required : []);
     return {
       kind: "object",
-      properties: known.map(([key, schema]) => ({
-        key,
-        required: required.has(key),
-        node: this.#child(schema, key),
-      })),
+      properties: known.map(([key, schema]) => {
+        return { key, required: required.includes(key), node: this.#child(schema, key) };
+      }),
       extra: more === undefined ? undefined : this.#child(more),
     };
   }
@@ -162,13 +169,13 @@ const DEEPEST = 32;
 
 function factsOf(keywords: Keywords, nullable: boolean): FieldFacts {
   const { title, description, examples, example, deprecated } = keywords;
-  const shown = Array.isArray(examples) ? examples : example === undefined ? [] : [example];
+  const shown = example === undefined ? [] : [example];
   return {
     ...(typeof title === "string" ? { title } : {}),
     ...(typeof description === "string" ? { description } : {}),
     ...("default" in keywords ? { default: keywords.default } : {}),
     nullable,
-    examples: shown,
+    examples: Array.isArray(examples) ? examples : shown,
     deprecated: deprecated === true,
     schema: keywords,
   };
@@ -177,7 +184,7 @@ function factsOf(keywords: Keywords, nullable: boolean): FieldFacts {
 function fixedValues(keywords: Keywords): readonly unknown[] | undefined {
   if ("const" in keywords) return [keywords.const];
   if (!Array.isArray(keywords.enum)) return undefined;
-  const types = typesOf(keywords);
+  const types = typesIn(keywords);
   return keywords.enum.filter((value) => types.length === 0 || types.some((type) => isOfType(value, type)));
 }
 
@@ -190,7 +197,7 @@ function choiceOf(values: readonly unknown[], keywords: Keywords): { nullable: b
 }
 
 function withNames(values: readonly unknown[], { enumNames, "x-enumNames": more }: Keywords): Choice[] {
-  const names = Array.isArray(enumNames) ? enumNames : Array.isArray(more) ? more : [];
+  const names = listOf(enumNames ?? more);
   return values.map((value, index) => ({ value, label: String(names[index] ?? shown(value)) }));
 }
 
@@ -203,40 +210,21 @@ function shown(value: unknown): string {
 }
 
 function branchesOf({ anyOf, oneOf }: Keywords): readonly unknown[] | undefined {
-  const branches = Array.isArray(anyOf) ? anyOf : oneOf;
-  return Array.isArray(branches) && branches.length > 0 ? branches : undefined;
+  const branches = listOf(anyOf ?? oneOf);
+  return branches.length > 0 ? branches : undefined;
 }
 
 function isNullOnly(keywords: Keywords): boolean {
   const values = fixedValues(keywords);
   if (values !== undefined) return values.length > 0 && values.every((value) => value === null);
-  const types = typesOf(keywords);
+  const types = typesIn(keywords);
   return types.length === 1 && types[0] === "null";
 }
 
-/** The types of a schema, or else the type that its keywords imply. */
-function typesOf(keywords: Keywords): readonly string[] {
-  const { type, nullable } = keywords;
-  const named = Array.isArray(type)
-    ? type.map(String)
-    : typeof type === "string"
-      ? [type]
-      : inferred(keywords);
-  const orNull = nullable === true && named.length > 0 ? ["null"] : []; // The OpenAPI 3.0 form.
-  return [...new Set([...named, ...orNull])];
-}
-
-const revealing: readonly (readonly [type: string, keywords: readonly string[]])[] = [
-  ["object", ["properties", "additionalProperties", "patternProperties"]],
-  ["array", ["items", "prefixItems"]],
-  ["string", ["pattern", "minLength", "maxLength"]],
-  ["number", ["minimum", "maximum"]],
-];
-
-function inferred(keywords: Keywords): string[] {
-  if ("enum" in keywords || "const" in keywords) return [];
-  const found = revealing.find(([, names]) => names.some((name) => name in keywords));
-  return found === undefined ? [] : [found[0]];
+/** The types of a schema, or else the type that its keywords imply; `nullable` is the OpenAPI 3.0 form of null. */
+function typesIn(keywords: Keywords): readonly string[] {
+  const named = typesOf(keywords) ?? [];
+  return keywords.nullable === true && named.length > 0 ? [...new Set([...named, "null"])] : named;
 }
 
 function isOfType(value: unknown, type: string): boolean {
@@ -245,17 +233,13 @@ function isOfType(value: unknown, type: string): boolean {
 
 function labelOf(branch: Keywords, index: number): string {
   if (typeof branch.title === "string") return branch.title;
-  const discriminator = isRecord(branch.properties)
-    ? Object.values(branch.properties).find((part) => isRecord(part) && "const" in part)
-    : undefined;
-  if (isRecord(discriminator)) return shown(discriminator.const);
-  const [type] = typesOf(branch);
+  const fixed = valuesOf(branch.properties).find((part) => isRecord(part) && "const" in part);
+  if (isRecord(fixed)) return shown(fixed.const);
+  const [type] = typesIn(branch);
   if (type === "array" && isRecord(branch.items) && typeof branch.items.type === "string")
     return `${branch.items.type}[]`;
-  if (isRecord(branch.properties)) {
-    const keys = Object.keys(branch.properties);
-    if (keys.length > 0) return `{ ${keys.slice(0, 3).join(", ")}${keys.length > 3 ? ", …" : ""} }`;
-  }
+  const keys = keysOf(branch.properties);
+  if (keys.length > 0) return `{ ${keys.slice(0, 3).join(", ")}${keys.length > 3 ? ", …" : ""} }`;
   const values = fixedValues(branch);
   if (values !== undefined) return values.map(shown).join(" | ");
   return type ?? `#${index + 1}`;

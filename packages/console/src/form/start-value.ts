@@ -1,35 +1,13 @@
-import type { FieldNode } from "./field-node.ts";
+import { boundsOf, type Child, type FieldNode } from "./field-node.ts";
 
 /** The initial value when a person adds one: the smallest that fits. */
-export function startValue(node: FieldNode, depth = 0): unknown {
-  if ("default" in node && node.default !== undefined) return structuredClone(node.default);
-  // Only a schema that no value can fit requires itself without end.
-  if (depth > DEEPEST) return null;
-  switch (node.kind) {
-    case "text":
-    case "file":
-      return "";
-    case "number":
-      return startNumber(node);
-    case "boolean":
-      return false;
-    case "choice":
-      return node.choices.length === 0 ? null : structuredClone(node.choices[0]!.value);
-    case "choices":
-      return node.choices.slice(0, leastOf(node)).map(({ value }) => structuredClone(value));
-    case "list":
-      return Array.from({ length: leastOf(node) }, () => startValue(node.item(), depth + 1));
-    case "map":
-      return {};
-    case "tuple":
-      return node.items.map((item) => startValue(item(), depth + 1));
-    case "object":
-      return startObject(node, depth);
-    case "union":
-      return node.options.length === 0 ? null : startValue(node.options[0]!.node(), depth + 1);
-    case "any":
-      return null;
-  }
+export function startValue(node: FieldNode): unknown {
+  return made(node, false, 0);
+}
+
+/** A value that shows what is expected: the schema's own examples, and texts of the right form. */
+export function exampleValue(node: FieldNode): unknown {
+  return made(node, true, 0);
 }
 
 /** The initial arguments: only values that the schema fixes. The person sets everything else. */
@@ -47,43 +25,52 @@ export function startArguments(node: FieldNode): Record<string, unknown> {
 const DEEPEST = 8;
 const MOST_ITEMS = 100;
 
-function leastOf({ schema }: FieldNode): number {
-  return typeof schema.minItems === "number" ? Math.min(Math.max(0, schema.minItems), MOST_ITEMS) : 0;
-}
-
-function startObject(node: Extract<FieldNode, { kind: "object" }>, depth: number): Record<string, unknown> {
-  const required = node.properties.filter((property) => property.required);
-  return Object.fromEntries(required.map(({ key, node: child }) => [key, startValue(child(), depth + 1)]));
-}
-
-export function exampleValue(node: FieldNode, depth = 0): unknown {
-  if (node.examples.length > 0) return structuredClone(node.examples[0]);
-  if ("default" in node && node.default !== undefined) return startValue(node);
-  if (depth > DEEPEST) return startValue(node, depth);
-  if (node.kind === "text") return exampleText(node);
-  if (node.kind === "list")
-    return Array.from({ length: leastOf(node) }, () => exampleValue(node.item(), depth + 1));
-  if (node.kind === "tuple") return node.items.map((item) => exampleValue(item(), depth + 1));
-  if (node.kind === "union" && node.options.length > 0)
-    return exampleValue(node.options[0]!.node(), depth + 1);
-  if (node.kind !== "object") return startValue(node, depth);
-  const wanted = node.properties.filter(
-    ({ required, node: child }) => required || child().examples.length > 0,
-  );
-  return Object.fromEntries(wanted.map(({ key, node: child }) => [key, exampleValue(child(), depth + 1)]));
+function made(node: FieldNode, isExample: boolean, depth: number): unknown {
+  if (isExample && node.examples.length > 0) return structuredClone(node.examples[0]);
+  if (node.default !== undefined) return structuredClone(node.default);
+  // Only a schema that no value can fit requires itself without end.
+  if (depth > DEEPEST) return null;
+  const inner = (child: Child) => made(child(), isExample, depth + 1);
+  const { minItems } = node.schema;
+  const least = typeof minItems === "number" ? Math.min(Math.max(0, minItems), MOST_ITEMS) : 0;
+  switch (node.kind) {
+    case "text":
+      return isExample ? exampleText(node) : "";
+    case "file":
+      return "";
+    case "number":
+      return startNumber(node);
+    case "boolean":
+      return false;
+    case "choice":
+      return structuredClone(node.choices[0]?.value ?? null);
+    case "choices":
+      return node.choices.slice(0, least).map(({ value }) => structuredClone(value));
+    case "list":
+      return Array.from({ length: least }, () => inner(node.item));
+    case "map":
+      return {};
+    case "tuple":
+      return node.items.map(inner);
+    case "object": {
+      const isWanted = (child: Child) => isExample && child().examples.length > 0;
+      const wanted = node.properties.filter((property) => property.required || isWanted(property.node));
+      return Object.fromEntries(wanted.map(({ key, node: child }) => [key, inner(child)]));
+    }
+    case "union":
+      return node.options.length === 0 ? null : inner(node.options[0]!.node);
+    case "any":
+      return null;
+  }
 }
 
 /** The number nearest to zero within the bounds, or an approximation if there is none. */
-export function startNumber({ schema, integer }: Extract<FieldNode, { kind: "number" }>): number {
-  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = schema;
-  const least = largest(minimum, exclusiveMinimum);
-  const most = smallest(maximum, exclusiveMaximum);
-  // Before draft 6, `exclusiveMinimum: true` made `minimum` exclusive.
-  const isAbove = exclusiveMinimum === true || exclusiveMinimum === least;
-  const isBelow = exclusiveMaximum === true || exclusiveMaximum === most;
+function startNumber({ schema, integer }: Extract<FieldNode, { kind: "number" }>): number {
+  const { multipleOf } = schema;
+  const { least = Number.NEGATIVE_INFINITY, most = Number.POSITIVE_INFINITY, ...bounds } = boundsOf(schema);
   const step = typeof multipleOf === "number" && multipleOf > 0 ? multipleOf : integer ? 1 : 0;
   const fits = (value: number) =>
-    (isAbove ? value > least : value >= least) && (isBelow ? value < most : value <= most);
+    (bounds.isAbove ? value > least : value >= least) && (bounds.isBelow ? value < most : value <= most);
   if (fits(0)) return 0;
   // Zero is out of bounds, so the nearest number is next to one of the bounds.
   const isUp = least >= 0;
@@ -95,14 +82,6 @@ export function startNumber({ schema, integer }: Extract<FieldNode, { kind: "num
   if (fits(bound)) return bound;
   const whole = isUp ? Math.floor(bound) + 1 : Math.ceil(bound) - 1;
   return fits(whole) ? whole : (least + most) / 2;
-}
-
-function largest(...bounds: readonly unknown[]): number {
-  return Math.max(Number.NEGATIVE_INFINITY, ...bounds.filter((bound) => typeof bound === "number"));
-}
-
-function smallest(...bounds: readonly unknown[]): number {
-  return Math.min(Number.POSITIVE_INFINITY, ...bounds.filter((bound) => typeof bound === "number"));
 }
 
 const byFormat: Readonly<Record<string, () => string>> = {
@@ -118,7 +97,7 @@ const byFormat: Readonly<Record<string, () => string>> = {
   uuid: () => "00000000-0000-4000-8000-000000000000",
 };
 
-export function exampleText({ schema }: FieldNode): string {
+function exampleText({ schema }: FieldNode): string {
   const text = byFormat[String(schema.format)]?.();
   if (text !== undefined) return text;
   const { minLength, maxLength } = schema;

@@ -1,6 +1,11 @@
 import { createI18n } from "vue-i18n";
 import { keep, kept } from "../text/browser.ts";
-import type { Messages } from "./en.ts";
+import { type Texts, textsOf } from "./catalogue.ts";
+import { calls } from "./messages/calls.ts";
+import { common } from "./messages/common.ts";
+import { settings } from "./messages/settings.ts";
+import { skills } from "./messages/skills.ts";
+import { tools } from "./messages/tools.ts";
 
 export const languages = [
   { code: "en", name: "English" },
@@ -9,16 +14,13 @@ export const languages = [
 type Language = (typeof languages)[number]["code"];
 
 const KEY = "toolrack.language";
+export const messages = { ...common, ...tools, ...calls, ...settings, ...skills };
 
-const loaders: Record<Language, () => Promise<Messages>> = {
-  en: async () => (await import("./en.ts")).en,
-  "zh-CN": async () => (await import("./zh-cn.ts")).zhCN,
-};
-
-export const i18n = createI18n<[Messages], Language, false>({
+export const i18n = createI18n<[Texts<typeof messages>], Language, false>({
   legacy: false,
   locale: "en",
   fallbackLocale: false,
+  messages: { en: textsOf(messages, 0), "zh-CN": textsOf(messages, 1) },
 });
 
 /** Translates a key, and tells whether it exists. Components redraw when the language changes. */
@@ -36,8 +38,7 @@ export function preferredLanguage(): Language {
   return "en";
 }
 
-export async function setLanguage(chosen: Language, options: { readonly remember: boolean }): Promise<void> {
-  i18n.global.setLocaleMessage(chosen, await loaders[chosen]());
+export function setLanguage(chosen: Language, options: { readonly remember: boolean }): void {
   language.value = chosen;
   document.documentElement.lang = chosen;
   if (options.remember) keep(KEY, chosen);

@@ -1,17 +1,21 @@
+/** In this browser, or only in this tab. */
+type Storage = "local" | "session";
+
 /** Reads a stored text. Browsers may refuse storage, which is no failure. */
-export function kept(key: string): string | undefined {
+export function kept(key: string, where: Storage = "local"): string | undefined {
   try {
-    return localStorage.getItem(key) ?? undefined;
+    return window[`${where}Storage`].getItem(key) ?? undefined;
   } catch {
     return undefined;
   }
 }
 
 /** Stores a text; `undefined` removes it. */
-export function keep(key: string, text: string | undefined): void {
+export function keep(key: string, text: string | undefined, where: Storage = "local"): void {
   try {
-    if (text === undefined) localStorage.removeItem(key);
-    else localStorage.setItem(key, text);
+    const storage = window[`${where}Storage`];
+    if (text === undefined) storage.removeItem(key);
+    else storage.setItem(key, text);
   } catch {
     // Everything works without storage.
   }

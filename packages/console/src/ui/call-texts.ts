@@ -1,4 +1,4 @@
-import type { ApiError, CallStatus, LoopVerdict } from "../api/index.ts";
+import type { ApiError, CallFacts, CallStatus, LoopVerdict } from "../api/index.ts";
 import { t, te } from "../i18n/index.ts";
 
 export type ShownStatus = CallStatus | "cancelled" | "denied";
@@ -36,6 +36,20 @@ export function loopEvidence({ signal, count, period, evidence = "" }: LoopVerdi
   const key = `loops.evidence.${signal}`;
   if (since === undefined || !te(key)) return evidence || tool;
   return t(key, { count, period: period ?? 1, tool, since });
+}
+
+/** What was unusual about a call, for people. */
+export function flagsOf(call: CallFacts): { readonly key: string; readonly text: string }[] {
+  const { repaired, dropped, edited, truncated, outputMismatch, loop } = call.flags ?? {};
+  const texts = {
+    repaired: repaired && t("flags.repaired"),
+    dropped: dropped && t("flags.dropped", { names: dropped.join(", ") }),
+    edited: edited && t("flags.edited"),
+    truncated: truncated && t("flags.truncated"),
+    outputMismatch: outputMismatch && t("flags.outputMismatch", { problem: outputMismatch }),
+    loop: loop && t("flags.loop", { evidence: loopEvidence(loop, nameOf(call)) }),
+  };
+  return Object.entries(texts).flatMap(([key, text]) => (text ? [{ key, text }] : []));
 }
 
 /** The text of a failure: translated if possible, else the server's message. */

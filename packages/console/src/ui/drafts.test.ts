@@ -1,7 +1,8 @@
+// @vitest-environment happy-dom
 import { expect, it } from "vitest";
 import { effectScope, nextTick, shallowRef } from "vue";
 import { ApiError } from "../api/index.ts";
-import { type Draft, useDraft } from "./drafts.ts";
+import { useDraft } from "./drafts.ts";
 
 interface Note {
   readonly text: string;
@@ -12,98 +13,98 @@ const first: Note = { text: "a", isOn: true, version: 1 };
 
 function open() {
   const source = shallowRef(first);
-  // It lives as long as the test.
+  /** A server that refuses a change of another version than its own. */
+  const server = {
+    read: async () => source.value,
+    async write({ text }: { text: string }, { version }: Note) {
+      if (version !== source.value.version) throw new ApiError(409, "skill_changed", "changed");
+      source.value = { ...source.value, text, version: version + 1 };
+      return source.value;
+    },
+  };
   const draft = effectScope().run(() =>
-    useDraft(
-      () => source.value,
-      ({ text }) => ({ text }),
-    ),
-  ) as Draft<Note, { text: string }>;
+    useDraft(() => source.value, {
+      formOf: ({ text }) => ({ text }),
+      asText: ({ text }) => text,
+      read: () => server.read(),
+      write: (form, seen) => server.write(form, seen),
+      onSaved: () => {},
+    }),
+  )!; // It lives as long as the test.
   const come = async (note: Partial<Note>) => {
     source.value = { ...source.value, ...note, version: source.value.version + 1 };
     await nextTick();
   };
-  /** A server that refuses a change of another version than its own. */
-  const saving = {
-    read: async () => source.value,
-    async write({ version }: Note) {
-      if (version !== source.value.version) throw new ApiError(409, "skill_changed", "changed");
-      source.value = { ...source.value, text: draft.form.value.text, version: version + 1 };
-      return source.value;
-    },
-  };
-  return { source, draft, come, saving };
+  return { source, draft, come, server };
 }
 
 it("shows what others change while nothing is typed", async () => {
   const { draft, come } = open();
   await come({ text: "b" });
-  expect(draft.form.value.text).toBe("b");
-  expect(draft.isChanged.value).toBe(false);
+  expect(draft.form.text).toBe("b");
+  expect(draft.isChanged).toBe(false);
 });
 
 it("keeps what is typed, and says what stands against it", async () => {
-  const { draft, come, saving, source } = open();
-  draft.form.value.text = "mine";
+  const { draft, come, source } = open();
+  draft.form.text = "mine";
   await come({ text: "theirs" });
-  expect(draft.form.value.text).toBe("mine");
-  expect(draft.theirs.value).toMatchObject({ text: "theirs" });
-  expect(await draft.save(saving)).toBe("conflict");
+  expect(draft.form.text).toBe("mine");
+  expect(draft.conflict).toEqual({ theirs: "theirs", mine: "mine" });
+  await draft.save();
   expect(source.value.text).toBe("theirs");
   draft.keepMine();
-  expect(await draft.save(saving)).toBe("saved");
+  await draft.save();
   expect(source.value.text).toBe("mine");
 });
 
 it("takes theirs when it is told to", async () => {
   const { draft, come } = open();
-  draft.form.value.text = "mine";
+  draft.form.text = "mine";
   await come({ text: "theirs" });
   draft.takeTheirs();
-  expect(draft.form.value.text).toBe("theirs");
-  expect(draft.isChanged.value).toBe(false);
+  expect(draft.form.text).toBe("theirs");
+  expect(draft.isChanged).toBe(false);
 });
 
 it("is not held up by a change of something else, seen or not", async () => {
-  const { draft, come, saving, source } = open();
-  draft.form.value.text = "mine";
+  const { draft, come, source } = open();
+  draft.form.text = "mine";
   await come({ isOn: false });
-  expect(draft.theirs.value).toBeUndefined();
+  expect(draft.conflict).toBeUndefined();
   source.value = { ...source.value, isOn: true, version: 9 };
-  expect(await draft.save(saving)).toBe("saved");
+  await draft.save();
   expect(source.value).toMatchObject({ text: "mine", isOn: true });
 });
 
 it("finds out by saving what it was not told of", async () => {
-  const { draft, source } = open();
-  draft.form.value.text = "mine";
-  const server = { ...source.value, text: "theirs", version: 2 };
-  const outcome = await draft.save({
-    read: async () => server,
-    write: async () => {
-      throw new ApiError(409, "skill_changed", "changed");
-    },
-  });
-  expect(outcome).toBe("conflict");
-  expect(draft.theirs.value).toEqual(server);
+  const { draft, server } = open();
+  draft.form.text = "mine";
+  server.read = async () => ({ ...first, text: "theirs", version: 2 });
+  server.write = async () => {
+    throw new ApiError(409, "skill_changed", "changed");
+  };
+  await draft.save();
+  expect(draft.conflict).toEqual({ theirs: "theirs", mine: "mine" });
 });
 
 it("keeps what is typed on while it is saved", async () => {
-  const { draft, saving } = open();
-  draft.form.value.text = "mine";
-  const saved = draft.save(saving);
-  draft.form.value.text = "mine and more";
+  const { draft } = open();
+  draft.form.text = "mine";
+  const saved = draft.save();
+  draft.form.text = "mine and more";
   await saved;
-  expect(draft.form.value.text).toBe("mine and more");
-  expect(draft.isChanged.value).toBe(true);
+  expect(draft.form.text).toBe("mine and more");
+  expect(draft.isChanged).toBe(true);
 });
 
 it("says why it was refused, and is still changed", async () => {
-  const { draft } = open();
-  draft.form.value.text = "mine";
-  const write = async () => {
+  const { draft, server } = open();
+  draft.form.text = "mine";
+  server.write = async () => {
     throw new ApiError(400, "invalid_request", "no");
   };
-  await expect(draft.save({ write, read: async () => first })).rejects.toThrow("no");
-  expect(draft.isChanged.value).toBe(true);
+  expect(await draft.save()).toBe(false);
+  expect(draft.error?.message).toBe("no");
+  expect(draft.isChanged).toBe(true);
 });

@@ -1,100 +1,86 @@
-import {
-  type ComputedRef,
-  computed,
-  onScopeDispose,
-  type Ref,
-  ref,
-  type ShallowRef,
-  shallowRef,
-  watch,
-} from "vue";
+import { computed, onScopeDispose, type Ref, reactive, ref, shallowRef, toRefs, watch } from "vue";
 import type { RouteLocationNormalized } from "vue-router";
 import { ApiError } from "../api/index.ts";
 import { sameJson } from "../text/index.ts";
+import { useAttempt } from "./remote.ts";
 
-export interface Draft<Source, Form> {
-  readonly form: Ref<Form>;
-  readonly isChanged: ComputedRef<boolean>;
-  /** Somebody else's newer version, when it differs from both the base and the typed one. */
-  readonly theirs: ShallowRef<Source | undefined>;
-  /** Keeps the typed version; saving then replaces theirs. */
-  keepMine(): void;
-  takeTheirs(): void;
-  /**
-   * Saves on top of the version that was seen, or of a newer one with the same form. Rejects when the server refuses.
-   */
-  save(saving: Saving<Source>): Promise<"saved" | "conflict">;
-}
-
-export interface Saving<Source> {
+export interface DraftOptions<Source, Form> {
+  formOf(source: Source): Form;
+  /** The form as text, to show two versions beside each other. */
+  asText(form: Form): string;
   /** Rejects with `skill_changed` when `seen` is not the version that the server has. */
-  write(seen: Source): Promise<Source>;
+  write(form: Form, seen: Source): Promise<Source>;
   read(): Promise<Source>;
+  onSaved(saved: Source): void;
+  /** Navigations that do not lose the unsaved text. */
+  readonly survives?: Move;
+  /** More unsaved text, which is not in the form. */
+  readonly hasMore?: () => boolean;
 }
 
 /** Attempts to save when somebody else keeps saving first. */
 const MOST_ATTEMPTS = 5;
 
 /**
- * A form for something that others may change. Their changes show at once unless there is unsaved text; then `theirs`
- * holds them.
+ * A form for something that others may change. Their changes show at once unless there is unsaved text; then `conflict`
+ * holds both versions until the person chooses one.
  */
-export function useDraft<Source, Form>(
-  source: () => Source,
-  formOf: (source: Source) => Form,
-): Draft<Source, Form> {
+export function useDraft<Source, Form>(source: () => Source, options: DraftOptions<Source, Form>) {
+  const { formOf, asText } = options;
   const base = shallowRef(source());
+  /** Somebody else's newer version, when it differs from both the base and the typed one. */
   const theirs = shallowRef<Source>();
   const form = ref(formOf(base.value)) as Ref<Form>; // Forms are plain data, so a ref does not change their type.
-  const isBase = (now: Source) => sameJson(formOf(now), formOf(base.value));
   const isChanged = computed(() => !sameJson(form.value, formOf(base.value)));
+  const saving = useAttempt();
+  // While saving, a change on the server is our own.
+  const conflict = computed(() =>
+    theirs.value === undefined || saving.isBusy
+      ? undefined
+      : { theirs: asText(formOf(theirs.value)), mine: asText(form.value) },
+  );
 
   function meet(now: Source): void {
-    if (!isBase(now) && isChanged.value && !sameJson(formOf(now), form.value)) {
-      theirs.value = now;
-      return;
-    }
-    const isFollowing = !isChanged.value;
-    base.value = now;
+    const isNews = !sameJson(formOf(now), formOf(base.value));
+    theirs.value = isNews && isChanged.value && !sameJson(formOf(now), form.value) ? now : undefined;
+    if (theirs.value === undefined) settle(now, isChanged.value);
+  }
+  /** Takes a version as the one that the form is based on. */
+  function settle(now: Source | undefined, keepsForm: boolean): void {
     theirs.value = undefined;
-    if (isFollowing) form.value = formOf(now);
+    if (now === undefined) return;
+    base.value = now;
+    if (!keepsForm) form.value = formOf(now);
+  }
+  /** Saves on top of the version that was seen, or of a newer one with the same form. */
+  async function write(): Promise<void> {
+    for (let attempt = 1; theirs.value === undefined || attempt === 1; attempt++) {
+      const sent = JSON.stringify(form.value);
+      try {
+        const now = await options.write(form.value, base.value);
+        // Text that was typed during the save stays.
+        settle(now, JSON.stringify(form.value) !== sent);
+        return options.onSaved(now);
+      } catch (thrown) {
+        const isChangedElsewhere = thrown instanceof ApiError && thrown.code === "skill_changed";
+        if (!isChangedElsewhere || attempt === MOST_ATTEMPTS) throw thrown;
+        meet(await options.read());
+      }
+    }
   }
   watch(source, meet);
-
-  return {
+  useUnsavedWork(() => isChanged.value || options.hasMore?.() === true, options.survives);
+  return reactive({
+    ...toRefs(saving),
     form,
     isChanged,
-    theirs,
-    keepMine() {
-      if (theirs.value !== undefined) base.value = theirs.value;
-      theirs.value = undefined;
-    },
-    takeTheirs() {
-      if (theirs.value === undefined) return;
-      base.value = theirs.value;
-      form.value = formOf(theirs.value);
-      theirs.value = undefined;
-    },
-    async save({ write, read }) {
-      for (let attempt = 1; ; attempt++) {
-        const sent = JSON.stringify(form.value);
-        try {
-          const now = await write(base.value);
-          // Keeps text that was typed during the save.
-          const isSame = JSON.stringify(form.value) === sent;
-          base.value = now;
-          theirs.value = undefined;
-          if (isSame) form.value = formOf(now);
-          return "saved";
-        } catch (thrown) {
-          if (!(thrown instanceof ApiError) || thrown.code !== "skill_changed" || attempt === MOST_ATTEMPTS)
-            throw thrown;
-          meet(await read());
-          if (theirs.value !== undefined) return "conflict";
-        }
-      }
-    },
-  };
+    conflict,
+    /** Keeps the typed version; saving then replaces theirs. */
+    keepMine: () => settle(theirs.value, true),
+    takeTheirs: () => settle(theirs.value, false),
+    /** Returns whether the server refused nothing. A conflict is no refusal. */
+    save: () => saving.run(write),
+  });
 }
 
 type Move = (to: RouteLocationNormalized, from: RouteLocationNormalized) => boolean;

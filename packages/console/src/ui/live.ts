@@ -1,20 +1,15 @@
-import { computed, ref, shallowRef } from "vue";
+import { computed, shallowRef } from "vue";
 import { type Approval, type Reload, request, unlessForbidden, useEvents } from "../api/index.ts";
 import { type Remote, useLive } from "./remote.ts";
 
-const questions = shallowRef<readonly Approval[]>([]);
-
 /** The open approvals; empty for people who may not decide them. */
-export const waitingApprovals = computed(() => questions.value);
-
-/** Shown in the navigation and in the title of the window. */
-export const waitingCount = computed(() => questions.value.length);
+export const waitingApprovals = shallowRef<readonly Approval[]>([]);
 
 /** Ids of the calls that wait for approval, and of the calls that made them. */
 export const waitingCalls = computed(
   (): ReadonlySet<string> =>
     new Set(
-      questions.value.flatMap(({ callId, parentCallId }) =>
+      waitingApprovals.value.flatMap(({ callId, parentCallId }) =>
         parentCallId === undefined ? [callId] : [callId, parentCallId],
       ),
     ),
@@ -24,7 +19,7 @@ export function useWaitingApprovals(): Remote<readonly Approval[]> {
   return useLive(
     async (signal) => {
       const { items } = await request("GET /api/approvals", { query: { limit: 500 }, signal });
-      questions.value = items;
+      waitingApprovals.value = items;
       return items;
     },
     ["approval."],
@@ -32,9 +27,7 @@ export function useWaitingApprovals(): Remote<readonly Approval[]> {
 }
 
 const MOST = 200;
-const seen = ref<readonly Reload[]>([]);
-
-export const seenReloads = computed(() => seen.value);
+const seenReloads = shallowRef<readonly Reload[]>([]);
 
 /** Records reloads while the console is open, on any page. */
 export function keepReloads(): void {
@@ -49,20 +42,18 @@ export function keepReloads(): void {
       failed: names("failed"),
       duration: typeof data.duration === "number" ? data.duration : 0,
     };
-    seen.value = [reload, ...seen.value].slice(0, MOST);
+    seenReloads.value = [reload, ...seenReloads.value].slice(0, MOST);
   });
 }
 
-/** The loads of tool files: those that the server remembers, for admins, and those since the console was opened. */
+/** The loads of tool files: those that the server remembers, for admins, or else those since the console was opened. */
 export function useReloads() {
-  const openedAt = Date.now();
-  const remote = useLive((signal) => unlessForbidden(request("GET /api/reloads", { signal }), undefined));
+  const remote = useLive(
+    (signal) => unlessForbidden(request("GET /api/reloads", { signal }), undefined),
+    ["reload.finished"],
+  );
   return {
-    isLiveOnly: computed(() => remote.value.value === undefined),
-    items: computed(() => {
-      const stored = remote.value.value?.items;
-      if (stored === undefined) return seenReloads.value;
-      return [...seenReloads.value.filter(({ at }) => at > openedAt), ...stored];
-    }),
+    isLiveOnly: computed(() => remote.value === undefined),
+    items: computed(() => remote.value?.items ?? seenReloads.value),
   };
 }

@@ -27,7 +27,7 @@ describe("something that is read from the server", () => {
     answers[0]?.resolve("old");
     setTimeout(() => answers[1]?.resolve("new"));
     await first;
-    expect(remote.value.value).toBe("new");
+    expect(remote.value).toBe("new");
     await second;
   });
 
@@ -36,7 +36,7 @@ describe("something that is read from the server", () => {
     scope.stop();
     answers[0]?.reject(new DOMException("gone", "AbortError"));
     await reading;
-    expect(remote.error.value).toBeUndefined();
+    expect(remote.error).toBeUndefined();
   });
 });
 

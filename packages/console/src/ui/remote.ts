@@ -1,10 +1,19 @@
-import { effectScope, onScopeDispose, type Ref, ref, type ShallowRef, shallowRef, watch } from "vue";
-import { ApiError, currentSession, eventStream, request, type Server, useEvents } from "../api/index.ts";
+import { effectScope, onScopeDispose, shallowReactive, watch } from "vue";
+import {
+  ApiError,
+  currentSession,
+  eventStream,
+  request,
+  type Server,
+  type ToolSummary,
+  useEvents,
+} from "../api/index.ts";
 
+/** A value from the server, as reactive data. */
 export interface Remote<Value> {
-  readonly value: ShallowRef<Value | undefined>;
-  readonly error: ShallowRef<ApiError | undefined>;
-  readonly isLoading: ShallowRef<boolean>;
+  value: Value | undefined;
+  error: ApiError | undefined;
+  isLoading: boolean;
   /**
    * Reads again; the old value stays until the answer arrives. Older answers never replace newer ones. Never rejects.
    */
@@ -17,66 +26,63 @@ const PAUSE = 400;
 
 /** A value from the server. A read that failed because the server was away is repeated when it is back. */
 export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>): Remote<Value> {
-  const value = shallowRef<Value>();
-  const error = shallowRef<ApiError>();
-  const isLoading = ref(false);
   let current: AbortController | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
-
   let latest = Promise.resolve();
-  const reload = () => {
-    latest = readNow();
-    return latest;
-  };
-  const readNow = async (): Promise<void> => {
+  const remote = shallowReactive<Remote<Value>>({
+    value: undefined,
+    error: undefined,
+    isLoading: false,
+    reload() {
+      latest = readNow();
+      return latest;
+    },
+    reloadSoon(pause = PAUSE) {
+      timer ??= setTimeout(() => void remote.reload(), pause);
+    },
+  });
+  async function readNow(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
     current?.abort();
     const attempt = new AbortController();
     current = attempt;
-    isLoading.value = true;
+    remote.isLoading = true;
     try {
-      const answer = await read(attempt.signal);
-      if (current !== attempt) return latest;
-      value.value = answer;
-      error.value = undefined;
+      const value = await read(attempt.signal);
+      if (current === attempt) Object.assign(remote, { value, error: undefined });
     } catch (thrown) {
-      if (current !== attempt) return latest;
-      if (!attempt.signal.aborted) error.value = ApiError.of(thrown);
-    } finally {
-      if (current === attempt) isLoading.value = false;
+      if (current === attempt && !attempt.signal.aborted) remote.error = ApiError.of(thrown);
     }
-  };
+    if (current !== attempt) return latest;
+    remote.isLoading = false;
+  }
   // A new sign-in may see other things.
   watch(
     () => currentSession.token,
     (token) => {
-      if (token !== undefined && current !== undefined) void reload();
+      if (token !== undefined && current !== undefined) void remote.reload();
     },
   );
-  useReread(() => error.value, reload);
+  useReread(() => remote.error, remote.reload);
   onScopeDispose(() => {
     clearTimeout(timer);
     current?.abort();
   });
-  return {
-    value,
-    error,
-    isLoading,
-    reload,
-    reloadSoon(pause = PAUSE) {
-      timer ??= setTimeout(() => void reload(), pause);
-    },
-  };
+  return remote;
 }
 
-/** Like `useRemote`, but reads at once, and again soon after events whose type begins with one of the prefixes. */
+/**
+ * Like `useRemote`, but reads at once, and again after events whose type begins with one of the prefixes: soon, and at
+ * most once in `pause` milliseconds.
+ */
 export function useLive<Value>(
   read: (signal: AbortSignal) => Promise<Value>,
   events: readonly string[] = [],
+  pause?: number,
 ): Remote<Value> {
   const remote = useRemote(read);
-  if (events.length > 0) useEvents(events, () => remote.reloadSoon());
+  if (events.length > 0) useEvents(events, () => remote.reloadSoon(pause));
   void remote.reload();
   return remote;
 }
@@ -102,61 +108,66 @@ export function useReread(error: () => ApiError | undefined, reread: () => unkno
   onScopeDispose(() => clearTimeout(timer));
 }
 
+/** An action that the server may refuse, as reactive data. */
 export interface Attempt {
-  readonly isBusy: Ref<boolean>;
-  readonly failure: ShallowRef<ApiError | undefined>;
+  isBusy: boolean;
+  error: ApiError | undefined;
   /** Runs the work and returns whether it succeeded. Never rejects. */
-  attempt(work: () => Promise<unknown>): Promise<boolean>;
+  run(work: () => Promise<unknown>): Promise<boolean>;
+  dismiss(): void;
 }
 
-/** An action that the server may refuse. `after` runs after each attempt, successful or not. */
+/** `after` runs after each attempt, successful or not. */
 export function useAttempt(after?: () => unknown): Attempt {
-  const isBusy = ref(false);
-  const failure = shallowRef<ApiError>();
-  return {
-    isBusy,
-    failure,
-    async attempt(work) {
-      isBusy.value = true;
-      failure.value = undefined;
+  const attempt = shallowReactive<Attempt>({
+    isBusy: false,
+    error: undefined,
+    async run(work) {
+      Object.assign(attempt, { isBusy: true, error: undefined });
       try {
         await work();
         return true;
       } catch (thrown) {
-        failure.value = ApiError.of(thrown);
+        attempt.error = ApiError.of(thrown);
         return false;
       } finally {
-        isBusy.value = false;
+        attempt.isBusy = false;
         await after?.();
       }
     },
-  };
+    dismiss() {
+      attempt.error = undefined;
+    },
+  });
+  return attempt;
 }
 
-/** Runs the work at this interval while the page exists and is visible. */
-export function usePolling(work: () => void, every: number): void {
-  const timer = setInterval(() => {
-    if (!document.hidden) work();
-  }, every);
-  onScopeDispose(() => clearInterval(timer));
+/** The tools that the server finds for a text, by name and by meaning; none for an empty one. */
+export function useToolSearch(text: () => string): Remote<readonly ToolSummary[]> {
+  const found = useRemote(async (signal): Promise<readonly ToolSummary[]> => {
+    const query = { q: text().trim(), limit: 20 };
+    if (query.q === "") return [];
+    return request("GET /api/tools", { query, signal }).then(
+      ({ items }) => items,
+      () => [],
+    );
+  });
+  watch(() => text().trim(), found.reload, { immediate: true });
+  return found;
 }
 
-let remote: Remote<Server> | undefined;
+let server: Remote<Server> | undefined;
 
 /** Information about the server, shared by all components. Only admins get it. */
-export function useServerInfo(): ShallowRef<Server | undefined> {
-  remote ??= readOnce();
-  return remote.value;
-}
-
-function readOnce(): Remote<Server> {
+export function useServerInfo(): Remote<Server> {
   // Its own scope, because it outlives the first component that uses it.
-  return effectScope(true).run(() => useLive((signal) => request("GET /api/server", { signal })))!;
+  server ??= effectScope(true).run(() => useLive((signal) => request("GET /api/server", { signal })))!;
+  return server;
 }
 
 watch(
   () => currentSession.token,
   () => {
-    if (remote !== undefined) remote.value.value = undefined;
+    if (server !== undefined) server.value = undefined;
   },
 );

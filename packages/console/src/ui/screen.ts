@@ -1,13 +1,4 @@
-import {
-  computed,
-  onBeforeUnmount,
-  onMounted,
-  onScopeDispose,
-  type Ref,
-  readonly,
-  ref,
-  type WritableComputedRef,
-} from "vue";
+import { computed, onBeforeUnmount, onMounted, onScopeDispose, ref } from "vue";
 import { useRoute, useRouter } from "vue-router";
 import { copyText, keep, kept } from "../text/index.ts";
 
@@ -48,38 +39,31 @@ document.addEventListener("visibilitychange", () => {
   now.value = Date.now();
 });
 
+const phone = matchMedia("(max-width: 39.99rem)");
 /** Whether the page is as narrow as on a phone, where only short texts fit into a field. */
-const query = matchMedia("(max-width: 39.99rem)");
-const isNarrow = ref(query.matches);
-query.addEventListener("change", ({ matches }) => {
-  isNarrow.value = matches;
+export const narrowScreen = ref(phone.matches);
+phone.addEventListener("change", ({ matches }) => {
+  narrowScreen.value = matches;
 });
-
-export const narrowScreen = readonly(isNarrow);
-
-export type CopyState = "" | "copied" | "failed";
 
 const MOMENT = 1_600;
 /** Shown longer, because it explains how to copy by hand. */
 const LONGER = 6_000;
 
-export function useCopy(): { readonly state: Ref<CopyState>; copy(text: string): Promise<void> } {
-  const state = ref<CopyState>("");
+export function useCopy() {
+  const state = ref<"" | "copied" | "failed">("");
   let timer: ReturnType<typeof setTimeout> | undefined;
   onScopeDispose(() => clearTimeout(timer));
-  return {
-    state,
-    async copy(text) {
-      state.value = (await copyText(text)) ? "copied" : "failed";
-      clearTimeout(timer);
-      timer = setTimeout(
-        () => {
-          state.value = "";
-        },
-        state.value === "copied" ? MOMENT : LONGER,
-      );
-    },
+  const forget = () => {
+    state.value = "";
   };
+  async function copy(text: string): Promise<void> {
+    const isCopied = await copyText(text);
+    state.value = isCopied ? "copied" : "failed";
+    clearTimeout(timer);
+    timer = setTimeout(forget, isCopied ? MOMENT : LONGER);
+  }
+  return { state, copy };
 }
 
 /** Keyboard shortcuts of the page, inactive in fields, dialogs and input methods. `mod+k` means Ctrl or Command. */
@@ -87,25 +71,18 @@ export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardE
   let prefix = "";
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const listen = (event: KeyboardEvent) => {
-    if (event.isComposing || event.keyCode === 229 || event.defaultPrevented) return;
-    const withMod = event.metaKey || event.ctrlKey;
-    if (withMod) {
-      run(`mod+${event.key.toLowerCase()}`, event);
-      return;
-    }
-    if (event.altKey || isElsewhere(event)) return;
-    const key = event.key === "?" ? "?" : event.key.toLowerCase();
-    if (prefix !== "" && run(`${prefix} ${key}`, event)) {
-      prefix = "";
-      return;
-    }
-    if (run(key, event)) return;
+  const setPrefix = (key: string) => {
     prefix = key;
     clearTimeout(timer);
-    timer = setTimeout(() => {
-      prefix = "";
-    }, 1_200);
+    if (key !== "") timer = setTimeout(setPrefix, 1_200, "");
+  };
+  const listen = (event: KeyboardEvent) => {
+    if (event.isComposing || event.keyCode === 229 || event.defaultPrevented) return;
+    const key = event.key.toLowerCase();
+    if (event.metaKey || event.ctrlKey) run(`mod+${key}`, event);
+    else if (event.altKey || isElsewhere(event)) return;
+    else if (prefix !== "" && run(`${prefix} ${key}`, event)) setPrefix("");
+    else if (!run(key, event)) setPrefix(key);
   };
   const run = (name: string, event: KeyboardEvent): boolean => {
     const handler = handlers[name];
@@ -143,10 +120,7 @@ export function useQuery() {
 }
 
 /** The view that the address names under a key; default is the first, which is left out of the address. */
-export function useView<View extends string>(
-  key: string,
-  views: () => readonly View[],
-): WritableComputedRef<View> {
+export function useView<View extends string>(key: string, views: () => readonly View[]) {
   const query = useQuery();
   return computed({
     get: () => views().find((known) => known === query.text(key)) ?? views()[0]!,

@@ -6,7 +6,6 @@ import { currentCall } from "../helpers/current-call.ts";
 import { LoadError, type LoadFailure, reasonOf, type StackMapper } from "../helpers/index.ts";
 import { codeFrame } from "./loader/compile.ts";
 import type { LoadedModule } from "./loader/module-graph.ts";
-import { type ScannedFile, sameContent, signFiles, type UnreadableFile } from "./loader/resolver.ts";
 
 /**
  * The outcome of one file. `adapted`: loaded, but with warnings. `stale`: the new version failed, so the last good one
@@ -72,62 +71,16 @@ export function describeLoad(report: LoadReport): { readonly info: string[]; rea
   };
 }
 
-interface FailedFile {
+/** A file that could not be loaded. */
+export interface FailedFile {
   readonly failure: LoadFailure;
-  /** The files that the load looked at, as they were then. */
-  readonly inputs: ReadonlyMap<string, ScannedFile>;
-  readonly retry: Retry;
-}
-
-/**
- * When to try again. `changed`: when a file that was looked at has changed. `always`: at every load, because the
- * missing part lies elsewhere. `name`: at every load, but without evaluating it anew, because only its name was taken.
- */
-type Retry = "changed" | "always" | "name";
-
-/** The files that could not be loaded, and when to try each again. */
-export class FailedFiles {
-  #files = new Map<string, FailedFile>();
-
-  get(path: string): LoadFailure | undefined {
-    return this.#files.get(path)?.failure;
-  }
-
-  has(path: string): boolean {
-    return this.#files.has(path);
-  }
-
-  paths(): string[] {
-    return [...this.#files.keys()];
-  }
-
-  /** The files that the loads looked at, missing ones included. */
-  inputs(): string[] {
-    return [...this.#files.values()].flatMap(({ inputs }) => [...inputs.keys()]);
-  }
-
-  async add(path: string, failure: LoadFailure, inputs: Iterable<string>, retry: Retry): Promise<void> {
-    this.#files.set(path, { failure, inputs: await signFiles([...inputs]), retry });
-  }
-
-  delete(path: string): void {
-    this.#files.delete(path);
-  }
-
-  /** The files to try again, and the files that must be evaluated anew for that. */
-  async toRetry(): Promise<{ readonly files: Set<string>; readonly changed: Set<string> }> {
-    const files = new Set<string>();
-    const changed = new Set<string>();
-    for (const [path, { inputs, retry }] of this.#files) {
-      const now = await signFiles([...inputs.keys()], inputs);
-      const different = [...now.values()].filter((file) => !sameContent(file, inputs.get(file.path)!));
-      for (const file of different) changed.add(file.path);
-      if (retry === "changed" && different.length === 0) continue;
-      files.add(path);
-      if (retry !== "name") changed.add(path);
-    }
-    return { files, changed };
-  }
+  /** The files that the load looked at, missing ones included. */
+  readonly inputs: readonly string[];
+  /**
+   * When to try again. `changed`: when a file that was looked at has changed. `always`: at every load, because the
+   * missing part lies elsewhere. `name`: at every load, but without evaluating it anew, because only its name was taken.
+   */
+  readonly retry: "changed" | "always" | "name";
 }
 
 /** Describes why a file could not be loaded, from the error that was thrown. */
@@ -137,33 +90,25 @@ export async function failureOf(
   workspace: string,
   stacks: StackMapper,
 ): Promise<LoadFailure> {
-  const file = relative(workspace, path);
-  if (!(thrown instanceof LoadError)) {
-    const line = stacks.lineOf(thrown, path);
-    const reason = reasonOf(thrown);
-    const remedy = "Correct the definition of the tool.";
-    return { file, ...(line === undefined ? {} : { line }), reason, remedy, ...(await frameOf(path, line)) };
-  }
-  const { line, column, remedy } = thrown;
-  const culprit = thrown.path !== undefined && thrown.path !== path ? thrown.path : undefined;
-  const place = line === undefined ? "" : `:${line}`;
-  const reason =
-    culprit === undefined ? thrown.message : `${thrown.message} (in ${relative(workspace, culprit)}${place})`;
+  const isLoadError = thrown instanceof LoadError;
+  const line = isLoadError ? thrown.line : stacks.lineOf(thrown, path);
+  const remedy = isLoadError ? thrown.remedy : "Correct the definition of the tool.";
+  const at = (isLoadError ? thrown.path : undefined) ?? path;
+  const isElsewhere = at !== path;
+  const place = `${relative(workspace, at)}${line === undefined ? "" : `:${line}`}`;
+  const frame = line && (await frameOf(at, line, isLoadError ? thrown.column : undefined));
   return {
-    file,
-    ...(line === undefined || culprit !== undefined ? {} : { line }),
-    reason,
+    file: relative(workspace, path),
+    ...(line === undefined || isElsewhere ? {} : { line }),
+    reason: isElsewhere ? `${reasonOf(thrown)} (in ${place})` : reasonOf(thrown),
     remedy,
-    ...(await frameOf(culprit ?? path, line, column)),
+    ...(frame ? { frame } : {}),
   };
 }
 
-async function frameOf(path: string, line?: number, column?: number): Promise<{ frame?: string }> {
-  if (line === undefined) return {};
-  // The file may be gone by now; then there is no frame.
-  const source = await readFile(path, "utf8").catch(() => "");
-  const frame = codeFrame(source, line, column);
-  return frame === undefined ? {} : { frame };
+/** Undefined when the file is gone by now. */
+async function frameOf(path: string, line: number, column?: number): Promise<string | undefined> {
+  return codeFrame(await readFile(path, "utf8").catch(() => ""), line, column);
 }
 
 export function reportOf(
@@ -179,13 +124,11 @@ export function reportOf(
     return failure === undefined ? found : { ...found, failure };
   }
   if (isHelper && failure === undefined) return { file, status: "helper", tools: [], warnings: [] };
-  return { file, status: "failed", tools: [], warnings: [], failure: failure ?? { file, ...noTool } };
+  return failedReport(failure ?? { file, ...noTool });
 }
 
-export function unreadableReport({ path, reason }: UnreadableFile, workspace: string): FileReport {
-  const file = relative(workspace, path);
-  const remedy = "Let the user that Toolrack runs as read it.";
-  return { file, status: "failed", tools: [], warnings: [], failure: { file, reason, remedy } };
+export function failedReport(failure: LoadFailure): FileReport {
+  return { file: failure.file, status: "failed", tools: [], warnings: [], failure };
 }
 
 const noTool = {
@@ -269,7 +212,10 @@ export interface RecognisedFile {
 
 export interface ServingFile {
   readonly version: FileVersion;
-  readonly module: LoadedModule;
+  /** Undefined for a file that is evaluated in the sandbox. */
+  readonly module?: LoadedModule;
+  /** The file's own `destroy`; for a file in the sandbox, what ends its workers. */
+  readonly destroy: unknown;
   readonly recognised: RecognisedFile;
 }
 

@@ -13,9 +13,10 @@ import {
 } from "./contracts.ts";
 import {
   describeLoad,
-  FailedFiles,
+  type FailedFile,
   type FileReport,
   FileVersion,
+  failedReport,
   failureOf,
   type LoadEvent,
   type LoadListener,
@@ -24,9 +25,7 @@ import {
   type RecognisedFile,
   reportOf,
   type ServingFile,
-  unreadableReport,
 } from "./load-report.ts";
-import { TrackedTimers } from "./loader/compile.ts";
 import { type LoadedModule, ModuleGraph, type ModuleGraphParts } from "./loader/module-graph.ts";
 import {
   type ScannedFile,
@@ -35,7 +34,6 @@ import {
   signFiles,
   type UnreadableFile,
 } from "./loader/resolver.ts";
-
 import { isSandboxed, settleNames } from "./name-claims.ts";
 import type { SingleFileTools } from "./single-file.ts";
 
@@ -69,11 +67,13 @@ const singleFileName = /\.tool\.[mc]?[jt]s$/;
 export class ToolFiles {
   readonly #options: ToolFilesOptions;
   #graph: ModuleGraph;
-  #scanned: ReadonlyMap<string, ScannedFile> = new Map();
-  #imported: ReadonlyMap<string, ScannedFile> = new Map();
+  /** The tool files that the last load found. */
+  #found: ReadonlySet<string> = new Set();
+  /** Every file that the last load looked at, as it was then. */
+  #seen: ReadonlyMap<string, ScannedFile> = new Map();
   #unreadable: UnreadableFile[] = [];
   readonly #serving = new Map<string, ServingFile>();
-  readonly #failed = new FailedFiles();
+  readonly #failed = new Map<string, FailedFile>();
   #pending: Promise<unknown> = Promise.resolve();
   readonly #retiring = new Set<Promise<unknown>>();
   readonly #listeners = new Set<LoadListener>();
@@ -109,21 +109,18 @@ export class ToolFiles {
 
   report(): FileReport[] {
     const { workspace } = this.#options;
-    const paths = new Set([...this.#scanned.keys(), ...this.#serving.keys(), ...this.#failed.paths()]);
-    const helpers = new Set(
-      [...this.#serving.values()].flatMap(({ module }) => [...this.#helpersOf(module)]),
+    const paths = new Set([...this.#found, ...this.#serving.keys(), ...this.#failed.keys()]);
+    const helpers = new Set<string>();
+    for (const { module } of this.#serving.values()) if (module) this.#addImports(module, helpers);
+    const files = [...paths].sort().map((path) => {
+      const failure = this.#failed.get(path)?.failure;
+      return reportOf(relative(workspace, path), this.#serving.get(path), failure, helpers.has(path));
+    });
+    const remedy = "Let the user that Toolrack runs as read it.";
+    const unreadable = this.#unreadable.map(({ path, reason }) =>
+      failedReport({ file: relative(workspace, path), reason, remedy }),
     );
-    const files = [...paths]
-      .sort()
-      .map((path) =>
-        reportOf(
-          relative(workspace, path),
-          this.#serving.get(path),
-          this.#failed.get(path),
-          helpers.has(path),
-        ),
-      );
-    return [...files, ...this.#unreadable.map((found) => unreadableReport(found, workspace))];
+    return [...files, ...unreadable];
   }
 
   /** The prompts and resources of the files, in the order of their paths. */
@@ -156,21 +153,17 @@ export class ToolFiles {
     const start = performance.now();
     const { registry, workspace, logger } = this.#options;
     this.#options.modules.resolver.refresh();
-    const scanned = await this.#scan();
-    const imported = await this.#scanImported(scanned);
-    const retry = await this.#failed.toRetry();
-    const changed = new Set([
-      ...changesBetween(this.#scanned, scanned),
-      ...changesBetween(this.#imported, imported),
-      ...retry.changed,
-    ]);
+    const found = await this.#scan();
+    const seen = await signFiles([...new Set([...found, ...this.#importedOutside(found)])], this.#seen);
+    const changed = changesBetween(this.#seen, seen);
+    const retried = this.#retried(changed);
     const candidate = this.#graph.without(changed);
     const stale = this.#graph.importersOf(changed);
-    const wanted = [...scanned.keys()].filter(
-      (path) => stale.has(path) || retry.files.has(path) || !this.#isSettled(path),
+    const wanted = [...found].filter(
+      (path) => stale.has(path) || retried.has(path) || !this.#isSettled(path),
     );
-    for (const path of this.#failed.paths()) if (!scanned.has(path)) this.#failed.delete(path);
-    this.#scanned = scanned;
+    for (const path of this.#failed.keys()) if (!found.has(path)) this.#failed.delete(path);
+    this.#found = found;
 
     await candidate.prepare(wanted.filter((path) => !singleFileName.test(path)));
     const sandboxed = wanted.filter((path) => singleFileName.test(path));
@@ -178,7 +171,7 @@ export class ToolFiles {
     const loaded = new Map<string, ServingFile>();
     for (const path of wanted) await this.#loadFile(path, candidate, loaded);
 
-    const gone = [...this.#serving.keys()].filter((path) => !scanned.has(path));
+    const gone = [...this.#serving.keys()].filter((path) => !found.has(path));
     const before = [...gone, ...loaded.keys()]
       .flatMap((path) => this.#serving.get(path) ?? [])
       .flatMap(namesOf);
@@ -186,7 +179,10 @@ export class ToolFiles {
     const replaced = await this.#publish(candidate, loaded, gone);
     const leaving = [...this.#graph.modules()].filter((module) => candidate.get(module.path) !== module);
     this.#graph = candidate;
-    this.#imported = await this.#scanImported(scanned);
+    // A file that was looked at before keeps its signature: it may have changed since it was read.
+    const looked = [...new Set([...found, ...this.#importedOutside(found)])];
+    const fresh = await signFiles(looked.filter((path) => !seen.has(path)));
+    this.#seen = new Map(looked.flatMap((path) => [...kept(seen, path), ...kept(fresh, path)]));
     this.#retire(replaced, leaving);
 
     const after = [...loaded.values()].flatMap(namesOf).filter((name) => registry.get(name) !== undefined);
@@ -250,7 +246,7 @@ export class ToolFiles {
     const { registry, workspace } = this.#options;
     const file = relative(workspace, path);
     const failure = { file, reason: error.message, remedy: "Give one of the two another name." };
-    await this.#failed.add(path, failure, [], "name");
+    this.#failed.set(path, { failure, inputs: [], retry: "name" });
     const fresh = loaded.get(path);
     if (fresh === undefined) return;
     const published = fresh.recognised.tools.filter(
@@ -266,35 +262,43 @@ export class ToolFiles {
       return;
     }
     registry.apply({ remove: published.map((tool) => tool.name), put: old.recognised.tools });
-    candidate.discard(path);
-    candidate.restore(old.module);
+    this.#keepLastGood(path, old, candidate);
     this.#serving.set(path, old);
   }
 
-  async #scan(): Promise<Map<string, ScannedFile>> {
-    const all = new Map<string, ScannedFile>();
-    this.#unreadable = [];
-    for (const folder of this.#options.folders) {
-      const { files, unreadable } = await scanFiles(folder, this.#scanned);
-      for (const [path, file] of files) all.set(path, file);
-      this.#unreadable.push(...unreadable);
+  async #scan(): Promise<Set<string>> {
+    const scans = await Promise.all(this.#options.folders.map(scanFiles));
+    this.#unreadable = scans.flatMap(({ unreadable }) => unreadable);
+    return new Set(scans.flatMap(({ files }) => files));
+  }
+
+  /** The files to try again. Those of them that must be evaluated anew are added to `changed`. */
+  #retried(changed: Set<string>): Set<string> {
+    const retried = new Set<string>();
+    for (const [path, { inputs, retry }] of this.#failed) {
+      if (retry === "changed" && !inputs.some((input) => changed.has(input))) continue;
+      retried.add(path);
+      if (retry !== "name") changed.add(path);
     }
-    return all;
+    return retried;
   }
 
   /** Files outside the tool folders whose code runs: imports of tools, and targets of links in the folders. */
   async importedFiles(): Promise<string[]> {
-    const failed = this.#failed.inputs();
-    const imported = [...this.#graph.paths(), ...this.#graph.places()];
-    const paths = [...new Set([...imported, ...this.#serving.keys(), ...failed])];
+    const imported = [...this.#graph.paths(), ...this.#graph.places(), ...this.#failedInputs()];
+    const paths = [...new Set([...imported, ...this.#serving.keys()])];
     const reals = await Promise.all(paths.map((path) => realpath(path).catch(() => path)));
     return [...new Set([...paths, ...reals])].filter((path) => !this.#isInFolders(path));
   }
 
-  /** Signs the imported files outside the tool folders: a change of one reloads its importers. */
-  #scanImported(scanned: ReadonlyMap<string, ScannedFile>): Promise<Map<string, ScannedFile>> {
-    const outside = this.#graph.paths().filter((path) => !scanned.has(path) && !this.#isInFolders(path));
-    return signFiles(outside, this.#imported);
+  /** The files that tool files import and that are none themselves: a change of one reloads its importers. */
+  #importedOutside(found: ReadonlySet<string>): string[] {
+    const outside = this.#graph.paths().filter((path) => !found.has(path) && !this.#isInFolders(path));
+    return [...outside, ...this.#failedInputs()];
+  }
+
+  #failedInputs(): string[] {
+    return [...this.#failed.values()].flatMap(({ inputs }) => inputs);
   }
 
   #isSettled(path: string): boolean {
@@ -303,30 +307,39 @@ export class ToolFiles {
 
   async #loadFile(path: string, graph: ModuleGraph, loaded: Map<string, ServingFile>): Promise<void> {
     this.#failed.delete(path);
+    const { workspace, modules } = this.#options;
     try {
-      const version = new FileVersion(path, this.#options.modules.stacks);
+      const version = new FileVersion(path, modules.stacks);
       if (singleFileName.test(path)) {
         loaded.set(path, await this.#loadSingleFile(path, version));
         return;
       }
       const module = await graph.load(path);
       const recognised = await this.#recognise(module, version);
-      if (recognised !== undefined) loaded.set(path, { version, module, recognised });
+      const { destroy } = toRecord(module.exports);
+      if (recognised !== undefined) loaded.set(path, { version, module, destroy, recognised });
     } catch (thrown) {
-      const when = thrown instanceof LoadError && thrown.retry ? "always" : "changed";
-      const { workspace, modules } = this.#options;
       const failure = await failureOf(path, thrown, workspace, modules.stacks);
-      const attempted = graph.attempted(path);
-      await this.#failed.add(path, failure, [...attempted, ...graph.places(attempted)], when);
-      this.#keepLastGood(path, graph);
+      const attempted = [...graph.attempted(path)];
+      this.#failed.set(path, {
+        failure,
+        inputs: [...attempted, ...graph.places(attempted)],
+        retry: thrown instanceof LoadError && thrown.retry ? "always" : "changed",
+      });
+      this.#keepLastGood(path, this.#serving.get(path), graph);
     }
   }
 
   async #loadSingleFile(path: string, version: FileVersion): Promise<ServingFile> {
     const tools = await this.#options.singleFiles?.();
-    if (tools === undefined) throw noSandbox();
+    if (tools === undefined) {
+      throw new LoadError(
+        "Single-file tools (*.tool.*) run in a sandbox, which this host does not have.",
+        "Open the workspace with the toolrack program, or write the tool in another contract.",
+      );
+    }
     const { recognised, retire } = await tools.load(path, this.#placeOf(path), version);
-    return { version, module: sandboxedModule(path, retire), recognised };
+    return { version, destroy: retire, recognised };
   }
 
   async #recognise(module: LoadedModule, version: FileVersion): Promise<RecognisedFile | undefined> {
@@ -343,17 +356,16 @@ export class ToolFiles {
     return { contract: "define", tools: [], warnings: [], ...recognised, prompts, resources };
   }
 
-  #keepLastGood(path: string, candidate: ModuleGraph): void {
-    const old = this.#serving.get(path);
+  #keepLastGood(path: string, old: ServingFile | undefined, candidate: ModuleGraph): void {
     candidate.discard(path);
-    if (old !== undefined) candidate.restore(old.module);
+    if (old?.module !== undefined) candidate.restore(old.module);
   }
 
   /** Retires versions once their calls have ended, then stops the timers of their modules. */
   #retire(files: readonly ServingFile[], leaving: readonly LoadedModule[]): void {
     const { workspace, logger } = this.#options;
-    const retired = files.map(async ({ version, module }) => {
-      const problem = await version.retire(toRecord(module.exports).destroy);
+    const retired = files.map(async ({ version, destroy }) => {
+      const problem = await version.retire(destroy);
       if (problem !== undefined) logger.warn(`${relative(workspace, version.path)}: ${problem}`);
     });
     const done = Promise.all(retired).then(() => {
@@ -379,48 +391,28 @@ export class ToolFiles {
     return this.#options.folders.some((folder) => path.startsWith(folder + sep));
   }
 
-  #helpersOf(module: LoadedModule, seen = new Set<string>()): Set<string> {
-    for (const path of module.dependencies) {
-      if (seen.has(path)) continue;
-      seen.add(path);
-      const dependency = this.#graph.get(path);
-      if (dependency !== undefined) this.#helpersOf(dependency, seen);
+  #addImports({ dependencies }: LoadedModule, helpers: Set<string>): void {
+    for (const path of dependencies) {
+      if (helpers.has(path)) continue;
+      helpers.add(path);
+      const module = this.#graph.get(path);
+      if (module !== undefined) this.#addImports(module, helpers);
     }
-    return seen;
   }
 }
 
+/** The files that are new, gone, or have other content. */
 function changesBetween(
   before: ReadonlyMap<string, ScannedFile>,
   now: ReadonlyMap<string, ScannedFile>,
-): string[] {
-  const changed = [...now.values()].filter((file) => {
-    const old = before.get(file.path);
-    return old === undefined || !sameContent(old, file);
-  });
-  const gone = [...before.keys()].filter((path) => !now.has(path));
-  return [...changed.map((file) => file.path), ...gone];
+): Set<string> {
+  const paths = new Set([...before.keys(), ...now.keys()]);
+  return new Set([...paths].filter((path) => !sameContent(before.get(path), now.get(path))));
 }
 
-function noSandbox(): LoadError {
-  return new LoadError(
-    "Single-file tools (*.tool.*) run in a sandbox, which this host does not have.",
-    "Open the workspace with the toolrack program, or write the tool in another contract.",
-  );
-}
-
-/** Represents a file that is evaluated in the sandbox: it imports nothing here, and `destroy` ends its workers. */
-function sandboxedModule(path: string, destroy: () => Promise<void>): LoadedModule {
-  const timers = new TrackedTimers();
-  return {
-    path,
-    filename: path,
-    id: path,
-    exports: { destroy },
-    dependencies: new Set(),
-    places: new Set(),
-    timers,
-  };
+function kept(files: ReadonlyMap<string, ScannedFile>, path: string): [string, ScannedFile][] {
+  const file = files.get(path);
+  return file === undefined ? [] : [[path, file]];
 }
 
 /** The named exports of a module. For CommonJS, `module.exports` itself is the default. */

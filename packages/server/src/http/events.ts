@@ -42,42 +42,35 @@ const PATIENCE = 2;
  * than it, gets a `reset`. A reader that takes no data at all is dropped.
  */
 export class EventFeed {
-  readonly #size: number;
+  readonly #options: EventFeedOptions;
   /** Part of event ids, so that numbers of an earlier process are recognised. */
   readonly #epoch = Date.now().toString(36);
   readonly #ring: FeedEvent[] = [];
   readonly #readers = new Set<Reader>();
   readonly #heartbeat: NodeJS.Timeout;
-  readonly #patience: number;
   #next = 1;
   /** The first event that is kept. Before the first reader, none are. */
   #first: number | undefined;
-  /** Whether there has ever been a reader. Until then no event has to be kept. */
-  isFollowed = false;
   #scheduled = false;
-  #dropped = 0;
-  #shared: { from: number; to: number; bytes: Buffer } | undefined;
+  /** How many readers were dropped because they took no data. */
+  dropped = 0;
+  /** Called before the first reader is served. Until then no event is kept, so none need be published. */
+  onFirstReader: (() => void) | undefined;
 
-  constructor({ size, heartbeat }: EventFeedOptions) {
-    this.#size = size;
-    this.#patience = heartbeat * PATIENCE;
-    this.#heartbeat = setInterval(() => this.#beat(), heartbeat).unref();
+  constructor(options: EventFeedOptions) {
+    this.#options = options;
+    this.#heartbeat = setInterval(() => this.#beat(), options.heartbeat).unref();
   }
 
   get readers(): number {
     return this.#readers.size;
   }
 
-  /** How many readers were dropped because they took no data. */
-  get dropped(): number {
-    return this.#dropped;
-  }
-
   /** Do not change `data` afterwards: it is encoded later. */
   publish(type: string, data: unknown, audience: Audience): void {
     const number = this.#next++;
     if (this.#first === undefined) return;
-    this.#ring[number % this.#size] = { number, type, data, audience, bytes: undefined };
+    this.#ring[number % this.#options.size] = { number, type, data, audience, bytes: undefined };
     if (this.#scheduled || this.#readers.size === 0) return;
     this.#scheduled = true;
     // All events of one turn of the event loop are written together.
@@ -91,16 +84,11 @@ export class EventFeed {
     lastEventId: string | undefined,
     isAuthorized: () => Promise<boolean>,
   ): void {
+    if (this.#first === undefined) this.onFirstReader?.();
     this.#first ??= this.#next;
-    this.isFollowed = true;
     const resumed = lastEventId === undefined ? undefined : this.#numberAfter(lastEventId);
-    const reader: Reader = {
-      outgoing,
-      grant,
-      isAuthorized,
-      next: resumed ?? this.#next,
-      blockedAt: undefined,
-    };
+    const next = resumed ?? this.#next;
+    const reader: Reader = { outgoing, grant, isAuthorized, next, blockedAt: undefined };
     openEventStream(outgoing);
     const expiry = this.#endAtExpiry(reader);
     outgoing.on("close", () => {
@@ -130,11 +118,7 @@ export class EventFeed {
   }
 
   get #oldest(): number {
-    return Math.max(this.#first ?? this.#next, this.#next - this.#size);
-  }
-
-  #idOf(number: number): string {
-    return `${this.#epoch}-${number}`;
+    return Math.max(this.#first ?? this.#next, this.#next - this.#options.size);
   }
 
   /** The number of the event after the id; undefined when the events after it are no longer kept. */
@@ -148,56 +132,41 @@ export class EventFeed {
   #flush(): void {
     this.#scheduled = false;
     for (const reader of this.#readers) this.#pump(reader);
-    this.#shared = undefined;
   }
 
   #pump(reader: Reader): void {
     if (reader.blockedAt === undefined && reader.next < this.#oldest) this.#startAnew(reader, "reset");
     while (reader.blockedAt === undefined && reader.next < this.#next) {
       const to = Math.min(reader.next + BATCH, this.#next);
-      const bytes = this.#bytesFor(reader, to);
-      reader.next = to;
-      if (bytes.length > 0) this.#write(reader, bytes);
+      const events: Buffer[] = [];
+      for (; reader.next < to; reader.next++) {
+        const event = this.#ring[reader.next % this.#options.size]!;
+        if (!isFor(event.audience, reader.grant)) continue;
+        event.bytes ??= Buffer.from(eventText(event.type, event.data, `${this.#epoch}-${event.number}`));
+        events.push(event.bytes);
+      }
+      if (events.length > 0) this.#write(reader, events.length === 1 ? events[0]! : Buffer.concat(events));
     }
   }
 
   #startAnew(reader: Reader, event: "ready" | "reset"): void {
     reader.next = this.#next;
-    this.#write(reader, eventText(event, { at: Date.now() }, this.#idOf(this.#next - 1)));
+    this.#write(reader, eventText(event, { at: Date.now() }, `${this.#epoch}-${this.#next - 1}`));
   }
 
   #write(reader: Reader, bytes: Buffer | string): void {
     if (!reader.outgoing.write(bytes)) reader.blockedAt ??= performance.now();
   }
 
-  #bytesFor({ grant, next }: Reader, to: number): Buffer {
-    if (!grant.admin) return this.#join(next, to, ({ audience }) => isFor(audience, grant));
-    if (this.#shared?.from !== next || this.#shared.to !== to) {
-      this.#shared = { from: next, to, bytes: this.#join(next, to, () => true) };
-    }
-    return this.#shared.bytes;
-  }
-
-  #join(from: number, to: number, wanted: (event: FeedEvent) => boolean): Buffer {
-    const events: Buffer[] = [];
-    for (let number = from; number < to; number++) {
-      const event = this.#ring[number % this.#size]!;
-      if (wanted(event)) events.push(this.#bytesOf(event));
-    }
-    return events.length === 1 ? events[0]! : Buffer.concat(events);
-  }
-
-  #bytesOf(event: FeedEvent): Buffer {
-    event.bytes ??= Buffer.from(eventText(event.type, event.data, this.#idOf(event.number)));
-    return event.bytes;
-  }
-
   #beat(): void {
-    const now = performance.now();
+    const mostBlocked = this.#options.heartbeat * PATIENCE;
     for (const reader of this.#readers) {
-      const { blockedAt } = reader;
+      const { blockedAt, outgoing } = reader;
       if (blockedAt === undefined) this.#write(reader, ": alive\n\n");
-      else if (now - blockedAt > this.#patience) this.#drop(reader);
+      else if (performance.now() - blockedAt > mostBlocked && this.#readers.delete(reader)) {
+        this.dropped++;
+        outgoing.destroy();
+      }
       void this.#endIfUnauthorized(reader);
     }
   }
@@ -216,17 +185,11 @@ export class EventFeed {
     // A timer may fire slightly early, while the token is still valid.
     return setTimeout(() => void this.#endIfUnauthorized(reader), left + 1).unref();
   }
-
-  #drop(reader: Reader): void {
-    if (!this.#readers.delete(reader)) return;
-    this.#dropped++;
-    reader.outgoing.destroy();
-  }
 }
 
-function isFor(audience: Audience, grant: Grant): boolean {
-  if (audience === "everyone") return true;
-  return audience !== "admins" && audience.caller === grant.caller;
+function isFor(audience: Audience, { admin, caller }: Grant): boolean {
+  if (admin || audience === "everyone") return true;
+  return audience !== "admins" && audience.caller === caller;
 }
 
 /**
@@ -235,28 +198,21 @@ function isFor(audience: Audience, grant: Grant): boolean {
  */
 export class LatestOnly {
   readonly #waiting = new Map<string, Map<string, () => void>>();
-  #scheduled = false;
 
   set(callId: string, kind: string, tell: () => void): void {
-    let kinds = this.#waiting.get(callId);
-    if (kinds === undefined) {
-      kinds = new Map();
-      this.#waiting.set(callId, kinds);
+    if (this.#waiting.size === 0) {
+      setImmediate(() => {
+        for (const id of [...this.#waiting.keys()]) this.flush(id);
+      });
     }
-    kinds.set(kind, tell);
-    if (this.#scheduled) return;
-    this.#scheduled = true;
-    setImmediate(() => {
-      this.#scheduled = false;
-      for (const id of [...this.#waiting.keys()]) this.flush(id);
-    });
+    const kinds = this.#waiting.get(callId) ?? new Map<string, () => void>();
+    this.#waiting.set(callId, kinds.set(kind, tell));
   }
 
   /** Sends the waiting messages of a call now. */
   flush(callId: string): void {
     const kinds = this.#waiting.get(callId);
-    if (kinds === undefined) return;
     this.#waiting.delete(callId);
-    for (const tell of kinds.values()) tell();
+    for (const tell of kinds?.values() ?? []) tell();
   }
 }

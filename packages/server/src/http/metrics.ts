@@ -17,18 +17,41 @@ interface Readings {
 
 interface ToolCounts {
   completed: number;
+  /** Failed calls by the code of their error. */
   readonly errors: Map<string, number>;
-  readonly durations: Histogram;
+  /** How many calls took at most as long as each bound, and longer than the one before. */
+  readonly durations: number[];
+  /** Of all calls together. */
+  seconds: number;
 }
+
+/** In seconds, from a tool that answers from memory to one that waits for its time limit. */
+const bounds = [
+  0.001,
+  0.005,
+  0.01,
+  0.05,
+  0.1,
+  0.25,
+  0.5,
+  1,
+  2.5,
+  5,
+  10,
+  30,
+  60,
+  120,
+  Number.POSITIVE_INFINITY,
+];
 
 /** Calls of unknown tools are counted under this name, because callers could invent names without end. */
 const UNKNOWN = "(unknown)";
-const nanosecondsPerSecond = 1e9;
+const NANOSECOND = 1e-9;
 
 /** Counts calls and requests, and renders them in Prometheus format. */
 export class Metrics {
   readonly #tools = new Map<string, ToolCounts>();
-  readonly #requests = new Map<string, { readonly labels: Sample["labels"] & object; value: number }>();
+  readonly #requests = new Map<string, { readonly labels: Labels; value: number }>();
   readonly #delay = monitorEventLoopDelay({ resolution: 20 });
 
   constructor() {
@@ -40,9 +63,16 @@ export class Metrics {
     const { record } = event;
     const code = record.error?.code;
     const tool = code === "tool_not_found" && record.runDuration === 0 ? UNKNOWN : record.toolName;
-    const counts = this.#tools.get(tool) ?? { completed: 0, errors: new Map(), durations: new Histogram() };
-    this.#tools.set(tool, counts);
-    counts.durations.observe(record.duration / 1000);
+    let counts = this.#tools.get(tool);
+    if (counts === undefined) {
+      counts = { completed: 0, errors: new Map(), durations: new Array(bounds.length).fill(0), seconds: 0 };
+      this.#tools.set(tool, counts);
+    }
+    const seconds = record.duration / 1000;
+    let at = 0;
+    while (seconds > bounds[at]!) at++;
+    counts.durations[at]!++;
+    counts.seconds += seconds;
     if (code === undefined) counts.completed++;
     else counts.errors.set(code, (counts.errors.get(code) ?? 0) + 1);
   };
@@ -59,106 +89,79 @@ export class Metrics {
     const tools = [...this.#tools].filter(([tool]) => tool === UNKNOWN || mayUse(tool));
     const { activeCalls, failedFiles, recordFailures, held, log, feedReaders, feedDropped } = readings;
     const { enabled, disabled } = readings.tools;
-    return [
+    const late = "How late the event loop was since this was last read.";
+    const text = [
       ...callMetrics(tools),
-      gauge("toolrack_calls_active", "Calls under way.", activeCalls),
-      metricText("toolrack_tools", "gauge", "Tools on the rack.", [
+      metric("gauge", "toolrack_calls_active", "Calls under way.", activeCalls),
+      metric("gauge", "toolrack_tools", "Tools on the rack.", [
         { labels: { state: "enabled" }, value: enabled },
         { labels: { state: "disabled" }, value: disabled },
       ]),
-      gauge("toolrack_files_failed", "Tool files that could not be loaded.", failedFiles),
-      counter("toolrack_record_failures_total", "Records that the store refused.", recordFailures),
-      gauge("toolrack_records_held", "Records that wait in memory for the store.", held.records),
-      gauge("toolrack_records_held_bytes", "Bytes of the records that wait.", held.bytes),
-      gauge("toolrack_log_lines_held", "Lines that wait in memory for the log.", log.held),
-      counter("toolrack_log_lines_lost_total", "Lines that the log has no room for.", log.lost),
-      gauge("toolrack_event_readers", "Readers of the event stream.", feedReaders),
-      counter("toolrack_event_readers_dropped_total", "Readers that took nothing any more.", feedDropped),
-      metricText("toolrack_http_requests_total", "counter", "Requests answered.", this.#requests.values()),
-      ...this.#processMetrics(),
-    ].join("");
+      metric("gauge", "toolrack_files_failed", "Tool files that could not be loaded.", failedFiles),
+      metric("counter", "toolrack_record_failures_total", "Records that the store refused.", recordFailures),
+      metric("gauge", "toolrack_records_held", "Records that wait in memory for the store.", held.records),
+      metric("gauge", "toolrack_records_held_bytes", "Bytes of the records that wait.", held.bytes),
+      metric("gauge", "toolrack_log_lines_held", "Lines that wait in memory for the log.", log.held),
+      metric("counter", "toolrack_log_lines_lost_total", "Lines that the log has no room for.", log.lost),
+      metric("gauge", "toolrack_event_readers", "Readers of the event stream.", feedReaders),
+      metric(
+        "counter",
+        "toolrack_event_readers_dropped_total",
+        "Readers that took nothing any more.",
+        feedDropped,
+      ),
+      metric("counter", "toolrack_http_requests_total", "Requests answered.", this.#requests.values()),
+      metric("gauge", "toolrack_event_loop_lag_seconds", late, this.#lag()),
+      metric("gauge", "process_resident_memory_bytes", "Memory of the process.", process.memoryUsage.rss()),
+      metric("gauge", "process_uptime_seconds", "How long the process has been running.", process.uptime()),
+    ];
+    return text.join("");
   }
 
   close(): void {
     this.#delay.disable();
   }
 
-  #processMetrics(): string[] {
+  #lag(): Sample[] {
     const delay = this.#delay;
-    const seconds = (nanoseconds: number) => (delay.count === 0 ? 0 : nanoseconds / nanosecondsPerSecond);
-    const late = "How late the event loop was since this was last read.";
-    const lag = metricText("toolrack_event_loop_lag_seconds", "gauge", late, [
+    const seconds = (nanoseconds: number) => (delay.count === 0 ? 0 : nanoseconds * NANOSECOND);
+    const samples = [
       { labels: { quantile: "0.5" }, value: seconds(delay.percentile(50)) },
       { labels: { quantile: "0.99" }, value: seconds(delay.percentile(99)) },
       { labels: { quantile: "1" }, value: seconds(delay.max) },
-    ]);
-    delay.reset();
-    return [
-      lag,
-      gauge("process_resident_memory_bytes", "Memory of the process.", process.memoryUsage.rss()),
-      gauge("process_uptime_seconds", "How long the process has been running.", process.uptime()),
     ];
+    delay.reset();
+    return samples;
   }
 }
 
 function callMetrics(tools: readonly (readonly [string, ToolCounts])[]): string[] {
-  const calls = tools.flatMap(([tool, { completed, errors }]): Sample[] => {
-    const failed = [...errors.values()].reduce((sum, count) => sum + count, 0);
-    return [
-      { labels: { tool, status: "completed" }, value: completed },
-      { labels: { tool, status: "error" }, value: failed },
-    ];
-  });
-  const failures = tools.flatMap(([tool, { errors }]) =>
-    [...errors].map(([code, value]): Sample => ({ labels: { tool, code }, value })),
-  );
-  const durations = tools.flatMap(([tool, counts]) => histogramSamples(tool, counts.durations));
+  const calls: Sample[] = [];
+  const failures: Sample[] = [];
+  const durations: Sample[] = [];
+  for (const [tool, counts] of tools) {
+    let failed = 0;
+    for (const [code, value] of counts.errors) {
+      failed += value;
+      failures.push({ labels: { tool, code }, value });
+    }
+    calls.push({ labels: { tool, status: "completed" }, value: counts.completed });
+    calls.push({ labels: { tool, status: "error" }, value: failed });
+    let value = 0;
+    for (const [at, bound] of bounds.entries()) {
+      value += counts.durations[at]!;
+      const le = bound === Number.POSITIVE_INFINITY ? "+Inf" : bound;
+      durations.push({ suffix: "_bucket", labels: { tool, le }, value });
+    }
+    durations.push({ suffix: "_sum", labels: { tool }, value: counts.seconds });
+    durations.push({ suffix: "_count", labels: { tool }, value });
+  }
   const codes = "Calls that failed, by the code of the error.";
   return [
-    metricText("toolrack_calls_total", "counter", "Calls that ended.", calls),
-    metricText("toolrack_call_failures_total", "counter", codes, failures),
-    metricText("toolrack_call_duration_seconds", "histogram", "From arrival to end of a call.", durations),
+    metric("counter", "toolrack_calls_total", "Calls that ended.", calls),
+    metric("counter", "toolrack_call_failures_total", codes, failures),
+    metric("histogram", "toolrack_call_duration_seconds", "From arrival to end of a call.", durations),
   ];
-}
-
-function histogramSamples(tool: string, { counts, sum, count }: Histogram): Sample[] {
-  let total = 0;
-  const buckets = durationBuckets.map((bound, index): Sample => {
-    total += counts[index]!;
-    return { suffix: "_bucket", labels: { tool, le: bound }, value: total };
-  });
-  return [
-    ...buckets,
-    { suffix: "_bucket", labels: { tool, le: "+Inf" }, value: count },
-    { suffix: "_sum", labels: { tool }, value: sum },
-    { suffix: "_count", labels: { tool }, value: count },
-  ];
-}
-
-function gauge(name: string, help: string, value: number): string {
-  return metricText(name, "gauge", help, [{ value }]);
-}
-
-function counter(name: string, help: string, value: number): string {
-  return metricText(name, "counter", help, [{ value }]);
-}
-
-/** In seconds, from a tool that answers from memory to one that waits for its time limit. */
-const durationBuckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120] as const;
-
-/** Counts observations below each bound, as Prometheus does. */
-class Histogram {
-  readonly counts = new Array<number>(durationBuckets.length).fill(0);
-  sum = 0;
-  count = 0;
-
-  observe(seconds: number): void {
-    this.sum += seconds;
-    this.count++;
-    let bucket = 0;
-    while (bucket < durationBuckets.length && seconds > durationBuckets[bucket]!) bucket++;
-    if (bucket < durationBuckets.length) this.counts[bucket]!++;
-  }
 }
 
 type Labels = Readonly<Record<string, string | number>>;
@@ -170,23 +173,20 @@ interface Sample {
   readonly value: number;
 }
 
-/** One metric with its samples in Prometheus text format. */
-function metricText(
-  name: string,
+/** One metric with its samples, or its only value, in Prometheus text format. */
+function metric(
   type: "counter" | "gauge" | "histogram",
+  name: string,
   help: string,
-  samples: Iterable<Sample>,
+  values: Iterable<Sample> | number,
 ): string {
-  const lines = Array.from(
-    samples,
-    ({ suffix = "", labels = {}, value }) => `${name}${suffix}${labelText(labels)} ${value}\n`,
-  );
-  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`;
-}
-
-function labelText(labels: Labels): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(String(value))}"`);
-  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+  const samples = typeof values === "number" ? [{ value: values }] : values;
+  let text = `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
+  for (const { suffix = "", labels = {}, value } of samples) {
+    const pairs = Object.entries(labels).map(([label, of]) => `${label}="${escaped(String(of))}"`);
+    text += `${name}${suffix}${pairs.length === 0 ? "" : `{${pairs.join(",")}}`} ${value}\n`;
+  }
+  return text;
 }
 
 function escaped(value: string): string {

@@ -1,16 +1,50 @@
 import type { RackEvent, ToolCallRecord } from "@toolrack/core";
 import type { ToolSwitches } from "../access/index.ts";
-import type { CallService } from "../calls/index.ts";
-import type { LoadEvent, LoadReport } from "../files/index.ts";
+import type { ApprovalInbox, CallService } from "../calls/index.ts";
+import type { LoadEvent, LoadReport, ToolFiles } from "../files/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { ConnectedClient } from "../mcp/wire/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
-import type { CallLine, StoredApproval, ToolSwitch } from "../store/index.ts";
+import type { CallLine, StoredApproval } from "../store/index.ts";
 import { type EventFeed, LatestOnly } from "./events.ts";
 
 const LONGEST_TEXT = 500;
 const LONGEST_LIST = 20;
 const MOST_LINES = 50;
+
+/** The MCP clients that were seen lately. */
+export interface ConnectedClients {
+  list(): ConnectedClient[];
+  /** Returns a function that unsubscribes. */
+  subscribe(listener: (client: ConnectedClient) => void): () => void;
+}
+
+interface Published {
+  readonly approvals: ApprovalInbox;
+  readonly files: ToolFiles;
+  readonly mcpServers: McpServers | undefined;
+  readonly clients: ConnectedClients | undefined;
+}
+
+/**
+ * Publishes approvals, loads of the tool files, and changes of upstream MCP servers and MCP clients. Returns functions
+ * that stop it.
+ */
+export function publishServices(feed: EventFeed, services: Published): (() => void)[] {
+  const { approvals, files, mcpServers, clients } = services;
+  const stops = [
+    approvals.subscribe((approval) => feed.publish("approval.changed", approvalOf(approval), "admins")),
+    files.subscribe((event) => feed.publish(`reload.${event.type}`, loadOf(event), "admins")),
+  ];
+  if (mcpServers !== undefined) stops.push(mcpServers.subscribe(publishMcpServers(feed, mcpServers)));
+  const stopClients = clients?.subscribe(({ name, version, era, caller, expert }) =>
+    feed.publish("client.connected", { name, version, era, caller, expert }, "admins"),
+  );
+  return stopClients === undefined ? stops : [...stops, stopClients];
+}
+
+/** The events about calls, which nobody need hear before the feed has a reader. */
+export const callEvents = ["state", "progress", "log", "record", "approval", "loop"] as const;
 
 /** Publishes the rack's events to the feed. Events hold ids and summaries; readers fetch bodies by id. */
 export function publishRack(feed: EventFeed, service: Pick<CallService, "find">): (event: RackEvent) => void {
@@ -23,8 +57,6 @@ export function publishRack(feed: EventFeed, service: Pick<CallService, "find">)
     feed.publish(type, { callId, ...data }, caller === undefined ? "admins" : { caller });
   };
   return (event) => {
-    // Before the first reader nothing is published. Such a call is announced with its next message.
-    if (!feed.isFollowed) return;
     switch (event.type) {
       case "tools":
         feed.publish("tools.changed", { version: event.version }, "everyone");
@@ -82,39 +114,43 @@ export function publishRack(feed: EventFeed, service: Pick<CallService, "find">)
   };
 }
 
-/** Publishes approvals and their outcomes. */
-export function publishApprovals(feed: EventFeed): (approval: StoredApproval) => void {
-  return (approval) => {
-    const { id, callId, parentCallId, toolName, displayName, caller, sessionID, state, expiresAt } = approval;
-    const shown = { id, callId, parentCallId, toolName, displayName, caller, sessionID, state, expiresAt };
-    feed.publish("approval.changed", { ...shown, message: clip(approval.message) }, "admins");
-  };
+function nameOf({ status, error }: ToolCallRecord): string {
+  if (status === "completed") return "call.completed";
+  return error?.code === "cancelled" ? "call.cancelled" : "call.failed";
 }
 
-/** Publishes every load of the tool files. */
-export function publishLoads(feed: EventFeed): (event: LoadEvent) => void {
-  return (event) => {
-    if (event.type === "started") feed.publish("reload.started", {}, "admins");
-    if (event.type === "finished") {
-      feed.publish("reload.finished", summaryOf(event.report, LONGEST_LIST), "admins");
-    }
-    if (event.type === "failed") {
-      const { error } = event;
-      const message = clip(error instanceof Error ? error.message : String(error));
-      feed.publish("reload.failed", { message }, "admins");
-    }
-  };
+function endOf(record: ToolCallRecord, resultSize: number): object {
+  const { parentCallId, toolName, displayName, sessionID, caller, timestamp, duration } = record;
+  const error = record.error && { code: record.error.code, message: clip(record.error.message) };
+  const facts = { parentCallId, toolName, displayName, sessionID, caller, timestamp, duration };
+  return { ...facts, resultSize, error };
+}
+
+function clip(text: string): string {
+  return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text;
+}
+
+function approvalOf(approval: StoredApproval): object {
+  const { id, callId, parentCallId, toolName, displayName, caller, sessionID, state, expiresAt } = approval;
+  const shown = { id, callId, parentCallId, toolName, displayName, caller, sessionID, state, expiresAt };
+  return { ...shown, message: clip(approval.message) };
+}
+
+function loadOf(event: LoadEvent): object {
+  if (event.type === "started") return {};
+  if (event.type === "finished") return summaryOf(event.report, LONGEST_LIST);
+  const { error } = event;
+  return { message: clip(error instanceof Error ? error.message : String(error)) };
 }
 
 /**
  * Publishes every upstream MCP server that was removed or whose state, tools, reason or problem changed. Call it
  * whenever something about the servers changed.
  */
-export function publishMcpServers(
-  feed: EventFeed,
-  servers: Pick<McpServers, "list" | "fileProblem" | "problems">,
-): () => void {
-  let fileBefore = fileOf(servers);
+function publishMcpServers(feed: EventFeed, servers: McpServers): () => void {
+  // The problems of the servers' file as text, for comparison.
+  const fileNow = () => JSON.stringify([servers.fileProblem, [...servers.problems]]);
+  let fileBefore = fileNow();
   const publishServers = publishChanges(
     () =>
       servers.list().map((server) => {
@@ -128,7 +164,7 @@ export function publishMcpServers(
     new Map(),
   );
   return () => {
-    const file = fileOf(servers);
+    const file = fileNow();
     const { fileProblem: problem } = servers;
     if (file !== fileBefore) feed.publish("mcp.file", { problem: problem && clip(problem) }, "admins");
     fileBefore = file;
@@ -136,43 +172,15 @@ export function publishMcpServers(
   };
 }
 
-/** The problems of the servers' file as text, for comparison. */
-function fileOf({ fileProblem, problems }: Pick<McpServers, "fileProblem" | "problems">): string {
-  return JSON.stringify([fileProblem, [...problems]]);
-}
-
-function nameOf({ status, error }: ToolCallRecord): string {
-  if (status === "completed") return "call.completed";
-  return error?.code === "cancelled" ? "call.cancelled" : "call.failed";
-}
-
-function endOf(record: ToolCallRecord, resultSize: number): object {
-  const { parentCallId, toolName, displayName, sessionID, caller, timestamp, duration, error } = record;
-  return {
-    parentCallId,
-    toolName,
-    displayName,
-    sessionID,
-    caller,
-    timestamp,
-    duration,
-    resultSize,
-    error: error && { code: error.code, message: clip(error.message) },
-  };
-}
-
-function clip(text: string): string {
-  return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text;
-}
-
 /**
- * Publishes changed and removed skills and experts, and tools that were switched on or off. Returns a function that
- * stops it.
+ * Publishes changed and removed skills and experts, and tools that were switched on or off. Returns functions that stop
+ * it.
  */
 export function publishLibrary(
   feed: EventFeed,
-  { skills, switches }: { readonly skills: SkillLibrary; readonly switches: ToolSwitches },
-): () => void {
+  skills: SkillLibrary,
+  switches: ToolSwitches,
+): (() => void)[] {
   const publish = (kind: string, readItems: () => readonly Seen[]) =>
     publishChanges(
       readItems,
@@ -188,16 +196,13 @@ export function publishLibrary(
     skills.experts.list().map(({ id, name, updatedAt, version }) => {
       return { key: id, payload: { id, name }, state: JSON.stringify([id, name, updatedAt, version]) };
     });
-  const stops = [
+  return [
     skills.subscribe(publish("skill", skillsNow)),
     skills.experts.subscribe(publish("expert", expertsNow)),
-    switches.subscribe(({ toolName, enabled, by, at }: ToolSwitch) =>
+    switches.subscribe(({ toolName, enabled, by, at }) =>
       feed.publish("tool.switched", { toolName, enabled, by, at }, "admins"),
     ),
   ];
-  return () => {
-    for (const stop of stops) stop();
-  };
 }
 
 interface Seen {
@@ -209,40 +214,33 @@ interface Seen {
 
 /**
  * Publishes items that changed or disappeared since the last call. The items at the beginning count as known unless
- * `before` is given, because new readers read the list anyway.
+ * `known` is given, because new readers read the list anyway.
  */
 function publishChanges(
   readItems: () => readonly Seen[],
   changed: (payload: object) => void,
   removed: (key: string) => void,
-  before: Map<string, string> = new Map(readItems().map(({ key, state }) => [key, state])),
+  known: Map<string, string> = new Map(readItems().map(({ key, state }) => [key, state])),
 ): () => void {
-  let known = before;
   return () => {
-    const now = readItems();
-    for (const { key, payload, state } of now) if (known.get(key) !== state) changed(payload);
-    const keys = new Set(now.map(({ key }) => key));
-    for (const key of known.keys()) if (!keys.has(key)) removed(key);
-    known = new Map(now.map(({ key, state }) => [key, state]));
+    const gone = new Set(known.keys());
+    for (const { key, payload, state } of readItems()) {
+      if (known.get(key) !== state) changed(payload);
+      known.set(key, state);
+      gone.delete(key);
+    }
+    for (const key of gone) {
+      known.delete(key);
+      removed(key);
+    }
   };
 }
 
-/** Publishes every MCP client that connects. */
-export function publishClients(feed: EventFeed): (client: ConnectedClient) => void {
-  return ({ name, version, era, caller, expert }) =>
-    feed.publish("client.connected", { name, version, era, caller, expert }, "admins");
-}
-
 /** One load of the tool files. */
-interface Reload {
+interface Reload extends Pick<LoadReport, "added" | "changed" | "removed" | "duration"> {
   /** Milliseconds since the epoch. */
   readonly at: number;
-  readonly added: readonly string[];
-  readonly changed: readonly string[];
-  readonly removed: readonly string[];
   readonly failed: readonly string[];
-  /** Milliseconds. */
-  readonly duration: number;
 }
 
 const MOST = 100;

@@ -55,10 +55,21 @@ export class RequestGuard {
   }
 
   /** Returns the grant of the caller's token, at once when the token is known. Throws beyond the rate limit. */
-  admit({ headers }: IncomingMessage, queryToken?: string | null): Grant | Promise<Grant> {
-    const { authorization } = headers;
-    const found = this.#options.authenticator.authenticate({ authorization, query: queryToken ?? undefined });
-    return found instanceof Promise ? found.then((one) => this.#admitted(one)) : this.#admitted(found);
+  admit(
+    incoming: IncomingMessage,
+    queryToken: string | null = null,
+    found = this.#options.authenticator.authenticate({
+      authorization: incoming.headers.authorization,
+      query: queryToken ?? undefined,
+    }),
+  ): Grant | Promise<Grant> {
+    if (found instanceof Promise) return found.then((one) => this.admit(incoming, queryToken, one));
+    if (!found.ok) throw unauthorized(found.reason);
+    if (found.grant !== masterGrant) this.limitRate(found.grant, 1);
+    if (!this.isStopping) return found.grant;
+    throw new HttpError("stopping", "The server is stopping and takes no new work.", {
+      headers: { Connection: "close" },
+    });
   }
 
   /** Throws beyond the rate limit. A request that does the work of several counts as several. */
@@ -68,15 +79,6 @@ export class RequestGuard {
     if (wait === 0) return;
     const message = `This token makes too many requests; wait ${wait.toFixed(2)} seconds.`;
     throw new HttpError("rate_limited", message, { headers: { "Retry-After": String(Math.ceil(wait)) } });
-  }
-
-  #admitted(found: Authentication): Grant {
-    if (!found.ok) throw unauthorized(found.reason);
-    if (found.grant !== masterGrant) this.limitRate(found.grant, 1);
-    if (!this.isStopping) return found.grant;
-    throw new HttpError("stopping", "The server is stopping and takes no new work.", {
-      headers: { Connection: "close" },
-    });
   }
 }
 
@@ -249,25 +251,21 @@ type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
  */
 export class GuardedResponse extends ServerResponse<IncomingMessage> {
   override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
-    if (isPlainList(reason) && this.getHeaderNames().length === 0) {
-      return super.writeHead(status, flat.concat(reason));
+    if (Array.isArray(reason) && this.getHeaderNames().length === 0) {
+      // A flat list of names and values.
+      let isPlain = true;
+      for (let at = 0; at < reason.length; at += 2) {
+        const name = reason[at];
+        if (name === "Content-Type" || name === "Content-Length") continue;
+        if (typeof name !== "string" || names.has(name.toLowerCase())) isPlain = false;
+      }
+      if (isPlain) return super.writeHead(status, [...flat, ...reason]);
     }
     for (const [name, value] of entries) if (!this.hasHeader(name)) this.setHeader(name, value);
     return typeof reason === "string"
       ? super.writeHead(status, reason, headers)
       : super.writeHead(status, reason);
   }
-}
-
-/** Whether the headers are a flat list of names and values, without any of the security headers. */
-function isPlainList(headers: unknown): headers is string[] {
-  if (!Array.isArray(headers)) return false;
-  for (let at = 0; at < headers.length; at += 2) {
-    const name: unknown = headers[at];
-    if (name === "Content-Type" || name === "Content-Length") continue;
-    if (typeof name !== "string" || names.has(name.toLowerCase())) return false;
-  }
-  return true;
 }
 
 const SLASH = "/".charCodeAt(0);

@@ -64,43 +64,59 @@ export class Router {
   }
 
   /** Always answers the request, with an error if it fails. Never rejects. */
-  async answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  readonly answer = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
     outgoing.on("error", () => {}); // The caller disconnected; `close` tells those who wait.
     // The name of the request in metrics.
     let name = "(none)";
+    let mount: Mount | undefined;
     try {
       settleTarget(incoming);
       const { guard } = this.#server;
+      const { mounts, pages } = this.#options;
       const { url = "/", method = "GET" } = incoming;
       const end = url.indexOf("?");
       const path = end === -1 ? url : url.slice(0, end);
+      const search = end === -1 ? "" : url.slice(end + 1);
       const params: string[] = [];
       const siblings = findBranch(this.#root, path.split("/"), 1, params)?.entries;
-      const mount = siblings === undefined ? this.#mountOf(path, method) : undefined;
-      if (mount !== undefined) name = path;
-      else if (siblings === undefined && this.#isPage(incoming, outgoing)) return;
+      if (siblings === undefined) {
+        for (const candidate of mounts) {
+          mount = candidate.owns(path, method) ? candidate : undefined;
+          if (mount !== undefined) break;
+        }
+        if (mount !== undefined) name = path;
+        else if (guard.knowsHost(incoming) && pages(incoming, outgoing)) return;
+      }
       if (guard.check(incoming, outgoing)) return;
-      if (mount !== undefined) return await this.#serveMount(mount, incoming, outgoing);
       const entry = siblings?.get(method === "HEAD" ? "GET" : method);
-      if (entry === undefined) return await this.#refuse(path, [...(siblings?.values() ?? [])], incoming);
-      name = entry.route.path;
-      await this.#serve(entry, params, end === -1 ? "" : url.slice(end + 1), incoming, outgoing);
+      if (entry !== undefined) name = entry.route.path;
+      const wanted = mount ?? entry?.route;
+      if (wanted === undefined) return await this.#refuse(path, [...(siblings?.values() ?? [])], incoming);
+      let grant = nobody;
+      if (wanted.access !== "open") {
+        const isInQuery = entry?.route.tokenInQuery === true;
+        // A known token gives its grant without a promise; awaiting it would cost more than this check.
+        const admitted = guard.admit(incoming, isInQuery ? new URLSearchParams(search).get("token") : null);
+        grant = admitted instanceof Promise ? await admitted : admitted;
+      }
+      if (mount !== undefined) await mount.handle(incoming, outgoing, grant);
+      else if (entry !== undefined) await this.#serve(entry, params, search, grant, incoming, outgoing);
     } catch (thrown) {
-      sendError(thrown, incoming, outgoing, this.#server, name);
+      const refusal = mount === undefined ? thrown : withChallenge(thrown, mount, incoming);
+      sendError(refusal, incoming, outgoing, this.#server, name);
     }
-  }
+  };
 
   async #serve(
     entry: Entry,
     values: readonly string[],
     search: string,
+    grant: Grant,
     incoming: IncomingMessage,
     outgoing: ServerResponse,
   ): Promise<void> {
-    const { guard, metrics, settings } = this.#server;
+    const { metrics, settings } = this.#server;
     const { route, names } = entry;
-    const queryToken = route.tokenInQuery ? new URLSearchParams(search).get("token") : undefined;
-    const grant = route.access === "open" ? nobody : await guard.admit(incoming, queryToken);
     if (route.access === "admin" && !grant.admin) {
       throw new HttpError("forbidden", "Only an admin's token may do this.");
     }
@@ -116,7 +132,10 @@ export class Router {
     let body: unknown;
     if (route.body !== undefined || route.optionalBody !== undefined) {
       const given = await readBody(incoming, settings.maxBody);
-      if (given === undefined && route.body !== undefined) throw bodyMissing();
+      if (given === undefined && route.body !== undefined) {
+        const details = { in: "body", issues: [] };
+        throw new HttpError("invalid_request", "This request needs a body.", { details });
+      }
       body = await checked("body", checks.body, given ?? {});
     }
     // The request was checked against the route's schemas, so it has the route's own types.
@@ -128,20 +147,6 @@ export class Router {
     const { body: value, contentType, headers } = answer;
     const text = contentType === undefined ? jsonText(value) : String(value);
     sendText(outgoing, 200, text, { "Content-Type": contentType ?? json, ...headers });
-  }
-
-  async #serveMount(mount: Mount, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    let grant: Grant | undefined;
-    if (mount.access !== "open") {
-      try {
-        // A known token gives its grant without a promise; awaiting it would cost more than this check.
-        const admitted = this.#server.guard.admit(incoming);
-        grant = admitted instanceof Promise ? await admitted : admitted;
-      } catch (thrown) {
-        throw withChallenge(thrown, mount, incoming);
-      }
-    }
-    await mount.handle(incoming, outgoing, grant);
   }
 
   /** Without a token, the answer does not show which paths exist, except open ones. */
@@ -169,15 +174,6 @@ export class Router {
     }
     const names = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
     branch.entries.set(route.method, { route, names, checks: undefined, emptyQuery: undefined });
-  }
-
-  #mountOf(path: string, method: string): Mount | undefined {
-    return this.#options.mounts.find((candidate) => candidate.owns(path, method));
-  }
-
-  /** Returns true when it answered a request for a page of the console. */
-  #isPage(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
-    return this.#server.guard.knowsHost(incoming) && this.#options.pages(incoming, outgoing);
   }
 }
 
@@ -245,11 +241,6 @@ async function checked(place: string, schema: CompiledSchema, value: unknown): P
     .join("; ");
   const message = `The ${place} of the request does not fit: ${reasons}`;
   throw new HttpError("invalid_request", message, { details: { in: place, issues } });
-}
-
-function bodyMissing(): HttpError {
-  const details = { in: "body", issues: [] };
-  return new HttpError("invalid_request", "This request needs a body.", { details });
 }
 
 /** Adds the mount's own challenge to the server's, for a caller without a token. */

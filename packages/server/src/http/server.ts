@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
 import { join } from "node:path";
-import type { Logger, ToolRegistry } from "@toolrack/core";
+import type { Logger } from "@toolrack/core";
 import {
   Authenticator,
   ensureMasterToken,
@@ -10,26 +10,13 @@ import {
   serverProof,
   ToolSwitches,
 } from "../access/index.ts";
-import type { CallLog } from "../calls/index.ts";
-import { ApprovalInbox, type CallBook, type Calls, openCalls } from "../calls/index.ts";
-import type { Config, Workspace } from "../config/index.ts";
-import type { LoadReport, ToolFiles } from "../files/index.ts";
+import { ApprovalInbox, type Calls, openCalls } from "../calls/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
-import type { Sandbox } from "../sandbox/index.ts";
-import type { SkillLibrary } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
 import type { ConsoleHandler } from "./console.ts";
 import { EventFeed } from "./events.ts";
 import { Metrics } from "./metrics.ts";
-import {
-  publishApprovals,
-  publishClients,
-  publishLibrary,
-  publishLoads,
-  publishMcpServers,
-  publishRack,
-  ReloadLog,
-} from "./publish.ts";
+import { callEvents, publishLibrary, publishRack, publishServices, ReloadLog } from "./publish.ts";
 import {
   GuardedResponse,
   RequestGuard,
@@ -40,24 +27,9 @@ import {
 import { Router } from "./router.ts";
 import { apiRoutes } from "./routes/index.ts";
 import { oauthCallbackMount } from "./routes/mcp-servers.ts";
-import { defaultHttpSettings, type HttpServices, type HttpSettings } from "./services.ts";
+import { defaultHttpSettings, type HttpServices, type HttpSettings, type ServedApp } from "./services.ts";
 import type { HttpExtension, Mount } from "./wire/index.ts";
 import { sendError } from "./wire/index.ts";
-
-/** The parts of an opened workspace that the server uses. */
-interface ServedApp {
-  readonly workspace: Workspace;
-  readonly config: Config;
-  readonly registry: ToolRegistry;
-  readonly files: ToolFiles;
-  readonly skills: SkillLibrary;
-  /** The load report of opening the workspace. */
-  readonly report: LoadReport;
-  readonly sandbox: () => Promise<Sandbox>;
-  /** Knows the caller of every call. */
-  readonly book: CallBook;
-  readonly log: CallLog;
-}
 
 export interface ServerOptions extends Partial<HttpSettings> {
   readonly app: ServedApp;
@@ -102,66 +74,50 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const {
     app,
     store,
-    approvals: given,
+    logger,
+    approvals = await ApprovalInbox.open({ store, logger }),
     calls: openedCalls,
     mcpServers,
     extensions = [],
-    secrets,
+    secrets = await openSecrets({ directory: join(app.workspace.directory, ".toolrack"), store }),
     clients,
     program,
     mounts = [],
     pages = () => false,
-    logger,
-    ...others
+    host = "127.0.0.1",
+    port = 7300,
+    ...given
   } = options;
-  const { host = "127.0.0.1", port = 7300, ...settings } = others;
-  const { registry, files } = app;
+  const { registry, files, skills } = app;
   const token = await ensureMasterToken(app.workspace.directory);
-  const approvals = given ?? (await ApprovalInbox.open({ store, logger }));
-
-  const whole: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(settings) };
-  const { maxCallsPerTool } = whole;
+  const settings: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(given) };
+  const { maxCallsPerTool, feedSize, heartbeat } = settings;
   const calls = openedCalls ?? openCalls({ book: app.book, store, logger, maxCallsPerTool });
   const { service, recorder } = calls;
-  const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
+  const feed = new EventFeed({ size: feedSize, heartbeat });
   const metrics = new Metrics();
   const reloads = new ReloadLog(app.report);
+  const publish = publishRack(feed, service);
   const unsubscribe = [
     registry.subscribe(metrics.listen, ["record"]),
-    registry.subscribe(publishRack(feed, service)),
+    registry.subscribe(publish, ["tools"]),
+    ...publishServices(feed, { approvals, files, mcpServers, clients }),
+    files.subscribe(reloads.listen),
   ];
-  unsubscribe.push(approvals.subscribe(publishApprovals(feed)), files.subscribe(publishLoads(feed)));
-  if (mcpServers !== undefined) unsubscribe.push(mcpServers.subscribe(publishMcpServers(feed, mcpServers)));
-  if (clients !== undefined) unsubscribe.push(clients.subscribe(publishClients(feed)));
-  unsubscribe.push(files.subscribe(reloads.listen));
+  feed.onFirstReader = () => unsubscribe.push(registry.subscribe(publish, callEvents));
   // Opened after the publishers, so that its own changes are published after the changes that caused them.
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
-  unsubscribe.push(() => switches.close(), publishLibrary(feed, { skills: app.skills, switches }));
+  unsubscribe.push(() => switches.close(), ...publishLibrary(feed, skills, switches));
   const authenticator = new Authenticator(token, store.tokens);
-  const guard = new RequestGuard({ ...whole, authenticator });
+  const guard = new RequestGuard({ ...settings, authenticator });
   const services: HttpServices = {
     ...app,
-    store,
-    approvals,
-    switches,
-    secrets: secrets ?? (await openSecrets({ directory: join(app.workspace.directory, ".toolrack"), store })),
-    reloads,
-    clients,
-    program,
-    mcpServers,
+    ...{ store, approvals, switches, secrets, reloads, clients, program, mcpServers, authenticator, guard },
+    ...{ service, recorder, feed, metrics, settings, logger },
     grantsChanged: async () => {
       for (const extension of extensions) await extension.grantsChanged?.();
     },
-    authenticator,
-    guard,
-    service,
-    recorder,
-    feed,
-    metrics,
-    settings: whole,
-    logger,
     prove: (at, nonce) => serverProof(token, at, nonce),
-    stopping: () => guard.isStopping,
   };
   const signIns = mcpServers === undefined ? [] : [oauthCallbackMount(mcpServers)];
   const routes = apiRoutes(services, extensions);
@@ -170,7 +126,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const stop = async () => {
     guard.isStopping = true;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    await calls.close(whole.drainTimeout);
+    await calls.close(settings.drainTimeout);
     feed.close();
     await Promise.all(mounts.map((mount) => mount.close?.()));
     for (const end of unsubscribe) end();
@@ -213,7 +169,7 @@ function makeServer(router: Router, services: HttpServices): Server {
     // Otherwise Node would refuse such requests with its own text.
     requireHostHeader: false,
   };
-  const server = createServer(options, (incoming, outgoing) => void router.answer(incoming, outgoing));
+  const server = createServer(options, router.answer);
   // A client may close its side after sending the request. Node's types lack this property, although `net` has always
   // had it.
   Object.assign(server, { httpAllowHalfOpen: true });

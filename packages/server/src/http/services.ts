@@ -1,27 +1,35 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { Authenticator, Secrets, ToolSwitches } from "../access/index.ts";
-import type { ApprovalInbox, CallLog, CallRecorder, CallService } from "../calls/index.ts";
+import type { ApprovalInbox, CallBook, CallLog, CallRecorder, CallService } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
-import type { ToolFiles } from "../files/index.ts";
+import type { LoadReport, ToolFiles } from "../files/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
-import type { ConnectedClient } from "../mcp/wire/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
 import type { EventFeed } from "./events.ts";
 import type { Metrics } from "./metrics.ts";
-import type { ReloadLog } from "./publish.ts";
+import type { ConnectedClients, ReloadLog } from "./publish.ts";
 import type { RequestGuard } from "./request-guard.ts";
 
-export interface HttpServices {
-  readonly workspace: Pick<Workspace, "directory">;
-  readonly config: Pick<Config, "retention">;
+/** The parts of an opened workspace that the server uses. */
+export interface ServedApp {
+  readonly workspace: Workspace;
+  readonly config: Config;
   readonly registry: ToolRegistry;
-  readonly files: Pick<ToolFiles, "load" | "report">;
-  readonly sandbox: () => Promise<Sandbox>;
-  readonly store: Store;
-  readonly log: Pick<CallLog, "held" | "lost">;
+  readonly files: ToolFiles;
   readonly skills: SkillLibrary;
+  /** The load report of opening the workspace. */
+  readonly report: LoadReport;
+  readonly sandbox: () => Promise<Sandbox>;
+  /** Knows the caller of every call. */
+  readonly book: CallBook;
+  readonly log: CallLog;
+}
+
+/** What the routes work with. */
+export interface HttpServices extends ServedApp {
+  readonly store: Store;
   readonly approvals: ApprovalInbox;
   readonly switches: ToolSwitches;
   readonly secrets: Secrets;
@@ -44,15 +52,6 @@ export interface HttpServices {
   readonly recorder: CallRecorder;
   /** Proves to a caller with the workspace's token that this is its server; see `serverProof`. */
   readonly prove: (port: number, nonce: string) => string;
-  /** True once the server was told to stop. */
-  readonly stopping: () => boolean;
-}
-
-/** The MCP clients that were seen lately. */
-interface ConnectedClients {
-  list(): ConnectedClient[];
-  /** Returns a function that unsubscribes. */
-  subscribe(listener: (client: ConnectedClient) => void): () => void;
 }
 
 /** How the HTTP surface behaves. Every value has a safe default. */

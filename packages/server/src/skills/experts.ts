@@ -34,8 +34,8 @@ export class Experts {
   /** Numbers the reads of the store: how many have begun, and which one the current experts came from. */
   #readsBegun = 0;
   #appliedRead = 0;
-  #byId: ReadonlyMap<string, Expert> = new Map();
-  #byName: ReadonlyMap<string, Expert> = new Map();
+  /** In the order of creation, by id. */
+  #experts: ReadonlyMap<string, Expert> = new Map();
   #allowed: ReadonlyMap<string, (tool: ToolInfo) => boolean> = new Map();
 
   constructor(parts: ExpertsParts) {
@@ -48,10 +48,8 @@ export class Experts {
     // A read that began earlier but ends later may miss newer changes.
     if (read < this.#appliedRead) return;
     this.#appliedRead = read;
-    const all = stored.map((expert) => this.#toExpert(expert));
     this.#allowed = new Map(stored.map((expert) => [expert.id, allowedBy(expert)]));
-    this.#byId = new Map(all.map((expert) => [expert.id, expert]));
-    this.#byName = new Map(all.map((expert) => [expert.name.toLowerCase(), expert]));
+    this.#experts = new Map(stored.map((expert) => [expert.id, this.#toExpert(expert)]));
     for (const listener of this.#listeners) listener();
   }
 
@@ -61,14 +59,18 @@ export class Experts {
     return () => this.#listeners.delete(listener);
   }
 
-  /** In the order of creation. */
   list(): Expert[] {
-    return [...this.#byId.values()];
+    return [...this.#experts.values()];
+  }
+
+  byId(id: string): Expert | undefined {
+    return this.#experts.get(id);
   }
 
   /** By name, in any case, or by id. */
   find(nameOrId: string): Expert | undefined {
-    return this.#byName.get(nameOrId.toLowerCase()) ?? this.#byId.get(nameOrId);
+    const wanted = nameOrId.toLowerCase();
+    return this.list().find(({ name }) => name.toLowerCase() === wanted) ?? this.byId(nameOrId);
   }
 
   /** Like `find`, but throws `SkillMissingError`. */
@@ -78,18 +80,13 @@ export class Experts {
     return found;
   }
 
-  byId(id: string): Expert | undefined {
-    return this.#byId.get(id);
-  }
-
   /** Throws `SkillInputError` for an unknown skill, or for a name that is taken, also as another expert's id. */
   async create(expert: NewExpert): Promise<Expert> {
     checkExpert(expert);
     this.#refuseAmbiguous(expert);
     const skills = this.#skillIds(expert.skills ?? []);
-    const added = await namingField(this.#store().add({ ...expert, skills }));
-    await this.load();
-    return this.#requireId(added.id);
+    const { id } = await namingField(this.#store().add({ ...expert, skills }));
+    return this.#reloaded(id);
   }
 
   /** Throws `SkillChangedError` when the expert has changed since `version`. */
@@ -98,10 +95,8 @@ export class Experts {
     checkExpert(changes);
     this.#refuseAmbiguous({ id, ...changes });
     const skills = changes.skills === undefined ? {} : { skills: this.#skillIds(changes.skills) };
-    const updated = await namingField(this.#store().update(id, { ...changes, ...skills }, version));
-    await this.load();
-    if (updated === undefined) throw missing(nameOrId);
-    return this.#requireId(id);
+    await namingField(this.#store().update(id, { ...changes, ...skills }, version));
+    return this.#reloaded(id, nameOrId);
   }
 
   async remove(nameOrId: string): Promise<Expert> {
@@ -111,9 +106,10 @@ export class Experts {
     return expert;
   }
 
-  #requireId(id: string): Expert {
+  async #reloaded(id: string, nameOrId = id): Promise<Expert> {
+    await this.load();
     const found = this.byId(id);
-    if (found === undefined) throw missing(id);
+    if (found === undefined) throw missing(nameOrId);
     return found;
   }
 
@@ -126,7 +122,7 @@ export class Experts {
       throw SkillInputError.of("name", `It is the id of the expert "${called.name}". Choose another name.`);
     }
     const named = others.find((expert) => isSame(expert.name, id));
-    if (named !== undefined && !this.#byId.has(id ?? "")) {
+    if (named !== undefined && this.byId(id ?? "") === undefined) {
       throw SkillInputError.of("id", `It is the name of the expert "${named.name}". Choose another id.`);
     }
   }

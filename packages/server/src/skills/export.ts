@@ -2,14 +2,12 @@ import { randomUUID } from "node:crypto";
 import { lstatSync } from "node:fs";
 import { mkdir, realpath, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { asRecord, defined, isRecord, reasonOf } from "../helpers/index.ts";
+import { asRecord, defined, reasonOf } from "../helpers/index.ts";
 import type { SkillFile } from "../store/index.ts";
 import {
-  LARGEST_SKILL_TEXT,
   otherFiles,
-  readRegularFile,
+  readSkillFile,
   readSkillFiles,
-  readSkillText,
   skillMetadataKeys,
   writeSkillFiles,
   writeSkillText,
@@ -36,13 +34,11 @@ export async function exportSkills(
   const folders: string[] = [];
   const failed: { name: string; reason: string }[] = [];
   for (const skill of skills) {
-    const name = names.get(skill.id);
-    try {
-      const options = { replace, ...defined({ name }) };
-      folders.push(await exportSkill(skill, () => library.filesOf(skill), parent, options));
-    } catch (thrown) {
-      failed.push({ name: skill.name, reason: reasonOf(thrown) });
-    }
+    const options = { replace, ...defined({ name: names.get(skill.id) }) };
+    await exportSkill(skill, () => library.filesOf(skill), parent, options).then(
+      (folder) => folders.push(folder),
+      (thrown) => failed.push({ name: skill.name, reason: reasonOf(thrown) }),
+    );
   }
   return { folders, failed };
 }
@@ -72,23 +68,20 @@ export function folderNames(skills: readonly LoadedSkill[]): Map<string, string>
 
 /** The `SKILL.md` of a skill. Fields that the format lacks are in `metadata`, so that nothing is lost. */
 export function skillTextOf(skill: LoadedSkill, folderName = folderNameOf(skill)): Promise<string> {
-  const { instructions: body, frontMatterText: source } = skill;
-  const frontMatter = frontMatterOf(skill, folderName);
-  return writeSkillText({ frontMatter, body, ...defined({ source }) });
-}
-
-function frontMatterOf(skill: LoadedSkill, folderName: string): Record<string, unknown> {
-  const { id, name, mark, description, enabled, owner, sourcePath } = skill;
+  const { instructions: body, frontMatterText: source, id, name, mark, description, enabled } = skill;
   const { name: _name, metadata, ...rest } = skill.frontMatter;
   const own = {
-    ...(isRecord(metadata) && metadata),
+    ...asRecord(metadata),
     [skillMetadataKeys.id]: id,
-    ...(folderName === name ? {} : { [skillMetadataKeys.title]: name }),
-    ...(mark === undefined ? {} : { [skillMetadataKeys.mark]: mark }),
-    ...(sourcePath === undefined || owner === "folder" ? {} : { [skillMetadataKeys.sourcePath]: sourcePath }),
-    ...(enabled ? {} : { [skillMetadataKeys.enabled]: "false" }),
+    ...(folderName !== name && { [skillMetadataKeys.title]: name }),
+    ...defined({
+      [skillMetadataKeys.mark]: mark,
+      [skillMetadataKeys.sourcePath]: skill.owner === "folder" ? undefined : skill.sourcePath,
+    }),
+    ...(!enabled && { [skillMetadataKeys.enabled]: "false" }),
   };
-  return { name: folderName, description, ...rest, metadata: own };
+  const frontMatter = { name: folderName, description, ...rest, metadata: own };
+  return writeSkillText({ frontMatter, body, ...defined({ source }) });
 }
 
 /** All files of a skill's folder. Throws for a folder with too many. */
@@ -107,7 +100,6 @@ export async function folderFiles(
 }
 
 interface ExportOptions {
-  /** Whether to replace an earlier export of the same skill. */
   readonly replace?: boolean;
   /** The folder's name. Default: made from the skill's name. */
   readonly name?: string;
@@ -148,28 +140,16 @@ export async function exportSkill(
 
 /** Throws unless the folder is an earlier export of the skill, and may be replaced. */
 async function refuseOthers(folder: string, skill: LoadedSkill, replace: boolean): Promise<void> {
-  const [real, own] = await Promise.all(
-    [folder, skill.owner === "folder" ? skill.directory : undefined].map((path) =>
-      path === undefined ? undefined : realpath(path).catch(() => undefined),
-    ),
-  );
-  if (own !== undefined && real === own) {
+  const own = skill.owner === "folder" && (await realpath(skill.directory ?? "").catch(() => undefined));
+  if (own !== undefined && own === (await realpath(folder).catch(() => undefined))) {
     throw new Error(`${folder} is there already. It is the skill's own folder.`);
   }
   if (!replace) throw new Error(`${folder} is there already.`);
-  if ((await exportedId(folder)) === skill.id) return;
+  const text = lstatSync(folder).isDirectory()
+    ? await readSkillFile(folder).catch(() => undefined)
+    : undefined;
+  if (asRecord(text?.frontMatter.metadata)[skillMetadataKeys.id] === skill.id) return;
   throw new Error(
     `${folder} is there already, and is no export of the skill "${skill.name}" (${skill.id}). Move it away, or export to another folder.`,
   );
-}
-
-async function exportedId(folder: string): Promise<unknown> {
-  try {
-    if (!lstatSync(folder).isDirectory()) return undefined;
-    const text = await readRegularFile(join(folder, "SKILL.md"), LARGEST_SKILL_TEXT);
-    const { metadata } = (await readSkillText(text.toString("utf8"))).frontMatter;
-    return asRecord(metadata)[skillMetadataKeys.id];
-  } catch {
-    return undefined;
-  }
 }

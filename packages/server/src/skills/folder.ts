@@ -1,9 +1,8 @@
 import { createHash, randomUUID } from "node:crypto";
 import { constants, existsSync } from "node:fs";
-import { access, lstat, mkdir, open, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
+import { lstat, mkdir, open, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isCanonicalName } from "@toolrack/core/internal";
-import type { Document } from "yaml";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import { asRecord, defined, isRecord } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
@@ -49,32 +48,26 @@ export async function readSkillFolder(
   directory: string,
   { sandbox, trusted }: { readonly sandbox: () => Promise<Sandbox>; readonly trusted: boolean },
 ): Promise<SkillFolder> {
-  const text = await readRegularFile(join(directory, "SKILL.md"), LARGEST_SKILL_TEXT);
-  const { frontMatter, body, source } = await readSkillText(text.toString("utf8"));
+  const { frontMatter, body, source } = await readSkillFile(directory);
   const { name: written, description, metadata, ...rest } = frontMatter;
   const folder = basename(directory);
   const name = typeof written === "string" && written.trim() !== "" ? written.trim() : folder;
   const own = asRecord(metadata);
-  const id = readId(own[skillMetadataKeys.id]) ?? idOf(name);
-  const title = textOf(own[skillMetadataKeys.title]) ?? name;
-  const mark = textOf(own[skillMetadataKeys.mark]);
-  const sourcePath = textOf(own[skillMetadataKeys.sourcePath]);
-  const others = Object.entries(own).filter(
-    ([key]) => !Object.values<string>(skillMetadataKeys).includes(key),
-  );
+  const field = (key: keyof typeof skillMetadataKeys) => textOf(own[skillMetadataKeys[key]]);
+  const id = checkedId(field("id")) ?? idOf(name);
+  const title = field("title") ?? name;
+  const ownKeys = new Set<string>(Object.values(skillMetadataKeys));
+  const others = Object.entries(own).filter(([key]) => !ownKeys.has(key));
 
   const toolsFile = join(directory, "tools.json");
   const { tools, warnings } = existsSync(toolsFile)
-    ? {
-        tools: readToolsFile((await readRegularFile(toolsFile, LARGEST_TOOLS_FILE)).toString("utf8")),
-        warnings: [],
-      }
+    ? { tools: readToolsFile(String(await readRegularFile(toolsFile, LARGEST_TOOLS_FILE))), warnings: [] }
     : await discoverTools({ name: title, directory, trusted, body }, sandbox);
   return {
     skill: {
       id,
       name: title,
-      ...defined({ mark, frontMatterText: source, sourcePath }),
+      ...defined({ mark: field("mark"), frontMatterText: source, sourcePath: field("sourcePath") }),
       description: typeof description === "string" ? description : "",
       instructions: body,
       frontMatter: {
@@ -83,7 +76,7 @@ export async function readSkillFolder(
         ...rest,
         ...(others.length === 0 ? {} : { metadata: Object.fromEntries(others) }),
       },
-      enabled: own[skillMetadataKeys.enabled] !== "false",
+      enabled: field("enabled") !== "false",
       trusted,
     },
     tools: tools.map((tool) => ({ ...tool, id: tool.id ?? `t${shortHash(`${id}/${tool.name}`)}` })),
@@ -106,8 +99,7 @@ function formatWarnings(name: string, folder: string, description: unknown): str
 }
 
 /** Throws for an id that cannot be part of names and paths. */
-function readId(value: unknown): string | undefined {
-  const id = textOf(value);
+function checkedId(id: string | undefined): string | undefined {
   if (id === undefined) return undefined;
   const field = `metadata.${skillMetadataKeys.id}`;
   if (!isCanonicalName(id)) throw new Error(`${field} must be letters, digits, _ and -, at most 64.`);
@@ -131,9 +123,15 @@ interface SkillText {
   readonly source?: string;
 }
 
-export const LARGEST_SKILL_TEXT = 1024 * 1024;
+const LARGEST_SKILL_TEXT = 1024 * 1024;
 /** Many YAML aliases could expand to fill the memory; no skill needs more. */
 const MOST_ALIASES = 20;
+
+/** Reads the `SKILL.md` of a folder. Throws an error that names it, or its wrong line. */
+export async function readSkillFile(directory: string): Promise<SkillText & { readonly content: Buffer }> {
+  const content = await readRegularFile(join(directory, "SKILL.md"), LARGEST_SKILL_TEXT);
+  return { ...(await readSkillText(content.toString("utf8"))), content };
+}
 
 /** Parses a `SKILL.md`. Throws an error with the wrong line. */
 export async function readSkillText(text: string): Promise<SkillText> {
@@ -204,14 +202,9 @@ export function otherFiles(files: readonly SkillFile[]): SkillFile[] {
   return files.filter(({ path }) => path !== "SKILL.md" && path !== "tools.json");
 }
 
-interface ListedFile {
-  readonly path: string;
-  readonly executable: boolean;
-}
-
 /** Lists the files without reading them. */
-export async function listSkillFiles(folder: string): Promise<{ files: ListedFile[]; isWhole: boolean }> {
-  const files: ListedFile[] = [];
+export async function listSkillFiles(folder: string) {
+  const files: Omit<SkillFile, "content">[] = [];
   let size = 0;
   /** Returns false when the limit is reached. */
   const walk = async (path: string): Promise<boolean> => {
@@ -246,14 +239,17 @@ export async function writeSkillFiles(folder: string, files: readonly SkillFile[
  * consists of hashes: the skill's author chose the id, which must not become part of a path.
  */
 export async function materialise(parent: string, id: string, files: readonly SkillFile[]): Promise<string> {
-  const folder = join(parent, `${hashOf(id)}-${digestOf(files)}`);
-  const isThere = await access(folder).then(
-    () => true,
-    () => false,
-  );
-  // `pruneMaterialised` judges the folder by this time.
-  if (isThere) await utimes(folder, new Date(), new Date()).catch(() => {});
-  if (isThere) return folder;
+  const hash = createHash("sha256");
+  for (const { path, content, executable } of files) {
+    hash.update(`${path}\0${content.length}\0${executable}\0`).update(content);
+  }
+  const name = createHash("sha256").update(id).digest("hex").slice(0, 16);
+  const folder = join(parent, `${name}-${hash.digest("hex").slice(0, 16)}`);
+  if (existsSync(folder)) {
+    // `pruneMaterialised` judges the folder by this time.
+    await utimes(folder, new Date(), new Date()).catch(() => {});
+    return folder;
+  }
   const temporary = join(parent, `.${randomUUID()}`);
   await mkdir(temporary, { recursive: true, mode: 0o755 });
   try {
@@ -281,18 +277,6 @@ export async function pruneMaterialised(parent: string, inUse: ReadonlySet<strin
   }
 }
 
-function hashOf(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, 16);
-}
-
-function digestOf(files: readonly SkillFile[]): string {
-  const hash = createHash("sha256");
-  for (const { path, content, executable } of files) {
-    hash.update(`${path}\0${content.length}\0${executable}\0`).update(content);
-  }
-  return hash.digest("hex").slice(0, 16);
-}
-
 /** Windows lacks both flags; there only the check before protects. */
 const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
@@ -302,26 +286,19 @@ const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NO
  */
 export async function readRegularFile(path: string, largest: number): Promise<Buffer> {
   const name = basename(path);
-  if (!(await lstat(path)).isFile()) throw notRegular(name);
+  const irregular = new Error(`${name} must be a regular file: links, pipes and devices are not read.`);
+  if (!(await lstat(path)).isFile()) throw irregular;
   const file = await open(path, flags).catch((thrown: NodeJS.ErrnoException) => {
-    throw thrown.code === "ELOOP" ? notRegular(name) : thrown;
+    throw thrown.code === "ELOOP" ? irregular : thrown;
   });
   try {
     const found = await file.stat();
-    if (!found.isFile()) throw notRegular(name);
-    if (found.size > largest) throw tooLarge(name, largest);
+    if (!found.isFile()) throw irregular;
+    if (found.size > largest) throw new Error(`${name} is larger than ${largest / (1024 * 1024)} MiB.`);
     return await file.readFile();
   } finally {
     await file.close();
   }
-}
-
-function notRegular(name: string): Error {
-  return new Error(`${name} must be a regular file: links, pipes and devices are not read.`);
-}
-
-function tooLarge(name: string, largest: number): Error {
-  return new Error(`${name} is larger than ${largest / (1024 * 1024)} MiB.`);
 }
 
 type YamlMap = Readonly<Record<string, unknown>>;
@@ -340,33 +317,21 @@ async function rewriteYaml(source: string, wanted: YamlMap): Promise<string> {
   const document = parseDocument(source, { schema: "failsafe" });
   const toNode = (value: unknown) =>
     parseDocument(stringify(value, { lineWidth: 0 }), { schema: "failsafe" }).contents;
-  if (!edit(document, [], known, wanted, toNode)) return source;
-  return document.toString({ lineWidth: 0 });
-}
-
-/** Returns whether anything was changed. */
-function edit(
-  document: Document.Parsed,
-  path: readonly string[],
-  old: YamlMap,
-  wanted: YamlMap,
-  toNode: (value: unknown) => unknown,
-): boolean {
   let isChanged = false;
-  for (const [key, value] of Object.entries(wanted)) {
-    const before = old[key];
-    if (value === undefined || JSON.stringify(before) === JSON.stringify(value)) continue;
-    const own = [...path, key];
-    if (isRecord(before) && isRecord(value))
-      isChanged = edit(document, own, before, value, toNode) || isChanged;
-    else {
-      document.setIn(own, toNode(value));
+  const edit = (path: readonly string[], old: YamlMap, next: YamlMap): void => {
+    for (const key of new Set([...Object.keys(old), ...Object.keys(next)])) {
+      const own = [...path, key];
+      const [before, value] = [old[key], next[key]];
+      if (JSON.stringify(before) === JSON.stringify(value)) continue;
+      if (isRecord(before) && isRecord(value)) {
+        edit(own, before, value);
+        continue;
+      }
       isChanged = true;
+      if (value === undefined) document.deleteIn(own);
+      else document.setIn(own, toNode(value));
     }
-  }
-  for (const key of Object.keys(old).filter((name) => wanted[name] === undefined)) {
-    document.deleteIn([...path, key]);
-    isChanged = true;
-  }
-  return isChanged;
+  };
+  edit([], known, wanted);
+  return isChanged ? document.toString({ lineWidth: 0 }) : source;
 }

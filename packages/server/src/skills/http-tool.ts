@@ -14,10 +14,11 @@ import {
   requestHeaders,
   withTimeLimit,
 } from "../access/index.ts";
+import { reasonOf } from "../helpers/index.ts";
 import {
   filledArguments,
   fillSecrets,
-  fillSecretValues,
+  fillSecretsWithin,
   hasSecretReference,
   hasSecretWithin,
   type ReadSecret,
@@ -27,7 +28,7 @@ import {
   skillResult,
   type ToolRunner,
 } from "./ready-tool.ts";
-import { type ParameterPlace, type ToolUsage, UsageError } from "./usage.ts";
+import { type ToolUsage, UsageError } from "./usage.ts";
 
 export const usualHttpTimeout = 30_000;
 const GRACE_MS = 5_000;
@@ -40,49 +41,70 @@ const LARGEST_IMAGE = 1024 * 1024;
 export function httpRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
   const { skill, tool, usage } = ready;
   const template = readHttpTemplate(tool.endpoint, tool.method, usage);
+  const { method } = template;
   // Private networks are only for trusted skills.
   const rules = createAddressRules(skill.trusted ? surroundings.allowPrivate : []);
   const { timeout = usualHttpTimeout, maxBytes = DEFAULT_BYTES } = usage.settings;
   const readSecret = secretsFor(skill, surroundings.readSecret);
   return async (context: ToolContext) => {
     const input = await filledArguments(ready, surroundings, context.input);
-    const request = await prepareRequest(template, input, readSecret);
+    const request = await fillRequest(template, input, readSecret);
     const host = new URL(request.url).host;
     // The call has the tool's time limit; this one ends a request that ignores it.
     return withTimeLimit(host, timeout + GRACE_MS, context.signal, async (signal) => {
-      const opened = await openUrl({ ...request, method: template.method, rules, signal });
+      const opened = await openUrl({ ...request, method, rules, signal });
       return toResult(template, opened, await readResponse(opened, maxBytes, signal));
     });
   };
 }
 
-async function prepareRequest(
-  template: HttpTemplate,
+/** Puts the arguments and the secrets into the request. Throws for a value that does not fit its place. */
+async function fillRequest(
+  { endpoint, method, usage }: HttpTemplate,
   input: Readonly<Record<string, unknown>>,
   readSecret: ReadSecret,
 ) {
-  const { endpoint, usage } = template;
-  const filled = fillRequest(template, input);
-  const fixed = requestHeaders(await fillSecretValues(usage.settings.headers, readSecret));
+  const { headers, arguments: fixedArguments } = usage.settings;
+  const fixed = requestHeaders(await fillSecretsWithin(headers, readSecret));
+  const inEndpoint = new Set(endpointParameters(endpoint));
+  const given: Record<string, string> = {};
+  const query: [string, string][] = [];
+  const fields: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(input)) {
+    if (value === undefined || inEndpoint.has(name)) continue;
+    const placed = usage.places.get(name);
+    const place = placed?.in ?? (bodiless.has(method) ? "query" : "body");
+    const as = placed?.as ?? name;
+    if (place === "path") throw new Error(`The endpoint has no {${name}} for the parameter "${name}".`);
+    if (place === "header") given[as.toLowerCase()] = plainText(value);
+    else if (place === "query") query.push(...queryPairs(as, value));
+    else fields[as] = value;
+  }
+  const path = endpoint.replace(placeholder, (_whole, name: string) =>
+    pathValue(name, input[name], endpoint),
+  );
+  const url = query.length === 0 ? path : withQuery(path, query);
   const isForm = (fixed["content-type"] ?? "").startsWith("application/x-www-form-urlencoded");
-  const body = filled.body !== undefined && isForm ? asForm(filled.body) : filled.body;
-  const hasSecrets = hasSecretWithin([endpoint, usage.settings.headers, usage.settings.arguments]);
+  const pairs = Object.entries(fields);
+  const form = () => new URLSearchParams(pairs.flatMap(([name, value]) => queryPairs(name, value)));
+  const body = pairs.length === 0 ? undefined : isForm ? String(form()) : JSON.stringify(fields);
   return {
-    url: await fillSecrets(filled.url, readSecret, encodeURIComponent),
+    url: await fillSecrets(url, readSecret, encodeURIComponent),
     headers: {
       accept: "application/json, text/*;q=0.9, */*;q=0.8",
       "accept-encoding": acceptedEncodings,
       "user-agent": "toolrack",
-      ...(body === undefined
-        ? {}
-        : { "content-type": "application/json", "content-length": String(Buffer.byteLength(body)) }),
+      ...(body !== undefined && {
+        "content-type": "application/json",
+        "content-length": String(Buffer.byteLength(body)),
+      }),
       // The operator's headers come last, so that a caller cannot replace them.
-      ...requestHeaders(filled.headers),
+      ...requestHeaders(given),
       ...fixed,
     },
     body,
     // A redirect must not carry the secrets of this service elsewhere.
-    followRedirects: !hasSecrets,
+    followRedirects: !hasSecretWithin([endpoint, headers, fixedArguments]),
   };
 }
 
@@ -138,13 +160,6 @@ interface HttpTemplate {
   readonly usage: ToolUsage;
 }
 
-interface FilledRequest {
-  /** Secrets are not filled in yet. */
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
-}
-
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const bodiless = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
 /** `{name}`, but not `{{secret:…}}`; or `:name` as a whole segment of the path. */
@@ -157,38 +172,25 @@ function readHttpTemplate(
   method: string | undefined,
   usage: ToolUsage,
 ): HttpTemplate {
-  if (endpoint === undefined || endpoint.trim() === "") {
-    throw new UsageError(
-      "An http tool needs an endpoint, such as https://api.example.com/search.",
-      "endpoint",
-    );
-  }
+  const wrong = (message: string) => new UsageError(message, "endpoint");
+  if (endpoint === undefined || endpoint.trim() === "")
+    throw wrong("An http tool needs an endpoint, such as https://api.example.com/search.");
   refusePlainCredentials(endpoint);
   const verb = (method ?? "").trim().toUpperCase() || "GET";
-  if (!methods.includes(verb)) {
+  if (!methods.includes(verb))
     throw new UsageError(`The method "${method}" is unknown; there are ${methods.join(", ")}.`, "method");
-  }
   const whole = endpoint.trim().replace(segment, "{$1}");
   const origin = /^https?:\/\/[^/?#]*/i.exec(whole)?.[0];
-  if (origin === undefined) {
-    throw new UsageError(
-      `The endpoint "${endpoint}" must begin with http:// or https:// and a host.`,
-      "endpoint",
-    );
-  }
-  if (origin.search(placeholder) !== -1) {
-    throw new UsageError(
-      "A parameter cannot be part of the endpoint's host: callers would choose it.",
-      "endpoint",
-    );
-  }
-  if (!URL.canParse(withoutPlaceholders(whole))) {
-    throw new UsageError(`The endpoint "${endpoint}" is not a URL.`, "endpoint");
-  }
+  if (origin === undefined)
+    throw wrong(`The endpoint "${endpoint}" must begin with http:// or https:// and a host.`);
+  if (origin.search(placeholder) !== -1)
+    throw wrong("A parameter cannot be part of the endpoint's host: callers would choose it.");
+  if (!URL.canParse(whole.replace(/\{\{[^{}]*\}\}/g, "x").replace(placeholder, "x")))
+    throw wrong(`The endpoint "${endpoint}" is not a URL.`);
   const inEndpoint = new Set(endpointParameters(whole));
   for (const [name, { in: place }] of usage.places) {
     if (place !== "path" || inEndpoint.has(name)) continue;
-    throw new UsageError(`The endpoint has no {${name}} for the parameter "${name}".`, "endpoint");
+    throw wrong(`The endpoint has no {${name}} for the parameter "${name}".`);
   }
   checkHeaders(usage.settings.headers);
   return { endpoint: whole, method: verb, usage };
@@ -212,54 +214,12 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
       validateHeaderValue(name, value);
     }
   } catch (thrown) {
-    throw new UsageError(
-      `usage.headers cannot be sent: ${thrown instanceof Error ? thrown.message : thrown}`,
-    );
+    throw new UsageError(`usage.headers cannot be sent: ${reasonOf(thrown)}`);
   }
 }
 
 export function endpointParameters(endpoint: string): string[] {
   return [...endpoint.replace(segment, "{$1}").matchAll(placeholder)].map(([, name]) => name!);
-}
-
-/** Puts the arguments into the request. Throws for a value that does not fit its place. */
-function fillRequest(
-  { endpoint, method, usage }: HttpTemplate,
-  input: Readonly<Record<string, unknown>>,
-): FilledRequest {
-  const inEndpoint = new Set(endpointParameters(endpoint));
-  const headers: Record<string, string> = {};
-  const query: [string, string][] = [];
-  const body: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(input)) {
-    if (value === undefined || inEndpoint.has(name)) continue;
-    const placed = usage.places.get(name);
-    const place = placed?.in ?? defaultPlace(method);
-    const as = placed?.as ?? name;
-    if (place === "path") throw new Error(`The endpoint has no {${name}} for the parameter "${name}".`);
-    if (place === "header") headers[as.toLowerCase()] = plainText(value);
-    else if (place === "query") query.push(...queryPairs(as, value));
-    else body[as] = value;
-  }
-  const path = endpoint.replace(placeholder, (_whole, name: string) =>
-    pathValue(name, input[name], endpoint),
-  );
-  const url = query.length === 0 ? path : withQuery(path, query);
-  if (Object.keys(body).length === 0) return { url, headers };
-  return { url, headers, body: JSON.stringify(body) };
-}
-
-/** Encodes the body as a form, for tools whose headers ask for it. */
-function asForm(json: string): string {
-  // Written by `fillRequest`.
-  const fields = JSON.parse(json) as Record<string, unknown>;
-  return new URLSearchParams(
-    Object.entries(fields).flatMap(([name, value]) => queryPairs(name, value)),
-  ).toString();
-}
-
-function defaultPlace(method: string): ParameterPlace {
-  return bodiless.has(method) ? "query" : "body";
 }
 
 function queryPairs(name: string, value: unknown): [string, string][] {
@@ -287,8 +247,4 @@ function withQuery(url: string, pairs: [string, string][]): string {
   const hash = url.indexOf("#");
   const [head, tail] = hash === -1 ? [url, ""] : [url.slice(0, hash), url.slice(hash)];
   return `${head}${head.includes("?") ? "&" : "?"}${new URLSearchParams(pairs)}${tail}`;
-}
-
-function withoutPlaceholders(endpoint: string): string {
-  return endpoint.replace(/\{\{[^{}]*\}\}/g, "x").replace(placeholder, "x");
 }

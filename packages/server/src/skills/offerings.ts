@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
-import { extname, join } from "node:path";
+import { extname } from "node:path";
 import type {
   OfferedDirectory,
   OfferedPrompt,
@@ -14,7 +14,7 @@ import type {
 } from "../calls/index.ts";
 import type { SkillFile } from "../store/index.ts";
 import { folderNames, skillTextOf } from "./export.ts";
-import { LARGEST_SKILL_TEXT, readRegularFile, readSkillText } from "./folder.ts";
+import { readSkillFile, readSkillText } from "./folder.ts";
 import type { LoadedSkill } from "./skill.ts";
 import type { SkillLibrary } from "./skill-library.ts";
 
@@ -26,7 +26,12 @@ interface ReadSkill {
   readonly frontMatter: Readonly<Record<string, unknown>>;
   readonly body: string;
   /** `SKILL.md` and everything beside it but `tools.json`, which is for the rack only. */
-  readonly files: readonly SkillFile[];
+  readonly files: readonly OfferedFile[];
+}
+
+interface OfferedFile extends Omit<SkillFile, "executable"> {
+  readonly uri: string;
+  readonly digest: `sha256:${string}`;
 }
 
 /** Offers skills over MCP: each as a prompt, its files as resources, and an entry of the skills extension. */
@@ -35,9 +40,6 @@ export class SkillOfferings implements OfferingSource {
   readonly #library: SkillLibrary;
   /** By the skill's id. Read again only when the skill is another object. */
   readonly #read = new Map<string, { skill: LoadedSkill; name: string; read: Promise<ReadSkill> }>();
-
-  /** Digests of the files, which every list needs. */
-  readonly #digests = new WeakMap<SkillFile, `sha256:${string}`>();
 
   constructor(library: SkillLibrary) {
     this.#library = library;
@@ -85,7 +87,7 @@ export class SkillOfferings implements OfferingSource {
 
   async readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
     for (const skill of await this.#visible(reader)) {
-      const file = skill.files.find(({ path }) => uriOf(skill, path) === uri);
+      const file = skill.files.find((one) => one.uri === uri);
       if (file !== undefined) return { contents: [{ uri, mimeType: typeOf(file), ...contentOf(file) }] };
     }
     return undefined;
@@ -93,29 +95,22 @@ export class SkillOfferings implements OfferingSource {
 
   async skills(reader: OfferingReader): Promise<OfferedSkill[]> {
     return (await this.#visible(reader)).map((skill) => ({
-      uri: uriOf(skill, "SKILL.md"),
+      uri: `${skill.base}/SKILL.md`,
       frontmatter: skill.frontMatter,
-      resources: skill.files.map((file) => ({
-        uri: uriOf(skill, file.path),
-        digest: this.#digestOf(file),
-        size: file.content.length,
-      })),
+      resources: skill.files.map(({ uri, digest, content }) => ({ uri, digest, size: content.length })),
     }));
   }
 
   async readDirectory(uri: string, reader: OfferingReader): Promise<OfferedDirectory | undefined> {
-    let end = uri.length;
-    while (uri[end - 1] === "/") end--;
-    const wanted = uri.slice(0, end);
+    const wanted = uri.replace(/(?<!\/)\/+$/, "");
     for (const skill of await this.#visible(reader)) {
       if (wanted !== skill.base && !wanted.startsWith(`${skill.base}/`)) continue;
-      const below = skill.files.filter(({ path }) => uriOf(skill, path).startsWith(`${wanted}/`));
+      const below = skill.files.filter((file) => file.uri.startsWith(`${wanted}/`));
       if (below.length === 0) return undefined;
       const depth = wanted.split("/").length;
       const level = new Map<string, OfferedResource>();
       for (const file of below) {
-        const whole = uriOf(skill, file.path);
-        const parts = whole.split("/");
+        const parts = file.uri.split("/");
         const own = parts.slice(0, depth + 1).join("/");
         const isFile = parts.length === depth + 1;
         level.set(own, isFile ? toResource(skill, file) : folderResource(own));
@@ -131,14 +126,6 @@ export class SkillOfferings implements OfferingSource {
       listener({ kind: "prompts" });
       listener({ kind: "resources" });
     });
-  }
-
-  #digestOf(file: SkillFile): `sha256:${string}` {
-    const known = this.#digests.get(file);
-    if (known !== undefined) return known;
-    const digest = `sha256:${createHash("sha256").update(file.content).digest("hex")}` as const;
-    this.#digests.set(file, digest);
-    return digest;
   }
 
   async #visible(reader: OfferingReader): Promise<ReadSkill[]> {
@@ -172,19 +159,22 @@ export class SkillOfferings implements OfferingSource {
 
   async #readSkill(skill: LoadedSkill, name: string): Promise<ReadSkill> {
     const isFolder = skill.owner === "folder" && skill.directory !== undefined;
-    const files = await this.#library.filesOf(skill);
-    const content = isFolder
-      ? await readRegularFile(join(skill.directory!, "SKILL.md"), LARGEST_SKILL_TEXT)
-      : Buffer.from(await skillTextOf(skill, name));
-    const { frontMatter, body } = await readSkillText(content.toString("utf8"));
-    return {
-      skill,
-      name,
-      base: `skill://${name}`,
-      frontMatter,
-      body,
-      files: [{ path: "SKILL.md", content, executable: false }, ...files],
-    };
+    const text = isFolder ? undefined : await skillTextOf(skill, name);
+    const { frontMatter, body, content } =
+      text === undefined
+        ? await readSkillFile(skill.directory ?? "")
+        : { ...(await readSkillText(text)), content: Buffer.from(text) };
+    const base = `skill://${name}`;
+    const all = [{ path: "SKILL.md", content }, ...(await this.#library.filesOf(skill))];
+    const files = all.map(
+      ({ path, content }): OfferedFile => ({
+        path,
+        content,
+        uri: `${base}/${path.split("/").map(encodeURIComponent).join("/")}`,
+        digest: `sha256:${createHash("sha256").update(content).digest("hex")}`,
+      }),
+    );
+    return { skill, name, base, frontMatter, body, files };
   }
 }
 
@@ -193,19 +183,12 @@ function isInvocable({ frontMatter }: ReadSkill): boolean {
   return frontMatter["user-invocable"] !== false;
 }
 
-function uriOf({ base }: ReadSkill, path: string): string {
-  return `${base}/${path.split("/").map(encodeURIComponent).join("/")}`;
-}
-
-function toResource(skill: ReadSkill, file: SkillFile): OfferedResource {
-  const isMain = file.path === "SKILL.md";
-  return {
-    uri: uriOf(skill, file.path),
-    name: isMain ? skill.name : `${skill.name}/${file.path}`,
-    ...(isMain ? { title: skill.skill.name, description: skill.skill.description } : {}),
-    mimeType: typeOf(file),
-    size: file.content.length,
-  };
+function toResource({ name, skill }: ReadSkill, file: OfferedFile): OfferedResource {
+  const { uri, path, content } = file;
+  const size = content.length;
+  const mimeType = typeOf(file);
+  if (path !== "SKILL.md") return { uri, name: `${name}/${path}`, mimeType, size };
+  return { uri, name, title: skill.name, description: skill.description, mimeType, size };
 }
 
 function folderResource(uri: string): OfferedResource {
@@ -213,34 +196,20 @@ function folderResource(uri: string): OfferedResource {
 }
 
 const types: Readonly<Record<string, string>> = {
-  ".md": "text/markdown",
-  ".json": "application/json",
-  ".js": "text/javascript",
-  ".mjs": "text/javascript",
-  ".cjs": "text/javascript",
-  ".ts": "text/typescript",
-  ".py": "text/x-python",
-  ".sh": "application/x-sh",
-  ".html": "text/html",
-  ".css": "text/css",
-  ".csv": "text/csv",
-  ".yaml": "application/yaml",
-  ".yml": "application/yaml",
-  ".xml": "application/xml",
-  ".svg": "image/svg+xml",
-  ".png": "image/png",
-  ".jpg": "image/jpeg",
-  ".jpeg": "image/jpeg",
-  ".gif": "image/gif",
+  ...{ ".md": "text/markdown", ".html": "text/html", ".css": "text/css", ".csv": "text/csv" },
+  ...{ ".js": "text/javascript", ".mjs": "text/javascript", ".cjs": "text/javascript" },
+  ...{ ".ts": "text/typescript", ".py": "text/x-python", ".sh": "application/x-sh" },
+  ...{ ".yaml": "application/yaml", ".yml": "application/yaml", ".json": "application/json" },
+  ...{ ".xml": "application/xml", ".pdf": "application/pdf", ".svg": "image/svg+xml" },
+  ...{ ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif" },
   ".webp": "image/webp",
-  ".pdf": "application/pdf",
 };
 
-function typeOf({ path, content }: SkillFile): string {
+function typeOf({ path, content }: OfferedFile): string {
   return types[extname(path).toLowerCase()] ?? (isUtf8(content) ? "text/plain" : "application/octet-stream");
 }
 
-function contentOf({ content }: SkillFile): { text: string } | { blob: string } {
+function contentOf({ content }: OfferedFile): { text: string } | { blob: string } {
   return isUtf8(content) && !content.includes(0)
     ? { text: content.toString("utf8") }
     : { blob: content.toString("base64") };

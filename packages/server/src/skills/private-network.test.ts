@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { createAddressRules } from "../access/network/address.ts";
-import { reachableRanges } from "./open.ts";
+import { reachableRanges } from "./workspace-skills.ts";
 
 const refuses = (address: string, config: object, environment: NodeJS.ProcessEnv) =>
   createAddressRules(reachableRanges(["192.0.2.9"], config, environment)).refusal("host", address) !==

@@ -14,28 +14,26 @@ export function skillResult(value: unknown, more: readonly Attachment[] = []): u
   if (typeof value === "string") return { type: "text", content: value };
   if (typeof value !== "object" || value === null) return value;
   const given: Record<string, unknown> = { ...value };
-  const own = attachmentsOf(given);
-  const attachments = [...own, ...more];
-  const structured = own.length === 0 ? value : { ...given, attachments: shownAttachments(given) };
-  const content = JSON.stringify(structured);
-  return {
-    ...(isFailure(given)
-      ? { type: "error", content: reasonIn(given) ?? content }
-      : { type: "json", content }),
-    structured,
-    ...(attachments.length === 0 ? {} : { attachments }),
-  };
-}
-
-function isFailure({ success, isError, type }: Record<string, unknown>): boolean {
-  return success === false || isError === true || type === "error";
-}
-
-function reasonIn({ error, message, output, content }: Record<string, unknown>): string | undefined {
-  const nested = isRecord(error) ? error.message : error;
-  return [nested, message, output, content].find(
-    (part): part is string => typeof part === "string" && part !== "",
+  const listed: unknown[] = Array.isArray(given.attachments) ? given.attachments : [];
+  // Attachments with their content in a data URL; any other URL is only text.
+  const own = listed.filter(isInline).map(
+    ({ mime, url, filename }): Attachment => ({
+      type: "file",
+      mime,
+      url,
+      ...(typeof filename === "string" && { filename }),
+    }),
   );
+  const shown = listed.map((one) => (isInline(one) ? { ...one, url: "[attached]" } : one));
+  const structured = own.length === 0 ? value : { ...given, attachments: shown };
+  const content = JSON.stringify(structured);
+  const attachments = [...own, ...more];
+  const isFailure = given.success === false || given.isError === true || given.type === "error";
+  return {
+    ...(isFailure ? { type: "error", content: reasonIn(given) ?? content } : { type: "json", content }),
+    structured,
+    ...(attachments.length > 0 && { attachments }),
+  };
 }
 
 interface Attachment {
@@ -45,20 +43,11 @@ interface Attachment {
   readonly filename?: string;
 }
 
-/** Attachments with their content in a data URL; any other URL is only text. */
-function attachmentsOf({ attachments }: Record<string, unknown>): Attachment[] {
-  if (!Array.isArray(attachments)) return [];
-  return attachments.filter(isInline).map(({ mime, url, filename }) => ({
-    type: "file",
-    mime,
-    url,
-    ...(typeof filename === "string" && { filename }),
-  }));
-}
-
-function shownAttachments({ attachments }: Record<string, unknown>): unknown[] {
-  if (!Array.isArray(attachments)) return [];
-  return attachments.map((one) => (isInline(one) ? { ...one, url: "[attached]" } : one));
+function reasonIn({ error, message, output, content }: Record<string, unknown>): string | undefined {
+  const nested = isRecord(error) ? error.message : error;
+  return [nested, message, output, content].find(
+    (part): part is string => typeof part === "string" && part !== "",
+  );
 }
 
 function isInline(value: unknown): value is { mime: string; url: string; filename?: unknown } {
@@ -113,12 +102,11 @@ export async function filledArguments(
 /** Reads secrets for a skill's tools. Rejects for an untrusted skill. */
 export function secretsFor({ name, trusted }: ReadyTool["skill"], read: ReadSecret): ReadSecret {
   if (trusted) return read;
-  return () =>
-    Promise.reject(
-      new Error(
-        `The skill "${name}" came from elsewhere and is given no secrets until the operator trusts it. Trust it with: toolrack skills trust "${name}"`,
-      ),
+  return async () => {
+    throw new Error(
+      `The skill "${name}" came from elsewhere and is given no secrets until the operator trusts it. Trust it with: toolrack skills trust "${name}"`,
     );
+  };
 }
 
 export function hasSecretReference(text: string): boolean {
@@ -145,19 +133,9 @@ export async function fillSecrets(
   return text.replace(reference, (_whole, name: string) => values.get(name) ?? "");
 }
 
-/** Like `fillSecrets`, for every value of a map. */
-export async function fillSecretValues(
-  texts: Readonly<Record<string, string>>,
-  read: ReadSecret,
-): Promise<Record<string, string>> {
-  const filled: Record<string, string> = {};
-  for (const [name, text] of Object.entries(texts)) filled[name] = await fillSecrets(text, read);
-  return filled;
-}
-
 /** Like `fillSecrets`, for every text in a value, at any depth. */
-async function fillSecretsWithin<Value>(value: Value, read: ReadSecret): Promise<Value>;
-async function fillSecretsWithin(value: unknown, read: ReadSecret): Promise<unknown> {
+export async function fillSecretsWithin<Value>(value: Value, read: ReadSecret): Promise<Value>;
+export async function fillSecretsWithin(value: unknown, read: ReadSecret): Promise<unknown> {
   if (typeof value === "string") return fillSecrets(value, read);
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return Promise.all(value.map((member) => fillSecretsWithin(member, read)));

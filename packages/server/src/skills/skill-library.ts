@@ -10,13 +10,13 @@ import {
   type SkillBundle,
   type SkillChanges,
   type SkillFile,
+  type SkillStore,
   type SkillToolChanges,
   type Store,
   type StoredSkillTool,
 } from "../store/index.ts";
 import { Experts } from "./experts.ts";
 import { otherFiles, pruneMaterialised, readFirstSkillFiles } from "./folder.ts";
-import { type FailedFolder, FolderReader, loadStoredSkill, withOneOwner, withTrust } from "./loader.ts";
 import type { SkillSurroundings } from "./ready-tool.ts";
 import { foldersNamedIn } from "./script-command.ts";
 import {
@@ -32,6 +32,7 @@ import {
   type ToolNames,
   withFiles,
 } from "./skill.ts";
+import { type FailedFolder, SkillReader } from "./skill-reader.ts";
 import { SkillSource } from "./source.ts";
 import { adaptSkillTool } from "./tool.ts";
 import { UsageError } from "./usage.ts";
@@ -57,7 +58,7 @@ export class SkillLibrary {
   readonly #options: SkillLibraryOptions;
   readonly #surroundings: SkillSurroundings;
   readonly #source: SkillSource;
-  readonly #folders: FolderReader;
+  readonly #reader: SkillReader;
   readonly #listeners = new Set<() => void>();
   #failed: readonly FailedFolder[] = [];
   #version = -1;
@@ -72,7 +73,7 @@ export class SkillLibrary {
     this.#surroundings = { ...options.surroundings, registry, workspace };
     this.#source = new SkillSource(this.#surroundings, names);
     const { sandbox } = this.#surroundings;
-    this.#folders = new FolderReader({ workspace, folders, sandbox, ...defined({ unapproved }) });
+    this.#reader = new SkillReader({ workspace, folders, sandbox, unapproved, store: store?.skills });
     this.experts = new Experts({
       registry,
       ...defined({ store: store?.experts }),
@@ -82,12 +83,13 @@ export class SkillLibrary {
 
   /** Skills of folders first; each group in its order. */
   list(): LoadedSkill[] {
-    return this.#source.skills();
+    return [...this.#source.skills];
   }
 
   /** By its id, or by its name. */
   find(idOrName: string): LoadedSkill | undefined {
-    return this.#source.get(idOrName) ?? this.list().find(({ name }) => name === idOrName);
+    const { skills } = this.#source;
+    return skills.find(({ id }) => id === idOrName) ?? skills.find(({ name }) => name === idOrName);
   }
 
   /** Like `find`, but throws `SkillMissingError`. */
@@ -111,12 +113,9 @@ export class SkillLibrary {
 
   /** A tool's name on the rack; undefined while it is not there. */
   nameOf(toolId: string): string | undefined {
-    return this.#source.failureOf(toolId) === undefined
-      ? this.#options.registry.get(toolId)?.name
-      : undefined;
+    return this.failureOf(toolId) === undefined ? this.#options.registry.get(toolId)?.name : undefined;
   }
 
-  /** Folders with a `SKILL.md` that cannot be used. */
   failedFolders(): readonly FailedFolder[] {
     return this.#failed;
   }
@@ -142,7 +141,8 @@ export class SkillLibrary {
       const isNewVersion = (await store.registryVersion.read()) !== this.#version;
       // Rows edited with a database client change no version. Checking for them costs more, so it is done every other
       // time.
-      const isEdited = !isNewVersion && lookCount++ % 2 === 0 && (await this.#isEdited());
+      const isChecked = !isNewVersion && lookCount++ % 2 === 0;
+      const isEdited = isChecked && (await store.skills.fingerprint()) !== this.#fingerprint;
       if (isNewVersion || isEdited) await this.#reload();
     };
     this.#following = store.follower.follow("skills", {
@@ -168,17 +168,17 @@ export class SkillLibrary {
   }
 
   /** Adds a skill with its tools and files, all or nothing. Replaces a skill with the same id if `replace` is set. */
-  add(bundle: SkillBundle, { replace = false }: { readonly replace?: boolean } = {}): Promise<LoadedSkill> {
-    return this.#inTurn(async () => {
+  async add(
+    bundle: SkillBundle,
+    { replace = false }: { readonly replace?: boolean } = {},
+  ): Promise<LoadedSkill> {
+    const added = await this.#change(async (skills) => {
       this.check(bundle);
-      const { skill, tools, files } = bundle;
-      const { skills } = this.#store();
-      const exists = replace && skill.id !== undefined && (await skills.get(skill.id)) !== undefined;
-      const write = exists
-        ? skills.replace(skill.id!, { skill, tools, files })
-        : skills.add({ skill, tools, files });
-      return this.#publish((await namingField(write)).id);
+      const { id } = bundle.skill;
+      const isThere = replace && id !== undefined && (await skills.get(id)) !== undefined;
+      return isThere ? skills.replace(id, bundle) : skills.add(bundle);
     });
+    return this.require(added.id);
   }
 
   /** Throws `SkillInputError` for a bundle that `add` would refuse whatever the tables hold. */
@@ -193,45 +193,46 @@ export class SkillLibrary {
    * In `files`, null removes a file; files that are not named stay. All is changed, or nothing. Throws
    * `SkillChangedError` when the skill has changed since `version`.
    */
-  update(
+  async update(
     idOrName: string,
     changes: SkillChanges,
     files?: Readonly<Record<string, SkillFile | null>>,
     version?: SeenVersion,
   ): Promise<LoadedSkill> {
-    return this.#inTurn(async () => {
-      const { directory } = this.require(idOrName);
+    const changed = await this.#change(async (skills) => {
+      const { id, directory, owner } = this.require(idOrName);
       if (changes.trusted === true && directory !== undefined) {
         await this.#options.unapproved?.approveSkill(directory);
         // For a skill in a folder, only trust can be changed here.
-        if (this.#isTrustOfFolder(idOrName, changes, files)) return this.#reloadOne(idOrName);
+        if (owner === "folder" && Object.keys(changes).length === 1 && files === undefined) {
+          // Makes other processes on the workspace read the folder again.
+          await this.#options.store?.registryVersion.bump();
+          return id;
+        }
       }
-      const { id } = this.#editable(idOrName);
-      const { skills } = this.#store();
+      this.#editable(idOrName);
       checkSkill(changes);
       if (changes.name !== undefined) this.#refuseFolderDuplicate({ name: changes.name });
       const next = files === undefined ? undefined : withFiles(await skills.listFiles(id), files);
-      await namingField(skills.update(id, changes, next, version));
-      return this.#publish(id);
+      await skills.update(id, changes, next, version);
+      return id;
     });
+    return this.require(changed);
   }
 
   remove(idOrName: string): Promise<LoadedSkill> {
-    return this.#inTurn(async () => {
+    return this.#change(async (skills) => {
       const skill = this.#editable(idOrName);
-      await this.#store().skills.remove(skill.id);
-      this.#source.replaceAll(this.list().filter(({ id }) => id !== skill.id));
-      await this.#afterWrite();
+      await skills.remove(skill.id);
       return skill;
     });
   }
 
   addTool(idOrName: string, tool: NewSkillTool): Promise<StoredSkillTool> {
-    return this.#inTurn(async () => {
+    return this.#change(async (skills) => {
       const skill = this.#editable(idOrName);
       await this.#check(skill, tool);
-      const added = await namingField(this.#store().skills.addTool(skill.id, tool));
-      await this.#publish(skill.id);
+      const added = await skills.addTool(skill.id, tool);
       if (added === undefined) throw missingSkill(idOrName);
       return added;
     });
@@ -244,25 +245,22 @@ export class SkillLibrary {
     changes: SkillToolChanges,
     version?: SeenVersion,
   ): Promise<StoredSkillTool> {
-    return this.#inTurn(async () => {
+    return this.#change(async (skills) => {
       const skill = this.#editable(skillId);
       const old = this.requireTool(skill, toolId);
       const entries = Object.entries({ ...old, ...changes }).filter(([, value]) => value !== null);
       // Without the null values it has this type.
       await this.#check(skill, Object.fromEntries(entries) as unknown as NewSkillTool);
-      const updated = await namingField(this.#store().skills.updateTool(old.id, changes, version));
-      await this.#publish(skill.id);
+      const updated = await skills.updateTool(old.id, changes, version);
       if (updated === undefined) throw missingTool(skill, toolId);
       return updated;
     });
   }
 
   removeTool(skillId: string, toolId: string): Promise<StoredSkillTool> {
-    return this.#inTurn(async () => {
-      const skill = this.#editable(skillId);
-      const tool = this.requireTool(skill, toolId);
-      await this.#store().skills.removeTool(tool.id);
-      await this.#publish(skill.id);
+    return this.#change(async (skills) => {
+      const tool = this.requireTool(this.#editable(skillId), toolId);
+      await skills.removeTool(tool.id);
       return tool;
     });
   }
@@ -272,22 +270,9 @@ export class SkillLibrary {
    * again. Throws `SkillInputError`.
    */
   async draft(idOrName: string, tool: NewSkillTool): Promise<ToolInfo> {
-    const skill = this.require(idOrName);
     const id = newId();
-    const info = await this.#check(skill, { ...tool, id });
+    const info = await this.#check(this.require(idOrName), { ...tool, id });
     return { ...info, name: `draft_${id}`, aliases: [], disabled: false };
-  }
-
-  #isTrustOfFolder(idOrName: string, changes: SkillChanges, files: object | undefined): boolean {
-    const isOnly = Object.keys(changes).length === 1 && files === undefined;
-    return isOnly && this.require(idOrName).owner === "folder";
-  }
-
-  async #reloadOne(idOrName: string): Promise<LoadedSkill> {
-    // Makes other processes on the workspace read the folder again.
-    await this.#options.store?.registryVersion.bump();
-    await this.#reload();
-    return this.require(idOrName);
   }
 
   /** Folders outside the skill folders whose files the tools of skills run: writing there changes a skill. */
@@ -306,12 +291,8 @@ export class SkillLibrary {
     checkToolFields(tool);
     const usual = { id: newId(), description: "", usage: "", enabled: true, createdAt: 0, updatedAt: 0 };
     const candidate: StoredSkillTool = { ...usual, ...tool, skillId: skill.id };
-    const { workspace } = this.#options;
     // With its first script, a skill's files are written to where scripts find them.
-    const placed =
-      skill.owner === "database"
-        ? await loadStoredSkill(skill, [candidate], this.#store().skills, workspace)
-        : skill;
+    const placed = skill.owner === "database" ? await this.#reader.readStored(skill, [candidate]) : skill;
     try {
       return adaptSkillTool(placed, candidate, this.#surroundings, { names: "id", prefix: placed.id });
     } catch (thrown) {
@@ -319,76 +300,21 @@ export class SkillLibrary {
     }
   }
 
-  async #reload(): Promise<void> {
+  async #reload({ isOwnChange = false } = {}): Promise<void> {
     const { store, logger } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
     if (this.#following !== undefined) this.#fingerprint = await store?.skills.fingerprint();
-    const { skills: inFolders, failed } = await this.#folders.readAll();
-    const stored = await this.#readStored();
-    const { skills, shadowed } = withOneOwner(inFolders, stored);
-    const known = new Set(this.#failed.map(({ folder, reason }) => `${folder}: ${reason}`));
-    this.#failed = [...failed, ...shadowed];
-    for (const complaint of this.#failed.map(({ folder, reason }) => `${folder}: ${reason}`)) {
-      if (!known.has(complaint)) logger.warn(`[skills] ${complaint}`);
-    }
+    // After a change of its own, the library knows by the rows which skills have changed.
+    if (!isOwnChange) this.#reader.forgetStored();
+    const { skills, failed } = await this.#reader.readAll();
+    const toText = ({ folder, reason }: FailedFolder) => `[skills] ${folder}: ${reason}`;
+    const known = new Set(this.#failed.map(toText));
+    this.#failed = failed;
+    for (const complaint of failed.map(toText)) if (!known.has(complaint)) logger.warn(complaint);
     this.#source.replaceAll(skills);
     await this.experts.load();
     this.#version = version;
-    this.#notify();
-  }
-
-  async #readStored(): Promise<LoadedSkill[]> {
-    const { store, workspace } = this.#options;
-    if (store === undefined) return [];
-    const skills = await store.skills.list();
-    const tools = Map.groupBy(await store.skills.listTools(), ({ skillId }) => skillId);
-    return Promise.all(
-      skills.map(async (skill) =>
-        this.#withTrust(await loadStoredSkill(skill, tools.get(skill.id) ?? [], store.skills, workspace)),
-      ),
-    );
-  }
-
-  /** A tool call may have written the folder of a skill that the tables trust. */
-  async #withTrust(skill: LoadedSkill): Promise<LoadedSkill> {
-    const { directory } = skill;
-    const reasonUnapproved = directory === undefined ? undefined : await this.#options.unapproved?.skills();
-    return withTrust(skill, await reasonUnapproved?.(directory ?? ""));
-  }
-
-  /** Publishes one skill as it is in the tables. */
-  async #publish(id: string): Promise<LoadedSkill> {
-    const { skills } = this.#store();
-    const stored = await skills.get(id);
-    if (stored === undefined) throw missingSkill(id);
-    const { workspace } = this.#options;
-    const loaded = await this.#withTrust(
-      await loadStoredSkill(stored, await skills.listTools(id), skills, workspace),
-    );
-    const all = this.list();
-    const isNew = !all.some((skill) => skill.id === id);
-    this.#source.replaceAll([
-      ...all.map((skill) => (skill.id === id ? loaded : skill)),
-      ...(isNew ? [loaded] : []),
-    ]);
-    await this.#afterWrite();
-    return loaded;
-  }
-
-  /** Called after a change in this process, which the next check must not take for another process's. */
-  async #afterWrite(): Promise<void> {
-    const version = await this.#store().registryVersion.read();
-    if (version === this.#version + 1) this.#version = version;
-    if (this.#following !== undefined) this.#fingerprint = await this.#store().skills.fingerprint();
-    await this.experts.load();
-    this.#notify();
-  }
-
-  async #isEdited(): Promise<boolean> {
-    const fingerprint = await this.#store().skills.fingerprint();
-    if (fingerprint === this.#fingerprint) return false;
-    this.#fingerprint = fingerprint;
-    return true;
+    for (const listener of this.#listeners) listener();
   }
 
   #store(): NonNullable<SkillLibraryOptions["store"]> {
@@ -406,7 +332,7 @@ export class SkillLibrary {
   }
 
   #refuseFolderDuplicate({ id, name }: { readonly id?: string; readonly name?: string }): void {
-    const duplicate = this.list().find(
+    const duplicate = this.#source.skills.find(
       (skill) => skill.owner === "folder" && (skill.id === id || skill.name === name),
     );
     if (duplicate === undefined) return;
@@ -416,8 +342,13 @@ export class SkillLibrary {
     );
   }
 
-  #notify(): void {
-    for (const listener of this.#listeners) listener();
+  /** Changes the tables, then the rack. */
+  #change<Written>(write: (skills: SkillStore) => Promise<Written>): Promise<Written> {
+    return this.#inTurn(async () => {
+      const written = await namingField(write(this.#store().skills));
+      await this.#reload({ isOwnChange: true });
+      return written;
+    });
   }
 
   /** Runs changes and reloads one after another, so that the rack is never behind the tables. */

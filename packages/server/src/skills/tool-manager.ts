@@ -7,7 +7,6 @@ import {
   toOpenAITools,
 } from "@toolrack/core";
 import type { StoredSkillTool } from "../store/index.ts";
-import type { Expert } from "./experts.ts";
 import { type LoadedSkill, type SkillToolInfo, skillToolInfo } from "./skill.ts";
 import type { SkillLibrary } from "./skill-library.ts";
 
@@ -22,7 +21,6 @@ export interface ToolCallOutcome {
   readonly toolCallId: string;
   /** Exactly as the model wrote it. */
   readonly toolName: string;
-  /** For people. */
   readonly displayName: string;
   readonly success: boolean;
   readonly data?: unknown;
@@ -41,7 +39,6 @@ export interface ToolMessage {
 export class ToolManager {
   readonly skillLoader: SkillLoader;
   readonly #parts: ToolManagerParts;
-  #cached: { key: unknown; version: number; tools: ReadonlyMap<string, SkillToolInfo> } | undefined;
 
   constructor(parts: ToolManagerParts) {
     this.#parts = parts;
@@ -56,16 +53,8 @@ export class ToolManager {
 
   /** Information on the skills' tools, by the name that models use. */
   get toolRegistry(): ReadonlyMap<string, SkillToolInfo> {
-    const { version } = this.#parts.registry.snapshot();
-    const key = this.#expert();
-    if (this.#cached?.version !== version || this.#cached.key !== key) {
-      const entries = this.#tools().flatMap((info): [string, SkillToolInfo][] => {
-        const skill = skillToolInfo(info);
-        return skill === undefined ? [] : [[info.name, skill]];
-      });
-      this.#cached = { key, version, tools: new Map(entries) };
-    }
-    return this.#cached.tools;
+    const entries = this.#tools().map((info) => [info.name, skillToolInfo(info)] as const);
+    return new Map(entries.flatMap(([name, skill]) => (skill === undefined ? [] : [[name, skill] as const])));
   }
 
   /** The `tools` of a request, without `_meta`, which models must not see. */
@@ -124,13 +113,9 @@ export class ToolManager {
     return skill === undefined ? (info?.name ?? toolId) : `${skill.skillName}/${skill.toolName}`;
   }
 
-  #expert(): Expert | undefined {
-    const { library, expertId } = this.#parts;
-    return expertId === undefined ? undefined : library.experts.require(expertId);
-  }
-
   #tools(): ToolInfo[] {
-    return this.#expert()?.list() ?? this.#parts.registry.list();
+    const { registry, library, expertId } = this.#parts;
+    return expertId === undefined ? registry.list() : library.experts.require(expertId).list();
   }
 }
 

@@ -25,7 +25,7 @@ export function adaptSkillTool(
 ): ToolInfo {
   const usage = readUsage(tool.usage, tool.description);
   const ready: ReadyTool = { skill, tool, usage };
-  const run = runnerOf(ready, surroundings);
+  const run = runners[tool.type](ready, surroundings);
   const readable = readableName(prefix, tool);
   const id = canonicalName(tool.id);
   // Anybody may have written the row: a token's scope such as `internal_*` must not match its tool.
@@ -56,16 +56,7 @@ export function adaptSkillTool(
   };
 }
 
-function runnerOf(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
-  switch (ready.tool.type) {
-    case "http":
-      return httpRunner(ready, surroundings);
-    case "script":
-      return scriptRunner(ready, surroundings);
-    case "builtin":
-      return builtinRunner(ready, surroundings);
-  }
-}
+const runners = { http: httpRunner, script: scriptRunner, builtin: builtinRunner };
 
 function parametersOf(
   tool: StoredSkillTool,
@@ -73,17 +64,14 @@ function parametersOf(
   { registry }: SkillSurroundings,
 ): JsonSchemaObject {
   if (parameters !== undefined) return parameters;
-  if (tool.type === "http") return fromEndpoint(tool.endpoint ?? "");
+  if (tool.type === "http") {
+    const names = [...new Set(endpointParameters(tool.endpoint ?? ""))];
+    const properties = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
+    return { type: "object", properties, ...(names.length > 0 && { required: names }) };
+  }
   if (tool.type !== "builtin") return { type: "object" };
   const target = findTarget(registry, builtinTarget(tool));
   return target === undefined ? { type: "object" } : withSettings(schemaOf(target), settings);
-}
-
-/** The parameters of an endpoint without `usage`: its placeholders. */
-function fromEndpoint(endpoint: string): JsonSchemaObject {
-  const names = [...new Set(endpointParameters(endpoint))];
-  const properties = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
-  return { type: "object", properties, ...(names.length === 0 ? {} : { required: names }) };
 }
 
 function schemaOf(target: ToolInfo): JsonSchemaObject {
@@ -104,9 +92,7 @@ function metadataOf(
   const { timeout, dangerous, confirm, readOnly, idempotent, permissions, tags = [] } = settings;
   const isSafe =
     tool.type === "http" && ["", "GET", "HEAD"].includes((tool.method ?? "").trim().toUpperCase());
-  const defaultTimeout = { http: usualHttpTimeout, script: usualScriptTimeout, builtin: undefined }[
-    tool.type
-  ];
+  const timeouts = { http: usualHttpTimeout, script: usualScriptTimeout, builtin: undefined };
   const skillInfo: SkillToolInfo = {
     skillId: skill.id,
     skillName: skill.name,
@@ -122,15 +108,10 @@ function metadataOf(
     skill: skillInfo,
     ...(tool.type !== "builtin" && { openWorld: tool.type === "http" || settings.hosts.length > 0 }),
     ...((readOnly ?? isSafe) && { readOnly: true }),
-    ...defined({ timeout: timeout ?? defaultTimeout, idempotent, dangerous, confirm, permissions }),
-    ...(tool.type === "builtin" && skill.trusted && { calls: callsOf(tool, registry) }),
+    ...defined({ timeout: timeout ?? timeouts[tool.type], idempotent, dangerous, confirm, permissions }),
+    // The right to use this tool includes its target, because the operator can fix the arguments.
+    ...(tool.type === "builtin" && skill.trusted && { calls: [targetName(tool, registry)] }),
   };
-}
-
-/** The right to use this tool includes its target, because the operator can fix the arguments. */
-function callsOf(tool: StoredSkillTool, registry: SkillSurroundings["registry"]): string[] {
-  const target = builtinTarget(tool);
-  return [findTarget(registry, target)?.name ?? target];
 }
 
 /** The name of a `builtin` tool's target. Throws `UsageError` when it is no name. */
@@ -145,6 +126,11 @@ function builtinTarget({ command, name }: { readonly command?: string; readonly 
   return target;
 }
 
+function targetName(tool: StoredSkillTool, registry: ToolRegistry): string {
+  const target = builtinTarget(tool);
+  return findTarget(registry, target)?.name ?? target;
+}
+
 function findTarget(registry: ToolRegistry, target: string): ToolInfo | undefined {
   return registry.get(target) ?? registry.get(canonicalName(target));
 }
@@ -152,13 +138,12 @@ function findTarget(registry: ToolRegistry, target: string): ToolInfo | undefine
 /** Runs another tool of the rack, with arguments that the operator may fix. */
 function builtinRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
   const { tool } = ready;
-  const target = builtinTarget(tool);
-  if (target === tool.id) throw new UsageError("A builtin tool cannot stand for itself.", "command");
+  if (builtinTarget(tool) === tool.id)
+    throw new UsageError("A builtin tool cannot stand for itself.", "command");
   return async (context) => {
-    const found = findTarget(surroundings.registry, target);
-    if (found?.name === context.tool.name)
+    const name = targetName(tool, surroundings.registry);
+    if (name === context.tool.name)
       throw new Error("The tool stands for itself. Name another one as its command.");
-    const input = await filledArguments(ready, surroundings, context.input);
-    return context.call(found?.name ?? target, input);
+    return context.call(name, await filledArguments(ready, surroundings, context.input));
   };
 }

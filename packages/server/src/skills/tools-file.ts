@@ -7,7 +7,8 @@ import type { Sandbox } from "../sandbox/index.ts";
 import { type NewSkillTool, type StoredSkillTool, skillToolTypes } from "../store/index.ts";
 import { resolveCommand, type ScriptModule } from "./script-command.ts";
 import { askForTools } from "./script-tool.ts";
-import { fromParameterLines, takesParameterLines } from "./usage.ts";
+import type { LoadedSkill } from "./skill.ts";
+import { fromParameterLines } from "./usage.ts";
 
 const fields = "id name displayName description type usage command endpoint method enabled".split(" ");
 
@@ -26,16 +27,11 @@ export function readToolsFile(text: string): NewSkillTool[] {
 
 export function writeToolsFile(tools: readonly StoredSkillTool[]): string {
   const entries = tools.map((tool) => {
-    const { id, name, displayName, description, type, command, endpoint, method, enabled } = tool;
+    const { id, name, displayName, description, type, usage, command, endpoint, method, enabled } = tool;
     return {
-      id,
-      name,
-      ...defined({ displayName }),
-      description,
-      type,
-      ...(tool.usage !== "" && { usage: asWritten(tool.usage) }),
-      ...defined({ command, endpoint, method }),
-      ...(!enabled && { enabled }),
+      ...{ id, name, displayName, description, type },
+      usage: usage === "" ? undefined : asWritten(usage),
+      ...{ command, endpoint, method, enabled: enabled ? undefined : false },
     };
   });
   return `${JSON.stringify({ tools: entries }, null, 2)}\n`;
@@ -85,27 +81,11 @@ function readTool(entry: unknown, place: string): NewSkillTool {
 }
 
 const interpreters: Readonly<Record<string, string>> = {
-  ".js": "node",
-  ".mjs": "node",
-  ".cjs": "node",
-  ".ts": "node",
-  ".py": "python3",
-  ".sh": "sh",
+  ...{ ".js": "node", ".mjs": "node", ".cjs": "node", ".ts": "node", ".py": "python3", ".sh": "sh" },
 };
 
-interface Discovery {
-  readonly tools: readonly NewSkillTool[];
-  readonly warnings: readonly string[];
-}
-
-interface DiscoveryPlace {
-  readonly name: string;
-  /** Absolute. */
-  readonly directory: string;
-  readonly trusted: boolean;
-  /** The Markdown of its `SKILL.md`. */
-  readonly body: string;
-}
+/** A skill in a folder, with the Markdown of its `SKILL.md`. */
+type DiscoveryPlace = Pick<LoadedSkill, "name" | "trusted"> & { directory: string; body: string };
 
 /**
  * The tools of a skill without a `tools.json`: the result of `getTools()` of its `index.js` or `index.py`, or the
@@ -114,7 +94,7 @@ interface DiscoveryPlace {
 export async function discoverTools(
   place: DiscoveryPlace,
   sandbox: () => Promise<Sandbox>,
-): Promise<Discovery> {
+): Promise<{ tools: readonly NewSkillTool[]; warnings: readonly string[] }> {
   const module = indexOf(place);
   if (module === undefined) return { tools: await fromScripts(place.directory), warnings: [] };
   const described = fromSections(place.body, module);
@@ -168,7 +148,7 @@ function fromSections(body: string, { file }: ScriptModule): NewSkillTool[] {
       const name = head.replaceAll("`", "").trim();
       if (!/^[\w-]+$/.test(name)) return [];
       const description = rest.join("\n").trim();
-      const usage = takesParameterLines(description) ? JSON.stringify(fromParameterLines(description)) : "";
+      const usage = JSON.stringify(fromParameterLines(description)) ?? "";
       return [{ name, type: "script" as const, command: commandOf(file), description, usage }];
     });
 }
@@ -177,17 +157,15 @@ async function fromScripts(directory: string): Promise<NewSkillTool[]> {
   const folder = join(directory, "scripts");
   if (lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) return [];
   const entries = await readdir(folder, { withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile() && interpreters[extname(entry.name)] !== undefined);
-  return files
-    .map(({ name }) => name)
-    .sort()
-    .map((name) => ({
-      name: name.slice(0, -extname(name).length).replaceAll(/[^\w-]+/g, "_"),
-      type: "script",
-      command: commandOf(`scripts/${name}`),
-      description: `Runs scripts/${name} of the skill. Its SKILL.md says how.`,
-      usage: scriptUsage,
-    }));
+  const names = entries.flatMap((entry) => (entry.isFile() ? entry.name : []));
+  const scripts = names.filter((name) => interpreters[extname(name)] !== undefined).sort();
+  return scripts.map((name) => ({
+    name: name.slice(0, -extname(name).length).replaceAll(/[^\w-]+/g, "_"),
+    type: "script",
+    command: commandOf(`scripts/${name}`),
+    description: `Runs scripts/${name} of the skill. Its SKILL.md says how.`,
+    usage: scriptUsage,
+  }));
 }
 
 /** A script of the Agent Skills format takes arguments on its command line and prints text. */

@@ -13,7 +13,6 @@ interface PlacedParameter {
 export interface ToolUsage {
   /** The schema that models see and arguments are checked with. Undefined when none was given. */
   readonly parameters: JsonSchemaObject | undefined;
-  /** By the name of the parameter. */
   readonly places: ReadonlyMap<string, PlacedParameter>;
   readonly settings: UsageSettings;
 }
@@ -26,10 +25,7 @@ const forms =
  * short list as lines of Markdown. When it is empty, such lines may be in the description. Throws `UsageError`.
  */
 export function readUsage(text: string, description = ""): ToolUsage {
-  if (text.trim() === "") {
-    const lines = takesParameterLines(description) ? fromParameterLines(description) : undefined;
-    return toUsage(lines, {});
-  }
+  if (text.trim() === "") return toUsage(fromParameterLines(description), {});
   const value = parse(text);
   if (Array.isArray(value)) return toUsage(fromShortList(value), {});
   if (!isRecord(value))
@@ -42,7 +38,8 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (thrown) {
-    if (takesParameterLines(text)) return fromParameterLines(text);
+    const lines = fromParameterLines(text);
+    if (lines !== undefined) return lines;
     throw new UsageError(`usage is not JSON: ${reasonOf(thrown)}. ${forms}`);
   }
 }
@@ -147,73 +144,61 @@ export function withSettings(
   };
 }
 
-/** What `usage` may hold beside `parameters`. */
-interface UsageSettings {
-  /** Fixed arguments, which a caller cannot change. */
-  readonly arguments: Readonly<Record<string, unknown>>;
-  /** Arguments for callers that leave them out. */
-  readonly defaults: Readonly<Record<string, unknown>>;
-  /** Milliseconds for the whole run. */
-  readonly timeout?: number;
-  /** `http`: headers of every request. `{{secret:NAME}}` stands for a secret. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** `http`: the most bytes that are read of a response. */
-  readonly maxBytes?: number;
-  /** `script`: its environment. `{{secret:NAME}}` stands for a secret. */
-  readonly environment: Readonly<Record<string, string>>;
-  /** `script`: hosts that it may reach. */
-  readonly hosts: readonly string[];
-  /** `script`: the parameter whose members become arguments of the command line. */
-  readonly argv?: string;
-  /** `script`: `text` takes the output as it is, instead of JSON. */
-  readonly output?: "json" | "text";
-  readonly dangerous?: boolean;
-  readonly confirm?: string;
-  readonly readOnly?: boolean;
-  readonly idempotent?: boolean;
-  readonly permissions?: readonly string[];
-  readonly tags?: readonly string[];
-}
-
-interface Kind {
+interface Kind<Value> {
   readonly expected: string;
   fits(value: unknown): boolean;
+  /** Never set: it only tells the type of what fits. */
+  readonly value?: Value;
 }
 
-const anyObject: Kind = { expected: "an object", fits: isRecord };
-const text: Kind = { expected: "a text", fits: (value) => typeof value === "string" && value !== "" };
-const trueOrFalse: Kind = { expected: "true or false", fits: (value) => typeof value === "boolean" };
-const texts: Kind = {
+const object: Kind<Record<string, unknown>> = { expected: "an object", fits: isRecord };
+const text: Kind<string> = {
+  expected: "a text",
+  fits: (value) => typeof value === "string" && value !== "",
+};
+const trueOrFalse: Kind<boolean> = { expected: "true or false", fits: (value) => typeof value === "boolean" };
+const texts: Kind<readonly string[]> = {
   expected: "a list of texts",
   fits: (value) => Array.isArray(value) && value.every((member) => typeof member === "string"),
 };
-const textMap: Kind = {
+const textMap: Kind<Record<string, string>> = {
   expected: "an object of texts",
   fits: (value) => isRecord(value) && Object.values(value).every((member) => typeof member === "string"),
 };
-const environment: Kind = {
+const variables: Kind<Record<string, string>> = {
   expected: "an object of texts, whose names are letters, digits and _",
   fits: (value) =>
     textMap.fits(value) && Object.keys(asRecord(value)).every((name) => /^[A-Za-z_]\w*$/.test(name)),
 };
+const form: Kind<"json" | "text"> = {
+  expected: '"json" or "text"',
+  fits: (value) => value === "json" || value === "text",
+};
+const wholeUpTo = (most: number): Kind<number> => ({
+  expected: `a whole number from 1 to ${most}`,
+  fits: (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most,
+});
 
-function wholeUpTo(most: number): Kind {
-  return {
-    expected: `a whole number from 1 to ${most}`,
-    fits: (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most,
-  };
-}
-
-const kinds: Readonly<Record<keyof UsageSettings, Kind>> = {
-  arguments: anyObject,
-  defaults: anyObject,
+/** What `usage` may hold beside `parameters`. */
+const kinds = {
+  /** Fixed arguments, which a caller cannot change. */
+  arguments: object,
+  /** Arguments for callers that leave them out. */
+  defaults: object,
+  /** Milliseconds for the whole run. */
   timeout: wholeUpTo(600_000),
+  /** `http`: headers of every request. `{{secret:NAME}}` stands for a secret. */
   headers: textMap,
+  /** `http`: the most bytes that are read of a response. */
   maxBytes: wholeUpTo(10 * 1024 * 1024),
-  environment,
+  /** `script`: its environment. `{{secret:NAME}}` stands for a secret. */
+  environment: variables,
+  /** `script`: hosts that it may reach. */
   hosts: texts,
+  /** `script`: the parameter whose members become arguments of the command line. */
   argv: text,
-  output: { expected: '"json" or "text"', fits: (value) => value === "json" || value === "text" },
+  /** `script`: `text` takes the output as it is, instead of JSON. */
+  output: form,
   dangerous: trueOrFalse,
   confirm: text,
   readOnly: trueOrFalse,
@@ -221,6 +206,12 @@ const kinds: Readonly<Record<keyof UsageSettings, Kind>> = {
   permissions: texts,
   tags: texts,
 };
+
+type Settings = {
+  readonly [Name in keyof typeof kinds]: (typeof kinds)[Name] extends Kind<infer Value> ? Value : never;
+};
+const usual = { arguments: {}, defaults: {}, headers: {}, environment: {}, hosts: [] };
+type UsageSettings = Pick<Settings, keyof typeof usual> & Partial<Settings>;
 
 function isUsageSetting(name: string): name is keyof UsageSettings {
   return Object.hasOwn(kinds, name);
@@ -236,22 +227,13 @@ function readUsageSettings(given: JsonSchemaObject): UsageSettings {
     const { expected, fits } = kinds[name];
     if (!fits(value)) throw new UsageError(`usage.${name} must be ${expected}.`);
   }
-  // Checked above.
-  return { arguments: {}, defaults: {}, headers: {}, environment: {}, hosts: [], ...given } as UsageSettings;
+  return { ...usual, ...given };
 }
 
 /** Other names of types that people write. */
 const types: Readonly<Record<string, string>> = {
-  str: "string",
-  text: "string",
-  int: "integer",
-  long: "integer",
-  float: "number",
-  double: "number",
-  bool: "boolean",
-  list: "array",
-  dict: "object",
-  map: "object",
+  ...{ str: "string", text: "string", int: "integer", long: "integer", float: "number", double: "number" },
+  ...{ bool: "boolean", list: "array", dict: "object", map: "object" },
 };
 const known = new Set(["string", "integer", "number", "boolean", "array", "object", "null"]);
 
@@ -274,26 +256,19 @@ function fromShortList(list: readonly unknown[]): JsonSchemaObject {
 
 const line = /^\s*[-*]\s+`([^`]+)`\s*(?:[（(]([^()（）]*)[)）])?\s*[:：]?\s*(.*)$/;
 
-/** Whether the text has lines such as "- `query` (string, required): what to search for". */
-export function takesParameterLines(text: string): boolean {
-  return text.split("\n").some((one) => line.test(one));
-}
-
-export function fromParameterLines(text: string): JsonSchemaObject {
+/** Reads lines such as "- `query` (string, required): what to search for". Undefined when there is none. */
+export function fromParameterLines(text: string): JsonSchemaObject | undefined {
   const properties: Record<string, unknown> = {};
   const required: string[] = [];
   for (const one of text.split("\n")) {
     const [, name, notes = "", description = ""] = line.exec(one) ?? [];
     if (name === undefined) continue;
-    const words = notes
-      .split(/[,，、]/)
-      .map((word) => word.trim().toLowerCase())
-      .filter((word) => word !== "");
+    const words = notes.split(/[,，、]/).map((word) => word.trim().toLowerCase());
     const type = words.map((word) => types[word] ?? word).find((word) => known.has(word)) ?? "string";
-    properties[name] = { type, ...(description.trim() === "" ? {} : { description: description.trim() }) };
+    properties[name] = { type, ...(description.trim() !== "" && { description: description.trim() }) };
     if (words.some((word) => word === "required" || word === "必填" || word === "必需")) required.push(name);
   }
-  return objectOf(properties, required);
+  return Object.keys(properties).length === 0 ? undefined : objectOf(properties, required);
 }
 
 function objectOf(properties: Record<string, unknown>, required: readonly string[]): JsonSchemaObject {

@@ -23,7 +23,7 @@ describe("a process that is killed while it writes", () => {
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
   test("loses nothing that was acknowledged, and what it left running is settled", {
-    timeout: 60_000,
+    timeout: 600_000,
   }, async () => {
     for (let round = 0; round < testDepth(10, 2); round++) {
       const prefix = `round${round}`;
@@ -96,7 +96,7 @@ describe("a process that is killed between the journal and the database", () => 
     await store.close();
   });
 
-  test("leaves each call once, however many start at the same time", { timeout: 60_000 }, async () => {
+  test("leaves each call once, however many start at the same time", { timeout: 600_000 }, async () => {
     const ids = ["endless", "noted", "long", "twin"];
     for (let n = 0; n < 190; n++) ids.push(String(n));
     for (let round = 0; round < 2; round++) {

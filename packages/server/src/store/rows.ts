@@ -1,8 +1,8 @@
 import { redact } from "@toolrack/core/internal";
-import { type Expression, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
+import { type Expression, type Kysely, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
 import { InvalidCursorError } from "./errors.ts";
 import { toKey, toStorableText } from "./keys.ts";
-import type { Engine, Tables } from "./schema.ts";
+import { type Engine, type StoreDatabase, type Tables, tables } from "./schema.ts";
 
 /** How a member of a record is kept in a column of its row. An undefined member is a null column. */
 interface Field<Value> {
@@ -14,16 +14,33 @@ interface Field<Value> {
   readonly hasDefault?: true;
 }
 
-type Fields<Item> = { readonly [Key in keyof Item]-?: Field<NonNullable<Item[Key]>> };
+type Fields<Item> = { readonly [Key in keyof Item]?: Field<NonNullable<Item[Key]>> };
 
-/** Converts records to rows and back, by one description of the columns. */
-export class RowMap<Item extends object, Row extends object> {
+/**
+ * Converts the records of a table to rows and back. Each column is a member of the same name, written as the type of
+ * the column says. `fields` are the members that are written otherwise; `others` are columns that are no member.
+ */
+export function rowMap<Item extends object>() {
+  return <Name extends keyof Tables, Other extends keyof Tables[Name] = never>(
+    table: Name,
+    fields: Fields<Item> = {},
+    others: readonly Other[] = [],
+  ) => new RowMap<Item, Omit<Tables[Name], Other>>(table, fields, others.map(String));
+}
+
+class RowMap<Item extends object, Row extends object> {
   readonly #fields: readonly (readonly [member: string, column: string, field: Field<unknown>])[];
 
-  constructor(fields: Fields<Item>) {
+  constructor(table: keyof Tables, fields: Fields<Item>, others: readonly string[]) {
     // `Fields` checks that each field has the type of its member, which `entries` forgets.
     const entries = Object.entries(fields) as [string, Field<unknown>][];
-    this.#fields = entries.map(([member, field]) => [member, field.column ?? toColumn(member), field]);
+    const special = new Map(entries.map((entry) => [entry[1].column ?? toColumn(entry[0]), entry]));
+    const columns = tables[table].flatMap((line) => line.split(", ")).map((text) => text.split(" "));
+    this.#fields = columns.flatMap(([column = "", type = ""]) => {
+      if (others.includes(column)) return [];
+      const [member, field] = special.get(column) ?? [toMember(column), usualField(type)];
+      return [[member, column, field]];
+    });
   }
 
   /** All columns of the map; null for members that are missing. */
@@ -46,7 +63,7 @@ export class RowMap<Item extends object, Row extends object> {
     return Object.fromEntries(columns) as Partial<Row>; // As above.
   }
 
-  readonly toRecord = (row: Row): Item => {
+  readonly toRecord = (row: { readonly [Column in keyof Row]: Row[Column] | null }): Item => {
     const columns = new Map<string, unknown>(Object.entries(row));
     const members = this.#fields.flatMap(([member, column, { read, hasDefault }]) => {
       const found = columns.get(column) ?? null;
@@ -61,14 +78,22 @@ function toColumn(member: string): string {
   return member.replace(/(?<=[a-z])[A-Z]+/g, (letters) => `_${letters}`).toLowerCase();
 }
 
+function toMember(column: string): string {
+  if (column === "session_id" || column === "message_id") return column.replace("_id", "ID");
+  return column.replaceAll(/_([a-z])/g, (_, letter) => letter.toUpperCase());
+}
+
+function usualField(type: string): Field<unknown> {
+  if (type.startsWith("key")) return { ...key(), write: (value) => toKey(String(value)) };
+  if (type.startsWith("text")) return { ...text(), write: (value) => toStorableText(String(value)) };
+  if (type.startsWith("whole")) return { read: Number, write: (value) => Math.round(Number(value)) };
+  // Written with the type that the table says.
+  return { read: (found) => found, write: (value) => value as string | number };
+}
+
 /** A column that holds the value itself: numbers, ids and fixed words. */
 export function plain<Value extends string | number>(column?: string): Field<Value> {
   return { column, write: (value) => value, read: (found) => found as Value }; // Written with the same type.
-}
-
-/** A time or a size: whole milliseconds. */
-export function whole(column?: string): Field<number> {
-  return { column, write: Math.round, read: Number };
 }
 
 /** A text by which rows are looked up; see `toKey`. */
@@ -241,6 +266,70 @@ export function matchesGlob(engine: Engine, column: string, glob: string): Expre
 /** Escapes with `!`, because the engines treat a backslash differently. */
 function escapeLike(wanted: string): string {
   return wanted.replace(/[!%_]/g, "!$&");
+}
+
+/** Values of columns: all of them must be equal. A list: one of them. Null: the column is empty. */
+type Where<Row> = { readonly [Column in keyof Row]?: Row[Column] | readonly Row[Column][] };
+
+/** The tables without the types of their columns, which `Where` and the results have. */
+type AnyDatabase = Kysely<Record<string, Record<string, unknown>>>;
+
+/** The rows of a table with these values, in the order of these columns. */
+export async function findRows<Name extends keyof Tables>(
+  db: StoreDatabase,
+  table: Name,
+  where: Where<Tables[Name]>,
+  ...order: (keyof Tables[Name] & string)[]
+): Promise<Tables[Name][]> {
+  let rows = untyped(db).selectFrom(String(table)).selectAll();
+  rows = rows.where((expression) => expression.and(equalities(where)));
+  for (const column of order) rows = rows.orderBy(sql.ref(column));
+  return (await rows.execute()) as Tables[Name][]; // The table has no other columns.
+}
+
+export async function findRow<Name extends keyof Tables>(
+  db: StoreDatabase,
+  table: Name,
+  where: Where<Tables[Name]>,
+): Promise<Tables[Name] | undefined> {
+  return (await findRows(db, table, where))[0];
+}
+
+/** Changes the rows with these values. Returns how many. */
+export async function updateRows<Name extends keyof Tables>(
+  db: StoreDatabase,
+  table: Name,
+  where: Where<Tables[Name]>,
+  changes: Partial<Tables[Name]>,
+): Promise<number> {
+  const rows = untyped(db).updateTable(String(table)).set(changes);
+  const done = await rows.where((expression) => expression.and(equalities(where))).executeTakeFirst();
+  return Number(done.numUpdatedRows);
+}
+
+/** Deletes the rows with these values. Returns how many. */
+export async function deleteRows<Name extends keyof Tables>(
+  db: StoreDatabase,
+  table: Name,
+  where: Where<Tables[Name]>,
+): Promise<number> {
+  const rows = untyped(db).deleteFrom(String(table));
+  const done = await rows.where((expression) => expression.and(equalities(where))).executeTakeFirst();
+  return Number(done.numDeletedRows);
+}
+
+function untyped(db: StoreDatabase): AnyDatabase {
+  return db as unknown as AnyDatabase; // The same tables; see `AnyDatabase`.
+}
+
+function equalities(where: object): Expression<SqlBool>[] {
+  return Object.entries(where).map(([column, value]) => {
+    if (value === null) return sql<SqlBool>`${sql.ref(column)} is null`;
+    if (!Array.isArray(value)) return sql<SqlBool>`${sql.ref(column)} = ${value}`;
+    return value.length === 0
+      ? sql<SqlBool>`1 = 0`
+      : sql<SqlBool>`${sql.ref(column)} in (${sql.join(value)})`;
+  });
 }
 
 /** Runs the statement. True when it changed a row. */

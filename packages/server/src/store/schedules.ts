@@ -1,6 +1,6 @@
 import { toKey } from "./keys.ts";
-import { changesRows, json, key, plain, RowMap, whole } from "./rows.ts";
-import type { StoreDatabase, Tables } from "./schema.ts";
+import { changesRows, findRow, json, rowMap, updateRows } from "./rows.ts";
+import type { StoreDatabase } from "./schema.ts";
 
 export type ScheduleTiming =
   | { readonly kind: "once"; readonly at: number }
@@ -43,21 +43,7 @@ interface ScheduleStep {
 
 const DUE_AT_ONCE = 100;
 
-const schedules = new RowMap<StoredSchedule, Tables["schedules"]>({
-  id: plain(),
-  toolName: key(),
-  arguments: json("input"),
-  caller: key(),
-  timing: json(),
-  missed: plain(),
-  state: plain(),
-  nextRunAt: whole(),
-  lastRunAt: plain(),
-  lastCallId: key(),
-  runs: plain(),
-  createdAt: plain(),
-  endedAt: plain(),
-});
+const schedules = rowMap<StoredSchedule>()("schedules", { arguments: json("input"), timing: json() });
 
 export class ScheduleRepository {
   readonly #db: StoreDatabase;
@@ -73,7 +59,7 @@ export class ScheduleRepository {
   }
 
   async get(id: string): Promise<StoredSchedule | undefined> {
-    const row = await this.#db.selectFrom("schedules").selectAll().where("id", "=", id).executeTakeFirst();
+    const row = await findRow(this.#db, "schedules", { id });
     return row && schedules.toRecord(row);
   }
 
@@ -124,11 +110,9 @@ export class ScheduleRepository {
   }
 
   /** False when the schedule is not active. */
-  cancel(id: string): Promise<boolean> {
-    const change = this.#db
-      .updateTable("schedules")
-      .set({ state: "cancelled", next_run_at: null, ended_at: Date.now() });
-    return changesRows(change.where("id", "=", id).where("state", "=", "active"));
+  async cancel(id: string): Promise<boolean> {
+    const changes = { state: "cancelled", next_run_at: null, ended_at: Date.now() } as const;
+    return (await updateRows(this.#db, "schedules", { id, state: "active" }, changes)) > 0;
   }
 
   /** Deletes schedules that ended before the given time. */

@@ -161,6 +161,7 @@ type WordOf<Words extends string> = Words extends `${infer First}|${infer Rest}`
   : Words;
 
 type RowOf<Lines extends readonly string[]> = {
+  // Each column has the name that stands before its type.
   [Text in Column<Lines[number]> as NameOf<Text>]: TypeOf<Text>;
 };
 

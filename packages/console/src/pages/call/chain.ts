@@ -1,16 +1,11 @@
-import { ApiError, type Call, type CallFacts, isUnderWay, readCall, readPages } from "../../api/index.ts";
+import { ApiError, type CallFacts, isUnderWay, readCall, readPages } from "../../api/index.ts";
 
 /** Longer chains are cut. */
 const MOST_CALLS = 2_000;
 const HIGHEST = 50;
 
-export interface Chain {
-  readonly call: Call;
-  readonly root: TreeCall;
-  readonly isCut: boolean;
-}
-
-export async function readChain(callId: string, signal: AbortSignal): Promise<Chain> {
+/** A call and the chain around it, from its first call that can be seen. */
+export async function readChain(callId: string, signal: AbortSignal) {
   const call = await readCall(callId, signal);
   const top = await topOf(call, signal);
   const query = { root: top.callId, limit: 500 };
@@ -32,46 +27,35 @@ async function topOf(call: CallFacts, signal: AbortSignal): Promise<CallFacts> {
   return top;
 }
 
-export interface TreeCall<Facts extends CallFacts = CallFacts> {
-  readonly call: Facts;
-  readonly children: readonly TreeCall<Facts>[];
-}
-
-export interface WaterfallRow<Facts extends CallFacts = CallFacts> {
-  readonly call: Facts;
-  readonly level: number;
-  /** As shares of the whole width: start of the bar, its length, and the part before the tool ran. */
-  readonly start: number;
-  readonly width: number;
-  readonly waited: number;
-  readonly isOutside: boolean;
+export interface TreeCall {
+  readonly call: CallFacts;
+  readonly children: readonly TreeCall[];
 }
 
 /** The chain as rows, with the time of each call relative to the whole chain or to the call `span`. */
-export function waterfall<Facts extends CallFacts>(
-  root: TreeCall<Facts>,
-  now: number,
-  span?: string,
-): WaterfallRow<Facts>[] {
-  const calls = flatten(root, 0);
-  const begins = calls.map(({ call }) => call.timestamp ?? now);
-  const ends = calls.map(({ call }, index) => begins[index]! + lengthOf(call, begins[index]!, now));
-  const chosen = calls.findIndex(({ call }) => call.callId === span);
-  const first = chosen < 0 ? Math.min(...begins) : begins[chosen]!;
-  const last = chosen < 0 ? Math.max(...ends) : ends[chosen]!;
-  const whole = Math.max(1, last - first);
+export function waterfall(root: TreeCall, now: number, span?: string) {
+  const calls = flatten(root, 0).map(({ call, level }) => {
+    const begin = call.timestamp ?? now;
+    const length = isUnderWay(call) ? Math.max(0, now - begin) : (call.duration ?? 0);
+    return { call, level, begin, length, end: begin + length };
+  });
+  const chosen = calls.filter(({ call }) => call.callId === span);
+  const spanned = chosen.length === 0 ? calls : chosen;
+  const first = Math.min(...spanned.map(({ begin }) => begin));
+  const whole = Math.max(1, Math.max(...spanned.map(({ end }) => end)) - first);
   const within = (moment: number) => Math.min(first + whole, Math.max(first, moment));
-  return calls.map(({ call, level }, index) => {
-    const begin = begins[index]!;
-    const end = ends[index]!;
-    const before = !isUnderWay(call) ? Math.max(0, end - begin - (call.runDuration ?? end - begin)) : 0;
-    const length = within(end) - within(begin);
+  return calls.map(({ call, level, begin, length, end }) => {
+    const before = isUnderWay(call) ? 0 : Math.max(0, length - (call.runDuration ?? length));
+    const shown = within(end) - within(begin);
     return {
       call,
       level,
+      /** Milliseconds so far, or until the end. */
+      length,
+      // As shares of the whole width: start of the bar, its length, and the part before the tool ran.
       start: (within(begin) - first) / whole,
-      width: length / whole,
-      waited: length === 0 ? 0 : (within(begin + before) - within(begin)) / length,
+      width: shown / whole,
+      waited: shown === 0 ? 0 : (within(begin + before) - within(begin)) / shown,
       isOutside: end < first || begin > first + whole,
     };
   });
@@ -107,16 +91,9 @@ export function callIdsOf(tree: TreeCall): string[] {
   return [tree.call.callId, ...tree.children.flatMap(callIdsOf)];
 }
 
-function flatten<Facts extends CallFacts>(
-  tree: TreeCall<Facts>,
-  level: number,
-): { call: Facts; level: number }[] {
+function flatten(tree: TreeCall, level: number): { call: CallFacts; level: number }[] {
   const children = tree.children.toSorted(
     (left, right) => (left.call.timestamp ?? 0) - (right.call.timestamp ?? 0),
   );
   return [{ call: tree.call, level }, ...children.flatMap((child) => flatten(child, level + 1))];
-}
-
-function lengthOf(call: CallFacts, begin: number, now: number): number {
-  return isUnderWay(call) ? Math.max(0, now - begin) : (call.duration ?? 0);
 }

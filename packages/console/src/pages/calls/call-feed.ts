@@ -3,13 +3,12 @@ import {
   ApiError,
   type CallPage,
   type CallSummary,
-  currentSession,
   isUnderWay,
   type RackEvent,
   request,
   useEvents,
 } from "../../api/index.ts";
-import { useReread } from "../../ui/index.ts";
+import { Recent, useReread } from "../../ui/index.ts";
 
 export interface CallQuery {
   readonly [key: string]: string | number | boolean | undefined;
@@ -39,67 +38,62 @@ export function useCallFeed(
   let isBegun = start !== undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const read = (cursor?: string, limit = PAGE) => {
-    const { within, ...rest } = query.value;
-    const since = within === undefined ? undefined : Date.now() - within;
-    return request("GET /api/calls", { query: { ...rest, since, limit, cursor } });
-  };
-
-  async function attempt(work: (isCurrent: () => boolean) => Promise<void>): Promise<void> {
+  /** Reads a page and takes it, unless the query changed in the meantime. */
+  async function read(take: (page: CallPage) => void, cursor?: string, limit = PAGE): Promise<void> {
     const mine = generation;
     isLoading.value = true;
-    try {
-      await work(() => mine === generation);
-      if (mine === generation) error.value = undefined;
-    } catch (thrown) {
-      if (mine === generation) error.value = ApiError.of(thrown);
-    } finally {
-      if (mine === generation) isLoading.value = false;
-    }
+    const { within, ...rest } = query.value;
+    const since = within === undefined ? undefined : Date.now() - within;
+    const asking = request("GET /api/calls", { query: { ...rest, since, limit, cursor } });
+    const failed = await asking.then(
+      (page) => void (mine === generation && take(page)),
+      (thrown: unknown) => ApiError.of(thrown),
+    );
+    if (mine !== generation) return;
+    error.value = failed;
+    isLoading.value = false;
   }
 
   function restart(): Promise<void> {
     generation++;
     isBegun = false;
     missed.value = 0;
-    return attempt(async (isCurrent) => {
-      const page = await read();
-      // A newer page was read in the meantime.
-      if (!isCurrent() || isBegun) return;
-      calls.value = page.items;
-      next.value = page.next;
-      isBegun = true;
-    });
+    return refresh();
   }
 
-  function refresh(limit = PAGE): Promise<void> {
-    return attempt(async (isCurrent) => {
-      const page = await read(undefined, limit);
-      if (!isCurrent()) return;
-      // If the new page does not overlap the old ones, calls are missing between them, so the list starts again.
-      const known = new Set(calls.value.map(({ callId }) => callId));
-      const hasGap =
-        known.size > 0 && page.next !== undefined && !page.items.some(({ callId }) => known.has(callId));
-      const isNew = hasGap || !isBegun;
-      calls.value = isNew ? page.items : mergeHead(calls.value, page);
-      if (isNew || calls.value.length === page.items.length) next.value = page.next;
-      isBegun = true;
-    });
-  }
+  let asked = 0;
+  let taken = 0;
+  const refresh = (limit?: number) => {
+    const mine = ++asked;
+    return read(
+      (page) => {
+        // A newer answer was faster.
+        if (mine < taken) return;
+        taken = mine;
+        // If the new page does not overlap the old ones, calls are missing between them, so the list starts again.
+        const known = new Set(calls.value.map(({ callId }) => callId));
+        const hasGap =
+          known.size > 0 && page.next !== undefined && !page.items.some(({ callId }) => known.has(callId));
+        const isNew = hasGap || !isBegun;
+        calls.value = isNew ? page.items : mergeHead(calls.value, page);
+        if (isNew || calls.value.length === page.items.length) next.value = page.next;
+        isBegun = true;
+      },
+      undefined,
+      limit,
+    );
+  };
 
   /** Reads as many of the known calls as one request allows, because they may have ended since. */
   const reread = () => refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, calls.value.length)));
 
   async function readMore(): Promise<void> {
-    const cursor = next.value;
-    if (cursor === undefined || isLoading.value) return;
-    await attempt(async (isCurrent) => {
-      const page = await read(cursor);
-      if (!isCurrent()) return;
+    if (next.value === undefined || isLoading.value) return;
+    await read((page) => {
       const known = new Set(calls.value.map(({ callId }) => callId));
       calls.value = [...calls.value, ...page.items.filter(({ callId }) => !known.has(callId))];
       next.value = page.next;
-    });
+    }, next.value);
   }
 
   useEvents(["call."], (event) => {
@@ -166,12 +160,8 @@ export function withEnd(
   if (wantedStatus !== undefined && wantedStatus !== status) return calls.toSpliced(index, 1);
   // The event holds these members in the record's form.
   const { duration, error } = data as Pick<CallSummary, "duration" | "error">;
-  return calls.with(index, {
-    ...known,
-    status,
-    ...(duration === undefined ? {} : { duration }),
-    ...(error === undefined ? {} : { error }),
-  });
+  const ended = { ...known, status, ...(error && { error }) };
+  return calls.with(index, duration === undefined ? ended : { ...ended, duration });
 }
 
 export interface FeedRow {
@@ -222,18 +212,11 @@ export interface KeptFeed {
   readonly top: number;
 }
 
-const MOST = 10;
-const feeds = new Map<string, KeptFeed>();
+const feeds = new Recent<KeptFeed>({ most: 10 });
 
-/** Keeps a feed for a person who opens a call and returns. The oldest feeds are dropped first. */
+/** Keeps a feed for a person who opens a call and returns. */
 export function keepFeed(query: object, feed: KeptFeed): void {
-  const key = JSON.stringify(query);
-  feeds.delete(key);
-  feeds.set(key, feed);
-  for (const oldest of feeds.keys()) {
-    if (feeds.size <= MOST) return;
-    feeds.delete(oldest);
-  }
+  feeds.set(JSON.stringify(query), feed);
 }
 
 /** The kept feed, when the person goes back to it or returns from a call; otherwise the newest calls are read. */
@@ -246,10 +229,3 @@ function isReturn(arrival: unknown): boolean {
   const { back, forward } = (arrival ?? {}) as { back?: unknown; forward?: unknown }; // Both are checked below.
   return typeof forward === "string" || (typeof back === "string" && back.startsWith("/calls/"));
 }
-
-watch(
-  () => currentSession.refusal,
-  (refusal) => {
-    if (refusal === "missing") feeds.clear();
-  },
-);

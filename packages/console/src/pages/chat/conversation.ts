@@ -8,10 +8,12 @@ import {
   type ChatToolPart,
   currentSession,
   open,
+  type RackEvent,
   readEvents,
   request,
   resumeAfter,
 } from "../../api/index.ts";
+import { keep, kept } from "../../text/index.ts";
 import { useReread } from "../../ui/index.ts";
 
 const FIRST_WAIT = 500;
@@ -36,7 +38,7 @@ export function useConversation() {
   const isRunning = computed(() => isSending.value || messages.value.at(-1)?.status === "running");
   const hasEarlier = computed(() => previous.value !== undefined);
   /** This token may not write in the conversation. */
-  const isClosed = computed(() => session.value !== undefined && isClosedTo(session.value.owner));
+  const isClosed = computed(() => session.value !== undefined && closedOwners.has(session.value.owner));
   const fail = (thrown: unknown) => {
     failure.value = ApiError.of(thrown);
   };
@@ -133,7 +135,7 @@ export function useConversation() {
     } catch (thrown) {
       if (signal.aborted) return undefined;
       const isRefused = thrown instanceof ApiError && thrown.code === "chat_forbidden";
-      if (isRefused && session.value !== undefined) rememberClosed(session.value.owner);
+      if (isRefused && session.value !== undefined) closedOwners.add(session.value.owner);
       else fail(thrown);
       return undefined;
     } finally {
@@ -151,7 +153,9 @@ export function useConversation() {
         const asked = { path: { id }, headers: resumeAfter(lastId), signal };
         response ??= await open("GET /api/chat/sessions/{id}/events", asked);
         wait = FIRST_WAIT;
-        for await (const { event, id: eventId, data } of readEvents(response.body ?? new ReadableStream())) {
+        for await (const { event = "", id: eventId, data } of readEvents(
+          response.body ?? new ReadableStream(),
+        )) {
           if (signal.aborted) return;
           if (eventId !== undefined) lastId = eventId;
           const value: Record<string, unknown> = JSON.parse(data);
@@ -184,12 +188,8 @@ function isFinal({ status }: ApiError): boolean {
   return status >= 400 && status < 500 && status !== 429;
 }
 
-export interface TurnEvent {
-  readonly type: string;
-  readonly data: Readonly<Record<string, unknown>>;
-}
-
-export function applyEvent(message: ChatMessage, { type, data }: TurnEvent): ChatMessage {
+/** The answer after an event of its turn. */
+export function applyEvent(message: ChatMessage, { type, data }: RackEvent): ChatMessage {
   const parts = message.parts ?? [];
   switch (type) {
     case "turn":
@@ -266,21 +266,13 @@ function keyOf({ name, loop }: ChatToolPart): string {
   return loop?.fingerprint ?? `${name} ${loop?.signal}`;
 }
 
-const owners = reactive(new Set<string>());
-
-export function isClosedTo(owner: string): boolean {
-  return owners.has(owner);
-}
-
-/** Remembers owners whose conversations are closed to this token, because the server does not tell who a token is. */
-export function rememberClosed(owner: string): void {
-  owners.add(owner);
-}
+/** Owners whose conversations are closed to this token. The server does not tell who a token is. */
+const closedOwners = reactive(new Set<string>());
 
 // After a new sign-in the token may be the owner.
 watch(
   () => currentSession.token,
-  () => owners.clear(),
+  () => closedOwners.clear(),
   { flush: "sync" },
 );
 
@@ -288,19 +280,10 @@ const KEY = "toolrack.chat.draft.";
 
 /** The unsent text of a conversation in this tab. The empty id stands for a new conversation. */
 export function draftOf(conversation: string): string {
-  try {
-    return sessionStorage.getItem(KEY + conversation) ?? "";
-  } catch {
-    return "";
-  }
+  return kept(KEY + conversation, "session") ?? "";
 }
 
 /** Keeps unsent text; an empty text removes it. */
 export function keepDraft(conversation: string, text: string): void {
-  try {
-    if (text === "") sessionStorage.removeItem(KEY + conversation);
-    else sessionStorage.setItem(KEY + conversation, text);
-  } catch {
-    // Browsers may refuse storage.
-  }
+  keep(KEY + conversation, text || undefined, "session");
 }

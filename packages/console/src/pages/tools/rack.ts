@@ -20,15 +20,15 @@ export function useRack(): Remote<Rack> {
   // The list is large, so a hidden page reads it when it is shown again.
   let isOld = false;
   const refresh = () => {
-    isOld = document.hidden;
-    if (!isOld) remote.reloadSoon();
+    if (isOld && !document.hidden) remote.reloadSoon();
+    isOld &&= document.hidden;
   };
-  const onVisibilityChange = () => {
-    if (isOld) refresh();
-  };
-  useEvents(["tools.", "tool.", "reload."], refresh);
-  document.addEventListener("visibilitychange", onVisibilityChange);
-  onScopeDispose(() => document.removeEventListener("visibilitychange", onVisibilityChange));
+  useEvents(["tools.", "tool.", "reload."], () => {
+    isOld = true;
+    refresh();
+  });
+  document.addEventListener("visibilitychange", refresh);
+  onScopeDispose(() => document.removeEventListener("visibilitychange", refresh));
   return remote;
 }
 
@@ -48,10 +48,10 @@ const PAUSE = 10_000;
 
 /** Calls of each tool in the last 24 hours. Undefined unless known for all tools. */
 export function useToolActivity(): ComputedRef<Activity | undefined> {
-  const remote = useLive((signal) => readStatistics({ since: Date.now() - DAY }, signal));
-  useEvents(["call.completed", "call.failed"], () => remote.reloadSoon(PAUSE));
+  const read = (signal: AbortSignal) => readStatistics({ since: Date.now() - DAY }, signal);
+  const remote = useLive(read, ["call.completed", "call.failed"], PAUSE);
   return computed(() => {
-    const found = remote.value.value;
+    const found = remote.value;
     if (found === undefined || found.latest !== undefined || found.tools.length >= MOST_REPORTED)
       return undefined;
     return new Map(found.tools.map((tool) => [tool.toolName, tool]));

@@ -6,29 +6,29 @@ export interface Rack {
   readonly troubled: readonly FileReport[];
 }
 
+export type Activity = ReadonlyMap<string, { readonly calls: number; readonly errors: number }>;
+
 export const shows = ["all", "failed", "disabled", "dangerous", "quiet"] as const;
 export type Show = (typeof shows)[number];
+const passes: Readonly<Record<Show, (tool: ToolSummary, activity?: Activity) => boolean>> = {
+  all: () => true,
+  failed: ({ status }) => status === "stale",
+  disabled: ({ status }) => status === "disabled",
+  dangerous: ({ dangerous }) => dangerous,
+  quiet: ({ name }, activity) => (activity?.get(name)?.calls ?? 0) === 0,
+};
 
 export const sources = ["files", "skills", "mcp", "builtin", "other"] as const;
 export type Source = (typeof sources)[number];
 
-export type TreeRow =
-  | {
-      readonly kind: "source";
-      readonly id: string;
-      readonly source: Source;
-      readonly count: number;
-      readonly isOpen: boolean;
-    }
-  | {
-      readonly kind: "group";
-      readonly id: string;
-      readonly label: string;
-      readonly count: number;
-      readonly isOpen: boolean;
-    }
-  | { readonly kind: "tool"; readonly id: string; readonly tool: ToolSummary; readonly level: number }
-  | { readonly kind: "file"; readonly id: string; readonly file: FileReport; readonly level: number };
+/** A row of the list: a source at level 1, a group at level 2, a tool, or a file with problems. */
+export type TreeRow = { readonly id: string; readonly level: number } & (
+  | { readonly kind: "branch"; readonly label: string; readonly count: number; readonly isOpen: boolean }
+  | { readonly kind: "tool"; readonly tool: ToolSummary }
+  | { readonly kind: "file"; readonly file: FileReport }
+);
+type LeafRow = Exclude<TreeRow, { kind: "branch" }>;
+type ToolRow = Extract<TreeRow, { kind: "tool" }>;
 
 export interface TreeFilter {
   readonly q: string;
@@ -37,7 +37,13 @@ export interface TreeFilter {
   readonly source?: Source | undefined;
 }
 
-export type Activity = ReadonlyMap<string, { readonly calls: number; readonly errors: number }>;
+/** A tool or file with its place in the tree and the text that a search looks at. */
+interface Leaf {
+  readonly source: Source;
+  readonly group: string;
+  readonly text: string;
+  readonly row: LeafRow;
+}
 
 /** The rows of the list: tools and files with problems by source and group, without folded and filtered ones. */
 export function treeRows(
@@ -47,66 +53,56 @@ export function treeRows(
   activity?: Activity,
 ): TreeRow[] {
   const words = wordsOf(filter.q);
-  const leaves = [
-    ...rack.troubled
-      .filter((file) => fileFits(file, filter, words))
-      .map((file) => ({ place: placeOfFile(file.file), row: fileRow(file) })),
-    ...rack.tools
-      .filter((tool) => toolFits(tool, filter, words, activity))
-      .map((tool) => ({ place: factsOf(tool).place, row: factsOf(tool).row })),
-  ];
-  const bySource = Map.groupBy(leaves, ({ place }) => place.source);
+  const leaves = [...rack.troubled.map(leafOfFile), ...rack.tools.map(leafOf)].filter((leaf) =>
+    fits(leaf, filter, words, activity),
+  );
+  const branch = (
+    id: string,
+    label: string,
+    level: number,
+    inner: readonly Leaf[],
+    rows: () => TreeRow[],
+  ) => {
+    const isOpen = !folded.has(id);
+    const count = inner.filter(({ row }) => row.kind === "tool").length;
+    const head: TreeRow = { kind: "branch", id, label, level, count, isOpen };
+    return isOpen ? [head, ...rows()] : [head];
+  };
+  const bySource = Map.groupBy(leaves, ({ source }) => source);
   return sources.flatMap((source) => {
-    const mine = bySource.get(source);
-    if (mine === undefined) return [];
-    const isOpen = !folded.has(source);
-    const head: TreeRow = { kind: "source", id: source, source, count: toolsIn(mine), isOpen };
-    if (!isOpen) return [head];
-    const groups = [...Map.groupBy(mine, ({ place }) => place.group)].sort(([left], [right]) =>
+    const inSource = bySource.get(source);
+    if (inSource === undefined) return [];
+    const groups = [...Map.groupBy(inSource, ({ group }) => group)].sort(([left], [right]) =>
       left.localeCompare(right),
     );
-    return [
-      head,
-      ...groups.flatMap(([group, members]) => {
-        const rows = members.map(({ row }) => row).sort(byName);
-        if (group === "") return rows.map((row) => ({ ...row, level: 2 }));
-        const id = `${source}/${group}`;
-        const groupIsOpen = !folded.has(id);
-        const groupRow: TreeRow = {
-          kind: "group",
-          id,
-          label: group,
-          count: toolsIn(members),
-          isOpen: groupIsOpen,
-        };
-        return groupIsOpen ? [groupRow, ...rows] : [groupRow];
-      }),
-    ];
+    const groupRows = ([group, inner]: [string, Leaf[]]): TreeRow[] => {
+      const rows = inner.map(({ row }) => row).sort((left, right) => (left.id < right.id ? -1 : 1));
+      if (group === "") return rows.map((row) => ({ ...row, level: 2 }));
+      return branch(`${source}/${group}`, group, 2, inner, () => rows);
+    };
+    return branch(source, source, 1, inSource, () => groups.flatMap(groupRows));
   });
 }
 
-/** Counts tools only; a file that does not load is none. */
-function toolsIn(leaves: readonly { readonly row: TreeRow }[]): number {
-  return leaves.filter(({ row }) => row.kind === "tool").length;
-}
-
 /** The best match of a search: a tool of that name, else one whose name begins with it or contains it. */
-export function bestHit(rows: readonly TreeRow[], q: string): Extract<TreeRow, { kind: "tool" }> | undefined {
+export function bestHit(rows: readonly TreeRow[], q: string): ToolRow | undefined {
   const wanted = q.trim().toLowerCase();
   const found = rows.filter((row) => row.kind === "tool");
-  const namesOf = ({ tool }: (typeof found)[number]) =>
-    [tool.name, tool.displayName, tool.title ?? ""].map((name) => name.toLowerCase());
+  const named = (isHit: (name: string) => boolean) =>
+    found.find(({ tool: { name, displayName, title = "" } }) =>
+      [name, displayName, title].some((one) => isHit(one.toLowerCase())),
+    );
   return (
-    found.find((row) => namesOf(row).includes(wanted)) ??
-    found.find((row) => namesOf(row).some((name) => name.startsWith(wanted))) ??
-    found.find((row) => namesOf(row).some((name) => name.includes(wanted))) ??
+    named((name) => name === wanted) ??
+    named((name) => name.startsWith(wanted)) ??
+    named((name) => name.includes(wanted)) ??
     found[0]
   );
 }
 
 /** Whether a tool passes the filters, regardless of folding. */
 export function isShown(tool: ToolSummary, filter: TreeFilter, activity?: Activity): boolean {
-  return toolFits(tool, filter, wordsOf(filter.q), activity);
+  return fits(leafOf(tool), filter, wordsOf(filter.q), activity);
 }
 
 function wordsOf(q: string): readonly string[] {
@@ -119,113 +115,77 @@ export function tagsOf(tools: readonly ToolSummary[]): [string, number][] {
   return [...counts].sort(([, left], [, right]) => right - left);
 }
 
-function toolFits(
-  tool: ToolSummary,
-  { show, tag, source }: TreeFilter,
+function fits(
+  { source, text, row }: Leaf,
+  filter: TreeFilter,
   words: readonly string[],
   activity: Activity | undefined,
 ): boolean {
-  if (show === "failed" && tool.status !== "stale") return false;
-  if (show === "disabled" && tool.status !== "disabled") return false;
-  if (show === "dangerous" && !tool.dangerous) return false;
-  if (show === "quiet" && (activity?.get(tool.name)?.calls ?? 0) > 0) return false;
-  if (tag !== "" && !tool.tags?.includes(tag)) return false;
-  const facts = factsOf(tool);
-  if (source !== undefined && facts.place.source !== source) return false;
-  return words.every((word) => facts.text.includes(word));
-}
-
-function fileFits(
-  { file, failure }: FileReport,
-  { show, tag, source }: TreeFilter,
-  words: readonly string[],
-): boolean {
-  if (tag !== "" || (show !== "all" && show !== "failed")) return false;
-  if (source !== undefined && source !== "files") return false;
-  const text = `${file} ${failure?.reason ?? ""}`.toLowerCase();
+  const { show, tag } = filter;
+  const isWanted =
+    row.kind === "tool" ? passes[show](row.tool, activity) : show === "all" || show === "failed";
+  if (!isWanted || (filter.source !== undefined && filter.source !== source)) return false;
+  if (tag !== "" && !(row.kind === "tool" && row.tool.tags?.includes(tag))) return false;
   return words.every((word) => text.includes(word));
 }
 
-interface ToolFacts {
-  readonly place: Place;
-  readonly row: Extract<TreeRow, { kind: "tool" }>;
-  readonly text: string;
-}
-
 /** Computed once per tool, because a search reads ten thousand of them with every letter. */
-const known = new WeakMap<ToolSummary, ToolFacts>();
+const known = new WeakMap<ToolSummary, Leaf>();
 
-function factsOf(tool: ToolSummary): ToolFacts {
-  let facts = known.get(tool);
-  if (facts === undefined) {
+function leafOf(tool: ToolSummary): Leaf {
+  let leaf = known.get(tool);
+  if (leaf === undefined) {
     const { name, displayName, title, description, category, origin, tags = [], aliases = [] } = tool;
     const parts = [name, displayName, title, description, category, origin, ...tags, ...aliases];
     const text = parts.filter(Boolean).join(" ").toLowerCase();
-    facts = { place: placeOf(tool), row: toolRow(tool), text };
-    known.set(tool, facts);
+    leaf = { ...placeOf(tool), text, row: { kind: "tool", id: `tool ${name}`, tool, level: 3 } };
+    known.set(tool, leaf);
   }
-  return facts;
+  return leaf;
 }
 
-interface Place {
-  readonly source: Source;
-  readonly group: string;
+function leafOfFile(file: FileReport): Leaf {
+  const text = `${file.file} ${file.failure?.reason ?? ""}`.toLowerCase();
+  return { ...placeOfFile(file.file), text, row: { kind: "file", id: `file ${file.file}`, file, level: 3 } };
 }
 
-function placeOf({ origin = "", category = "" }: ToolSummary): Place {
-  const builtin = /^built-in ([^/]+)\//.exec(origin);
-  if (builtin) return { source: "builtin", group: builtin[1]! };
-  const upstream = /^mcp server (.+)$/.exec(origin);
-  if (upstream) return { source: "mcp", group: upstream[1]! };
-  const skill = /^skill ([^/]+)/.exec(origin);
-  if (skill) return { source: "skills", group: skill[1]! };
-  if (/\.\w+$/.test(origin)) return placeOfFile(origin);
-  return { source: "other", group: category };
+const origins: readonly (readonly [Source, RegExp])[] = [
+  ["builtin", /^built-in ([^/]+)\//],
+  ["mcp", /^mcp server (.+)$/],
+  ["skills", /^skill ([^/]+)/],
+];
+
+function placeOf({ origin = "", category = "" }: ToolSummary): Pick<Leaf, "source" | "group"> {
+  for (const [source, form] of origins) {
+    const group = form.exec(origin)?.[1];
+    if (group !== undefined) return { source, group };
+  }
+  return /\.\w+$/.test(origin) ? placeOfFile(origin) : { source: "other", group: category };
 }
 
-function placeOfFile(file: string): Place {
-  const folders = file.split("/").slice(0, -1);
-  return { source: "files", group: folders.slice(1).join("/") };
-}
-
-function toolRow(tool: ToolSummary): Extract<TreeRow, { kind: "tool" }> {
-  return { kind: "tool", id: `tool ${tool.name}`, tool, level: 3 };
-}
-
-function fileRow(file: FileReport): Extract<TreeRow, { kind: "file" }> {
-  return { kind: "file", id: `file ${file.file}`, file, level: 3 };
-}
-
-function byName(left: TreeRow, right: TreeRow): number {
-  return left.id < right.id ? -1 : 1;
+function placeOfFile(file: string): Pick<Leaf, "source" | "group"> {
+  return { source: "files", group: file.split("/").slice(1, -1).join("/") };
 }
 
 /** The tool names of a row: its own, or those of its group or source. `all` must have nothing folded. */
 export function toolsOf(all: readonly TreeRow[], row: TreeRow): string[] {
-  if (row.kind === "tool") return [row.tool.name];
-  const at = all.findIndex(({ id }) => id === row.id);
-  if (row.kind === "file" || at === -1) return [];
-  const isEnd = ({ kind }: TreeRow) => kind === "source" || (row.kind === "group" && kind === "group");
-  const below = all.slice(at + 1);
-  const end = below.findIndex(isEnd);
-  return below
-    .slice(0, end === -1 ? below.length : end)
-    .flatMap((one) => (one.kind === "tool" ? [one.tool.name] : []));
+  if (row.kind !== "branch") return toolNames([row]);
+  const below = all.slice(all.findIndex(({ id }) => id === row.id) + 1);
+  const end = below.findIndex(({ kind, level }) => kind === "branch" && level <= row.level);
+  return toolNames(end === -1 ? below : below.slice(0, end));
 }
 
 /** The tool names between two rows in either order, both included. */
 export function toolsBetween(rows: readonly TreeRow[], from: number, to: number): string[] {
-  const [first, last] = from < to ? [from, to] : [to, from];
-  return rows.slice(first, last + 1).flatMap((row) => (row.kind === "tool" ? [row.tool.name] : []));
+  return toolNames(rows.slice(Math.min(from, to), Math.max(from, to) + 1));
+}
+
+function toolNames(rows: readonly TreeRow[]): string[] {
+  return rows.flatMap((row) => (row.kind === "tool" ? [row.tool.name] : []));
 }
 
 /** Marks all names, or unmarks them when all are marked. */
-export function toggled(marks: ReadonlySet<string>, names: readonly string[]): Set<string> {
-  const next = new Set(marks);
-  const areAll = names.every((name) => marks.has(name));
-  for (const name of names) {
-    if (areAll) next.delete(name);
-    else next.add(name);
-  }
-  return next;
+export function toggled(marks: ReadonlySet<string>, names: readonly string[]): ReadonlySet<string> {
+  const isAdding = names.some((name) => !marks.has(name));
+  return new Set(isAdding ? [...marks, ...names] : [...marks].filter((name) => !names.includes(name)));
 }

@@ -199,7 +199,7 @@ export interface UnreadableFile {
 }
 
 interface Scan {
-  readonly files: ReadonlyMap<string, ScannedFile>;
+  readonly files: readonly string[];
   readonly unreadable: readonly UnreadableFile[];
 }
 
@@ -210,19 +210,22 @@ const nonTools =
 
 /**
  * Every source file below the folder, in the same order on every machine. A missing folder is empty; instead of a
- * folder, a single source file may be given. A file with the same time and size as before counts as unchanged.
+ * folder, a single source file may be given.
  */
-export async function scanFiles(folder: string, before?: ReadonlyMap<string, ScannedFile>): Promise<Scan> {
-  const found: string[] = [];
+export async function scanFiles(folder: string): Promise<Scan> {
+  const files: string[] = [];
   const unreadable: UnreadableFile[] = [];
-  await walk(folder, found, unreadable);
+  await walk(folder, files, unreadable);
   // Slashes make the order independent of the system.
   const slashed = (path: string) => path.split(sep).join("/");
-  found.sort((one, other) => (slashed(one) < slashed(other) ? -1 : 1));
-  return { files: await signFiles(found, before), unreadable };
+  files.sort((one, other) => (slashed(one) < slashed(other) ? -1 : 1));
+  return { files, unreadable };
 }
 
-/** Signs files by path. An unreadable file gets a signature too, and fails when it is loaded. */
+/**
+ * Signs files by path. A file with the same time and size as before counts as unchanged. An unreadable file gets a
+ * signature too, and fails when it is loaded.
+ */
 export async function signFiles(
   paths: readonly string[],
   before?: ReadonlyMap<string, ScannedFile>,
@@ -279,6 +282,6 @@ async function sign(path: string, before: ScannedFile | undefined): Promise<Scan
 }
 
 /** Whether two scans saw the same content. */
-export function sameContent(one: ScannedFile, other: ScannedFile): boolean {
-  return one.signature.split(" ")[1] === other.signature.split(" ")[1];
+export function sameContent(one: ScannedFile | undefined, other: ScannedFile | undefined): boolean {
+  return one?.signature.split(" ")[1] === other?.signature.split(" ")[1];
 }

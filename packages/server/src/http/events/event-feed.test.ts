@@ -98,7 +98,8 @@ it("hands a long backlog to a reader that comes back, whole and in order", async
 it("keeps nothing before anybody has come, and tells who asks for it to start anew", async () => {
   const url = await serve({ size: 50, heartbeat: 10_000 });
   for (let round = 0; round < 10; round++) feed.publish("early", round, "everyone");
-  expect(feed.isFollowed).toBe(false);
+  let readers = 0;
+  feed.onFirstReader = () => readers++;
   const first = await open(url);
   let text = "";
   first.setEncoding("utf8").on("data", (chunk) => {
@@ -115,6 +116,7 @@ it("keeps nothing before anybody has come, and tells who asks for it to start an
   });
   await expect.poll(() => again).toContain("event: reset");
   expect(again).not.toContain("early");
+  expect(readers).toBe(1);
   first.destroy();
   second.destroy();
 });

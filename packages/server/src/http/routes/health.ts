@@ -30,7 +30,7 @@ const NO_MORE =
   "The store cannot take records, and as many as are kept in memory wait for it. Calls are refused until they are written.";
 
 /** For load balancers. Open to everybody, so it shows no paths and checks the store at most once a second. */
-export function healthRoutes({ store, log, prove, stopping }: HttpServices): Route[] {
+export function healthRoutes({ store, log, prove, guard }: HttpServices): Route[] {
   const route = routesFor("server", "open");
   const probe = storeProbe(store);
   return [
@@ -44,7 +44,7 @@ export function healthRoutes({ store, log, prove, stopping }: HttpServices): Rou
       answer: ["It does.", readiness],
       errors: ["not_ready", "stopping"],
       async handle() {
-        if (stopping()) throw new HttpError("stopping", "The server is stopping.");
+        if (guard.isStopping) throw new HttpError("stopping", "The server is stopping.");
         const { reason, freeBytes } = await probe();
         const { records, bytes, journaled, isFull, reason: heldFor } = store.calls.held;
         const why = reason ?? heldFor;

@@ -5,7 +5,7 @@ import { HttpError } from "./errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** Reads the JSON body of a request; `undefined` when there is none. Never holds more than `limit` bytes. */
+/** Reads the JSON body of a request; `undefined` when there is none. */
 export async function readBody(incoming: IncomingMessage, limit: number): Promise<unknown> {
   const { headers } = incoming;
   const hasBody =
@@ -41,37 +41,30 @@ function checkType({ headers }: IncomingMessage): void {
   }
 }
 
+/** Never holds more than `limit` bytes. */
 function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
-  let size = 0;
-  const stop = () => {
-    incoming.off("data", onData).off("end", onEnd).off("error", onBreak).off("close", onBreak);
+  let size = Number(incoming.headers["content-length"] ?? 0) > limit ? limit + 1 : 0;
+  const settle = () => {
+    incoming.off("data", onData).off("end", settle).off("error", settle).off("close", settle);
     // The rest of the body is read and dropped, so that the answer reaches a client that is still sending.
     incoming.on("error", () => {});
-  };
-  const refuse = () => {
-    stop();
-    const advice = `The body is larger than ${limit} bytes, the most that this server takes.`;
-    reject(new HttpError("payload_too_large", advice, { details: { limit } }));
+    if (size > limit) {
+      const advice = `The body is larger than ${limit} bytes, the most that this server takes.`;
+      reject(new HttpError("payload_too_large", advice, { details: { limit } }));
+    } else if (!incoming.complete) {
+      reject(new HttpError("bad_request", "The connection broke before the whole body had come."));
+    } else resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size));
   };
   const onData = (chunk: Buffer) => {
     size += chunk.length;
-    if (size > limit) refuse();
+    if (size > limit) settle();
     else chunks.push(chunk);
   };
-  const onEnd = () => {
-    stop();
-    resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size));
-  };
-  const onBreak = () => {
-    stop();
-    reject(new HttpError("bad_request", "The connection broke before the whole body had come."));
-  };
   // A client that disconnected earlier causes no more events.
-  if (incoming.destroyed) onBreak();
-  else if (Number(incoming.headers["content-length"] ?? 0) > limit) refuse();
-  else incoming.on("data", onData).on("end", onEnd).on("error", onBreak).on("close", onBreak);
+  if (incoming.destroyed || size > limit) settle();
+  else incoming.on("data", onData).on("end", settle).on("error", settle).on("close", settle);
   return promise;
 }
 

@@ -111,8 +111,8 @@ export interface Mount {
   owns(path: string, method: string): boolean;
   /** `open`: no token needed. */
   readonly access: "open" | "token";
-  /** Answers the request. Thrown errors and rejections are answered like any other. */
-  handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant | undefined): void | Promise<void>;
+  /** Answers the request. Thrown errors and rejections are answered like any other. `grant`: an open mount gets an empty one. */
+  handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant): void | Promise<void>;
   /** Added to the usual challenge for a caller without a token. */
   challenge?(incoming: IncomingMessage): string;
   /** Ends streams that would keep the server open. It may take a moment to answer first. */

@@ -176,7 +176,7 @@ export function accepts(header: string, type: string): boolean {
 
 export function checkVersion({ headers }: IncomingMessage): void {
   const version = headers["mcp-protocol-version"];
-  if (version === undefined || legacyVersions.some((known) => known === String(version))) return;
+  if (version === undefined || legacyVersions.includes(String(version))) return;
   const supported = legacyVersions.join(", ");
   throw refused(
     400,

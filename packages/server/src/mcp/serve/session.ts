@@ -180,7 +180,7 @@ export class ClientSession implements Peer, Listener {
       throw paramError("initialize", "capabilities", expected("object", capabilities));
     if (!isClientInfo(clientInfo))
       throw paramError("initialize", "clientInfo", expected("object", clientInfo));
-    this.version = legacyVersions.find((version) => version === protocolVersion) ?? legacyVersions[0];
+    this.version = legacyVersions.includes(protocolVersion) ? protocolVersion : legacyVersions[0];
     this.abilities = capabilities;
     this.client = clientInfo;
   }

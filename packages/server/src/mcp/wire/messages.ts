@@ -138,7 +138,7 @@ export const longestMessage = 10 * 1024 * 1024;
 /** The version of the protocol without sessions: every request describes its client. */
 export const modernVersion = "2026-07-28";
 /** The older versions, newest first. A client that asks for an unknown one is given the first. */
-export const legacyVersions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"] as const;
+export const legacyVersions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 /** The only version with batches over stdio. Over HTTP the versions before it have them too. */
 export const batchedVersion = "2025-03-26";
 

@@ -2,33 +2,11 @@ import { isCanonicalName } from "@toolrack/core/internal";
 import { defined } from "../../helpers/index.ts";
 import type { NewExpert, NewSkillTool, SkillBundle } from "../../store/index.ts";
 import { skillToolTypes } from "../../store/index.ts";
+import { UnknownValue } from "./sql-dump.ts";
+
+export const importedTables = ["skills", "skill_tools", "experts", "expert_skills"] as const;
 
 type Row = Readonly<Record<string, unknown>>;
-
-export const importedColumns: ReadonlyMap<string, ReadonlySet<string>> = new Map([
-  [
-    "skills",
-    new Set([
-      ...["id", "name", "mark", "source_path", "license", "version", "author", "tags", "argument_hint"],
-      ...["description", "skill_md", "content", "instructions", "is_active", "enabled"],
-    ]),
-  ],
-  [
-    "skill_tools",
-    new Set([
-      ...["id", "skill_id", "name", "display_name", "title", "description", "type", "usage", "parameters"],
-      ...["command", "script_path", "endpoint", "method", "is_active", "enabled"],
-    ]),
-  ],
-  [
-    "experts",
-    new Set([
-      ...["id", "name", "expert_name", "description", "introduction"],
-      ...["instructions", "prompt_template", "prompt"],
-    ]),
-  ],
-  ["expert_skills", new Set(["expert_id", "skill_id", "is_enabled", "enabled"])],
-]);
 
 export interface ImportFailure {
   readonly name: string;
@@ -45,127 +23,127 @@ export interface ImportedTables {
   readonly warnings: readonly string[];
 }
 
-/** Reads skills and experts from rows of other systems, with older or newer column names. Keeps the ids. */
+/**
+ * Reads skills and experts from rows of other systems, with older or newer column names. Keeps the ids. Throws for a
+ * value that only the database can compute.
+ */
 export function fromTables(tables: ReadonlyMap<string, readonly Row[]>, trusted: boolean): ImportedTables {
   const warnings: string[] = [];
   const failed: ImportFailure[] = [];
-  const tools = Map.groupBy(tables.get("skill_tools") ?? [], (row) => textOf(row, "skill_id") ?? "");
-  const known = new Set<string>();
-  const bundles = (tables.get("skills") ?? []).flatMap((row): SkillBundle[] => {
-    const id = textOf(row, "id");
-    const name = textOf(row, "name");
-    if (id === undefined || name === undefined || !isCanonicalName(id)) {
-      failed.push({ name: `skill ${name ?? id ?? ""}`.trim(), reason: unusable(row) });
+  const rowsOf = (table: (typeof importedTables)[number]): RowReader[] =>
+    (tables.get(table) ?? []).map((row) => new RowReader(table, row));
+  /** Those of the rows that have a usable id and name. */
+  const usable = (rows: readonly RowReader[], what: string, ...nameColumns: readonly string[]) =>
+    rows.flatMap((row) => {
+      const id = row.text("id");
+      const name = row.text(...nameColumns);
+      if (id !== undefined && name !== undefined && isCanonicalName(id)) return [{ id, name, row }];
+      const reason = `It has no name, or no id of letters, digits, _ and -, at most 64: ${row}`;
+      failed.push({ name: `${what} ${name ?? id ?? ""}`.trim(), reason });
       return [];
-    }
-    known.add(id);
+    });
+
+  const skills = usable(rowsOf("skills"), "skill", "name");
+  const known = new Set(skills.map(({ id }) => id));
+  const tools = Map.groupBy(rowsOf("skill_tools"), (row) => row.text("skill_id") ?? "");
+  const bundles = skills.map(({ id, name, row }): SkillBundle => {
     const own = (tools.get(id) ?? []).flatMap((tool) => toTool(tool, name, warnings));
-    return [{ skill: { ...toSkill(row, id, name), trusted }, tools: own, files: [] }];
+    return { skill: { id, name, ...toSkill(row), trusted }, tools: own, files: [] };
   });
   for (const [id, orphans] of tools) {
     if (!known.has(id))
       warnings.push(`${orphans.length} tools of the skill "${id}" are left out: there is no such skill.`);
   }
-  return { bundles, experts: toExperts(tables, known, failed), failed, warnings };
-}
 
-function unusable(row: Row): string {
-  return `It has no name, or no id of letters, digits, _ and -, at most 64: ${JSON.stringify(row).slice(0, 200)}`;
-}
-
-function toSkill(row: Row, id: string, name: string): SkillBundle["skill"] {
-  const mark = textOf(row, "mark");
-  const more = ["version", "author", "tags", "argument_hint"].flatMap((key) => {
-    const value = textOf(row, key);
-    return value === undefined ? [] : [[key.replace("_", "-"), value]];
-  });
-  return {
-    id,
-    name,
-    ...(mark !== undefined && /^[A-Za-z0-9_-]{1,50}$/.test(mark) && { mark }),
-    description: textOf(row, "description") ?? "",
-    instructions: textOf(row, "skill_md", "content", "instructions") ?? "",
-    frontMatter: {
-      ...defined({ license: textOf(row, "license") }),
-      ...(more.length > 0 && { metadata: Object.fromEntries(more) }),
-    },
-    ...defined({ sourcePath: textOf(row, "source_path") }),
-    enabled: !isOff(row, "is_active", "enabled"),
-  };
-}
-
-function toTool(row: Row, skill: string, warnings: string[]): NewSkillTool[] {
-  const id = textOf(row, "id");
-  const name = textOf(row, "name");
-  if (name === undefined || (id !== undefined && !isCanonicalName(id))) {
-    warnings.push(`A tool of "${skill}" without a usable id or name is left out.`);
-    return [];
-  }
-  const command = textOf(row, "command") ?? commandOf(textOf(row, "script_path"));
-  const endpoint = textOf(row, "endpoint");
-  const method = textOf(row, "method")?.match(/^[A-Za-z]{1,16}$/)?.[0];
-  return [
-    {
+  const links = rowsOf("expert_skills").filter((row) => !row.isOff("is_enabled", "enabled"));
+  const skillsOf = Map.groupBy(links, (row) => row.text("expert_id"));
+  const experts = usable(rowsOf("experts"), "expert", "name", "expert_name").map(({ id, name, row }) => {
+    const own = (skillsOf.get(id) ?? []).flatMap((link) => link.text("skill_id") ?? []);
+    return {
+      id,
       name,
-      ...defined({ id, displayName: textOf(row, "display_name", "title"), command, endpoint, method }),
-      description: textOf(row, "description") ?? "",
-      type: typeOf(row, endpoint),
-      usage: textOf(row, "usage", "parameters") ?? "",
-      enabled: !isOff(row, "is_active", "enabled"),
-    },
-  ];
-}
-
-function typeOf(row: Row, endpoint: string | undefined): NewSkillTool["type"] {
-  const written = textOf(row, "type");
-  const known = skillToolTypes.find((type) => type === written);
-  return known ?? (endpoint === undefined ? "script" : "http");
-}
-
-function commandOf(script: string | undefined): string | undefined {
-  if (script === undefined) return undefined;
-  return `${script.endsWith(".py") ? "python3" : "node"} ${script}`;
-}
-
-function toExperts(
-  tables: ReadonlyMap<string, readonly Row[]>,
-  skills: ReadonlySet<string>,
-  failed: ImportFailure[],
-) {
-  const links = (tables.get("expert_skills") ?? []).filter((row) => !isOff(row, "is_enabled", "enabled"));
-  const bySkill = Map.groupBy(links, (row) => textOf(row, "expert_id") ?? "");
-  return (tables.get("experts") ?? []).flatMap((row) => {
-    const id = textOf(row, "id");
-    const name = textOf(row, "name", "expert_name");
-    if (id === undefined || name === undefined || !isCanonicalName(id)) {
-      failed.push({ name: `expert ${name ?? id ?? ""}`.trim(), reason: unusable(row) });
-      return [];
-    }
-    const own = (bySkill.get(id) ?? []).flatMap((link) => textOf(link, "skill_id") ?? []);
-    return [
-      {
-        id,
-        name,
-        description: textOf(row, "description", "introduction") ?? "",
-        instructions: textOf(row, "instructions", "prompt_template", "prompt") ?? "",
-        skills: own.filter((skill) => skills.has(skill)),
-        tools: [],
-      },
-    ];
+      description: row.text("description", "introduction") ?? "",
+      instructions: row.text("instructions", "prompt_template", "prompt") ?? "",
+      skills: own.filter((skill) => known.has(skill)),
+      tools: [],
+    };
   });
-}
-
-function textOf(row: Row, ...names: readonly string[]): string | undefined {
-  for (const name of names) {
-    const value = row[name];
-    if (value !== null && value !== undefined && value !== "") return String(value);
-  }
-  return undefined;
+  return { bundles, experts, failed, warnings };
 }
 
 /** MariaDB writes a bit that is not set as a text of one zero byte. */
 const off = new Set(["0", "\0", "false", "f", "no", "n", "off"]);
 
-function isOff(row: Row, ...names: readonly string[]): boolean {
-  return names.some((name) => off.has(String(row[name] ?? "").toLowerCase()));
+class RowReader {
+  readonly #table: string;
+  readonly #row: Row;
+
+  constructor(table: string, row: Row) {
+    this.#table = table;
+    this.#row = row;
+  }
+
+  /** The first of these columns that has a value. */
+  text(...columns: readonly string[]): string | undefined {
+    for (const column of columns) {
+      const value = this.#row[column];
+      if (value instanceof UnknownValue) throw value.problem(`${this.#table}.${column}`);
+      if (value !== null && value !== undefined && value !== "") return String(value);
+    }
+    return undefined;
+  }
+
+  isOff(...columns: readonly string[]): boolean {
+    return columns.some((column) => off.has((this.text(column) ?? "").toLowerCase()));
+  }
+
+  toString(): string {
+    return JSON.stringify(this.#row).slice(0, 200);
+  }
+}
+
+function toSkill(row: RowReader): Omit<SkillBundle["skill"], "id" | "name"> {
+  const mark = row.text("mark");
+  const metadata = defined({
+    version: row.text("version"),
+    author: row.text("author"),
+    tags: row.text("tags"),
+    "argument-hint": row.text("argument_hint"),
+  });
+  return {
+    ...(mark !== undefined && /^[A-Za-z0-9_-]{1,50}$/.test(mark) && { mark }),
+    description: row.text("description") ?? "",
+    instructions: row.text("skill_md", "content", "instructions") ?? "",
+    frontMatter: {
+      ...defined({ license: row.text("license") }),
+      ...(Object.keys(metadata).length > 0 && { metadata }),
+    },
+    ...defined({ sourcePath: row.text("source_path") }),
+    enabled: !row.isOff("is_active", "enabled"),
+  };
+}
+
+function toTool(row: RowReader, skill: string, warnings: string[]): NewSkillTool[] {
+  const id = row.text("id");
+  const name = row.text("name");
+  if (name === undefined || (id !== undefined && !isCanonicalName(id))) {
+    warnings.push(`A tool of "${skill}" without a usable id or name is left out.`);
+    return [];
+  }
+  const script = row.text("script_path");
+  const ofScript = script && `${script.endsWith(".py") ? "python3" : "node"} ${script}`;
+  const endpoint = row.text("endpoint");
+  const method = row.text("method")?.match(/^[A-Za-z]{1,16}$/)?.[0];
+  const displayName = row.text("display_name", "title");
+  const type = row.text("type");
+  return [
+    {
+      name,
+      ...defined({ id, displayName, command: row.text("command") ?? ofScript, endpoint, method }),
+      description: row.text("description") ?? "",
+      type: skillToolTypes.find((one) => one === type) ?? (endpoint === undefined ? "script" : "http"),
+      usage: row.text("usage", "parameters") ?? "",
+      enabled: !row.isOff("is_active", "enabled"),
+    },
+  ];
 }

@@ -1,0 +1,25 @@
+// The components that every template may use without importing them.
+export { default as ActionButton } from "./ActionButton.vue";
+export { default as CallLink } from "./CallLink.vue";
+export { default as CodeBlock } from "./CodeBlock.vue";
+export { default as ConflictNote } from "./ConflictNote.vue";
+export { default as CopyButton } from "./CopyButton.vue";
+export { default as DiffView } from "./DiffView.vue";
+export { default as DraftForm } from "./DraftForm.vue";
+export { default as EmptyState } from "./EmptyState.vue";
+export { default as ErrorNote } from "./ErrorNote.vue";
+export { default as FailedItem } from "./FailedItem.vue";
+export { default as FormField } from "./FormField.vue";
+export { default as LeaveQuestion } from "./LeaveQuestion.vue";
+export { default as Menu } from "./Menu.vue";
+export { default as Modal } from "./Modal.vue";
+export { default as RelativeTime } from "./RelativeTime.vue";
+export { default as RemoveButton } from "./RemoveButton.vue";
+export { default as SearchField } from "./SearchField.vue";
+export { default as Segmented } from "./Segmented.vue";
+export { default as SelectBox } from "./SelectBox.vue";
+export { default as SplitPage } from "./SplitPage.vue";
+export { default as StatisticsSummary } from "./StatisticsSummary.vue";
+export { default as StatusMark } from "./StatusMark.vue";
+export { default as Toggle } from "./Toggle.vue";
+export { default as ToolRow } from "./ToolRow.vue";

@@ -1,0 +1,194 @@
+import { createHash } from "node:crypto";
+import { readdir, realpath, stat } from "node:fs/promises";
+import { join, relative, resolve, sep } from "node:path";
+import type { Unapproved } from "../access/index.ts";
+import { defined, reasonOf } from "../helpers/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
+import type { SkillStore, StoredSkill, StoredSkillTool } from "../store/index.ts";
+import {
+  findSkillFolders,
+  listSkillFiles,
+  materialise,
+  readSkillFolder,
+  type SkillFolder,
+  tooManyFiles,
+} from "./folder.ts";
+import type { LoadedSkill } from "./skill.ts";
+
+/** A folder with a `SKILL.md` that cannot be used. */
+export interface FailedFolder {
+  /** Relative to the workspace. */
+  readonly folder: string;
+  readonly reason: string;
+}
+
+interface SkillPlaces {
+  /** Absolute. */
+  readonly workspace: string;
+  /** Absolute folders, each of whose folders may be a skill. */
+  readonly folders: readonly string[];
+  readonly store: SkillStore | undefined;
+  readonly sandbox: () => Promise<Sandbox>;
+  /** Knows which folders wait for an admin because a tool call wrote them. Default: none. */
+  readonly unapproved: Pick<Unapproved, "skills"> | undefined;
+}
+
+/** Reads the skills of folders and tables. What has not changed is not read again. */
+export class SkillReader {
+  readonly #places: SkillPlaces;
+  readonly #folders = new Map<string, { revision: string; folder: SkillFolder | Error }>();
+  /** Skills of the tables by their id, with the rows that they were made of. */
+  readonly #stored = new Map<string, { rows: string; skill: LoadedSkill }>();
+
+  constructor(places: SkillPlaces) {
+    this.#places = places;
+  }
+
+  /**
+   * Skills of folders first; each group in its order. When a folder and the tables have the same skill, the one in the
+   * tables counts, and the folder is reported.
+   */
+  async readAll(): Promise<{ skills: LoadedSkill[]; failed: FailedFolder[] }> {
+    const reasonUnapproved = await this.#places.unapproved?.skills();
+    const stored = await this.#readStored();
+    const skills: LoadedSkill[] = [];
+    const failed: FailedFolder[] = [];
+    const directories = await findSkillFolders(this.#places.folders);
+    for (const known of this.#folders.keys()) if (!directories.includes(known)) this.#folders.delete(known);
+    for (const directory of directories) {
+      const isTrusted = (await reasonUnapproved?.(directory)) === undefined;
+      const revision = `${await revisionOf(directory)}${isTrusted ? "" : " not trusted"}`;
+      const read = await this.#readFolder(directory, revision, isTrusted);
+      const folder = relative(this.#places.workspace, directory);
+      if (read instanceof Error) {
+        failed.push({ folder, reason: read.message });
+        continue;
+      }
+      const isSame = ({ id, name }: LoadedSkill) => id === read.skill.id || name === read.skill.name;
+      const inTables = stored.find(isSame);
+      const inFolder = skills.find(isSame);
+      if (inTables !== undefined) {
+        const reason = `The database has the skill "${read.skill.name}", and a skill has one owner. Delete one of the two.`;
+        failed.push({ folder, reason });
+      } else if (inFolder !== undefined) {
+        const reason = `Another folder has the skill "${inFolder.name}" already. Give one of them another name.`;
+        failed.push({ folder, reason });
+      } else skills.push(toLoaded(read, directory, folder, revision));
+    }
+    const all = [...skills, ...stored].map(async (skill) => {
+      const { directory } = skill;
+      const reason = directory === undefined ? undefined : await reasonUnapproved?.(directory);
+      return reason === undefined ? skill : untrusted(skill, reason);
+    });
+    return { skills: await Promise.all(all), failed };
+  }
+
+  /** Reads all skills of the tables again the next time, with their files. */
+  forgetStored(): void {
+    this.#stored.clear();
+  }
+
+  /** A skill of the tables with its tools. Its files are written to a folder where scripts find them. */
+  async readStored(skill: StoredSkill, tools: readonly StoredSkillTool[]): Promise<LoadedSkill> {
+    const warnings: string[] = [];
+    const directory = await this.#directoryOf(skill, tools).catch((thrown: Error) => {
+      warnings.push(thrown.message);
+      return undefined;
+    });
+    // The files need not count: their content is part of the folder's name.
+    const revision = `${skill.updatedAt}`;
+    return { ...skill, owner: "database", ...defined({ directory }), revision, warnings, tools };
+  }
+
+  async #readStored(): Promise<LoadedSkill[]> {
+    const { store } = this.#places;
+    const skills = (await store?.list()) ?? [];
+    const tools = Map.groupBy((await store?.listTools()) ?? [], ({ skillId }) => skillId);
+    const ids = new Set(skills.map(({ id }) => id));
+    for (const id of this.#stored.keys()) if (!ids.has(id)) this.#stored.delete(id);
+    return Promise.all(
+      skills.map(async (skill) => {
+        const own = tools.get(skill.id) ?? [];
+        const rows = JSON.stringify([skill, own]);
+        const known = this.#stored.get(skill.id);
+        if (known?.rows === rows) return known.skill;
+        const loaded = await this.readStored(skill, own);
+        this.#stored.set(skill.id, { rows, skill: loaded });
+        return loaded;
+      }),
+    );
+  }
+
+  async #readFolder(directory: string, revision: string, trusted: boolean): Promise<SkillFolder | Error> {
+    const known = this.#folders.get(directory);
+    if (known?.revision === revision) return known.folder;
+    const { sandbox } = this.#places;
+    const folder = await readSkillFolder(directory, { sandbox, trusted })
+      .then(async (read) => {
+        const { isWhole } = await listSkillFiles(directory);
+        return isWhole ? read : { ...read, warnings: [...read.warnings, tooManyFiles] };
+      })
+      .catch((thrown: unknown) => new Error(reasonOf(thrown)));
+    this.#folders.set(directory, { revision, folder });
+    return folder;
+  }
+
+  async #directoryOf(
+    { id, sourcePath, trusted }: StoredSkill,
+    tools: readonly StoredSkillTool[],
+  ): Promise<string | undefined> {
+    const { store, workspace } = this.#places;
+    if (!tools.some(({ type }) => type === "script")) return undefined;
+    const files = (await store?.listFiles(id)) ?? [];
+    if (files.length > 0) return materialise(join(workspace, ".toolrack", "skills"), id, files);
+    if (sourcePath === undefined) return undefined;
+    if (!trusted)
+      throw new Error(`Its scripts are given the folder ${sourcePath} once the skill is trusted.`);
+    return folderInWorkspace(sourcePath, workspace);
+  }
+}
+
+function toLoaded(
+  { skill, tools, warnings }: SkillFolder,
+  directory: string,
+  place: string,
+  revision: string,
+): LoadedSkill {
+  const usual = { description: "", enabled: true };
+  const times = { createdAt: 0, updatedAt: 0 };
+  return {
+    ...{ ...usual, instructions: "", frontMatter: {} },
+    ...skill,
+    ...{ ...times, sourcePath: place, trusted: true, owner: "folder", directory, revision, warnings },
+    tools: tools.map((tool) => ({ ...usual, usage: "", ...tool, ...times, skillId: skill.id })),
+  };
+}
+
+/** A skill whose folder a tool call wrote is untrusted until an admin trusts it. */
+function untrusted(skill: LoadedSkill, reason: string): LoadedSkill {
+  const warning = `${reason} It has no network and no secrets until an admin trusts it: toolrack skills trust "${skill.name}"`;
+  return { ...skill, trusted: false, warnings: [...skill.warnings, warning] };
+}
+
+/** Scripts see the whole folder, so it must be inside the workspace, and not hold the server's settings. */
+async function folderInWorkspace(sourcePath: string, workspace: string): Promise<string> {
+  const root = await realpath(workspace);
+  const real = await realpath(resolve(workspace, sourcePath)).catch(() => undefined);
+  if (real === undefined) throw new Error(`Its folder ${sourcePath} does not exist.`);
+  const inside = relative(root, real);
+  if (inside === "" || inside.startsWith("..") || inside.split(sep)[0] === ".toolrack") {
+    throw new Error(`Its folder ${sourcePath} must be a folder inside the workspace.`);
+  }
+  return real;
+}
+
+/** A hash that changes whenever a file in the folder does. */
+async function revisionOf(directory: string): Promise<string> {
+  const hash = createHash("sha256");
+  const names = await readdir(directory, { recursive: true }).catch(() => []);
+  for (const name of names.sort()) {
+    const found = await stat(join(directory, name)).catch(() => undefined);
+    if (found?.isFile()) hash.update(`${name}\0${found.size}\0${found.mtimeMs}\0${found.ino}\0`);
+  }
+  return hash.digest("hex");
+}
