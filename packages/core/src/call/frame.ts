@@ -262,7 +262,8 @@ export class CallHistory {
       this.#forget(frame);
       return;
     }
-    this.#forget(this.#ring[this.#next]);
+    const oldest = this.#ring[this.#next];
+    if (oldest !== undefined) this.#forget(oldest);
     this.#ring[this.#next] = frame;
     this.#next = this.#next + 1 === this.#limit ? 0 : this.#next + 1;
   }

@@ -247,7 +247,7 @@ function copyObject(value: object, mask: Mask, found: Found, ancestors: object[]
   for (const key of Object.keys(source)) {
     if (key === "__proto__") continue;
     const item = source[key];
-    if (!isSecret(key, item)) {
+    if (known.get(key) === "anything" || !isSecret(key, item)) {
       result[key] = copy(item, mask, found, ancestors, depth + 1);
       continue;
     }

@@ -61,10 +61,10 @@ class StateEvent {
     this.parentCallId = frame.parent?.callId;
     this.toolName = frame.toolName;
     this.sessionID = frame.sessionID;
-    this.caller = frame.caller;
+    this.caller = frame.options.caller ?? frame.caller;
     this.status = frame.status;
     this.#frame = frame;
-    this.#source = sourceOf(frame);
+    this.#source = frame.status !== "pending" && frame.startedAt > 0 ? frame.input : frame.raw;
     this.#title = frame.title;
     this.#metadata = frame.stateMetadata;
     this.#result = frame.result;
@@ -117,7 +117,7 @@ class StateEvent {
 export function recordOf(
   frame: CallFrame,
   shown = shownInput(frame),
-  secrets = ownSecrets(frame.error, shown.found),
+  secrets = frame.error === undefined ? shown.found : ownSecrets(frame.error, shown.found),
 ): ToolCallRecord {
   const { entry, options, parent, error, flags } = frame;
   const tid = parent === undefined ? options.tid : tidOf(frame);
@@ -131,7 +131,7 @@ export function recordOf(
     depth: frame.depth,
     sessionID: frame.sessionID,
     messageID: options.messageID ?? parent?.options.messageID ?? "",
-    caller: frame.caller,
+    caller: options.caller ?? frame.caller,
     status: error === undefined ? ("completed" as const) : ("error" as const),
     duration: frame.endedAt - frame.createdAt,
     runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,

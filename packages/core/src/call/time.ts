@@ -49,8 +49,8 @@ export class Deadlines {
 
   /** Makes sure that the call is expired in time. */
   watch(frame: CallFrame): void {
-    const due = dueTime(frame);
-    const { lastActivity: now } = frame;
+    const { lastActivity: now, deadline, idleLimit, asking } = frame;
+    const due = idleLimit > 0 || asking > 0 ? dueTime(frame) : deadline;
     if (due < this.#due) this.#setTimer(Math.min(due, now + SHORTEST_CLEARED), now);
   }
 

@@ -39,12 +39,13 @@ export class ToolError extends Error {
   /** The error as plain JSON, safe to log and to send: long and secret arguments are left out. */
   toResponse(): ToolErrorResponse {
     const cause = causeText(this.cause);
+    const data = safeJson(this.data).value;
     return {
       name: this.name,
       code: this.code,
       message: this.message,
       details: {
-        ...plainRecord(this.data),
+        ...(isRecord(data) && data),
         toolName: this.toolName,
         input: clip(this.input),
         ...(cause === undefined ? {} : { cause }),
@@ -52,11 +53,6 @@ export class ToolError extends Error {
       recoverable: this.recoverable,
     };
   }
-}
-
-function plainRecord(data: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const { value } = safeJson(data);
-  return isRecord(value) ? value : {};
 }
 
 /** True for a `ToolError` of any copy of this package. */
@@ -148,12 +144,7 @@ export function copyFor(error: ToolError, toolName: string, input: unknown): Too
 export function childFailure(child: ToolError, toolName: string, input: unknown): ToolError {
   return new ToolExecutionError(
     `Tool "${child.toolName}", called by "${toolName}", failed: ${child.message}`,
-    {
-      toolName,
-      input,
-      cause: child,
-      data: { causeCode: child.code },
-    },
+    { toolName, input, cause: child, data: { causeCode: child.code } },
   );
 }
 

@@ -1,12 +1,4 @@
-import {
-  describingSchemas,
-  isRecord,
-  type JsonSchema,
-  type JsonSchemaObject,
-  type JsonType,
-  propertiesOf,
-  typesOf,
-} from "../schema/visit.ts";
+import { describingSchemas, isRecord, type JsonType, propertiesOf, typesOf } from "../schema/visit.ts";
 import type { ToolResult } from "../tool/result.ts";
 import { callIdAt, modelText, type ToolCallRequest, type ToolDefinition } from "./tools.ts";
 
@@ -56,7 +48,9 @@ export function readTagText(text: string): TagText {
       break;
     }
     const tag = readTag(text, match.index);
-    const name = tag?.attributes.get("name") ?? beginningOfName(text, match.index);
+    const name =
+      tag?.attributes.get("name") ??
+      /^<\w+\s+name\s*=\s*["']?([\w.-]*)/.exec(text.slice(match.index, match.index + 300))?.[1];
     const closing = `</${kind}>`;
     const end =
       tag === undefined || unclosed.has(kind)
@@ -93,7 +87,8 @@ export function readTagText(text: string): TagText {
 export function toTagResult(name: string, result: ToolResult): string {
   const status = result.type === "error" ? "error" : "ok";
   const text = modelText(result, result.attachments).replaceAll(ownTag, "&lt;");
-  return `<tool_output name="${encode(name)}" status="${status}">\n${text}\n</tool_output>`;
+  const shown = name.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+  return `<tool_output name="${shown}" status="${status}">\n${text}\n</tool_output>`;
 }
 
 const ownTag = /<(?=\s*(?:\/\s*)?(?:tool_output|tool_action|action)(?![\w-]))/gi;
@@ -109,7 +104,8 @@ export function fromTagArguments(args: unknown, definition: Pick<ToolDefinition,
   return Object.fromEntries(
     Object.entries(args).map(([key, value]) => {
       const property = Object.hasOwn(properties, key) ? properties[key] : undefined;
-      return [key, typeof value === "string" ? toType(value, wantedTypes(property, root)) : value];
+      const types = describingSchemas(property, root).flatMap((schema) => typesOf(schema) ?? []);
+      return [key, typeof value === "string" ? toType(value, types) : value];
     }),
   );
 }
@@ -147,11 +143,6 @@ function quotationIn(text: string): (at: number) => boolean {
       /^[ \t]{0,40}>/.test(text.slice(line, Math.min(at, line + 41)))
     );
   };
-}
-
-/** The name in an incomplete tag. */
-function beginningOfName(text: string, at: number): string | undefined {
-  return /^<\w+\s+name\s*=\s*["']?([\w.-]*)/.exec(text.slice(at, at + 300))?.[1];
 }
 
 interface Tag {
@@ -222,14 +213,6 @@ function decode(text: string): string {
     const code = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal);
     return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
   });
-}
-
-function encode(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
-}
-
-function wantedTypes(property: JsonSchema | undefined, root: JsonSchemaObject): JsonType[] {
-  return describingSchemas(property, root).flatMap((schema) => typesOf(schema) ?? []);
 }
 
 function toType(text: string, types: readonly JsonType[]): unknown {

@@ -59,7 +59,11 @@ function absorb(value: unknown, depth: number): void {
       return;
     case "object":
       if (value === null) combine(NULL);
-      else absorbContainer(value, depth);
+      else if (Array.isArray(value)) {
+        combine(0xa0000000 ^ value.length);
+        if (depth > DEEPEST) throw new RangeError("too deep");
+        for (let index = 0; index < value.length; index++) absorb(value[index], depth + 1);
+      } else absorbObject(value, depth);
       return;
     case "bigint":
       absorbText(String(value), 0xb1);
@@ -76,17 +80,12 @@ const words = new Int32Array(double.buffer);
 /** Deeper than any argument a tool takes, and shallow enough for every stack. */
 const DEEPEST = 500;
 
-function absorbContainer(value: object, depth: number): void {
+function absorbObject(value: object, depth: number): void {
   if (depth > DEEPEST) throw new RangeError("too deep");
-  if (Array.isArray(value)) {
-    combine(0xa0000000 ^ value.length);
-    for (let index = 0; index < value.length; index++) absorb(value[index], depth + 1);
-    return;
-  }
   const prototype = Object.getPrototypeOf(value);
   const plain = prototype === Object.prototype || prototype === null;
   if (!plain && (value instanceof Set || value instanceof Map)) {
-    absorbContainer([...value], depth);
+    absorb([...value], depth);
     return;
   }
   if (!plain && "toJSON" in value && typeof value.toJSON === "function") {
@@ -119,11 +118,9 @@ function absorbContainer(value: object, depth: number): void {
 }
 
 function absorbText(text: string, kind: number): void {
-  first ^= kind ^ (text.length << 8);
-  second ^= text.length;
   const { length } = text;
-  let one = first;
-  let two = second;
+  let one = first ^ kind ^ (length << 8);
+  let two = second ^ length;
   let index = 0;
   for (; index + 1 < length; index += 2) {
     const word = text.charCodeAt(index) | (text.charCodeAt(index + 1) << 16);

@@ -82,9 +82,7 @@ function toJsonSchema(schema: StandardSchema): JsonSchemaObject {
     const reason = error instanceof Error ? error.message : String(error);
     throw new SchemaError(
       `The schema of ${vendor} has no JSON Schema: ${reason}. Describe that part in another way.`,
-      {
-        cause: error,
-      },
+      { cause: error },
     );
   }
 }

@@ -252,55 +252,45 @@ function limitsOf(definition: ZodDefinition): Json {
 }
 
 function writeLimit(json: Json, check: Json, isArray: boolean): void {
+  const [least, most] = isArray ? ["minItems", "maxItems"] : ["minLength", "maxLength"];
   switch (check.check) {
     case "min_length":
     case "min_size":
-      json[isArray ? "minItems" : "minLength"] = check.minimum;
-      return;
+      json[least!] = check.minimum;
+      break;
     case "max_length":
     case "max_size":
-      json[isArray ? "maxItems" : "maxLength"] = check.maximum;
-      return;
+      json[most!] = check.maximum;
+      break;
     case "length_equals":
-      json[isArray ? "minItems" : "minLength"] = check.length;
-      json[isArray ? "maxItems" : "maxLength"] = check.length;
-      return;
+      Object.assign(json, { [least!]: check.length, [most!]: check.length });
+      break;
     case "greater_than":
       json[check.inclusive ? "minimum" : "exclusiveMinimum"] = check.value;
-      return;
+      break;
     case "less_than":
       json[check.inclusive ? "maximum" : "exclusiveMaximum"] = check.value;
-      return;
+      break;
     case "multiple_of":
       json.multipleOf = check.value;
-      return;
+      break;
     case "number_format":
       if (String(check.format).includes("int")) json.type = "integer";
-      return;
+      break;
     case "string_format":
       writeFormat(json, String(check.format), check.pattern);
   }
 }
 
-const formats: Readonly<Record<string, string>> = {
-  email: "email",
-  url: "uri",
-  uuid: "uuid",
-  guid: "uuid",
-  datetime: "date-time",
-  date: "date",
-  time: "time",
-  duration: "duration",
-  ip: "ip",
-  ipv4: "ipv4",
-  ipv6: "ipv6",
-  hostname: "hostname",
-};
+/** Names of Zod's formats in JSON Schema, where they differ, and those that are the same. */
+const renamedFormats: Readonly<Record<string, string>> = { url: "uri", guid: "uuid", datetime: "date-time" };
+const sameFormats = ["email", "uuid", "date", "time", "duration", "ip", "ipv4", "ipv6", "hostname"];
 
 /** Writes a string format of Zod as a format, or else as a pattern. */
 function writeFormat(json: Json, format: string, pattern: unknown): void {
   if (format === "base64" || format === "base64url") json.contentEncoding = format;
-  else if (Object.hasOwn(formats, format)) json.format = formats[format];
+  else if (sameFormats.includes(format)) json.format = format;
+  else if (Object.hasOwn(renamedFormats, format)) json.format = renamedFormats[format];
   else if (!(pattern instanceof RegExp)) return;
   else if (json.pattern === undefined) json.pattern = pattern.source;
   // JSON Schema has one `pattern`; further ones go into `allOf`.

@@ -1,6 +1,6 @@
 import { isPromise, type LibrarySchema } from "./library-validator.ts";
 import type { SchemaOutcome } from "./types.ts";
-import { isRecord, keysOf } from "./visit.ts";
+import { isRecord, keysOf, memberAt, valuesOf } from "./visit.ts";
 import {
   called,
   definitionOf,
@@ -120,17 +120,11 @@ function hasCallbacks(root: ZodSchema): boolean {
       const { type, getter, ...members } = definitionOf(part)!;
       if (["effects", "preprocess", "promise"].includes(type)) return true;
       waiting.push(...Object.values(members), called(getter));
-    } else if ("_zod" in part) waiting.push(...definitionMembers(part._zod));
+    } else if ("_zod" in part) waiting.push(...valuesOf(memberAt(part._zod, ["def"])));
     else if (Array.isArray(part) || Object.getPrototypeOf(part) === Object.prototype)
       waiting.push(...Object.values(part));
   }
   return false;
-}
-
-/** Checks of Zod 4 have a definition in the same place as schemas. */
-function definitionMembers(internals: unknown): unknown[] {
-  const definition = isRecord(internals) ? internals.def : undefined;
-  return isRecord(definition) ? Object.values(definition) : [];
 }
 
 /** Zod's own compiler, as `zod/v4/core` exports it since 4.6. */

@@ -120,8 +120,10 @@ export class CallService implements CallFollower {
       const recording = Promise.withResolvers<RecordedCall>();
       live.settle = recording.resolve;
       const options = this.#optionsOf(request, callId);
-      const execute = () => registry.execute(request.name, request.input, options);
-      const running = isTracing() ? this.spans.run(live, info, request.headers, execute) : execute();
+      const { name, input, headers } = request;
+      const running = isTracing()
+        ? this.spans.run(live, info, headers, () => registry.execute(name, input, options))
+        : registry.execute(name, input, options);
       request.begun?.((reason) => registry.cancel(callId, reason));
       const result = await running;
       const { record, recorded } = await recording.promise;
@@ -223,7 +225,7 @@ export class CallService implements CallFollower {
       sessionCaller: sessionID === undefined ? undefined : grant.id,
       messageID,
       signal,
-      allow: limitOf(request),
+      allow: grant.admin ? request.allow : limitOf(request),
       // The master token is never revoked.
       withdrawn: grant.id === masterGrant.id ? undefined : () => this.#grants.whyEnded(grant),
       client,

@@ -42,7 +42,7 @@ export function toLogLine(record: ToolCallRecord, error: ToolError | undefined):
     cost: Math.round(record.duration * 1000) / 1000,
     err: record.error && shorten(record.error.message, LONGEST),
     code: record.error?.code,
-    trace: traceOf(error, record),
+    trace: error && traceOf(error, record),
     callId,
     parentCallId,
     tid,
@@ -74,8 +74,8 @@ export function logText(record: ToolCallRecord, error: ToolError | undefined): s
 }
 
 /** The stack below the record's own message, in which secrets are masked. */
-function traceOf(error: ToolError | undefined, { error: response }: ToolCallRecord): string | undefined {
-  if (error?.stack === undefined || response === undefined) return undefined;
+function traceOf(error: ToolError, { error: response }: ToolCallRecord): string | undefined {
+  if (error.stack === undefined || response === undefined) return undefined;
   const head = shorten(`${response.name}: ${response.message}`, LONGEST_HEAD);
   return shorten([head, ...framesOf(error)].join("\n"), LONGEST);
 }

@@ -1,17 +1,30 @@
 import type { RackEvent, ToolCallRecord } from "@toolrack/core";
 import type { ToolSwitches } from "../access/index.ts";
-import type { LoadEvent, LoadReport } from "../files/index.ts";
+import type { ApprovalInbox, CallService } from "../calls/index.ts";
+import type { LoadEvent, LoadReport, ToolFiles } from "../files/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
+import type { ConnectedClient } from "../mcp/wire/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import type { CallLine, StoredApproval } from "../store/index.ts";
 import { type EventFeed, LatestOnly } from "./events.ts";
-import type { HttpServices } from "./services.ts";
 
 const LONGEST_TEXT = 500;
 const LONGEST_LIST = 20;
 const MOST_LINES = 50;
 
-type Published = Pick<HttpServices, "approvals" | "files" | "mcpServers" | "clients">;
+/** The MCP clients that were seen lately. */
+export interface ConnectedClients {
+  list(): ConnectedClient[];
+  /** Returns a function that unsubscribes. */
+  subscribe(listener: (client: ConnectedClient) => void): () => void;
+}
+
+interface Published {
+  readonly approvals: ApprovalInbox;
+  readonly files: ToolFiles;
+  readonly mcpServers: McpServers | undefined;
+  readonly clients: ConnectedClients | undefined;
+}
 
 /**
  * Publishes approvals, loads of the tool files, and changes of upstream MCP servers and MCP clients. Returns functions
@@ -34,10 +47,7 @@ export function publishServices(feed: EventFeed, services: Published): (() => vo
 export const callEvents = ["state", "progress", "log", "record", "approval", "loop"] as const;
 
 /** Publishes the rack's events to the feed. Events hold ids and summaries; readers fetch bodies by id. */
-export function publishRack(
-  feed: EventFeed,
-  service: Pick<HttpServices["service"], "find">,
-): (event: RackEvent) => void {
+export function publishRack(feed: EventFeed, service: Pick<CallService, "find">): (event: RackEvent) => void {
   const started = new Set<string>();
   /** Log lines of calls in this turn of the event loop. */
   const linesByCall = new Map<string, CallLine[]>();

@@ -4,13 +4,12 @@ import type { ApprovalInbox, CallBook, CallLog, CallRecorder, CallService } from
 import type { Config, Workspace } from "../config/index.ts";
 import type { LoadReport, ToolFiles } from "../files/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
-import type { ConnectedClient } from "../mcp/wire/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
 import type { EventFeed } from "./events.ts";
 import type { Metrics } from "./metrics.ts";
-import type { ReloadLog } from "./publish.ts";
+import type { ConnectedClients, ReloadLog } from "./publish.ts";
 import type { RequestGuard } from "./request-guard.ts";
 
 /** The parts of an opened workspace that the server uses. */
@@ -53,13 +52,6 @@ export interface HttpServices extends ServedApp {
   readonly recorder: CallRecorder;
   /** Proves to a caller with the workspace's token that this is its server; see `serverProof`. */
   readonly prove: (port: number, nonce: string) => string;
-}
-
-/** The MCP clients that were seen lately. */
-interface ConnectedClients {
-  list(): ConnectedClient[];
-  /** Returns a function that unsubscribes. */
-  subscribe(listener: (client: ConnectedClient) => void): () => void;
 }
 
 /** How the HTTP surface behaves. Every value has a safe default. */

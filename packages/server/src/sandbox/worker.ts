@@ -17,7 +17,6 @@ const formatBytes = 65_536;
 /** Processor seconds that a worker may use between two calls, for cleaning up. */
 const mostIdleSeconds = 1;
 
-/** A call that runs in a worker. */
 interface RunningCall {
   readonly invocation: Invocation;
   readonly outcome: PromiseWithResolvers<unknown>;
@@ -105,7 +104,6 @@ export class Worker {
     return this.#state === "ended";
   }
 
-  /** Whether it takes no new calls, and ends with its last one. */
   get isRetired(): boolean {
     return this.#state !== "serving";
   }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type Expression, MysqlAdapter, PostgresAdapter, type SqlBool, sql } from "kysely";
+import { MysqlAdapter, PostgresAdapter, sql } from "kysely";
 import { SkillChangedError } from "./errors.ts";
 import type { StoreDatabase } from "./schema.ts";
 
@@ -61,9 +61,9 @@ export function refuseUnseen(seen: number | undefined, now: SkillChangedError["n
   if (seen !== undefined && seen !== now.updatedAt) throw new SkillChangedError(now);
 }
 
-/** Checked again in the update, because another node may write between the read and the update. */
-export function whereSeen(seen: number | undefined): Expression<SqlBool> {
-  return seen === undefined ? sql<SqlBool>`1 = 1` : sql<SqlBool>`updated_at = ${seen}`;
+/** The row as it was seen: checked again in the update, because another node may write after the read. */
+export function asSeen(id: string, seen: number | undefined) {
+  return { id, ...(seen === undefined ? {} : { updated_at: seen }) };
 }
 
 /** A time after every earlier version, even when the clock was set back. */

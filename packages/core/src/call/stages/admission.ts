@@ -37,7 +37,7 @@ export function resolve(frame: CallFrame): void {
   frame.tool = entry;
   frame.toolName = entry.info.name;
   if (current !== entry) frame.current = current;
-  refuseDisabled(frame, current.info);
+  if (current.info.disabled) refuseDisabled(frame, current.info);
   const { maxDepth } = host.settings;
   if (frame.depth > maxDepth) throw frame.refusal(ToolExecutionError, tooDeep(frame.toolName, maxDepth));
 }

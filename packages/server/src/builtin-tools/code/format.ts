@@ -3,7 +3,6 @@ import { guardWrite, isInside, realRoots } from "../../access/index.ts";
 import { amount, answer, defineTool, field, flag, list, text } from "../define.ts";
 import { type Confinement, type ExistingPlace, locateExisting, showPath } from "../paths.ts";
 import {
-  changedFiles,
   type FoundFormatter,
   fileStamps,
   findFormatter,
@@ -77,8 +76,9 @@ async function write(
 ): Promise<string[]> {
   const before = await fileStamps(workspace, place, signal);
   const result = await run(found, found.formatter.write(argument(found.folder, place.real)), signal);
-  const changed = changedFiles(before, await fileStamps(workspace, place, signal));
-  const files = await Promise.all(changed.map((path) => showPath(workspace, path)));
+  const after = await fileStamps(workspace, place, signal);
+  const changed = [...after].filter(([path, stamp]) => before.get(path) !== stamp);
+  const files = await Promise.all(changed.map(([path]) => showPath(workspace, path)));
   if (result.code !== 0) throw failed(place.shown, found, result, files);
   return files;
 }

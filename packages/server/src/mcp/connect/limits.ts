@@ -110,14 +110,22 @@ const LONGEST_DELAY = 2 ** 31 - 1;
 export class Timer {
   #timer: NodeJS.Timeout | undefined;
 
+  get isSet(): boolean {
+    return this.#timer !== undefined;
+  }
+
   set(delay: number, act: () => void): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(act, Math.min(delay, LONGEST_DELAY));
-    this.#timer.unref();
+    this.clear();
+    const run = () => {
+      this.#timer = undefined;
+      act();
+    };
+    this.#timer = setTimeout(run, Math.min(delay, LONGEST_DELAY)).unref();
   }
 
   clear(): void {
     clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 }
 
@@ -132,7 +140,7 @@ const CALM = 10;
  * next change does not delay that. For a server that announces changes all the time the pauses grow.
  */
 export class RereadTimer {
-  readonly #interval: number;
+  readonly #interval: () => number;
   readonly #read: () => Promise<void>;
   readonly #isTold: () => boolean;
   readonly #timer = new Timer();
@@ -146,7 +154,7 @@ export class RereadTimer {
    * `interval`: the delay of `later` in milliseconds; 0 means never. `read` must not reject. `isTold`: whether the server
    * announces changes itself, so that `later` need not read. Its answer may change at any time.
    */
-  constructor(interval: number, read: () => Promise<void>, isTold: () => boolean = () => false) {
+  constructor(interval: () => number, read: () => Promise<void>, isTold: () => boolean = () => false) {
     this.#interval = interval;
     this.#read = read;
     this.#isTold = isTold;
@@ -173,8 +181,9 @@ export class RereadTimer {
   }
 
   later(): void {
-    if (this.#isSoon || this.#interval === 0) return;
-    this.#timer.set(this.#interval, () => (this.#isTold() ? this.later() : void this.now()));
+    const interval = this.#interval();
+    if (this.#isSoon || interval === 0) return;
+    this.#timer.set(interval, () => (this.#isTold() ? this.later() : void this.now()));
   }
 
   end(): void {

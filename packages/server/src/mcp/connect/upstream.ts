@@ -8,6 +8,7 @@ import {
 } from "../../calls/index.ts";
 import { readServerAddress } from "../../config/index.ts";
 import { reasonOf, unlessAborted } from "../../helpers/index.ts";
+import type { ClientInfo } from "../wire/index.ts";
 import {
   type Catalogue,
   changedLists,
@@ -42,7 +43,7 @@ import {
   validVerdict,
 } from "./protocol/messages.ts";
 import type { UpstreamSession } from "./protocol/session.ts";
-import type { ListName } from "./protocol/subscriptions.ts";
+import { type ListName, lists } from "./protocol/subscriptions.ts";
 import type { SignIn } from "./sign-in/sign-in.ts";
 
 export type UpstreamState = "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
@@ -72,19 +73,14 @@ export interface UpstreamStatus {
   readonly noise: number;
 }
 
-/** Shared by all upstream servers of a rack. */
-export interface UpstreamSurroundings {
-  /** The rack that they belong to. */
+export interface UpstreamOptions {
+  /** The rack that it belongs to. */
   readonly identity: RackIdentity;
-  readonly clientInfo: { readonly name: string; readonly version: string };
-  /** Where packages are installed. */
+  readonly clientInfo: ClientInfo;
   readonly packages: PackageStore;
   /** Masks secrets in everything that comes from a server or is written about it. */
   readonly mask: (text: string) => string;
   readonly logger: Logger;
-}
-
-export interface UpstreamOptions extends UpstreamSurroundings {
   readonly key: string;
   readonly entry: ServerEntry;
   /** Why it cannot be started with this entry at all. */
@@ -94,7 +90,7 @@ export interface UpstreamOptions extends UpstreamSurroundings {
   readonly isEnabled: boolean;
   readonly surroundings: Surroundings;
   /** Undefined for a process, or a server whose entry has credentials. */
-  readonly signIn: Pick<SignIn, "headers" | "markRefused" | "renewAt" | "requireScope" | "view"> | undefined;
+  readonly signIn: SignIn | undefined;
   /** The verdict and catalogue of an earlier run. */
   readonly verdict: Verdict | undefined;
   readonly catalogue: Catalogue | undefined;
@@ -125,8 +121,6 @@ const LONGEST_SILENCE = 10_000;
 const SHORTEST_RENEWAL = 1_000;
 const RENEWAL_AGAIN = 10_000;
 
-const allLists: readonly ListName[] = ["tools", "prompts", "resources"];
-
 /**
  * The state machine of one upstream server. Starts it in the background, notices when it is gone, tries again with growing
  * pauses, and lets calls fail at once in between. Renews its tokens, reads its lists again, and ends its process while
@@ -156,8 +150,8 @@ export class Upstream {
   #session: UpstreamSession | undefined;
   readonly #former = new Set<UpstreamSession>();
   readonly #watched = new Set<string>();
-  /** The running ping of a session. Several calls that wait for it share one. */
-  readonly #pings = new WeakMap<UpstreamSession, Promise<boolean>>();
+  /** The running pings. Several calls that wait for one share it. */
+  readonly #pings = new Map<UpstreamSession, Promise<boolean>>();
 
   /** The running attempt to start the server. There is only one at a time, and it never rejects. */
   #attempt: Promise<void> | undefined;
@@ -175,12 +169,14 @@ export class Upstream {
   readonly #renewalTimer = new Timer();
   readonly #restTimer = new Timer();
   /** Reads the lists again after an announced change, or after a long time without one. */
-  #rereading: RereadTimer;
+  readonly #rereading = new RereadTimer(
+    () => this.#limits.refresh,
+    () => this.#reread(),
+    () => this.#session?.tellsOfChanges !== false,
+  );
   /** How many changes of its tools the server announced, and how many of them have been read. */
   #announced = 0;
   #readUpTo = 0;
-  /** Tools that were checked against their approvals, valid for one catalogue. */
-  #admitted: { readonly by: Catalogue; readonly tools: WeakSet<UpstreamTool> } | undefined;
 
   constructor(options: UpstreamOptions) {
     const { key, entry, mask } = options;
@@ -191,7 +187,6 @@ export class Upstream {
     this.lines = new RecentLines(mask);
     this.#limits = limitsOf(entry.toolrack?.limits);
     this.#bulkhead = new Bulkhead(`The MCP server "${key}"`, this.#limits.concurrency, this.#limits.queue);
-    this.#rereading = this.#makeRereading();
     this.#verdict = validVerdict(options.verdict, entry);
     this.#state = options.isEnabled ? "starting" : "disabled";
     this.#catalogue = options.catalogue ?? emptyCatalogue;
@@ -278,7 +273,6 @@ export class Upstream {
     this.#bulkhead.resize(this.#limits.concurrency, this.#limits.queue);
     this.#restTimer.clear();
     this.#rereading.end();
-    this.#rereading = this.#makeRereading();
     if (this.#session === undefined) return;
     this.#beginRest();
     // A change may have been announced just before. Read it now, because the old timer was cleared.
@@ -288,7 +282,7 @@ export class Upstream {
   /** Calls a tool. Rejects with `UpstreamError`, or with the reason of the context's signal. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
     const headers = isLocal(this.entry) ? undefined : parameterHeaders(tool.inputSchema, context.input);
-    return this.request(new ToolRequest(tool, context, headers, () => this.#admit(tool)));
+    return this.request(new ToolRequest(tool, context, headers, () => this.#options.admit(tool)));
   }
 
   request(request: AbortableRequest): Promise<unknown> {
@@ -308,10 +302,10 @@ export class Upstream {
   /** Subscribes to changes of a resource, also after restarts. Returns a function that ends it. */
   watchResource(uri: string): () => void {
     this.#watched.add(uri);
-    void this.#session?.watchResources([uri]);
+    void this.#session?.subscriptions.watch([uri]);
     return () => {
       this.#watched.delete(uri);
-      void this.#session?.unwatchResource(uri);
+      void this.#session?.subscriptions.unwatch(uri);
     };
   }
 
@@ -354,14 +348,6 @@ export class Upstream {
     }
   }
 
-  #admit(tool: UpstreamTool): void {
-    if (this.#admitted?.by !== this.#catalogue)
-      this.#admitted = { by: this.#catalogue, tools: new WeakSet() };
-    if (this.#admitted.tools.has(tool)) return;
-    this.#options.admit(tool);
-    this.#admitted.tools.add(tool);
-  }
-
   /** To be called after `enter` of the bulkhead. Leaves it at the end. */
   #send(session: UpstreamSession, request: AbortableRequest): Promise<unknown> {
     this.#restTimer.clear();
@@ -395,16 +381,11 @@ export class Upstream {
 
   /** Sends a ping. False when no answer comes; an error is an answer too. Never rejects. */
   #answersPing(session: UpstreamSession): Promise<boolean> {
-    let ping = this.#pings.get(session);
-    if (ping === undefined) {
-      const isAnswer = (thrown: unknown) => !(thrown instanceof UpstreamError && thrown.kind === "timeout");
-      ping = session
-        .request({ method: "ping", params: {}, timeout: LONGEST_SILENCE })
-        .then(() => true, isAnswer)
-        .finally(() => this.#pings.delete(session));
-      this.#pings.set(session, ping);
-    }
-    return ping;
+    const isAnswer = (thrown: unknown) => !(thrown instanceof UpstreamError && thrown.kind === "timeout");
+    const send = () => session.request({ method: "ping", params: {}, timeout: LONGEST_SILENCE });
+    const ping = this.#pings.get(session) ?? send().then(() => true, isAnswer);
+    this.#pings.set(session, ping);
+    return ping.finally(() => this.#pings.delete(session));
   }
 
   /** Replaces the session of a server that hangs. Calls that wait for an answer over it keep waiting. */
@@ -553,12 +534,13 @@ export class Upstream {
 
   /** Reads what the server offers, then makes its session the current one. */
   async #prepare(session: UpstreamSession, signal: AbortSignal): Promise<void> {
-    let isUsed = false;
-    let isBehind = false;
+    const announced = this.#announced;
     session.follow({
       onListChanged: (list) => {
-        if (isUsed) this.#noteChange(list);
-        else isBehind = true;
+        const isUsed = session === this.#session;
+        // A change that is announced before the session is used may not be in the lists that are being read.
+        if (list === "tools" || !isUsed) this.#announced++;
+        if (isUsed) this.#rereading.soon();
       },
       onResourceUpdated: (uri) => this.#options.onResourceUpdated(uri),
       onLost: (reason) => this.#lose(session, reason),
@@ -567,15 +549,14 @@ export class Upstream {
     const reading = this.#read(session);
     await unlessAborted(reading, signal);
     const catalogue = await reading;
-    await unlessAborted(session.watchResources(this.#watched), signal);
+    await unlessAborted(session.subscriptions.watch(this.#watched), signal);
     if (signal.aborted || session.isClosed) {
       throw new UpstreamError("unavailable", "It ended before it was ready.");
     }
-    this.#take(catalogue, allLists);
+    this.#take(catalogue, lists);
     // Open requests finish over the former session.
     if (this.#session !== undefined) this.#retire(this.#session);
     this.#session = session;
-    isUsed = true;
     this.#wasAccepted = true;
     this.#readyAt = Date.now();
     const { renewAt } = this.#options.signIn ?? {};
@@ -583,9 +564,8 @@ export class Upstream {
     if (renewAt !== undefined) this.#renewAfter(Math.max(renewAt - Date.now(), SHORTEST_RENEWAL));
     this.#remember(session.verdict);
     this.#enter("ready");
-    this.#readUpTo = this.#announced;
-    // A change that was announced during the read may not be in the lists.
-    if (isBehind) this.#noteChange("tools");
+    this.#readUpTo = announced;
+    if (announced < this.#announced) this.#rereading.soon();
     else this.#rereading.later();
     this.#beginRest();
   }
@@ -617,7 +597,7 @@ export class Upstream {
   #failed(thrown: unknown): void {
     const { signIn } = this.#options;
     // The server offers tools of this rack, which would be listed twice.
-    if (thrown instanceof RackCircle) this.#take(emptyCatalogue, allLists);
+    if (thrown instanceof RackCircle) this.#take(emptyCatalogue, lists);
     const { key, mask } = this;
     const { state, reason } = stateAfter(thrown, { key, canSignIn: signIn !== undefined, mask });
     this.lines.add("rack", reason);
@@ -679,16 +659,6 @@ export class Upstream {
       this.#catalogue = before;
       throw thrown;
     }
-  }
-
-  #noteChange(list: ListName): void {
-    if (list === "tools") this.#announced++;
-    this.#rereading.soon();
-  }
-
-  #makeRereading(): RereadTimer {
-    const isTold = () => this.#session?.tellsOfChanges !== false;
-    return new RereadTimer(this.#limits.refresh, () => this.#reread(), isTold);
   }
 
   /** Reads all lists again. Ignores the result if the session was replaced meanwhile. */

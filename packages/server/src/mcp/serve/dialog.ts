@@ -126,7 +126,8 @@ export class ClientDialog<Result> implements CallClient {
   /** Calls `act` once: now, or as soon as there is a step. */
   whenStepReady(act: () => void): void {
     this.#wake = act;
-    if (this.hasStep) this.#advance();
+    const isQuiet = this.#end === undefined && this.#notices === undefined && this.#questions === undefined;
+    if (!isQuiet && this.hasStep) this.#advance();
   }
 
   /** The next step. Only one may wait at a time. Notices wait until the flow has room; questions and the end do not. */

@@ -32,7 +32,7 @@ import { HeldCalls } from "./held-calls.ts";
 const LISTED_RESULT = 2_000;
 const LISTED_PARAMETERS = 16_000;
 
-/** Is told of a call by its id, and why the database refuses it. */
+/** Is told of a call by its id, and why the database refuses it. Must not throw. */
 type RefusalListener = (callId: string, reason: unknown) => void;
 
 interface CallRepositoryOptions {
@@ -54,8 +54,7 @@ export class CallRepository {
    * this one need not know of it.
    */
   readonly held: HeldCalls;
-  readonly #leave: () => void;
-  readonly #refusalListeners = new Set<RefusalListener>();
+  #onRefused: RefusalListener = () => {};
   readonly #writer: CallWriter;
   /** Calls whose blobs are being written, before their rows are. */
   readonly #blobWrites = new Set<Promise<void>>();
@@ -69,10 +68,10 @@ export class CallRepository {
       ...(delay === undefined ? {} : { delay }),
       // A server of its own may be shared by nodes that do not see each other's files.
       ...(database.engine === "sqlite" ? { journal: journals.open() } : {}),
-      onRefused: ({ call_id }, error) => this.#tell(call_id, error),
+      onRefused: ({ call_id }, error) => this.#onRefused(call_id, error),
     });
     this.held = new HeldCalls(journals.openSpare(mostHeld.bytes), this.#writer, logger);
-    this.#leave = database.pending.add(this.#writer);
+    database.pending.add(this.#writer);
   }
 
   /**
@@ -114,15 +113,15 @@ export class CallRepository {
   ): Promise<"safe" | "held"> {
     const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
-    return this.#write(call).catch((error) => {
+    const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
+    return written.catch((error) => {
       const unavailable = StoreUnavailable.from(error);
       if (unavailable === undefined) throw error;
       return this.#hold(call, unavailable);
     });
   }
 
-  #write(call: FinishedCall): Promise<"safe"> {
-    if (!call.needsBlobs) return this.#writer.finished(toFinishedRow(call));
+  #writeWithBlobs(call: FinishedCall): Promise<"safe"> {
     const written = toRowWithBlobs(call, this.#blobs).then((row) => this.#writer.finished(row));
     const settled = written.catch(() => {}).then(() => void this.#blobWrites.delete(settled));
     this.#blobWrites.add(settled);
@@ -133,7 +132,8 @@ export class CallRepository {
     const row = toFinishedRow(call);
     const isWhole = !call.needsBlobs;
     const bytes = row.size + (call.longText?.length ?? 0);
-    this.held.add({ row, bytes, isWhole, write: () => this.#write(call) }, why);
+    const write = () => (isWhole ? this.#writer.finished(row) : this.#writeWithBlobs(call));
+    this.held.add({ row, bytes, isWhole, write }, why);
     return "held";
   }
 
@@ -142,7 +142,7 @@ export class CallRepository {
    * tried again, by the next process at the latest. A property for the same reason as `held`.
    */
   readonly onRefused = (listener: RefusalListener): void => {
-    this.#refusalListeners.add(listener);
+    this.#onRefused = listener;
   };
 
   async get(callId: string): Promise<StoredCall | undefined> {
@@ -280,17 +280,7 @@ export class CallRepository {
     await this.flush();
     this.#writer.close();
     this.held.close();
-    this.#leave();
-  }
-
-  #tell(callId: string, error: unknown): void {
-    for (const listener of this.#refusalListeners) {
-      try {
-        listener(callId, error);
-      } catch {
-        // The other rows are still to be written, whatever becomes of a log.
-      }
-    }
+    this.#database.pending.delete(this.#writer);
   }
 }
 
