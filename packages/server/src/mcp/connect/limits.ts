@@ -19,22 +19,16 @@ export function limitsOf(given: ServerLimits | undefined): UpstreamLimits {
 
 /** Limits how many calls a server works on at a time, and how many may wait. */
 export class Bulkhead {
+  inside = 0;
   readonly #server: string;
-  #size: number;
-  #queue: number;
+  #limits: Pick<UpstreamLimits, "concurrency" | "queue">;
   /** One function per waiting call, which lets the call in. */
   readonly #waiting = new Set<() => void>();
-  #inside = 0;
 
   /** `server`: its name in messages. */
-  constructor(server: string, size: number, queue: number) {
+  constructor(server: string, limits: Pick<UpstreamLimits, "concurrency" | "queue">) {
     this.#server = server;
-    this.#size = size;
-    this.#queue = queue;
-  }
-
-  get inside(): number {
-    return this.#inside;
+    this.#limits = limits;
   }
 
   get waiting(): number {
@@ -42,26 +36,26 @@ export class Bulkhead {
   }
 
   get hasRoom(): boolean {
-    return this.#inside < this.#size;
+    return this.inside < this.#limits.concurrency;
   }
 
   /** Undefined when there is room at once. Every call that entered must call `leave`. Rejects with the signal's reason. */
   enter(call: { readonly signal: AbortSignal }): Promise<void> | undefined {
     if (this.hasRoom) {
-      this.#inside++;
+      this.inside++;
       return undefined;
     }
-    if (this.#waiting.size >= this.#queue) {
+    if (this.#waiting.size >= this.#limits.queue) {
       throw new UpstreamError(
         "busy",
-        `${this.#server} already works on ${this.#inside} ${this.#inside === 1 ? "call" : "calls"}, and ${this.#waiting.size} more wait for it. Make fewer calls at one time.`,
+        `${this.#server} already works on ${this.inside} ${this.inside === 1 ? "call" : "calls"}, and ${this.#waiting.size} more wait for it. Make fewer calls at one time.`,
       );
     }
     const { signal } = call;
     return new Promise((resolve, reject) => {
       const admit = () => {
         signal.removeEventListener("abort", giveUp);
-        this.#inside++;
+        this.inside++;
         resolve();
       };
       const giveUp = () => {
@@ -74,14 +68,13 @@ export class Bulkhead {
   }
 
   leave(): void {
-    this.#inside--;
+    this.inside--;
     this.#admitWaiting();
   }
 
   /** Calls that are inside or waiting stay, even if they are more than the new limits allow. */
-  resize(size: number, queue: number): void {
-    this.#size = size;
-    this.#queue = queue;
+  resize(limits: Pick<UpstreamLimits, "concurrency" | "queue">): void {
+    this.#limits = limits;
     this.#admitWaiting();
   }
 
@@ -108,16 +101,15 @@ const LONGEST_DELAY = 2 ** 31 - 1;
 
 /** Runs one function later. Setting it again replaces the earlier one. Does not keep the process running. */
 export class Timer {
+  /** When it will run, in milliseconds since the epoch; undefined while it is not set. */
+  at: number | undefined;
   #timer: NodeJS.Timeout | undefined;
-
-  get isSet(): boolean {
-    return this.#timer !== undefined;
-  }
 
   set(delay: number, act: () => void): void {
     this.clear();
+    this.at = Date.now() + delay;
     const run = () => {
-      this.#timer = undefined;
+      this.at = undefined;
       act();
     };
     this.#timer = setTimeout(run, Math.min(delay, LONGEST_DELAY)).unref();
@@ -125,7 +117,7 @@ export class Timer {
 
   clear(): void {
     clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.at = undefined;
   }
 }
 

@@ -38,13 +38,14 @@ export interface McpServerUpdate {
 
 /** The upstream MCP servers of a workspace, from `mcp.json` and from the store. */
 export class McpServers {
+  /** What is wrong with the file as a whole. Its last good state stays in use. */
+  fileProblem: string | undefined;
   readonly #options: McpServersOptions;
   readonly #path: string;
   readonly #servers = new Map<string, ManagedServer>();
   readonly #context: ServerContext;
   readonly #listeners = new Set<() => void>();
   #file: McpFile = nothing;
-  #fileProblem: string | undefined;
   #watcher: { close(): Promise<void> } | undefined;
   /** Names have changed, and not every server may have been told. */
   #haveNamesChanged = false;
@@ -97,11 +98,6 @@ export class McpServers {
     this.#watcher ??= watchFile(this.#path, () => this.reload().catch(tell));
   }
 
-  /** What is wrong with the file as a whole. Its last good state stays in use. */
-  get fileProblem(): string | undefined {
-    return this.#fileProblem;
-  }
-
   /** The ids of this rack and of the racks behind its servers. */
   get racks(): readonly string[] {
     const servers = [...this.#servers.values()].filter(({ wanted }) => wanted.isEnabled);
@@ -127,13 +123,13 @@ export class McpServers {
     return this.#inTurn(async () => {
       try {
         this.#file = await readMcpFile(this.#path);
-        this.#fileProblem = undefined;
+        this.fileProblem = undefined;
         // Invalid entries with a valid key are listed as servers, which report their problem.
         const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
         for (const [, problem] of unlisted) this.#options.logger.warn(problem);
       } catch (thrown) {
-        this.#fileProblem = `${sentence(reasonOf(thrown))} The servers go on as the file last said.`;
-        this.#options.logger.warn(this.#fileProblem);
+        this.fileProblem = `${sentence(reasonOf(thrown))} The servers go on as the file last said.`;
+        this.#options.logger.warn(this.fileProblem);
       }
       await this.#reconcile();
     });

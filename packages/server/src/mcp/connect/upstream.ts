@@ -131,11 +131,12 @@ export class Upstream {
   readonly entry: ServerEntry;
   readonly lines: RecentLines;
   readonly mask: (text: string) => string;
+  state: UpstreamState;
+  catalogue: Catalogue;
   readonly #options: UpstreamOptions;
   #limits: UpstreamLimits;
   readonly #bulkhead: Bulkhead;
 
-  #state: UpstreamState;
   #reason: string | undefined;
   #since = Date.now();
   #failureCount = 0;
@@ -144,7 +145,6 @@ export class Upstream {
   /** The server has accepted our credentials before, with the same entry. */
   #wasAccepted = false;
   #verdict: Verdict | undefined;
-  #catalogue: Catalogue;
 
   /** The current session, and former ones that have not ended yet. */
   #session: UpstreamSession | undefined;
@@ -156,10 +156,9 @@ export class Upstream {
   /** The running attempt to start the server. There is only one at a time, and it never rejects. */
   #attempt: Promise<void> | undefined;
   #abort = new AbortController();
-  /** When the latest attempt began, the one before it, and when the next one will begin. */
+  /** When the latest attempt began, and the one before it. */
   #attemptAt = 0;
   #formerAttemptAt = 0;
-  #nextAttemptAt: number | undefined;
   /** The server was ready a moment ago and only needs a new session. Reset when the attempt ends. */
   #isReopening = false;
   #isStopped = false;
@@ -186,34 +185,26 @@ export class Upstream {
     this.mask = mask;
     this.lines = new RecentLines(mask);
     this.#limits = limitsOf(entry.toolrack?.limits);
-    this.#bulkhead = new Bulkhead(`The MCP server "${key}"`, this.#limits.concurrency, this.#limits.queue);
+    this.#bulkhead = new Bulkhead(`The MCP server "${key}"`, this.#limits);
     this.#verdict = validVerdict(options.verdict, entry);
-    this.#state = options.isEnabled ? "starting" : "disabled";
-    this.#catalogue = options.catalogue ?? emptyCatalogue;
-  }
-
-  get state(): UpstreamState {
-    return this.#state;
-  }
-
-  get catalogue(): Catalogue {
-    return this.#catalogue;
+    this.state = options.isEnabled ? "starting" : "disabled";
+    this.catalogue = options.catalogue ?? emptyCatalogue;
   }
 
   get status(): UpstreamStatus {
     const session = this.#session;
     const verdict = session?.verdict ?? this.#verdict;
-    const { serverInfo = this.#catalogue.serverInfo, protocolVersion } = session?.profile ?? {};
+    const { serverInfo = this.catalogue.serverInfo, protocolVersion } = session?.profile ?? {};
     const failures = this.#failures;
-    const isClosed = this.#state === "ready" || (this.#state === "starting" && failures === 0);
+    const isClosed = this.state === "ready" || (this.state === "starting" && failures === 0);
     return {
-      state: this.#state,
+      state: this.state,
       reason: this.#reason,
       since: this.#since,
       resting: this.#isResting,
-      circuit: isClosed ? "closed" : this.#state === "starting" ? "half-open" : "open",
+      circuit: isClosed ? "closed" : this.state === "starting" ? "half-open" : "open",
       failures,
-      nextAttemptAt: this.#nextAttemptAt,
+      nextAttemptAt: this.#attemptTimer.at,
       transport:
         verdict?.transport ?? (isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
       era: verdict?.era,
@@ -228,7 +219,7 @@ export class Upstream {
 
   /** The last line that its process wrote, while it cannot be used. */
   get lastWord(): string | undefined {
-    const hasFailed = this.#state !== "ready" && this.#reason !== undefined;
+    const hasFailed = this.state !== "ready" && this.#reason !== undefined;
     return hasFailed ? this.#outlook.lastWords.at(-1) : undefined;
   }
 
@@ -241,12 +232,12 @@ export class Upstream {
     const isTrying = this.#attempt !== undefined;
     const former = isTrying ? this.lines.tail(TAIL, this.#formerAttemptAt, this.#attemptAt) : [];
     const lastWords = former.length > 0 ? former : this.lines.tail(TAIL, this.#attemptAt);
-    return { nextAttemptAt: this.#nextAttemptAt, lastWords };
+    return { nextAttemptAt: this.#attemptTimer.at, lastWords };
   }
 
   /** Returns at once. */
   start(): void {
-    if (this.#state !== "disabled") void this.#begin();
+    if (this.state !== "disabled") void this.#begin();
   }
 
   /** Ends the server for good. Resolves when nothing of it is left. */
@@ -260,7 +251,7 @@ export class Upstream {
 
   /** Starts again, whatever happened before. Resolves when the server is ready or has failed. */
   async restart(): Promise<void> {
-    if (this.#state === "disabled" || this.#isStopped) return;
+    if (this.state === "disabled" || this.#isStopped) return;
     await this.#giveUpAttempt();
     await this.#endSessions("It is being restarted.");
     this.#failureCount = 0;
@@ -270,7 +261,7 @@ export class Upstream {
   /** Uses other limits from now on. Running calls are not affected; connection limits apply to the next connection. */
   limit(limits: ServerLimits): void {
     this.#limits = limitsOf(limits);
-    this.#bulkhead.resize(this.#limits.concurrency, this.#limits.queue);
+    this.#bulkhead.resize(this.#limits);
     this.#restTimer.clear();
     this.#rereading.end();
     if (this.#session === undefined) return;
@@ -448,12 +439,12 @@ export class Upstream {
 
   /** The error for calls while there is no session. `reason` is used when the state has none. */
   #absence(reason?: string): UpstreamError {
-    return absence(this.key, this.#state, this.#reason ?? reason, this.#outlook);
+    return absence(this.key, this.state, this.#reason ?? reason, this.#outlook);
   }
 
   /** Joins the running attempt or begins one. Resolves when it has ended, with success or not. */
   #begin(): Promise<void> {
-    this.#forgetNextAttempt();
+    this.#attemptTimer.clear();
     if (this.#attempt === undefined && !this.#isStopped) {
       this.#abort = new AbortController();
       this.#formerAttemptAt = this.#attemptAt;
@@ -466,14 +457,9 @@ export class Upstream {
     return this.#attempt ?? Promise.resolve();
   }
 
-  #forgetNextAttempt(): void {
-    this.#attemptTimer.clear();
-    this.#nextAttemptAt = undefined;
-  }
-
   /** Aborts the running attempt and cancels the next one. Resolves when no attempt is running. */
   async #giveUpAttempt(): Promise<void> {
-    this.#forgetNextAttempt();
+    this.#attemptTimer.clear();
     this.#abort.abort();
     await this.#attempt;
   }
@@ -616,15 +602,14 @@ export class Upstream {
       state === "backoff" || (state === "needs-auth" && this.#wasAccepted && signIn === undefined);
     if (isTriedAgain) {
       const pause = Math.max(pauseAfter(this.#failureCount), waitWanted(thrown));
-      this.#nextAttemptAt = Date.now() + pause;
       this.#attemptTimer.set(pause, () => void this.#begin());
     }
     this.#enter(state, reason);
   }
 
   #enter(state: UpstreamState, reason?: string): void {
-    if (state === this.#state && reason === this.#reason) return;
-    this.#state = state;
+    if (state === this.state && reason === this.#reason) return;
+    this.state = state;
     this.#reason = reason;
     this.#since = Date.now();
     if (reason !== undefined && state !== "starting") {
@@ -643,7 +628,7 @@ export class Upstream {
 
   async #read(session: UpstreamSession): Promise<Catalogue> {
     const onProblem = (text: string) => this.lines.add("rack", text);
-    const options = { timeout: this.#limits.list, before: this.#catalogue, onProblem };
+    const options = { timeout: this.#limits.list, before: this.catalogue, onProblem };
     const catalogue = await readCatalogue(session, options);
     refuseCircle(problemOfCircle(catalogue.racks ?? [], this.#options.identity));
     return catalogue;
@@ -651,12 +636,12 @@ export class Upstream {
 
   /** Keeps the former catalogue when the new one cannot be applied. */
   #take(catalogue: Catalogue, changed: readonly ListName[]): void {
-    const before = this.#catalogue;
-    this.#catalogue = catalogue;
+    const before = this.catalogue;
+    this.catalogue = catalogue;
     try {
       if (changed.length > 0) this.#options.onCatalogue(catalogue, changed);
     } catch (thrown) {
-      this.#catalogue = before;
+      this.catalogue = before;
       throw thrown;
     }
   }
@@ -668,7 +653,7 @@ export class Upstream {
     const isUsed = () => session === this.#session;
     const announced = this.#announced;
     try {
-      const before = this.#catalogue;
+      const before = this.catalogue;
       const catalogue = await this.#read(session);
       if (!isUsed()) return;
       this.#take(catalogue, changedLists(before, catalogue));

@@ -210,7 +210,7 @@ export class ToolPins {
 
   /** Retries until it succeeds: the definitions at first use are known only to this process. */
   #tryAgain(): void {
-    if (this.#timer.isSet || this.#isClosed) return;
+    if (this.#timer.at !== undefined || this.#isClosed) return;
     this.#failures++;
     this.#timer.set(pauseAfter(this.#failures), () => void this.#saveAll());
   }

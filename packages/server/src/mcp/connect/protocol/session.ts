@@ -347,8 +347,6 @@ export class UpstreamSession {
   }
 
   #takeNotification(method: string, params: Message, own: UpstreamRequest | undefined): void {
-    const changed = lists.find((list) => method === `notifications/${list}/list_changed`);
-    if (changed !== undefined) this.#listeners?.onListChanged(changed);
     switch (method) {
       case "notifications/resources/updated":
         if (typeof params.uri === "string") this.#listeners?.onResourceUpdated(params.uri);
@@ -385,6 +383,11 @@ export class UpstreamSession {
       }
       case "notifications/elicitation/complete":
         this.#questions.currentRequest(own)?.client?.notify(method, params);
+        return;
+      default: {
+        const changed = lists.find((list) => method === `notifications/${list}/list_changed`);
+        if (changed !== undefined) this.#listeners?.onListChanged(changed);
+      }
     }
   }
 }
