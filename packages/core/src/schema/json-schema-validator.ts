@@ -49,8 +49,15 @@ export class JsonSchemaValidator implements CompiledSchema {
     try {
       let copy = copyPlain(value);
       if (options?.strict) return this.#validateStrict(copy, check);
-      const isObject = typeof copy === "object" && copy !== null && !Array.isArray(copy);
-      const dropped = this.#known && isObject ? unknownKeys(copy, this.#known) : undefined;
+      const known = this.#known;
+      let dropped: string[] | undefined;
+      if (known !== undefined && typeof copy === "object" && copy !== null && !Array.isArray(copy)) {
+        for (const key in copy) {
+          if (known.names.has(key)) continue;
+          dropped = unknownKeys(copy, known);
+          break;
+        }
+      }
       if (dropped !== undefined) copy = without(copy, dropped);
       if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
       if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };

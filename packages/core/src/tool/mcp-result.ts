@@ -111,9 +111,10 @@ export function toMcpResult(result: ToolResult): McpCallToolResult {
   // A client must see the reason even if the text is empty.
   const said = result.content || (isDerivable ? "" : (result.error?.message ?? ""));
   const content = result.blocks ?? writeBlocks(said, result.attachments ?? []);
+  const usualType = result.type === "error" ? "error" : result.structured === undefined ? "text" : "json";
   const meta = {
     ...result.metadata,
-    ...(result.type !== typeFrom(result) && { [typeKey]: result.type }),
+    ...(result.type !== usualType && { [typeKey]: result.type }),
     ...(!isDerivable && { [errorKey]: result.error }),
   };
   return {
@@ -152,18 +153,16 @@ export function fromMcpResult(value: unknown): ToolResult {
   if (given.isError === true) {
     return { ...result, type: "error", error: isErrorResponse(error) ? error : errorFrom(text) };
   }
-  return { ...result, type: type === "json" || type === "text" ? type : typeFrom(result) };
+  return {
+    ...result,
+    type: type === "json" || type === "text" ? type : structured === undefined ? "text" : "json",
+  };
 }
 
 /** Nothing but content. */
 function isBare(given: Readonly<Record<string, unknown>>): boolean {
   for (const key in given) if (key !== "content") return false;
   return true;
-}
-
-function typeFrom(result: Pick<ToolResult, "structured"> & { readonly type?: string }): ToolResult["type"] {
-  if (result.type === "error") return "error";
-  return result.structured === undefined ? "text" : "json";
 }
 
 function errorFrom(text: string): ToolErrorResponse {
