@@ -2,7 +2,6 @@ import { ApiError } from "./api-error.ts";
 import { isUnderWay } from "./calls.ts";
 import type { CallSummary, Statistics } from "./generated-types.ts";
 import { readPages, request } from "./request.ts";
-import type { LoopVerdict } from "./types.ts";
 
 export interface RackStatistics extends CallStatistics {
   readonly tools: readonly (CallTotals & { readonly toolName: string })[];
@@ -109,13 +108,8 @@ export function fillBuckets(
   });
 }
 
-export interface CaughtLoop {
-  readonly call: CallSummary;
-  readonly verdict: LoopVerdict;
-}
-
 /** The detected loops, newest first, each with only its last call. */
-export function loopsOf(calls: readonly CallSummary[]): CaughtLoop[] {
+export function loopsOf(calls: readonly CallSummary[]) {
   const seen = new Set<string>();
   return calls.flatMap((call) => {
     const verdict = call.flags?.loop;

@@ -19,17 +19,11 @@ import {
 } from "vue-router";
 import { ApiError } from "../api/index.ts";
 
-export interface Page {
-  /** Name of the route and of the text `navigation.NAME`. */
-  readonly name: string;
-  readonly icon: Component;
-  /** The key that opens the page after `g`. */
-  readonly key: string;
-  readonly route: RouteRecordRaw;
-}
-
-/** The pages of the navigation. A new page needs an entry here and its text in both languages. */
-export const pages: readonly Page[] = [
+/**
+ * The pages of the navigation: each with the name of its route and of the text `navigation.NAME`, and the key that
+ * opens it after `g`. A new page needs an entry here and its text.
+ */
+export const pages = [
   page("home", House, "h", "/", () => import("../pages/home/HomePage.vue")),
   page("tools", Wrench, "t", "/tools/:tool?", () => import("../pages/tools/ToolsPage.vue")),
   page("calls", Activity, "c", "/calls", () => import("../pages/calls/CallsPage.vue")),
@@ -43,10 +37,10 @@ export const pages: readonly Page[] = [
   page("settings", Settings, "s", "/settings", () => import("../pages/settings/SettingsPage.vue")),
 ];
 
-function page(name: string, icon: Component, key: string, path: string, component: LazyPage): Page {
+function page(name: string, icon: Component, key: string, path: string, component: RouteComponent) {
   return { name, icon, key, route: { path, name, component } };
 }
-type LazyPage = () => Promise<{ default: Component }>;
+type RouteComponent = () => Promise<{ default: Component }>;
 
 /** Other routes, which belong to a page of the navigation. */
 const further: readonly RouteRecordRaw[] = [
@@ -73,13 +67,8 @@ export function openRouter(): Router {
   return router;
 }
 
-export interface FailedNavigation {
-  readonly to: string;
-  readonly error: ApiError;
-}
-
 /** The page that failed to load, until one loads. */
-export const failedNavigation = shallowRef<FailedNavigation>();
+export const failedNavigation = shallowRef<{ readonly to: string; readonly error: ApiError }>();
 
 const KEY = "toolrack.reloaded";
 

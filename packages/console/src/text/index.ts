@@ -1,6 +1,7 @@
 export { isRecord } from "@toolrack/core/internal/schema";
 export { copyText, keep, kept, saveFile } from "./browser.ts";
 export {
+  asJson,
   isExact,
   jsonProblem,
   mendJson,

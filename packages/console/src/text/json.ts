@@ -15,6 +15,11 @@ export function sameJson(left: unknown, right: unknown): boolean {
 
 type Keyed = Readonly<Record<string, unknown>>;
 
+/** A value as JSON on several lines, for people. */
+export function asJson(value: unknown): string {
+  return JSON.stringify(value, undefined, 2);
+}
+
 export type ParsedJson =
   | { readonly ok: true; readonly value: unknown }
   /** `inexact`: a number that would lose digits. */

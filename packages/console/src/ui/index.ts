@@ -15,7 +15,16 @@ export { errorText, flagsOf, loopEvidence, nameOf, shownStatus } from "./call-te
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
 export { useFilterDrafts } from "./filter-drafts.ts";
 export { keepReloads, useReloads, useWaitingApprovals, waitingApprovals, waitingCalls } from "./live.ts";
-export { type Remote, useAttempt, useLive, useRemote, useReread, useServerInfo } from "./remote.ts";
+export { Recent } from "./recent.ts";
+export {
+  type Remote,
+  useAttempt,
+  useLive,
+  useRemote,
+  useReread,
+  useServerInfo,
+  useToolSearch,
+} from "./remote.ts";
 export {
   isDark,
   narrowScreen,

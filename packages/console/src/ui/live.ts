@@ -46,16 +46,14 @@ export function keepReloads(): void {
   });
 }
 
-/** The loads of tool files: those that the server remembers, for admins, and those since the console was opened. */
+/** The loads of tool files: those that the server remembers, for admins, or else those since the console was opened. */
 export function useReloads() {
-  const openedAt = Date.now();
-  const remote = useLive((signal) => unlessForbidden(request("GET /api/reloads", { signal }), undefined));
+  const remote = useLive(
+    (signal) => unlessForbidden(request("GET /api/reloads", { signal }), undefined),
+    ["reload.finished"],
+  );
   return {
     isLiveOnly: computed(() => remote.value === undefined),
-    items: computed(() => {
-      const stored = remote.value?.items;
-      if (stored === undefined) return seenReloads.value;
-      return [...seenReloads.value.filter(({ at }) => at > openedAt), ...stored];
-    }),
+    items: computed(() => remote.value?.items ?? seenReloads.value),
   };
 }

@@ -1,5 +1,13 @@
 import { effectScope, onScopeDispose, shallowReactive, watch } from "vue";
-import { ApiError, currentSession, eventStream, request, type Server, useEvents } from "../api/index.ts";
+import {
+  ApiError,
+  currentSession,
+  eventStream,
+  request,
+  type Server,
+  type ToolSummary,
+  useEvents,
+} from "../api/index.ts";
 
 /** A value from the server, as reactive data. */
 export interface Remote<Value> {
@@ -132,6 +140,20 @@ export function useAttempt(after?: () => unknown): Attempt {
     },
   });
   return attempt;
+}
+
+/** The tools that the server finds for a text, by name and by meaning; none for an empty one. */
+export function useToolSearch(text: () => string): Remote<readonly ToolSummary[]> {
+  const found = useRemote(async (signal): Promise<readonly ToolSummary[]> => {
+    const query = { q: text().trim(), limit: 20 };
+    if (query.q === "") return [];
+    return request("GET /api/tools", { query, signal }).then(
+      ({ items }) => items,
+      () => [],
+    );
+  });
+  watch(() => text().trim(), found.reload, { immediate: true });
+  return found;
 }
 
 let server: Remote<Server> | undefined;

@@ -186,7 +186,11 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   const turn = overdueTurn(frame.endedAt);
   if (turn === undefined) frame.resolve(result);
   else turn.then(() => frame.resolve(result));
-  if (frame.children !== undefined) cancelChildren(frame);
+  // A child has the time of its parent, never more: what nobody waited for ends here.
+  if (frame.children === undefined) return;
+  for (const child of [...frame.children]) {
+    cancelCall(child, `"${frame.toolName}", which called it, has ended`);
+  }
 }
 
 function tellRecord(frame: CallFrame, result: ToolResult): void {
@@ -207,13 +211,6 @@ function tellRecord(frame: CallFrame, result: ToolResult): void {
     shown = Mask.none.and(secrets).apply(result);
   }
   host.events.emit({ type: "record", record, result: shown, ...(error && { error }) });
-}
-
-/** A child has the time of its parent, never more: what nobody waited for ends here. */
-function cancelChildren(frame: CallFrame): void {
-  for (const child of [...(frame.children ?? [])]) {
-    cancelCall(child, `"${frame.toolName}", which called it, has ended`);
-  }
 }
 
 /** Runs something that only reports. Whatever it throws must not keep the caller from its answer. */

@@ -131,16 +131,15 @@ export function readyMask(secrets: SecretValues): () => Mask {
   };
 }
 
-/** A copy of the value that may be logged, without these values. `found` is given what else was masked. */
-export function redact(value: unknown, { values, found }: RedactOptions = {}): unknown {
+/**
+ * A copy of the value that may be logged. Every occurrence of `values` inside a text is masked too. `found` is given what
+ * was masked for its key or its place in a text, to mask it where it is repeated.
+ */
+export function redact(
+  value: unknown,
+  { values, found }: { readonly values?: Iterable<string>; readonly found?: Set<string> } = {},
+): unknown {
   return (values === undefined ? Mask.none : new Mask(values)).shown(value, found);
-}
-
-export interface RedactOptions {
-  /** Secret values themselves; every occurrence inside a text is masked. */
-  readonly values?: Iterable<string>;
-  /** Is given what was masked for its key or its place in a text, to mask it where it is repeated. */
-  readonly found?: Set<string>;
 }
 
 function cover(covered: Uint8Array, text: string, value: string): void {
@@ -316,7 +315,9 @@ function shownText(text: string, mask: Mask, found: Found): string {
   };
   if (masked.includes("=")) {
     masked = masked.replace(parameter, (whole, before: string, name: string, secret: string) =>
-      isSecretParameter(name) ? `${before}${name}=${hide(secret)}` : whole,
+      isSecret(name, name) || wordsOf(name).some((word) => secretParameters.has(word))
+        ? `${before}${name}=${hide(secret)}`
+        : whole,
     );
   }
   return masked.replace(
@@ -332,10 +333,6 @@ function shownText(text: string, mask: Mask, found: Found): string {
 const password = /(:\/\/[^\s/?#@:"']*:)([^\s/?#"']+)@/g;
 const parameter = /([?&])([\w.%-]{1,64})=([^&#\s"'<>]+)/g;
 const scheme = /\b((authorization\W{1,4})?(bearer|basic) {1,4})([\w.~+/=-]{4,})/gi;
-
-function isSecretParameter(name: string): boolean {
-  return isSecret(name, name) || wordsOf(name).some((word) => secretParameters.has(word));
-}
 
 /** As keys and base64 do, and words do not. */
 function looksRandom(text: string): boolean {

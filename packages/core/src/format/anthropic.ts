@@ -45,32 +45,21 @@ export function parseAnthropicToolUses(content: unknown): ToolCallRequest[] {
   );
 }
 
-export type AnthropicSource =
-  | { readonly type: "base64"; readonly media_type: string; readonly data: string }
-  | { readonly type: "url"; readonly url: string };
-
-export type AnthropicResultBlock =
-  | { readonly type: "text"; readonly text: string }
-  | { readonly type: "image" | "document"; readonly source: AnthropicSource };
-
-export interface AnthropicToolResult {
-  readonly type: "tool_result";
-  readonly tool_use_id: string;
-  readonly content?: string | readonly AnthropicResultBlock[];
-  readonly is_error?: true;
-}
-
 /** The block that answers a call; images and PDF files go with it. */
-export function toAnthropicToolResult(callId: string, result: ToolResult): AnthropicToolResult {
+export function toAnthropicToolResult(callId: string, result: ToolResult) {
   const head = { type: "tool_result", tool_use_id: callId } as const;
   // An error must say something, and may hold nothing but text.
   if (result.type === "error") {
-    return { ...head, content: modelText(result, result.attachments) || "The tool failed.", is_error: true };
+    return {
+      ...head,
+      content: modelText(result, result.attachments) || "The tool failed.",
+      is_error: true as const,
+    };
   }
   const { text, carried } = splitResult(result, isCarried);
-  if (carried.length === 0) return text === "" ? head : { ...head, content: text };
+  if (carried.length === 0) return { ...head, ...(text !== "" && { content: text }) };
   // Empty text blocks are refused.
-  const words: AnthropicResultBlock[] = text === "" ? [] : [{ type: "text", text }];
+  const words = text === "" ? [] : [{ type: "text" as const, text }];
   return { ...head, content: [...words, ...carried.map(toBlock)] };
 }
 
@@ -81,11 +70,9 @@ function isCarried(file: FilePart): boolean {
   return isKnown && (file.url.startsWith("https:") || parseDataUrl(file.url) !== undefined);
 }
 
-function toBlock(file: FilePart): AnthropicResultBlock {
-  const inline = parseDataUrl(file.url);
-  const source: AnthropicSource =
-    inline === undefined
-      ? { type: "url", url: file.url }
-      : { type: "base64", media_type: file.mime, data: inline.data };
-  return { type: file.mime === "application/pdf" ? "document" : "image", source };
+function toBlock(file: FilePart) {
+  const data = parseDataUrl(file.url)?.data;
+  const address = { type: "url", url: file.url } as const;
+  const source = data === undefined ? address : ({ type: "base64", media_type: file.mime, data } as const);
+  return { type: file.mime === "application/pdf" ? "document" : "image", source } as const;
 }

@@ -76,19 +76,8 @@ export function parseGeminiFunctionCalls(parts: unknown): ToolCallRequest[] {
   });
 }
 
-interface GeminiFunctionResponsePart {
-  readonly functionResponse: {
-    readonly id?: string;
-    readonly name: string;
-    readonly response: { readonly output: unknown } | { readonly error: unknown };
-  };
-}
-
 /** The part that answers a call. `call.name` is the name the model used. */
-export function toGeminiFunctionResponse(
-  call: Pick<ToolCallRequest, "id" | "name">,
-  result: ToolResult,
-): GeminiFunctionResponsePart {
+export function toGeminiFunctionResponse(call: Pick<ToolCallRequest, "id" | "name">, result: ToolResult) {
   const text = modelText(result, result.attachments);
   return {
     functionResponse: {
@@ -249,10 +238,7 @@ class GeminiLowering extends SchemaLowering {
   #lowerArray(node: JsonSchemaObject, path: string): JsonSchemaObject {
     const itemsPath = pointer(path, "items");
     if (!Array.isArray(node.prefixItems)) {
-      return {
-        ...this.frame(node, "array", path),
-        items: this.lower(schemaFrom(node.items), itemsPath),
-      };
+      return { ...this.frame(node, "array", path), items: this.lower(schemaFrom(node.items), itemsPath) };
     }
     const { places, order } = this.places(node.prefixItems, path);
     const beyond = isRecord(node.items) ? [this.lower(node.items, itemsPath)] : [];
@@ -272,7 +258,11 @@ class GeminiLowering extends SchemaLowering {
   ): JsonSchemaObject {
     const flat = branches.flatMap((branch) => (Array.isArray(branch.anyOf) ? branch.anyOf : [branch]));
     const nullable = flat.some((branch) => branch.nullable === true) ? { nullable: true } : {};
-    const all = joinEnums(distinctJson(flat.filter((branch) => !isNull(branch)).map(withoutNullable)));
+    const all = joinEnums(
+      distinctJson(
+        flat.filter((branch) => !isNull(branch)).map(({ nullable: _nullable, ...branch }) => branch),
+      ),
+    );
     if (all.length === 0) return alwaysNull(annotations);
     if (all.length > 1) {
       const { title: _title, description, ...further } = annotations;
@@ -328,10 +318,6 @@ function alwaysNull(node: JsonSchemaObject): JsonSchemaObject {
 
 function isNull(schema: JsonSchemaObject): boolean {
   return schema.nullable === true && String(schema.description).endsWith("(always null)");
-}
-
-function withoutNullable({ nullable: _nullable, ...schema }: JsonSchemaObject): JsonSchemaObject {
-  return schema;
 }
 
 function joinDescriptions(outer: unknown, inner: unknown): { description?: string } {

@@ -9,13 +9,10 @@ import {
   type ToolDefinition,
 } from "./tools.ts";
 
-interface McpToolAnnotations {
-  readonly title?: string;
-  readonly readOnlyHint?: boolean;
-  readonly destructiveHint?: boolean;
-  readonly idempotentHint?: boolean;
-  readonly openWorldHint?: boolean;
-}
+const hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] as const;
+type McpToolAnnotations = { readonly title?: string } & {
+  readonly [hint in (typeof hints)[number]]?: boolean;
+};
 
 /** A member of the answer to `tools/list`. */
 interface McpTool {
@@ -82,18 +79,11 @@ function annotationsOf(title: string | undefined, metadata: ToolMetadata): McpTo
   return Object.keys(annotations).length === 0 ? undefined : annotations;
 }
 
-const hints: ReadonlySet<string> = new Set([
-  "readOnlyHint",
-  "destructiveHint",
-  "idempotentHint",
-  "openWorldHint",
-]);
-
 /** Leaves out invalid hints: a client would refuse the whole list for one of them. */
 function wellFormed(annotations: Readonly<Record<string, unknown>>): McpToolAnnotations {
   const kept = Object.entries(annotations).filter(([name, value]) => {
     if (name === "title") return typeof value === "string";
-    return !hints.has(name) || typeof value === "boolean";
+    return !hints.some((hint) => hint === name) || typeof value === "boolean";
   });
   return cloneJson(Object.fromEntries(kept));
 }

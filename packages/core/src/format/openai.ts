@@ -126,15 +126,9 @@ export function parseOpenAIResponsesCalls(items: unknown): ToolCallRequest[] {
   });
 }
 
-interface OpenAIToolMessage {
-  readonly role: "tool";
-  readonly tool_call_id: string;
-  readonly content: string;
-}
-
 /** The message that answers a call in Chat Completions; text only. */
-export function toOpenAIToolMessage(callId: string, result: ToolResult): OpenAIToolMessage {
-  return { role: "tool", tool_call_id: callId, content: modelText(result, result.attachments) };
+export function toOpenAIToolMessage(callId: string, result: ToolResult) {
+  return { role: "tool", tool_call_id: callId, content: modelText(result, result.attachments) } as const;
 }
 
 type OpenAIOutputPart =
@@ -143,22 +137,12 @@ type OpenAIOutputPart =
   | { readonly type: "input_file"; readonly filename: string; readonly file_data: string }
   | { readonly type: "input_file"; readonly file_url: string };
 
-interface OpenAIFunctionCallOutput {
-  readonly type: "function_call_output";
-  readonly call_id: string;
-  readonly output: string | readonly OpenAIOutputPart[];
-}
-
 /** The item that answers a call in Responses; images and PDF files go with it. */
-export function toOpenAIFunctionCallOutput(callId: string, result: ToolResult): OpenAIFunctionCallOutput {
+export function toOpenAIFunctionCallOutput(callId: string, result: ToolResult) {
   const { text, carried } = splitResult(result, isCarried);
-  const parts = carried.map(toPart);
   const words: OpenAIOutputPart[] = text === "" ? [] : [{ type: "input_text", text }];
-  return {
-    type: "function_call_output",
-    call_id: callId,
-    output: parts.length === 0 ? text : [...words, ...parts],
-  };
+  const output = carried.length === 0 ? text : [...words, ...carried.map(toPart)];
+  return { type: "function_call_output", call_id: callId, output } as const;
 }
 
 function isCarried(file: FilePart): boolean {

@@ -1,12 +1,4 @@
-import {
-  describingSchemas,
-  isRecord,
-  type JsonSchema,
-  type JsonSchemaObject,
-  type JsonType,
-  propertiesOf,
-  typesOf,
-} from "../schema/visit.ts";
+import { describingSchemas, isRecord, type JsonType, propertiesOf, typesOf } from "../schema/visit.ts";
 import type { ToolResult } from "../tool/result.ts";
 import { callIdAt, modelText, type ToolCallRequest, type ToolDefinition } from "./tools.ts";
 
@@ -56,7 +48,9 @@ export function readTagText(text: string): TagText {
       break;
     }
     const tag = readTag(text, match.index);
-    const name = tag?.attributes.get("name") ?? beginningOfName(text, match.index);
+    const name =
+      tag?.attributes.get("name") ??
+      /^<\w+\s+name\s*=\s*["']?([\w.-]*)/.exec(text.slice(match.index, match.index + 300))?.[1];
     const closing = `</${kind}>`;
     const end =
       tag === undefined || unclosed.has(kind)
@@ -93,7 +87,8 @@ export function readTagText(text: string): TagText {
 export function toTagResult(name: string, result: ToolResult): string {
   const status = result.type === "error" ? "error" : "ok";
   const text = modelText(result, result.attachments).replaceAll(ownTag, "&lt;");
-  return `<tool_output name="${encode(name)}" status="${status}">\n${text}\n</tool_output>`;
+  const shown = name.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+  return `<tool_output name="${shown}" status="${status}">\n${text}\n</tool_output>`;
 }
 
 const ownTag = /<(?=\s*(?:\/\s*)?(?:tool_output|tool_action|action)(?![\w-]))/gi;
@@ -109,7 +104,8 @@ export function fromTagArguments(args: unknown, definition: Pick<ToolDefinition,
   return Object.fromEntries(
     Object.entries(args).map(([key, value]) => {
       const property = Object.hasOwn(properties, key) ? properties[key] : undefined;
-      return [key, typeof value === "string" ? toType(value, wantedTypes(property, root)) : value];
+      const types = describingSchemas(property, root).flatMap((schema) => typesOf(schema) ?? []);
+      return [key, typeof value === "string" ? toType(value, types) : value];
     }),
   );
 }
@@ -149,11 +145,6 @@ function quotationIn(text: string): (at: number) => boolean {
   };
 }
 
-/** The name in an incomplete tag. */
-function beginningOfName(text: string, at: number): string | undefined {
-  return /^<\w+\s+name\s*=\s*["']?([\w.-]*)/.exec(text.slice(at, at + 300))?.[1];
-}
-
 interface Tag {
   readonly name: string;
   readonly attributes: ReadonlyMap<string, string>;
@@ -182,36 +173,31 @@ function readTag(text: string, start: number): Tag | undefined {
  * follows. Reads whole tags, so that a quoted value may contain the closing tag.
  */
 function findClosing(text: string, opened: Tag, closing: string): number | undefined {
-  let position = opened.end;
-  for (;;) {
-    const next = text.indexOf("<", position);
-    if (next < 0) return undefined;
-    if (text.startsWith(closing, next)) return next;
+  let next = text.indexOf("<", opened.end);
+  while (next >= 0 && !text.startsWith(closing, next)) {
     const tag = readTag(text, next);
     if (tag?.name === opened.name) return next;
-    position = tag?.end ?? next + 1;
+    next = text.indexOf("<", tag?.end ?? next + 1);
   }
+  return next < 0 ? undefined : next;
 }
 
 function readParameters(body: string): Record<string, unknown> {
   const parameters: [string, string][] = [];
-  let position = 0;
-  for (;;) {
-    const start = body.indexOf("<", position);
-    if (start < 0) return Object.fromEntries(parameters);
+  for (let start = body.indexOf("<"); start >= 0; ) {
     const tag = readTag(body, start);
-    if (tag === undefined) {
-      position = start + 1;
-      continue;
+    let position = tag?.end ?? start + 1;
+    if (tag !== undefined) {
+      const closing = `</${tag.name}>`;
+      const end = tag.isClosed ? -1 : body.indexOf(closing, tag.end);
+      const value = tag.attributes.get("value") ?? (end < 0 ? undefined : decode(body.slice(tag.end, end)));
+      const name = tag.name === "param" ? (tag.attributes.get("name") ?? tag.name) : tag.name;
+      if (value !== undefined) parameters.push([name, value]);
+      if (end >= 0) position = end + closing.length;
     }
-    const closing = `</${tag.name}>`;
-    const end = tag.isClosed ? -1 : body.indexOf(closing, tag.end);
-    const value = tag.attributes.get("value");
-    const name = tag.name === "param" ? (tag.attributes.get("name") ?? tag.name) : tag.name;
-    if (value !== undefined) parameters.push([name, value]);
-    else if (end >= 0) parameters.push([name, decode(body.slice(tag.end, end))]);
-    position = end < 0 ? tag.end : end + closing.length;
+    start = body.indexOf("<", position);
   }
+  return Object.fromEntries(parameters);
 }
 
 const entities: Readonly<Record<string, string>> = { quot: '"', apos: "'", lt: "<", gt: ">", amp: "&" };
@@ -222,14 +208,6 @@ function decode(text: string): string {
     const code = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal);
     return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
   });
-}
-
-function encode(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
-}
-
-function wantedTypes(property: JsonSchema | undefined, root: JsonSchemaObject): JsonType[] {
-  return describingSchemas(property, root).flatMap((schema) => typesOf(schema) ?? []);
 }
 
 function toType(text: string, types: readonly JsonType[]): unknown {

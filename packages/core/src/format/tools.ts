@@ -37,34 +37,32 @@ export function formatTools<Tool>(
   provider: ProviderFormat<Tool>,
 ): FormattedTools<Tool> {
   const sorted = [...tools].sort((a, b) => byCodeUnit(a.name, b.name));
-  const toProvider = providerNames(
-    sorted.map((tool) => tool.name),
-    provider.names,
-  );
+  const toProvider = providerNames(new Set(sorted.map((tool) => tool.name)), provider.names);
   const toRack = new Map([...toProvider].map(([name, providerName]) => [providerName, name]));
-  const restorers = new Map<string, (args: unknown) => unknown>();
+  const restorers = new Map<string, FormattedTool<Tool>["restore"]>();
   const formatted: Tool[] = [];
   const notes: FormatNote[] = [];
-  let previous: string | undefined;
-  for (const source of sorted) {
+  for (const [index, source] of sorted.entries()) {
+    const { name } = source;
+    const own: FormatNote[] = [];
     const take: TakeNote = (path, keyword, action, message) =>
-      notes.push({ tool: source.name, path, keyword, action, message });
-    if (source.name === previous) {
-      take("", "name", "left_out", "Another tool of this list has the same name.");
-      continue;
-    }
-    previous = source.name;
-    const own: Parameters<TakeNote>[] = [];
+      own.push({ tool: name, path, keyword, action, message });
     try {
+      if (name === sorted[index - 1]?.name) {
+        take("", "name", "left_out", "Another tool of this list has the same name.");
+        continue;
+      }
       const definition = withProperText("inputSchema" in source ? source : toDefinition(source));
-      const providerName = toProvider.get(source.name) ?? source.name;
-      if (providerName !== source.name) own.push(["", "name", "rewritten", `Sent as ${providerName}.`]);
-      const result = provider.format(definition, providerName, (...note) => own.push(note));
-      formatted.push(result.tool);
-      if (result.restore) restorers.set(source.name, result.restore);
-      for (const note of own) take(...note);
+      const providerName = toProvider.get(name) ?? name;
+      if (providerName !== name) take("", "name", "rewritten", `Sent as ${providerName}.`);
+      const { tool, restore } = provider.format(definition, providerName, take);
+      formatted.push(tool);
+      restorers.set(name, restore);
     } catch (error) {
+      own.length = 0;
       take("", "schema", "left_out", `Its schema cannot be sent: ${reasonOf(error)}.`);
+    } finally {
+      notes.push(...own);
     }
   }
   const nameOf = (providerName: string) => toRack.get(providerName) ?? providerName;
@@ -125,12 +123,11 @@ interface NameRule {
   readonly maxLength: number;
 }
 
-/** Maps the rack's names to the provider's; only refused names change. The result does not depend on their order. */
-function providerNames(names: Iterable<string>, rule: NameRule): Map<string, string> {
-  const sorted = [...new Set(names)].sort(byCodeUnit);
-  const taken = new Set(sorted.filter((name) => rule.accepts.test(name)));
+/** Maps the rack's sorted names to the provider's; only refused names change. */
+function providerNames(names: ReadonlySet<string>, rule: NameRule): Map<string, string> {
+  const taken = new Set([...names].filter((name) => rule.accepts.test(name)));
   return new Map(
-    sorted.map((name) => {
+    Array.from(names, (name) => {
       if (rule.accepts.test(name)) return [name, name];
       const free = freeName(name, taken, rule);
       taken.add(free);

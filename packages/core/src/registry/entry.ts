@@ -1,6 +1,12 @@
 import { compileSchema } from "../schema/compile-schema.ts";
+import { isPromise } from "../schema/library-validator.ts";
 import type { CompiledSchema } from "../schema/types.ts";
-import { DefinitionError, implementationOf, type ToolImplementation } from "../tool/define.ts";
+import {
+  checkNameAndExecute,
+  DefinitionError,
+  implementationOf,
+  type ToolImplementation,
+} from "../tool/define.ts";
 import { canonicalName } from "../tool/name.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
 
@@ -38,15 +44,9 @@ export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEnt
   if (typeof candidate !== "object" || candidate === null) {
     throw new DefinitionError("A tool is an object made by Tool.define.", "info");
   }
-  if ("then" in candidate && typeof candidate.then === "function") {
+  if (isPromise(candidate))
     throw new DefinitionError("This is a promise of a tool: await it, then register it.", "info");
-  }
-  if (typeof info.name !== "string" || info.name.trim() === "") {
-    throw new DefinitionError("A tool needs a name: a text that is not empty.", "name");
-  }
-  if (typeof info.execute !== "function") {
-    throw new DefinitionError(`The tool "${info.name}" has no execute function.`, "execute");
-  }
+  checkNameAndExecute(info.name, info.execute);
   checkLimits(info);
   try {
     return new ToolEntry(normalise(info, createdAt));
@@ -78,14 +78,12 @@ export function fold(name: string): string {
 /** A name that the rack cannot use is rewritten; the original stays as an alias and display name. */
 function normalise(info: ToolInfo, createdAt: number): ToolInfo {
   const name = canonicalName(info.name);
-  const aliases = name === info.name ? info.aliases : [...(info.aliases ?? []), info.name];
-  const renamed = {
-    ...(aliases === undefined ? {} : { aliases: Object.freeze([...aliases]) }),
-    ...(name === info.name ? {} : { displayName: info.displayName ?? info.name }),
-  };
+  const isRenamed = name !== info.name;
+  const aliases = isRenamed ? [...(info.aliases ?? []), info.name] : info.aliases;
   return Object.freeze({
     ...info,
-    ...renamed,
+    ...(aliases !== undefined && { aliases: Object.freeze([...aliases]) }),
+    ...(isRenamed && { displayName: info.displayName ?? info.name }),
     name,
     metadata: freezeMetadata(info.metadata),
     createdAt,

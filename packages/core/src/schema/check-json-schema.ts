@@ -264,6 +264,15 @@ export function jsonSchemaFlaws(root: JsonSchemaObject): SchemaFlaw[] {
   checkJsonSchema(root, (flaw) => flaws.push(flaw));
   const addresses = new Addresses(root);
   const schemas = new Set<unknown>(addresses.schemas.map(({ schema }) => schema));
+  const dialect = dialectOf(root);
+  const isThere = (target: string, base: string): boolean => {
+    // Each validator knows only the metaschema of its own draft.
+    const scheme = dialect === "draft-07" ? "http:" : "https:";
+    if (isMetaschema(target))
+      return target.startsWith(scheme) && /\/schema#?$/.test(target) && target.includes(dialect);
+    const found = addresses.find(target, base)?.value;
+    return typeof found === "boolean" || schemas.has(found);
+  };
   const taken = new Set<string>();
   for (const place of addresses.schemas) {
     const { schema } = place;
@@ -291,7 +300,7 @@ export function jsonSchemaFlaws(root: JsonSchemaObject): SchemaFlaw[] {
       if (typeof target !== "string") continue;
       // `$dynamicRef` and `$recursiveRef` work within a document only.
       const isPossible = keyword === "$ref" || isFragment(target);
-      if (isPossible && isThere(target, place, addresses, schemas, dialectOf(root))) continue;
+      if (isPossible && isThere(target, place.base)) continue;
       reportFlaw(keyword, `points to ${JSON.stringify(target)}, where no schema is.`);
     }
   }
@@ -322,19 +331,4 @@ function holdsNames(value: unknown): boolean {
     for (const inner of Object.values(part)) waiting.push(inner);
   }
   return false;
-}
-
-function isThere(
-  target: string,
-  { base }: AddressedSchema,
-  addresses: Addresses,
-  schemas: ReadonlySet<unknown>,
-  dialect: Dialect,
-): boolean {
-  // Each validator knows only the metaschema of its own draft.
-  const scheme = dialect === "draft-07" ? "http:" : "https:";
-  if (isMetaschema(target))
-    return target.startsWith(scheme) && /\/schema#?$/.test(target) && target.includes(dialect);
-  const found = addresses.find(target, base);
-  return typeof found?.value === "boolean" || schemas.has(found?.value);
 }

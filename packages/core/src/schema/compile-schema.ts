@@ -31,16 +31,10 @@ const advice =
   'Give a Zod or Standard Schema, an object of them such as { city: z.string() }, or a JSON Schema such as { "type": "object", "properties": { … } }.';
 
 function compile(schema: object): CompiledSchema {
-  const library = compileLibrarySchema(schema);
-  if (library !== undefined) return library;
-  if (!isPlainObject(schema)) throw new SchemaError(`Expected a schema, got ${nameOf(schema)}. ${advice}`);
-  return compileShape(schema) ?? new JsonSchemaValidator(checkKeywords(schema));
-}
-
-function compileLibrarySchema(schema: unknown): CompiledSchema | undefined {
   if (isZod4(schema) || isZod3(schema)) return new LibraryValidator(zodSchema(schema));
   if (isStandardSchema(schema)) return new LibraryValidator(standardSchema(schema));
-  return undefined;
+  if (!isPlainObject(schema)) throw new SchemaError(`Expected a schema, got ${nameOf(schema)}. ${advice}`);
+  return compileShape(schema) ?? new JsonSchemaValidator(checkKeywords(schema));
 }
 
 /** An object with one library schema counts as a shape; then all members must be library schemas. */

@@ -13,14 +13,11 @@ export function describeExpected(schema: unknown, root: JsonSchemaObject, depth 
   if (reference !== undefined) return describeExpected(reference, root, depth + 1);
   const types = namedTypes(schema);
   if (types.length > 0) return types.map((type) => describeType(type, schema, root, depth)).join(" or ");
+  const describeAll = (parts: readonly unknown[]) =>
+    parts.map((part) => describeExpected(part, root, depth + 1));
   const choices = schema.anyOf ?? schema.oneOf;
-  if (Array.isArray(choices))
-    return anyOf(choices.map((choice) => describeExpected(choice, root, depth + 1)));
-  if (Array.isArray(schema.allOf))
-    return anyOf(
-      schema.allOf.map((part) => describeExpected(part, root, depth + 1)),
-      " and ",
-    );
+  if (Array.isArray(choices)) return anyOf(describeAll(choices));
+  if (Array.isArray(schema.allOf)) return anyOf(describeAll(schema.allOf), " and ");
   if (schema.not !== undefined) return describeAllBut(schema.not, root, depth);
   const [implied] = typesOf(schema) ?? [];
   return implied === undefined ? "a value" : describeType(implied, schema, root, depth);
@@ -79,72 +76,58 @@ export function sizeLimits(minimum: unknown, maximum: unknown, noun: string): st
   return typeof maximum === "number" ? ` of at most ${maximum} ${plural(maximum)}` : "";
 }
 
+const numberLimits = Object.entries({
+  minimum: "≥",
+  exclusiveMinimum: ">",
+  maximum: "≤",
+  exclusiveMaximum: "<",
+});
+
 function describeType(
   type: unknown,
   schema: JsonSchemaObject,
   root: JsonSchemaObject,
   depth: number,
 ): string {
+  const { format, pattern, multipleOf } = schema;
+  const inFormat = typeof format === "string" ? ` in ${format} format` : "";
   switch (type) {
-    case "string":
-      return describeString(schema);
+    case "string": {
+      const size = sizeLimits(schema.minLength, schema.maxLength, "character");
+      return `string${size}${inFormat}${typeof pattern === "string" ? ` matching /${clip(pattern)}/` : ""}`;
+    }
     case "number":
-    case "integer":
-      return describeNumber(type, schema);
-    case "array":
-      return describeArray(schema, root, depth);
+    case "integer": {
+      const limits = numberLimits.flatMap(([keyword, sign]) =>
+        typeof schema[keyword] === "number" ? [`${sign} ${schema[keyword]}`] : [],
+      );
+      const words = [type, limits.join(" and ")].filter(Boolean).join(" ");
+      return `${words}${inFormat}${multipleOf === undefined ? "" : `, a multiple of ${multipleOf}`}`;
+    }
+    case "array": {
+      const size = sizeLimits(schema.minItems, schema.maxItems, "item");
+      const unique = schema.uniqueItems === true ? " without repetition" : "";
+      const items = isRecord(schema.items) ? describeExpected(schema.items, root, depth + 1) : "a value";
+      if (items === "a value") return `array${size}${unique}`;
+      return size === "" ? `array of ${items}${unique}` : `array${size}${unique}, each ${items}`;
+    }
     case "object":
-      return depth > 0 ? describeForm(schema) : describeObject(schema);
+      return describeObject(schema, depth > 0);
     default:
       return String(type);
   }
 }
 
-function describeObject(schema: JsonSchemaObject): string {
-  return `object${sizeLimits(schema.minProperties, schema.maxProperties, "property")}`;
-}
-
-/** Describes an object among alternatives by its constants or its required keys. */
-function describeForm(schema: JsonSchemaObject): string {
-  const properties = isRecord(schema.properties) ? Object.entries(schema.properties) : [];
-  const constants = properties.flatMap(([name, property]) =>
-    isConstant(property) ? [`${name} ${literal(property.const)}`] : [],
+/** Among alternatives, an object is described by its constants or its required keys. */
+function describeObject(schema: JsonSchemaObject, isAlternative: boolean): string {
+  const constants = Object.entries(isRecord(schema.properties) ? schema.properties : {}).flatMap(
+    ([name, property]) => (isConstant(property) ? [`${name} ${literal(property.const)}`] : []),
   );
-  if (constants.length > 0) return `object with ${constants.join(" and ")}`;
+  if (isAlternative && constants.length > 0) return `object with ${constants.join(" and ")}`;
   const required = listOf(schema.required);
-  if (required.length === 0) return describeObject(schema);
+  if (!isAlternative || required.length === 0)
+    return `object${sizeLimits(schema.minProperties, schema.maxProperties, "property")}`;
   return `object with ${required.slice(0, 6).join(", ")}${required.length > 6 ? ", …" : ""}`;
-}
-
-function describeString(schema: JsonSchemaObject): string {
-  let words = `string${sizeLimits(schema.minLength, schema.maxLength, "character")}`;
-  if (typeof schema.format === "string") words += ` in ${schema.format} format`;
-  if (typeof schema.pattern === "string") words += ` matching /${clip(schema.pattern)}/`;
-  return words;
-}
-
-function describeNumber(type: string, schema: JsonSchemaObject): string {
-  const limits = [
-    limit("≥", schema.minimum),
-    limit(">", schema.exclusiveMinimum),
-    limit("≤", schema.maximum),
-    limit("<", schema.exclusiveMaximum),
-  ].filter((words) => words !== undefined);
-  let words = limits.length === 0 ? type : `${type} ${limits.join(" and ")}`;
-  if (typeof schema.format === "string") words += ` in ${schema.format} format`;
-  return schema.multipleOf === undefined ? words : `${words}, a multiple of ${schema.multipleOf}`;
-}
-
-function limit(sign: string, bound: unknown): string | undefined {
-  return typeof bound === "number" ? `${sign} ${bound}` : undefined;
-}
-
-function describeArray(schema: JsonSchemaObject, root: JsonSchemaObject, depth: number): string {
-  const size = sizeLimits(schema.minItems, schema.maxItems, "item");
-  const unique = schema.uniqueItems === true ? " without repetition" : "";
-  const items = isRecord(schema.items) ? describeExpected(schema.items, root, depth + 1) : "a value";
-  if (items === "a value") return `array${size}${unique}`;
-  return size === "" ? `array of ${items}${unique}` : `array${size}${unique}, each ${items}`;
 }
 
 /** The types of a schema, including OpenAPI's `nullable`. */

@@ -118,11 +118,9 @@ function absorbObject(value: object, depth: number): void {
 }
 
 function absorbText(text: string, kind: number): void {
-  first ^= kind ^ (text.length << 8);
-  second ^= text.length;
   const { length } = text;
-  let one = first;
-  let two = second;
+  let one = first ^ kind ^ (length << 8);
+  let two = second ^ length;
   let index = 0;
   for (; index + 1 < length; index += 2) {
     const word = text.charCodeAt(index) | (text.charCodeAt(index + 1) << 16);

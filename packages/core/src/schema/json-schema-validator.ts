@@ -9,7 +9,7 @@ import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./keywords.ts"
 import { isOpenThroughout, KeyGuide, type KnownKeys, knownKeys, unknownKeys } from "./known-keys.ts";
 import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./pattern.ts";
 import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
-import type { JsonSchemaObject } from "./visit.ts";
+import { isRecord, type JsonSchemaObject } from "./visit.ts";
 
 /** Larger values get only their first errors, to save memory. */
 const largestFullyExplained = 5_000;
@@ -47,18 +47,10 @@ export class JsonSchemaValidator implements CompiledSchema {
     const check = this.#check;
     if (check === undefined) return this.#validateFirst(value, options);
     try {
-      let copy = copyPlain(value);
+      const copy = copyPlain(value);
       if (options?.strict) return this.#validateStrict(copy, check);
-      const known = this.#known;
-      let dropped: string[] | undefined;
-      if (known !== undefined && typeof copy === "object" && copy !== null && !Array.isArray(copy)) {
-        for (const key in copy) {
-          if (known.names.has(key)) continue;
-          dropped = unknownKeys(copy, known);
-          break;
-        }
-      }
-      if (dropped !== undefined) copy = without(copy, dropped);
+      const dropped = this.#known && isRecord(copy) ? unknownKeys(copy, this.#known) : undefined;
+      if (dropped !== undefined && isRecord(copy)) for (const key of dropped) delete copy[key];
       if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
       if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };
       return dropped === undefined ? { ok: true, value: copy } : { ok: true, value: copy, dropped };
@@ -116,11 +108,6 @@ export class JsonSchemaValidator implements CompiledSchema {
     }
     return jsonSchemaIssues(this.#explain.errors ?? firstErrors, copy, this.#schema);
   }
-}
-
-function without(copy: unknown, unknown: readonly string[]): Record<string, unknown> {
-  const left = new Set(unknown);
-  return Object.fromEntries(Object.entries(copy ?? {}).filter(([key]) => !left.has(key)));
 }
 
 /** Makes the function for a schema; with `everyIssue` a slower one that goes on after an error. Throws `SchemaError`. */
@@ -210,8 +197,10 @@ async function importAjv(dialect: Dialect): Promise<AjvClass> {
   return (await import("ajv/dist/2020.js")).Ajv2020;
 }
 
+type NamedKeyword = KeywordDefinition & { readonly keyword: string };
+
 /** The engine's own keyword divides, and refuses 19.99 as a multiple of 0.01. */
-const multipleOf: KeywordDefinition & { readonly keyword: string } = {
+const multipleOf: NamedKeyword = {
   keyword: "multipleOf",
   type: "number",
   schemaType: "number",
@@ -220,7 +209,7 @@ const multipleOf: KeywordDefinition & { readonly keyword: string } = {
 };
 
 /** The engine's own keyword compares every item with every other. */
-const uniqueItems: KeywordDefinition & { readonly keyword: string } = {
+const uniqueItems: NamedKeyword = {
   keyword: "uniqueItems",
   type: "array",
   schemaType: "boolean",
@@ -229,16 +218,14 @@ const uniqueItems: KeywordDefinition & { readonly keyword: string } = {
 };
 
 function areUnique(isWanted: boolean, items: readonly unknown[]): boolean {
-  if (!isWanted) return true;
   const places = new Map<unknown, number>();
-  for (const [i, item] of items.entries()) {
+  for (const [i, item] of isWanted ? items.entries() : []) {
     const key = typeof item === "object" && item !== null ? `\u0000${hashValue(item)}` : item;
     const j = places.get(key);
-    if (j !== undefined) {
-      areUnique.errors = [{ keyword: "uniqueItems", params: { i, j } }];
-      return false;
-    }
     places.set(key, i);
+    if (j === undefined) continue;
+    areUnique.errors = [{ keyword: "uniqueItems", params: { i, j } }];
+    return false;
   }
   return true;
 }

@@ -6,7 +6,6 @@ import {
   itemSchemas,
   type JsonSchemaObject,
   keysOf,
-  listedItems,
   listOf,
   mayDescribe,
   memberAt,
@@ -86,43 +85,28 @@ export class KeyGuide {
   /** For a value that is a finite tree. Instances of classes are not entered. */
   find(value: unknown): FoundKeys {
     const found: FoundKeys = { unlisted: [], doubtful: [] };
-    if (typeof value === "object" && value !== null) this.#visit([this.#root], value, [], found);
-    return found;
-  }
-
-  #visit(schemas: readonly unknown[], value: object, path: readonly (string | number)[], found: FoundKeys) {
-    if (Array.isArray(value)) return this.#visitItems(schemas, value, path, found);
-    if (!isPlainObject(value)) return;
-    const place = this.#placeOf(schemas, value);
-    for (const key in value) {
-      const member = value[key];
-      if (place.isClosed && !place.certain.has(key)) {
-        const list = isListed(place, key) ? found.doubtful : found.unlisted;
-        if (found.unlisted.length >= maximumIssues) return;
-        list.push({ parent: path, key, value: member, known: place.names });
+    const visit = (schemas: readonly unknown[], part: object, path: readonly (string | number)[]) => {
+      if (schemas.length === 0 || !(Array.isArray(part) || isPlainObject(part))) return;
+      const place = this.#placeOf(schemas, part);
+      // An item that matches `contains` need not match anything else.
+      if (Array.isArray(part) && place.parts.some((schema) => schema.contains !== undefined)) return;
+      for (const [name, member] of Object.entries(part)) {
+        const key = Array.isArray(part) ? Number(name) : name;
+        if (typeof key === "string" && place.isClosed && !place.certain.has(key)) {
+          if (found.unlisted.length >= maximumIssues) return;
+          const isListed = place.names.has(key) || place.patterns.some((pattern) => pattern.test(key));
+          const list = isListed ? found.doubtful : found.unlisted;
+          list.push({ parent: path, key, value: member, known: place.names });
+        }
+        if (typeof member !== "object" || member === null) continue;
+        const below = place.parts.flatMap((schema) =>
+          typeof key === "number" ? itemSchemas(schema, key) : memberSchemas(schema, key),
+        );
+        visit(below, member, [...path, key]);
       }
-      if (typeof member !== "object" || member === null) continue;
-      const below = place.parts.flatMap((part) => memberSchemas(part, key));
-      if (below.length > 0) this.#visit(below, member, [...path, key], found);
-    }
-  }
-
-  #visitItems(
-    schemas: readonly unknown[],
-    value: readonly unknown[],
-    path: readonly (string | number)[],
-    found: FoundKeys,
-  ) {
-    const { parts } = this.#placeOf(schemas, value);
-    // An item that matches `contains` need not match anything else.
-    if (parts.some((part) => part.contains !== undefined)) return;
-    const listed = Math.max(0, ...parts.map((part) => listedItems(part).length));
-    const rest = parts.flatMap((part) => itemSchemas(part, listed));
-    value.forEach((item, index) => {
-      if (typeof item !== "object" || item === null) return;
-      const below = index < listed ? parts.flatMap((part) => itemSchemas(part, index)) : rest;
-      if (below.length > 0) this.#visit(below, item, [...path, index], found);
-    });
+    };
+    if (typeof value === "object" && value !== null) visit([this.#root], value, []);
+    return found;
   }
 
   #placeOf(schemas: readonly unknown[], value: object): KeyPlace {
@@ -133,10 +117,6 @@ export class KeyGuide {
     if (only !== undefined && place.isFixed) this.#places.set(only, place);
     return place;
   }
-}
-
-function isListed(place: KeyPlace, key: string): boolean {
-  return place.names.has(key) || place.patterns.some((pattern) => pattern.test(key));
 }
 
 function memberSchemas(part: JsonSchemaObject, key: string): unknown[] {

@@ -67,7 +67,10 @@ export class LibraryValidator implements CompiledSchema {
     if (!outcome.ok) return refusal(found?.unlisted ?? [], outcome.issues);
     if (found !== undefined && found.unlisted.length > 0) return refusal(found.unlisted, []);
     const suspects = found === undefined ? lostKeys(value, outcome.value) : found.doubtful;
-    const lost = suspects.filter((suspect) => isLost(suspect, outcome.value));
+    const lost = suspects.filter(({ parent, key }) => {
+      const container = memberAt(outcome.value, parent);
+      return typeof container === "object" && container !== null && !Object.hasOwn(container, key);
+    });
     return lost.length === 0 ? outcome : this.#refuseUnused(outcome, value, lost);
   }
 
@@ -114,11 +117,6 @@ function refusal(unknown: readonly FoundKey[], others: readonly SchemaIssue[]): 
   return { ok: false, issues: [...issues, ...others].slice(0, maximumIssues) };
 }
 
-function isLost({ parent, key }: FoundKey, result: unknown): boolean {
-  const container = memberAt(result, parent);
-  return typeof container === "object" && container !== null && !Object.hasOwn(container, key);
-}
-
 /** An author's callback that throws makes the value invalid. */
 function failed(error: unknown): { readonly ok: false; readonly issues: readonly SchemaIssue[] } {
   if (SchemaError.is(error)) throw error;
@@ -138,15 +136,13 @@ export function finishLibrarySchema(made: Record<string, unknown>): JsonSchemaOb
 
 function toJson(made: Record<string, unknown>): Record<string, unknown> {
   try {
-    return JSON.parse(JSON.stringify(made, bigIntAsNumber));
+    return JSON.parse(
+      JSON.stringify(made, (_key, value) => (typeof value === "bigint" ? Number(value) : value)),
+    );
   } catch (error) {
     throw new SchemaError(
       "The schema's JSON Schema holds a value that JSON cannot express, such as a circular default. Remove that value.",
       { cause: error },
     );
   }
-}
-
-function bigIntAsNumber(_key: string, value: unknown): unknown {
-  return typeof value === "bigint" ? Number(value) : value;
 }

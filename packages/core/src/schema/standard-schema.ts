@@ -1,4 +1,4 @@
-import { maximumIssues, mismatch, type SchemaIssue } from "./issue.ts";
+import { maximumIssues, mismatch } from "./issue.ts";
 import { finishLibrarySchema, isPromise, type LibrarySchema } from "./library-validator.ts";
 import { SchemaError, type SchemaOutcome } from "./types.ts";
 import { type JsonSchemaObject, memberAt } from "./visit.ts";
@@ -48,13 +48,12 @@ export function standardSchema(schema: StandardSchema): LibrarySchema {
 
 function toOutcome(result: StandardResult, value: unknown): SchemaOutcome {
   if (result.issues === undefined) return { ok: true, value: result.value };
-  return { ok: false, issues: result.issues.slice(0, maximumIssues).map((issue) => toIssue(issue, value)) };
-}
-
-function toIssue(issue: StandardIssue, value: unknown): SchemaIssue {
-  const path = (issue.path ?? []).map((step) => (typeof step === "object" ? step.key : step));
-  const expected = typeof issue.expected === "string" ? issue.expected : issue.message;
-  return mismatch(path, expected, memberAt(value, path), issue.message);
+  const issues = result.issues.slice(0, maximumIssues).map((issue) => {
+    const path = (issue.path ?? []).map((step) => (typeof step === "object" ? step.key : step));
+    const expected = typeof issue.expected === "string" ? issue.expected : issue.message;
+    return mismatch(path, expected, memberAt(value, path), issue.message);
+  });
+  return { ok: false, issues };
 }
 
 /** The JSON Schema is the only place where a Standard Schema lists its keys. */
@@ -82,9 +81,7 @@ function toJsonSchema(schema: StandardSchema): JsonSchemaObject {
     const reason = error instanceof Error ? error.message : String(error);
     throw new SchemaError(
       `The schema of ${vendor} has no JSON Schema: ${reason}. Describe that part in another way.`,
-      {
-        cause: error,
-      },
+      { cause: error },
     );
   }
 }

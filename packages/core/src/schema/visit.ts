@@ -19,31 +19,20 @@ export type SchemaSteps = readonly [keyword: string, member?: string | number];
 /** How a keyword holds schemas: one, a list, by name, or (`items` of older drafts) one or a list. */
 type Arrangement = "schema" | "list" | "map" | "schema-or-list";
 
-const arrangements = new Map<string, Arrangement>([
-  ["additionalItems", "schema"],
-  ["additionalProperties", "schema"],
-  ["contains", "schema"],
-  ["contentSchema", "schema"],
-  ["else", "schema"],
-  ["if", "schema"],
-  ["items", "schema-or-list"],
-  ["not", "schema"],
-  ["propertyNames", "schema"],
-  ["then", "schema"],
-  ["unevaluatedItems", "schema"],
-  ["unevaluatedProperties", "schema"],
-  ["allOf", "list"],
-  ["anyOf", "list"],
-  ["oneOf", "list"],
-  ["prefixItems", "list"],
-  ["$defs", "map"],
-  ["definitions", "map"],
-  // Until draft 7. Some members are lists of names, which visitors skip.
-  ["dependencies", "map"],
-  ["dependentSchemas", "map"],
-  ["patternProperties", "map"],
-  ["properties", "map"],
-]);
+const keywordsOfArrangement: readonly [Arrangement, string][] = [
+  ["schema", "additionalItems additionalProperties contains contentSchema else if not propertyNames then"],
+  ["schema", "unevaluatedItems unevaluatedProperties"],
+  ["schema-or-list", "items"],
+  ["list", "allOf anyOf oneOf prefixItems"],
+  // `dependencies`, until draft 7, may also hold lists of names, which visitors skip.
+  ["map", "$defs definitions dependencies dependentSchemas patternProperties properties"],
+];
+
+const arrangements = new Map(
+  keywordsOfArrangement.flatMap(([arrangement, keywords]) =>
+    keywords.split(" ").map((keyword) => [keyword, arrangement] as const),
+  ),
+);
 
 export const schemaKeywords: readonly string[] = [...arrangements.keys()];
 
@@ -53,9 +42,8 @@ export function arrangementOf(keyword: string): Arrangement | undefined {
 }
 
 /** Subschemas that apply to the same value as their parent; all others apply to a part of it. */
-export const sameValueKeywords: readonly string[] = [
-  ...["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"],
-];
+export const sameValueKeywords: readonly string[] =
+  "allOf anyOf oneOf not if then else dependentSchemas dependencies".split(" ");
 export const referenceKeywords: readonly string[] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /** Calls `see` with every value in the place of a direct subschema, in written order. */
@@ -212,13 +200,9 @@ function allowsScalar(schema: unknown, value: unknown, root: JsonSchemaObject, s
   return branches.length === 0 || branches.some((branch) => allowsScalar(branch, value, root, seen));
 }
 
-/** The schemas of a tuple's places. Until 2020-12, `items` could be a list. */
-export function listedItems(schema: JsonSchemaObject): readonly unknown[] {
-  return listOf(schema.prefixItems ?? schema.items);
-}
-
+/** The schemas of an item. Until 2020-12, `items` could be a list. */
 export function itemSchemas(schema: JsonSchemaObject, index: number): unknown[] {
-  const listed = listedItems(schema);
+  const listed = listOf(schema.prefixItems ?? schema.items);
   if (index < listed.length) return [listed[index]];
   const others = Array.isArray(schema.items) ? schema.additionalItems : schema.items;
   return [others, schema.unevaluatedItems].filter((other) => other !== undefined);
@@ -319,23 +303,15 @@ export function typeOfValue(value: unknown): JsonType {
 }
 
 /** Keywords that imply a type, for schemas without `type`. */
-const keywordsOfType: readonly [JsonType, readonly string[]][] = [
+const keywordsOfType = (
   [
-    "object",
-    [
-      "properties",
-      "patternProperties",
-      "additionalProperties",
-      "required",
-      "propertyNames",
-      "minProperties",
-      "maxProperties",
-    ],
-  ],
-  ["array", ["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"]],
-  ["string", ["pattern", "format", "minLength", "maxLength", "contentEncoding", "contentMediaType"]],
-  ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
-];
+    ["object", "properties patternProperties additionalProperties required propertyNames"],
+    ["object", "minProperties maxProperties"],
+    ["array", "items prefixItems minItems maxItems uniqueItems contains"],
+    ["string", "pattern format minLength maxLength contentEncoding contentMediaType"],
+    ["number", "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"],
+  ] as const
+).map(([type, keywords]): [JsonType, string[]] => [type, keywords.split(" ")]);
 
 /** The type to which a keyword applies; it accepts all values of other types. */
 export function subjectOf(keyword: string): JsonType | undefined {

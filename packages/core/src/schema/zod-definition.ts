@@ -71,7 +71,7 @@ function inWordsOfZod4(definition: Zod3Schema["_def"]): ZodDefinition {
     case "ZodObject":
       return { ...definition, type: "object", shape: called(definition.shape) };
     case "ZodArray":
-      return { ...definition, type: "array", element: definition.type };
+      return { type: "array", element: definition.type, checks: arrayChecks(definition) };
     case "ZodDiscriminatedUnion": {
       // A list or, in older versions, a map.
       const { options } = definition;
@@ -119,18 +119,18 @@ export function otherKeys({ catchall, unknownKeys }: ZodDefinition): "drop" | "r
   return type === "unknown" || type === "any" ? "keep" : (catchall as ZodSchema); // It has a definition, so it is a schema.
 }
 
-export function checksOf(definition: ZodDefinition): Record<string, unknown>[] {
-  const { type, typeName, checks } = definition;
-  const isZod3Array = typeName !== undefined && type === "array";
-  const given = isZod3Array ? arrayChecks(definition) : listOf(checks);
-  return given.filter(isRecord).map((check) => {
-    if (typeName !== undefined) return isZod3Array ? check : checkInWordsOfZod4(check, type);
-    // Checks have a definition in the same place as schemas.
-    return isRecord(check._zod) && isRecord(check._zod.def) ? check._zod.def : {};
-  });
+export function checksOf({ checks, type }: ZodDefinition): Record<string, unknown>[] {
+  return listOf(checks)
+    .filter(isRecord)
+    .map((check) => {
+      if ("kind" in check) return checkInWordsOfZod4(check, type);
+      // Checks of Zod 4 have a definition in the same place as schemas.
+      return isRecord(check._zod) && isRecord(check._zod.def) ? check._zod.def : check;
+    });
 }
 
-function arrayChecks({ exactLength, minLength, maxLength }: ZodDefinition): unknown[] {
+/** Zod 3 keeps the limits of an array beside its other members. */
+function arrayChecks({ exactLength, minLength, maxLength }: Zod3Schema["_def"]): unknown[] {
   return [
     isRecord(minLength) && { check: "min_length", minimum: minLength.value },
     isRecord(maxLength) && { check: "max_length", maximum: maxLength.value },
@@ -144,13 +144,11 @@ function checkInWordsOfZod4(given: Record<string, unknown>, type: string): Recor
   const matching = (pattern: unknown) => ({ check: "string_format", format: "regex", pattern });
   switch (kind) {
     case "min":
-      return type === "string"
-        ? { check: "min_length", minimum: value }
-        : { check: "greater_than", value, inclusive };
+      if (type === "string") return { check: "min_length", minimum: value };
+      return { check: "greater_than", value, inclusive };
     case "max":
-      return type === "string"
-        ? { check: "max_length", maximum: value }
-        : { check: "less_than", value, inclusive };
+      if (type === "string") return { check: "max_length", maximum: value };
+      return { check: "less_than", value, inclusive };
     case "length":
       return { check: "length_equals", length: value };
     case "int":
@@ -165,9 +163,7 @@ function checkInWordsOfZod4(given: Record<string, unknown>, type: string): Recor
       return matching(new RegExp(`${text}$`));
     case "includes":
       return matching(new RegExp(text));
-    case "ip":
-      return { check: "string_format", format: `ip${version ?? ""}` };
     default:
-      return { check: "string_format", format: kind };
+      return { check: "string_format", format: kind === "ip" ? `ip${version ?? ""}` : kind };
   }
 }

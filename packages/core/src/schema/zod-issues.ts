@@ -20,39 +20,33 @@ export function zodIssues(
   value: unknown,
   rootKeys: readonly string[] | undefined,
 ): SchemaIssue[] {
-  return issues
-    .slice(0, maximumIssues)
-    .flatMap((issue) => explain(issue, [], value, rootKeys))
-    .slice(0, maximumIssues);
-}
+  const explained = issues.slice(0, maximumIssues).flatMap((issue) => explain(issue, []));
+  return explained.slice(0, maximumIssues);
 
-function explain(
-  issue: ZodIssue,
-  base: readonly unknown[],
-  value: unknown,
-  rootKeys: readonly string[] | undefined,
-): SchemaIssue[] {
-  const path = [...base, ...(issue.path ?? [])];
-  const received = memberAt(value, path);
-  if (issue.code === "unrecognized_keys") {
-    const known = path.length === 0 ? rootKeys : undefined;
-    return listOf(issue.keys).map((key) => unknownKey(path, String(key), memberAt(received, [key]), known));
-  }
-  if (issue.code === "invalid_key") {
-    const [problem] = listOf(issue.issues) as readonly ZodIssue[]; // Zod nests issues of the same form.
-    const wanted = problem === undefined ? "allowed" : expectedOf(problem);
-    return [mismatch(path, `a key that is ${wanted}`, path.at(-1))];
-  }
-  const alternatives = alternativesOf(issue);
-  if (alternatives !== undefined) {
+  function explain(issue: ZodIssue, base: readonly unknown[]): SchemaIssue[] {
+    const path = [...base, ...(issue.path ?? [])];
+    const received = memberAt(value, path);
+    if (issue.code === "unrecognized_keys") {
+      const known = path.length === 0 ? rootKeys : undefined;
+      return listOf(issue.keys).map((key) => unknownKey(path, String(key), memberAt(received, [key]), known));
+    }
+    if (issue.code === "invalid_key") {
+      const [problem] = listOf(issue.issues) as readonly ZodIssue[]; // Zod nests issues of the same form.
+      const wanted = problem === undefined ? "allowed" : expectedOf(problem);
+      return [mismatch(path, `a key that is ${wanted}`, path.at(-1))];
+    }
+    const alternatives = alternativesOf(issue);
+    if (alternatives === undefined)
+      return [
+        mismatch(path, expectedOf(issue), received, isStandardMessage(issue) ? undefined : issue.message),
+      ];
     // Zod 4 counts paths from the union, Zod 3 from the root.
-    const branchBase = issue.errors === undefined ? base : path;
-    const meant = likeliestBranch(alternatives, issue.errors === undefined ? path.length - base.length : 0);
-    if (meant !== undefined) return meant.flatMap((inner) => explain(inner, branchBase, value, rootKeys));
+    const fromRoot = issue.errors === undefined;
+    const meant = likeliestBranch(alternatives, fromRoot ? path.length - base.length : 0);
+    if (meant !== undefined) return meant.flatMap((inner) => explain(inner, fromRoot ? base : path));
     const wanted = anyOf(alternatives.flatMap((branch) => branch.slice(0, 1)).map(expectedOf));
     return [mismatch(path, wanted === "" ? "one of the allowed forms" : wanted, received)];
   }
-  return [mismatch(path, expectedOf(issue), received, isStandardMessage(issue) ? undefined : issue.message)];
 }
 
 /** The issues of each alternative, where none was met. */
@@ -123,10 +117,9 @@ const jsonForms: Readonly<Record<string, string>> = {
 
 function describeLimit(issue: ZodIssue, minimum: unknown, maximum: unknown): string {
   const origin = String(issue.origin ?? issue.type ?? "value");
-  if (origin === "string") return `string${sizeLimits(asNumber(minimum), asNumber(maximum), "character")}`;
-  if (origin === "array" || origin === "set" || origin === "map") {
-    return `${origin}${sizeLimits(asNumber(minimum), asNumber(maximum), "item")}`;
-  }
+  const size = (noun: string) => `${origin}${sizeLimits(asNumber(minimum), asNumber(maximum), noun)}`;
+  if (origin === "string") return size("character");
+  if (origin === "array" || origin === "set" || origin === "map") return size("item");
   const isInclusive = issue.inclusive !== false;
   const sign = minimum === undefined ? (isInclusive ? "≤" : "<") : isInclusive ? "≥" : ">";
   const limit = minimum ?? maximum;
@@ -162,26 +155,26 @@ function asNumber(limit: unknown): unknown {
  * made again, so repetition ends.
  */
 export function convertRefused(issues: readonly ZodIssue[], value: unknown): unknown {
-  const found = issues.flatMap((issue) => conversionsIn(issue, [], value));
+  const found = issues.flatMap((issue) => conversionsIn(issue, []));
   return found.length === 0 ? undefined : editCopy(value, found);
-}
 
-function conversionsIn(issue: ZodIssue, base: readonly unknown[], value: unknown): readonly Edit[] {
-  const path = [...base, ...(issue.path ?? [])];
-  const alternatives = alternativesOf(issue);
-  if (alternatives === undefined) {
-    const make = issue.code === "invalid_type" ? makers.get(issue.expected) : undefined;
-    const made = make?.(memberAt(value, path));
-    return made === undefined ? [] : [{ path, value: made }];
+  function conversionsIn(issue: ZodIssue, base: readonly unknown[]): readonly Edit[] {
+    const path = [...base, ...(issue.path ?? [])];
+    const alternatives = alternativesOf(issue);
+    if (alternatives === undefined) {
+      const make = issue.code === "invalid_type" ? makers.get(issue.expected) : undefined;
+      const made = make?.(memberAt(value, path));
+      return made === undefined ? [] : [{ path, value: made }];
+    }
+    // Zod 4 counts paths from the union, Zod 3 from the root.
+    const fromRoot = issue.errors === undefined;
+    const ways = alternatives.map((branch) =>
+      branch.map((inner) => conversionsIn(inner, fromRoot ? base : path)),
+    );
+    const fitting = ways.find((way) => way.every((conversions) => conversions.length > 0));
+    const meant = likeliestBranch(alternatives, fromRoot ? path.length - base.length : 0);
+    return (fitting ?? (meant && ways[alternatives.indexOf(meant)]) ?? []).flat();
   }
-  // Zod 4 counts paths from the union, Zod 3 from the root.
-  const fromRoot = issue.errors === undefined;
-  const ways = alternatives.map((branch) =>
-    branch.map((inner) => conversionsIn(inner, fromRoot ? base : path, value)),
-  );
-  const fitting = ways.find((way) => way.every((conversions) => conversions.length > 0));
-  const meant = likeliestBranch(alternatives, fromRoot ? path.length - base.length : 0);
-  return (fitting ?? (meant && ways[alternatives.indexOf(meant)]) ?? []).flat();
 }
 
 /** By Zod's name of the expected type. Each returns `undefined` for an unsuitable value. */
@@ -189,7 +182,7 @@ const makers = new Map<unknown, (json: unknown) => unknown>([
   ["date", toDate],
   ["bigint", toBigInt],
   ["set", (json) => (Array.isArray(json) ? new Set(json) : undefined)],
-  ["map", (json) => (isListOfPairs(json) ? new Map(json) : undefined)],
+  ["map", toMap],
 ]);
 
 /** A day, or a time with its zone; without a zone it would differ between machines. */
@@ -211,6 +204,7 @@ function toBigInt(json: unknown): bigint | undefined {
   return typeof json === "string" && /^-?\d{1,1000}$/.test(json) ? BigInt(json) : undefined;
 }
 
-function isListOfPairs(json: unknown): json is [unknown, unknown][] {
-  return Array.isArray(json) && json.every((pair) => Array.isArray(pair) && pair.length === 2);
+function toMap(json: unknown): Map<unknown, unknown> | undefined {
+  const isPair = (pair: unknown) => Array.isArray(pair) && pair.length === 2;
+  return Array.isArray(json) && json.every(isPair) ? new Map(json) : undefined;
 }

@@ -191,31 +191,16 @@ function mayBeLeftOut(schema: unknown, depth: number): boolean {
   if (definition === undefined || depth > deepest) return false;
   const ask = (part: unknown) => mayBeLeftOut(part, depth + 1);
   if (isZod4(schema)) return isPreprocess(definition) ? ask(definition.out) : schema._zod.optin !== undefined;
-  switch (definition.type) {
-    case "optional":
-    case "default":
-    case "catch":
-    case "any":
-    case "unknown":
-    case "undefined":
-    case "void":
-      return true;
-    case "pipe":
-      return ask(definition.in);
-    case "lazy":
-      return ask(called(definition.getter));
-    case "union":
-      return listOf(definition.options).some(ask);
-    case "intersection":
-      return ask(definition.left) && ask(definition.right);
-    case "literal":
-      return listOf(definition.values).includes(undefined);
-    case "promise":
-      return false;
-    default:
-      return ask(definition.innerType);
-  }
+  const { type, values, options, left, right } = definition;
+  if (omissible.includes(type)) return true;
+  if (type === "literal") return listOf(values).includes(undefined);
+  if (type === "union") return listOf(options).some(ask);
+  if (type === "intersection") return ask(left) && ask(right);
+  if (type === "lazy") return ask(called(definition.getter));
+  return type !== "promise" && ask(type === "pipe" ? definition.in : definition.innerType);
 }
+
+const omissible = ["optional", "default", "catch", "any", "unknown", "undefined", "void"];
 
 function commonType(values: readonly unknown[]): Json {
   const [type, ...others] = new Set(values.map((value) => typeof value));
@@ -252,55 +237,45 @@ function limitsOf(definition: ZodDefinition): Json {
 }
 
 function writeLimit(json: Json, check: Json, isArray: boolean): void {
+  const [least, most] = isArray ? ["minItems", "maxItems"] : ["minLength", "maxLength"];
   switch (check.check) {
     case "min_length":
     case "min_size":
-      json[isArray ? "minItems" : "minLength"] = check.minimum;
-      return;
+      json[least!] = check.minimum;
+      break;
     case "max_length":
     case "max_size":
-      json[isArray ? "maxItems" : "maxLength"] = check.maximum;
-      return;
+      json[most!] = check.maximum;
+      break;
     case "length_equals":
-      json[isArray ? "minItems" : "minLength"] = check.length;
-      json[isArray ? "maxItems" : "maxLength"] = check.length;
-      return;
+      Object.assign(json, { [least!]: check.length, [most!]: check.length });
+      break;
     case "greater_than":
       json[check.inclusive ? "minimum" : "exclusiveMinimum"] = check.value;
-      return;
+      break;
     case "less_than":
       json[check.inclusive ? "maximum" : "exclusiveMaximum"] = check.value;
-      return;
+      break;
     case "multiple_of":
       json.multipleOf = check.value;
-      return;
+      break;
     case "number_format":
       if (String(check.format).includes("int")) json.type = "integer";
-      return;
+      break;
     case "string_format":
       writeFormat(json, String(check.format), check.pattern);
   }
 }
 
-const formats: Readonly<Record<string, string>> = {
-  email: "email",
-  url: "uri",
-  uuid: "uuid",
-  guid: "uuid",
-  datetime: "date-time",
-  date: "date",
-  time: "time",
-  duration: "duration",
-  ip: "ip",
-  ipv4: "ipv4",
-  ipv6: "ipv6",
-  hostname: "hostname",
-};
+/** Names of Zod's formats in JSON Schema, where they differ, and those that are the same. */
+const renamedFormats: Readonly<Record<string, string>> = { url: "uri", guid: "uuid", datetime: "date-time" };
+const sameFormats = ["email", "uuid", "date", "time", "duration", "ip", "ipv4", "ipv6", "hostname"];
 
 /** Writes a string format of Zod as a format, or else as a pattern. */
 function writeFormat(json: Json, format: string, pattern: unknown): void {
   if (format === "base64" || format === "base64url") json.contentEncoding = format;
-  else if (Object.hasOwn(formats, format)) json.format = formats[format];
+  else if (sameFormats.includes(format)) json.format = format;
+  else if (Object.hasOwn(renamedFormats, format)) json.format = renamedFormats[format];
   else if (!(pattern instanceof RegExp)) return;
   else if (json.pattern === undefined) json.pattern = pattern.source;
   // JSON Schema has one `pattern`; further ones go into `allOf`.

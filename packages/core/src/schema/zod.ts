@@ -1,6 +1,7 @@
+import { sameJson } from "./json.ts";
 import { isPromise, type LibrarySchema } from "./library-validator.ts";
 import type { SchemaOutcome } from "./types.ts";
-import { isRecord, keysOf } from "./visit.ts";
+import { isRecord, keysOf, memberAt, valuesOf } from "./visit.ts";
 import {
   called,
   definitionOf,
@@ -120,23 +121,17 @@ function hasCallbacks(root: ZodSchema): boolean {
       const { type, getter, ...members } = definitionOf(part)!;
       if (["effects", "preprocess", "promise"].includes(type)) return true;
       waiting.push(...Object.values(members), called(getter));
-    } else if ("_zod" in part) waiting.push(...definitionMembers(part._zod));
+    } else if ("_zod" in part) waiting.push(...valuesOf(memberAt(part._zod, ["def"])));
     else if (Array.isArray(part) || Object.getPrototypeOf(part) === Object.prototype)
       waiting.push(...Object.values(part));
   }
   return false;
 }
 
-/** Checks of Zod 4 have a definition in the same place as schemas. */
-function definitionMembers(internals: unknown): unknown[] {
-  const definition = isRecord(internals) ? internals.def : undefined;
-  return isRecord(definition) ? Object.values(definition) : [];
-}
-
 /** Zod's own compiler, as `zod/v4/core` exports it since 4.6. */
 interface ZodCompiler {
   readonly compile: (schema: Zod4Schema) => Zod4Schema;
-  readonly version: { readonly major: number; readonly minor: number; readonly patch: number };
+  readonly version: NonNullable<Zod4Schema["_zod"]["version"]>;
   readonly globalConfig?: { readonly jitless?: boolean };
 }
 
@@ -165,9 +160,7 @@ export function loadZodCompiler(): Promise<ZodCompiler | undefined> {
  */
 export function compileZod(compiler: ZodCompiler | undefined, schema: Zod4Schema): Zod4Schema {
   if (compiler === undefined || compiler.globalConfig?.jitless === true) return schema;
-  const own = schema._zod.version;
-  const { major, minor, patch } = compiler.version;
-  if (own?.major !== major || own.minor !== minor || own.patch !== patch) return schema;
+  if (!sameJson(schema._zod.version, compiler.version)) return schema;
   try {
     return compiler.compile(schema);
   } catch {

@@ -2,6 +2,7 @@ import { invalidArguments } from "../error/messages.ts";
 import { InvalidArgumentError, isToolError, toToolError } from "../error/tool-error.ts";
 import { compileSchema } from "../schema/compile-schema.ts";
 import type { SchemaIssue } from "../schema/issue.ts";
+import { isPromise } from "../schema/library-validator.ts";
 import type { InferInput } from "../schema/types.ts";
 import { toResult } from "./to-result.ts";
 import type {
@@ -66,9 +67,7 @@ export function define(first: unknown, second?: unknown): ToolInfo | Promise<Too
   if (typeof first !== "string") return fromConfig(first as ToolConfig); // Its members are checked there.
   if (typeof second !== "function") return fromBody(first, second);
   const body: unknown = second();
-  return isThenable(body)
-    ? Promise.resolve(body).then((ready) => fromBody(first, ready))
-    : fromBody(first, body);
+  return isPromise(body) ? body.then((ready) => fromBody(first, ready)) : fromBody(first, body);
 }
 
 /** Marks an opencode-style tool. `Tool.define(name, tool({…}))` gives it its name. */
@@ -97,38 +96,27 @@ function fromConfig(config: ToolConfig): ToolInfo {
   if (typeof config !== "object" || config === null) {
     throw new DefinitionError("Tool.define needs an object with name, parameters and execute.", "config");
   }
-  const { name, execute } = config;
-  checkName(name);
-  if (typeof execute !== "function") {
-    throw new DefinitionError(`The tool "${name}" has no execute function.`, "execute");
-  }
-  return build(config, { run: execute });
+  checkNameAndExecute(config.name, config.execute);
+  return build(config, { run: config.execute });
 }
 
 function fromBody(id: string, candidate: unknown): ToolInfo {
-  checkName(id);
   if (typeof candidate !== "object" || candidate === null) {
     throw new DefinitionError(`The tool "${id}" needs an object with parameters and execute.`, "body");
   }
   const body = candidate as Partial<ToolBody & PluginTool>; // Its members are checked below.
   const { execute, formatValidationError } = body;
-  if (typeof execute !== "function") {
-    throw new DefinitionError(`The tool "${id}" has no execute function.`, "execute");
-  }
+  checkNameAndExecute(id, execute);
   const parameters = body.parameters ?? body.args;
+  const said = {
+    ...(body.description !== undefined && { description: body.description }),
+    ...(body.metadata !== undefined && { metadata: body.metadata }),
+  };
   const run = (context: ToolContext<never>) => execute.call(body, context.input, context);
   return build(
-    { name: id, parameters: parameters as ToolParameters, ...pick(body) }, // `build` checks the schema.
+    { name: id, parameters: parameters as ToolParameters, ...said }, // `build` checks the schema.
     formatValidationError === undefined ? { run } : { run, formatValidationError },
   );
-}
-
-function pick(body: Partial<ToolBody>): Pick<ToolConfig, "description" | "metadata"> {
-  const { description, metadata } = body;
-  return {
-    ...(description === undefined ? {} : { description }),
-    ...(metadata === undefined ? {} : { metadata }),
-  };
 }
 
 function build(config: Omit<ToolConfig, "execute">, body: ToolImplementation): ToolInfo {
@@ -160,11 +148,7 @@ function checkedExecute(
       const message = invalidArguments(name, outcome.issues);
       throw new InvalidArgumentError(
         body.formatValidationError?.({ message, issues: outcome.issues }) ?? message,
-        {
-          toolName: name,
-          input,
-          data: { issues: outcome.issues },
-        },
+        { toolName: name, input, data: { issues: outcome.issues } },
       );
     }
     try {
@@ -177,9 +161,14 @@ function checkedExecute(
   };
 }
 
-function checkName(name: unknown): asserts name is string {
-  if (typeof name === "string" && name.trim() !== "") return;
-  throw new DefinitionError("A tool needs a name: a text that is not empty.", "name");
+export function checkNameAndExecute<Execute>(
+  name: unknown,
+  execute: Execute,
+): asserts execute is NonNullable<Execute> {
+  if (typeof name !== "string" || name.trim() === "")
+    throw new DefinitionError("A tool needs a name: a text that is not empty.", "name");
+  if (typeof execute !== "function")
+    throw new DefinitionError(`The tool "${name}" has no execute function.`, "execute");
 }
 
 function checkSchema(name: string, field: "parameters" | "outputSchema", schema: unknown): void {
@@ -189,10 +178,6 @@ function checkSchema(name: string, field: "parameters" | "outputSchema", schema:
     const problem = thrown instanceof Error ? thrown.message : String(thrown);
     throw new DefinitionError(`The ${field} of the tool "${name}" cannot be used. ${problem}`, field, thrown);
   }
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
 /** A tool cannot be defined or registered. Never thrown during a call. */

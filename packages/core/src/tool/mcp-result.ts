@@ -1,26 +1,19 @@
 import { type ToolErrorResponse, toolErrorCodes } from "../error/codes.ts";
 import { sameJson } from "../schema/json.ts";
-import { isRecord } from "../schema/visit.ts";
+import { isRecord, memberAt } from "../schema/visit.ts";
 import type { ContentBlock, FilePart, ToolResult } from "./result.ts";
-
-/** MCP content in the terms of a `ToolResult`. */
-interface ReadContent {
-  /** What a model reads. */
-  readonly text: string;
-  readonly attachments: readonly FilePart[];
-  /** Whether `writeBlocks` gives the same blocks back. */
-  readonly isExact: boolean;
-}
 
 /** The key in a block's `_meta` for a file name, which images and sounds have no field for. */
 const filenameKey = "toolrack/filename";
 const attachmentScheme = "attachment:///";
 const unknownMime = "application/octet-stream";
 
-function readBlocks(blocks: readonly ContentBlock[]): ReadContent {
+/** MCP content as a model's text and files. `isExact`: whether `writeBlocks` gives the same blocks back. */
+function readBlocks(blocks: readonly ContentBlock[]) {
   const [only] = blocks;
-  if (blocks.length === 1 && only?.type === "text" && isPlainText(only)) {
-    return { text: only.text, attachments: [], isExact: true };
+  if (blocks.length === 1 && only?.type === "text" && Object.keys(only).length === 2) {
+    if (typeof only.text === "string" && only.text !== "")
+      return { text: only.text, attachments: [], isExact: true };
   }
   const text = blocks.flatMap(textOf).join("\n");
   const attachments = blocks.flatMap(attachmentOf);
@@ -33,10 +26,6 @@ function writeBlocks(text: string, attachments: readonly FilePart[]): ContentBlo
   return [...words, ...attachments.map(toBlock)];
 }
 
-function isPlainText(block: ContentBlock): block is ContentBlock & { readonly text: string } {
-  return typeof block.text === "string" && block.text !== "" && Object.keys(block).length === 2;
-}
-
 function textOf(block: ContentBlock): string[] {
   if (block.type === "text") return typeof block.text === "string" ? [block.text] : [];
   const resource = block.type === "resource" ? block.resource : undefined;
@@ -47,7 +36,7 @@ function attachmentOf(block: ContentBlock): FilePart[] {
   const mime = typeof block.mimeType === "string" ? block.mimeType : unknownMime;
   if (block.type === "image" || block.type === "audio") {
     if (typeof block.data !== "string") return [];
-    return [file(mime, toDataUrl(mime, block.data), filenameIn(block))];
+    return [file(mime, `data:${mime};base64,${block.data}`, memberAt(block._meta, [filenameKey]))];
   }
   if (block.type === "resource_link" && typeof block.uri === "string") {
     const name = typeof block.name === "string" && block.name !== block.uri ? block.name : undefined;
@@ -56,7 +45,7 @@ function attachmentOf(block: ContentBlock): FilePart[] {
   const resource = block.type === "resource" ? block.resource : undefined;
   if (!isRecord(resource) || typeof resource.blob !== "string") return [];
   const resourceMime = typeof resource.mimeType === "string" ? resource.mimeType : unknownMime;
-  return [file(resourceMime, toDataUrl(resourceMime, resource.blob), lastSegment(resource.uri))];
+  return [file(resourceMime, `data:${resourceMime};base64,${resource.blob}`, lastSegment(resource.uri))];
 }
 
 function toBlock(part: FilePart): ContentBlock {
@@ -73,13 +62,8 @@ function toBlock(part: FilePart): ContentBlock {
   return { type: "resource", resource: { uri, mimeType: part.mime, blob: inline.data } };
 }
 
-function file(mime: string, url: string, filename: string | undefined): FilePart {
-  return { type: "file", mime, url, ...(filename !== undefined && { filename }) };
-}
-
-function filenameIn(block: ContentBlock): string | undefined {
-  const name = isRecord(block._meta) ? block._meta[filenameKey] : undefined;
-  return typeof name === "string" ? name : undefined;
+function file(mime: string, url: string, filename: unknown): FilePart {
+  return { type: "file", mime, url, ...(typeof filename === "string" && { filename }) };
 }
 
 function lastSegment(uri: unknown): string | undefined {
@@ -111,24 +95,19 @@ export function toMcpResult(result: ToolResult): McpCallToolResult {
   // A client must see the reason even if the text is empty.
   const said = result.content || (isDerivable ? "" : (result.error?.message ?? ""));
   const content = result.blocks ?? writeBlocks(said, result.attachments ?? []);
-  const usualType = result.type === "error" ? "error" : result.structured === undefined ? "text" : "json";
+  // The structured value of a result that the bound stage has cut would contain the whole result again.
+  const isCut = typeof memberAt(result.metadata, ["truncated", "callId"]) === "string";
   const meta = {
     ...result.metadata,
-    ...(result.type !== usualType && { [typeKey]: result.type }),
+    ...(result.type !== typeFrom(result) && { [typeKey]: result.type }),
     ...(!isDerivable && { [errorKey]: result.error }),
   };
   return {
     content,
-    // The structured value of a cut result would contain the whole result again.
-    ...(result.structured !== undefined && !isCut(result) && { structuredContent: result.structured }),
+    ...(result.structured !== undefined && !isCut && { structuredContent: result.structured }),
     ...(result.type === "error" && { isError: true as const }),
     ...(result.metadata !== undefined || Object.keys(meta).length > 0 ? { _meta: meta } : {}),
   };
-}
-
-/** Whether the bound stage has cut the result. */
-function isCut({ metadata }: ToolResult): boolean {
-  return isRecord(metadata?.truncated) && typeof metadata.truncated.callId === "string";
 }
 
 /**
@@ -139,7 +118,8 @@ export function fromMcpResult(value: unknown): ToolResult {
   const given = isRecord(value) ? value : { content: value };
   const blocks = toBlocks(given.content);
   const { text, attachments, isExact } = readBlocks(blocks);
-  if (isExact && attachments.length === 0 && isBare(given)) return { content: text, type: "text" };
+  const isBare = Object.keys(given).every((key) => key === "content");
+  if (isExact && attachments.length === 0 && isBare) return { content: text, type: "text" };
   const { [typeKey]: type, [errorKey]: error, ...metadata } = isRecord(given._meta) ? given._meta : {};
   const isEmptied = Object.keys(metadata).length === 0 && (type !== undefined || error !== undefined);
   const structured = given.structuredContent;
@@ -153,16 +133,12 @@ export function fromMcpResult(value: unknown): ToolResult {
   if (given.isError === true) {
     return { ...result, type: "error", error: isErrorResponse(error) ? error : errorFrom(text) };
   }
-  return {
-    ...result,
-    type: type === "json" || type === "text" ? type : structured === undefined ? "text" : "json",
-  };
+  return { ...result, type: type === "json" || type === "text" ? type : typeFrom(result) };
 }
 
-/** Nothing but content. */
-function isBare(given: Readonly<Record<string, unknown>>): boolean {
-  for (const key in given) if (key !== "content") return false;
-  return true;
+function typeFrom(result: Pick<ToolResult, "structured"> & { readonly type?: string }): ToolResult["type"] {
+  if (result.type === "error") return "error";
+  return result.structured === undefined ? "text" : "json";
 }
 
 function errorFrom(text: string): ToolErrorResponse {
@@ -200,19 +176,8 @@ function toResultBlock(value: unknown): ContentBlock {
   return { type: "text", text: typeof value === "string" ? value : (JSON.stringify(value) ?? String(value)) };
 }
 
-interface DataUrl {
-  readonly mime: string;
-  readonly data: string;
-}
-
-const shape = /^data:([^;,]*);base64,/;
-
-function toDataUrl(mime: string, data: string): string {
-  return `data:${mime};base64,${data}`;
-}
-
 /** The parts of a base64 `data:` URL without parameters; nothing for any other address. */
-export function parseDataUrl(url: string): DataUrl | undefined {
-  const match = shape.exec(url);
+export function parseDataUrl(url: string): { readonly mime: string; readonly data: string } | undefined {
+  const match = /^data:([^;,]*);base64,/.exec(url);
   return match === null ? undefined : { mime: match[1] ?? "", data: url.slice(match[0].length) };
 }

@@ -39,13 +39,14 @@ export function nearestNames(name: string, candidates: Iterable<string>, limit =
   if (limit < 1) return [];
   const wanted = name.slice(0, maxNameLength).toLowerCase();
   const words = wordsOf(name.slice(0, maxNameLength));
-  const letters = lettersOf(wanted);
   const best: { name: string; score: number }[] = [];
   let needed = 0;
   for (const candidate of candidates) {
-    const score = similarity(wanted, words, letters, candidate.slice(0, maxNameLength).toLowerCase(), needed);
+    const score = similarity(wanted, words, candidate.slice(0, maxNameLength).toLowerCase(), needed);
     if (score <= 0 || score < needed) continue;
-    const at = best.findIndex((entry) => isBetter(score, candidate, entry));
+    const at = best.findIndex(
+      (other) => score > other.score || (score === other.score && candidate < other.name),
+    );
     best.splice(at < 0 ? best.length : at, 0, { name: candidate, score });
     if (best.length > limit) best.pop();
     if (best.length === limit) needed = best[limit - 1]!.score;
@@ -53,20 +54,10 @@ export function nearestNames(name: string, candidates: Iterable<string>, limit =
   return best.map((entry) => entry.name);
 }
 
-function isBetter(score: number, name: string, other: { name: string; score: number }): boolean {
-  return score > other.score || (score === other.score && name < other.name);
-}
-
 /** Exact from `needed` on; lower scores may be 0, which saves most of the work. */
-function similarity(
-  wanted: string,
-  words: readonly string[],
-  letters: number,
-  candidate: string,
-  needed: number,
-): number {
+function similarity(wanted: string, words: readonly string[], candidate: string, needed: number): number {
   if (wanted !== "" && candidate.startsWith(`${wanted}_`)) return completion(wanted, candidate);
-  return Math.max(spelling(wanted, letters, candidate, needed), overlap(wanted, words, candidate, needed));
+  return Math.max(spelling(wanted, candidate, needed), overlap(wanted, words, candidate, needed));
 }
 
 /**
@@ -78,14 +69,11 @@ function completion(wanted: string, candidate: string): number {
   return 1 - extra / (extra + 1) / (wanted.length + 3);
 }
 
-function spelling(wanted: string, letters: number, candidate: string, needed: number): number {
+function spelling(wanted: string, candidate: string, needed: number): number {
   const longest = Math.max(wanted.length, candidate.length);
   // One edit more, to make up for rounding.
   const useful = Math.floor((1 - needed) * (longest + 1)) + 1;
   const allowed = Math.min(maxEdits, Math.floor(longest / 3), useful);
-  if (Math.abs(wanted.length - candidate.length) > allowed) return 0;
-  // Every edit changes at most two members of the set of letters, which rules out most candidates cheaply.
-  if (bitCount(letters ^ lettersOf(candidate)) > 2 * allowed) return 0;
   const edits = editDistance(wanted, candidate, allowed);
   return edits > allowed ? 0 : 1 - edits / (longest + 1);
 }
@@ -110,22 +98,6 @@ function wordsOf(name: string): string[] {
     .toLowerCase()
     .split(/[^\p{L}\p{N}]+/u);
   return [...new Set(parts.filter((part) => part.length >= 3 || /[^\p{ASCII}]/u.test(part)))].slice(0, 12);
-}
-
-function lettersOf(text: string): number {
-  let mask = 0;
-  for (let index = 0; index < text.length; index++) mask |= 1 << (text.charCodeAt(index) & 31);
-  return mask;
-}
-
-function bitCount(value: number): number {
-  let bits = value >>> 0;
-  let count = 0;
-  while (bits !== 0) {
-    bits &= bits - 1;
-    count++;
-  }
-  return count;
 }
 
 /** The last three rows of the table, reused by every comparison. They grow with the longest text. */

@@ -12,6 +12,13 @@ export interface OfferingContext {
   readonly caller: string;
 }
 
+/** Suggests values for the text typed so far; `others` are the arguments or variables that are filled in already. */
+type Complete = (
+  typed: string,
+  others: Readonly<Record<string, string>>,
+  context: OfferingContext,
+) => readonly string[] | Promise<readonly string[]>;
+
 /** One message that a prompt makes. */
 export interface PromptMessage {
   readonly role: "user" | "assistant";
@@ -24,12 +31,7 @@ export interface PromptArgument {
   readonly title?: string;
   readonly description?: string;
   readonly required?: boolean;
-  /** Suggests values for the text typed so far; `others` are the arguments that are filled in already. */
-  readonly complete?: (
-    typed: string,
-    others: Readonly<Record<string, string>>,
-    context: OfferingContext,
-  ) => readonly string[] | Promise<readonly string[]>;
+  readonly complete?: Complete;
 }
 
 /** What an author hands to `Prompt.define`. */
@@ -45,7 +47,18 @@ export interface PromptConfig {
   ) => string | readonly PromptMessage[] | Promise<string | readonly PromptMessage[]>;
 }
 
-const brand = Symbol.for("toolrack.prompt");
+/** Recognised by a brand, not by a class: a workspace may have its own copy of this package. */
+const promptBrand = Symbol.for("toolrack.prompt");
+const resourceBrand = Symbol.for("toolrack.resource");
+
+function hasBrand(value: unknown, brand: symbol): boolean {
+  return typeof value === "object" && value !== null && Reflect.get(value, brand) === true;
+}
+
+function requireName(name: unknown, kind: string): void {
+  if (typeof name === "string" && name.trim() !== "") return;
+  throw new DefinitionError(`A ${kind} needs a name: a text that is not empty.`, "name");
+}
 
 /** A text with arguments that a person fills in and gives to a model. */
 export interface PromptInfo extends PromptConfig {
@@ -55,9 +68,7 @@ export interface PromptInfo extends PromptConfig {
 /** Throws `DefinitionError` when it could not be served. */
 export function definePrompt(config: PromptConfig): PromptInfo {
   const { name, messages } = config;
-  if (typeof name !== "string" || name.trim() === "") {
-    throw new DefinitionError("A prompt needs a name: a text that is not empty.", "name");
-  }
+  requireName(name, "prompt");
   if (typeof messages !== "function") {
     throw new DefinitionError(
       `The prompt "${name}" needs messages: a function that returns a text or messages.`,
@@ -70,12 +81,11 @@ export function definePrompt(config: PromptConfig): PromptInfo {
   if (twice !== undefined) {
     throw new DefinitionError(`The prompt "${name}" has the argument "${twice}" twice.`, "arguments");
   }
-  return Object.freeze({ ...config, arguments: Object.freeze([...given]), [brand]: true });
+  return Object.freeze({ ...config, arguments: Object.freeze([...given]), [promptBrand]: true });
 }
 
-/** Recognised by its brand: a workspace may have its own copy of this package. */
 export function isPrompt(value: unknown): value is PromptInfo {
-  return typeof value === "object" && value !== null && brand in value && value[brand] === true;
+  return hasBrand(value, promptBrand);
 }
 
 /** One part of what a resource holds: text, or bytes in base64. */
@@ -115,16 +125,7 @@ export interface ResourceTemplateConfig extends ResourceDescription {
     context: OfferingContext,
   ) => ResourceBody | undefined | Promise<ResourceBody | undefined>;
   /** Suggests values for variables, by name. */
-  readonly complete?: Readonly<
-    Record<
-      string,
-      (
-        typed: string,
-        others: Readonly<Record<string, string>>,
-        context: OfferingContext,
-      ) => readonly string[] | Promise<readonly string[]>
-    >
-  >;
+  readonly complete?: Readonly<Record<string, Complete>>;
 }
 
 /** What an author hands to `Resource.define`. */
@@ -133,17 +134,13 @@ export type ResourceConfig = FixedResourceConfig | ResourceTemplateConfig;
 /** Something that can be read by its URI. */
 export type ResourceInfo = ResourceConfig;
 
-const resourceBrand = Symbol.for("toolrack.resource");
-
 /** Throws `DefinitionError` when it could not be served. */
 export function defineResource(config: FixedResourceConfig): FixedResourceConfig;
 export function defineResource(config: ResourceTemplateConfig): ResourceTemplateConfig;
 export function defineResource(config: ResourceConfig): ResourceConfig {
   const { name, read } = config;
   const place = "uri" in config ? config.uri : config.uriTemplate;
-  if (typeof name !== "string" || name.trim() === "") {
-    throw new DefinitionError("A resource needs a name: a text that is not empty.", "name");
-  }
+  requireName(name, "resource");
   if (typeof place !== "string" || !/^[A-Za-z][A-Za-z0-9+.-]*:/.test(place)) {
     throw new DefinitionError(
       `The resource "${name}" needs a uri or a uriTemplate with a scheme, such as notes://{id}.`,
@@ -156,9 +153,6 @@ export function defineResource(config: ResourceConfig): ResourceConfig {
   return Object.freeze({ ...config, [resourceBrand]: true });
 }
 
-/** Recognised by its brand: a workspace may have its own copy of this package. */
 export function isResource(value: unknown): value is ResourceInfo {
-  return (
-    typeof value === "object" && value !== null && resourceBrand in value && value[resourceBrand] === true
-  );
+  return hasBrand(value, resourceBrand);
 }

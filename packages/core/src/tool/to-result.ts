@@ -28,7 +28,8 @@ function fromObject(value: Record<string, unknown>): RawResult {
   if (Array.isArray(value.content)) return plain(fromMcpResult(value));
   if (typeof value.content === "string" && isResultType(value.type)) return fromToolResult(value);
   if (value.success === false) return fromFailure(value);
-  if (typeof value.output === "string" && isOutputShape(value)) return fromOutput(value);
+  if (typeof value.output === "string" && Object.keys(value).every((key) => outputKeys.has(key)))
+    return fromOutput(value);
   if (value instanceof Map) return fromJson(Object.fromEntries(value), false);
   if (value instanceof Set) return fromJson([...value], false);
   if (isStream(value)) throw new TypeError(STREAM);
@@ -97,21 +98,8 @@ function fromFailure(value: Record<string, unknown>): RawResult {
   };
 }
 
-const outputKeys = new Set([
-  "title",
-  "output",
-  "metadata",
-  "attachments",
-  "success",
-  "duration",
-  "exitCode",
-  "error",
-]);
-
 /** `{title?, output, metadata?, attachments?}` and `{success:true, output, …}`, with nothing that would be lost. */
-function isOutputShape(value: Record<string, unknown>): boolean {
-  return Object.keys(value).every((key) => outputKeys.has(key));
-}
+const outputKeys = new Set("title output metadata attachments success duration exitCode error".split(" "));
 
 function fromOutput(value: Record<string, unknown>): RawResult {
   const { title, output, metadata, attachments } = value;

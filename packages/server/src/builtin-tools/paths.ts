@@ -1,6 +1,7 @@
 import type { Stats } from "node:fs";
 import { lstat, readdir } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { nearestNames } from "@toolrack/core/internal";
 import {
   isInside,
   ownFolders,
@@ -30,13 +31,14 @@ export interface Place {
   readonly stats: Stats | undefined;
 }
 
-export interface ExistingPlace extends Place {
-  readonly stats: Stats;
-}
+export type ExistingPlace = Place & { readonly stats: Stats };
 
 /** Resolves and checks a path. Rejects like `confinePath`. */
 export async function locate(workspace: Confinement, path: string, options?: ConfineOptions): Promise<Place> {
-  const real = await confinePath(workspace, path, options);
+  return placeAt(workspace, await confinePath(workspace, path, options));
+}
+
+async function placeAt(workspace: Confinement, real: string): Promise<Place> {
   return { real, shown: await showPath(workspace, real), stats: await entryAt(real) };
 }
 
@@ -61,7 +63,7 @@ export async function confinePath(
   { mustExist = false, keepLink = false }: ConfineOptions = {},
 ): Promise<string> {
   if (path.trim() === "")
-    throw new Error('The path is empty. Name a file or a folder; "." is the workspace linkItself.');
+    throw new Error('The path is empty. Name a file or a folder; "." is the workspace itself.');
   if (path.includes("\0"))
     throw new Error(`The path ${JSON.stringify(path)} holds a NUL byte, which no file name can.`);
   const asked = resolve(workspace.directory, path);
@@ -81,6 +83,13 @@ export async function showPath(workspace: Confinement, real: string): Promise<st
   const home = await realPathOf(workspace.directory);
   const shown = isInside(home, real) ? relative(home, real) || "." : real;
   return shown.split(sep).join("/");
+}
+
+/** The folder and all folders above it, up to the root. */
+export function foldersUpTo(folder: string, root: string): string[] {
+  return folder === root || folder === dirname(folder)
+    ? [folder]
+    : [folder, ...foldersUpTo(dirname(folder), root)];
 }
 
 /** What is at the path, without following links; `undefined` when there is nothing. */
@@ -151,7 +160,7 @@ async function describeMissing(
     return `There is no "${path}": ${shown} is a file, not a folder.`;
   const all = await readdir(folder).catch((): string[] => []);
   const names = all.filter((name) => !isPrivate(join(folder, name)));
-  const near = nearestNames(missing, names);
+  const near = nearestNames(missing, names, MOST_NAMES);
   const where = missing === basename(real) ? "" : `: no "${missing}" in ${shown}`;
   const absent = `There is no "${path}"${where}.`;
   if (near.length > 0) return `${absent} Nearest in ${shown}: ${near.join(", ")}.`;
@@ -163,35 +172,6 @@ async function describeMissing(
 
 const MOST_NAMES = 5;
 
-/** The names most similar to `wanted`, best first. */
-function nearestNames(wanted: string, names: readonly string[]): string[] {
-  const target = wanted.toLowerCase();
-  return names
-    .map((name) => ({ name, distance: distanceTo(target, name.toLowerCase()) }))
-    .filter(({ distance }) => distance <= Math.max(2, target.length / 3))
-    .sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1))
-    .slice(0, MOST_NAMES)
-    .map(({ name }) => name);
-}
-
-/** The edit distance, but a name that only differs in its endings counts as near. */
-function distanceTo(wanted: string, name: string): number {
-  if (wanted === name) return 0;
-  const stem = wanted.replace(/\.[^.]*$/, "");
-  if (stem.length > 2 && (name.startsWith(`${stem}.`) || name === stem)) return 1;
-  if (wanted.length > 3 && name.includes(wanted)) return 2;
-  if (Math.abs(wanted.length - name.length) > Math.max(2, wanted.length / 3)) return Number.POSITIVE_INFINITY;
-  // Each row holds the distances of one more letter of `wanted` to every prefix of `name`.
-  let row = Array.from({ length: name.length + 1 }, (_, length) => length);
-  for (const [index, letter] of [...wanted].entries()) {
-    const next = [index + 1];
-    for (const [at, other] of [...name].entries())
-      next.push(Math.min(row[at + 1]! + 1, next[at]! + 1, row[at]! + (letter === other ? 0 : 1)));
-    row = next;
-  }
-  return row.at(-1)!;
-}
-
 /** The target of a copy or move. In a folder the entry keeps its name; a final slash means a folder. */
 export async function findDestination(
   workspace: Confinement,
@@ -201,10 +181,9 @@ export async function findDestination(
   const followed = await confinePath(workspace, destination);
   const isFolder = destination.endsWith("/") || (await entryAt(followed))?.isDirectory() === true;
   // A link that leads to no folder is replaced itself, not its target.
-  const real = isFolder
-    ? join(followed, name)
-    : await confinePath(workspace, destination, { keepLink: true });
-  return { real, shown: await showPath(workspace, real), stats: await entryAt(real) };
+  return isFolder
+    ? placeAt(workspace, join(followed, name))
+    : locate(workspace, destination, { keepLink: true });
 }
 
 /** Throws when the entry at the destination may not be replaced by the source. The caller handles two folders. */

@@ -31,6 +31,8 @@ export class FileOfferings implements OfferingSource {
   readonly #listeners = new Set<(change: OfferingChange) => void>();
   #prompts = new Map<string, PromptInfo>();
   #resources: readonly ResourceInfo[] = [];
+  #fixed: readonly FixedResource[] = [];
+  #templates: readonly TemplateResource[] = [];
   /** The watched URIs, so that a reload can watch the new version. */
   readonly #watching = new Map<string, () => void>();
 
@@ -40,6 +42,8 @@ export class FileOfferings implements OfferingSource {
     // Of two prompts with one name the first counts; files are loaded in the order of their names.
     this.#prompts = new Map(prompts.toReversed().map((prompt) => [prompt.name, prompt]));
     this.#resources = resources;
+    this.#fixed = resources.filter((resource) => "uri" in resource);
+    this.#templates = resources.filter((resource) => "uriTemplate" in resource);
     if (!sameMembers(before, [...this.#prompts.values()])) this.#notify({ kind: "prompts" });
     if (sameMembers(resourcesBefore, resources)) return;
     this.#notify({ kind: "resources" });
@@ -51,13 +55,11 @@ export class FileOfferings implements OfferingSource {
   }
 
   prompts(reader: OfferingReader): OfferedPrompt[] {
-    return [...this.#prompts.values()]
-      .filter(({ name }) => reader.mayUse({ name }))
-      .sort(byName)
-      .map(({ messages: _, arguments: args, ...prompt }) => ({
-        ...prompt,
-        arguments: args.map(({ complete, ...argument }) => argument),
-      }));
+    const prompts = usable([...this.#prompts.values()], reader);
+    return prompts.map(({ messages: _, arguments: args, ...prompt }) => ({
+      ...prompt,
+      arguments: args.map(({ complete, ...argument }) => argument),
+    }));
   }
 
   async getPrompt(
@@ -67,39 +69,26 @@ export class FileOfferings implements OfferingSource {
   ): Promise<PromptAnswer | undefined> {
     const prompt = this.#prompts.get(name);
     if (prompt === undefined || !reader.mayUse({ name })) return undefined;
-    const missing = prompt.arguments.filter(
-      (argument) => argument.required && args[argument.name] === undefined,
-    );
-    if (missing.length > 0)
-      throw new MissingPromptArguments(
-        name,
-        missing.map((argument) => argument.name),
-      );
+    const needed = prompt.arguments.filter(({ required }) => required).map((argument) => argument.name);
+    const missing = needed.filter((argument) => args[argument] === undefined);
+    if (missing.length > 0) throw new MissingPromptArguments(name, missing);
     const made = await prompt.messages(args, contextOf(reader));
     const { description } = prompt;
     return { ...(description === undefined ? {} : { description }), messages: toMessages(made) };
   }
 
   resources(reader: OfferingReader): OfferedResource[] {
-    return this.#usable(reader)
-      .flatMap((resource) => ("uri" in resource ? [resource] : []))
-      .map(({ read, watch, ...described }) => described);
+    return usable(this.#fixed, reader).map(({ read, watch, ...described }) => described);
   }
 
   resourceTemplates(reader: OfferingReader): OfferedTemplate[] {
-    return this.#usable(reader)
-      .flatMap((resource) => ("uriTemplate" in resource ? [resource] : []))
-      .map(({ read, complete, ...described }) => described);
+    return usable(this.#templates, reader).map(({ read, complete, ...described }) => described);
   }
 
   async readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
-    const usable = this.#usable(reader);
-    for (const resource of usable) {
-      if ("uri" in resource && resource.uri === uri) {
-        return toContents(await resource.read(contextOf(reader)), uri, resource.mimeType);
-      }
-    }
-    const templates = usable.flatMap((resource) => ("uriTemplate" in resource ? [resource] : []));
+    const fixed = usable(this.#fixed, reader).find((resource) => resource.uri === uri);
+    if (fixed !== undefined) return toContents(await fixed.read(contextOf(reader)), uri, fixed.mimeType);
+    const templates = usable(this.#templates, reader);
     // The template with the most literal text is tried first; equal ones stay in their order.
     for (const resource of templates.sort((one, other) => literalsOf(other) - literalsOf(one))) {
       const variables = matchUriTemplate(resource.uriTemplate, uri);
@@ -125,7 +114,7 @@ export class FileOfferings implements OfferingSource {
   }
 
   watchResource(uri: string): (() => void) | undefined {
-    if (!this.#resources.some((resource) => "uri" in resource && resource.uri === uri)) return undefined;
+    if (!this.#fixed.some((resource) => resource.uri === uri)) return undefined;
     this.#watching.set(uri, this.#startWatching(uri));
     return () => {
       this.#watching.get(uri)?.();
@@ -138,10 +127,6 @@ export class FileOfferings implements OfferingSource {
     return () => this.#listeners.delete(listener);
   }
 
-  #usable(reader: OfferingReader): ResourceInfo[] {
-    return this.#resources.filter(({ name }) => reader.mayUse({ name })).sort(byName);
-  }
-
   /** A prompt or template without completions returns an empty list, so that no other source is asked. */
   #completer(ref: CompletionRequest["ref"], argument: string, reader: OfferingReader): Completer | undefined {
     if (ref.type === "ref/prompt") {
@@ -149,15 +134,13 @@ export class FileOfferings implements OfferingSource {
       if (prompt === undefined || !reader.mayUse({ name: prompt.name })) return undefined;
       return prompt.arguments.find(({ name }) => name === argument)?.complete ?? noCompletions;
     }
-    const resource = this.#usable(reader).find((one) => "uriTemplate" in one && one.uriTemplate === ref.uri);
-    if (resource === undefined || !("uriTemplate" in resource)) return undefined;
-    return resource.complete?.[argument] ?? noCompletions;
+    const template = usable(this.#templates, reader).find((one) => one.uriTemplate === ref.uri);
+    return template && (template.complete?.[argument] ?? noCompletions);
   }
 
   #startWatching(uri: string): () => void {
-    const resource = this.#resources.find((one) => "uri" in one && one.uri === uri);
-    if (resource === undefined || !("uri" in resource)) return () => {};
-    return resource.watch?.(() => this.#notify({ kind: "resource", uri })) ?? (() => {});
+    const resource = this.#fixed.find((one) => one.uri === uri);
+    return resource?.watch?.(() => this.#notify({ kind: "resource", uri })) ?? (() => {});
   }
 
   #notify(change: OfferingChange): void {
@@ -176,6 +159,8 @@ export class MissingPromptArguments extends Error {
 /** The protocol's limit. */
 const MOST_VALUES = 100;
 
+type FixedResource = Extract<ResourceInfo, { readonly uri: string }>;
+type TemplateResource = Extract<ResourceInfo, { readonly uriTemplate: string }>;
 type Completer = NonNullable<PromptInfo["arguments"][number]["complete"]>;
 
 const noCompletions: Completer = () => [];
@@ -201,8 +186,13 @@ function toContents(body: ResourceBody, uri: string, mimeType: string | undefine
   return { contents: body as readonly ResourceContents[] }; // `isArray` does not narrow a readonly array.
 }
 
-function byName(one: { readonly name: string }, other: { readonly name: string }): number {
-  return one.name < other.name ? -1 : one.name > other.name ? 1 : 0;
+/** Those that the reader may use, by name. */
+function usable<Offer extends { readonly name: string }>(
+  offers: readonly Offer[],
+  reader: OfferingReader,
+): Offer[] {
+  const allowed = offers.filter(({ name }) => reader.mayUse({ name }));
+  return allowed.sort((one, other) => (one.name < other.name ? -1 : one.name > other.name ? 1 : 0));
 }
 
 function sameMembers<Member>(before: readonly Member[], now: readonly Member[]): boolean {

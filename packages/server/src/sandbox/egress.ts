@@ -59,7 +59,6 @@ export async function openEgressProxy(
   };
 }
 
-/** All addresses of a name. */
 type ResolveName = (name: string) => Promise<LookupAddress[]>;
 
 class Refusal extends Error {}

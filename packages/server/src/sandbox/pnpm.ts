@@ -7,7 +7,6 @@ import { createInterface } from "node:readline";
 import { asRecord, DependencyError, defined, isRecord } from "../helpers/index.ts";
 
 interface PnpmRun {
-  /** The folder with the package.json. */
   readonly directory: string;
   readonly args: readonly string[];
   /** The file with the operator's registries and their keys. Default: the user's own. */

@@ -133,7 +133,6 @@ export class ProgramSlots {
 
 /** One JSON line on file descriptor 3. Not in argv, which every user can read: the environment may hold secrets. */
 export interface ProgramOrder {
-  /** The program and its arguments. */
   readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
 }

@@ -48,10 +48,8 @@ export interface WorkerCall extends WorkerHost {
   request(method: string, params: unknown): Promise<unknown>;
 }
 
-/** One call of a method. */
 export interface Invocation {
   readonly method: string;
-  /** JSON. */
   readonly params: unknown;
   /** On abort `invoke` rejects at once, the worker's signal aborts, and after `graceMs` the worker is ended. */
   readonly signal: AbortSignal;
@@ -121,11 +119,9 @@ export interface ProgramResult {
 export interface SandboxOptions {
   /** For the sandbox's own files, such as `.toolrack/sandbox`. */
   readonly directory: string;
-  /** Refuse everything below this level. */
   readonly require?: 2 | 3;
   /** Let code from elsewhere run at level 2. */
   readonly allowForeignBelow3?: boolean;
-  /** Never use a higher level than this. */
   readonly level?: 2 | 3;
   readonly logger: Logger;
   /** How many started workers without code wait for the next tool that needs one (1). */

@@ -30,11 +30,9 @@ function startWorker(
 
   const channel: Socket = new net.Socket({ fd: 3, readable: true, writable: true });
   const currentCall = new AsyncLocalStorage<number>();
-  /** Controllers of the running calls whose signal was read. Most calls never read it. */
-  const controllers = new Map<number, AbortController>();
-  const running = new Set<number>();
-  /** The length of all messages of each call; 0 stands for those outside of calls. The host counts the same. */
-  const sentLength = new Map<number, number>();
+  /** The running calls. `sent` is the length of all messages of one, which the host counts too. */
+  const calls = new Map<number, { sent: number; controller?: AbortController }>();
+  const outsideCalls = { sent: 0 };
   // Taken before a tool can replace it.
   const exit = process.exit.bind(process);
   const requests = new Map<number, PromiseWithResolvers<unknown>>();
@@ -106,7 +104,7 @@ function startWorker(
   }
 
   async function call(id: number, method: string, params: unknown): Promise<void> {
-    running.add(id);
+    calls.set(id, { sent: 0 });
     let text: string;
     try {
       const methods = program?.methods ?? {};
@@ -119,10 +117,8 @@ function startWorker(
     } catch (error) {
       text = JSON.stringify({ type: "result", id, error: describe(error) } satisfies WorkerMessage);
     }
-    running.delete(id);
-    sentLength.delete(id);
-    sentLength.delete(0);
-    controllers.delete(id);
+    calls.delete(id);
+    outsideCalls.sent = 0;
     write(text);
   }
 
@@ -153,10 +149,12 @@ function startWorker(
     request?.reject(Object.assign(new Error(message), { name, code, data }));
   }
 
+  /** Made when it is first asked for: most calls never read their signal. */
   function controllerOf(id: number): AbortController {
-    const controller = controllers.get(id) ?? new AbortController();
-    if (running.has(id)) controllers.set(id, controller);
-    return controller;
+    const call = calls.get(id);
+    if (call === undefined) return new AbortController();
+    call.controller ??= new AbortController();
+    return call.controller;
   }
 
   function abort(id: number, reason: string): void {
@@ -185,10 +183,9 @@ function startWorker(
   /** Messages sent in a loop without a pause pile up in memory: the worker ends before memory runs out. */
   function sendCounted(id: number, message: WorkerMessage): void {
     const text = JSON.stringify(message);
-    const sender = running.has(id) ? id : 0;
-    const length = (sentLength.get(sender) ?? 0) + text.length;
-    sentLength.set(sender, length);
-    if (length > outputBytes + 65_536) exit(floodCode);
+    const sender = calls.get(id) ?? outsideCalls;
+    sender.sent += text.length;
+    if (sender.sent > outputBytes + 65_536) exit(floodCode);
     write(text);
   }
 

@@ -17,7 +17,6 @@ const formatBytes = 65_536;
 /** Processor seconds that a worker may use between two calls, for cleaning up. */
 const mostIdleSeconds = 1;
 
-/** A call that runs in a worker. */
 interface RunningCall {
   readonly invocation: Invocation;
   readonly outcome: PromiseWithResolvers<unknown>;
@@ -105,7 +104,6 @@ export class Worker {
     return this.#state === "ended";
   }
 
-  /** Whether it takes no new calls, and ends with its last one. */
   get isRetired(): boolean {
     return this.#state !== "serving";
   }
@@ -225,7 +223,7 @@ export class Worker {
       else this.#loaded.reject(new RemoteError(error));
       return;
     }
-    const id = "call" in message ? message.call : message.id;
+    const id = message.type === "result" || message.type === "aborted" ? message.id : message.call;
     const call = this.#calls.get(id);
     this.#count(call, bytes);
     if (message.type === "notify") this.#notified(call, id, message.method, message.params);

@@ -59,7 +59,6 @@ export class Experts {
     return () => this.#listeners.delete(listener);
   }
 
-  /** In the order of creation. */
   list(): Expert[] {
     return [...this.#experts.values()];
   }

@@ -100,7 +100,6 @@ export async function folderFiles(
 }
 
 interface ExportOptions {
-  /** Whether to replace an earlier export of the same skill. */
   readonly replace?: boolean;
   /** The folder's name. Default: made from the skill's name. */
   readonly name?: string;

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, extname, join, relative, resolve, sep } from "node:path";
+import { defined } from "../helpers/index.ts";
 import type { LoadedSkill } from "./skill.ts";
 import { UsageError } from "./usage.ts";
 
@@ -42,12 +43,7 @@ export function resolveCommand(
   if (at === -1) return { command: `./${place.file}`, args, directory: place.directory };
   const placed = args.with(at, place.file);
   const module = args.length === 1 ? moduleOf(name, place) : undefined;
-  return {
-    command: name,
-    args: placed,
-    directory: place.directory,
-    ...(module === undefined ? {} : { module }),
-  };
+  return { command: name, args: placed, directory: place.directory, ...defined({ module }) };
 }
 
 /** The folders of the workspace whose files a command of a trusted skill may name. */
@@ -89,23 +85,17 @@ function isShellText(command: string): boolean {
   return /[|&;<>$`*?()~]/.test(bare);
 }
 
-function indexModule({ name, directory }: Pick<LoadedSkill, "name" | "directory">): ScriptCommand {
-  const file = indexFiles.find(
-    (candidate) => directory !== undefined && existsSync(join(directory, candidate)),
-  );
-  if (file === undefined || directory === undefined) {
+function indexModule({ name, directory = "" }: Pick<LoadedSkill, "name" | "directory">): ScriptCommand {
+  const file = indexFiles.find((one) => directory !== "" && existsSync(join(directory, one)));
+  if (file === undefined) {
     throw new UsageError(
       `A script tool needs a command, or an index.js or index.py beside the SKILL.md of "${name}".`,
       "command",
     );
   }
   const language = file.endsWith(".py") ? "python" : "node";
-  return {
-    command: language === "python" ? "python3" : "node",
-    args: [file],
-    directory,
-    module: { language, file },
-  };
+  const command = language === "python" ? "python3" : "node";
+  return { command, args: [file], directory, module: { language, file } };
 }
 
 interface FilePlace {
@@ -133,14 +123,13 @@ function findFile(
 
 /** A file that exports `execute` is called instead of run. Its text is searched, never evaluated. */
 function moduleOf(program: string, { file, directory }: FilePlace): ScriptModule | undefined {
+  const isNode = program === "node" && /\.[cm]?[jt]s$/.test(file);
+  const isPython = /^python3?(?:\.\d+)?$/.test(program) && file.endsWith(".py");
   const path = join(directory, file);
-  if (statSync(path).size > LARGEST_SOURCE) return undefined;
-  if (program === "node" && /\.[cm]?[jt]s$/.test(file)) {
-    return exportsExecute.test(readFileSync(path, "utf8")) ? { language: "node", file } : undefined;
-  }
-  if (!/^python3?(?:\.\d+)?$/.test(program) || !file.endsWith(".py")) return undefined;
-  return /^(?:async\s+)?def\s+execute\s*\(/m.test(readFileSync(path, "utf8"))
-    ? { language: "python", file }
+  if (!(isNode || isPython) || statSync(path).size > LARGEST_SOURCE) return undefined;
+  const pattern = isNode ? exportsExecute : /^(?:async\s+)?def\s+execute\s*\(/m;
+  return pattern.test(readFileSync(path, "utf8"))
+    ? { language: isNode ? "node" : "python", file }
     : undefined;
 }
 

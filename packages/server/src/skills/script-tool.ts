@@ -23,26 +23,22 @@ export const usualScriptTimeout = 60_000;
 export function scriptRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
   const { skill, tool, usage } = ready;
   const script = resolveCommand(tool.command, skill, surroundings.workspace);
-  const { argv, output = "json", timeout = usualScriptTimeout } = usage.settings;
-  const label = `${skill.name}/${tool.name}`;
-  return async (context: ToolContext) => {
-    const spec = await specOf(ready, surroundings, script, context, timeout);
-    const params = await filledArguments(ready, surroundings, context.input);
+  const { argv, output = "json" } = usage.settings;
+  return async (call: ToolContext) => {
+    const { signal } = call;
+    const spec = await specOf(ready, surroundings, script, call);
+    const params = await filledArguments(ready, surroundings, call.input);
     const sandbox = await surroundings.sandbox();
-    const callContext = contextOf(ready, context);
+    const context = contextOf(ready, call);
     if (script.module !== undefined) {
-      const request = { method: "execute", toolName: tool.name, params, context: callContext };
-      return resultOf(await callModule(sandbox, spec, script.module, request, context.signal, context));
+      const request = { method: "execute", toolName: tool.name, params, context };
+      return resultOf(await callModule(sandbox, spec, script.module, request, signal, call));
     }
-    const words = argv === undefined ? [] : wordsOf(params[argv]);
+    const words = argv === undefined ? [] : [params[argv] ?? []].flat().map(String);
     const program = { ...spec, args: [...script.args, ...words] };
-    const result = await sandbox.run(
-      program,
-      JSON.stringify({ params, context: callContext }),
-      context.signal,
-    );
-    logPrinted(context, "warn", result.stderr);
-    return resultOf(readCommandAnswer(result, label, output));
+    const result = await sandbox.run(program, JSON.stringify({ params, context }), signal);
+    logPrinted(call, "warn", result.stderr);
+    return resultOf(readCommandAnswer(result, spec.label, output));
   };
 }
 
@@ -87,33 +83,32 @@ async function callModule(
 async function specOf(
   { skill, tool, usage }: ReadyTool,
   { readSecret, workspace }: SkillSurroundings,
-  script: ScriptCommand,
-  context: ToolContext,
-  timeout: number,
+  { command, args, directory }: ScriptCommand,
+  { caller }: ToolContext,
 ): Promise<ProgramSpec> {
-  const { environment, hosts } = usage.settings;
+  const { environment, hosts, timeout = usualScriptTimeout } = usage.settings;
   const needsSecrets = hasSecretWithin([environment, usage.settings.arguments]);
   if (!skill.trusted && (needsSecrets || hosts.length > 0)) {
+    const wish = needsSecrets ? "secrets" : `the network (${hosts.join(", ")})`;
     throw new Error(
-      `The skill "${skill.name}" came from elsewhere, and its tool "${tool.name}" asks for ${needsSecrets ? "secrets" : `the network (${hosts.join(", ")})`}. Look at it, then trust it with: toolrack skills trust "${skill.name}"`,
+      `The skill "${skill.name}" came from elsewhere, and its tool "${tool.name}" asks for ${wish}. Look at it, then trust it with: toolrack skills trust "${skill.name}"`,
     );
   }
   const own = await fillSecretsWithin(environment, readSecret);
+  const prefixed = Object.entries(own).map(([name, value]) => [`SKILL_${name.toUpperCase()}`, value]);
   return {
     label: `${skill.name}/${tool.name}`,
-    command: script.command,
-    args: script.args,
-    directory: script.directory ?? (await emptyDirectory(workspace)),
+    command,
+    args,
+    directory: directory ?? (await emptyDirectory(workspace)),
     environment: {
       SKILL_ID: skill.id,
       SKILL_NAME: skill.name,
       TOOL_NAME: tool.name,
       SKILL_PATH: ".",
-      USER_ID: context.caller,
+      USER_ID: caller,
       SKILL_CONFIG: JSON.stringify(own),
-      ...Object.fromEntries(
-        Object.entries(own).map(([name, value]) => [`SKILL_${name.toUpperCase()}`, value]),
-      ),
+      ...Object.fromEntries(prefixed),
       ...own,
     },
     hosts,
@@ -145,11 +140,6 @@ async function emptyDirectory(workspace: string): Promise<string> {
   const directory = join(workspace, ".toolrack", "skills", "empty");
   await mkdir(directory, { recursive: true });
   return directory;
-}
-
-function wordsOf(value: unknown): string[] {
-  if (value === undefined || value === null) return [];
-  return (Array.isArray(value) ? value : [value]).map(String);
 }
 
 /** Turns a picture in `dataUrl`, as older skills return it, into an attachment instead of a very long text. */

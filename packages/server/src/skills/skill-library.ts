@@ -116,7 +116,6 @@ export class SkillLibrary {
     return this.failureOf(toolId) === undefined ? this.#options.registry.get(toolId)?.name : undefined;
   }
 
-  /** Folders with a `SKILL.md` that cannot be used. */
   failedFolders(): readonly FailedFolder[] {
     return this.#failed;
   }
@@ -169,14 +168,17 @@ export class SkillLibrary {
   }
 
   /** Adds a skill with its tools and files, all or nothing. Replaces a skill with the same id if `replace` is set. */
-  add(bundle: SkillBundle, { replace = false }: { readonly replace?: boolean } = {}): Promise<LoadedSkill> {
-    const write = async (skills: SkillStore) => {
+  async add(
+    bundle: SkillBundle,
+    { replace = false }: { readonly replace?: boolean } = {},
+  ): Promise<LoadedSkill> {
+    const added = await this.#change(async (skills) => {
       this.check(bundle);
       const { id } = bundle.skill;
       const isThere = replace && id !== undefined && (await skills.get(id)) !== undefined;
       return isThere ? skills.replace(id, bundle) : skills.add(bundle);
-    };
-    return this.#change(write, ({ id }) => this.require(id));
+    });
+    return this.require(added.id);
   }
 
   /** Throws `SkillInputError` for a bundle that `add` would refuse whatever the tables hold. */
@@ -191,13 +193,13 @@ export class SkillLibrary {
    * In `files`, null removes a file; files that are not named stay. All is changed, or nothing. Throws
    * `SkillChangedError` when the skill has changed since `version`.
    */
-  update(
+  async update(
     idOrName: string,
     changes: SkillChanges,
     files?: Readonly<Record<string, SkillFile | null>>,
     version?: SeenVersion,
   ): Promise<LoadedSkill> {
-    const write = async (skills: SkillStore) => {
+    const changed = await this.#change(async (skills) => {
       const { id, directory, owner } = this.require(idOrName);
       if (changes.trusted === true && directory !== undefined) {
         await this.#options.unapproved?.approveSkill(directory);
@@ -214,8 +216,8 @@ export class SkillLibrary {
       const next = files === undefined ? undefined : withFiles(await skills.listFiles(id), files);
       await skills.update(id, changes, next, version);
       return id;
-    };
-    return this.#change(write, (id) => this.require(id));
+    });
+    return this.require(changed);
   }
 
   remove(idOrName: string): Promise<LoadedSkill> {
@@ -341,16 +343,11 @@ export class SkillLibrary {
   }
 
   /** Changes the tables, then the rack. */
-  #change<Written>(write: (skills: SkillStore) => Promise<Written>): Promise<Written>;
-  #change<Written, Result>(
-    write: (skills: SkillStore) => Promise<Written>,
-    toResult: (written: Written) => Result,
-  ): Promise<Result>;
-  #change(write: (skills: SkillStore) => Promise<unknown>, toResult = (written: unknown) => written) {
+  #change<Written>(write: (skills: SkillStore) => Promise<Written>): Promise<Written> {
     return this.#inTurn(async () => {
       const written = await namingField(write(this.#store().skills));
       await this.#reload({ isOwnChange: true });
-      return toResult(written);
+      return written;
     });
   }
 

@@ -36,7 +36,6 @@ interface SkillPlaces {
 /** Reads the skills of folders and tables. What has not changed is not read again. */
 export class SkillReader {
   readonly #places: SkillPlaces;
-  /** By the folder's path. */
   readonly #folders = new Map<string, { revision: string; folder: SkillFolder | Error }>();
   /** Skills of the tables by their id, with the rows that they were made of. */
   readonly #stored = new Map<string, { rows: string; skill: LoadedSkill }>();

@@ -6,6 +6,7 @@ import { isRecord } from "../helpers/index.ts";
 import {
   ExpertConflictError,
   type NewSkillTool,
+  type SkillChanges,
   SkillConflictError,
   type SkillFile,
   type StoredSkill,
@@ -46,18 +47,12 @@ export function skillToolInfo({ metadata }: ToolInfo): SkillToolInfo | undefined
   return isRecord(skill) && "toolId" in skill ? (skill as unknown as SkillToolInfo) : undefined;
 }
 
-interface InputIssue {
-  /** The field, as people write it: `usage`, `skills[0]`. */
-  readonly path: string;
-  readonly message: string;
-}
-
-/** Invalid input. Every issue names the wrong field. */
+/** Invalid input. Every issue names the wrong field as people write it: `usage`, `skills[0]`. */
 export class SkillInputError extends Error {
   override readonly name = "SkillInputError";
-  readonly issues: readonly InputIssue[];
+  readonly issues: readonly { readonly path: string; readonly message: string }[];
 
-  constructor(issues: readonly InputIssue[]) {
+  constructor(issues: SkillInputError["issues"]) {
     super(issues.map(({ path, message }) => `${path}: ${message}`).join("; "));
     this.issues = issues;
   }
@@ -101,24 +96,18 @@ export async function namingField<Value>(work: Promise<Value>): Promise<Value> {
   }
 }
 
-interface SkillFields {
-  readonly id?: string;
-  readonly name?: string;
-  readonly mark?: string | null;
-}
-
 /** Throws `SkillInputError` that names the field. */
-export function checkSkill({ id, name, mark }: SkillFields): void {
+export function checkSkill({ id, name, mark }: Pick<SkillChanges, "name" | "mark"> & { id?: string }): void {
   if (id !== undefined) checkId(id);
   if (name !== undefined && (name.trim() === "" || [...name].length > 128)) {
     throw SkillInputError.of("name", "It must have 1 to 128 characters.");
   }
-  if (typeof mark === "string" && !/^[A-Za-z0-9_-]{1,50}$/.test(mark)) {
+  if (typeof mark !== "string") return;
+  if (!/^[A-Za-z0-9_-]{1,50}$/.test(mark)) {
     throw SkillInputError.of("mark", "It must be letters, digits, _ and -, at most 50.");
   }
   // Names on the rack begin with the mark and two underscores.
-  if (typeof mark === "string" && isReservedName(`${mark}_`))
-    throw SkillInputError.of("mark", reservedNameReason);
+  if (isReservedName(`${mark}_`)) throw SkillInputError.of("mark", reservedNameReason);
 }
 
 /** The longest that each text of a tool may be, in characters. */
@@ -182,13 +171,13 @@ export function withFiles(
   old: readonly SkillFile[],
   changes: Readonly<Record<string, SkillFile | null>>,
 ): SkillFile[] {
-  const kept = new Map(old.map((file) => [file.path, file]));
-  for (const [path, file] of Object.entries(changes)) {
-    if (file === null) kept.delete(path);
-    else kept.set(path, file);
-  }
-  checkPaths(kept.keys());
-  return [...kept.values()];
+  const kept = new Map<string, SkillFile | null>([
+    ...old.map((file) => [file.path, file] as const),
+    ...Object.entries(changes),
+  ]);
+  const files = [...kept.values()].filter((file) => file !== null);
+  checkPaths(files.map(({ path }) => path));
+  return files;
 }
 
 /** Whether the path stays below the folder it is written to. */
@@ -210,36 +199,29 @@ export function readableName(prefix: string, tool: Pick<StoredSkillTool, "name">
   return canonicalName(`${prefix}__${toolPart(tool.name)}`);
 }
 
+type NamedSkill = Pick<StoredSkill, "id" | "name" | "mark">;
+
 /**
  * The prefix of the readable names of each skill's tools, by the skill's id. Skills that would share one get a hash of
  * their id, so that names do not depend on the order of the skills. A mark takes precedence over a prefix made from a
  * name.
  */
-export function namePrefixes(
-  skills: Iterable<Pick<StoredSkill, "id" | "name" | "mark">>,
-): Map<string, string> {
-  const all = [...skills];
-  const marks = countOf(all.flatMap(({ mark }) => (mark === undefined ? [] : unreserved(mark))));
-  const unmarked = all.filter(({ mark }) => mark === undefined);
-  const slugs = countOf(unmarked.map(({ name }) => unreserved(slugOf(name, "_"))));
-  const prefixOf = ({ id, name, mark }: Pick<StoredSkill, "id" | "name" | "mark">): string => {
-    const wanted = unreserved(mark ?? slugOf(name, "_"));
-    const key = wanted.toLowerCase();
-    const rivals = mark === undefined ? (slugs.get(key) ?? 0) + (marks.get(key) ?? 0) : (marks.get(key) ?? 0);
-    return rivals > 1 ? `${wanted}_${shortHash(id)}` : wanted;
-  };
-  return new Map(all.map((skill) => [skill.id, prefixOf(skill)]));
+export function namePrefixes(skills: readonly NamedSkill[]): Map<string, string> {
+  const wantedBy = ({ name, mark }: NamedSkill) => unreserved(mark ?? slugOf(name, "_"));
+  const sharing = Map.groupBy(skills, (skill) => wantedBy(skill).toLowerCase());
+  return new Map(
+    skills.map((skill) => {
+      const wanted = wantedBy(skill);
+      const same = sharing.get(wanted.toLowerCase()) ?? [];
+      const rivals = skill.mark === undefined ? same : same.filter(({ mark }) => mark !== undefined);
+      return [skill.id, rivals.length > 1 ? `${wanted}_${shortHash(skill.id)}` : wanted];
+    }),
+  );
 }
 
 /** A skill may have any name, but its tools' names must not begin like the rack's own. */
 function unreserved(prefix: string): string {
   return isReservedName(`${prefix}_`) ? `skill_${prefix}` : prefix;
-}
-
-function countOf(texts: readonly string[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const text of texts) counts.set(text.toLowerCase(), (counts.get(text.toLowerCase()) ?? 0) + 1);
-  return counts;
 }
 
 /** The older form of names: `{skillId}_{toolName}`. */

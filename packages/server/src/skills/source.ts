@@ -7,7 +7,6 @@ import { adaptSkillTool } from "./tool.ts";
 interface PlacedTool {
   /** Of everything that the tool was made of. */
   readonly hash: string;
-  /** On the rack. */
   readonly name: string;
   /** Whether its row or the skill's row disables it. */
   readonly isOff: boolean;

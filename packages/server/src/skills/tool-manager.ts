@@ -21,7 +21,6 @@ export interface ToolCallOutcome {
   readonly toolCallId: string;
   /** Exactly as the model wrote it. */
   readonly toolName: string;
-  /** For people. */
   readonly displayName: string;
   readonly success: boolean;
   readonly data?: unknown;

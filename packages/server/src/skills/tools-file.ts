@@ -7,7 +7,8 @@ import type { Sandbox } from "../sandbox/index.ts";
 import { type NewSkillTool, type StoredSkillTool, skillToolTypes } from "../store/index.ts";
 import { resolveCommand, type ScriptModule } from "./script-command.ts";
 import { askForTools } from "./script-tool.ts";
-import { fromParameterLines, takesParameterLines } from "./usage.ts";
+import type { LoadedSkill } from "./skill.ts";
+import { fromParameterLines } from "./usage.ts";
 
 const fields = "id name displayName description type usage command endpoint method enabled".split(" ");
 
@@ -83,14 +84,8 @@ const interpreters: Readonly<Record<string, string>> = {
   ...{ ".js": "node", ".mjs": "node", ".cjs": "node", ".ts": "node", ".py": "python3", ".sh": "sh" },
 };
 
-interface DiscoveryPlace {
-  readonly name: string;
-  /** Absolute. */
-  readonly directory: string;
-  readonly trusted: boolean;
-  /** The Markdown of its `SKILL.md`. */
-  readonly body: string;
-}
+/** A skill in a folder, with the Markdown of its `SKILL.md`. */
+type DiscoveryPlace = Pick<LoadedSkill, "name" | "trusted"> & { directory: string; body: string };
 
 /**
  * The tools of a skill without a `tools.json`: the result of `getTools()` of its `index.js` or `index.py`, or the
@@ -153,7 +148,7 @@ function fromSections(body: string, { file }: ScriptModule): NewSkillTool[] {
       const name = head.replaceAll("`", "").trim();
       if (!/^[\w-]+$/.test(name)) return [];
       const description = rest.join("\n").trim();
-      const usage = takesParameterLines(description) ? JSON.stringify(fromParameterLines(description)) : "";
+      const usage = JSON.stringify(fromParameterLines(description)) ?? "";
       return [{ name, type: "script" as const, command: commandOf(file), description, usage }];
     });
 }

@@ -13,7 +13,6 @@ interface PlacedParameter {
 export interface ToolUsage {
   /** The schema that models see and arguments are checked with. Undefined when none was given. */
   readonly parameters: JsonSchemaObject | undefined;
-  /** By the name of the parameter. */
   readonly places: ReadonlyMap<string, PlacedParameter>;
   readonly settings: UsageSettings;
 }
@@ -26,10 +25,7 @@ const forms =
  * short list as lines of Markdown. When it is empty, such lines may be in the description. Throws `UsageError`.
  */
 export function readUsage(text: string, description = ""): ToolUsage {
-  if (text.trim() === "") {
-    const lines = takesParameterLines(description) ? fromParameterLines(description) : undefined;
-    return toUsage(lines, {});
-  }
+  if (text.trim() === "") return toUsage(fromParameterLines(description), {});
   const value = parse(text);
   if (Array.isArray(value)) return toUsage(fromShortList(value), {});
   if (!isRecord(value))
@@ -42,7 +38,8 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (thrown) {
-    if (takesParameterLines(text)) return fromParameterLines(text);
+    const lines = fromParameterLines(text);
+    if (lines !== undefined) return lines;
     throw new UsageError(`usage is not JSON: ${reasonOf(thrown)}. ${forms}`);
   }
 }
@@ -259,26 +256,19 @@ function fromShortList(list: readonly unknown[]): JsonSchemaObject {
 
 const line = /^\s*[-*]\s+`([^`]+)`\s*(?:[（(]([^()（）]*)[)）])?\s*[:：]?\s*(.*)$/;
 
-/** Whether the text has lines such as "- `query` (string, required): what to search for". */
-export function takesParameterLines(text: string): boolean {
-  return text.split("\n").some((one) => line.test(one));
-}
-
-export function fromParameterLines(text: string): JsonSchemaObject {
+/** Reads lines such as "- `query` (string, required): what to search for". Undefined when there is none. */
+export function fromParameterLines(text: string): JsonSchemaObject | undefined {
   const properties: Record<string, unknown> = {};
   const required: string[] = [];
   for (const one of text.split("\n")) {
     const [, name, notes = "", description = ""] = line.exec(one) ?? [];
     if (name === undefined) continue;
-    const words = notes
-      .split(/[,，、]/)
-      .map((word) => word.trim().toLowerCase())
-      .filter((word) => word !== "");
+    const words = notes.split(/[,，、]/).map((word) => word.trim().toLowerCase());
     const type = words.map((word) => types[word] ?? word).find((word) => known.has(word)) ?? "string";
-    properties[name] = { type, ...(description.trim() === "" ? {} : { description: description.trim() }) };
+    properties[name] = { type, ...(description.trim() !== "" && { description: description.trim() }) };
     if (words.some((word) => word === "required" || word === "必填" || word === "必需")) required.push(name);
   }
-  return objectOf(properties, required);
+  return Object.keys(properties).length === 0 ? undefined : objectOf(properties, required);
 }
 
 function objectOf(properties: Record<string, unknown>, required: readonly string[]): JsonSchemaObject {

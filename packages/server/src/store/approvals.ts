@@ -2,7 +2,19 @@ import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
 import { sql } from "kysely";
 import type { Instance } from "./instances.ts";
 import { problemOfRulePattern, toKey } from "./keys.ts";
-import { changesRows, flag, json, type Page, plain, readPage, rowMap } from "./rows.ts";
+import {
+  changesRows,
+  deleteRows,
+  findRow,
+  findRows,
+  flag,
+  json,
+  type Page,
+  plain,
+  readPage,
+  rowMap,
+  updateRows,
+} from "./rows.ts";
 import type { ApprovalRow, StoreDatabase } from "./schema.ts";
 
 /** A question that was put to a person, and the answer. */
@@ -104,8 +116,7 @@ export class ApprovalRepository {
   }
 
   async get(id: string): Promise<StoredApproval | undefined> {
-    const all = this.#db.selectFrom("approvals").selectAll();
-    const row = await all.where("id", "=", asId(id)).executeTakeFirst();
+    const row = await findRow(this.#db, "approvals", { id: asId(id) });
     return row && approvals.toRecord(row);
   }
 
@@ -127,7 +138,7 @@ export class ApprovalRepository {
 
   /** Whether the question waits for an answer, but the process whose call asked it no longer lives. */
   async isOrphan(id: string): Promise<boolean> {
-    const row = await this.#selectPending().where("id", "=", asId(id)).executeTakeFirst();
+    const row = await findRow(this.#db, "approvals", { id: asId(id), state: "pending" });
     return row !== undefined && (await this.#instance.findDead([row.instance ?? ""])).length > 0;
   }
 
@@ -136,7 +147,7 @@ export class ApprovalRepository {
    * many.
    */
   async closeOrphans(reason: string, decidedBy: string): Promise<number> {
-    const owners = await this.#selectPending().distinct().execute();
+    const owners = await findRows(this.#db, "approvals", { state: "pending" });
     const dead = await this.#instance.findDead(owners.map(({ instance }) => instance ?? ""));
     if (dead.length === 0) return 0;
     const { numUpdatedRows } = await this.#db
@@ -179,9 +190,7 @@ export class ApprovalRepository {
 
   /** Returns those of the given questions that are no longer pending. */
   async findDecided(ids: readonly string[]): Promise<StoredApproval[]> {
-    if (ids.length === 0) return [];
-    const all = this.#db.selectFrom("approvals").selectAll();
-    const rows = await all.where("id", "in", ids).where("state", "!=", "pending").execute();
+    const rows = await findRows(this.#db, "approvals", { id: ids, state: ["allowed", "denied", "expired"] });
     return rows.map(approvals.toRecord);
   }
 
@@ -189,23 +198,18 @@ export class ApprovalRepository {
    * Claims a call that `decideElsewhere` agreed to and that can be made anew. True for exactly one process, which makes
    * the call.
    */
-  take(id: string): Promise<boolean> {
-    const row = this.#db.updateTable("approvals").set({ resumable: 0 }).where("id", "=", asId(id));
-    return changesRows(row.where("resumable", "=", AGREED_ELSEWHERE));
+  async take(id: string): Promise<boolean> {
+    const agreed = { id: asId(id), resumable: AGREED_ELSEWHERE };
+    return (await updateRows(this.#db, "approvals", agreed, { resumable: 0 })) > 0;
   }
 
   /** The same for all calls whose own process died before it could claim them. */
   async takeOrphans(): Promise<StoredApproval[]> {
-    const rows = await this.#db
-      .selectFrom("approvals")
-      .selectAll()
-      .where("state", "=", "allowed")
-      .where("resumable", "=", AGREED_ELSEWHERE)
-      // A child call is made by its parent, when the parent is made again.
-      .where("parent_call_id", "is", null)
-      // Nobody expects a call that was agreed to days ago.
-      .where("expires_at", ">", Date.now())
-      .execute();
+    // A child call is made by its parent, when the parent is made again.
+    const agreed = { state: "allowed", resumable: AGREED_ELSEWHERE, parent_call_id: null } as const;
+    const found = await findRows(this.#db, "approvals", agreed);
+    // Nobody expects a call that was agreed to days ago.
+    const rows = found.filter(({ expires_at }) => expires_at > Date.now());
     if (rows.length === 0) return [];
     const dead = new Set(await this.#instance.findDead(rows.map(({ instance }) => instance ?? "")));
     const taken: StoredApproval[] = [];
@@ -235,12 +239,11 @@ export class ApprovalRepository {
 
   /** The oldest first. */
   async listRules(): Promise<ApprovalRule[]> {
-    const all = this.#db.selectFrom("approval_rules").selectAll();
-    return (await all.orderBy("created_at").orderBy("id").execute()).map(rules.toRecord);
+    return (await findRows(this.#db, "approval_rules", {}, "created_at", "id")).map(rules.toRecord);
   }
 
-  removeRule(id: string): Promise<boolean> {
-    return changesRows(this.#db.deleteFrom("approval_rules").where("id", "=", asId(id)));
+  async removeRule(id: string): Promise<boolean> {
+    return (await deleteRows(this.#db, "approval_rules", { id: asId(id) })) > 0;
   }
 
   /** Deletes answered questions, and rules of sessions, that are older than the given time. */
@@ -250,10 +253,6 @@ export class ApprovalRepository {
     await ofSessions.where("created_at", "<", time).execute();
     const answered = this.#db.deleteFrom("approvals").where("state", "!=", "pending");
     await answered.where("created_at", "<", time).execute();
-  }
-
-  #selectPending() {
-    return this.#db.selectFrom("approvals").select("instance").where("state", "=", "pending");
   }
 
   #buildDecision(id: string, decision: ApprovalDecision, decidedBy: string, rule: AnsweredFor | undefined) {

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 type Encoding = "latin1" | "utf16le";
@@ -35,7 +35,7 @@ export class BlobDirectory {
     await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
     const temporary = join(this.#directory, `${randomUUID()}.tmp`);
     try {
-      await writeSafely(temporary, bytes);
+      await writeFile(temporary, bytes, { mode: 0o600, flag: "wx", flush: true });
       await rename(temporary, path);
     } catch (error) {
       await rm(temporary, { force: true });
@@ -48,7 +48,10 @@ export class BlobDirectory {
   async read(name: string, offset = 0, limit = Number.POSITIVE_INFINITY): Promise<string | undefined> {
     const encoding: Encoding = name.endsWith(".latin1") ? "latin1" : "utf16le";
     const width = encoding === "latin1" ? 1 : 2;
-    const file = await openIfThere(this.#pathOf(name));
+    const file = await open(this.#pathOf(name), "r").catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return undefined;
+      throw error;
+    });
     if (file === undefined) return undefined;
     try {
       const { size } = await file.stat();
@@ -66,11 +69,13 @@ export class BlobDirectory {
    * that a file written in between is not deleted.
    */
   async collect(findReferenced: () => Promise<ReadonlySet<string>>): Promise<number> {
-    const files = await this.#list();
+    const entries = await readdir(this.#directory, { recursive: true, withFileTypes: true }).catch(() => []);
+    const files = entries.filter((entry) => entry.isFile());
     if (files.length === 0) return 0;
     const referenced = await findReferenced();
     let deleted = 0;
-    for (const { name, path } of files) {
+    for (const { name, parentPath } of files) {
+      const path = join(parentPath, name);
       if (referenced.has(name) || !(await isOld(path))) continue;
       await rm(path, { force: true });
       deleted++;
@@ -80,13 +85,6 @@ export class BlobDirectory {
 
   #pathOf(name: string): string {
     return join(this.#directory, name.slice(0, 2), name);
-  }
-
-  async #list(): Promise<{ name: string; path: string }[]> {
-    const entries = await readdir(this.#directory, { recursive: true, withFileTypes: true }).catch(() => []);
-    return entries
-      .filter((entry) => entry.isFile())
-      .map((entry) => ({ name: entry.name, path: join(entry.parentPath, entry.name) }));
   }
 }
 
@@ -102,23 +100,6 @@ async function refresh(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-async function writeSafely(path: string, bytes: Buffer): Promise<void> {
-  const file = await open(path, "wx", 0o600);
-  try {
-    await file.writeFile(bytes);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-async function openIfThere(path: string): Promise<FileHandle | undefined> {
-  return open(path, "r").catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return undefined;
-    throw error;
-  });
 }
 
 async function isOld(path: string): Promise<boolean> {

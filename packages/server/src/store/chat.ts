@@ -2,7 +2,8 @@ import { sql } from "kysely";
 import type { Instance } from "./instances.ts";
 import { toKey } from "./keys.ts";
 import {
-  changesRows,
+  deleteRows,
+  findRow,
   fromJson,
   json,
   key,
@@ -12,6 +13,7 @@ import {
   readPage,
   rowMap,
   toJson,
+  updateRows,
 } from "./rows.ts";
 import type { ChatMessageRow, ChatSessionRow, StoreDatabase } from "./schema.ts";
 
@@ -156,15 +158,15 @@ export class ChatRepository {
 
   async updateSession(id: string, changes: SessionChanges): Promise<ChatSession | undefined> {
     const columns = sessions.toChanges({ ...changes, updatedAt: Date.now() });
-    await this.#db.updateTable("chat_sessions").set(columns).where("id", "=", toKey(id)).execute();
+    await updateRows(this.#db, "chat_sessions", { id: toKey(id) }, columns);
     return this.getSession(id);
   }
 
   /** Removes the session's messages too. False when there was no such session. */
   async removeSession(id: string): Promise<boolean> {
     return this.#db.transaction().execute(async (transaction) => {
-      await transaction.deleteFrom("chat_messages").where("session_id", "=", toKey(id)).execute();
-      return changesRows(transaction.deleteFrom("chat_sessions").where("id", "=", toKey(id)));
+      await deleteRows(transaction, "chat_messages", { session_id: toKey(id) });
+      return (await deleteRows(transaction, "chat_sessions", { id: toKey(id) })) > 0;
     });
   }
 
@@ -221,11 +223,9 @@ export class ChatRepository {
     return this.#db.transaction().execute(async (transaction) => {
       const now = Date.now();
       // The update locks the row, so that the next turn counts positions after these messages.
-      const session = transaction
-        .updateTable("chat_sessions")
-        .set({ turn, instance: this.#instance.id, updated_at: now })
-        .where("id", "=", toKey(sessionId));
-      if (!(await changesRows(session.where("turn", "is", null)))) return undefined;
+      const free = { id: toKey(sessionId), turn: null };
+      const busy = { turn, instance: this.#instance.id, updated_at: now };
+      if ((await updateRows(transaction, "chat_sessions", free, busy)) === 0) return undefined;
       const last = await transaction
         .selectFrom("chat_messages")
         .select("position")
@@ -248,18 +248,13 @@ export class ChatRepository {
   async saveMessage(id: string, { status, body }: MessageChanges): Promise<void> {
     await this.#db.transaction().execute(async (transaction) => {
       const now = Date.now();
-      await transaction
-        .updateTable("chat_messages")
-        // A running message may have the status `stopping`, which must stay.
-        .set({ ...(status === "running" ? {} : { status }), body: toJson(body), updated_at: now })
-        .where("id", "=", toKey(id))
-        .execute();
+      // A running message may have the status `stopping`, which must stay.
+      const ended = status === "running" ? {} : { status };
+      const changes = { ...ended, body: toJson(body), updated_at: now };
+      await updateRows(transaction, "chat_messages", { id: toKey(id) }, changes);
       if (status === "running") return;
-      await transaction
-        .updateTable("chat_sessions")
-        .set({ turn: null, instance: null, updated_at: now })
-        .where("turn", "=", toKey(id))
-        .execute();
+      const free = { turn: null, instance: null, updated_at: now };
+      await updateRows(transaction, "chat_sessions", { turn: toKey(id) }, free);
     });
   }
 
@@ -267,12 +262,7 @@ export class ChatRepository {
   async requestStop(sessionId: string): Promise<string | undefined> {
     const turn = (await this.#findSession(sessionId))?.turn ?? undefined;
     if (turn === undefined) return undefined;
-    await this.#db
-      .updateTable("chat_messages")
-      .set({ status: "stopping" })
-      .where("id", "=", turn)
-      .where("status", "=", "running")
-      .execute();
+    await updateRows(this.#db, "chat_messages", { id: turn, status: "running" }, { status: "stopping" });
     return turn;
   }
 
@@ -305,9 +295,9 @@ export class ChatRepository {
     const claimed: ChatMessage[] = [];
     for (const { id, turn, instance } of busy) {
       if (turn === null || !dead.has(instance ?? "")) continue;
-      const own = this.#db.updateTable("chat_sessions").set({ instance: this.#instance.id });
-      const left = own.where("id", "=", id).where("turn", "=", turn).where("instance", "=", instance);
-      const message = (await changesRows(left)) ? await this.getMessage(turn) : undefined;
+      const own = { instance: this.#instance.id };
+      const isOurs = (await updateRows(this.#db, "chat_sessions", { id, turn, instance }, own)) > 0;
+      const message = isOurs ? await this.getMessage(turn) : undefined;
       if (message !== undefined) claimed.push(message);
     }
     return claimed;
@@ -322,15 +312,13 @@ export class ChatRepository {
   async addHandoff(handoff: Handoff): Promise<void> {
     const row = { ...handoffs.toRow(handoff), created_at: Date.now() };
     await this.#db.transaction().execute(async (transaction) => {
-      const former = transaction.deleteFrom("chat_handoffs").where("id", "=", row.id);
-      await former.where("owner", "=", row.owner).execute();
+      await deleteRows(transaction, "chat_handoffs", { id: row.id, owner: row.owner });
       await transaction.insertInto("chat_handoffs").values(row).execute();
     });
   }
 
   async getHandoff(id: string, owner: string): Promise<Handoff | undefined> {
-    const all = this.#db.selectFrom("chat_handoffs").selectAll();
-    const row = await all.where("id", "=", toKey(id)).where("owner", "=", toKey(owner)).executeTakeFirst();
+    const row = await findRow(this.#db, "chat_handoffs", { id: toKey(id), owner: toKey(owner) });
     return row && { ...handoffs.toRecord(row), id, owner };
   }
 
@@ -354,7 +342,7 @@ export class ChatRepository {
   }
 
   #findSession(id: string): Promise<ChatSessionRow | undefined> {
-    return this.#db.selectFrom("chat_sessions").selectAll().where("id", "=", toKey(id)).executeTakeFirst();
+    return findRow(this.#db, "chat_sessions", { id: toKey(id) });
   }
 }
 

@@ -23,6 +23,22 @@ interface Scan<Row> {
   execute(): Promise<Row[]>;
 }
 
+interface PromisedWriter {
+  /** Resolves when the database has all calls of the journal, or the named one. Never rejects. */
+  commit(callId?: string): Promise<void>;
+}
+
+/**
+ * The writers of this process whose rows are safe in a journal and not yet in the database. A reader commits them
+ * first.
+ */
+export class PromisedWrites extends Set<PromisedWriter> {
+  /** Must be awaited before calls are read: all of them, or the named one. Never rejects. */
+  async commit(callId?: string): Promise<void> {
+    for (const writer of this) await writer.commit(callId);
+  }
+}
+
 const ignoreReachability: Reachability = { lost() {}, found() {} };
 
 /** `place`: the path of the SQLite file, or the URL of the database server. */
@@ -37,36 +53,10 @@ export async function openDatabase(
     await opened.pending.commit();
     return opened;
   }
-  const db = connect(
-    await (engine === "postgres" ? createPostgresDialect(place) : createMysqlDialect(place)),
-    reachability,
-  );
+  const dialect = await (engine === "postgres" ? createPostgresDialect(place) : createMysqlDialect(place));
+  const db = connect(dialect, reachability);
   const pending = new PromisedWrites();
   return { engine, db, pending, scan: (query) => query.execute(), close: () => db.destroy() };
-}
-
-/**
- * The writers of this process whose rows are safe in a journal and not yet in the database. A reader commits them
- * first.
- */
-export class PromisedWrites {
-  readonly #writers = new Set<PromisedWriter>();
-
-  /** Returns a function that removes the writer. */
-  add(writer: PromisedWriter): () => void {
-    this.#writers.add(writer);
-    return () => void this.#writers.delete(writer);
-  }
-
-  /** Must be awaited before calls are read: all of them, or the named one. Never rejects. */
-  async commit(callId?: string): Promise<void> {
-    for (const writer of this.#writers) await writer.commit(callId);
-  }
-}
-
-interface PromisedWriter {
-  /** Resolves when the database has all calls of the journal, or the named one. Never rejects. */
-  commit(callId?: string): Promise<void>;
 }
 
 const shared = new Map<string, { readonly opened: OpenedDatabase; users: number }>();
@@ -77,6 +67,7 @@ const shared = new Map<string, { readonly opened: OpenedDatabase; users: number 
  */
 function openShared(file: string): OpenedDatabase {
   const database = shared.get(pathOf(file)) ?? { opened: openSqlite(file), users: 0 };
+  // The file exists by now.
   const path = pathOf(file);
   shared.set(path, database);
   database.users++;
@@ -91,7 +82,7 @@ function openShared(file: string): OpenedDatabase {
 }
 
 function openSqlite(file: string): OpenedDatabase {
-  const db = connect(createSqliteDialect(file));
+  const db = connect(createSqliteDialect(file), ignoreReachability);
   const reader = new SqliteReader(file);
   return {
     engine: "sqlite",
@@ -111,7 +102,7 @@ function openSqlite(file: string): OpenedDatabase {
   };
 }
 
-function connect(dialect: Dialect, reachability = ignoreReachability): StoreDatabase {
+function connect(dialect: Dialect, reachability: Reachability): StoreDatabase {
   return new Kysely<Tables>({ dialect: reportAvailability(dialect, reachability) });
 }
 
@@ -178,18 +169,18 @@ async function createMysqlDialect(url: string): Promise<Dialect> {
   return new MysqlDialect({
     pool,
     onCreateConnection: async (connection) => {
-      // The driver quotes values with backslashes, which some modes of the server do not understand. A server that is
-      // not strict cuts long texts silently.
-      await connection.executeQuery(
-        CompiledQuery.raw("set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"),
-      );
-      // The default level locks the gaps between rows, and writers on several nodes would wait for each other.
-      await connection.executeQuery(
-        CompiledQuery.raw("set session transaction isolation level read committed"),
-      );
+      for (const setting of sessionSettings) await connection.executeQuery(CompiledQuery.raw(setting));
     },
   });
 }
+
+const sessionSettings = [
+  // The driver quotes values with backslashes, which some modes of the server do not understand. A server that is not
+  // strict cuts long texts silently.
+  "set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'",
+  // The default level locks the gaps between rows, and writers on several nodes would wait for each other.
+  "set session transaction isolation level read committed",
+];
 
 const QUERY_LIMIT = 30_000;
 

@@ -1,9 +1,9 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { ExpertConflictError, SkillChangedError } from "./errors.ts";
 import { newId, toStorableText } from "./keys.ts";
-import { changesRows, looseJson, rowMap, text, textOrEmpty } from "./rows.ts";
+import { deleteRows, findRow, findRows, looseJson, rowMap, text, textOrEmpty, updateRows } from "./rows.ts";
 import type { StoreDatabase } from "./schema.ts";
-import { laterThan, type RegistryVersion, refuseUnseen, type SeenVersion, whereSeen } from "./versions.ts";
+import { asSeen, laterThan, type RegistryVersion, refuseUnseen, type SeenVersion } from "./versions.ts";
 
 /** A named set of skills and single tools, for one kind of caller. */
 export interface StoredExpert {
@@ -49,9 +49,8 @@ export class ExpertRepository {
 
   /** Oldest first. */
   async list(): Promise<StoredExpert[]> {
-    const all = this.#db.selectFrom("experts").selectAll();
-    const rows = await all.orderBy("created_at").orderBy("id").execute();
-    const links = await this.#db.selectFrom("expert_skills").selectAll().orderBy("position").execute();
+    const rows = await findRows(this.#db, "experts", {}, "created_at", "id");
+    const links = await findRows(this.#db, "expert_skills", {}, "position");
     const skills = Map.groupBy(links, ({ expert_id }) => expert_id);
     return rows.map((row) => ({
       ...experts.toRecord(row),
@@ -84,19 +83,19 @@ export class ExpertRepository {
       refuseUnseen(seen, old);
       const { id: _, ...row } = toRow({ ...old, ...changes, updatedAt: laterThan(old.updatedAt) });
       await refuseTaken(db, row.name_key, id);
-      const change = db.updateTable("experts").set(row).where("id", "=", id).where(whereSeen(seen));
-      if (!(await changesRows(change))) throw new SkillChangedError(old);
+      const changed = await updateRows(db, "experts", asSeen(id, seen), row);
+      if (changed === 0) throw new SkillChangedError(old);
       const expert = experts.toRecord({ id, ...row });
       if (changes.skills === undefined) return { ...expert, skills: old.skills };
-      await db.deleteFrom("expert_skills").where("expert_id", "=", id).execute();
+      await deleteRows(db, "expert_skills", { expert_id: id });
       return { ...expert, skills: await linkSkills(db, id, changes.skills) };
     });
   }
 
   remove(id: string): Promise<boolean> {
     return this.#change(async (db) => {
-      await db.deleteFrom("expert_skills").where("expert_id", "=", id).execute();
-      return changesRows(db.deleteFrom("experts").where("id", "=", id));
+      await deleteRows(db, "expert_skills", { expert_id: id });
+      return (await deleteRows(db, "experts", { id })) > 0;
     });
   }
 
@@ -115,10 +114,9 @@ export type ExpertStore = Pick<ExpertRepository, keyof ExpertRepository>;
 const emptyExpert = { description: "", instructions: "", tools: [] };
 
 async function find(db: StoreDatabase, id: string): Promise<StoredExpert | undefined> {
-  const row = await db.selectFrom("experts").selectAll().where("id", "=", id).executeTakeFirst();
+  const row = await findRow(db, "experts", { id });
   if (row === undefined) return undefined;
-  const links = db.selectFrom("expert_skills").select("skill_id").where("expert_id", "=", id);
-  const skills = await links.orderBy("position").execute();
+  const skills = await findRows(db, "expert_skills", { expert_id: id }, "position");
   return { ...experts.toRecord(row), skills: skills.map(({ skill_id }) => skill_id) };
 }
 

@@ -1,3 +1,5 @@
+import { reasonOf } from "../helpers/index.ts";
+
 /** Something that other processes on the same store may change. */
 export interface Followed {
   /** Returns a value that changes with every change. Without it, every look refreshes. */
@@ -24,7 +26,11 @@ export interface Following {
 
 type ReadVersion = (topic: string, read: () => Promise<unknown>) => Promise<unknown>;
 
-const SECOND = 1_000;
+interface Topic {
+  readonly followed: Followed;
+  underWay: Promise<void> | undefined;
+  look(readVersion: ReadVersion): Promise<void>;
+}
 
 /**
  * Polls the store for changes of other processes, with one timer for all topics. Topics do not wait for each other, and
@@ -37,18 +43,18 @@ export class Follower {
   #isClosed = false;
 
   /** The first look comes after `seconds`. Followers of the same topic share one query for its version. */
-  follow(topic: string, followed: Followed): Following {
-    const own = new Topic(topic, followed);
+  follow(name: string, followed: Followed): Following {
+    const topic = makeTopic(name, followed);
     if (!this.#isClosed) {
-      this.#topics.add(own);
-      this.#timer ??= setInterval(() => this.#look(), SECOND).unref();
+      this.#topics.add(topic);
+      this.#timer ??= setInterval(() => this.#look(), 1_000).unref();
     }
     return {
-      look: () => own.look((_, read) => read()),
+      look: () => topic.look((_, read) => read()),
       stop: async () => {
-        this.#topics.delete(own);
+        this.#topics.delete(topic);
         if (this.#topics.size === 0) this.#stopTimer();
-        await own.underWay;
+        await topic.underWay;
       },
     };
   }
@@ -68,49 +74,38 @@ export class Follower {
   #look(): void {
     this.#seconds++;
     const versions = new Map<string, Promise<unknown>>();
-    const readOnce: ReadVersion = (topic, read) => {
-      const known = versions.get(topic) ?? read();
-      versions.set(topic, known);
+    const readOnce: ReadVersion = (name, read) => {
+      const known = versions.get(name) ?? read();
+      versions.set(name, known);
       return known;
     };
     for (const topic of this.#topics) {
-      if (this.#seconds % (topic.followed.seconds ?? 1) === 0) topic.lookAgain(readOnce);
+      const { seconds = 1, isNeeded } = topic.followed;
+      if (this.#seconds % seconds !== 0 || isNeeded?.() === false) continue;
+      topic.underWay ??= topic.look(readOnce).finally(() => {
+        topic.underWay = undefined;
+      });
     }
   }
 }
 
-class Topic {
-  readonly #name: string;
-  readonly followed: Followed;
-  underWay: Promise<void> | undefined;
-  #seen: unknown;
-  #lastFailure: string | undefined;
-
-  constructor(name: string, followed: Followed) {
-    this.#name = name;
-    this.followed = followed;
-  }
-
-  lookAgain(readVersion: ReadVersion): void {
-    if (this.followed.isNeeded?.() === false) return;
-    this.underWay ??= this.look(readVersion).finally(() => {
-      this.underWay = undefined;
-    });
-  }
-
-  async look(readVersion: ReadVersion): Promise<void> {
-    const { version, refresh, failed } = this.followed;
+function makeTopic(name: string, followed: Followed): Topic {
+  const { version, refresh, failed } = followed;
+  let seen: unknown;
+  let lastFailure: string | undefined;
+  const look = async (readVersion: ReadVersion) => {
     try {
       // The version is read before the refresh: a change during the refresh has a newer version, which the next look
       // sees.
-      const now = version && (await readVersion(this.#name, version));
-      if (version === undefined || now !== this.#seen) await refresh();
-      this.#seen = now;
-      this.#lastFailure = undefined;
+      const now = version && (await readVersion(name, version));
+      if (version === undefined || now !== seen) await refresh();
+      seen = now;
+      lastFailure = undefined;
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      if (reason !== this.#lastFailure) failed(error);
-      this.#lastFailure = reason;
+      const reason = reasonOf(error);
+      if (reason !== lastFailure) failed(error);
+      lastFailure = reason;
     }
-  }
+  };
+  return { followed, underWay: undefined, look };
 }

@@ -3,6 +3,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync, statSy
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { type RawBuilder, sql } from "kysely";
+import { deleteRows } from "./rows.ts";
 import type { Engine, StoreDatabase } from "./schema.ts";
 
 const HEARTBEAT_INTERVAL = 10_000;
@@ -17,7 +18,7 @@ export class Instance {
   readonly #db: StoreDatabase;
   readonly #engine: Engine;
   readonly #directory: string;
-  readonly #lock: InstanceLock;
+  readonly #unlock: () => void;
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
 
@@ -25,7 +26,7 @@ export class Instance {
     this.#db = db;
     this.#engine = engine;
     this.#directory = directory;
-    this.#lock = new InstanceLock(directory, this.id);
+    this.#unlock = lockInstance(directory, this.id);
   }
 
   static async start(db: StoreDatabase, engine: Engine, directory: string): Promise<Instance> {
@@ -33,7 +34,7 @@ export class Instance {
     try {
       await instance.#startBeating();
     } catch (error) {
-      instance.#lock[Symbol.dispose]();
+      instance.#unlock();
       throw error;
     }
     return instance;
@@ -53,15 +54,17 @@ export class Instance {
   async removeFreeLocks(): Promise<void> {
     // A process that is just starting does not hold its lock yet.
     const youngest = Date.now() - LOCK_STARTUP;
-    const others = lockedInstances(this.#directory).filter(
-      (id) => id !== this.id && modifiedAt(lockPath(this.#directory, id)) < youngest,
-    );
+    const isOld = (id: string) => {
+      const found = statSync(lockPath(this.#directory, id), { throwIfNoEntry: false });
+      return found !== undefined && found.mtimeMs < youngest;
+    };
+    const others = lockedInstances(this.#directory).filter((id) => id !== this.id && isOld(id));
     await this.forget(others.filter((id) => probeInstanceLock(this.#directory, id) === "free"));
   }
 
   async forget(dead: readonly string[]): Promise<void> {
     for (const id of dead) rmSync(lockPath(this.#directory, id), { force: true });
-    if (dead.length > 0) await this.#db.deleteFrom("instances").where("id", "in", dead).execute();
+    if (dead.length > 0) await deleteRows(this.#db, "instances", { id: dead });
   }
 
   /** Must be called while the database is open. Other processes take this instance for dead from now on. */
@@ -69,11 +72,9 @@ export class Instance {
     clearInterval(this.#timer);
     await this.#beating;
     try {
-      if (this.#timer !== undefined) {
-        await this.#db.deleteFrom("instances").where("id", "=", this.id).execute();
-      }
+      if (this.#timer !== undefined) await deleteRows(this.#db, "instances", { id: this.id });
     } finally {
-      this.#lock[Symbol.dispose]();
+      this.#unlock();
     }
   }
 
@@ -127,26 +128,20 @@ const LONGEST_PROBE = 1_000;
 const LOCK_STARTUP = 10_000;
 
 /**
- * A file that is locked as long as its process lives: the system releases the lock however the process ends, and a
- * reused process id cannot be mistaken for it. Node has no file locks, so SQLite's are used.
+ * Locks a file as long as this process lives: the system releases the lock however the process ends, and a reused
+ * process id cannot be mistaken for it. Node has no file locks, so SQLite's are used. Returns a function that ends it.
  */
-class InstanceLock implements Disposable {
-  readonly #path: string;
-  readonly #database: DatabaseSync;
-
-  constructor(directory: string, id: string) {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-    this.#path = lockPath(directory, id);
-    closeSync(openSync(this.#path, "a", 0o600));
-    // Another process that probes this lock may hold it for a moment.
-    this.#database = new DatabaseSync(this.#path, { timeout: LONGEST_PROBE });
-    this.#database.exec("begin exclusive");
-  }
-
-  [Symbol.dispose](): void {
-    this.#database.close();
-    rmSync(this.#path, { force: true });
-  }
+function lockInstance(directory: string, id: string): () => void {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const path = lockPath(directory, id);
+  closeSync(openSync(path, "a", 0o600));
+  // Another process that probes this lock may hold it for a moment.
+  const database = new DatabaseSync(path, { timeout: LONGEST_PROBE });
+  database.exec("begin exclusive");
+  return () => {
+    database.close();
+    rmSync(path, { force: true });
+  };
 }
 
 /** `absent`: the instance has no lock in this directory, or ended normally. */
@@ -174,11 +169,6 @@ function lockedInstances(directory: string): string[] {
 /** The ids of the living instances that have the store of this directory open. */
 export function livingInstances(directory: string): string[] {
   return lockedInstances(directory).filter((id) => probeInstanceLock(directory, id) === "held");
-}
-
-/** Infinity when the file is gone. */
-function modifiedAt(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Number.POSITIVE_INFINITY;
 }
 
 function lockPath(directory: string, id: string): string {

@@ -1,6 +1,6 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
-import { changesRows, flag, key, looseJson, rowMap } from "./rows.ts";
+import { deleteRows, findRow, findRows, flag, key, looseJson, rowMap, updateRows } from "./rows.ts";
 import type { StoreDatabase } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
 
@@ -106,8 +106,7 @@ export class McpServerRepository {
   }
 
   async get(key: string): Promise<StoredMcpServer | undefined> {
-    const found = this.#db.selectFrom("mcp_servers").selectAll().where("server_key", "=", toKey(key));
-    const row = await found.executeTakeFirst();
+    const row = await findRow(this.#db, "mcp_servers", { server_key: toKey(key) });
     return row && servers.toRecord(row);
   }
 
@@ -116,11 +115,9 @@ export class McpServerRepository {
     return this.#write(
       async (db) => {
         // There may be a row without an entry: for a server of this key in a file.
-        const found = db.selectFrom("mcp_servers").select("entry").where("server_key", "=", toKey(key));
         const change = { entry, enabled: null };
-        if ((await found.executeTakeFirst()) !== undefined) {
-          return changesRows(updateServer(db, key, change).where("entry", "is", null));
-        }
+        const found = await findRow(db, "mcp_servers", { server_key: toKey(key) });
+        if (found !== undefined) return updateServer(db, key, change, { entry: null });
         await insertServer(db, key, change);
         return true;
       },
@@ -133,7 +130,7 @@ export class McpServerRepository {
     const isForOthers = change.entry !== undefined || change.enabled !== undefined;
     await this.#write(
       async (db) => {
-        if (!(await changesRows(updateServer(db, key, change)))) await insertServer(db, key, change);
+        if (!(await updateServer(db, key, change))) await insertServer(db, key, change);
       },
       () => isForOthers,
     );
@@ -142,15 +139,15 @@ export class McpServerRepository {
   /** Removes the server and the rows of its tools; its names stay. False when there was no such server. */
   remove(key: string): Promise<boolean> {
     return this.#write(async (db) => {
-      await db.deleteFrom("mcp_tools").where("server_key", "=", toKey(key)).execute();
-      return changesRows(db.deleteFrom("mcp_servers").where("server_key", "=", toKey(key)));
+      await deleteRows(db, "mcp_tools", { server_key: toKey(key) });
+      return (await deleteRows(db, "mcp_servers", { server_key: toKey(key) })) > 0;
     });
   }
 
   /** By name. */
   async tools(server: string): Promise<StoredMcpTool[]> {
-    const found = this.#db.selectFrom("mcp_tools").selectAll().where("server_key", "=", toKey(server));
-    return (await found.orderBy("tool_key").execute()).map((row) => ({ ...tools.toRecord(row), server }));
+    const rows = await findRows(this.#db, "mcp_tools", { server_key: toKey(server) }, "tool_key");
+    return rows.map((row) => ({ ...tools.toRecord(row), server }));
   }
 
   /** Makes the row when there is none. */
@@ -165,9 +162,8 @@ export class McpServerRepository {
     const tool_key = toKey(name);
     await this.#write(
       async (db) => {
-        const row = db.updateTable("mcp_tools").set({ name, ...columns });
-        const own = row.where("server_key", "=", toKey(server)).where("tool_key", "=", tool_key);
-        if (await changesRows(own)) return;
+        const own = { server_key: toKey(server), tool_key };
+        if ((await updateRows(db, "mcp_tools", own, { name, ...columns })) > 0) return;
         const fresh = { ...tools.toRow({ server, name }), tool_key, ...columns };
         await db.insertInto("mcp_tools").values(fresh).execute();
       },
@@ -189,11 +185,7 @@ export class McpServerRepository {
     const server_key = toKey(server);
     await this.#write(
       async (db) => {
-        const rows = await db
-          .selectFrom("mcp_names")
-          .select("name_key")
-          .where("server_key", "=", server_key)
-          .execute();
+        const rows = await findRows(db, "mcp_names", { server_key });
         const known = new Set(rows.map(({ name_key }) => name_key));
         const fresh = [...new Set(names)].filter((name) => !known.has(name));
         for (let from = 0; from < fresh.length; from += MOST_NAMES) {
@@ -228,9 +220,15 @@ export class McpServerRepository {
 
 export type McpServerStore = Pick<McpServerRepository, keyof McpServerRepository>;
 
-function updateServer(db: StoreDatabase, key: string, change: McpServerChange) {
+/** False when there is no such row. */
+async function updateServer(
+  db: StoreDatabase,
+  key: string,
+  change: McpServerChange,
+  only: { entry?: null } = {},
+) {
   const columns = servers.toChanges({ ...change, updatedAt: Date.now() });
-  return db.updateTable("mcp_servers").set(columns).where("server_key", "=", toKey(key));
+  return (await updateRows(db, "mcp_servers", { server_key: toKey(key), ...only }, columns)) > 0;
 }
 
 async function insertServer(db: StoreDatabase, key: string, change: McpServerChange): Promise<void> {

@@ -1,8 +1,8 @@
 import { redact } from "@toolrack/core/internal";
-import { type Expression, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
+import { type Expression, type Kysely, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
 import { InvalidCursorError } from "./errors.ts";
 import { toKey, toStorableText } from "./keys.ts";
-import { type Engine, type Tables, tables } from "./schema.ts";
+import { type Engine, type StoreDatabase, type Tables, tables } from "./schema.ts";
 
 /** How a member of a record is kept in a column of its row. An undefined member is a null column. */
 interface Field<Value> {
@@ -266,6 +266,70 @@ export function matchesGlob(engine: Engine, column: string, glob: string): Expre
 /** Escapes with `!`, because the engines treat a backslash differently. */
 function escapeLike(wanted: string): string {
   return wanted.replace(/[!%_]/g, "!$&");
+}
+
+/** Values of columns: all of them must be equal. A list: one of them. Null: the column is empty. */
+type Where<Row> = { readonly [Column in keyof Row]?: Row[Column] | readonly Row[Column][] };
+
+/** The tables without the types of their columns, which `Where` and the results have. */
+type AnyDatabase = Kysely<Record<string, Record<string, unknown>>>;
+
+/** The rows of a table with these values, in the order of these columns. */
+export async function findRows<Name extends keyof Tables>(
+  db: StoreDatabase,
+  table: Name,
+  where: Where<Tables[Name]>,
+  ...order: (keyof Tables[Name] & string)[]
+): Promise<Tables[Name][]> {
+  let rows = untyped(db).selectFrom(String(table)).selectAll();
+  rows = rows.where((expression) => expression.and(equalities(where)));
+  for (const column of order) rows = rows.orderBy(sql.ref(column));
+  return (await rows.execute()) as Tables[Name][]; // The table has no other columns.
+}
+
+export async function findRow<Name extends keyof Tables>(
+  db: StoreDatabase,
+  table: Name,
+  where: Where<Tables[Name]>,
+): Promise<Tables[Name] | undefined> {
+  return (await findRows(db, table, where))[0];
+}
+
+/** Changes the rows with these values. Returns how many. */
+export async function updateRows<Name extends keyof Tables>(
+  db: StoreDatabase,
+  table: Name,
+  where: Where<Tables[Name]>,
+  changes: Partial<Tables[Name]>,
+): Promise<number> {
+  const rows = untyped(db).updateTable(String(table)).set(changes);
+  const done = await rows.where((expression) => expression.and(equalities(where))).executeTakeFirst();
+  return Number(done.numUpdatedRows);
+}
+
+/** Deletes the rows with these values. Returns how many. */
+export async function deleteRows<Name extends keyof Tables>(
+  db: StoreDatabase,
+  table: Name,
+  where: Where<Tables[Name]>,
+): Promise<number> {
+  const rows = untyped(db).deleteFrom(String(table));
+  const done = await rows.where((expression) => expression.and(equalities(where))).executeTakeFirst();
+  return Number(done.numDeletedRows);
+}
+
+function untyped(db: StoreDatabase): AnyDatabase {
+  return db as unknown as AnyDatabase; // The same tables; see `AnyDatabase`.
+}
+
+function equalities(where: object): Expression<SqlBool>[] {
+  return Object.entries(where).map(([column, value]) => {
+    if (value === null) return sql<SqlBool>`${sql.ref(column)} is null`;
+    if (!Array.isArray(value)) return sql<SqlBool>`${sql.ref(column)} = ${value}`;
+    return value.length === 0
+      ? sql<SqlBool>`1 = 0`
+      : sql<SqlBool>`${sql.ref(column)} in (${sql.join(value)})`;
+  });
 }
 
 /** Runs the statement. True when it changed a row. */

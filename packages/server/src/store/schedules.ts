@@ -1,5 +1,5 @@
 import { toKey } from "./keys.ts";
-import { changesRows, json, rowMap } from "./rows.ts";
+import { changesRows, findRow, json, rowMap, updateRows } from "./rows.ts";
 import type { StoreDatabase } from "./schema.ts";
 
 export type ScheduleTiming =
@@ -59,7 +59,7 @@ export class ScheduleRepository {
   }
 
   async get(id: string): Promise<StoredSchedule | undefined> {
-    const row = await this.#db.selectFrom("schedules").selectAll().where("id", "=", id).executeTakeFirst();
+    const row = await findRow(this.#db, "schedules", { id });
     return row && schedules.toRecord(row);
   }
 
@@ -110,11 +110,9 @@ export class ScheduleRepository {
   }
 
   /** False when the schedule is not active. */
-  cancel(id: string): Promise<boolean> {
-    const change = this.#db
-      .updateTable("schedules")
-      .set({ state: "cancelled", next_run_at: null, ended_at: Date.now() });
-    return changesRows(change.where("id", "=", id).where("state", "=", "active"));
+  async cancel(id: string): Promise<boolean> {
+    const changes = { state: "cancelled", next_run_at: null, ended_at: Date.now() } as const;
+    return (await updateRows(this.#db, "schedules", { id, state: "active" }, changes)) > 0;
   }
 
   /** Deletes schedules that ended before the given time. */

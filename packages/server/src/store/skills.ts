@@ -2,15 +2,25 @@ import { isRecord } from "../helpers/index.ts";
 import { isDuplicateKey } from "./database-errors.ts";
 import { SkillChangedError, SkillConflictError } from "./errors.ts";
 import { newId, type SkillToolType } from "./keys.ts";
-import { changesRows, flag, looseJson, rowMap, text, textOrEmpty } from "./rows.ts";
-import type { SkillRow, SkillToolRow, StoreDatabase } from "./schema.ts";
 import {
+  deleteRows,
+  findRow,
+  findRows,
+  flag,
+  looseJson,
+  rowMap,
+  text,
+  textOrEmpty,
+  updateRows,
+} from "./rows.ts";
+import type { SkillToolRow, StoreDatabase } from "./schema.ts";
+import {
+  asSeen,
   laterThan,
   type RegistryVersion,
   refuseUnseen,
   type SeenVersion,
-  SkillFingerprint,
-  whereSeen,
+  skillFingerprint,
 } from "./versions.ts";
 
 /** A named set of tools, with instructions on when and how to use them. */
@@ -122,39 +132,33 @@ function toTool(row: SkillToolRow): StoredSkillTool {
 export class SkillRepository {
   readonly #db: StoreDatabase;
   readonly #version: RegistryVersion;
-  readonly #fingerprint: SkillFingerprint;
+  /** Changes with every change of skills and experts by somebody else, also one that did not raise the version. */
+  readonly fingerprint: () => Promise<string>;
 
   constructor(db: StoreDatabase, version: RegistryVersion) {
     this.#db = db;
     this.#version = version;
-    this.#fingerprint = new SkillFingerprint(db);
-  }
-
-  /** Changes with every change of skills and experts by somebody else, also one that did not raise the version. */
-  fingerprint(): Promise<string> {
-    return this.#fingerprint.read();
+    this.fingerprint = skillFingerprint(db);
   }
 
   /** Oldest first. */
   async list(): Promise<StoredSkill[]> {
-    const all = this.#db.selectFrom("skills").selectAll();
-    return (await all.orderBy("created_at").orderBy("id").execute()).map(skills.toRecord);
+    return (await findRows(this.#db, "skills", {}, "created_at", "id")).map(skills.toRecord);
   }
 
   async get(id: string): Promise<StoredSkill | undefined> {
-    const row = await findSkill(this.#db, id);
+    const row = await findRow(this.#db, "skills", { id });
     return row && skills.toRecord(row);
   }
 
   /** The tools of one skill, or of all; within a skill by position. */
   async listTools(skillId?: string): Promise<StoredSkillTool[]> {
-    const all = this.#db.selectFrom("skill_tools").selectAll();
-    const wanted = skillId === undefined ? all : all.where("skill_id", "=", skillId);
-    return (await wanted.orderBy("skill_id").orderBy("position").orderBy("id").execute()).map(toTool);
+    const where = skillId === undefined ? {} : { skill_id: skillId };
+    return (await findRows(this.#db, "skill_tools", where, "skill_id", "position", "id")).map(toTool);
   }
 
   async getTool(id: string): Promise<StoredSkillTool | undefined> {
-    const row = await findTool(this.#db, id);
+    const row = await findRow(this.#db, "skill_tools", { id });
     return row && toTool(row);
   }
 
@@ -171,7 +175,7 @@ export class SkillRepository {
   add(bundle: SkillBundle): Promise<StoredSkill> {
     const id = bundle.skill.id ?? newId();
     return this.#change(async (db) => {
-      if ((await findSkill(db, id)) !== undefined) {
+      if ((await findRow(db, "skills", { id })) !== undefined) {
         throw new SkillConflictError("id", `There is a skill with the id "${id}" already.`);
       }
       return insertSkill(db, id, bundle, Date.now(), new Map());
@@ -181,9 +185,9 @@ export class SkillRepository {
   /** As `add`, in place of the skill with this id; tools keep their `createdAt`. */
   replace(id: string, bundle: SkillBundle): Promise<StoredSkill> {
     return this.#change(async (db) => {
-      const old = await findSkill(db, id);
-      const before = db.selectFrom("skill_tools").select(["id", "created_at"]).where("skill_id", "=", id);
-      const createdTimes = new Map((await before.execute()).map((tool) => [tool.id, tool.created_at]));
+      const old = await findRow(db, "skills", { id });
+      const before = await findRows(db, "skill_tools", { skill_id: id });
+      const createdTimes = new Map(before.map((tool) => [tool.id, tool.created_at]));
       await removeRows(db, id);
       return insertSkill(db, id, bundle, old?.created_at ?? Date.now(), createdTimes);
     });
@@ -197,16 +201,16 @@ export class SkillRepository {
     { seen }: SeenVersion = {},
   ): Promise<StoredSkill | undefined> {
     return this.#change(async (db) => {
-      const old = await findSkill(db, id);
+      const old = await findRow(db, "skills", { id });
       if (old === undefined) return undefined;
       const skill = skills.toRecord(old);
       refuseUnseen(seen, skill);
       const next = { ...old, ...skills.toChanges({ ...changes, updatedAt: laterThan(old.updated_at) }) };
       await refuseTakenSkill(db, next.name, next.mark, id);
-      const change = db.updateTable("skills").set(next).where("id", "=", id).where(whereSeen(seen));
-      if (!(await changesRows(change))) throw new SkillChangedError(skill);
+      const changed = await updateRows(db, "skills", asSeen(id, seen), next);
+      if (changed === 0) throw new SkillChangedError(skill);
       if (files !== undefined) {
-        await db.deleteFrom("skill_files").where("skill_id", "=", id).execute();
+        await deleteRows(db, "skill_files", { skill_id: id });
         await insertFiles(db, id, files);
       }
       return skills.toRecord(next);
@@ -216,7 +220,7 @@ export class SkillRepository {
   /** Removes its tools and files too, and takes it out of every expert. */
   remove(id: string): Promise<boolean> {
     return this.#change(async (db) => {
-      await db.deleteFrom("expert_skills").where("skill_id", "=", id).execute();
+      await deleteRows(db, "expert_skills", { skill_id: id });
       return removeRows(db, id);
     });
   }
@@ -224,12 +228,11 @@ export class SkillRepository {
   /** Undefined when there is no such skill. */
   addTool(skillId: string, tool: NewSkillTool): Promise<StoredSkillTool | undefined> {
     return this.#change(async (db) => {
-      if ((await findSkill(db, skillId)) === undefined) return undefined;
-      const others = db.selectFrom("skill_tools").select("position").where("skill_id", "=", skillId);
-      const last = await others.orderBy("position", "desc").limit(1).executeTakeFirst();
-      const row = newToolRow(tool, skillId, (last?.position ?? -1) + 1, Date.now());
+      if ((await findRow(db, "skills", { id: skillId })) === undefined) return undefined;
+      const others = await findRows(db, "skill_tools", { skill_id: skillId }, "position");
+      const row = newToolRow(tool, skillId, (others.at(-1)?.position ?? -1) + 1, Date.now());
       await refuseTakenTool(db, skillId, row.name);
-      if ((await findTool(db, row.id)) !== undefined) throw takenToolId(row.id);
+      if ((await findRow(db, "skill_tools", { id: row.id })) !== undefined) throw takenToolId(row.id);
       await db.insertInto("skill_tools").values(row).execute();
       return toTool(row);
     });
@@ -241,19 +244,19 @@ export class SkillRepository {
     { seen }: SeenVersion = {},
   ): Promise<StoredSkillTool | undefined> {
     return this.#change(async (db) => {
-      const old = await findTool(db, id);
+      const old = await findRow(db, "skill_tools", { id });
       if (old === undefined) return undefined;
       refuseUnseen(seen, toTool(old));
       const next = { ...old, ...tools.toChanges({ ...changes, updatedAt: laterThan(old.updated_at) }) };
       await refuseTakenTool(db, old.skill_id, next.name, id);
-      const change = db.updateTable("skill_tools").set(next).where("id", "=", id).where(whereSeen(seen));
-      if (!(await changesRows(change))) throw new SkillChangedError(toTool(old));
+      const changed = await updateRows(db, "skill_tools", asSeen(id, seen), next);
+      if (changed === 0) throw new SkillChangedError(toTool(old));
       return toTool(next);
     });
   }
 
   removeTool(id: string): Promise<boolean> {
-    return this.#change((db) => changesRows(db.deleteFrom("skill_tools").where("id", "=", id)));
+    return this.#change(async (db) => (await deleteRows(db, "skill_tools", { id })) > 0);
   }
 
   async #change<Result>(edit: (db: StoreDatabase) => Promise<Result>): Promise<Result> {
@@ -272,14 +275,6 @@ export class SkillRepository {
 
 export type SkillStore = Pick<SkillRepository, keyof SkillRepository>;
 
-function findSkill(db: StoreDatabase, id: string): Promise<SkillRow | undefined> {
-  return db.selectFrom("skills").selectAll().where("id", "=", id).executeTakeFirst();
-}
-
-function findTool(db: StoreDatabase, id: string): Promise<SkillToolRow | undefined> {
-  return db.selectFrom("skill_tools").selectAll().where("id", "=", id).executeTakeFirst();
-}
-
 async function insertSkill(
   db: StoreDatabase,
   id: string,
@@ -296,8 +291,7 @@ async function insertSkill(
   await db.insertInto("skills").values(row).execute();
   for (let at = 0; at < toolRows.length; at += ROWS_PER_STATEMENT) {
     const part = toolRows.slice(at, at + ROWS_PER_STATEMENT);
-    const ids = part.map((tool) => tool.id);
-    const taken = await db.selectFrom("skill_tools").select("id").where("id", "in", ids).executeTakeFirst();
+    const taken = await findRow(db, "skill_tools", { id: part.map((tool) => tool.id) });
     if (taken !== undefined) throw takenToolId(taken.id);
     await db.insertInto("skill_tools").values(part).execute();
   }
@@ -333,9 +327,9 @@ async function insertFiles(db: StoreDatabase, skillId: string, files: readonly S
 }
 
 async function removeRows(db: StoreDatabase, id: string): Promise<boolean> {
-  await db.deleteFrom("skill_files").where("skill_id", "=", id).execute();
-  await db.deleteFrom("skill_tools").where("skill_id", "=", id).execute();
-  return changesRows(db.deleteFrom("skills").where("id", "=", id));
+  await deleteRows(db, "skill_files", { skill_id: id });
+  await deleteRows(db, "skill_tools", { skill_id: id });
+  return (await deleteRows(db, "skills", { id })) > 0;
 }
 
 async function refuseTakenSkill(
@@ -344,36 +338,19 @@ async function refuseTakenSkill(
   mark: string | null,
   ownId: string,
 ): Promise<void> {
-  const namesake = await db
-    .selectFrom("skills")
-    .select("id")
-    .where("name", "=", name)
-    .where("id", "<>", ownId)
-    .executeTakeFirst();
+  const namesake = (await findRows(db, "skills", { name })).find(({ id }) => id !== ownId);
   if (namesake !== undefined) {
     throw new SkillConflictError("name", `There is a skill "${name}" already (${namesake.id}).`);
   }
-  if (mark === null) return;
-  const twin = await db
-    .selectFrom("skills")
-    .select("name")
-    .where("mark", "=", mark)
-    .where("id", "<>", ownId)
-    .executeTakeFirst();
-  if (twin !== undefined) {
-    throw new SkillConflictError("mark", `The skill "${twin.name}" has the mark "${mark}" already.`);
-  }
+  const marked = mark === null ? [] : await findRows(db, "skills", { mark });
+  const twin = marked.find(({ id }) => id !== ownId);
+  if (twin === undefined) return;
+  throw new SkillConflictError("mark", `The skill "${twin.name}" has the mark "${mark}" already.`);
 }
 
 async function refuseTakenTool(db: StoreDatabase, skillId: string, name: string, ownId = ""): Promise<void> {
-  const twin = await db
-    .selectFrom("skill_tools")
-    .select("id")
-    .where("skill_id", "=", skillId)
-    .where("name", "=", name)
-    .where("id", "<>", ownId)
-    .executeTakeFirst();
-  if (twin !== undefined) throw takenToolName(name, twin.id);
+  const twin = await findRow(db, "skill_tools", { skill_id: skillId, name });
+  if (twin !== undefined && twin.id !== ownId) throw takenToolName(name, twin.id);
 }
 
 function refuseRepeatedNames(tools: readonly NewSkillTool[]): void {

@@ -1,6 +1,6 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
-import { changesRows, flag, json, key, plain, rowMap, text } from "./rows.ts";
+import { deleteRows, findRow, findRows, flag, json, key, plain, rowMap, text, updateRows } from "./rows.ts";
 import type { StoreDatabase } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
 
@@ -39,17 +39,16 @@ export class TokenRepository {
   }
 
   async findByHash(hash: string): Promise<StoredToken | undefined> {
-    const row = await this.#db.selectFrom("tokens").selectAll().where("hash", "=", hash).executeTakeFirst();
+    const row = await findRow(this.#db, "tokens", { hash });
     return row && tokens.toRecord(row);
   }
 
   async list(): Promise<StoredToken[]> {
-    const all = this.#db.selectFrom("tokens").selectAll();
-    return (await all.orderBy("created_at").orderBy("id").execute()).map(tokens.toRecord);
+    return (await findRows(this.#db, "tokens", {}, "created_at", "id")).map(tokens.toRecord);
   }
 
-  remove(id: string): Promise<boolean> {
-    return changesRows(this.#db.deleteFrom("tokens").where("id", "=", id));
+  async remove(id: string): Promise<boolean> {
+    return (await deleteRows(this.#db, "tokens", { id })) > 0;
   }
 
   async touch(id: string, at: number): Promise<void> {
@@ -105,29 +104,33 @@ export class SecretRepository {
   }
 
   async get(name: string): Promise<string | undefined> {
-    const found = this.#db.selectFrom("secrets").select("value").where("name", "=", toKey(name));
-    return (await found.executeTakeFirst())?.value;
+    return (await findRow(this.#db, "secrets", { name: toKey(name) }))?.value;
   }
 
   /** By name. */
   async list(): Promise<SecretInfo[]> {
-    const all = this.#db
-      .selectFrom("secrets")
-      .select(["name", "created_at as createdAt", "updated_at as updatedAt"]);
-    return all.orderBy("name").execute();
+    const rows = await findRows(this.#db, "secrets", {}, "name");
+    return rows.map(({ name, created_at, updated_at }) => ({
+      name,
+      createdAt: created_at,
+      updatedAt: updated_at,
+    }));
   }
 
   /** With `encrypted`: only if that is the present value. */
-  remove(name: string, encrypted?: string): Promise<boolean> {
-    const row = this.#db.deleteFrom("secrets").where("name", "=", toKey(name));
-    return changesRows(encrypted === undefined ? row : row.where("value", "=", encrypted));
+  async remove(name: string, encrypted?: string): Promise<boolean> {
+    return (await deleteRows(this.#db, "secrets", withValue(name, encrypted))) > 0;
   }
 
-  #update(name: string, encrypted: string, before?: string): Promise<boolean> {
-    const changed = this.#db.updateTable("secrets").set({ value: encrypted, updated_at: Date.now() });
-    const row = changed.where("name", "=", toKey(name));
-    return changesRows(before === undefined ? row : row.where("value", "=", before));
+  async #update(name: string, encrypted: string, before?: string): Promise<boolean> {
+    const changes = { value: encrypted, updated_at: Date.now() };
+    return (await updateRows(this.#db, "secrets", withValue(name, before), changes)) > 0;
   }
+}
+
+/** The secret, only if it has this value where one is given. */
+function withValue(name: string, value: string | undefined) {
+  return { name: toKey(name), ...(value === undefined ? {} : { value }) };
 }
 
 /** An operator's decision to switch a tool on or off. It holds for any tool of that name, now or later. */
@@ -160,7 +163,7 @@ export class ToolSwitchRepository {
     const row = { ...switches.toRow(decided), name_key: toKey(decided.toolName.toLowerCase()) };
     const write = () =>
       this.#version.change(async (db) => {
-        await db.deleteFrom("tool_switches").where("name_key", "=", row.name_key).execute();
+        await deleteRows(db, "tool_switches", { name_key: row.name_key });
         await db.insertInto("tool_switches").values(row).execute();
       });
     await write().catch((error) => {
@@ -172,8 +175,7 @@ export class ToolSwitchRepository {
 
   /** By name. */
   async list(): Promise<ToolSwitch[]> {
-    const rows = await this.#db.selectFrom("tool_switches").selectAll().orderBy("name_key").execute();
-    return rows.map(switches.toRecord);
+    return (await findRows(this.#db, "tool_switches", {}, "name_key")).map(switches.toRecord);
   }
 }
 

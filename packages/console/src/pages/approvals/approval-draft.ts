@@ -2,16 +2,14 @@ import { ref } from "vue";
 import type { Approval } from "../../api/index.ts";
 import { t } from "../../i18n/index.ts";
 import { isRecord } from "../../text/index.ts";
+import { Recent } from "../../ui/index.ts";
 
-/** Limit of drafts, because drafts of approvals decided elsewhere are not removed. */
-const MOST = 200;
-const drafts = new Map<string, ReturnType<typeof newDraft>>();
+/** Limited, because drafts of approvals decided elsewhere are not removed. */
+const drafts = new Recent<ReturnType<typeof newDraft>>({ most: 200 });
 
 /** The draft of an approval, the same wherever it is shown, until it is forgotten. */
 export function draftOf({ id, input }: Pick<Approval, "id" | "input">): ReturnType<typeof newDraft> {
   const draft = drafts.get(id) ?? newDraft(input);
-  const [oldest] = drafts.keys();
-  if (!drafts.has(id) && drafts.size >= MOST) drafts.delete(oldest!);
   drafts.set(id, draft);
   return draft;
 }

@@ -1,16 +1,11 @@
-import { ApiError, type Call, type CallFacts, isUnderWay, readCall, readPages } from "../../api/index.ts";
+import { ApiError, type CallFacts, isUnderWay, readCall, readPages } from "../../api/index.ts";
 
 /** Longer chains are cut. */
 const MOST_CALLS = 2_000;
 const HIGHEST = 50;
 
-export interface Chain {
-  readonly call: Call;
-  readonly root: TreeCall;
-  readonly isCut: boolean;
-}
-
-export async function readChain(callId: string, signal: AbortSignal): Promise<Chain> {
+/** A call and the chain around it, from its first call that can be seen. */
+export async function readChain(callId: string, signal: AbortSignal) {
   const call = await readCall(callId, signal);
   const top = await topOf(call, signal);
   const query = { root: top.callId, limit: 500 };
@@ -37,20 +32,8 @@ export interface TreeCall {
   readonly children: readonly TreeCall[];
 }
 
-export interface WaterfallRow {
-  readonly call: CallFacts;
-  readonly level: number;
-  /** Milliseconds so far, or until the end. */
-  readonly length: number;
-  /** As shares of the whole width: start of the bar, its length, and the part before the tool ran. */
-  readonly start: number;
-  readonly width: number;
-  readonly waited: number;
-  readonly isOutside: boolean;
-}
-
 /** The chain as rows, with the time of each call relative to the whole chain or to the call `span`. */
-export function waterfall(root: TreeCall, now: number, span?: string): WaterfallRow[] {
+export function waterfall(root: TreeCall, now: number, span?: string) {
   const calls = flatten(root, 0).map(({ call, level }) => {
     const begin = call.timestamp ?? now;
     const length = isUnderWay(call) ? Math.max(0, now - begin) : (call.duration ?? 0);
@@ -67,7 +50,9 @@ export function waterfall(root: TreeCall, now: number, span?: string): Waterfall
     return {
       call,
       level,
+      /** Milliseconds so far, or until the end. */
       length,
+      // As shares of the whole width: start of the bar, its length, and the part before the tool ran.
       start: (within(begin) - first) / whole,
       width: shown / whole,
       waited: shown === 0 ? 0 : (within(begin + before) - within(begin)) / shown,

@@ -3,13 +3,12 @@ import {
   ApiError,
   type CallPage,
   type CallSummary,
-  currentSession,
   isUnderWay,
   type RackEvent,
   request,
   useEvents,
 } from "../../api/index.ts";
-import { useReread } from "../../ui/index.ts";
+import { Recent, useReread } from "../../ui/index.ts";
 
 export interface CallQuery {
   readonly [key: string]: string | number | boolean | undefined;
@@ -213,18 +212,11 @@ export interface KeptFeed {
   readonly top: number;
 }
 
-const MOST = 10;
-const feeds = new Map<string, KeptFeed>();
+const feeds = new Recent<KeptFeed>({ most: 10 });
 
-/** Keeps a feed for a person who opens a call and returns. The oldest feeds are dropped first. */
+/** Keeps a feed for a person who opens a call and returns. */
 export function keepFeed(query: object, feed: KeptFeed): void {
-  const key = JSON.stringify(query);
-  feeds.delete(key);
-  feeds.set(key, feed);
-  for (const oldest of feeds.keys()) {
-    if (feeds.size <= MOST) return;
-    feeds.delete(oldest);
-  }
+  feeds.set(JSON.stringify(query), feed);
 }
 
 /** The kept feed, when the person goes back to it or returns from a call; otherwise the newest calls are read. */
@@ -237,10 +229,3 @@ function isReturn(arrival: unknown): boolean {
   const { back, forward } = (arrival ?? {}) as { back?: unknown; forward?: unknown }; // Both are checked below.
   return typeof forward === "string" || (typeof back === "string" && back.startsWith("/calls/"));
 }
-
-watch(
-  () => currentSession.refusal,
-  (refusal) => {
-    if (refusal === "missing") feeds.clear();
-  },
-);

@@ -1,17 +1,6 @@
-import { shellWord } from "../../text/index.ts";
+import { asJson, shellWord } from "../../text/index.ts";
 
-export const clients = [
-  "claude-code",
-  "claude-desktop",
-  "cursor",
-  "vscode",
-  "codex",
-  "openai",
-  "curl",
-] as const;
-export type Client = (typeof clients)[number];
-
-export const clientNames: Readonly<Record<Client, string>> = {
+export const clientNames = {
   "claude-code": "Claude Code",
   "claude-desktop": "Claude Desktop",
   cursor: "Cursor",
@@ -19,7 +8,9 @@ export const clientNames: Readonly<Record<Client, string>> = {
   codex: "Codex",
   openai: "OpenAI SDK",
   curl: "curl",
-};
+} as const;
+export type Client = keyof typeof clientNames;
+export const clients = Object.keys(clientNames) as Client[]; // A constant has no other keys.
 
 export interface Server {
   readonly url: string;
@@ -27,14 +18,9 @@ export interface Server {
   readonly program?: readonly string[] | undefined;
 }
 
-/** A text to copy and its file; without a file it is a shell command. */
-export interface Step {
-  readonly file?: string;
-  readonly text: string;
-}
-
 export interface Connection {
-  readonly steps: readonly Step[];
+  /** Texts to copy and their files; without a file it is a shell command. */
+  readonly steps: readonly { readonly file?: string; readonly text: string }[];
   readonly link?: string;
 }
 
@@ -52,25 +38,17 @@ export function connectWith(client: Client, server: Server, token?: string): Con
   switch (client) {
     case "claude-code":
       // Name and address come first, because the header option takes all following words.
-      return {
-        steps: [
-          { text: `claude mcp add --transport http toolrack ${address} --header ${shellWord(header)}` },
-        ],
-      };
+      return oneStep(`claude mcp add --transport http toolrack ${address} --header ${shellWord(header)}`);
     case "claude-desktop": {
       // Claude Desktop starts servers without a shell and its PATH, and takes no address.
       const [command = "toolrack", ...args] = program;
       const entry = { command, args: [...args, "mcp", "--dir", workspace] };
-      return {
-        steps: [{ file: "claude_desktop_config.json", text: json({ mcpServers: { toolrack: entry } }) }],
-      };
+      return oneStep(asJson({ mcpServers: { toolrack: entry } }), "claude_desktop_config.json");
     }
     case "cursor": {
       const entry = { url: address, headers };
-      return {
-        steps: [{ file: "~/.cursor/mcp.json", text: json({ mcpServers: { toolrack: entry } }) }],
-        ...(token === undefined ? {} : { link: cursorLink(entry) }),
-      };
+      const link = token === undefined ? {} : { link: cursorLink(entry) };
+      return { ...oneStep(asJson({ mcpServers: { toolrack: entry } }), "~/.cursor/mcp.json"), ...link };
     }
     case "vscode": {
       const input = {
@@ -80,22 +58,16 @@ export function connectWith(client: Client, server: Server, token?: string): Con
         password: true,
       };
       const entry = { type: "http", url: address, headers: { Authorization: `Bearer ${inputVariable}` } };
-      const file = json({ inputs: [input], servers: { toolrack: entry } });
-      return {
-        steps: [{ file: ".vscode/mcp.json", text: file }],
-        ...(token === undefined ? {} : { link: vscodeLink({ name: "toolrack", ...entry, headers }) }),
-      };
+      const link = { link: vscodeLink({ name: "toolrack", ...entry, headers }) };
+      const text = asJson({ inputs: [input], servers: { toolrack: entry } });
+      return { ...oneStep(text, ".vscode/mcp.json"), ...(token === undefined ? {} : link) };
     }
-    case "codex":
-      return {
-        steps: [
-          {
-            file: "~/.codex/config.toml",
-            // JSON strings are valid TOML strings.
-            text: `[mcp_servers.toolrack]\nurl = ${JSON.stringify(address)}\nhttp_headers = { Authorization = ${JSON.stringify(headers.Authorization)} }`,
-          },
-        ],
-      };
+    case "codex": {
+      // JSON strings are valid TOML strings.
+      const table = `{ Authorization = ${JSON.stringify(headers.Authorization)} }`;
+      const text = `[mcp_servers.toolrack]\nurl = ${JSON.stringify(address)}\nhttp_headers = ${table}`;
+      return oneStep(text, "~/.codex/config.toml");
+    }
     case "openai":
       return {
         steps: [
@@ -104,8 +76,12 @@ export function connectWith(client: Client, server: Server, token?: string): Con
         ],
       };
     case "curl":
-      return { steps: [{ text: `curl -H ${shellWord(header)} ${url}/api/tools` }] };
+      return oneStep(`curl -H ${shellWord(header)} ${url}/api/tools`);
   }
+}
+
+function oneStep(text: string, file?: string): Connection {
+  return { steps: [file === undefined ? { text } : { file, text }] };
 }
 
 export function needsToken(client: Client): boolean {
@@ -122,10 +98,6 @@ function cursorLink(entry: object): string {
 
 function vscodeLink(entry: object): string {
   return `vscode:mcp/install?${encodeURIComponent(JSON.stringify(entry))}`;
-}
-
-function json(value: unknown): string {
-  return JSON.stringify(value, undefined, 2);
 }
 
 /** The name, with a number added if it is taken. */

@@ -1,6 +1,6 @@
 import type { McpServer, McpServerTool } from "../../api/index.ts";
 import { t } from "../../i18n/index.ts";
-import { isRecord, mendJson, parseJson, withoutFences } from "../../text/index.ts";
+import { asJson, isRecord, mendJson, parseJson, withoutFences } from "../../text/index.ts";
 
 export type Pasted =
   | {
@@ -119,7 +119,7 @@ function commandOf(command: unknown): Entry {
 
 /** The entry as JSON of a file, for people. */
 export function entryAsText({ key, entry }: Pick<McpServer, "key" | "entry">): string {
-  return JSON.stringify({ mcpServers: { [key]: entry } }, undefined, 2);
+  return asJson({ mcpServers: { [key]: entry } });
 }
 
 /** The old and new definition as two texts whose lines can be compared. */
@@ -133,7 +133,7 @@ export function changesAsText(changes: McpServerTool["changes"]): { before: stri
 }
 
 function shown(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value, undefined, 2);
+  return typeof value === "string" ? value : asJson(value);
 }
 
 /** The state for people: `resting` when the process was ended because nobody called it. */

@@ -1,4 +1,4 @@
-import { shellWord, shellWords } from "../../text/index.ts";
+import { asJson, shellWord, shellWords } from "../../text/index.ts";
 
 export interface WantedCall {
   readonly tool: string;
@@ -34,20 +34,13 @@ export function copyAs(kind: CopyKind, call: WantedCall): string {
         ...(json === "{}" ? [] : ["--args", json]),
         ...(workspace === undefined ? [] : ["--dir", workspace]),
       ]);
-    case "mcp":
-      return JSON.stringify(
-        { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } },
-        undefined,
-        2,
-      );
-    case "openai":
-      return JSON.stringify(
-        {
-          role: "assistant",
-          tool_calls: [{ id: "call_1", type: "function", function: { name: tool, arguments: json } }],
-        },
-        undefined,
-        2,
-      );
+    case "mcp": {
+      const params = { name: tool, arguments: args };
+      return asJson({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
+    }
+    case "openai": {
+      const call = { id: "call_1", type: "function", function: { name: tool, arguments: json } };
+      return asJson({ role: "assistant", tool_calls: [call] });
+    }
   }
 }

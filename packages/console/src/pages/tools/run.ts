@@ -23,7 +23,7 @@ import {
   runTool,
 } from "../../api/index.ts";
 import { keep, kept } from "../../text/index.ts";
-import { waitingApprovals } from "../../ui/index.ts";
+import { Recent, waitingApprovals } from "../../ui/index.ts";
 
 export type Run = ReturnType<typeof useRun>;
 
@@ -118,8 +118,11 @@ export interface ToolDraft {
   takenFrom: string | undefined;
 }
 
-const MOST = 30;
-const drafts = new Map<string, { readonly draft: ToolDraft; readonly scope: EffectScope }>();
+const drafts = new Recent<{ readonly draft: ToolDraft; readonly scope: EffectScope }>({
+  most: 30,
+  isInUse: ({ draft }) => draft.run.isRunning,
+  onDrop: ({ scope }) => scope.stop(),
+});
 
 /**
  * The draft of a tool. It outlives the page, so that somebody who comes back finds typed arguments and a
@@ -128,15 +131,7 @@ const drafts = new Map<string, { readonly draft: ToolDraft; readonly scope: Effe
 export function toolDraftOf(tool: string, start: () => unknown): ToolDraft {
   const scope = effectScope(true);
   const made = drafts.get(tool) ?? { scope, draft: scope.run(() => newDraft(tool, start()))! };
-  drafts.delete(tool);
   drafts.set(tool, made);
-  // Drops the drafts that were unused for longest, except those of running calls.
-  for (const [name, known] of drafts) {
-    if (drafts.size <= MOST) break;
-    if (known.draft.run.isRunning) continue;
-    known.scope.stop();
-    drafts.delete(name);
-  }
   return made.draft;
 }
 
@@ -144,15 +139,6 @@ function newDraft(tool: string, value: unknown): ToolDraft {
   const run = useRun((args, callId, watcher) => runTool(tool, { arguments: args, callId }, watcher));
   return reactive({ value, run, takenFrom: undefined });
 }
-
-watch(
-  () => currentSession.refusal,
-  (refusal) => {
-    if (refusal !== "missing") return;
-    for (const { scope } of drafts.values()) scope.stop();
-    drafts.clear();
-  },
-);
 
 export interface SavedCall {
   readonly name: string;

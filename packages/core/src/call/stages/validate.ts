@@ -36,7 +36,8 @@ export function validate(frame: CallFrame): Promise<void> | undefined {
       return repair(frame, value, "a quoted text");
   }
   if (typeof value !== "object" || Array.isArray(value)) {
-    throw refuse(frame, notAnObject(frame.toolName, describe(value)));
+    const kind = Array.isArray(value) ? "list" : typeof value === "string" ? "text" : typeof value;
+    throw refuse(frame, notAnObject(frame.toolName, `a ${kind}`));
   }
   const outcome = outcomeOf(frame, value);
   if (outcome instanceof Promise) return outcome.then((settled) => accept(frame, settled));
@@ -106,11 +107,6 @@ async function parseRepaired(text: string): Promise<unknown> {
 
 function refuse(frame: CallFrame, message: string, data?: Record<string, unknown>): InvalidArgumentError {
   return frame.refusal(InvalidArgumentError, message, { data });
-}
-
-function describe(value: unknown): string {
-  if (Array.isArray(value)) return "a list";
-  return typeof value === "string" ? "a text" : `a ${typeof value}`;
 }
 
 /**

@@ -37,15 +37,7 @@ export const SEARCH_FIELDS: readonly SearchField[] = [
 
 /** The texts of each field, none of them longer in sum than `MAX_FIELD_LENGTH` characters. */
 export function fieldTexts(document: SearchDocument): readonly (readonly string[])[] {
-  const {
-    name,
-    aliases = [],
-    title = "",
-    displayName = "",
-    description = "",
-    tags = [],
-    category = "",
-  } = document;
+  const { name, aliases = [], title = "", displayName = "", description = "", tags = [] } = document;
   const parameters = parameterText(document.parameters);
   return [
     [name, ...aliases],
@@ -53,11 +45,11 @@ export function fieldTexts(document: SearchDocument): readonly (readonly string[
     [description],
     parameters.names,
     parameters.descriptions,
-    [...tags, category],
+    [...tags, document.category ?? ""],
   ].map(withinLimit);
 }
 
-function parameterText(parameters: SearchDocument["parameters"]): ReturnType<typeof schemaText> {
+function parameterText(parameters: SearchDocument["parameters"]): SchemaText {
   try {
     return schemaText(typeof parameters === "function" ? parameters() : (parameters ?? true));
   } catch {
@@ -67,14 +59,12 @@ function parameterText(parameters: SearchDocument["parameters"]): ReturnType<typ
 }
 
 function withinLimit(texts: readonly string[]): readonly string[] {
-  const kept: string[] = [];
   let room = MAX_FIELD_LENGTH;
-  for (const text of texts) {
-    if (room <= 0) break;
-    kept.push(text.slice(0, room));
+  return texts.map((text) => {
+    const kept = text.slice(0, Math.max(0, room));
     room -= text.length;
-  }
-  return kept;
+    return kept;
+  });
 }
 
 const MAX_FIELD_LENGTH = 20_000;
@@ -116,18 +106,8 @@ const MAX_NODES = 1_000;
 const MAX_ENUM_VALUES = 50;
 /** Without `if` and `not`, which do not describe a tool's arguments. */
 const READ_KEYWORDS = new Set([
-  ...[
-    "properties",
-    "patternProperties",
-    "$defs",
-    "definitions",
-    "items",
-    "prefixItems",
-    "anyOf",
-    "oneOf",
-    "allOf",
-  ],
-  ...["additionalProperties", "then", "else"],
+  ..."properties patternProperties additionalProperties $defs definitions items prefixItems".split(" "),
+  ...["anyOf", "oneOf", "allOf", "then", "else"],
 ]);
 
 /**

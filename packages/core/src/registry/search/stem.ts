@@ -13,7 +13,7 @@ export function stem(word: string): string {
 
   const singular = dropPlural(marked);
   if (UNCHANGED_SINGULARS.has(singular)) return singular;
-  let result = replaceFinalY(dropPastAndProgressive(singular, r1));
+  let result = dropPastAndProgressive(singular, r1).replace(/(?<=.[^aeiouy])[yY]$/, "i");
   result = replaceLongest(result, DERIVATIONS, r1);
   result = replaceLongest(result, SECOND_DERIVATIONS, r1, r2);
   result = replaceLongest(result, RESIDUES, r2);
@@ -51,10 +51,6 @@ function dropPastAndProgressive(word: string, r1: number): string {
   if (/(?:at|bl|iz)$/.test(rest)) return `${rest}e`;
   if (/(?:bb|dd|ff|gg|mm|nn|pp|rr|tt)$/.test(rest)) return rest.slice(0, -1);
   return r1 >= rest.length && SHORT_SYLLABLE.test(rest) ? `${rest}e` : rest;
-}
-
-function replaceFinalY(word: string): string {
-  return /.[^aeiouy][yY]$/.test(word) ? `${word.slice(0, -1)}i` : word;
 }
 
 type Rule = readonly [suffix: string, replacement: string, condition?: RegExp | "r2"];

@@ -3,14 +3,7 @@ import { amount, answer, defineTool, field, flag, list, object, optional, text, 
 import { walk } from "../file/support/walk.ts";
 import { locateExisting, showPath } from "../paths.ts";
 import { analyzeFile, type FileAnalysis, type LineCounts, languageOf } from "./support/analysis.ts";
-import type { CodeSymbol, Import } from "./support/outline.ts";
-
-interface FolderAnalysis {
-  readonly path: string;
-  readonly files: readonly FileAnalysis[];
-  readonly skipped: readonly string[];
-  readonly isCut: boolean;
-}
+import type { CodeSymbol } from "./support/outline.ts";
 
 const symbol = object({
   kind: text(),
@@ -51,7 +44,7 @@ export default defineTool({
   },
   async handler(args, context) {
     const { real, stats } = await locateExisting(context.workspace, args.path);
-    if (stats.isDirectory()) return folderResult(await analyzeFolder(real, args.limit, context));
+    if (stats.isDirectory()) return analyzeFolder(real, args.limit, context);
     const analysis = await analyzeFile(context.workspace, real);
     const { outline, ...rest } = analysis;
     return answer(renderFile(analysis), { ...rest, ...outline });
@@ -62,45 +55,50 @@ export default defineTool({
 async function analyzeFolder(
   real: string,
   limit: number,
-  context: InternalToolContext,
-): Promise<FolderAnalysis> {
-  const { workspace, signal, progress } = context;
+  { workspace, signal, progress }: InternalToolContext,
+) {
+  const path = await showPath(workspace, real);
   const files: FileAnalysis[] = [];
   const skipped: string[] = [];
   const found = walk(workspace, real, {
     signal,
     onUnreadable: (relative, reason) => skipped.push(`${relative} (${reason})`),
   });
-  let isCut = false;
+  let truncated = false;
   for await (const entry of found) {
     if (entry.type !== "file" || languageOf(entry.name) === undefined) continue;
-    if (files.length === limit) {
-      isCut = true;
-      break;
-    }
+    truncated = files.length === limit;
+    if (truncated) break;
     signal.throwIfAborted();
     const analysis = await analyzeFile(workspace, entry.path).catch((error: Error) => error.message);
     if (typeof analysis === "string") skipped.push(analysis);
     else files.push(analysis);
     if (files.length % 50 === 0) progress(files.length, undefined, `${files.length} files analysed`);
   }
-  return { path: await showPath(workspace, real), files, skipped, isCut };
-}
-
-function folderResult(folder: FolderAnalysis) {
-  const { path, skipped, isCut } = folder;
-  const files = folder.files.map(({ path, language, counts, outline, problems }) => ({
+  const counts = addCounts(files);
+  const number = amount(files.length, "file");
+  const heading = path === "." ? "The workspace" : `${path}/`;
+  const lines = [
+    `${heading}: ${number}, ${renderCounts(counts)}`,
+    ...byLanguage(files),
+    "",
+    ...files.map(renderSummary),
+    ...(truncated
+      ? [`\n[Stopped at ${number}; there are more. Analyse a folder below, or raise limit.]`]
+      : []),
+    ...(skipped.length === 0 ? [] : [`\n[Left out: ${skipped.join(" ")}]`]),
+  ];
+  return answer(files.length === 0 ? `${heading} has no code to analyse.` : lines.join("\n"), {
     path,
-    language,
     counts,
-    ...(outline && { symbols: outline.symbols.length, exports: outline.exports }),
-    ...(problems && { problems: problems.length }),
-  }));
-  return answer(renderFolder(folder), {
-    path,
-    counts: addCounts(folder.files),
-    files,
-    truncated: isCut,
+    files: files.map(({ path, language, counts, outline, problems }) => ({
+      path,
+      language,
+      counts,
+      ...(outline && { symbols: outline.symbols.length, exports: outline.exports }),
+      ...(problems && { problems: problems.length }),
+    })),
+    truncated,
     ...(skipped.length > 0 && { note: `Left out: ${skipped.join(" ")}` }),
   });
 }
@@ -109,63 +107,30 @@ const MOST_EXPORTS = 12;
 const ownWords = new Set(["constructor", "getter", "setter"]);
 
 /** The outline as text: one line per symbol, with its line range. */
-function renderFile(analysis: FileAnalysis): string {
-  const { path, language, counts, outline, problems = [], note } = analysis;
+function renderFile({ path, language, counts, outline, problems = [], note }: FileAnalysis): string {
+  const { imports = [], symbols = [], exports = [] } = outline ?? {};
+  const sections = {
+    "Syntax errors": problems.map(({ line, column, message }) => `  ${line}:${column}  ${message}`),
+    Imports: imports.map(({ from, names, line }) => {
+      return `  ${line}  ${from}${names.length === 0 ? "" : `: ${names.join(", ")}`}`;
+    }),
+    Symbols: symbols.flatMap((symbol) => renderSymbol(symbol, "  ")),
+  };
   return [
     `${path}: ${language}, ${renderCounts(counts)}`,
-    note,
-    section(
-      "Syntax errors",
-      problems.map(({ line, column, message }) => `  ${line}:${column}  ${message}`),
-    ),
-    section("Imports", (outline?.imports ?? []).map(renderImport)),
-    section(
-      "Symbols",
-      (outline?.symbols ?? []).flatMap((symbol) => renderSymbol(symbol, "  ")),
-    ),
-    outline === undefined || outline.exports.length === 0
-      ? undefined
-      : `Exports: ${outline.exports.join(", ")}`,
-  ]
-    .filter((part) => part !== undefined)
-    .join("\n");
-}
-
-function renderFolder({ path, files, skipped, isCut }: FolderAnalysis): string {
-  const heading = path === "." ? "The workspace" : `${path}/`;
-  if (files.length === 0) return `${heading} has no code to analyse.`;
-  const number = amount(files.length, "file");
-  return [
-    `${heading}: ${number}, ${renderCounts(addCounts(files))}`,
-    ...byLanguage(files),
-    "",
-    ...files.map(renderSummary),
-    ...(isCut ? [`\n[Stopped at ${number}; there are more. Analyse a folder below, or raise limit.]`] : []),
-    ...(skipped.length === 0 ? [] : [`\n[Left out: ${skipped.join(" ")}]`]),
+    ...(note === undefined ? [] : [note]),
+    ...Object.entries(sections).flatMap(([title, lines]) => (lines.length === 0 ? [] : [title, ...lines])),
+    ...(exports.length === 0 ? [] : [`Exports: ${exports.join(", ")}`]),
   ].join("\n");
 }
 
 function addCounts(files: readonly FileAnalysis[]): LineCounts {
-  const sum = { lines: 0, code: 0, comments: 0, blank: 0 };
-  for (const { counts } of files) {
-    sum.lines += counts.lines;
-    sum.code += counts.code;
-    sum.comments += counts.comments;
-    sum.blank += counts.blank;
-  }
-  return sum;
+  const sum = (key: keyof LineCounts) => files.reduce((total, { counts }) => total + counts[key], 0);
+  return { lines: sum("lines"), code: sum("code"), comments: sum("comments"), blank: sum("blank") };
 }
 
 function renderCounts({ lines, code, comments, blank }: LineCounts): string {
   return `${amount(lines, "line")} (${code} code, ${comments} comments, ${blank} blank)`;
-}
-
-function section(title: string, lines: readonly string[]): string | undefined {
-  return lines.length === 0 ? undefined : `${title}\n${lines.join("\n")}`;
-}
-
-function renderImport({ from, names, line }: Import): string {
-  return `  ${line}  ${from}${names.length === 0 ? "" : `: ${names.join(", ")}`}`;
 }
 
 function renderSymbol(symbol: CodeSymbol, indent: string): string[] {
@@ -184,22 +149,19 @@ function byLanguage(files: readonly FileAnalysis[]): string[] {
   const groups = Map.groupBy(files, ({ language }) => language);
   if (groups.size < 2) return [];
   return [...groups]
-    .map(([language, group]) => ({ language, group, code: addCounts(group).code }))
+    .map(([language, group]) => ({ language, count: group.length, code: addCounts(group).code }))
     .sort((a, b) => b.code - a.code)
-    .map(
-      ({ language, group, code }) =>
-        `  ${language}: ${amount(group.length, "file")}, ${amount(code, "line")} of code`,
-    );
+    .map(({ language, count, code }) => {
+      return `  ${language}: ${amount(count, "file")}, ${amount(code, "line")} of code`;
+    });
 }
 
 function renderSummary({ path, counts, outline, problems = [] }: FileAnalysis): string {
   const names = outline?.exports ?? [];
   const more = names.length > MOST_EXPORTS ? `, and ${names.length - MOST_EXPORTS} more` : "";
   const exports = names.length === 0 ? "" : `; exports ${names.slice(0, MOST_EXPORTS).join(", ")}${more}`;
-  const first = problems[0];
-  const broken =
-    first === undefined
-      ? ""
-      : `; ${amount(problems.length, "syntax error")}, first at line ${first.line}: ${first.message}`;
+  const [first] = problems;
+  const errors = amount(problems.length, "syntax error");
+  const broken = first === undefined ? "" : `; ${errors}, first at line ${first.line}: ${first.message}`;
   return `${path}  ${amount(counts.lines, "line")}${exports}${broken}`;
 }

@@ -1,5 +1,5 @@
 import { readlink } from "node:fs/promises";
-import { compileGlob } from "../../helpers/index.ts";
+import { compileGlob, defined } from "../../helpers/index.ts";
 import {
   amount,
   answer,
@@ -14,8 +14,7 @@ import {
   type Values,
   whole,
 } from "../define.ts";
-import { type Confinement, entryAt, locateExisting } from "../paths.ts";
-import type { EntryKind } from "./support/entries.ts";
+import { entryAt, locateExisting } from "../paths.ts";
 import { renderTree, type WalkEntry, walk } from "./support/walk.ts";
 
 const input = {
@@ -34,22 +33,6 @@ const input = {
 };
 
 type ListArguments = Values<typeof input>;
-
-interface ListedEntry {
-  readonly name: string;
-  readonly relative: string;
-  readonly path: string;
-  readonly type: EntryKind;
-  readonly size?: number;
-  readonly modified: string;
-  readonly target?: string;
-}
-
-interface Listing {
-  readonly entries: ListedEntry[];
-  readonly isCut: boolean;
-  readonly unreadable: readonly string[];
-}
 
 export default defineTool({
   name: "list",
@@ -77,43 +60,36 @@ export default defineTool({
     const { real, shown, stats } = await locateExisting(workspace, args.path);
     if (!stats.isDirectory())
       throw new Error(`${shown} is not a folder. internal_file_read shows what is in a file.`);
-    const listing = await collect(workspace, real, shown, args, signal);
-    const { entries, isCut, unreadable } = listing;
-    return answer(render(shown, listing, args), {
+    const fits = await matcher(args.pattern);
+    const isRecursive = args.recursive || args.pattern?.includes("/") === true;
+    const entries: ListedEntry[] = [];
+    const unreadable: string[] = [];
+    const found = walk(workspace, real, {
+      depth: isRecursive ? args.depth : 1,
+      ignore: args.all ? "nothing" : args.ignore,
+      signal,
+      onUnreadable: (relative, reason) => unreadable.push(`${pathIn(shown, relative)} (${reason})`),
+    });
+    let truncated = false;
+    for await (const entry of found) {
+      if (!fits(entry)) continue;
+      truncated = entries.length === args.limit;
+      if (truncated) break;
+      entries.push(...(await describe(entry, shown)));
+    }
+    const cut = truncated
+      ? `\n\n[Stopped at ${amount(entries.length, "entry", "entries")}; there are more. List a folder below, narrow it with pattern, depth or ignore, or raise limit.]`
+      : "";
+    const failures = unreadable.length === 0 ? "" : `\n\n[Could not be read: ${unreadable.join(", ")}.]`;
+    return answer(`${render(shown, entries, args)}${cut}${failures}`, {
       path: shown,
       entries: entries.map(({ relative: _, ...entry }) => entry),
-      truncated: isCut,
+      truncated,
       ...(unreadable.length > 0 && { unreadable }),
     });
   },
   metadata: { category: "file", readOnly: true, idempotent: true },
 });
-
-async function collect(
-  workspace: Confinement,
-  folder: string,
-  shown: string,
-  args: ListArguments,
-  signal: AbortSignal,
-): Promise<Listing> {
-  const entries: ListedEntry[] = [];
-  const unreadable: string[] = [];
-  const fits = await matcher(args.pattern);
-  const isRecursive = args.recursive || args.pattern?.includes("/") === true;
-  const found = walk(workspace, folder, {
-    depth: isRecursive ? args.depth : 1,
-    ignore: args.all ? "nothing" : args.ignore,
-    signal,
-    onUnreadable: (relative, reason) => unreadable.push(`${pathIn(shown, relative)} (${reason})`),
-  });
-  for await (const entry of found) {
-    if (!fits(entry)) continue;
-    if (entries.length === args.limit) return { entries, isCut: true, unreadable };
-    const listed = await describe(entry, shown);
-    if (listed !== undefined) entries.push(listed);
-  }
-  return { entries, isCut: false, unreadable };
-}
 
 async function matcher(pattern: string | undefined): Promise<(entry: WalkEntry) => boolean> {
   if (pattern === undefined) return () => true;
@@ -121,21 +97,26 @@ async function matcher(pattern: string | undefined): Promise<(entry: WalkEntry) 
   return pattern.includes("/") ? (entry) => glob.test(entry.relative) : (entry) => glob.test(entry.name);
 }
 
-/** `undefined` when the entry is gone by now. */
-async function describe(entry: WalkEntry, folder: string): Promise<ListedEntry | undefined> {
-  const stats = await entryAt(entry.path);
-  if (stats === undefined) return undefined;
-  const { name, relative, type } = entry;
-  const target = type === "symlink" ? await readlink(entry.path).catch(() => undefined) : undefined;
-  return {
-    name,
-    relative,
-    path: pathIn(folder, relative),
-    type,
-    ...(type === "file" && { size: stats.size }),
-    modified: stats.mtime.toISOString(),
-    ...(target !== undefined && { target }),
-  };
+type ListedEntry = Awaited<ReturnType<typeof describe>>[number];
+
+/** Empty when the entry is gone by now. */
+async function describe({ name, relative, path, type }: WalkEntry, folder: string) {
+  const stats = await entryAt(path);
+  if (stats === undefined) return [];
+  const target = type === "symlink" ? await readlink(path).catch(() => undefined) : undefined;
+  const size = type === "file" ? stats.size : undefined;
+  const modified = stats.mtime.toISOString();
+  return [
+    {
+      name,
+      relative,
+      path: pathIn(folder, relative),
+      type,
+      ...defined({ size }),
+      modified,
+      ...defined({ target }),
+    },
+  ];
 }
 
 function pathIn(folder: string, relative: string): string {
@@ -143,42 +124,27 @@ function pathIn(folder: string, relative: string): string {
   return `${folder}/${relative}`;
 }
 
-function render(shown: string, { entries, isCut, unreadable }: Listing, args: ListArguments): string {
+function render(shown: string, entries: readonly ListedEntry[], args: ListArguments): string {
+  const { pattern } = args;
   const heading = shown === "." ? "The workspace" : `${shown}/`;
-  if (entries.length === 0) return `${emptiness(shown, heading, args)}${failures(unreadable)}`;
+  if (entries.length === 0 && pattern !== undefined)
+    return `Nothing in ${shown === "." ? "the workspace" : heading} fits ${pattern}.`;
+  if (entries.length === 0 && args.all) return `${heading} is empty.`;
+  if (entries.length === 0) return `${heading} has nothing to show; all: true shows also what is ignored.`;
   const number = amount(entries.length, "entry", "entries");
-  const what = args.pattern === undefined ? number : `${number} that fit ${args.pattern}`;
-  const cut = isCut
-    ? `\n\n[Stopped at ${number}; there are more. List a folder below, narrow it with pattern, depth or ignore, or raise limit.]`
-    : "";
-  return `${heading}: ${what}\n${body(entries, args)}${cut}${failures(unreadable)}`;
-}
-
-function body(entries: readonly ListedEntry[], args: ListArguments): string {
   // Matches of a pattern are not adjacent: a tree would need folders that do not match.
-  if (args.pattern !== undefined) return entries.map((entry) => `${entry.relative}${note(entry)}`).join("\n");
-  return renderTree(entries, (entry) =>
+  if (pattern !== undefined) {
+    const lines = entries.map((entry) => `${entry.relative}${note(entry)}`);
+    return [`${heading}: ${number} that fit ${pattern}`, ...lines].join("\n");
+  }
+  const minutes = (time: string) => time.slice(0, 16).replace("T", " ");
+  const tree = renderTree(entries, (entry) =>
     args.recursive ? note(entry) : `${note(entry)}  ${minutes(entry.modified)}`,
   );
+  return `${heading}: ${number}\n${tree}`;
 }
 
-function note(entry: ListedEntry): string {
-  if (entry.type === "symlink") return ` -> ${entry.target ?? "?"}`;
-  return entry.size === undefined ? "" : `  ${formatSize(entry.size)}`;
-}
-
-function minutes(time: string): string {
-  return time.slice(0, 16).replace("T", " ");
-}
-
-function emptiness(shown: string, heading: string, args: ListArguments): string {
-  if (args.pattern !== undefined)
-    return `Nothing in ${shown === "." ? "the workspace" : heading} fits ${args.pattern}.`;
-  return args.all
-    ? `${heading} is empty.`
-    : `${heading} has nothing to show; all: true shows also what is ignored.`;
-}
-
-function failures(unreadable: readonly string[]): string {
-  return unreadable.length === 0 ? "" : `\n\n[Could not be read: ${unreadable.join(", ")}.]`;
+function note({ type, target, size }: ListedEntry): string {
+  if (type === "symlink") return ` -> ${target ?? "?"}`;
+  return size === undefined ? "" : `  ${formatSize(size)}`;
 }

@@ -1,4 +1,3 @@
-import type { Stats } from "node:fs";
 import { readdir, rename, rmdir, unlink } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { guardWrite, isInside, privatePaths } from "../../access/index.ts";
@@ -12,7 +11,7 @@ import {
   type Place,
   refuseRoot,
 } from "../paths.ts";
-import { copyEntry, ensureFolder, OWN, removeEntry, withTemporary } from "./support/entries.ts";
+import { copyEntry, ensureFolder, isSame, OWN, removeEntry, withTemporary } from "./support/entries.ts";
 
 export default defineTool({
   name: "move",
@@ -102,10 +101,6 @@ async function moveAcross(
       { cause: error },
     );
   });
-}
-
-function isSame(one: Stats, other: Stats): boolean {
-  return one.dev === other.dev && one.ino === other.ino;
 }
 
 function isCaseOnly(one: string, other: string): boolean {

@@ -147,18 +147,16 @@ function rangeNote(file: OpenFile, args: ReadArguments, page: Page, lastLine: nu
 }
 
 /** Properties that the text does not show, but that matter for writing the file. */
-function formNote(encoding: TextEncoding, lineEnding: string): string {
-  const mark = encoding.bom > 0 ? `${encoding.label.toUpperCase()} with byte order mark.` : "";
-  const ending =
-    lineEnding === "crlf" ? "CRLF line endings." : lineEnding === "mixed" ? "Mixed line endings." : "";
+function formNote({ bom, label }: TextEncoding, lineEnding: string): string {
+  const mark = bom > 0 ? `${label.toUpperCase()} with byte order mark.` : "";
+  const ending = { crlf: "CRLF line endings.", mixed: "Mixed line endings." }[lineEnding] ?? "";
   return [mark, ending].filter(Boolean).join(" ");
 }
 
 function lineEndingOf(text: string): "lf" | "crlf" | "mixed" | "none" {
-  const all = text.split("\n").length - 1;
-  if (all === 0) return "none";
-  const wide = text.split("\r\n").length - 1;
-  if (wide === 0) return "lf";
+  const all = text.split("\n").length;
+  const wide = text.split("\r\n").length;
+  if (wide === 1) return all === 1 ? "none" : "lf";
   return wide === all ? "crlf" : "mixed";
 }
 

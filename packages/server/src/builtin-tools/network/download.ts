@@ -76,20 +76,19 @@ export default defineTool({
       if (response.status < 200 || response.status >= 300) return refusedByServer(response, signal);
       const { message, url } = response;
       try {
-        const target = await finalTarget(place, message.headers["content-disposition"], url, ctx);
+        const name = downloadName(message.headers["content-disposition"], url);
+        const target = await confinePath(
+          ctx.workspace,
+          place.isDirectory ? join(place.path, name) : place.path,
+        );
         if (!overwrite) await refuseExisting(target);
         const shown = await showPath(ctx.workspace, target);
         if (place.isDirectory) await guardWrite(ctx, target, { shown });
         const announced = announcedSize(response);
         if (announced !== undefined && announced > maxBytes) throw tooLarge(maxBytes);
         const onProgress = progressReporter(ctx, announced);
-        const saved = await saveStream(await decodedBody(message), {
-          target,
-          overwrite,
-          maxBytes,
-          onProgress,
-          signal,
-        });
+        const options = { target, overwrite, maxBytes, onProgress, signal };
+        const saved = await saveStream(await decodedBody(message), options);
         const contentType = message.headers["content-type"] ?? null;
         const elapsed = Math.round(performance.now() - startedAt);
         const text = `Saved ${saved.bytes.toLocaleString("en-US")} bytes to ${shown} in ${elapsed} ms.\nfrom: ${url}\ncontent-type: ${contentType ?? "not given"}\nsha256: ${saved.sha256}`;
@@ -111,27 +110,11 @@ export default defineTool({
   },
 });
 
-interface Place {
-  /** For a directory, the path with the file's name must be checked again. */
-  readonly path: string;
-  readonly isDirectory: boolean;
-}
-
-async function findPlace(given: string, { workspace }: InternalToolContext): Promise<Place> {
+/** For a directory, the path with the file's name must be checked again. */
+async function findPlace(given: string, { workspace }: InternalToolContext) {
   const path = await confinePath(workspace, given);
-  if (/[/\\]$/.test(given)) return { path, isDirectory: true };
   const found = await stat(path).catch(() => undefined);
-  return { path, isDirectory: found?.isDirectory() ?? false };
-}
-
-async function finalTarget(
-  place: Place,
-  disposition: string | undefined,
-  url: string,
-  ctx: InternalToolContext,
-) {
-  const wanted = place.isDirectory ? join(place.path, downloadName(disposition, url)) : place.path;
-  return confinePath(ctx.workspace, wanted);
+  return { path, isDirectory: /[/\\]$/.test(given) || found?.isDirectory() === true };
 }
 
 async function refuseExisting(target: string): Promise<void> {

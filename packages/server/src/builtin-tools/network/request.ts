@@ -133,20 +133,13 @@ function outgoingBody(method: string, body: unknown) {
     throw new Error(`A ${method} request carries no body. Use query for parameters, or method POST.`);
   }
   const text = typeof body === "string" ? body : JSON.stringify(body);
-  const type =
-    typeof body !== "string" || isJsonDocument(body) ? "application/json" : "text/plain;charset=utf-8";
+  const isJsonText = typeof body !== "string" || (/^\s*[[{]/.test(text) && parseJson(text) !== undefined);
+  const type = isJsonText ? "application/json" : "text/plain;charset=utf-8";
   return { text, headers: { "content-type": type, "content-length": String(Buffer.byteLength(text)) } };
 }
 
-function isJsonDocument(text: string): boolean {
-  return /^\s*[[{]/.test(text) && parseJson(text) !== undefined;
-}
-
-function toResult(
-  { message, status, url, method, redirects }: OpenedResponse,
-  part: BodyPart,
-  elapsed: number,
-) {
+function toResult(response: OpenedResponse, part: BodyPart, elapsed: number) {
+  const { message, status, url, method, redirects } = response;
   const { bytes, isTruncated } = part;
   const headers = shownHeaders(message.headers);
   const type = parseContentType(message.headers["content-type"]);
@@ -176,12 +169,8 @@ function toResult(
   return { content: [...content, ...(image ? [image] : [])], structuredContent, isError: status >= 400 };
 }
 
-function describeBody(
-  text: string | undefined,
-  mime: string,
-  { bytes, isTruncated }: BodyPart,
-  isShown: boolean,
-) {
+function describeBody(text: string | undefined, mime: string, part: BodyPart, isShown: boolean): string {
+  const { bytes, isTruncated } = part;
   if (text === "") return "No body.";
   const size = `${bytes.length.toLocaleString("en-US")} bytes`;
   if (text === undefined) {

@@ -1,6 +1,6 @@
 import { type CommandOutcome, childEnvironment, FLOOD_LIMIT, runCommand } from "../commands.ts";
 import { answer, defineTool, either, field, list, optional, text, textMap, whole } from "../define.ts";
-import { type Confinement, locateExisting } from "../paths.ts";
+import { locateExisting } from "../paths.ts";
 
 const USUAL_TIMEOUT = 60_000;
 const LONGEST_TIMEOUT = 10 * 60_000;
@@ -40,13 +40,15 @@ export default defineTool({
     elapsed: field({ type: "number", description: "Milliseconds." }),
   },
   async handler({ command, args, cwd = ".", env, timeout, ...options }, { workspace, signal }) {
-    const directory = await directoryFor(cwd, workspace);
+    const { real, stats } = await locateExisting(workspace, cwd);
+    if (!stats.isDirectory())
+      throw new Error(`Cannot run in "${cwd}": it is a file. Give a directory as cwd, or leave cwd out.`);
     const startedAt = performance.now();
     const outcome = await runCommand({
       ...options,
       command,
       args,
-      cwd: directory,
+      cwd: real,
       env: childEnvironment(env),
       timeout,
       signal,
@@ -57,8 +59,11 @@ export default defineTool({
     const stdout = outcome.stdout.toString();
     const stderr = outcome.stderr.toString();
     const isError = outcome.exitCode !== 0 || outcome.ended !== undefined;
+    const said = Object.entries({ stdout, stderr }).filter(([, output]) => output !== "");
+    const parts = said.map(([name, output]) => `${name}:\n${output.trimEnd()}`);
+    if (parts.length === 0) parts.push("It wrote nothing to stdout or stderr.");
     return {
-      ...answer(describe(outcome, stdout, stderr, elapsed, timeout), {
+      ...answer([summarise(outcome, elapsed, timeout), ...parts].join("\n\n"), {
         exitCode: outcome.exitCode,
         signal: outcome.exitSignal,
         stdout,
@@ -82,26 +87,6 @@ export default defineTool({
     tags: ["shell", "command", "process"],
   },
 });
-
-async function directoryFor(path: string, workspace: Confinement): Promise<string> {
-  const { real, stats } = await locateExisting(workspace, path);
-  if (stats.isDirectory()) return real;
-  throw new Error(`Cannot run in "${path}": it is a file. Give a directory as cwd, or leave cwd out.`);
-}
-
-function describe(
-  outcome: CommandOutcome,
-  stdout: string,
-  stderr: string,
-  elapsed: number,
-  timeout: number,
-): string {
-  const parts = [summarise(outcome, elapsed, timeout)];
-  if (stdout !== "") parts.push(`stdout:\n${stdout.trimEnd()}`);
-  if (stderr !== "") parts.push(`stderr:\n${stderr.trimEnd()}`);
-  if (stdout === "" && stderr === "") parts.push("It wrote nothing to stdout or stderr.");
-  return parts.join("\n\n");
-}
 
 function summarise(
   { ended, exitCode, exitSignal, background }: CommandOutcome,
@@ -129,21 +114,17 @@ function notStarted(
   args: readonly string[] | undefined,
 ): Error {
   const program = args === undefined ? "the shell" : `"${command}"`;
-  if (error.code === "ENOENT") {
-    const isLine = args !== undefined && /\s/.test(command);
-    const advice = isLine
+  const advice =
+    args !== undefined && /\s/.test(command)
       ? "With args, command must be the program alone; put the rest into args, or leave args out to use the shell."
       : "Give the name of an installed program or a path to one.";
-    return new Error(`There is no program ${program} on this machine's PATH. ${advice}`);
-  }
-  if (error.code === "EACCES")
-    return new Error(`${program} is not executable. Check the path and its permissions.`);
-  if (error.code === "E2BIG")
-    return new Error("The command line is too long. Pass the data through stdin or a file.");
-  if (error.code?.startsWith("ERR_INVALID_ARG")) {
-    return new Error(
+  const messages: Readonly<Record<string, string>> = {
+    ENOENT: `There is no program ${program} on this machine's PATH. ${advice}`,
+    EACCES: `${program} is not executable. Check the path and its permissions.`,
+    E2BIG: "The command line is too long. Pass the data through stdin or a file.",
+    ERR_INVALID_ARG_VALUE:
       "The command, its arguments or its environment contain a NUL byte, which no process can be given.",
-    );
-  }
-  return error;
+  };
+  const message = messages[error.code ?? ""];
+  return message === undefined ? error : new Error(message);
 }

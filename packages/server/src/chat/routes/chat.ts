@@ -37,7 +37,6 @@ const session = ["The conversation.", s.ref("ChatSession")] as const;
 /** Default number of messages per page. */
 const MESSAGES = 200;
 
-/** Conversations that the server keeps. */
 export function chatRoutes(parts: ChatRouteParts): Route[] {
   const route = routesFor("chat", "token");
   const find = async ({ grant, params: { id } }: Pick<RouteRequest<{ id: string }>, "grant" | "params">) => {

@@ -285,10 +285,6 @@ export class TrackedTimers {
     clearInterval(timer);
   };
 
-  get size(): number {
-    return this.#running.size;
-  }
-
   stop(): void {
     for (const timer of this.#running) clearInterval(timer);
     this.#running.clear();

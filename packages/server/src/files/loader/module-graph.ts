@@ -32,6 +32,13 @@ export interface ModuleGraphParts {
   readonly evaluationLimit: number;
 }
 
+interface PreparedFile extends CompiledFile {
+  /** The files of the workspace that it imports, missing ones included. */
+  readonly imports: ReadonlySet<string>;
+  /** As of `LoadedModule`. */
+  readonly places: ReadonlySet<string>;
+}
+
 /** A package can only be imported asynchronously: `load` imports it and evaluates again. */
 class NeedsImport extends Error {
   readonly url: string;
@@ -50,10 +57,7 @@ export class ModuleGraph {
   readonly #parts: ModuleGraphParts;
   readonly #modules: ReadonlyMap<string, LoadedModule>;
   readonly #fresh = new Map<string, LoadedModule>();
-  readonly #compiled: Map<string, CompiledFile>;
-  /** The imports of each file compiled here, missing files included. */
-  readonly #imports = new Map<string, Set<string>>();
-  readonly #places = new Map<string, Set<string>>();
+  readonly #compiled = new Map<string, PreparedFile>();
   readonly #imported: Map<string, unknown>;
   #evaluating = 0;
 
@@ -64,7 +68,6 @@ export class ModuleGraph {
   ) {
     this.#parts = parts;
     this.#modules = kept;
-    this.#compiled = new Map();
     this.#imported = imported;
   }
 
@@ -105,9 +108,9 @@ export class ModuleGraph {
   }
 
   /** Every path at which a new file would become an import of these files. Default: of all files. */
-  places(files: Iterable<string> = [...this.#all().keys(), ...this.#places.keys()]): string[] {
+  places(files: Iterable<string> = [...this.#all().keys(), ...this.#compiled.keys()]): string[] {
     const places = [...files].flatMap((path) => [
-      ...(this.#places.get(path) ?? []),
+      ...(this.#compiled.get(path)?.places ?? []),
       ...(this.get(path)?.places ?? []),
     ]);
     return [...new Set(places)];
@@ -121,7 +124,7 @@ export class ModuleGraph {
   attempted(path: string, seen = new Set<string>()): Set<string> {
     if (seen.has(path)) return seen;
     seen.add(path);
-    const dependencies = this.#imports.get(path) ?? this.get(path)?.dependencies ?? [];
+    const dependencies = this.#compiled.get(path)?.imports ?? this.get(path)?.dependencies ?? [];
     for (const dependency of dependencies) this.attempted(dependency, seen);
     return seen;
   }
@@ -173,27 +176,26 @@ export class ModuleGraph {
       throw unreadable(path, thrown);
     });
     const compiled = await compiler.compile(path, source, resolver.tsconfig(path));
-    this.#compiled.set(path, compiled);
-    const imports = [...compiled.code.matchAll(/\brequire\(\s*(["'])([^"'\n]+)\1\s*\)/g)].map(
+    const specifiers = [...compiled.code.matchAll(/\brequire\(\s*(["'])([^"'\n]+)\1\s*\)/g)].map(
       (match) => match[2]!,
     );
-    const files = new Set<string>();
+    const imports = new Set<string>();
     const places = new Set(resolver.extendedConfigs(path));
-    for (const specifier of new Set(imports)) {
+    for (const specifier of new Set(specifiers)) {
       for (const place of resolver.placesOf(specifier, path)) places.add(place);
       const resolution = resolver.resolve(specifier, path);
-      if (resolution.kind === "file") files.add(resolution.path);
+      if (resolution.kind === "file") imports.add(resolution.path);
     }
-    this.#imports.set(path, files);
-    this.#places.set(path, places);
+    this.#compiled.set(path, { ...compiled, imports, places });
     // A missing file is reported only when it is required: it may be optional.
-    for (const file of files) await this.#compileTree(file).catch(() => {});
+    for (const file of imports) await this.#compileTree(file).catch(() => {});
   }
 
   #evaluate(path: string): LoadedModule {
     const known = this.get(path);
     if (known !== undefined) return known;
-    const dependencies = new Set([...(this.#imports.get(path) ?? [])].filter((file) => existsSync(file)));
+    const prepared = this.#compiled.get(path);
+    const dependencies = new Set([...(prepared?.imports ?? [])].filter((file) => existsSync(file)));
     // Imports inside functions belong to this version from the start, too.
     const module: LoadedModule = {
       path,
@@ -201,7 +203,7 @@ export class ModuleGraph {
       id: path,
       exports: {},
       dependencies,
-      places: new Set(this.#places.get(path)),
+      places: new Set(prepared?.places),
       timers: new TrackedTimers(),
     };
     this.#fresh.set(path, module);
@@ -250,7 +252,7 @@ export class ModuleGraph {
       throw unreadable(path, thrown);
     }
     const compiled = compiler.compileNow(path, source, resolver.tsconfig(path));
-    this.#compiled.set(path, compiled);
+    this.#compiled.set(path, { ...compiled, imports: new Set(), places: new Set() });
     return compiled;
   }
 

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { Bulkhead } from "./limits.ts";
 
 it("lets so many in, keeps so many waiting, and those who give up leave the queue", async () => {
-  const bulkhead = new Bulkhead("It", 1, 2);
+  const bulkhead = new Bulkhead("It", { concurrency: 1, queue: 2 });
   const { signal } = new AbortController();
   expect(bulkhead.enter({ signal })).toBeUndefined();
   const impatient = new AbortController();
@@ -17,14 +17,14 @@ it("lets so many in, keeps so many waiting, and those who give up leave the queu
 });
 
 it("made larger lets in who waits, and made smaller lets nobody in until there is room", async () => {
-  const bulkhead = new Bulkhead("It", 1, 9);
+  const bulkhead = new Bulkhead("It", { concurrency: 1, queue: 9 });
   const { signal } = new AbortController();
   bulkhead.enter({ signal });
   const [first, second] = [bulkhead.enter({ signal }), bulkhead.enter({ signal })];
-  bulkhead.resize(2, 9);
+  bulkhead.resize({ concurrency: 2, queue: 9 });
   await first;
   expect([bulkhead.inside, bulkhead.waiting]).toEqual([2, 1]);
-  bulkhead.resize(1, 9);
+  bulkhead.resize({ concurrency: 1, queue: 9 });
   bulkhead.leave();
   expect([bulkhead.inside, bulkhead.waiting]).toEqual([1, 1]);
   bulkhead.leave();

@@ -19,22 +19,16 @@ export function limitsOf(given: ServerLimits | undefined): UpstreamLimits {
 
 /** Limits how many calls a server works on at a time, and how many may wait. */
 export class Bulkhead {
+  inside = 0;
   readonly #server: string;
-  #size: number;
-  #queue: number;
+  #limits: Pick<UpstreamLimits, "concurrency" | "queue">;
   /** One function per waiting call, which lets the call in. */
   readonly #waiting = new Set<() => void>();
-  #inside = 0;
 
   /** `server`: its name in messages. */
-  constructor(server: string, size: number, queue: number) {
+  constructor(server: string, limits: Pick<UpstreamLimits, "concurrency" | "queue">) {
     this.#server = server;
-    this.#size = size;
-    this.#queue = queue;
-  }
-
-  get inside(): number {
-    return this.#inside;
+    this.#limits = limits;
   }
 
   get waiting(): number {
@@ -42,26 +36,26 @@ export class Bulkhead {
   }
 
   get hasRoom(): boolean {
-    return this.#inside < this.#size;
+    return this.inside < this.#limits.concurrency;
   }
 
   /** Undefined when there is room at once. Every call that entered must call `leave`. Rejects with the signal's reason. */
   enter(call: { readonly signal: AbortSignal }): Promise<void> | undefined {
     if (this.hasRoom) {
-      this.#inside++;
+      this.inside++;
       return undefined;
     }
-    if (this.#waiting.size >= this.#queue) {
+    if (this.#waiting.size >= this.#limits.queue) {
       throw new UpstreamError(
         "busy",
-        `${this.#server} already works on ${this.#inside} ${this.#inside === 1 ? "call" : "calls"}, and ${this.#waiting.size} more wait for it. Make fewer calls at one time.`,
+        `${this.#server} already works on ${this.inside} ${this.inside === 1 ? "call" : "calls"}, and ${this.#waiting.size} more wait for it. Make fewer calls at one time.`,
       );
     }
     const { signal } = call;
     return new Promise((resolve, reject) => {
       const admit = () => {
         signal.removeEventListener("abort", giveUp);
-        this.#inside++;
+        this.inside++;
         resolve();
       };
       const giveUp = () => {
@@ -74,14 +68,13 @@ export class Bulkhead {
   }
 
   leave(): void {
-    this.#inside--;
+    this.inside--;
     this.#admitWaiting();
   }
 
   /** Calls that are inside or waiting stay, even if they are more than the new limits allow. */
-  resize(size: number, queue: number): void {
-    this.#size = size;
-    this.#queue = queue;
+  resize(limits: Pick<UpstreamLimits, "concurrency" | "queue">): void {
+    this.#limits = limits;
     this.#admitWaiting();
   }
 
@@ -108,16 +101,23 @@ const LONGEST_DELAY = 2 ** 31 - 1;
 
 /** Runs one function later. Setting it again replaces the earlier one. Does not keep the process running. */
 export class Timer {
+  /** When it will run, in milliseconds since the epoch; undefined while it is not set. */
+  at: number | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   set(delay: number, act: () => void): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(act, Math.min(delay, LONGEST_DELAY));
-    this.#timer.unref();
+    this.clear();
+    this.at = Date.now() + delay;
+    const run = () => {
+      this.at = undefined;
+      act();
+    };
+    this.#timer = setTimeout(run, Math.min(delay, LONGEST_DELAY)).unref();
   }
 
   clear(): void {
     clearTimeout(this.#timer);
+    this.at = undefined;
   }
 }
 
@@ -132,7 +132,7 @@ const CALM = 10;
  * next change does not delay that. For a server that announces changes all the time the pauses grow.
  */
 export class RereadTimer {
-  readonly #interval: number;
+  readonly #interval: () => number;
   readonly #read: () => Promise<void>;
   readonly #isTold: () => boolean;
   readonly #timer = new Timer();
@@ -146,7 +146,7 @@ export class RereadTimer {
    * `interval`: the delay of `later` in milliseconds; 0 means never. `read` must not reject. `isTold`: whether the server
    * announces changes itself, so that `later` need not read. Its answer may change at any time.
    */
-  constructor(interval: number, read: () => Promise<void>, isTold: () => boolean = () => false) {
+  constructor(interval: () => number, read: () => Promise<void>, isTold: () => boolean = () => false) {
     this.#interval = interval;
     this.#read = read;
     this.#isTold = isTold;
@@ -173,8 +173,9 @@ export class RereadTimer {
   }
 
   later(): void {
-    if (this.#isSoon || this.#interval === 0) return;
-    this.#timer.set(this.#interval, () => (this.#isTold() ? this.later() : void this.now()));
+    const interval = this.#interval();
+    if (this.#isSoon || interval === 0) return;
+    this.#timer.set(interval, () => (this.#isTold() ? this.later() : void this.now()));
   }
 
   end(): void {

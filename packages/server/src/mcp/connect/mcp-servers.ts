@@ -1,19 +1,11 @@
 import { resolve } from "node:path";
-import type { Logger, ToolRegistry } from "@toolrack/core";
 import { hashValue, redact } from "@toolrack/core/internal";
-import { MaskedValues, type Secrets, type Unapproved } from "../../access/index.ts";
-import {
-  type Offerings,
-  problemOfOwnEntry,
-  type RackIdentity,
-  readRacks,
-  unknownRack,
-} from "../../calls/index.ts";
+import { MaskedValues } from "../../access/index.ts";
+import { problemOfOwnEntry, readRacks, unknownRack } from "../../calls/index.ts";
 import { problemOfKey, readServerAddress } from "../../config/index.ts";
 import { reasonOf, watchFile } from "../../helpers/index.ts";
-import { McpServerError, type McpServerStore } from "../../store/index.ts";
+import { McpServerError } from "../../store/index.ts";
 import { RackNames } from "./catalogue/names.ts";
-import type { PinningPolicy } from "./catalogue/pins.ts";
 import {
   checkedEntry,
   type McpFile,
@@ -23,11 +15,10 @@ import {
   wantedServers,
 } from "./config/wanted-servers.ts";
 import { sentence } from "./failures.ts";
-import { filesOfServer, type PackageStore } from "./process/program.ts";
+import { filesOfServer } from "./process/program.ts";
 import type { LogLine } from "./process/recent-lines.ts";
-import { ManagedServer, type ServerSurroundings } from "./server.ts";
+import { ManagedServer, type McpServersOptions, type ServerContext } from "./server.ts";
 import { noPendingSignIn } from "./sign-in/sign-in.ts";
-import type { VaultSecrets } from "./sign-in/vault.ts";
 import {
   type McpServerView,
   type McpToolView,
@@ -39,28 +30,6 @@ import {
   viewOf,
 } from "./views.ts";
 
-export interface McpServersOptions {
-  readonly registry: ToolRegistry;
-  readonly offerings?: Offerings;
-  readonly store: McpServerStore;
-  readonly secrets: Pick<Secrets, "values" | "maskFor"> & VaultSecrets;
-  readonly logger: Logger;
-  /** The workspace. */
-  readonly directory: string;
-  /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
-  readonly file?: string;
-  /** Entries of the file that wait for an admin because a tool call wrote them. Default: none. */
-  readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
-  /** Default `quarantine`. */
-  readonly pinning?: PinningPolicy;
-  /** Where packages of servers are installed. */
-  readonly packages: PackageStore;
-  /** Default: an unknown rack. */
-  readonly identity?: RackIdentity;
-  /** Our name and version, sent to servers. */
-  readonly clientInfo?: { readonly name: string; readonly version: string };
-}
-
 export interface McpServerUpdate {
   readonly entry?: unknown;
   readonly enabled?: boolean;
@@ -69,13 +38,14 @@ export interface McpServerUpdate {
 
 /** The upstream MCP servers of a workspace, from `mcp.json` and from the store. */
 export class McpServers {
+  /** What is wrong with the file as a whole. Its last good state stays in use. */
+  fileProblem: string | undefined;
   readonly #options: McpServersOptions;
   readonly #path: string;
   readonly #servers = new Map<string, ManagedServer>();
-  readonly #shared: ServerSurroundings;
+  readonly #context: ServerContext;
   readonly #listeners = new Set<() => void>();
   #file: McpFile = nothing;
-  #fileProblem: string | undefined;
   #watcher: { close(): Promise<void> } | undefined;
   /** Names have changed, and not every server may have been told. */
   #haveNamesChanged = false;
@@ -88,7 +58,7 @@ export class McpServers {
     this.#path = resolve(options.directory, options.file ?? "mcp.json");
     const { secrets, directory } = options;
     const masked = new MaskedValues(() => secrets.values());
-    this.#shared = {
+    this.#context = {
       ...options,
       names,
       surroundings: { directory, environment: process.env, secret: (name) => secrets.get(name) },
@@ -128,16 +98,11 @@ export class McpServers {
     this.#watcher ??= watchFile(this.#path, () => this.reload().catch(tell));
   }
 
-  /** What is wrong with the file as a whole. Its last good state stays in use. */
-  get fileProblem(): string | undefined {
-    return this.#fileProblem;
-  }
-
   /** The ids of this rack and of the racks behind its servers. */
   get racks(): readonly string[] {
     const servers = [...this.#servers.values()].filter(({ wanted }) => wanted.isEnabled);
     return readRacks([
-      this.#shared.identity.id,
+      this.#context.identity.id,
       ...servers.flatMap(({ upstream }) => upstream.catalogue.racks ?? []),
     ]);
   }
@@ -158,13 +123,13 @@ export class McpServers {
     return this.#inTurn(async () => {
       try {
         this.#file = await readMcpFile(this.#path);
-        this.#fileProblem = undefined;
+        this.fileProblem = undefined;
         // Invalid entries with a valid key are listed as servers, which report their problem.
         const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
         for (const [, problem] of unlisted) this.#options.logger.warn(problem);
       } catch (thrown) {
-        this.#fileProblem = `${sentence(reasonOf(thrown))} The servers go on as the file last said.`;
-        this.#options.logger.warn(this.#fileProblem);
+        this.fileProblem = `${sentence(reasonOf(thrown))} The servers go on as the file last said.`;
+        this.#options.logger.warn(this.fileProblem);
       }
       await this.#reconcile();
     });
@@ -173,7 +138,7 @@ export class McpServers {
   /** Applies what another process changed in the store. Servers without a change are not disturbed. */
   refresh(): Promise<void> {
     return this.#inTurn(async () => {
-      this.#haveNamesChanged = (await this.#shared.names.refresh()) || this.#haveNamesChanged;
+      this.#haveNamesChanged = (await this.#context.names.refresh()) || this.#haveNamesChanged;
       await this.#reconcile();
       await Promise.all([...this.#servers.values()].map((server) => server.refresh()));
     });
@@ -186,12 +151,12 @@ export class McpServers {
 
   /** The names that replaced this one because two servers wanted it. */
   successorsOf(toolName: string): readonly string[] {
-    return this.#shared.names.successorsOf(toolName);
+    return this.#context.names.successorsOf(toolName);
   }
 
   /** The name that this one replaced, in lower case. */
   formerNameOf(toolName: string): string | undefined {
-    return this.#shared.names.formerNameOf(toolName);
+    return this.#context.names.formerNameOf(toolName);
   }
 
   /** Sorted by key. */
@@ -209,7 +174,7 @@ export class McpServers {
 
   /** In the server's order. */
   tools(key: string): McpToolView[] {
-    return toolViewsOf(this.#require(key), this.#shared.names);
+    return toolViewsOf(this.#require(key), this.#context.names);
   }
 
   add(key: string, given: unknown): Promise<McpServerView> {
@@ -237,7 +202,7 @@ export class McpServers {
       const server = this.#require(key);
       if (entry !== undefined) this.#refuseFile(server, "changed");
       for (const name of Object.keys(tools)) requireTool(server, name);
-      refuseDoubles(server, tools, this.#shared.names);
+      refuseDoubles(server, tools, this.#context.names);
       if (entry !== undefined || enabled !== undefined) {
         const checked = entry === undefined ? undefined : await checkedEntry(entry, server.wanted);
         await this.#options.store.put(key, { entry: checked, enabled });
@@ -317,7 +282,7 @@ export class McpServers {
     // All at once, because the catalogue may change during a write.
     const outcomes = await Promise.allSettled(wanted.map((tool) => server.pins.approve(tool, by)));
     server.apply();
-    this.#shared.onChange();
+    this.#context.onChange();
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
     const approved = new Set(wanted.map((tool) => tool.name));
     return this.tools(key).filter((tool) => approved.has(tool.name));
@@ -336,7 +301,7 @@ export class McpServers {
     await this.#turn.catch(() => {});
     await Promise.all([...this.#servers.values()].map((server) => server.close()));
     this.#servers.clear();
-    await this.#shared.names.settled();
+    await this.#context.names.settled();
   }
 
   async #reconcile(): Promise<void> {
@@ -358,7 +323,7 @@ export class McpServers {
     // Also tells servers that were opened after the others were told.
     if (this.#haveNamesChanged) for (const server of this.#servers.values()) server.renamed();
     this.#haveNamesChanged = false;
-    this.#shared.onChange();
+    this.#context.onChange();
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
   }
 
@@ -368,7 +333,7 @@ export class McpServers {
       this.#options.logger.warn(`MCP server "${wanted.key}": ${wanted.problem}`);
     }
     if (server === undefined) {
-      this.#servers.set(wanted.key, await ManagedServer.open(wanted, this.#shared));
+      this.#servers.set(wanted.key, await ManagedServer.open(wanted, this.#context));
     } else if (hashValue(server.wanted) !== hashValue(wanted)) {
       await server.change(wanted);
     }

@@ -218,27 +218,20 @@ const MOST_LINKS = 1_000;
 /** A longer address contains the data itself, and would take too much memory. */
 const LONGEST_URI = 8_192;
 
-interface Link {
-  /** The tools and prompts whose results had the link, by their names on the rack. */
-  readonly sources: Map<string, RackItem>;
-  /** On the `performance` clock. */
-  at: number;
-}
-
 /** Resources that results of a server linked to. They can be read even if no list has them. */
 export class LinkedResources {
-  readonly #links = new Map<string, Link>();
+  /** By address: the tools and prompts whose results had the link, by name, and when, on the `performance` clock. */
+  readonly #links = new Map<string, { readonly sources: Map<string, RackItem>; readonly at: number }>();
 
   /** Remembers a block of a result that links to a resource or contains one. */
   note(block: Message, source: RackItem): void {
     const holder = block.type === "resource_link" ? block : block.resource;
     const uri = isRecord(holder) ? holder.uri : undefined;
     if (typeof uri !== "string" || uri.length > LONGEST_URI || isReservedFrom(SOURCE, uri)) return;
-    const link = this.#links.get(uri) ?? { sources: new Map(), at: 0 };
-    link.sources.set(source.name, source);
-    link.at = performance.now();
+    const sources = this.#links.get(uri)?.sources ?? new Map<string, RackItem>();
+    sources.set(source.name, source);
     this.#links.delete(uri);
-    this.#links.set(uri, link);
+    this.#links.set(uri, { sources, at: performance.now() });
     const oldest = this.#links.keys().next();
     if (this.#links.size > MOST_LINKS && oldest.value !== undefined) this.#links.delete(oldest.value);
   }

@@ -4,7 +4,10 @@ import { RereadTimer } from "./limits.ts";
 
 it("a change is not put off by the next one, and a flood of them is read with growing pauses", async () => {
   const reads: number[] = [];
-  const timer = new RereadTimer(0, async () => void reads.push(performance.now()));
+  const timer = new RereadTimer(
+    () => 0,
+    async () => void reads.push(performance.now()),
+  );
   const flood = setInterval(() => timer.soon(), 1);
   while (reads.length < 5) await delay(5);
   clearInterval(flood);
@@ -17,11 +20,14 @@ it("a change is not put off by the next one, and a flood of them is read with gr
 it("what changes while it is read is read again", async () => {
   let reads = 0;
   const again = Promise.withResolvers<void>();
-  const timer = new RereadTimer(0, async () => {
-    reads++;
-    if (reads === 1) timer.soon();
-    else again.resolve();
-  });
+  const timer = new RereadTimer(
+    () => 0,
+    async () => {
+      reads++;
+      if (reads === 1) timer.soon();
+      else again.resolve();
+    },
+  );
   timer.soon();
   await again.promise;
   expect(reads).toBe(2);
@@ -29,10 +35,16 @@ it("what changes while it is read is read again", async () => {
 
 it("reads by itself after a while, unless that is switched off", async () => {
   const read = Promise.withResolvers<void>();
-  const timer = new RereadTimer(5, async () => read.resolve());
+  const timer = new RereadTimer(
+    () => 5,
+    async () => read.resolve(),
+  );
   timer.later();
   await read.promise;
-  const never = new RereadTimer(0, async () => expect.unreachable());
+  const never = new RereadTimer(
+    () => 0,
+    async () => expect.unreachable(),
+  );
   never.later();
   await delay(20);
 });
@@ -41,7 +53,7 @@ it("reads by itself only while nobody tells of changes", async () => {
   let isTold = true;
   const read = Promise.withResolvers<void>();
   const timer = new RereadTimer(
-    5,
+    () => 5,
     async () => {
       expect(isTold).toBe(false);
       read.resolve();

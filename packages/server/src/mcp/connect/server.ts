@@ -1,7 +1,8 @@
-import { ToolDisabledError, type ToolInfo, type ToolRegistry } from "@toolrack/core";
+import { type Logger, ToolDisabledError, type ToolInfo, type ToolRegistry } from "@toolrack/core";
 import { hashValue } from "@toolrack/core/internal";
-import type { Offerings } from "../../calls/index.ts";
-import { isRecord, reasonOf } from "../../helpers/index.ts";
+import type { Secrets, Unapproved } from "../../access/index.ts";
+import type { Offerings, RackIdentity } from "../../calls/index.ts";
+import { asRecord, reasonOf } from "../../helpers/index.ts";
 import type { McpServerStore, StoredMcpServer } from "../../store/index.ts";
 import {
   type Catalogue,
@@ -19,30 +20,46 @@ import { FollowedSecrets, type Surroundings } from "./config/resolve-entry.ts";
 import type { WantedServer } from "./config/wanted-servers.ts";
 import { commandFor } from "./failures.ts";
 import { McpOfferings } from "./offerings.ts";
+import type { PackageStore } from "./process/program.ts";
 import type { Verdict } from "./protocol/messages.ts";
 import { SignIn } from "./sign-in/sign-in.ts";
 import { canSignIn, SignInVault, type VaultSecrets } from "./sign-in/vault.ts";
-import { Upstream, type UpstreamSurroundings } from "./upstream.ts";
+import { Upstream, type UpstreamOptions } from "./upstream.ts";
 
-/** Shared by all servers. */
-export interface ServerSurroundings extends UpstreamSurroundings {
+export interface McpServersOptions {
   readonly registry: ToolRegistry;
-  readonly offerings?: Offerings | undefined;
+  readonly offerings?: Offerings;
   readonly store: McpServerStore;
-  readonly surroundings: Surroundings;
+  readonly secrets: Pick<Secrets, "values" | "maskFor"> & VaultSecrets;
+  readonly logger: Logger;
+  /** The workspace. */
+  readonly directory: string;
+  /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
+  readonly file?: string;
+  /** Entries of the file that wait for an admin because a tool call wrote them. Default: none. */
+  readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
+  /** Default `quarantine`. */
+  readonly pinning?: PinningPolicy;
+  /** Where packages of servers are installed. */
+  readonly packages: PackageStore;
+  /** Default: an unknown rack. */
+  readonly identity?: RackIdentity;
+  /** Our name and version, sent to servers. */
+  readonly clientInfo?: { readonly name: string; readonly version: string };
+}
+
+/** What all servers of a rack share. */
+export interface ServerContext extends McpServersOptions, Pick<UpstreamOptions, "mask"> {
+  readonly identity: RackIdentity;
+  readonly clientInfo: { readonly name: string; readonly version: string };
   readonly pinning: PinningPolicy;
+  readonly surroundings: Surroundings;
+  readonly names: RackNames;
   /** Sets the values of this server's entry that must be masked everywhere; none when the server is removed. */
   readonly maskFor: (key: string, values: Iterable<string>) => void;
-  /** Where sign-ins are kept. */
-  readonly secrets: VaultSecrets;
-  readonly names: RackNames;
   /** Called when names of other servers than this one have changed. */
   readonly onNames: (key: string) => void;
   readonly onChange: () => void;
-}
-
-interface KeptCatalogue extends Catalogue {
-  readonly fingerprint: string;
 }
 
 interface Applied {
@@ -54,11 +71,15 @@ interface Applied {
 export class ManagedServer {
   readonly key: string;
   readonly pins: ToolPins;
-  readonly #shared: ServerSurroundings;
+  wanted: WantedServer;
+  /** Undefined for a process, or a server whose entry has credentials. */
+  signIn: SignIn | undefined;
+  upstream: Upstream;
+  /** Tools that the entry allows but that cannot be used, by the server's names. */
+  leftOut: ReadonlySet<string> = new Set();
+  readonly #context: ServerContext;
   readonly #offerings: McpOfferings;
-  #wanted: WantedServer;
-  #signIn: SignIn | undefined;
-  #upstream: Upstream;
+  readonly #vault: SignInVault;
   /** The secrets that the current entry uses. */
   #secrets: FollowedSecrets;
   /** Its tools in the registry, by name. */
@@ -66,50 +87,39 @@ export class ManagedServer {
   /** Tools that could not be converted to tools of the rack, and tools that the registry refused. */
   #unmade: readonly RefusedItem[] = [];
   #unregistered: readonly RefusedItem[] = [];
-  #leftOut: ReadonlySet<string> = new Set();
+  /** Tools that were found to be as approved since the registry was last updated. */
+  #admitted = new WeakSet<UpstreamTool>();
   /** Writes go one after the other, so that the latest value is written last. */
   #keeping: Promise<void> = Promise.resolve();
-  /** Grows whenever `#upstream` is replaced, because tools must then call the new one. */
+  /** Grows whenever `upstream` is replaced, because tools must then call the new one. */
   #generation = 0;
 
   private constructor(
     wanted: WantedServer,
     row: StoredMcpServer | undefined,
     pins: ToolPins,
-    shared: ServerSurroundings,
+    context: ServerContext,
   ) {
     this.key = wanted.key;
     this.pins = pins;
-    this.#shared = shared;
-    this.#wanted = wanted;
-    this.#secrets = new FollowedSecrets(shared.surroundings);
-    this.#signIn = this.#makeSignIn();
-    this.#upstream = this.#makeUpstream(row);
-    this.#offerings = new McpOfferings(this.key, () => this.#upstream, shared);
+    this.wanted = wanted;
+    this.#context = context;
+    this.#vault = new SignInVault(this.key, context.secrets);
+    this.#secrets = new FollowedSecrets(context.surroundings);
+    this.signIn = this.#makeSignIn();
+    this.upstream = this.#makeUpstream(row);
+    this.#offerings = new McpOfferings(this.key, () => this.upstream, context);
   }
 
   /** Offers the tools that are known from before, and starts the server without waiting for it. */
-  static async open(wanted: WantedServer, shared: ServerSurroundings): Promise<ManagedServer> {
-    const pins = await ToolPins.open(wanted.key, shared.store, shared.pinning, shared.logger);
-    const row = await shared.store.get(wanted.key);
-    const server = new ManagedServer(wanted, row, pins, shared);
+  static async open(wanted: WantedServer, context: ServerContext): Promise<ManagedServer> {
+    const { store, pinning, logger } = context;
+    const pins = await ToolPins.open(wanted.key, store, pinning, logger);
+    const server = new ManagedServer(wanted, await store.get(wanted.key), pins, context);
     server.apply();
-    shared.offerings?.add(server.#offerings);
-    server.#upstream.start();
+    context.offerings?.add(server.#offerings);
+    server.upstream.start();
     return server;
-  }
-
-  get wanted(): WantedServer {
-    return this.#wanted;
-  }
-
-  get upstream(): Upstream {
-    return this.#upstream;
-  }
-
-  /** Undefined for a process, or a server whose entry has credentials. */
-  get signIn(): SignIn | undefined {
-    return this.#signIn;
   }
 
   /** How many of its tools are in the registry. */
@@ -119,48 +129,43 @@ export class ManagedServer {
 
   /** Listed items that cannot be used. */
   get refused(): readonly RefusedItem[] {
-    return [...(this.#upstream.catalogue.refused ?? []), ...this.#unmade, ...this.#unregistered];
-  }
-
-  /** Tools that the entry allows but that cannot be used, by the server's names. */
-  get leftOut(): ReadonlySet<string> {
-    return this.#leftOut;
+    return [...(this.upstream.catalogue.refused ?? []), ...this.#unmade, ...this.#unregistered];
   }
 
   find(name: string): UpstreamTool | undefined {
-    return this.#upstream.catalogue.tools.find((tool) => tool.name === name);
+    return this.upstream.catalogue.tools.find((tool) => tool.name === name);
   }
 
   /** Applies a new version of the entry. Restarts the server only if the change concerns the running server. */
   async change(wanted: WantedServer): Promise<void> {
-    const isSame = hashOfRunning(this.#wanted) === hashOfRunning(wanted);
-    const { limits: before = {} } = this.#wanted.entry.toolrack ?? {};
-    const { limits = {} } = wanted.entry.toolrack ?? {};
-    this.#wanted = wanted;
-    if (!isSame) {
-      await this.#upstream.stop();
+    const before = this.wanted;
+    const { limits } = wanted.entry.toolrack ?? {};
+    this.wanted = wanted;
+    if (hashOfRunning(before) !== hashOfRunning(wanted)) {
+      await this.upstream.stop();
       await this.#keeping;
       this.#generation++;
-      this.#secrets = new FollowedSecrets(this.#shared.surroundings);
-      this.#signIn = this.#makeSignIn();
-      this.#upstream = this.#makeUpstream(await this.#readStored());
-      this.#offerings.moveTo(this.#upstream);
-      this.#upstream.start();
-    } else if (hashValue(before) !== hashValue(limits)) this.#upstream.limit(limits);
+      this.#secrets = new FollowedSecrets(this.#context.surroundings);
+      this.signIn = this.#makeSignIn();
+      this.upstream = this.#makeUpstream(await this.#readStored());
+      this.#offerings.moveTo(this.upstream);
+      this.upstream.start();
+    } else if (hashValue(before.entry.toolrack?.limits) !== hashValue(limits))
+      this.upstream.limit(limits ?? {});
     this.renamed();
   }
 
   /** Applies tool settings, sign-ins and sign-outs that another process on the same store made. */
   async refresh(): Promise<void> {
-    await this.pins.refresh(() => this.#upstream.catalogue.tools);
+    await this.pins.refresh(() => this.upstream.catalogue.tools);
     this.apply();
-    const isAwaited = this.#upstream.state === "needs-auth";
-    if (await this.#signIn?.follow(isAwaited)) void this.#upstream.restart();
+    const isAwaited = this.upstream.state === "needs-auth";
+    if (await this.signIn?.follow(isAwaited)) void this.upstream.restart();
   }
 
   /** Restarts a server that cannot be used when one of its secrets has changed. */
   async followSecrets(): Promise<void> {
-    const upstream = this.#upstream;
+    const { upstream } = this;
     const isDown = ["failed", "needs-auth", "backoff"].includes(upstream.state);
     if (isDown && (await this.#secrets.changed())) void upstream.restart();
   }
@@ -173,8 +178,7 @@ export class ManagedServer {
 
   /** Removes the tokens of this server, even if its entry no longer allows a sign-in. */
   async forgetSignIn(): Promise<void> {
-    if (this.#signIn === undefined) await this.#vault.clear();
-    else await this.#signIn.end();
+    await (this.signIn === undefined ? this.#vault.clear() : this.signIn.end());
   }
 
   /** Closes a server that was removed. `close` alone is for the end of the rack. */
@@ -184,11 +188,11 @@ export class ManagedServer {
   }
 
   async close(): Promise<void> {
-    const { offerings, registry, maskFor } = this.#shared;
+    const { offerings, registry, maskFor } = this.#context;
     offerings?.remove(this.#offerings.key);
     registry.apply({ remove: [...this.#applied.keys()] });
     this.#applied.clear();
-    await this.#upstream.stop();
+    await this.upstream.stop();
     await this.#keeping;
     await this.pins.close();
     // Unmasked last, because calls that were cut off may still show the values.
@@ -203,26 +207,25 @@ export class ManagedServer {
     try {
       this.#applyTools();
     } catch (thrown) {
-      this.#shared.logger.error(
+      this.#context.logger.error(
         `The tools of the MCP server "${this.key}" could not be hung up: ${reasonOf(thrown)}`,
       );
     }
   }
 
   #applyTools(): void {
-    const { entry, isEnabled } = this.#wanted;
-    const upstream = this.#upstream;
-    const { names } = this.#shared;
-    const source = { key: this.key, entry, upstream, links: this.#offerings.links, names };
-    const offered = upstream.catalogue.tools.filter(({ name }) =>
-      isOffered(entry.toolrack?.tools ?? {}, name),
-    );
+    const { key, upstream } = this;
+    const { entry, isEnabled } = this.wanted;
+    const source = { key, entry, upstream, links: this.#offerings.links, names: this.#context.names };
+    const choices = entry.toolrack?.tools ?? {};
+    const offered = upstream.catalogue.tools.filter(({ name }) => isOffered(choices, name));
+    this.#admitted = new WeakSet();
     this.#claimNames(offered);
     const unmade: RefusedItem[] = [];
     const made = offered.flatMap((given) => {
       try {
         const tool = toTool(source, given, this.pins.of(given));
-        return [{ given, tool: isEnabled ? tool : switchedOff(tool, this.key) }];
+        return [{ given, tool: isEnabled ? tool : switchedOff(tool, key) }];
       } catch (thrown) {
         // One bad tool must not affect the others.
         unmade.push({ name: given.name, reason: reasonOf(thrown) });
@@ -236,26 +239,26 @@ export class ManagedServer {
     const leftOut = made.filter(
       ({ tool: { name, displayName = name } }) => !this.#applied.has(name) || refused.has(displayName),
     );
-    this.#leftOut = new Set([...unmade, ...leftOut.map(({ given }) => given)].map(({ name }) => name));
+    this.leftOut = new Set([...unmade, ...leftOut.map(({ given }) => given)].map(({ name }) => name));
   }
 
   #claimNames(offered: readonly UpstreamTool[]): void {
-    const { rename = {} } = this.#wanted.entry.toolrack?.tools ?? {};
-    const wanted = offered.flatMap((tool) => {
-      const { name } = tool;
-      const renamed = this.pins.of(tool).override.rename ?? ownMember(rename, name);
-      return renamed === undefined ? [name] : [name, renamed];
-    });
-    const prompts = this.#upstream.catalogue.prompts.map(({ name }) => String(name));
-    const { names, onNames } = this.#shared;
-    const isContested = names.claim(this.key, [...wanted, ...prompts]);
-    names.noteSpellings(this.key, [offered.map(({ name }) => name), prompts]);
-    if (isContested) onNames(this.key);
+    const { key } = this;
+    const { rename = {} } = this.wanted.entry.toolrack?.tools ?? {};
+    const renamed = offered.flatMap(
+      (tool) => this.pins.of(tool).override.rename ?? ownMember(rename, tool.name) ?? [],
+    );
+    const tools = offered.map(({ name }) => name);
+    const prompts = this.upstream.catalogue.prompts.map(({ name }) => String(name));
+    const { names, onNames } = this.#context;
+    const isContested = names.claim(key, [...tools, ...renamed, ...prompts]);
+    names.noteSpellings(key, [tools, prompts]);
+    if (isContested) onNames(key);
   }
 
   /** Replaces the server's tools in the registry. Touches only tools that changed. */
   #register(tools: readonly ToolInfo[]): void {
-    const { registry, logger } = this.#shared;
+    const { registry, logger } = this.#context;
     const { single, doubled } = withoutDoubles(tools);
     const before = this.#applied;
     const wanted = new Map(single.map((tool) => [tool.name, fingerprintOfTool(tool, this.#generation)]));
@@ -269,46 +272,40 @@ export class ManagedServer {
     const refused = registry.apply({ remove, put });
     const unusable = new Set(refused.map(({ info }) => info.name));
     const known = new Set(this.#unregistered.map(({ name, reason }) => `${name}\n${reason}`));
-    this.#unregistered = [
-      ...doubled,
-      ...refused.map(({ info, error }) => ({ name: info.name, reason: shortened(error.message) })),
-    ];
+    const refusedItems = refused.map(({ info, error }) => ({
+      name: info.name,
+      reason: shortened(error.message),
+    }));
+    this.#unregistered = [...doubled, ...refusedItems];
     for (const { name, reason } of this.#unregistered) {
       if (!known.has(`${name}\n${reason}`)) logger.warn(`${name} is left out: ${reason}`);
     }
     const usable = single.filter(({ name }) => !unusable.has(name));
-    this.#applied = new Map(
-      usable.map(({ name, disabled }) => [
-        name,
-        { fingerprint: wanted.get(name) ?? "", isDisabled: disabled },
-      ]),
-    );
+    const appliedOf = ({ name, disabled: isDisabled }: ToolInfo) =>
+      [name, { fingerprint: wanted.get(name) ?? "", isDisabled }] as const;
+    this.#applied = new Map(usable.map(appliedOf));
     // The registry keeps a replaced tool disabled. Enable those that we had disabled ourselves.
     for (const { name, disabled } of put)
       if (before.get(name)?.isDisabled && !disabled && !unusable.has(name)) registry.enable(name);
   }
 
   #makeSignIn(): SignIn | undefined {
-    const { entry, invalid } = this.#wanted;
-    if (invalid !== undefined || !canSignIn(entry)) return undefined;
-    const { mask, onChange } = this.#shared;
+    const { key, wanted } = this;
+    if (wanted.invalid !== undefined || !canSignIn(wanted.entry)) return undefined;
+    const { mask, onChange } = this.#context;
     const { surroundings } = this.#secrets;
-    const vault = this.#vault;
-    return new SignIn({ key: this.key, entry, place: this.#place, surroundings, vault, mask, onChange });
-  }
-
-  get #vault(): SignInVault {
-    return new SignInVault(this.key, this.#shared.secrets);
+    const { entry } = wanted;
+    return new SignIn({ key, entry, place: this.#place, surroundings, vault: this.#vault, mask, onChange });
   }
 
   /** Where the entry is, for messages. */
   get #place(): string {
-    return this.#wanted.place === "file" ? "mcp.json" : "mcp_servers";
+    return this.wanted.place === "file" ? "mcp.json" : "mcp_servers";
   }
 
   /** Undefined when the store cannot be read: the server then starts without its stored catalogue and verdict. */
   #readStored(): Promise<StoredMcpServer | undefined> {
-    const { store, logger } = this.#shared;
+    const { store, logger } = this.#context;
     return store.get(this.key).catch((error: Error) => {
       logger.warn(
         `What was learnt about the MCP server "${this.key}" could not be read, so it is learnt anew: ${error.message}`,
@@ -319,21 +316,21 @@ export class ManagedServer {
 
   #makeUpstream(row: StoredMcpServer | undefined): Upstream {
     const { key } = this;
-    const { entry, isEnabled, invalid } = this.#wanted;
-    const { maskFor, onChange } = this.#shared;
+    const { entry, isEnabled, invalid } = this.wanted;
+    const { maskFor, onChange } = this.#context;
     const fingerprint = fingerprintOf(entry);
     // Both columns hold what this class wrote.
-    const kept = row?.catalogue as KeptCatalogue | undefined;
+    const kept = row?.catalogue as (Catalogue & { readonly fingerprint: string }) | undefined;
     const verdict = row?.verdict as Verdict | undefined; // Also written by this class.
     return new Upstream({
-      ...this.#shared,
+      ...this.#context,
       key,
       entry,
       problem: invalid?.reason,
       place: this.#place,
       isEnabled,
       surroundings: this.#secrets.surroundings,
-      signIn: this.#signIn,
+      signIn: this.signIn,
       verdict,
       // Checked again, because an older version may have written it.
       catalogue: kept?.fingerprint === fingerprint ? { ...kept, ...checkCatalogue(kept) } : undefined,
@@ -356,19 +353,20 @@ export class ManagedServer {
    * Throws when the tool has changed since it was approved. It may have changed while the call waited for a person, for
    * its turn or for the server to start.
    */
-  #admit({ name }: UpstreamTool): void {
+  #admit(tool: UpstreamTool): void {
     const { key } = this;
-    if (this.#shared.pinning !== "quarantine") return;
-    const now = this.find(name);
+    if (this.#admitted.has(tool) || this.#context.pinning !== "quarantine") return;
+    const now = this.find(tool.name);
     if (now === undefined) {
-      const text = `The MCP server "${key}" does not offer "${name}" any more, so it was not called. See: ${commandFor("show", key)}`;
+      const text = `The MCP server "${key}" does not offer "${tool.name}" any more, so it was not called. See: ${commandFor("show", key)}`;
       throw new ToolDisabledError(text);
     }
-    if (this.pins.of(now).state === "quarantined") throw new ToolDisabledError(quarantined(key, name));
+    if (this.pins.of(now).state === "quarantined") throw new ToolDisabledError(quarantined(key, tool.name));
+    this.#admitted.add(tool);
   }
 
   #keep(change: Parameters<McpServerStore["put"]>[1]): void {
-    const { store, logger } = this.#shared;
+    const { store, logger } = this.#context;
     this.#keeping = this.#keeping
       .then(() => store.put(this.key, change))
       .catch((error: Error) => {
@@ -401,13 +399,13 @@ function withoutDoubles(tools: readonly ToolInfo[]): {
     if (owner === undefined || (isRenamed(owner) && !isRenamed(tool))) owners.set(key, tool);
   }
   const isOwner = (tool: ToolInfo) => owners.get(tool.name.toLowerCase()) === tool;
-  const doubled = tools.filter((tool) => !isOwner(tool));
+  const refuse = ({ name, displayName = name }: ToolInfo) => ({
+    name: displayName,
+    reason: `It is renamed to ${name}, which is the name of another tool. Give it another name.`,
+  });
   return {
     single: tools.filter(isOwner),
-    doubled: doubled.map(({ name, displayName = name }) => ({
-      name: displayName,
-      reason: `It is renamed to ${name}, which is the name of another tool. Give it another name.`,
-    })),
+    doubled: tools.filter((tool) => !isOwner(tool)).map(refuse),
   };
 }
 
@@ -415,7 +413,7 @@ function fingerprintOfTool(tool: ToolInfo, generation: number): string {
   const { name, description, title, aliases, parameters, outputSchema, metadata, disabled } = tool;
   // The state of the server is not part of the tool's definition.
   const { mcp, ...rest } = metadata;
-  const { state: _, ...origin } = isRecord(mcp) ? mcp : {};
+  const { state: _, ...origin } = asRecord(mcp);
   const shown = [name, description, title, aliases, parameters, outputSchema];
   return hashValue([...shown, rest, origin, disabled, generation]);
 }

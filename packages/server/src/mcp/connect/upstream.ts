@@ -8,6 +8,7 @@ import {
 } from "../../calls/index.ts";
 import { readServerAddress } from "../../config/index.ts";
 import { reasonOf, unlessAborted } from "../../helpers/index.ts";
+import type { ClientInfo } from "../wire/index.ts";
 import {
   type Catalogue,
   changedLists,
@@ -42,7 +43,7 @@ import {
   validVerdict,
 } from "./protocol/messages.ts";
 import type { UpstreamSession } from "./protocol/session.ts";
-import type { ListName } from "./protocol/subscriptions.ts";
+import { type ListName, lists } from "./protocol/subscriptions.ts";
 import type { SignIn } from "./sign-in/sign-in.ts";
 
 export type UpstreamState = "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
@@ -72,19 +73,14 @@ export interface UpstreamStatus {
   readonly noise: number;
 }
 
-/** Shared by all upstream servers of a rack. */
-export interface UpstreamSurroundings {
-  /** The rack that they belong to. */
+export interface UpstreamOptions {
+  /** The rack that it belongs to. */
   readonly identity: RackIdentity;
-  readonly clientInfo: { readonly name: string; readonly version: string };
-  /** Where packages are installed. */
+  readonly clientInfo: ClientInfo;
   readonly packages: PackageStore;
   /** Masks secrets in everything that comes from a server or is written about it. */
   readonly mask: (text: string) => string;
   readonly logger: Logger;
-}
-
-export interface UpstreamOptions extends UpstreamSurroundings {
   readonly key: string;
   readonly entry: ServerEntry;
   /** Why it cannot be started with this entry at all. */
@@ -94,7 +90,7 @@ export interface UpstreamOptions extends UpstreamSurroundings {
   readonly isEnabled: boolean;
   readonly surroundings: Surroundings;
   /** Undefined for a process, or a server whose entry has credentials. */
-  readonly signIn: Pick<SignIn, "headers" | "markRefused" | "renewAt" | "requireScope" | "view"> | undefined;
+  readonly signIn: SignIn | undefined;
   /** The verdict and catalogue of an earlier run. */
   readonly verdict: Verdict | undefined;
   readonly catalogue: Catalogue | undefined;
@@ -125,8 +121,6 @@ const LONGEST_SILENCE = 10_000;
 const SHORTEST_RENEWAL = 1_000;
 const RENEWAL_AGAIN = 10_000;
 
-const allLists: readonly ListName[] = ["tools", "prompts", "resources"];
-
 /**
  * The state machine of one upstream server. Starts it in the background, notices when it is gone, tries again with growing
  * pauses, and lets calls fail at once in between. Renews its tokens, reads its lists again, and ends its process while
@@ -137,11 +131,12 @@ export class Upstream {
   readonly entry: ServerEntry;
   readonly lines: RecentLines;
   readonly mask: (text: string) => string;
+  state: UpstreamState;
+  catalogue: Catalogue;
   readonly #options: UpstreamOptions;
   #limits: UpstreamLimits;
   readonly #bulkhead: Bulkhead;
 
-  #state: UpstreamState;
   #reason: string | undefined;
   #since = Date.now();
   #failureCount = 0;
@@ -150,22 +145,20 @@ export class Upstream {
   /** The server has accepted our credentials before, with the same entry. */
   #wasAccepted = false;
   #verdict: Verdict | undefined;
-  #catalogue: Catalogue;
 
   /** The current session, and former ones that have not ended yet. */
   #session: UpstreamSession | undefined;
   readonly #former = new Set<UpstreamSession>();
   readonly #watched = new Set<string>();
-  /** The running ping of a session. Several calls that wait for it share one. */
-  readonly #pings = new WeakMap<UpstreamSession, Promise<boolean>>();
+  /** The running pings. Several calls that wait for one share it. */
+  readonly #pings = new Map<UpstreamSession, Promise<boolean>>();
 
   /** The running attempt to start the server. There is only one at a time, and it never rejects. */
   #attempt: Promise<void> | undefined;
   #abort = new AbortController();
-  /** When the latest attempt began, the one before it, and when the next one will begin. */
+  /** When the latest attempt began, and the one before it. */
   #attemptAt = 0;
   #formerAttemptAt = 0;
-  #nextAttemptAt: number | undefined;
   /** The server was ready a moment ago and only needs a new session. Reset when the attempt ends. */
   #isReopening = false;
   #isStopped = false;
@@ -175,12 +168,14 @@ export class Upstream {
   readonly #renewalTimer = new Timer();
   readonly #restTimer = new Timer();
   /** Reads the lists again after an announced change, or after a long time without one. */
-  #rereading: RereadTimer;
+  readonly #rereading = new RereadTimer(
+    () => this.#limits.refresh,
+    () => this.#reread(),
+    () => this.#session?.tellsOfChanges !== false,
+  );
   /** How many changes of its tools the server announced, and how many of them have been read. */
   #announced = 0;
   #readUpTo = 0;
-  /** Tools that were checked against their approvals, valid for one catalogue. */
-  #admitted: { readonly by: Catalogue; readonly tools: WeakSet<UpstreamTool> } | undefined;
 
   constructor(options: UpstreamOptions) {
     const { key, entry, mask } = options;
@@ -190,35 +185,26 @@ export class Upstream {
     this.mask = mask;
     this.lines = new RecentLines(mask);
     this.#limits = limitsOf(entry.toolrack?.limits);
-    this.#bulkhead = new Bulkhead(`The MCP server "${key}"`, this.#limits.concurrency, this.#limits.queue);
-    this.#rereading = this.#makeRereading();
+    this.#bulkhead = new Bulkhead(`The MCP server "${key}"`, this.#limits);
     this.#verdict = validVerdict(options.verdict, entry);
-    this.#state = options.isEnabled ? "starting" : "disabled";
-    this.#catalogue = options.catalogue ?? emptyCatalogue;
-  }
-
-  get state(): UpstreamState {
-    return this.#state;
-  }
-
-  get catalogue(): Catalogue {
-    return this.#catalogue;
+    this.state = options.isEnabled ? "starting" : "disabled";
+    this.catalogue = options.catalogue ?? emptyCatalogue;
   }
 
   get status(): UpstreamStatus {
     const session = this.#session;
     const verdict = session?.verdict ?? this.#verdict;
-    const { serverInfo = this.#catalogue.serverInfo, protocolVersion } = session?.profile ?? {};
+    const { serverInfo = this.catalogue.serverInfo, protocolVersion } = session?.profile ?? {};
     const failures = this.#failures;
-    const isClosed = this.#state === "ready" || (this.#state === "starting" && failures === 0);
+    const isClosed = this.state === "ready" || (this.state === "starting" && failures === 0);
     return {
-      state: this.#state,
+      state: this.state,
       reason: this.#reason,
       since: this.#since,
       resting: this.#isResting,
-      circuit: isClosed ? "closed" : this.#state === "starting" ? "half-open" : "open",
+      circuit: isClosed ? "closed" : this.state === "starting" ? "half-open" : "open",
       failures,
-      nextAttemptAt: this.#nextAttemptAt,
+      nextAttemptAt: this.#attemptTimer.at,
       transport:
         verdict?.transport ?? (isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
       era: verdict?.era,
@@ -233,7 +219,7 @@ export class Upstream {
 
   /** The last line that its process wrote, while it cannot be used. */
   get lastWord(): string | undefined {
-    const hasFailed = this.#state !== "ready" && this.#reason !== undefined;
+    const hasFailed = this.state !== "ready" && this.#reason !== undefined;
     return hasFailed ? this.#outlook.lastWords.at(-1) : undefined;
   }
 
@@ -246,12 +232,12 @@ export class Upstream {
     const isTrying = this.#attempt !== undefined;
     const former = isTrying ? this.lines.tail(TAIL, this.#formerAttemptAt, this.#attemptAt) : [];
     const lastWords = former.length > 0 ? former : this.lines.tail(TAIL, this.#attemptAt);
-    return { nextAttemptAt: this.#nextAttemptAt, lastWords };
+    return { nextAttemptAt: this.#attemptTimer.at, lastWords };
   }
 
   /** Returns at once. */
   start(): void {
-    if (this.#state !== "disabled") void this.#begin();
+    if (this.state !== "disabled") void this.#begin();
   }
 
   /** Ends the server for good. Resolves when nothing of it is left. */
@@ -265,7 +251,7 @@ export class Upstream {
 
   /** Starts again, whatever happened before. Resolves when the server is ready or has failed. */
   async restart(): Promise<void> {
-    if (this.#state === "disabled" || this.#isStopped) return;
+    if (this.state === "disabled" || this.#isStopped) return;
     await this.#giveUpAttempt();
     await this.#endSessions("It is being restarted.");
     this.#failureCount = 0;
@@ -275,10 +261,9 @@ export class Upstream {
   /** Uses other limits from now on. Running calls are not affected; connection limits apply to the next connection. */
   limit(limits: ServerLimits): void {
     this.#limits = limitsOf(limits);
-    this.#bulkhead.resize(this.#limits.concurrency, this.#limits.queue);
+    this.#bulkhead.resize(this.#limits);
     this.#restTimer.clear();
     this.#rereading.end();
-    this.#rereading = this.#makeRereading();
     if (this.#session === undefined) return;
     this.#beginRest();
     // A change may have been announced just before. Read it now, because the old timer was cleared.
@@ -288,7 +273,7 @@ export class Upstream {
   /** Calls a tool. Rejects with `UpstreamError`, or with the reason of the context's signal. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
     const headers = isLocal(this.entry) ? undefined : parameterHeaders(tool.inputSchema, context.input);
-    return this.request(new ToolRequest(tool, context, headers, () => this.#admit(tool)));
+    return this.request(new ToolRequest(tool, context, headers, () => this.#options.admit(tool)));
   }
 
   request(request: AbortableRequest): Promise<unknown> {
@@ -308,10 +293,10 @@ export class Upstream {
   /** Subscribes to changes of a resource, also after restarts. Returns a function that ends it. */
   watchResource(uri: string): () => void {
     this.#watched.add(uri);
-    void this.#session?.watchResources([uri]);
+    void this.#session?.subscriptions.watch([uri]);
     return () => {
       this.#watched.delete(uri);
-      void this.#session?.unwatchResource(uri);
+      void this.#session?.subscriptions.unwatch(uri);
     };
   }
 
@@ -354,14 +339,6 @@ export class Upstream {
     }
   }
 
-  #admit(tool: UpstreamTool): void {
-    if (this.#admitted?.by !== this.#catalogue)
-      this.#admitted = { by: this.#catalogue, tools: new WeakSet() };
-    if (this.#admitted.tools.has(tool)) return;
-    this.#options.admit(tool);
-    this.#admitted.tools.add(tool);
-  }
-
   /** To be called after `enter` of the bulkhead. Leaves it at the end. */
   #send(session: UpstreamSession, request: AbortableRequest): Promise<unknown> {
     this.#restTimer.clear();
@@ -395,16 +372,11 @@ export class Upstream {
 
   /** Sends a ping. False when no answer comes; an error is an answer too. Never rejects. */
   #answersPing(session: UpstreamSession): Promise<boolean> {
-    let ping = this.#pings.get(session);
-    if (ping === undefined) {
-      const isAnswer = (thrown: unknown) => !(thrown instanceof UpstreamError && thrown.kind === "timeout");
-      ping = session
-        .request({ method: "ping", params: {}, timeout: LONGEST_SILENCE })
-        .then(() => true, isAnswer)
-        .finally(() => this.#pings.delete(session));
-      this.#pings.set(session, ping);
-    }
-    return ping;
+    const isAnswer = (thrown: unknown) => !(thrown instanceof UpstreamError && thrown.kind === "timeout");
+    const send = () => session.request({ method: "ping", params: {}, timeout: LONGEST_SILENCE });
+    const ping = this.#pings.get(session) ?? send().then(() => true, isAnswer);
+    this.#pings.set(session, ping);
+    return ping.finally(() => this.#pings.delete(session));
   }
 
   /** Replaces the session of a server that hangs. Calls that wait for an answer over it keep waiting. */
@@ -467,12 +439,12 @@ export class Upstream {
 
   /** The error for calls while there is no session. `reason` is used when the state has none. */
   #absence(reason?: string): UpstreamError {
-    return absence(this.key, this.#state, this.#reason ?? reason, this.#outlook);
+    return absence(this.key, this.state, this.#reason ?? reason, this.#outlook);
   }
 
   /** Joins the running attempt or begins one. Resolves when it has ended, with success or not. */
   #begin(): Promise<void> {
-    this.#forgetNextAttempt();
+    this.#attemptTimer.clear();
     if (this.#attempt === undefined && !this.#isStopped) {
       this.#abort = new AbortController();
       this.#formerAttemptAt = this.#attemptAt;
@@ -485,14 +457,9 @@ export class Upstream {
     return this.#attempt ?? Promise.resolve();
   }
 
-  #forgetNextAttempt(): void {
-    this.#attemptTimer.clear();
-    this.#nextAttemptAt = undefined;
-  }
-
   /** Aborts the running attempt and cancels the next one. Resolves when no attempt is running. */
   async #giveUpAttempt(): Promise<void> {
-    this.#forgetNextAttempt();
+    this.#attemptTimer.clear();
     this.#abort.abort();
     await this.#attempt;
   }
@@ -553,12 +520,13 @@ export class Upstream {
 
   /** Reads what the server offers, then makes its session the current one. */
   async #prepare(session: UpstreamSession, signal: AbortSignal): Promise<void> {
-    let isUsed = false;
-    let isBehind = false;
+    const announced = this.#announced;
     session.follow({
       onListChanged: (list) => {
-        if (isUsed) this.#noteChange(list);
-        else isBehind = true;
+        const isUsed = session === this.#session;
+        // A change that is announced before the session is used may not be in the lists that are being read.
+        if (list === "tools" || !isUsed) this.#announced++;
+        if (isUsed) this.#rereading.soon();
       },
       onResourceUpdated: (uri) => this.#options.onResourceUpdated(uri),
       onLost: (reason) => this.#lose(session, reason),
@@ -567,15 +535,14 @@ export class Upstream {
     const reading = this.#read(session);
     await unlessAborted(reading, signal);
     const catalogue = await reading;
-    await unlessAborted(session.watchResources(this.#watched), signal);
+    await unlessAborted(session.subscriptions.watch(this.#watched), signal);
     if (signal.aborted || session.isClosed) {
       throw new UpstreamError("unavailable", "It ended before it was ready.");
     }
-    this.#take(catalogue, allLists);
+    this.#take(catalogue, lists);
     // Open requests finish over the former session.
     if (this.#session !== undefined) this.#retire(this.#session);
     this.#session = session;
-    isUsed = true;
     this.#wasAccepted = true;
     this.#readyAt = Date.now();
     const { renewAt } = this.#options.signIn ?? {};
@@ -583,9 +550,8 @@ export class Upstream {
     if (renewAt !== undefined) this.#renewAfter(Math.max(renewAt - Date.now(), SHORTEST_RENEWAL));
     this.#remember(session.verdict);
     this.#enter("ready");
-    this.#readUpTo = this.#announced;
-    // A change that was announced during the read may not be in the lists.
-    if (isBehind) this.#noteChange("tools");
+    this.#readUpTo = announced;
+    if (announced < this.#announced) this.#rereading.soon();
     else this.#rereading.later();
     this.#beginRest();
   }
@@ -617,7 +583,7 @@ export class Upstream {
   #failed(thrown: unknown): void {
     const { signIn } = this.#options;
     // The server offers tools of this rack, which would be listed twice.
-    if (thrown instanceof RackCircle) this.#take(emptyCatalogue, allLists);
+    if (thrown instanceof RackCircle) this.#take(emptyCatalogue, lists);
     const { key, mask } = this;
     const { state, reason } = stateAfter(thrown, { key, canSignIn: signIn !== undefined, mask });
     this.lines.add("rack", reason);
@@ -636,15 +602,14 @@ export class Upstream {
       state === "backoff" || (state === "needs-auth" && this.#wasAccepted && signIn === undefined);
     if (isTriedAgain) {
       const pause = Math.max(pauseAfter(this.#failureCount), waitWanted(thrown));
-      this.#nextAttemptAt = Date.now() + pause;
       this.#attemptTimer.set(pause, () => void this.#begin());
     }
     this.#enter(state, reason);
   }
 
   #enter(state: UpstreamState, reason?: string): void {
-    if (state === this.#state && reason === this.#reason) return;
-    this.#state = state;
+    if (state === this.state && reason === this.#reason) return;
+    this.state = state;
     this.#reason = reason;
     this.#since = Date.now();
     if (reason !== undefined && state !== "starting") {
@@ -663,7 +628,7 @@ export class Upstream {
 
   async #read(session: UpstreamSession): Promise<Catalogue> {
     const onProblem = (text: string) => this.lines.add("rack", text);
-    const options = { timeout: this.#limits.list, before: this.#catalogue, onProblem };
+    const options = { timeout: this.#limits.list, before: this.catalogue, onProblem };
     const catalogue = await readCatalogue(session, options);
     refuseCircle(problemOfCircle(catalogue.racks ?? [], this.#options.identity));
     return catalogue;
@@ -671,24 +636,14 @@ export class Upstream {
 
   /** Keeps the former catalogue when the new one cannot be applied. */
   #take(catalogue: Catalogue, changed: readonly ListName[]): void {
-    const before = this.#catalogue;
-    this.#catalogue = catalogue;
+    const before = this.catalogue;
+    this.catalogue = catalogue;
     try {
       if (changed.length > 0) this.#options.onCatalogue(catalogue, changed);
     } catch (thrown) {
-      this.#catalogue = before;
+      this.catalogue = before;
       throw thrown;
     }
-  }
-
-  #noteChange(list: ListName): void {
-    if (list === "tools") this.#announced++;
-    this.#rereading.soon();
-  }
-
-  #makeRereading(): RereadTimer {
-    const isTold = () => this.#session?.tellsOfChanges !== false;
-    return new RereadTimer(this.#limits.refresh, () => this.#reread(), isTold);
   }
 
   /** Reads all lists again. Ignores the result if the session was replaced meanwhile. */
@@ -698,7 +653,7 @@ export class Upstream {
     const isUsed = () => session === this.#session;
     const announced = this.#announced;
     try {
-      const before = this.#catalogue;
+      const before = this.catalogue;
       const catalogue = await this.#read(session);
       if (!isUsed()) return;
       this.#take(catalogue, changedLists(before, catalogue));

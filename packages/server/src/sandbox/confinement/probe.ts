@@ -60,11 +60,13 @@ async function findBubblewrap(directory: string): Promise<FoundConfinement & { r
   for (const userNamespace of process.getuid?.() === 0 ? [false, true] : [true])
     for (const proc of [true, false]) {
       const options = { userNamespace, proc, bubblewrap, ...defined({ seccompFile }) };
-      const tried = await attempt((nodeDataKb) =>
-        bubblewrapConfinement({ ...options, ...defined({ nodeDataKb }) }),
-      );
-      if (tried.confinement !== undefined) return { confinement: tried.confinement, reason: "" };
-      failure ||= tried.failure;
+      try {
+        const create = (nodeDataKb?: number) =>
+          bubblewrapConfinement({ ...options, ...defined({ nodeDataKb }) });
+        return { confinement: await tried(create), reason: "" };
+      } catch (error) {
+        failure ||= reasonOf(error);
+      }
     }
   return {
     reason: `bubblewrap is installed but does not work here: ${failure}. In a container, let it make namespaces (Docker: --security-opt seccomp=unconfined --cap-add SYS_ADMIN); on a machine of its own, allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0).`,
@@ -77,25 +79,21 @@ async function findRestrictedProcess(reaper: Reaper, directory: string): Promise
     return {
       reason: `Node ${process.versions.node} cannot keep a process from the network; Node 25 or newer can.`,
     };
-  const tried = await attempt((nodeDataKb) =>
-    restrictedProcessConfinement({ reaper, directory, ...defined({ nodeDataKb }) }),
-  );
-  if (tried.confinement === undefined) return { reason: `its test failed: ${tried.failure}.` };
-  return { confinement: tried.confinement };
+  try {
+    const create = (nodeDataKb?: number) =>
+      restrictedProcessConfinement({ reaper, directory, ...defined({ nodeDataKb }) });
+    return { confinement: await tried(create) };
+  } catch (error) {
+    return { reason: `its test failed: ${reasonOf(error)}.` };
+  }
 }
 
-type Attempt = { confinement: Confinement } | { confinement?: undefined; failure: string };
-
-/** Starts one worker to measure it, then one with limits that must find itself confined. */
-async function attempt(create: (nodeDataKb?: number) => Confinement): Promise<Attempt> {
-  try {
-    const nodeDataKb = await tryWorker(create(), async (_worker, pid) => dataKbOfTree(pid));
-    const confinement = create(nodeDataKb);
-    await tryWorker(confinement, checkConfined);
-    return { confinement };
-  } catch (error) {
-    return { failure: reasonOf(error) };
-  }
+/** Starts one worker to measure it, then one with limits that must find itself confined. Throws when it does not. */
+async function tried(create: (nodeDataKb?: number) => Confinement): Promise<Confinement> {
+  const nodeDataKb = await tryWorker(create(), async (_worker, pid) => dataKbOfTree(pid));
+  const confinement = create(nodeDataKb);
+  await tryWorker(confinement, checkConfined);
+  return confinement;
 }
 
 async function tryWorker<Result>(
@@ -105,15 +103,9 @@ async function tryWorker<Result>(
   const { memoryMb, scratchMb } = defaultLimits;
   const launched = confinement.startWorker({ memoryMb, scratchMb });
   const worker = new Worker(launched);
-  const spec = {
-    key: "probe",
-    label: "The test worker",
-    code: probeCode,
-    filename: "probe.cjs",
-    hosts: [],
-    settings: null,
-    foreign: false,
-  };
+  const label = "The test worker";
+  const code = { key: "probe", label, code: probeCode, filename: "probe.cjs" };
+  const spec = { ...code, hosts: [], settings: null, foreign: false };
   try {
     await worker.load(spec, defaultLimits, "");
     return await use(worker, launched.child.pid ?? 0);
@@ -123,7 +115,6 @@ async function tryWorker<Result>(
   }
 }
 
-/** This code is our own, so its report can be trusted. */
 const probeCode = `module.exports = { methods: { look() {
   const tries = {
     files: () => require("node:fs").readdirSync("/"),

@@ -8,22 +8,40 @@ import type { Launched } from "./confinement.ts";
 
 /** Processor seconds of those of these processes that still live. */
 export function cpuSecondsOf(members: readonly number[]): number {
-  return sumOf(members, (pid) => processStat(pid)?.cpuSeconds ?? 0);
+  return members.reduce((sum, pid) => sum + (processStat(pid)?.cpuSeconds ?? 0), 0);
 }
 
 /** The largest data memory of a process in the tree, in KB, as `ulimit -d` counts it. */
 export function dataKbOfTree(pid: number): number | undefined {
   const members = treeOf(pid);
-  return members.length === 0 ? undefined : Math.max(...members.map(dataKb));
+  if (members.length === 0) return undefined;
+  return Math.max(...members.map((member) => sizeIn(`/proc/${member}/status`, /^VmData:\s+(\d+)/gm)));
 }
 
 /**
- * Memory of these processes without files. Shared memory counts once; finding that out is slow, so it is done only when
- * the rough sum is above `most`.
+ * Memory of these processes without files. A page that n processes share counts as 1/n for each, where the system tells
+ * that; finding it out is slow, so it is done only when the rough sum is above `most`.
  */
-export function memoryMbOf(members: readonly number[], most: number): number {
-  const rough = sumOf(members, residentKb) / 1024;
-  return rough <= most ? rough : sumOf(members, proportionalKb) / 1024;
+function memoryMbOf(members: readonly number[], most: number): number {
+  const residentKb = (pid: number) => sizeIn(`/proc/${pid}/status`, /^Rss(?:Anon|Shmem):\s+(\d+)/gm);
+  const proportionalKb = (pid: number) =>
+    sizeIn(`/proc/${pid}/smaps_rollup`, /^Pss_(?:Anon|Shmem):\s+(\d+)/gm) || residentKb(pid);
+  const sumMb = (kb: (pid: number) => number) => members.reduce((sum, pid) => sum + kb(pid), 0) / 1024;
+  const rough = sumMb(residentKb);
+  return rough <= most ? rough : sumMb(proportionalKb);
+}
+
+/** The sum of what the pattern finds in a file of a process; 0 when that has ended in the meantime. */
+function sizeIn(path: string, pattern: RegExp): number {
+  return [...read(path).matchAll(pattern)].reduce((sum, [, size]) => sum + Number(size), 0);
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
 }
 
 /**
@@ -56,41 +74,8 @@ export function treeOf(pid: number): number[] {
 function childrenOf(pid: number): number[] | undefined {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
-      (read(`/proc/${pid}/task/${thread}/children`) ?? "").split(" ").filter(Boolean).map(Number),
+      read(`/proc/${pid}/task/${thread}/children`).split(" ").filter(Boolean).map(Number),
     );
-  } catch {
-    return undefined;
-  }
-}
-
-function sumOf(members: readonly number[], measure: (pid: number) => number): number {
-  return members.reduce((sum, member) => sum + measure(member), 0);
-}
-
-function dataKb(pid: number): number {
-  return sizesIn(read(`/proc/${pid}/status`), /^VmData:\s+(\d+)/gm);
-}
-
-function residentKb(pid: number): number {
-  return sizesIn(read(`/proc/${pid}/status`), /^Rss(?:Anon|Shmem):\s+(\d+)/gm);
-}
-
-/**
- * A page that n processes share counts as 1/n for each. Falls back to resident memory where the system does not tell.
- */
-function proportionalKb(pid: number): number {
-  const shares = sizesIn(read(`/proc/${pid}/smaps_rollup`), /^Pss_(?:Anon|Shmem):\s+(\d+)/gm);
-  return shares === 0 ? residentKb(pid) : shares;
-}
-
-function sizesIn(text: string | undefined, pattern: RegExp): number {
-  return [...(text ?? "").matchAll(pattern)].reduce((sum, [, size]) => sum + Number(size), 0);
-}
-
-/** Undefined when the process has ended in the meantime. */
-function read(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8");
   } catch {
     return undefined;
   }

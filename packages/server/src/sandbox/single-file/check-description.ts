@@ -3,7 +3,6 @@ import { DependencyError, defined, isRecord, LoadError, reasonOf } from "../../h
 import { type DependencyMap, parseDependencies } from "../dependencies.ts";
 import { type BusinessMatch, type RawDescription, readMatch } from "./messages.ts";
 
-/** The checked description of a single-file tool. */
 export interface Description {
   readonly metadata: DeclaredMetadata;
   readonly parameters: JsonSchemaObject;
@@ -73,9 +72,15 @@ export function checkDependencies(declared: unknown): DependencyMap {
   try {
     return parseDependencies(declared);
   } catch (thrown) {
-    if (!(thrown instanceof DependencyError)) throw thrown;
-    throw new LoadError(`getDependencies() is wrong: ${thrown.message}`, thrown.remedy, { cause: thrown });
+    throw dependencyFailure(thrown, "getDependencies() is wrong: ");
   }
+}
+
+/** Turns a `DependencyError` into a `LoadError`. */
+export function dependencyFailure(thrown: unknown, prefix = ""): unknown {
+  if (!(thrown instanceof DependencyError)) return thrown;
+  const { message, remedy, isTemporary } = thrown;
+  return new LoadError(`${prefix}${message}`, remedy, { cause: thrown, retry: isTemporary });
 }
 
 function checkMembers({ members, answers }: RawDescription): void {
@@ -101,21 +106,14 @@ function checkMembers({ members, answers }: RawDescription): void {
   }
 }
 
-/** Call settings in the metadata: a wrong one would break every call. */
-const settings: Readonly<Record<string, (value: unknown) => boolean>> = {
-  timeout: isCount,
-  idleTimeout: isCount,
-  concurrency: (value) => isCount(value) && Number.isInteger(value) && Number(value) >= 1,
-  dangerous: isBoolean,
-  readOnly: isBoolean,
-  idempotent: isBoolean,
-  openWorld: isBoolean,
-  strict: isBoolean,
-  confirm: isText,
-  category: isText,
-  tags: isTexts,
-  aliases: isTexts,
-};
+/** Call settings in the metadata, by what each must be: a wrong one would break every call. */
+const settings: readonly [fits: (value: unknown) => boolean, ...keys: string[]][] = [
+  [isCount, "timeout", "idleTimeout"],
+  [(value) => isCount(value) && Number.isInteger(value) && Number(value) >= 1, "concurrency"],
+  [(value) => typeof value === "boolean", "dangerous", "readOnly", "idempotent", "openWorld", "strict"],
+  [isText, "confirm", "category"],
+  [isTexts, "tags", "aliases"],
+];
 
 function checkMetadata(answer: unknown): DeclaredMetadata {
   if (!isRecord(answer)) throw wrong("getMetadata", answer, "an object");
@@ -134,8 +132,9 @@ function checkMetadata(answer: unknown): DeclaredMetadata {
       `Write the ${key} as a text.`,
     );
   }
-  for (const [key, fits] of Object.entries(settings)) {
-    if (answer[key] === undefined || fits(answer[key])) continue;
+  for (const [fits, ...keys] of settings) {
+    const key = keys.find((one) => answer[one] !== undefined && !fits(answer[one]));
+    if (key === undefined) continue;
     throw new LoadError(
       `getMetadata() returned ${kindOf(answer[key])} as ${key}, which cannot be used.`,
       `Correct ${key}, or leave it out.`,
@@ -243,10 +242,6 @@ function isText(value: unknown): value is string {
 
 function isTexts(value: unknown): value is string[] {
   return Array.isArray(value) && value.every(isText);
-}
-
-function isBoolean(value: unknown): boolean {
-  return typeof value === "boolean";
 }
 
 function isCount(value: unknown): boolean {

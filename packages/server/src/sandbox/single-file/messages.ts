@@ -35,7 +35,6 @@ export interface StorageSnapshot {
   readonly items: Readonly<Record<string, unknown>>;
 }
 
-/** One change of a tool's storage. */
 export type StorageChange =
   | { readonly type: "set"; readonly key: string; readonly value: unknown }
   | { readonly type: "remove"; readonly key: string }
@@ -61,7 +60,6 @@ export interface BusinessMatch {
   readonly retryable: boolean;
 }
 
-/** Reads such an entry, which unreviewed code wrote. */
 export function readMatch(entry: unknown): BusinessMatch {
   const { code, description, solution, retryable } = asRecord(entry);
   const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
@@ -76,7 +74,6 @@ export function readMatch(entry: unknown): BusinessMatch {
 export interface RawDescription {
   /** What each method returned. Missing methods have no entry. */
   readonly answers: Readonly<Record<string, unknown>>;
-  /** What each method threw. */
   readonly thrown: Readonly<Record<string, ThrownData>>;
   /** The type of each member of the contract that the tool has. */
   readonly members: Readonly<Record<string, string>>;

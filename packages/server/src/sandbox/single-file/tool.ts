@@ -31,7 +31,6 @@ export interface SingleFileToolParts {
   readonly file: DescribedFile;
   /** The name in stack traces. */
   readonly filename: string;
-  /** The code that its workers evaluate. */
   readonly code: string;
   readonly hosts: readonly string[];
   readonly grant: SandboxGrant;
@@ -58,7 +57,6 @@ export class SingleFileTool {
   readonly #isCallable: (tool: ToolInfo) => boolean;
   /** The current specs. A changed environment makes a new one. */
   readonly #specs = new Map<"real" | "dry", { readonly given: string; readonly spec: WorkerSpec }>();
-  readonly #keys = new Set<string>();
 
   constructor(parts: SingleFileToolParts) {
     this.#parts = parts;
@@ -87,7 +85,8 @@ export class SingleFileTool {
 
   /** Lets its workers end once their calls have ended. */
   async retire(): Promise<void> {
-    if (this.#keys.size > 0) (await this.#parts.sandbox()).retire(this.#keys);
+    const keys = [...this.#specs.values()].map(({ spec }) => spec.key);
+    if (keys.length > 0) (await this.#parts.sandbox()).retire(keys);
   }
 
   async #environment(isLenient: boolean): Promise<Record<string, unknown>> {
@@ -99,36 +98,24 @@ export class SingleFileTool {
   }
 
   #specFor(environment: Record<string, unknown>, isDryRun: boolean, box: Sandbox): WorkerSpec {
+    const { name, file, filename, code, isForeign, limits, items, log } = this.#parts;
     const kind = isDryRun ? "dry" : "real";
     const given = JSON.stringify(environment);
     const before = this.#specs.get(kind);
     if (before?.given === given) return before.spec;
     // A worker keeps its environment, so one with old values must not serve another call.
     if (before !== undefined) box.retire([before.spec.key]);
-    const spec = this.#makeSpec(environment, given, isDryRun);
-    this.#specs.set(kind, { given, spec });
-    this.#keys.add(spec.key);
-    return spec;
-  }
-
-  #makeSpec(environment: Record<string, unknown>, given: string, isDryRun: boolean): WorkerSpec {
-    const { name, file, filename, code, hosts, isForeign, limits, items, log } = this.#parts;
-    const reachable = isDryRun ? [] : hosts;
-    const parts = [file.hash, file.dependencies ?? "", given, reachable.join(), String(isDryRun)];
+    const hosts = isDryRun ? [] : this.#parts.hosts;
+    const parts = [file.hash, file.dependencies ?? "", given, hosts.join(), String(isDryRun)];
     const version = createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
-    const settings: Omit<WorkerSettings, "storage"> = {
-      tool: name,
-      isDescribing: false,
-      isDryRun,
-      environment,
-      dependencies: Object.keys(file.description.dependencies),
-    };
-    return {
+    const dependencies = Object.keys(file.description.dependencies);
+    const settings = { tool: name, isDescribing: false, isDryRun, environment, dependencies };
+    const spec: WorkerSpec = {
       key: `${name}:${version}`,
       label: name,
       code,
       filename,
-      hosts: reachable,
+      hosts,
       foreign: isForeign,
       onLog: (line) => log(line, undefined),
       // A dry run's worker ends with its call, so that nothing of it remains.
@@ -139,6 +126,8 @@ export class SingleFileTool {
         return { ...settings, storage: items.snapshot() };
       },
     };
+    this.#specs.set(kind, { given, spec });
+    return spec;
   }
 
   /** Handles the requests and reports of one call's worker. All data comes from unreviewed code. */
@@ -262,7 +251,6 @@ function textOf(value: unknown, what: string): string {
   throw new TypeError(`${what} must be a text that is not empty.`);
 }
 
-/** Reads the outcome that an untrusted worker reports. */
 function readOutcome(outcome: unknown, tool: string): unknown {
   const { type, value, base64, reasons } = asRecord(outcome);
   if (type === "value") return value;

@@ -30,52 +30,44 @@ type Tables = Map<string, Record<string, unknown>[]>;
  * like their tables, and folders of those. Throws for a path that is none of these.
  */
 export async function readImport(paths: readonly string[], options: ImportOptions): Promise<ImportedTables> {
-  const read: ReadFolders = { bundles: [], failed: [], warnings: [] };
+  const bundles: SkillBundle[] = [];
+  const failed: ImportFailure[] = [];
+  const warnings: string[] = [];
   const tables: Tables = new Map();
+  const readSkill = async (folder: string) => {
+    try {
+      const { skill, tools, warnings: own } = await readSkillFolder(folder, options);
+      bundles.push({ skill, tools, files: otherFiles(await readSkillFiles(folder)) });
+      warnings.push(...own.map((warning) => `${basename(folder)}: ${warning}`));
+    } catch (thrown) {
+      failed.push({ name: basename(folder), reason: reasonOf(thrown) });
+    }
+  };
   for (const path of paths) {
     if (!existsSync(path)) throw new Error(`There is no ${path}.`);
-    if (statSync(path).isDirectory()) await readFolder(path, options, read, tables);
-    else await readTable(path, tables);
+    if (!statSync(path).isDirectory()) {
+      await readTable(path, tables);
+      continue;
+    }
+    const folders = existsSync(join(path, "SKILL.md")) ? [path] : await foldersBelow(path);
+    for (const folder of folders) await readSkill(folder);
+    if (folders.length > 0) continue;
+    const entries = await readdir(path, { withFileTypes: true });
+    const files = entries.filter((entry) => entry.isFile() && isTableFile(entry.name));
+    for (const { name } of files) await readTable(join(path, name), tables);
+    if (files.length === 0) {
+      throw new Error(
+        `${path} has neither a SKILL.md, nor folders with one, nor ${importedTables.join(".csv, ")}.csv.`,
+      );
+    }
   }
   const found = fromTables(tables, options.trusted);
-  const bundles = [...read.bundles, ...found.bundles];
-  const failed = [...read.failed, ...found.failed];
+  bundles.push(...found.bundles);
+  failed.push(...found.failed);
   if (bundles.length + found.experts.length + failed.length === 0) {
     throw new Error(`There is no skill and no expert in ${paths.join(", ")}.`);
   }
-  return { bundles, failed, experts: found.experts, warnings: [...read.warnings, ...found.warnings] };
-}
-
-interface ReadFolders {
-  readonly bundles: SkillBundle[];
-  readonly failed: ImportFailure[];
-  readonly warnings: string[];
-}
-
-async function readFolder(
-  path: string,
-  options: ImportOptions,
-  read: ReadFolders,
-  tables: Tables,
-): Promise<void> {
-  const folders = existsSync(join(path, "SKILL.md")) ? [path] : await foldersBelow(path);
-  for (const folder of folders) {
-    try {
-      const { skill, tools, warnings } = await readSkillFolder(folder, options);
-      read.bundles.push({ skill, tools, files: otherFiles(await readSkillFiles(folder)) });
-      read.warnings.push(...warnings.map((warning) => `${basename(folder)}: ${warning}`));
-    } catch (thrown) {
-      read.failed.push({ name: basename(folder), reason: reasonOf(thrown) });
-    }
-  }
-  const entries = folders.length > 0 ? [] : await readdir(path, { withFileTypes: true });
-  const names = entries.filter((entry) => entry.isFile() && isTableFile(entry.name)).map(({ name }) => name);
-  for (const name of names) await readTable(join(path, name), tables);
-  if (folders.length === 0 && names.length === 0) {
-    throw new Error(
-      `${path} has neither a SKILL.md, nor folders with one, nor ${importedTables.join(".csv, ")}.csv.`,
-    );
-  }
+  return { bundles, failed, experts: found.experts, warnings: [...warnings, ...found.warnings] };
 }
 
 /** Leaves out links: their targets are not part of the import. */

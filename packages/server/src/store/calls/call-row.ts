@@ -2,7 +2,7 @@ import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@t
 import type { Blob, BlobDirectory } from "../blobs.ts";
 import { toKey, toStorableText } from "../keys.ts";
 import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../rows.ts";
-import type { CallRow } from "../schema.ts";
+import { type CallRow, tables } from "../schema.ts";
 
 /** A call as it is kept. */
 export interface StoredCall extends Omit<ToolCallRecord, "status"> {
@@ -58,44 +58,22 @@ interface MoreOfResult {
   readonly structuredIsText?: true;
 }
 
-/** A row of which nothing is known. The order of its columns is that of statements and journals, and never changes. */
-export const blankRow: CallRow = {
-  call_id: "",
-  parent_call_id: null,
-  replay_of: null,
-  tool_name: "",
-  display_name: "",
-  session_id: "",
-  message_id: "",
-  caller: "",
-  tid: null,
-  depth: 0,
-  state: "running",
-  timestamp: 0,
-  duration: null,
-  run_duration: null,
-  instance: "",
-  size: 0,
-  result_type: "text",
-  result_size: 0,
-  result_blob: null,
-  more_blob: null,
-  parameters_hash: "",
-  flags: null,
-  parameters: "",
-  error: null,
-  result_text: "",
-  more: null,
-  log: null,
-  after_duration: null,
-};
+const columns = tables.calls.flatMap((line) => line.split(", ")).map((text) => text.split(" "));
 
-export const callColumns = Object.keys(blankRow) as (keyof CallRow)[]; // A row has no other keys than its type says.
+/** The order of the columns is that of statements. */
+export const callColumns = columns.map(([name]) => name) as (keyof CallRow)[]; // As the type is made from them.
 
-export function toStartedRow(call: StartedCall, instance: string): CallRow {
-  const parameters = toBoundedJson(call.parameters);
+/** A row of which nothing is known. */
+export const blankRow = Object.fromEntries(
+  columns.map(([name, type = ""]) => {
+    if (type.endsWith("?")) return [name, null];
+    return [name, /^(?:key|code|text)/.test(type) ? "" : 0];
+  }),
+) as unknown as CallRow; // Every column is there, of its type or empty.
+
+/** What is known of a call from its beginning. */
+function beginningOf(call: StartedCall | ToolCallRecord, parameters: string) {
   return {
-    ...blankRow,
     call_id: toKey(call.callId),
     parent_call_id: call.parentCallId === undefined ? null : toKey(call.parentCallId),
     tool_name: toKey(call.toolName),
@@ -104,9 +82,19 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
     caller: toLabel(call.caller),
     depth: call.depth ?? 0,
     timestamp: Math.round(call.timestamp),
+    parameters,
+  };
+}
+
+export function toStartedRow(call: StartedCall, instance: string): CallRow {
+  const parameters = toBoundedJson(call.parameters);
+  return {
+    ...blankRow,
+    ...beginningOf(call, parameters),
+    state: "running",
     instance,
     size: Buffer.byteLength(parameters),
-    parameters,
+    result_type: "text",
   };
 }
 
@@ -164,18 +152,11 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
   let size = Buffer.byteLength(parameters) + Buffer.byteLength(text);
   for (const other of [error, more, log]) if (other !== null) size += Buffer.byteLength(other);
   return {
-    call_id: toKey(record.callId),
-    parent_call_id: record.parentCallId === undefined ? null : toKey(record.parentCallId),
+    ...beginningOf(record, parameters),
     replay_of: call.replayOf === undefined ? null : toKey(call.replayOf),
-    tool_name: toKey(record.toolName),
-    display_name: toLabel(record.displayName),
-    session_id: toKey(record.sessionID),
     message_id: toLabel(record.messageID),
-    caller: toLabel(record.caller),
     tid: record.tid === undefined ? null : toLabel(record.tid),
-    depth: record.depth,
     state: record.status,
-    timestamp: Math.round(record.timestamp),
     duration: record.duration,
     run_duration: record.runDuration,
     instance: call.instance,
@@ -186,7 +167,6 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     more_blob: moreBlob?.name ?? null,
     parameters_hash: toLabel(record.parametersHash).slice(0, 80),
     flags: record.flags === undefined ? null : toJson(record.flags),
-    parameters,
     error,
     result_text: text,
     more,

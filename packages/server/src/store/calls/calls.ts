@@ -7,7 +7,7 @@ import { isDuplicateKey, StoreUnavailable } from "../database-errors.ts";
 import { ResultElsewhereError } from "../errors.ts";
 import type { Instance } from "../instances.ts";
 import { mostHeld, toKey } from "../keys.ts";
-import { type Page, readPage } from "../rows.ts";
+import { findRow, type Page, readPage } from "../rows.ts";
 import type { Tables } from "../schema.ts";
 import type { CallJournals } from "./call-journal.ts";
 import { type CallQuery, filterCalls, isNotCompleted, looksAtMany } from "./call-query.ts";
@@ -32,7 +32,7 @@ import { HeldCalls } from "./held-calls.ts";
 const LISTED_RESULT = 2_000;
 const LISTED_PARAMETERS = 16_000;
 
-/** Is told of a call by its id, and why the database refuses it. */
+/** Is told of a call by its id, and why the database refuses it. Must not throw. */
 type RefusalListener = (callId: string, reason: unknown) => void;
 
 interface CallRepositoryOptions {
@@ -54,8 +54,7 @@ export class CallRepository {
    * this one need not know of it.
    */
   readonly held: HeldCalls;
-  readonly #leave: () => void;
-  readonly #refusalListeners = new Set<RefusalListener>();
+  #onRefused: RefusalListener = () => {};
   readonly #writer: CallWriter;
   /** Calls whose blobs are being written, before their rows are. */
   readonly #blobWrites = new Set<Promise<void>>();
@@ -69,10 +68,10 @@ export class CallRepository {
       ...(delay === undefined ? {} : { delay }),
       // A server of its own may be shared by nodes that do not see each other's files.
       ...(database.engine === "sqlite" ? { journal: journals.open() } : {}),
-      onRefused: ({ call_id }, error) => this.#tell(call_id, error),
+      onRefused: ({ call_id }, error) => this.#onRefused(call_id, error),
     });
     this.held = new HeldCalls(journals.openSpare(mostHeld.bytes), this.#writer, logger);
-    this.#leave = database.pending.add(this.#writer);
+    database.pending.add(this.#writer);
   }
 
   /**
@@ -143,18 +142,14 @@ export class CallRepository {
    * tried again, by the next process at the latest. A property for the same reason as `held`.
    */
   readonly onRefused = (listener: RefusalListener): void => {
-    this.#refusalListeners.add(listener);
+    this.#onRefused = listener;
   };
 
   async get(callId: string): Promise<StoredCall | undefined> {
     const held = this.held.find(toKey(callId));
     if (held !== undefined) return toStoredCall(held, held.more, held.log);
     await this.#database.pending.commit(toKey(callId));
-    const row = await this.#database.db
-      .selectFrom("calls")
-      .selectAll()
-      .where("call_id", "=", toKey(callId))
-      .executeTakeFirst();
+    const row = await findRow(this.#database.db, "calls", { call_id: toKey(callId) });
     if (row === undefined) return undefined;
     const more = row.more_blob === null ? row.more : await this.#blobs.read(row.more_blob);
     return toStoredCall(row, more, row.log);
@@ -281,17 +276,7 @@ export class CallRepository {
     await this.flush();
     this.#writer.close();
     this.held.close();
-    this.#leave();
-  }
-
-  #tell(callId: string, error: unknown): void {
-    for (const listener of this.#refusalListeners) {
-      try {
-        listener(callId, error);
-      } catch {
-        // The other rows are still to be written, whatever becomes of a log.
-      }
-    }
+    this.#database.pending.delete(this.#writer);
   }
 }
 

@@ -1,32 +1,19 @@
 import { readFile, stat } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { parseJson } from "../../../access/index.ts";
-import { isRecord } from "../../../helpers/index.ts";
+import { asRecord } from "../../../helpers/index.ts";
 import { childEnvironment, runCommand } from "../../commands.ts";
 import { walk } from "../../file/support/walk.ts";
-import { type Confinement, type ExistingPlace, entryAt } from "../../paths.ts";
-
-export interface FoundFormatter {
-  readonly formatter: Formatter;
-  readonly program: string;
-  /** Where it is configured; the program runs here. */
-  readonly folder: string;
-}
-
-interface Choice {
-  readonly formatter: Formatter;
-  readonly folder: string;
-  /** The name of the file that chose it. */
-  readonly because: string;
-}
+import { type Confinement, type ExistingPlace, entryAt, foldersUpTo } from "../../paths.ts";
 
 /**
  * The formatter of the project: by the nearest configuration above `start`, or else by the nearest package.json that
- * depends on one. Looks no higher than `root`. Rejects with what to install when there is none.
+ * depends on one. Looks no higher than `root`. The program runs in `folder`, where it is configured. Rejects with what to
+ * install when there is none.
  */
-export async function findFormatter(start: string, root: string): Promise<FoundFormatter> {
-  const folders = foldersUpTo(start, root);
-  const choice = (await firstChoice(folders, configuredIn)) ?? (await firstChoice(folders, dependedOnIn));
+export async function findFormatter(start: string, root: string) {
+  const choice =
+    (await firstChoice(start, root, configuredIn)) ?? (await firstChoice(start, root, dependedOnIn));
   if (choice === undefined) {
     const names = formatters.map(({ label, configFiles }) => `${label} (${configFiles[0]})`).join(", ");
     throw new Error(
@@ -43,11 +30,13 @@ export async function findFormatter(start: string, root: string): Promise<FoundF
   );
 }
 
+/** `look` returns the name of the file in the folder that chooses the formatter. */
 async function firstChoice(
-  folders: readonly string[],
+  start: string,
+  root: string,
   look: (folder: string, formatter: Formatter) => Promise<string | undefined>,
-): Promise<Choice | undefined> {
-  for (const folder of folders) {
+) {
+  for (const folder of foldersUpTo(start, root)) {
     for (const formatter of formatters) {
       const because = await look(folder, formatter);
       if (because !== undefined) return { formatter, folder, because };
@@ -60,30 +49,18 @@ async function configuredIn(folder: string, formatter: Formatter): Promise<strin
   for (const name of formatter.configFiles) {
     if ((await entryAt(join(folder, name))) !== undefined) return name;
   }
-  if (formatter.packageKey === undefined) return undefined;
-  return (await manifestOf(folder))[formatter.packageKey] === undefined ? undefined : "package.json";
+  const { packageKey } = formatter;
+  return packageKey && packageKey in (await manifestOf(folder)) ? "package.json" : undefined;
 }
 
 async function dependedOnIn(folder: string, formatter: Formatter): Promise<string | undefined> {
   const { dependencies, devDependencies } = await manifestOf(folder);
-  const isDependedOn = [dependencies, devDependencies].some(
-    (map) => isRecord(map) && formatter.package in map,
-  );
-  return isDependedOn ? "package.json" : undefined;
+  const packages = { ...asRecord(dependencies), ...asRecord(devDependencies) };
+  return formatter.package in packages ? "package.json" : undefined;
 }
 
 async function manifestOf(folder: string): Promise<Record<string, unknown>> {
-  const manifest = parseJson(await readFile(join(folder, "package.json"), "utf8").catch(() => ""));
-  return isRecord(manifest) ? manifest : {};
-}
-
-function foldersUpTo(start: string, root: string): string[] {
-  const folders = [start];
-  for (let at = start; at !== root && at !== dirname(at); ) {
-    at = dirname(at);
-    folders.push(at);
-  }
-  return folders;
+  return asRecord(parseJson(await readFile(join(folder, "package.json"), "utf8").catch(() => "")));
 }
 
 interface Formatter {
@@ -141,10 +118,9 @@ const formatters: readonly Formatter[] = [
 /** Biome exits with 1 for unformatted and for broken files; only its report distinguishes them. */
 function fromBiome({ code, stdout }: ProgramResult): readonly string[] | undefined {
   if (code === 0) return [];
-  const report = parseJson(stdout);
-  const diagnostics = isRecord(report) && Array.isArray(report.diagnostics) ? report.diagnostics : [];
+  const { diagnostics } = asRecord(parseJson(stdout));
   const files = new Set<string>();
-  for (const { category, location, message, description } of diagnostics) {
+  for (const { category, location, message, description } of Array.isArray(diagnostics) ? diagnostics : []) {
     const path: unknown = location?.path?.file ?? location?.path;
     const isDifference = category === "format" && !/abort/i.test(message ?? description ?? "");
     if (!isDifference || typeof path !== "string") return undefined;
@@ -160,15 +136,12 @@ function lines(text: string): string[] {
     .filter((line) => line !== "");
 }
 
-/** A stamp for each path that changes when the file is written. */
-type FileStamps = ReadonlyMap<string, string>;
-
-/** The stamps of a file, or of every file below a folder that is not ignored. */
+/** A stamp that changes when a file is written: of a file, or of every file below a folder that is not ignored. */
 export async function fileStamps(
   workspace: Confinement,
   { real, stats }: ExistingPlace,
   signal: AbortSignal,
-): Promise<FileStamps> {
+): Promise<ReadonlyMap<string, string>> {
   const stamps = new Map<string, string>();
   const add = async (file: string) => {
     const found = await stat(file, { bigint: true }).catch(() => undefined);
@@ -179,10 +152,6 @@ export async function fileStamps(
     for await (const { type, path } of walk(workspace, real, { signal }))
       if (type === "file") await add(path);
   return stamps;
-}
-
-export function changedFiles(before: FileStamps, after: FileStamps): string[] {
-  return [...after].filter(([path, stamp]) => before.get(path) !== stamp).map(([path]) => path);
 }
 
 export interface ProgramResult {
@@ -197,11 +166,7 @@ const MOST_OUTPUT = 2 * 1024 * 1024;
 export async function runProgram(
   program: string,
   args: readonly string[],
-  {
-    folder,
-    signal,
-    timeout,
-  }: { readonly folder: string; readonly signal: AbortSignal; readonly timeout: number },
+  { folder, signal, timeout }: { folder: string; signal: AbortSignal; timeout: number },
 ): Promise<ProgramResult> {
   const path = [dirname(process.execPath), process.env.PATH ?? ""].join(delimiter);
   const { exitCode, stdout, stderr, ended } = await runCommand({

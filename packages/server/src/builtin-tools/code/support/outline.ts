@@ -13,7 +13,7 @@ export interface CodeSymbol {
   readonly members?: readonly CodeSymbol[];
 }
 
-export interface Import {
+interface Import {
   readonly from: string;
   /** As written: `x`, `a as b`, `* as all`; empty for an import without names. */
   readonly names: readonly string[];
@@ -33,18 +33,21 @@ type ClassBody = Of<"ClassDeclaration">["body"];
 type Declarator = Of<"VariableDeclaration">["declarations"][number];
 type Expression = NonNullable<Declarator["init"]>;
 type Located = Pick<Statement, "start" | "end" | "loc">;
+/** The node of a name, or the name itself. */
+type Key = string | (Located & { type: string });
 
 const LONGEST_SIGNATURE = 200;
+const methodKinds = { constructor: "constructor", get: "getter", set: "setter", method: "method" } as const;
 
 /** The declarations, imports and exports of a parsed file: the top level, and the members of classes and namespaces. */
 export function outline(file: ParseResult, text: string): Outline {
   const reader = new OutlineReader(text);
-  const symbols = file.program.body.flatMap((statement) => reader.statement(statement, false));
-  const exported = new Set(reader.locallyExported);
+  const symbols = file.program.body.flatMap((statement) => reader.statement(statement));
+  const { imports, exports, locallyExported } = reader;
   return {
-    symbols: symbols.map((symbol) => (exported.has(symbol.name) ? { ...symbol, exported: true } : symbol)),
-    imports: reader.imports,
-    exports: [...new Set(reader.exports)],
+    symbols: symbols.map((one) => (locallyExported.has(one.name) ? { ...one, exported: true } : one)),
+    imports,
+    exports: [...new Set(exports)],
   };
 }
 
@@ -52,38 +55,43 @@ class OutlineReader {
   readonly imports: Import[] = [];
   readonly exports: string[] = [];
   /** Local names of `export { x }` and `export default x`. */
-  readonly locallyExported: string[] = [];
+  readonly locallyExported = new Set<string>();
   readonly #text: string;
 
   constructor(text: string) {
     this.#text = text;
   }
 
-  statement(node: Statement, exported: boolean): CodeSymbol[] {
+  statement(node: Statement, exported = false): CodeSymbol[] {
     switch (node.type) {
       case "FunctionDeclaration":
       case "TSDeclareFunction":
-        return [this.#function(node, node.id?.name ?? "default", exported)];
+        return [this.#function("function", node.id ?? "default", node, exported)];
       case "ClassDeclaration":
-        return [this.#class(node, node.id?.name ?? "default", exported, node.body)];
+        return [this.#class(node, node.id ?? "default", node.body, exported)];
       case "VariableDeclaration":
         return node.declarations.flatMap((declarator) => this.#variable(declarator, exported));
-      case "TSInterfaceDeclaration":
-        return [this.#interface(node, exported)];
+      case "TSInterfaceDeclaration": {
+        const members = node.body.body.flatMap((member) => {
+          if (member.type === "TSMethodSignature") return [this.#symbol("method", member.key, member)];
+          return member.type === "TSPropertySignature" ? [this.#symbol("property", member.key, member)] : [];
+        });
+        return [{ ...this.#symbol("interface", node.id, node, exported), members }];
+      }
       case "TSTypeAliasDeclaration":
       case "TypeAlias":
-        return [this.#symbol("type", node.id.name, node, exported)];
+        return [this.#symbol("type", node.id, node, exported)];
       case "InterfaceDeclaration":
-        return [this.#symbol("interface", node.id.name, node, exported)];
+        return [this.#symbol("interface", node.id, node, exported)];
       case "TSEnumDeclaration": {
-        const members = node.body.members.map((one) => this.#symbol("member", this.#key(one.id), one, false));
-        return [{ ...this.#symbol("enum", node.id.name, node, exported), members }];
+        const members = node.body.members.map((one) => this.#symbol("member", one.id, one));
+        return [{ ...this.#symbol("enum", node.id, node, exported), members }];
       }
       case "TSModuleDeclaration": {
         const inner = new OutlineReader(this.#text);
         const body = node.body?.type === "TSModuleBlock" ? node.body.body : [];
-        const members = body.flatMap((statement) => inner.statement(statement, false));
-        return [{ ...this.#symbol("namespace", this.#key(node.id), node, exported), members }];
+        const members = body.flatMap((statement) => inner.statement(statement));
+        return [{ ...this.#symbol("namespace", node.id, node, exported), members }];
       }
       case "ImportDeclaration":
         this.#import(node.source.value, node.specifiers.map(importName), node);
@@ -95,13 +103,12 @@ class OutlineReader {
       case "ExportNamedDeclaration":
         return this.#exportNamed(node);
       case "ExportDefaultDeclaration":
-        return this.#exportDefault(node);
+        return this.#exportDefault(node.declaration);
       case "ExportAllDeclaration":
         this.exports.push(`* from "${node.source.value}"`);
         return [];
       case "TSExportAssignment":
-        this.exports.push("=");
-        if (node.expression.type === "Identifier") this.locallyExported.push(node.expression.name);
+        this.#export("=", node.expression);
         return [];
       case "ExpressionStatement":
         this.#commonJs(node.expression);
@@ -111,37 +118,35 @@ class OutlineReader {
     }
   }
 
-  #symbol(kind: string, name: string, node: Located, exported: boolean): CodeSymbol {
+  #symbol(kind: string, key: Key, node: Located, exported = false): CodeSymbol {
+    const name = typeof key === "string" ? key : this.#key(key);
     return { kind, name, line: lineOf(node), endLine: node.loc?.end.line ?? 0, exported };
   }
 
-  #function(
-    node: Located & { body?: Located | null },
-    name: string,
-    exported: boolean,
-    kind: string = "function",
-  ): CodeSymbol {
-    return { ...this.#symbol(kind, name, node, exported), signature: this.#signature(node, node.body) };
+  #function(kind: string, key: Key, node: Located & { body?: Located | null }, exported = false): CodeSymbol {
+    const words = this.#slice(node.start, node.body?.start ?? node.end).replace(/\s*(?:=>|\{|;)$/, "");
+    const signature = words.length > LONGEST_SIGNATURE ? `${words.slice(0, LONGEST_SIGNATURE)}…` : words;
+    return { ...this.#symbol(kind, key, node, exported), signature };
   }
 
-  #class(node: Located, name: string, exported: boolean, body: ClassBody): CodeSymbol {
-    const members = body.body.flatMap((member): CodeSymbol[] => {
+  #class(node: Located, key: Key, { body }: ClassBody, exported: boolean): CodeSymbol {
+    const members = body.flatMap((member): CodeSymbol[] => {
       switch (member.type) {
         case "ClassMethod":
         case "ClassPrivateMethod":
         case "TSDeclareMethod":
-          return [this.#function(member, this.#key(member.key), false, methodKinds[member.kind])];
+          return [this.#function(methodKinds[member.kind], member.key, member)];
         case "ClassProperty":
         case "ClassPrivateProperty":
         case "ClassAccessorProperty":
           return isFunction(member.value)
-            ? [this.#function({ ...member, body: member.value.body }, this.#key(member.key), false, "method")]
-            : [this.#symbol("property", this.#key(member.key), member, false)];
+            ? [this.#function("method", member.key, { ...member, body: member.value.body })]
+            : [this.#symbol("property", member.key, member)];
         default:
           return [];
       }
     });
-    return { ...this.#symbol("class", name, node, exported), members };
+    return { ...this.#symbol("class", key, node, exported), members };
   }
 
   #variable(declarator: Declarator, exported: boolean): CodeSymbol[] {
@@ -152,55 +157,52 @@ class OutlineReader {
       this.#import(required, [name], declarator);
       return [];
     }
-    if (isFunction(init)) return [this.#function({ ...declarator, body: init.body }, name, exported)];
-    if (init?.type === "ClassExpression") return [this.#class(declarator, name, exported, init.body)];
+    if (isFunction(init))
+      return [this.#function("function", name, { ...declarator, body: init.body }, exported)];
+    if (init?.type === "ClassExpression") return [this.#class(declarator, name, init.body, exported)];
     return [this.#symbol("variable", name, declarator, exported)];
-  }
-
-  #interface(node: Of<"TSInterfaceDeclaration">, exported: boolean): CodeSymbol {
-    const members = node.body.body.flatMap((member): CodeSymbol[] => {
-      if (member.type !== "TSMethodSignature" && member.type !== "TSPropertySignature") return [];
-      const kind = member.type === "TSMethodSignature" ? "method" : "property";
-      return [this.#symbol(kind, this.#key(member.key), member, false)];
-    });
-    return { ...this.#symbol("interface", node.id.name, node, exported), members };
   }
 
   #import(from: string, names: readonly string[], node: Located): void {
     this.imports.push({ from, names, line: lineOf(node) });
   }
 
-  #exportNamed(node: Of<"ExportNamedDeclaration">): CodeSymbol[] {
-    for (const specifier of node.specifiers) {
+  /** `value`: what is exported; a name makes the symbol of that name exported. */
+  #export(name: string, value: Located & { type: string }): void {
+    this.exports.push(name);
+    if (value.type === "Identifier") this.locallyExported.add(this.#words(value));
+  }
+
+  #exportNamed({ specifiers, source, declaration, ...node }: Of<"ExportNamedDeclaration">): CodeSymbol[] {
+    for (const specifier of specifiers) {
       const name = this.#key(specifier.exported);
       this.exports.push(specifier.type === "ExportNamespaceSpecifier" ? `* as ${name}` : name);
-      if (specifier.type === "ExportSpecifier" && node.source == null)
-        this.locallyExported.push(this.#key(specifier.local));
+      if (specifier.type === "ExportSpecifier" && source == null)
+        this.locallyExported.add(this.#key(specifier.local));
     }
-    if (node.source != null) {
-      const names = node.specifiers.map((specifier) => this.#words(specifier));
-      this.#import(node.source.value, names, node);
+    if (source != null) {
+      const names = specifiers.map((specifier) => this.#words(specifier));
+      this.#import(source.value, names, node);
     }
-    if (node.declaration == null) return [];
-    const symbols = this.statement(node.declaration, true);
+    const symbols = declaration == null ? [] : this.statement(declaration, true);
     this.exports.push(...symbols.map(({ name }) => name));
     return symbols;
   }
 
-  #exportDefault(node: Of<"ExportDefaultDeclaration">): CodeSymbol[] {
-    this.exports.push("default");
-    const { declaration } = node;
-    if (declaration.type === "Identifier") this.locallyExported.push(declaration.name);
-    if (
-      declaration.type === "FunctionDeclaration" ||
-      declaration.type === "ClassDeclaration" ||
-      declaration.type === "TSDeclareFunction" ||
-      declaration.type === "TSInterfaceDeclaration"
-    ) {
-      return this.statement(declaration, true);
+  #exportDefault(declaration: Of<"ExportDefaultDeclaration">["declaration"]): CodeSymbol[] {
+    this.#export("default", declaration);
+    switch (declaration.type) {
+      case "FunctionDeclaration":
+      case "ClassDeclaration":
+      case "TSDeclareFunction":
+      case "TSInterfaceDeclaration":
+        return this.statement(declaration, true);
+      case "Identifier":
+        return [];
     }
-    if (isFunction(declaration)) return [this.#function(declaration, "default", true)];
-    return declaration.type === "Identifier" ? [] : [this.#symbol("variable", "default", declaration, true)];
+    return isFunction(declaration)
+      ? [this.#function("function", "default", declaration, true)]
+      : [this.#symbol("variable", "default", declaration, true)];
   }
 
   /** `module.exports = …`, `exports.name = …`, `require("…")`. */
@@ -208,26 +210,15 @@ class OutlineReader {
     const required = requiredModule(expression);
     if (required !== undefined) this.#import(required, [], expression);
     if (expression.type !== "AssignmentExpression") return;
-    const target = this.#words(expression.left);
+    const { left, right } = expression;
+    const target = this.#words(left);
     const [, name] = /^(?:module\.)?exports\.([\w$]+)$/.exec(target) ?? [];
     if (target !== "module.exports" && name === undefined) return;
-    this.exports.push(name ?? "module.exports");
-    const { right } = expression;
-    if (right.type === "Identifier") this.locallyExported.push(right.name);
-    if (right.type !== "ObjectExpression") return;
-    for (const property of right.properties) {
+    this.#export(name ?? "module.exports", right);
+    for (const property of right.type === "ObjectExpression" ? right.properties : []) {
       if (property.type === "ObjectProperty" && property.value.type === "Identifier")
-        this.locallyExported.push(property.value.name);
+        this.locallyExported.add(property.value.name);
     }
-  }
-
-  #signature(node: Located, body: Located | null | undefined): string {
-    const end = body?.start ?? node.end ?? 0;
-    const words = this.#slice(node.start ?? 0, end)
-      .trimEnd()
-      .replace(/(?:=>|\{|;)$/, "")
-      .trimEnd();
-    return words.length > LONGEST_SIGNATURE ? `${words.slice(0, LONGEST_SIGNATURE)}…` : words;
   }
 
   /** The name of a member: a private one with its `#`, a computed one as written. */
@@ -237,19 +228,20 @@ class OutlineReader {
   }
 
   #words(node: Located): string {
-    return this.#slice(node.start ?? 0, node.end ?? 0);
+    return this.#slice(node.start, node.end);
   }
 
-  #slice(start: number, end: number): string {
-    return this.#text.slice(start, end).replace(/\s+/g, " ").trim();
+  #slice(start: number | null | undefined, end: number | null | undefined): string {
+    return this.#text
+      .slice(start ?? 0, end ?? 0)
+      .replace(/\s+/g, " ")
+      .trim();
   }
 }
 
 function lineOf(node: Located): number {
   return node.loc?.start.line ?? 0;
 }
-
-const methodKinds = { constructor: "constructor", get: "getter", set: "setter", method: "method" } as const;
 
 function isFunction(
   node: { type: string } | null | undefined,

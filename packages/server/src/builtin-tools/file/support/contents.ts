@@ -4,12 +4,8 @@ import { isLinkToPrivate } from "../../../access/index.ts";
 import { belongsToServer, type Confinement, locateExisting } from "../../paths.ts";
 import { carefulRead, checkSameFile } from "./entries.ts";
 
-interface PageRequest {
-  /** The first line, from 1. */
-  readonly offset: number;
-  readonly skipBytes: number;
-  readonly lines: number;
-  readonly bytes: number;
+/** `offset`: the first line, from 1. `lines`, `bytes`: the most of them. */
+interface PageRequest extends Readonly<Record<"offset" | "skipBytes" | "lines" | "bytes", number>> {
   readonly encoding: TextEncoding;
   readonly signal: AbortSignal;
 }
@@ -74,22 +70,16 @@ function takeLines(bytes: Buffer, request: PageRequest, isWhole: boolean): { len
   return { length, lines };
 }
 
-interface SkippedLines {
-  /** After the last newline that was passed, or where the search ended. */
-  readonly position: number;
-  readonly lines: number;
-  readonly isEnd: boolean;
-  /** The file ends with a line that has no newline. */
-  readonly isLineOpen: boolean;
-}
-
-/** Skips lines from a position on, up to a number of lines or about a number of bytes. */
+/**
+ * Skips lines from a position on, up to a number of lines or about a number of bytes. Returns the position after the
+ * last newline that was passed, or where the search ended. `isLineOpen`: the file ends with a line without a newline.
+ */
 async function skipLines(
   handle: FileHandle,
   { encoding, signal }: PageRequest,
   from: number,
   most: { readonly lines?: number; readonly bytes?: number },
-): Promise<SkippedLines> {
+) {
   let lines = 0;
   if (most.lines === 0) return { position: from, lines, isEnd: false, isLineOpen: false };
   let isLineOpen = false;
@@ -136,7 +126,6 @@ function wholeCharacters(bytes: Buffer, encoding: TextEncoding): Buffer {
 export interface OpenFile {
   readonly handle: FileHandle;
   readonly stats: Stats;
-  /** The path as people see it. */
   readonly shown: string;
 }
 
@@ -167,43 +156,36 @@ function checkKind(stats: Stats, shown: string): void {
   throw new Error(`${shown} is neither a file nor a folder; it cannot be read.`);
 }
 
-interface Signature {
-  readonly type: string;
-  readonly bytes: readonly number[];
-  readonly at?: number;
-}
-
-const ascii = (text: string): readonly number[] => [...text].map((letter) => letter.charCodeAt(0));
-
-const signatures: readonly Signature[] = [
-  { type: "image/png", bytes: [0x89, ...ascii("PNG\r\n"), 0x1a, 0x0a] },
-  { type: "image/jpeg", bytes: [0xff, 0xd8, 0xff] },
-  { type: "image/gif", bytes: ascii("GIF8") },
-  { type: "image/webp", bytes: ascii("WEBP"), at: 8 },
-  { type: "audio/wav", bytes: ascii("WAVE"), at: 8 },
-  { type: "image/bmp", bytes: ascii("BM") },
-  { type: "application/pdf", bytes: ascii("%PDF-") },
-  { type: "application/zip", bytes: [0x50, 0x4b, 0x03, 0x04] },
-  { type: "application/gzip", bytes: [0x1f, 0x8b] },
-  { type: "application/zstd", bytes: [0x28, 0xb5, 0x2f, 0xfd] },
-  { type: "application/x-xz", bytes: [0xfd, ...ascii("7zXZ")] },
-  { type: "application/x-7z-compressed", bytes: [...ascii("7z"), 0xbc, 0xaf, 0x27, 0x1c] },
-  { type: "application/vnd.sqlite3", bytes: ascii("SQLite format 3") },
-  { type: "application/wasm", bytes: [0x00, ...ascii("asm")] },
-  { type: "application/x-elf", bytes: [0x7f, ...ascii("ELF")] },
-  { type: "video/mp4", bytes: ascii("ftyp"), at: 4 },
-  { type: "audio/ogg", bytes: ascii("OggS") },
-  { type: "audio/mpeg", bytes: ascii("ID3") },
-  { type: "font/woff2", bytes: ascii("wOF2") },
+/** Types by the first bytes of a file, in hexadecimal digits, and where those bytes begin. */
+const signatures: readonly (readonly [type: string, bytes: string, at?: number])[] = [
+  ["image/png", "89504e470d0a1a0a"],
+  ["image/jpeg", "ffd8ff"],
+  ["image/gif", "47494638"],
+  ["image/webp", "57454250", 8],
+  ["audio/wav", "57415645", 8],
+  ["image/bmp", "424d"],
+  ["application/pdf", "255044462d"],
+  ["application/zip", "504b0304"],
+  ["application/gzip", "1f8b"],
+  ["application/zstd", "28b52ffd"],
+  ["application/x-xz", "fd377a585a"],
+  ["application/x-7z-compressed", "377abcaf271c"],
+  ["application/vnd.sqlite3", "53514c69746520666f726d61742033"],
+  ["application/wasm", "0061736d"],
+  ["application/x-elf", "7f454c46"],
+  ["video/mp4", "66747970", 4],
+  ["audio/ogg", "4f676753"],
+  ["audio/mpeg", "494433"],
+  ["font/woff2", "774f4632"],
 ];
 
 /** Image types that every provider accepts. */
 const readableImages = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
 /** The media type by the first bytes of a file. Text may match by chance. */
-export function fileType(head: Uint8Array): string | undefined {
-  return signatures.find(({ bytes, at = 0 }) => bytes.every((byte, index) => head[at + index] === byte))
-    ?.type;
+export function fileType(head: Buffer): string | undefined {
+  const start = head.toString("hex", 0, 32);
+  return signatures.find(([, bytes, at = 0]) => start.startsWith(bytes, at * 2))?.[0];
 }
 
 /** Whether a model can be shown this file as an image. */
@@ -226,14 +208,17 @@ export interface TextEncoding {
 const NUL = 0;
 const NEWLINE = 10;
 
+/** Byte order marks, in hexadecimal digits. */
+const marks = { "utf-8": "efbbbf", "utf-16le": "fffe", "utf-16be": "feff" };
+
 /** The given encoding, or that of the byte order mark, or UTF-8. */
-export function textEncoding(head: Uint8Array, asked: string | undefined): TextEncoding {
-  const marked = fromMark(head);
-  const label = asked === undefined ? (marked?.label ?? "utf-8") : knownLabel(asked);
-  const bom = marked?.label === label ? marked.bom : 0;
+export function textEncoding(head: Buffer, asked: string | undefined): TextEncoding {
+  const marked = Object.entries(marks).find(([, mark]) => head.toString("hex", 0, 3).startsWith(mark));
+  const label = asked === undefined ? (marked?.[0] ?? "utf-8") : knownLabel(asked);
+  const bom = marked?.[0] === label ? marked[1].length / 2 : 0;
   if (label === "utf-16le") return { label, bom, lineEnd: (bytes, from) => wideLineEnd(bytes, from, 0) };
   if (label === "utf-16be") return { label, bom, lineEnd: (bytes, from) => wideLineEnd(bytes, from, 1) };
-  return { label, bom, lineEnd: narrowLineEnd };
+  return { label, bom, lineEnd: (bytes, from) => bytes.indexOf(NEWLINE, from) + 1 || -1 };
 }
 
 /** Whether the bytes cannot be text in this encoding. */
@@ -258,17 +243,6 @@ function knownLabel(asked: string): string {
       `"${asked}" is no encoding known here. Some that are: utf-8, utf-16le, latin1, gbk, gb18030, big5, shift_jis, euc-kr, windows-1252.`,
     );
   }
-}
-
-function fromMark(head: Uint8Array): { label: string; bom: number } | undefined {
-  if (head[0] === 0xef && head[1] === 0xbb && head[2] === 0xbf) return { label: "utf-8", bom: 3 };
-  if (head[0] === 0xff && head[1] === 0xfe) return { label: "utf-16le", bom: 2 };
-  if (head[0] === 0xfe && head[1] === 0xff) return { label: "utf-16be", bom: 2 };
-  return undefined;
-}
-
-function narrowLineEnd(bytes: Buffer, from: number): number {
-  return bytes.indexOf(NEWLINE, from) + 1 || -1;
 }
 
 /** `bytes` must begin at an even position of the file. `low` is the position of the newline byte in its pair. */

@@ -1,11 +1,11 @@
 import type { Dirent } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
-import { dirname, join, relative, sep } from "node:path";
+import { join, relative, sep } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { loadLinearPatterns, type Pattern } from "@toolrack/core/internal";
 import { isInside, privatePaths, realRoots } from "../../../access/index.ts";
 import { globPattern } from "../../../helpers/index.ts";
-import { type Confinement, entryAt } from "../../paths.ts";
+import { type Confinement, entryAt, foldersUpTo } from "../../paths.ts";
 import { carefulRead, type EntryKind, kindOf } from "./entries.ts";
 
 /** How many entries are matched against the rules before other work gets a turn. */
@@ -30,12 +30,6 @@ interface WalkOptions {
   readonly onUnreadable?: (relative: string, reason: string) => void;
 }
 
-interface Folder {
-  readonly path: string;
-  readonly relative: string;
-  readonly rules: IgnoreRules | undefined;
-}
-
 /**
  * The entries below a folder, level by level, so that a caller that stops early has seen the top of everything. Folders
  * come first, then names; the order is the same everywhere. Links are not followed. Paths that are hidden from the
@@ -44,70 +38,56 @@ interface Folder {
 export async function* walk(
   workspace: Confinement,
   start: string,
-  options: WalkOptions,
+  { depth: deepest = Number.POSITIVE_INFINITY, ignore = [], signal, onUnreadable }: WalkOptions,
 ): AsyncGenerator<WalkEntry> {
-  const { depth: deepest = Number.POSITIVE_INFINITY, ignore = [], signal } = options;
   const isPrivate = await privatePaths(workspace);
-  const rules = ignore === "nothing" ? undefined : await rulesFor(workspace, start, ignore);
-  let level: Folder[] = [{ path: start, relative: "", rules }];
+  const rules = ignore === "nothing" ? [] : await rulesFor(workspace, start, ignore);
+  let level = [{ path: start, relative: "", rules }];
   for (let depth = 1; depth <= deepest && level.length > 0; depth += 1) {
-    const next: Folder[] = [];
+    const next: typeof level = [];
     for (const folder of level) {
       signal.throwIfAborted();
-      for (const entry of await entriesOf(folder, isPrivate, options)) {
+      const found = await readdir(folder.path, { withFileTypes: true }).catch(
+        (error: NodeJS.ErrnoException): Dirent[] => {
+          onUnreadable?.(folder.relative, error.code ?? error.message);
+          return [];
+        },
+      );
+      const entries: WalkEntry[] = [];
+      for (const [index, dirent] of found.entries()) {
+        // Many entries times many rules would block the process.
+        if (index % ENTRIES_PER_TURN === ENTRIES_PER_TURN - 1) await setImmediate();
+        const { name } = dirent;
+        const path = join(folder.path, name);
+        if (isPrivate(path)) continue;
+        const type = await typeOf(dirent, path);
+        if (type === undefined || ignores(folder.rules, path, type === "directory")) continue;
+        entries.push({
+          path,
+          relative: folder.relative === "" ? name : `${folder.relative}/${name}`,
+          name,
+          type,
+        });
+      }
+      for (const entry of entries.sort(compareEntries)) {
         yield entry;
         if (entry.type !== "directory" || depth === deepest) continue;
         const { path, relative } = entry;
-        next.push({ path, relative, rules: await folder.rules?.enter(path) });
+        next.push({
+          path,
+          relative,
+          rules: ignore === "nothing" ? [] : await withOwnRules(folder.rules, path),
+        });
       }
     }
     level = next;
   }
 }
 
-async function rulesFor(
-  workspace: Confinement,
-  folder: string,
-  ignore: readonly string[],
-): Promise<IgnoreRules> {
-  const root = (await realRoots(workspace)).find((candidate) => isInside(candidate, folder)) ?? folder;
-  return (await IgnoreRules.forFolder(root, folder)).with(folder, ignore);
-}
-
 /** Folders first, then by name in code units: no locale may change the order. */
 function compareEntries(a: Pick<WalkEntry, "name" | "type">, b: Pick<WalkEntry, "name" | "type">): number {
   if ((a.type === "directory") !== (b.type === "directory")) return a.type === "directory" ? -1 : 1;
   return a.name < b.name ? -1 : 1;
-}
-
-async function entriesOf(
-  folder: Folder,
-  isPrivate: (path: string) => boolean,
-  { onUnreadable }: WalkOptions,
-): Promise<WalkEntry[]> {
-  const found = await readdir(folder.path, { withFileTypes: true }).catch(
-    (error: NodeJS.ErrnoException): Dirent[] => {
-      onUnreadable?.(folder.relative, error.code ?? error.message);
-      return [];
-    },
-  );
-  const entries: WalkEntry[] = [];
-  for (const [index, dirent] of found.entries()) {
-    // Many entries times many rules would block the process.
-    if (index % ENTRIES_PER_TURN === ENTRIES_PER_TURN - 1) await setImmediate();
-    const { name } = dirent;
-    const path = join(folder.path, name);
-    if (isPrivate(path)) continue;
-    const type = await typeOf(dirent, path);
-    if (type === undefined || folder.rules?.ignores(path, type === "directory")) continue;
-    entries.push({
-      path,
-      relative: folder.relative === "" ? name : `${folder.relative}/${name}`,
-      name,
-      type,
-    });
-  }
-  return entries.sort(compareEntries);
 }
 
 /** Some file systems do not report the type with the name. */
@@ -118,60 +98,6 @@ async function typeOf(dirent: Dirent, path: string): Promise<EntryKind | undefin
   return stats === undefined ? undefined : kindOf(stats);
 }
 
-/** Every entry is matched against every rule, so further rules of a file are ignored. */
-const MOST_RULES = 1_000;
-/** Left out unless somebody names them. */
-const defaultRules = toRules([".git", "node_modules", ".toolrack"]);
-
-/** The `.gitignore` rules of a folder and all folders up to the root. The nearest ones decide, as in git. */
-class IgnoreRules {
-  readonly #base: string;
-  readonly #rules: readonly Rule[];
-  readonly #outer: IgnoreRules | undefined;
-
-  private constructor(base: string, rules: readonly Rule[], outer: IgnoreRules | undefined) {
-    this.#base = base;
-    this.#rules = rules;
-    this.#outer = outer;
-  }
-
-  /**
-   * The rules for `folder`, which lies in `root`. When they leave out the folder itself, the caller asked for it by
-   * name, so they do not apply.
-   */
-  static async forFolder(root: string, folder: string): Promise<IgnoreRules> {
-    await loadLinearPatterns();
-    const start = new IgnoreRules(folder, defaultRules, undefined);
-    let rules: IgnoreRules | undefined;
-    for (const above of foldersBetween(root, folder)) {
-      if (rules?.ignores(above, true)) return start.enter(folder);
-      rules = await (rules ?? new IgnoreRules(root, defaultRules, undefined)).enter(above);
-    }
-    return rules ?? start;
-  }
-
-  /** The rules inside a folder that is not left out. */
-  async enter(folder: string): Promise<IgnoreRules> {
-    // Like git, does not read a .gitignore that is a link.
-    const options = { encoding: "utf8", flag: carefulRead } as const;
-    const own = await readFile(join(folder, ".gitignore"), options).catch(() => undefined);
-    return own === undefined ? this : new IgnoreRules(folder, toRules(own.split("\n")), this);
-  }
-
-  /** These rules, preceded by patterns that apply from `folder` on. */
-  with(folder: string, patterns: readonly string[]): IgnoreRules {
-    return patterns.length === 0 ? this : new IgnoreRules(folder, toRules(patterns), this);
-  }
-
-  ignores(path: string, isFolder: boolean): boolean {
-    if (!isInside(this.#base, path) || path === this.#base) return false;
-    const inner = relative(this.#base, path).split(sep).join("/");
-    const last = this.#rules.findLast((rule) => (isFolder || !rule.isForFolders) && rule.pattern.test(inner));
-    if (last !== undefined) return !last.isException;
-    return this.#outer?.ignores(path, isFolder) ?? false;
-  }
-}
-
 interface Rule {
   readonly pattern: Pattern;
   /** It began with `!`: matching entries are shown after all. */
@@ -180,16 +106,66 @@ interface Rule {
   readonly isForFolders: boolean;
 }
 
-/** The last rule that matches decides. Like git, skips lines that cannot be parsed. */
+/** The `.gitignore` rules of a folder and all folders up to the root, outermost first. */
+type RuleSets = readonly { readonly base: string; readonly rules: readonly Rule[] }[];
+
+/** Every entry is matched against every rule, so further rules of a file are ignored. */
+const MOST_RULES = 1_000;
+/** Left out unless somebody names them. */
+const defaultRules = toRules([".git", "node_modules", ".toolrack"]);
+
+/**
+ * The rules for a folder, followed by patterns that apply from it on. When the rules leave out the folder itself, the
+ * caller asked for it by name, so they do not apply.
+ */
+async function rulesFor(
+  workspace: Confinement,
+  folder: string,
+  patterns: readonly string[],
+): Promise<RuleSets> {
+  await loadLinearPatterns();
+  const root = (await realRoots(workspace)).find((candidate) => isInside(candidate, folder)) ?? folder;
+  let sets: RuleSets = [{ base: root, rules: defaultRules }];
+  for (const above of foldersUpTo(folder, root).reverse()) {
+    const isLeftOut = above !== root && ignores(sets, above, true);
+    sets = await withOwnRules(
+      isLeftOut ? [{ base: folder, rules: defaultRules }] : sets,
+      isLeftOut ? folder : above,
+    );
+    if (isLeftOut) break;
+  }
+  return patterns.length === 0 ? sets : [...sets, { base: folder, rules: toRules(patterns) }];
+}
+
+/** The rules inside a folder that is not left out. */
+async function withOwnRules(sets: RuleSets, folder: string): Promise<RuleSets> {
+  // Like git, does not read a .gitignore that is a link.
+  const options = { encoding: "utf8", flag: carefulRead } as const;
+  const own = await readFile(join(folder, ".gitignore"), options).catch(() => undefined);
+  return own === undefined ? sets : [...sets, { base: folder, rules: toRules(own.split("\n")) }];
+}
+
+/** The nearest rules decide, and of those the last that matches, as in git. */
+function ignores(sets: RuleSets, path: string, isFolder: boolean): boolean {
+  for (const { base, rules } of sets.toReversed()) {
+    const inner = relative(base, path).split(sep).join("/");
+    const last = rules.findLast((rule) => (isFolder || !rule.isForFolders) && rule.pattern.test(inner));
+    if (last !== undefined) return !last.isException;
+  }
+  return false;
+}
+
+/** Like git, skips lines that cannot be parsed. */
 function toRules(lines: readonly string[]): Rule[] {
-  return lines.slice(0, MOST_RULES).flatMap((line) => {
-    const rule = toRule(line);
-    return rule === undefined ? [] : [rule];
-  });
+  return lines.slice(0, MOST_RULES).flatMap((line) => toRule(line) ?? []);
 }
 
 function toRule(line: string): Rule | undefined {
-  const text = withoutBlanksAtEnd(line);
+  let end = line.length;
+  // A blank at the end counts only after a backslash.
+  while (end > 0 && /[ \t\r]/.test(line[end - 1]!) && (line[end - 1] === "\r" || line[end - 2] !== "\\"))
+    end--;
+  const text = line.slice(0, end);
   if (text === "" || text.startsWith("#")) return undefined;
   const isException = text.startsWith("!");
   const rest = isException ? text.slice(1) : text;
@@ -203,23 +179,6 @@ function toRule(line: string): Rule | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** A blank after a backslash counts. */
-function withoutBlanksAtEnd(line: string): string {
-  let end = line.length;
-  while (end > 0 && (line[end - 1] === "\r" || (" \t".includes(line[end - 1]!) && line[end - 2] !== "\\")))
-    end--;
-  return line.slice(0, end);
-}
-
-function foldersBetween(root: string, folder: string): string[] {
-  const folders = [folder];
-  for (let at = folder; at !== root && at !== dirname(at); ) {
-    at = dirname(at);
-    folders.unshift(at);
-  }
-  return folders;
 }
 
 type TreeEntry = Pick<WalkEntry, "name" | "relative" | "type">;

@@ -3,7 +3,7 @@ import { isReservedFrom, isUsableTemplate, racksKey, readRacks } from "../../../
 import { asRecord, isRecord } from "../../../helpers/index.ts";
 import type { Message } from "../protocol/messages.ts";
 import type { ServerProfile, UpstreamSession } from "../protocol/session.ts";
-import type { ListName } from "../protocol/subscriptions.ts";
+import { type ListName, lists } from "../protocol/subscriptions.ts";
 import { cleanText } from "./schema.ts";
 
 /** A tool as its server describes it. The types are checked; the content is not to be trusted. */
@@ -132,9 +132,7 @@ async function readPages(
 
 export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
   const parts = { tools: ["tools"], prompts: ["prompts"], resources: ["resources", "templates"] } as const;
-  return (["tools", "prompts", "resources"] as const).filter((list) =>
-    parts[list].some((part) => !isDeepStrictEqual(before[part], after[part])),
-  );
+  return lists.filter((list) => parts[list].some((part) => !isDeepStrictEqual(before[part], after[part])));
 }
 
 const MOST_REFUSED = 50;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "@toolrack/core";
-import { isRecord } from "../../../helpers/index.ts";
+import { defined, isRecord } from "../../../helpers/index.ts";
 import type { McpServerStore, McpToolChange, StoredMcpTool, ToolOverride } from "../../../store/index.ts";
 import { pauseAfter, Timer } from "../limits.ts";
 import { ownMember, type UpstreamTool } from "./catalogue.ts";
@@ -46,14 +46,6 @@ interface UnsavedPin {
   readonly isLogged: boolean;
 }
 
-/** How a definition differs from an approved one. */
-interface Comparison {
-  /** The approved definition as the store's row had it. */
-  readonly with: unknown;
-  readonly isSame: boolean;
-  readonly changes: readonly DefinitionChange[];
-}
-
 /**
  * The approvals for the tools of one server. A person's approval counts when it is in the store; trust at first use counts
  * at once. Other processes on the same store may see another version of the server, so each compares the tools itself.
@@ -63,35 +55,36 @@ export class ToolPins {
   readonly #store: McpServerStore;
   readonly #policy: PinningPolicy;
   readonly #logger: Logger;
-  /** A changed definition is a new object, so each is compared once. */
-  readonly #comparisons = new WeakMap<UpstreamTool, Comparison>();
-  #rows = new Map<string, StoredMcpTool>();
+  /** How tools differ from the approved definition `from`. A changed definition is a new object, so each is compared once. */
+  readonly #comparisons = new WeakMap<UpstreamTool, Pick<ToolPin, "changes"> & { readonly from: unknown }>();
+  #rows: Map<string, StoredMcpTool>;
   #writing: Promise<unknown> = Promise.resolve();
   /** By the names of the tools. */
   readonly #unsaved = new Map<string, UnsavedPin>();
   /** How many writes in a row failed. */
   #failures = 0;
   readonly #timer = new Timer();
-  #isWaiting = false;
   #isClosed = false;
   #isRemoved = false;
 
-  private constructor(server: string, store: McpServerStore, policy: PinningPolicy, logger: Logger) {
-    this.#server = server;
-    this.#store = store;
-    this.#policy = policy;
-    this.#logger = logger;
-  }
-
-  static async open(
+  private constructor(
     server: string,
     store: McpServerStore,
     policy: PinningPolicy,
     logger: Logger,
+    rows: readonly StoredMcpTool[],
+  ) {
+    this.#server = server;
+    this.#store = store;
+    this.#policy = policy;
+    this.#logger = logger;
+    this.#rows = byName(rows);
+  }
+
+  static async open(
+    ...[server, store, policy, logger]: [string, McpServerStore, PinningPolicy, Logger]
   ): Promise<ToolPins> {
-    const pins = new ToolPins(server, store, policy, logger);
-    for (const row of await store.tools(server)) pins.#rows.set(row.name, row);
-    return pins;
+    return new ToolPins(server, store, policy, logger, await store.tools(server));
   }
 
   /** Approves new tools, and with the policy `trust` also changed ones. */
@@ -123,7 +116,7 @@ export class ToolPins {
       rows = await this.#store.tools(this.#server);
       // Read again if something was written during the read.
     } while (written !== this.#writing);
-    this.#rows = new Map(rows.map((row) => [row.name, row]));
+    this.#rows = byName(rows);
     // Keeps approvals that could not be written. If they were forgotten, a changed tool would count as new.
     for (const [name, unsaved] of this.#unsaved) {
       if (isDeepStrictEqual(this.#row(name).approved, unsaved.replaces)) this.#save(name, unsaved);
@@ -141,12 +134,9 @@ export class ToolPins {
       return { state: "unpinned", changes: [], override };
     }
     const { approvedAt, approvedBy } = row;
-    const known = { approved, approvedAt, approvedBy, override };
-    const { isSame, changes } = this.#compare(tool, row, approved);
-    const isQuarantined = this.#policy === "quarantine" && !isSame;
-    return isQuarantined
-      ? { state: "quarantined", changes, ...known }
-      : { state: "approved", changes: [], ...known };
+    const changes = this.#policy === "quarantine" ? this.#compare(tool, row, approved) : [];
+    const state = changes.length > 0 ? "quarantined" : "approved";
+    return { state, changes, approved, approvedAt, approvedBy, override };
   }
 
   /** Approves the tool as it is now. Rejects when that cannot be written; then nothing is approved. */
@@ -176,14 +166,12 @@ export class ToolPins {
     await this.#writing.catch(() => {});
   }
 
-  #compare(tool: UpstreamTool, row: StoredMcpTool, approved: PinnedDefinition): Comparison {
+  #compare(tool: UpstreamTool, { approved: from }: StoredMcpTool, approved: PinnedDefinition) {
     const before = this.#comparisons.get(tool);
-    if (before !== undefined && before.with === row.approved) return before;
-    const definition = pinOf(tool);
-    const isSame = isDeepStrictEqual(approved, definition);
-    const comparison = { with: row.approved, isSame, changes: differences(approved, definition) };
-    this.#comparisons.set(tool, comparison);
-    return comparison;
+    if (before?.from === from && before !== undefined) return before.changes;
+    const changes = differences(approved, pinOf(tool));
+    this.#comparisons.set(tool, { from, changes });
+    return changes;
   }
 
   #row(name: string): StoredMcpTool {
@@ -222,13 +210,9 @@ export class ToolPins {
 
   /** Retries until it succeeds: the definitions at first use are known only to this process. */
   #tryAgain(): void {
-    if (this.#isWaiting || this.#isClosed) return;
+    if (this.#timer.at !== undefined || this.#isClosed) return;
     this.#failures++;
-    this.#isWaiting = true;
-    this.#timer.set(pauseAfter(this.#failures), () => {
-      this.#isWaiting = false;
-      void this.#saveAll();
-    });
+    this.#timer.set(pauseAfter(this.#failures), () => void this.#saveAll());
   }
 
   /** Writes the unsaved approvals, unless another process has decided otherwise. */
@@ -243,6 +227,10 @@ export class ToolPins {
     this.#writing = written;
     return written;
   }
+}
+
+function byName(rows: readonly StoredMcpTool[]): Map<string, StoredMcpTool> {
+  return new Map(rows.map((row) => [row.name, row]));
 }
 
 /** If the stored approval cannot be read, returns a definition that differs from every tool. */
@@ -270,10 +258,7 @@ export function hashOfPin(definition: PinnedDefinition): string {
  */
 export function differences(before: unknown, after: unknown, path = ""): DefinitionChange[] {
   if (isDeepStrictEqual(before, after)) return [];
-  if (!isRecord(before) || !isRecord(after)) {
-    const was = before === undefined ? {} : { before };
-    return [{ path, ...was, ...(after === undefined ? {} : { after }) }];
-  }
+  if (!isRecord(before) || !isRecord(after)) return [{ path, ...defined({ before, after }) }];
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
   return keys
     .flatMap((key) =>

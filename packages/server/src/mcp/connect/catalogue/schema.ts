@@ -1,7 +1,7 @@
 import type { JsonSchemaObject } from "@toolrack/core";
 import { jsonSchemaFlaws, type SchemaFlaw } from "@toolrack/core/internal";
 import { arrangementOf, referenceKeywords, sameValueKeywords } from "@toolrack/core/internal/schema";
-import { isRecord } from "../../../helpers/index.ts";
+import { defined, isRecord } from "../../../helpers/index.ts";
 
 /** A part of a tool's schemas that the rack does not check. The server still checks its input itself. */
 export interface UncheckedItem {
@@ -20,12 +20,9 @@ const known = new WeakMap<object, LooseSchema>();
  * tools because of one such part.
  */
 export function usableSchema(given: JsonSchemaObject): LooseSchema {
-  let usable = known.get(given);
-  if (usable === undefined) {
-    // `cleanSchema` keeps the shape.
-    usable = loosenSchema(cleanSchema(given) as JsonSchemaObject);
-    known.set(given, usable);
-  }
+  // `cleanSchema` keeps the shape.
+  const usable = known.get(given) ?? loosenSchema(cleanSchema(given) as JsonSchemaObject);
+  known.set(given, usable);
   return usable;
 }
 
@@ -34,13 +31,11 @@ export function uncheckedIn(tool: {
   readonly outputSchema?: JsonSchemaObject;
 }): UncheckedItem[] {
   const { inputSchema, outputSchema } = tool;
-  const items = Object.entries({ inputSchema, outputSchema }).flatMap(([name, schema]) =>
-    schema === undefined
-      ? []
-      : usableSchema(schema).unchecked.map(({ path, problem }) => ({
-          part: shortened(path === "" ? name : `${name}.${path}`),
-          reason: shortened(`It ${problem}`),
-        })),
+  const items = Object.entries(defined({ inputSchema, outputSchema })).flatMap(([name, schema]) =>
+    usableSchema(schema).unchecked.map(({ path, problem }) => ({
+      part: shortened(path === "" ? name : `${name}.${path}`),
+      reason: shortened(`It ${problem}`),
+    })),
   );
   return items.slice(0, MOST_UNCHECKED);
 }
@@ -73,45 +68,36 @@ export function cleanText(text: string): string {
 
 /** Keywords that are only read and never used for validation. */
 const textKeywords: ReadonlySet<string> = new Set([
-  "description",
-  "title",
-  "$comment",
-  "default",
-  "examples",
-  "example",
+  ...["description", "title", "$comment", "default", "examples", "example"],
 ]);
 /** Keywords whose members have names that the author of the schema chose. */
 const mapKeywords: ReadonlySet<string> = new Set([
-  "properties",
-  "patternProperties",
-  "dependentSchemas",
-  "$defs",
-  "definitions",
+  ...["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"],
 ]);
 /** Tools with deeper schemas are refused elsewhere. */
 const DEEPEST = 200;
 
-/** Cleans all texts in a schema that are only read. Keeps everything that validation uses. */
-export function cleanSchema(schema: unknown, depth = 0): unknown {
-  if (depth > DEEPEST || typeof schema !== "object" || schema === null) return schema;
-  if (Array.isArray(schema)) return schema.map((item) => cleanSchema(item, depth + 1));
-  return mapped(schema, (key, value) => {
-    if (textKeywords.has(key)) return cleanValue(value, depth + 1);
-    if (!mapKeywords.has(key) || typeof value !== "object" || value === null)
-      return cleanSchema(value, depth + 1);
-    return mapped(value, (_, member) => cleanSchema(member, depth + 2));
-  });
-}
-
-function cleanValue(value: unknown, depth: number): unknown {
-  if (typeof value === "string") return cleanText(value);
+/**
+ * Cleans all texts in a schema that are only read. Keeps everything that validation uses. `role`: what the value is in
+ * the schema, where `names` has members with chosen names, and all texts in `text` are only read.
+ */
+export function cleanSchema(
+  value: unknown,
+  role: "schema" | "names" | "text" = "schema",
+  depth = 0,
+): unknown {
+  if (role === "text" && typeof value === "string") return cleanText(value);
   if (depth > DEEPEST || typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map((item) => cleanValue(item, depth + 1));
-  return mapped(value, (_, member) => cleanValue(member, depth + 1));
-}
-
-function mapped(record: object, change: (key: string, value: unknown) => unknown): object {
-  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, change(key, value)]));
+  if (Array.isArray(value)) return value.map((item) => cleanSchema(item, role, depth + 1));
+  const roleOf = (key: string) => {
+    if (role !== "schema") return role === "names" ? "schema" : role;
+    return textKeywords.has(key) ? "text" : mapKeywords.has(key) ? "names" : "schema";
+  };
+  const members = Object.entries(value).map(([key, inner]) => [
+    key,
+    cleanSchema(inner, roleOf(key), depth + 1),
+  ]);
+  return Object.fromEntries(members);
 }
 
 /** A part of a schema that is not checked. */
@@ -233,11 +219,7 @@ const sameValue: ReadonlySet<string> = new Set([...sameValueKeywords, "$defs", "
 
 /** Keywords that may name properties. */
 const keyKeywords: ReadonlySet<string> = new Set([
-  "properties",
-  "patternProperties",
-  "additionalProperties",
-  "required",
-  "dependentRequired",
+  ...["properties", "patternProperties", "additionalProperties", "required", "dependentRequired"],
   ...referenceKeywords,
   ...sameValue,
 ]);
@@ -275,11 +257,9 @@ function loosenRest(copy: Record<string, unknown>, flaws: readonly SchemaFlaw[],
 
 /** Only the title and description: nothing is checked. */
 function textOnly(schema: JsonSchemaObject): Record<string, unknown> {
-  const kept: Record<string, unknown> = {};
-  for (const keyword of ["title", "description"]) {
-    if (typeof schema[keyword] === "string") kept[keyword] = schema[keyword];
-  }
-  return kept;
+  const { title, description } = schema;
+  const texts = Object.entries({ title, description }).filter(([, text]) => typeof text === "string");
+  return Object.fromEntries(texts);
 }
 
 function put(copy: Record<string, unknown>, keyword: string, value: unknown): void {

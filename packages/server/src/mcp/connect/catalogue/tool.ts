@@ -1,7 +1,7 @@
 import { type ToolContext, ToolDisabledError, ToolExecutionError, type ToolInfo } from "@toolrack/core";
 import type { CompletionAnswer, PromptAnswer, ResourceAnswer } from "../../../calls/index.ts";
 import { matchesPattern, type RackItem, upstreamOrigin } from "../../../config/index.ts";
-import { isRecord } from "../../../helpers/index.ts";
+import { asRecord, defined, isRecord } from "../../../helpers/index.ts";
 import type { ServerEntry, ToolChoices } from "../config/entry.ts";
 import { commandFor, describeFailure, UpstreamError } from "../failures.ts";
 import type { Message } from "../protocol/messages.ts";
@@ -49,7 +49,6 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
   const renamed = pin.override.rename ?? ownMember(rename, tool.name);
   const name = renamed === undefined ? own : names.nameOf(key, renamed);
   const described = pin.override.describe ?? ownMember(describe, tool.name) ?? tool.description;
-  const timeout = limits.call ?? entry.timeout;
   const title = tool.title === undefined ? "" : cleanText(tool.title);
   const mcp = upstreamOrigin({
     server: key,
@@ -78,24 +77,28 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
     );
   const info: ToolInfo = {
     name,
-    ...(described === undefined ? {} : { description: cleanText(described) }),
-    ...(title === "" ? {} : { title }),
     displayName: `${key}/${cleanText(tool.name)}`,
-    // Clients that know the old name can still call it.
-    ...(name === own ? {} : { aliases: [own] }),
     parameters: usableSchema(tool.inputSchema).schema,
-    ...(tool.outputSchema === undefined ? {} : { outputSchema: usableSchema(tool.outputSchema).schema }),
+    ...defined({
+      description: described === undefined ? undefined : cleanText(described),
+      title: title === "" ? undefined : title,
+      // Clients that know the old name can still call it.
+      aliases: name === own ? undefined : [own],
+      outputSchema: tool.outputSchema && usableSchema(tool.outputSchema).schema,
+    }),
     execute,
     metadata: {
       category: "mcp",
       tags: ["mcp", key],
       outputCheck: "warn",
-      ...(timeout === undefined ? {} : { timeout }),
-      ...(limits.idle === undefined ? {} : { idleTimeout: limits.idle }),
-      ...(isNamed(ask, tool.name) ? { dangerous: true } : {}),
-      // The server's hints about itself. The rack relies on them only to say whether a failed call may be repeated.
-      ...(tool.annotations === undefined ? {} : { annotations: usableAnnotations(tool.annotations) }),
-      ...(tool._meta === undefined ? {} : { _meta: tool._meta }),
+      ...defined({
+        timeout: limits.call ?? entry.timeout,
+        idleTimeout: limits.idle,
+        dangerous: isNamed(ask, tool.name) ? true : undefined,
+        // The server's hints about itself. The rack relies on them only to say whether a failed call may be repeated.
+        annotations: usableAnnotations(tool.annotations),
+        _meta: tool._meta,
+      }),
       mcp,
     },
     createdAt: Date.now(),
@@ -142,11 +145,8 @@ function toToolError(key: string, { annotations = {} }: UpstreamTool, thrown: un
   const { kind, facts } = thrown;
   const { status = 0 } = facts;
   // The tool may have done its work. With 502 and 504, a gateway got no usable answer from the server.
-  const mayHaveRun =
-    kind === "lost" ||
-    kind === "broken" ||
-    kind === "timeout" ||
-    (kind === "refused" && (status === 502 || status === 504));
+  const isCut = kind === "refused" && (status === 502 || status === 504);
+  const mayHaveRun = isCut || ["lost", "broken", "timeout"].includes(kind);
   const isRepeatable = annotations.readOnlyHint === true || annotations.idempotentHint === true;
   return new ToolExecutionError(describeFailure(key, "the call", thrown), {
     cause: thrown,
@@ -223,43 +223,33 @@ function brokenResult(fault: string): UpstreamError {
 
 /** Checks the answer to `prompts/get`. Throws when it is invalid. */
 export function promptAnswer(given: unknown): PromptAnswer {
-  const isGood =
-    isRecord(given) &&
-    Array.isArray(given.messages) &&
-    given.messages.every(
-      (message) =>
-        isRecord(message) &&
-        (message.role === "user" || message.role === "assistant") &&
-        isRecord(message.content) &&
-        typeof message.content.type === "string",
-    );
-  if (!isGood) throw oddAnswer("prompts/get", "messages with a role and a content");
-  const { description, ...rest } = given;
+  const isMessage = (message: unknown) => {
+    const { role, content } = asRecord(message);
+    return (role === "user" || role === "assistant") && typeof asRecord(content).type === "string";
+  };
+  const { messages, description, ...rest } = asRecord(given);
+  if (!Array.isArray(messages) || !messages.every(isMessage))
+    throw oddAnswer("prompts/get", "messages with a role and a content");
   const text = typeof description === "string" ? { description } : {};
   // Checked above, except the members that each content type needs.
-  return { ...rest, ...text } as unknown as PromptAnswer;
+  return { ...rest, messages, ...text } as unknown as PromptAnswer;
 }
 
 /** Checks the answer to `resources/read`. Throws when it is invalid. */
 export function resourceAnswer(given: unknown): ResourceAnswer {
-  const isGood =
-    isRecord(given) &&
-    Array.isArray(given.contents) &&
-    given.contents.every(
-      (content) =>
-        isRecord(content) &&
-        typeof content.uri === "string" &&
-        (typeof content.text === "string" || typeof content.blob === "string"),
-    );
-  if (!isGood) throw oddAnswer("resources/read", "contents with a uri and a text or blob");
-  // Checked above.
-  return given as unknown as ResourceAnswer;
+  const isContent = (content: unknown) => {
+    const { uri, text, blob } = asRecord(content);
+    return typeof uri === "string" && (typeof text === "string" || typeof blob === "string");
+  };
+  const { contents } = asRecord(given);
+  if (!Array.isArray(contents) || !contents.every(isContent))
+    throw oddAnswer("resources/read", "contents with a uri and a text or blob");
+  return given as unknown as ResourceAnswer; // Checked above.
 }
 
 /** Checks the answer to `completion/complete`. An invalid answer becomes one without values. */
 export function completionAnswer(given: unknown): CompletionAnswer {
-  const completion = isRecord(given) && isRecord(given.completion) ? given.completion : {};
-  const { values, total, hasMore } = completion;
+  const { values, total, hasMore } = asRecord(asRecord(given).completion);
   return {
     values: Array.isArray(values) ? values.filter((value) => typeof value === "string").slice(0, 100) : [],
     ...(typeof total === "number" && Number.isInteger(total) ? { total } : {}),
@@ -268,8 +258,6 @@ export function completionAnswer(given: unknown): CompletionAnswer {
 }
 
 function oddAnswer(method: string, wanted: string): UpstreamError {
-  return new UpstreamError(
-    "broken",
-    `Its answer to ${method} cannot be used: it must have ${wanted}. Tell whoever runs the server.`,
-  );
+  const text = `Its answer to ${method} cannot be used: it must have ${wanted}. Tell whoever runs the server.`;
+  return new UpstreamError("broken", text);
 }

@@ -100,14 +100,12 @@ function followImports(scripts: readonly string[], used: Set<string>): void {
   const read = new Set<string>();
   for (let next = waiting.pop(); next !== undefined && read.size < MOST_FILES; next = waiting.pop()) {
     const { path, root } = next;
-    if (read.has(path) || !code.test(path)) continue;
-    const found = statOf(path);
+    const found = read.has(path) || !code.test(path) ? undefined : statOf(path);
     if (found?.isFile() !== true || found.size > MOST_BYTES) continue;
     read.add(path);
     const text = readFileSync(path, "utf8");
-    for (const { place, files } of path.endsWith(".py")
-      ? pythonImports(text, path, root)
-      : imports(text, path)) {
+    const imported = path.endsWith(".py") ? pythonImports(text, path, root) : imports(text, path);
+    for (const { place, files } of imported) {
       used.add(place);
       waiting.push(...files.map((file) => ({ path: file, root })));
     }
@@ -120,29 +118,29 @@ interface Import {
   readonly files: readonly string[];
 }
 
+const endings = ["", ".js", ".mjs", ".cjs", ".ts", "/index.js", "/index.ts"];
+
 function imports(text: string, from: string): Import[] {
-  return [...text.matchAll(/\b(?:from|import|require)\s*\(?\s*["'`](\.{1,2}\/[^"'`\n]+)["'`]/g)].map(
-    ([, name = ""]) => {
-      const place = resolve(dirname(from), name);
-      const ends = ["", ".js", ".mjs", ".cjs", ".ts", "/index.js", "/index.ts"];
-      return { place, files: [...ends.map((end) => place + end), place.replace(/\.([cm]?)js$/, ".$1ts")] };
-    },
-  );
+  const found = text.matchAll(/\b(?:from|import|require)\s*\(?\s*["'`](\.{1,2}\/[^"'`\n]+)["'`]/g);
+  return Array.from(found, ([, name = ""]) => {
+    const place = resolve(dirname(from), name);
+    return { place, files: [...endings.map((end) => place + end), place.replace(/\.([cm]?)js$/, ".$1ts")] };
+  });
 }
 
 /** Python looks beside the program first, even for its own modules: a file `json.py` there replaces the built-in one. */
 function pythonImports(text: string, from: string, root: string): Import[] {
-  return [...text.matchAll(/^[ \t]*(?:from|import)[ \t]+([.\w]+(?:[ \t]*,[ \t]*[.\w]+)*)/gm)]
-    .flatMap(([, names = ""]) => names.split(/[ \t]*,[ \t]*/))
-    .flatMap((name) => {
-      const dots = /^\.*/.exec(name)![0].length;
-      const parts = name.slice(dots).split(".").filter(Boolean);
-      const folder = dots === 0 ? root : resolve(dirname(from), ...Array<string>(dots - 1).fill(".."));
-      const [first] = parts;
-      if (first === undefined) return [];
-      const whole = resolve(folder, ...parts);
-      return [{ place: resolve(folder, first), files: [`${whole}.py`, resolve(whole, "__init__.py")] }];
-    });
+  const found = text.matchAll(/^[ \t]*(?:from|import)[ \t]+([.\w]+(?:[ \t]*,[ \t]*[.\w]+)*)/gm);
+  const names = [...found].flatMap(([, list = ""]) => list.split(/[ \t]*,[ \t]*/));
+  return names.flatMap((name) => {
+    const [dots = ""] = /^\.*/.exec(name) ?? [];
+    const parts = name.slice(dots.length).split(".").filter(Boolean);
+    const above = Array<string>(Math.max(0, dots.length - 1)).fill("..");
+    const folder = dots === "" ? root : resolve(dirname(from), ...above);
+    if (parts[0] === undefined) return [];
+    const whole = resolve(folder, ...parts);
+    return [{ place: resolve(folder, parts[0]), files: [`${whole}.py`, resolve(whole, "__init__.py")] }];
+  });
 }
 
 function statOf(path: string): Stats | undefined {

@@ -14,6 +14,11 @@ interface StreamEvent {
   readonly data: string;
 }
 
+/** The request that a stream belongs to, if it belongs to one. */
+interface Answered extends Partial<SendOptions> {
+  readonly id?: unknown;
+}
+
 const MOST_REDIRECTS = 5;
 /** How often in a row a stream may fail to open again, and the first pause before that, in milliseconds. */
 const MOST_RETRIES = 2;
@@ -106,8 +111,9 @@ export class HttpTransport implements Transport {
       await response.body?.cancel();
       const text = "It answered with 202 Accepted, after which no result comes any more.";
       throw new UpstreamError("broken", text);
-    } else if (isEventStream(response)) await this.#readStream(response, id, request, signal);
-    else await this.#readMessages(response, id, request);
+    } else if (!isEventStream(response)) await this.#readMessages(response, id, request);
+    else if (!(await this.#readStream(response, { id, request, signal })))
+      throw new UpstreamError("broken", "The server ended its answer before it was complete.");
   }
 
   close(): Promise<void> {
@@ -180,24 +186,35 @@ export class HttpTransport implements Transport {
   async #listen(): Promise<void> {
     const first = await this.#open().catch(() => undefined);
     if (first === undefined || !isEventStream(first)) return first?.body?.cancel();
-    let response: Response | undefined = first;
-    let lastEventId: string | undefined;
-    while (response !== undefined) {
-      this.isListening = true;
-      try {
-        for await (const { id, data } of this.#events(response)) {
-          if (id !== undefined) lastEventId = id;
-          this.#deliver(data);
-        }
-      } catch {
-        // The stream broke, which is the same as its end.
-      }
-      this.isListening = false;
-      if (this.#closing.signal.aborted) return;
-      response = await this.#openAgain(lastEventId);
-    }
+    await this.#readStream(first, {}, true);
     // The server let us listen before and cannot be reached any more.
     void this.close();
+  }
+
+  /**
+   * Delivers the messages of a stream. If it ends before the answer, it is opened again where it ended, if its events have
+   * ids. `isOwn`: it is the stream for the server's own messages, which has no answer. Returns whether the answer came.
+   */
+  async #readStream(first: Response, { id, request, signal }: Answered, isOwn = false): Promise<boolean> {
+    let lastEventId: string | undefined;
+    let isAnswered = false;
+    for (let response: Response | undefined = first; response !== undefined && !isAnswered; ) {
+      if (isOwn) this.isListening = true;
+      try {
+        for await (const found of this.#events(response)) {
+          const { id: eventId, event = "message", data }: StreamEvent = found;
+          if (eventId !== undefined) lastEventId = eventId;
+          if (event === "message") isAnswered = this.#deliver(data, request, id) || isAnswered;
+        }
+      } catch (thrown) {
+        // That the stream broke is the same as its end.
+        if (thrown instanceof UpstreamError && !isOwn) throw thrown;
+      }
+      if (isOwn) this.isListening = false;
+      const canResume: boolean = !isAnswered && (isOwn || lastEventId !== undefined);
+      response = canResume ? await this.#openAgain(lastEventId, signal) : undefined;
+    }
+    return isAnswered;
   }
 
   /** Undefined when the stream cannot be opened. */
@@ -210,31 +227,6 @@ export class HttpTransport implements Transport {
       if (response instanceof UpstreamError && response.facts.status === 405) return undefined;
     }
     return undefined;
-  }
-
-  /** Reads the answer to a request. A stream that ends too early is continued if its events have ids. */
-  async #readStream(
-    first: Response,
-    id: unknown,
-    request: UpstreamRequest,
-    signal?: AbortSignal,
-  ): Promise<void> {
-    let lastEventId: string | undefined;
-    let isAnswered = false;
-    for (let response: Response | undefined = first; response !== undefined; ) {
-      try {
-        for await (const event of this.#events(response)) {
-          if (event.id !== undefined) lastEventId = event.id;
-          if ((event.event ?? "message") !== "message") continue;
-          isAnswered = this.#deliver(event.data, request, id) || isAnswered;
-        }
-      } catch (thrown) {
-        if (thrown instanceof UpstreamError) throw thrown;
-      }
-      if (isAnswered) return;
-      response = lastEventId === undefined ? undefined : await this.#openAgain(lastEventId, signal);
-    }
-    throw new UpstreamError("broken", "The server ended its answer before it was complete.");
   }
 
   async #readMessages(response: Response, id: unknown, request: UpstreamRequest): Promise<void> {

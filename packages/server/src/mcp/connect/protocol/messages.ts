@@ -136,19 +136,15 @@ export class ToolRequest implements UpstreamRequest {
 
   onLog({ level, logger, data }: Message): void {
     const name = typeof logger === "string" && logger !== "" ? [`[${logger}]`] : [];
-    logLine(this.#context, levels.get(level) ?? "info", ...name, data);
+    logLine(this.#context, levelOf(level), ...name, data);
   }
 }
 
-/** The protocol's levels that do not map to `info`. */
-const levels: ReadonlyMap<unknown, LogLevel> = new Map([
-  ["debug", "debug"],
-  ["warning", "warn"],
-  ["error", "error"],
-  ["critical", "error"],
-  ["alert", "error"],
-  ["emergency", "error"],
-]);
+function levelOf(level: unknown): LogLevel {
+  if (level === "debug") return "debug";
+  if (level === "warning") return "warn";
+  return ["error", "critical", "alert", "emergency"].includes(String(level)) ? "error" : "info";
+}
 
 /**
  * The caller's client, except for approvals. When another rack asks whether a call may run, not every caller may answer
@@ -191,22 +187,18 @@ const headerParameters = new WeakMap<object, readonly HeaderParameter[]>();
 
 /** The headers that a tool's schema asks for with `x-mcp-header`; undefined when it asks for none. */
 export function parameterHeaders(schema: Message, input: unknown): Record<string, string> | undefined {
-  let parameters = headerParameters.get(schema);
-  if (parameters === undefined) {
-    parameters = parametersOf(schema, []);
-    headerParameters.set(schema, parameters);
-  }
+  const parameters = headerParameters.get(schema) ?? parametersOf(schema, []);
+  headerParameters.set(schema, parameters);
   if (parameters.length === 0) return undefined;
-  return Object.fromEntries(
-    parameters.flatMap(({ path, header }) => {
-      const value = path.reduce<unknown>(
-        (at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined),
-        input,
-      );
-      if (!["string", "number", "boolean"].includes(typeof value)) return [];
-      return [[`Mcp-Param-${header}`, headerValue(String(value))]];
-    }),
-  );
+  const headers = parameters.flatMap(({ path, header }) => {
+    const value = path.reduce<unknown>(
+      (at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined),
+      input,
+    );
+    const isPlain = ["string", "number", "boolean"].includes(typeof value);
+    return isPlain ? [[`Mcp-Param-${header}`, headerValue(String(value))]] : [];
+  });
+  return Object.fromEntries(headers);
 }
 
 /** Looks only at properties with a fixed path, not inside lists and alternatives. */

@@ -1,25 +1,18 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { CallClient, ClientMethod } from "@toolrack/core";
-import { isRecord, reasonOf } from "../../../helpers/index.ts";
+import { asRecord, reasonOf, unlessAborted } from "../../../helpers/index.ts";
 import { rpcCodes } from "../../wire/index.ts";
 import { UpstreamError } from "../failures.ts";
 import type { Message, UpstreamRequest } from "./messages.ts";
 
-const askable: ReadonlySet<string> = new Set<ClientMethod>([
-  "elicitation/create",
-  "sampling/createMessage",
-  "roots/list",
-]);
+const askable: ReadonlySet<unknown> = new Set(["elicitation/create", "sampling/createMessage", "roots/list"]);
 
 export function isClientMethod(method: unknown): method is ClientMethod {
-  return typeof method === "string" && askable.has(method);
+  return askable.has(method);
 }
 
 /** Declared to servers of the old protocol, which are told once for all callers. */
-export const allCapabilities = {
-  elicitation: { form: {}, url: {} },
-  sampling: {},
-  roots: {},
-} as const;
+export const allCapabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} } as const;
 
 /** Says what a caller can answer. Some callers look only at the method and ignore `params`. */
 interface Askable {
@@ -90,24 +83,21 @@ export async function answersTo(
     const text = `The MCP server "${server}" asked ${asked.length} questions at once, and a caller is asked at most ${MOST_OPEN}. None of them was put. Ask it for less at one time, or tell whoever runs it.`;
     throw new UpstreamError("busy", text);
   }
-  const answerTo = (question: unknown): unknown => {
-    const { method, params: given } = isRecord(question) ? question : {};
-    const params = isRecord(given) ? given : {};
+  const signals = signal === undefined ? [] : [signal];
+  const answerTo = async (question: unknown) => {
+    const { method, params: given } = asRecord(question);
+    const params = asRecord(given);
     if (!isClientMethod(method)) {
       const text = `The server asked for "${String(method)}", which nobody can be asked for.`;
       throw new UpstreamError("refused", text);
     }
-    if (client?.can(method, params) === true) {
-      const signals = signal === undefined ? [] : [signal];
+    if (client?.can(method, params) === true)
       return askWithin(questionTimeout, client, { method, params, signals });
-    }
     if (method === "roots/list") return { roots };
     throw new UpstreamError("refused", cannotAsk(method));
   };
-  const answers = await Promise.all(
-    asked.map(async ([key, question]) => [key, await answerTo(question)] as const),
-  );
-  return Object.fromEntries(answers);
+  const answers = asked.map(async ([key, question]) => [key, await answerTo(question)] as const);
+  return Object.fromEntries(await Promise.all(answers));
 }
 
 /** The part of an open request that a question of the server needs. */
@@ -208,12 +198,8 @@ export class GivenUpRequests {
 
   get isEmpty(): boolean {
     const now = performance.now();
-    // The map is in the order of their end.
-    for (const [id, until] of this.#until) {
-      if (until > now) return false;
-      this.#until.delete(id);
-    }
-    return true;
+    for (const [id, until] of this.#until) if (until <= now) this.#until.delete(id);
+    return this.#until.size === 0;
   }
 
   add(id: number): void {
@@ -221,7 +207,7 @@ export class GivenUpRequests {
   }
 
   delete(id: number): void {
-    if (this.#until.size > 0) this.#until.delete(id);
+    this.#until.delete(id);
   }
 }
 
@@ -249,27 +235,16 @@ export class Turns {
     const { promise, resolve } = Promise.withResolvers<void>();
     if (isAlone) this.#alone = before.then(() => promise);
     else this.#sharing.add(promise);
+    const begun = new AbortController();
+    const limit = delay(this.#longestWait, undefined, { signal: begun.signal }).catch(() => {});
     try {
-      await this.#wait(before, signal);
+      await unlessAborted(Promise.race([before, limit]), signal ?? begun.signal);
+      begun.abort();
       return await work();
     } finally {
+      begun.abort();
       resolve();
       this.#sharing.delete(promise);
-    }
-  }
-
-  async #wait(before: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const giveUp = () => reject(signal?.reason);
-    const timer = setTimeout(resolve, this.#longestWait);
-    signal?.addEventListener("abort", giveUp, { once: true });
-    if (signal?.aborted) giveUp();
-    void before.then(resolve);
-    try {
-      await promise;
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", giveUp);
     }
   }
 }

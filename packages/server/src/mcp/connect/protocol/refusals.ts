@@ -1,5 +1,4 @@
 import { STATUS_CODES } from "node:http";
-import { extractWWWAuthenticateParams } from "@modelcontextprotocol/client";
 import { asRecord, isRecord } from "../../../helpers/index.ts";
 import { rpcCodes } from "../../wire/index.ts";
 import { sentence, UpstreamError } from "../failures.ts";
@@ -25,8 +24,8 @@ export async function refusalIn(
   const error = isRecord(body) && isRecord(body.error) ? body.error : undefined;
   const isAboutRequest = error !== undefined && isRecord(body) && body.id === id;
   const reason = messageIn(body) ?? text;
-  const challenge = extractWWWAuthenticateParams(response);
-  const isScope = status === 403 && challenge.error === "insufficient_scope";
+  const challenge = status === 403 ? await challengeIn(response) : {};
+  const isScope = challenge.error === "insufficient_scope";
   const retryAfter = waitIn(headers);
   const facts = {
     status,
@@ -41,6 +40,14 @@ export async function refusalIn(
   const message = isAboutRequest && !isLost ? reason : describeStatus(status, text);
   const whole = retryAfter === undefined ? message : `${sentence(message)} It asks to wait ${retryAfter} s.`;
   return new UpstreamError(isLost ? "session" : "refused", whole, facts);
+}
+
+/** Imported late: most racks never need the SDK. */
+async function challengeIn(
+  response: Response,
+): Promise<{ readonly error?: string; readonly scope?: string }> {
+  const { extractWWWAuthenticateParams } = await import("@modelcontextprotocol/client");
+  return extractWWWAuthenticateParams(response);
 }
 
 /** Error codes by which servers refuse an unknown or missing session. */

@@ -22,7 +22,7 @@ import {
   Turns,
 } from "./questions.ts";
 import { refusal } from "./refusals.ts";
-import { type SessionListeners, Subscriptions } from "./subscriptions.ts";
+import { lists, type SessionListeners, Subscriptions } from "./subscriptions.ts";
 import { plainResult, TASK_LIFE, TaskRuns } from "./task-runs.ts";
 
 interface SessionOptions extends QuestionOptions {
@@ -68,6 +68,7 @@ export class UpstreamSession {
   verdict: Verdict;
   profile: ServerProfile = { protocolVersion: modernVersion, capabilities: {} };
   isClosed = false;
+  readonly subscriptions = new Subscriptions(this);
   readonly #options: SessionOptions;
   readonly #transport: Transport;
   readonly #pending = new Map<number, Pending>();
@@ -75,7 +76,6 @@ export class UpstreamSession {
   readonly #tasks: TaskRuns;
   readonly #turns = new Turns(LONGEST_TURN);
   readonly #givenUp = new GivenUpRequests();
-  readonly #subscriptions = new Subscriptions(this);
   #listeners: SessionListeners | undefined;
   #nextId = 1;
   #closed: Error | undefined;
@@ -89,25 +89,19 @@ export class UpstreamSession {
     this.#tasks = new TaskRuns({
       ...options,
       isModern: () => this.isModern,
-      exchange: async (request) => {
-        const result = await this.exchange(request);
-        return this.isModern ? plainResult(result) : result;
-      },
-      onGivenUp: (token) => {
-        if (token !== undefined) this.#givenUp.add(token);
-      },
+      exchange: (request) =>
+        this.isModern ? this.exchange(request).then(plainResult) : this.exchange(request),
+      onGivenUp: (token) => this.#givenUp.add(token),
     });
     this.#questions = new ServerQuestions({
       ...options,
       ofTask: (params) => this.#tasks.requestFor(params),
       openRequests: () => [
         ...this.#tasks.requests,
-        ...[...this.#pending.values()]
-          .map(({ request }) => request)
-          .filter(({ method }) => askingMethods.has(method)),
+        ...Array.from(this.#pending.values(), ({ request }) => request).filter(isAsking),
         ...(this.#givenUp.isEmpty ? [] : ["given up" as const]),
       ],
-      reply: (id, answer) => void this.notify({ id, ...answer }).catch(() => {}),
+      reply: (id, answer) => this.#post({ id, ...answer }),
     });
     transport.onmessage = (message, request) => this.#take(message, request);
     transport.onclose = () => this.#lose();
@@ -124,7 +118,7 @@ export class UpstreamSession {
 
   /** Whether the server announces changes of all its lists, and we have a stream to receive them. */
   get tellsOfChanges(): boolean {
-    return this.#subscriptions.covers(this.#transport.isListening !== false);
+    return this.subscriptions.covers(this.#transport.isListening !== false);
   }
 
   /** Calls the listeners from now on. */
@@ -137,19 +131,9 @@ export class UpstreamSession {
     this.#listeners?.onListChanged("tools");
   }
 
-  /** Subscribes to changes of the lists and of these resources. Never rejects; the server may ignore it. */
-  watchResources(uris: Iterable<string>): Promise<void> {
-    return this.#subscriptions.watch(uris);
-  }
-
-  unwatchResource(uri: string): Promise<void> {
-    return this.#subscriptions.unwatch(uri);
-  }
-
   /** Resolves with the server's result. Rejects with `UpstreamError`, or with the signal's reason. */
   request(request: UpstreamRequest): Promise<unknown> {
-    if (!this.#questions.isAskedWithoutStream || !askingMethods.has(request.method))
-      return this.#run(request);
+    if (!this.#questions.isAskedWithoutStream || !isAsking(request)) return this.#run(request);
     // A call whose caller can be asked runs alone, so that a question can only belong to it.
     return this.#turns.take(canBeAsked(request.client), () => this.#run(request), request.signal);
   }
@@ -157,6 +141,11 @@ export class UpstreamSession {
   /** Sends a message that is no request. */
   notify(message: object): Promise<void> {
     return this.#transport.send({ jsonrpc: "2.0", ...message });
+  }
+
+  /** Sends a message that need not arrive. */
+  #post(message: object): void {
+    void this.notify(message).catch(() => {});
   }
 
   /** Uses this version from now on. */
@@ -175,7 +164,7 @@ export class UpstreamSession {
 
   /** Ends the connection when all requests over it are answered. */
   async retire(): Promise<void> {
-    this.#subscriptions.close();
+    this.subscriptions.close();
     while (this.#pending.size + this.#tasks.size > 0 && !this.isClosed) await delay(RETIRE_POLL);
     await this.close();
   }
@@ -193,7 +182,7 @@ export class UpstreamSession {
   /** Rejects all open requests. Nothing is sent after this. */
   #end(reason: Error): void {
     this.#closed = reason;
-    this.#subscriptions.close();
+    this.subscriptions.close();
     const lost = new UpstreamError("lost", reason.message, { cause: reason });
     for (const id of this.#pending.keys()) this.#settle(id)?.reject(lost);
     this.#tasks.close(lost);
@@ -288,7 +277,7 @@ export class UpstreamSession {
     if (askingMethods.has(method)) this.#givenUp.add(requestId);
     const meta = this.isModern ? { _meta: this.#statelessMeta(undefined, false) } : {};
     const params = { ...meta, requestId, reason: reasonOf(reason ?? "cancelled") };
-    void this.notify({ method: "notifications/cancelled", params }).catch(() => {});
+    this.#post({ method: "notifications/cancelled", params });
   }
 
   /** Adds to the parameters the `_meta` that the protocol wants. */
@@ -334,7 +323,7 @@ export class UpstreamSession {
     else if (!this.isModern && isClientMethod(method)) void this.#questions.take(id, method, params, own);
     else {
       const error = { code: rpcCodes.methodNotFound, message: "Method not found" };
-      void this.notify({ id, ...(method === "ping" ? { result: {} } : { error }) }).catch(() => {});
+      this.#post({ id, ...(method === "ping" ? { result: {} } : { error }) });
     }
   }
 
@@ -358,8 +347,6 @@ export class UpstreamSession {
   }
 
   #takeNotification(method: string, params: Message, own: UpstreamRequest | undefined): void {
-    const list = /^notifications\/(tools|prompts|resources)\/list_changed$/.exec(method)?.[1];
-    if (list === "tools" || list === "prompts" || list === "resources") this.#listeners?.onListChanged(list);
     switch (method) {
       case "notifications/resources/updated":
         if (typeof params.uri === "string") this.#listeners?.onResourceUpdated(params.uri);
@@ -396,8 +383,17 @@ export class UpstreamSession {
       }
       case "notifications/elicitation/complete":
         this.#questions.currentRequest(own)?.client?.notify(method, params);
+        return;
+      default: {
+        const changed = lists.find((list) => method === `notifications/${list}/list_changed`);
+        if (changed !== undefined) this.#listeners?.onListChanged(changed);
+      }
     }
   }
+}
+
+function isAsking({ method }: Pick<UpstreamRequest, "method">): boolean {
+  return askingMethods.has(method);
 }
 
 /** Turns anything that sending threw into an `UpstreamError`. */

@@ -4,7 +4,7 @@ import type { UpstreamError } from "../failures.ts";
 import { pauseAfter } from "../limits.ts";
 import type { Message, UpstreamRequest, Verdict } from "./messages.ts";
 
-const lists = ["tools", "prompts", "resources"] as const;
+export const lists = ["tools", "prompts", "resources"] as const;
 
 export type ListName = (typeof lists)[number];
 

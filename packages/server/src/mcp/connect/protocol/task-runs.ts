@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { isRecord } from "../../../helpers/index.ts";
+import { asRecord, isRecord } from "../../../helpers/index.ts";
 import { metaKeys } from "../../wire/index.ts";
 import { sentence, UpstreamError } from "../failures.ts";
 import type { Message, UpstreamRequest } from "./messages.ts";
@@ -12,7 +12,7 @@ interface TaskRunsOptions extends QuestionOptions {
   /** Sends a request and resolves with its result. */
   exchange(request: UpstreamRequest): Promise<unknown>;
   /** Called when the server was told to stop. It may still continue. */
-  onGivenUp(token: number | undefined): void;
+  onGivenUp(token: number): void;
 }
 
 /** A call that the server runs as a task. */
@@ -25,7 +25,7 @@ interface TaskRun {
   hasEnded: boolean;
   /** The server sends progress itself, so its status messages are not reported as progress. */
   hasReported: boolean;
-  lastMessage: unknown;
+  lastMessage?: unknown;
   reports: number;
 }
 
@@ -62,7 +62,7 @@ export class TaskRuns {
 
   /** The call of the task that a message names; `over` when nobody waits for that task. */
   requestFor({ _meta }: Message): UpstreamRequest | "over" | undefined {
-    const related = isRecord(_meta) ? _meta[RELATED_TASK] : undefined;
+    const related = asRecord(_meta)[RELATED_TASK];
     return isRecord(related) ? (this.#runs.get(String(related.taskId))?.request ?? "over") : undefined;
   }
 
@@ -83,22 +83,14 @@ export class TaskRuns {
       const text = "The server began a task and gave it no id, so it cannot be followed.";
       throw new UpstreamError("broken", text);
     }
-    const run = {
-      taskId,
-      request,
-      token,
-      hasEnded: false,
-      hasReported: false,
-      lastMessage: undefined,
-      reports: 0,
-    };
+    const run: TaskRun = { taskId, request, token, hasEnded: false, hasReported: false, reports: 0 };
     this.#runs.set(taskId, run);
     try {
       return await this.#followToEnd(task, run);
     } catch (thrown) {
       if (!run.hasEnded) {
         this.cancel(taskId);
-        this.#options.onGivenUp(token);
+        if (token !== undefined) this.#options.onGivenUp(token);
       }
       throw withoutRetry(thrown);
     } finally {
@@ -108,13 +100,8 @@ export class TaskRuns {
 
   /** Tells the server to stop a task, without waiting for its answer. */
   cancel(taskId: string): void {
-    const request = {
-      method: "tasks/cancel",
-      params: { taskId },
-      timeout: CANCEL_LIMIT,
-      routingName: taskId,
-    };
-    void this.#options.exchange(request).catch(() => {});
+    const request = { method: "tasks/cancel", params: { taskId }, timeout: CANCEL_LIMIT };
+    void this.#options.exchange({ ...request, routingName: taskId }).catch(() => {});
   }
 
   /** Rejects the calls that wait before they read their tasks again. */
@@ -176,8 +163,7 @@ export class TaskRuns {
 
   /** Asks each question once, although it is listed until the server has the answer. */
   async #giveInput({ inputRequests }: Message, run: TaskRun, answered: Set<string>): Promise<void> {
-    const asked = isRecord(inputRequests) ? Object.entries(inputRequests) : [];
-    const open = asked.filter(([key]) => !answered.has(key));
+    const open = Object.entries(asRecord(inputRequests)).filter(([key]) => !answered.has(key));
     if (open.length === 0) return;
     for (const [key] of open) answered.add(key);
     const inputResponses = await answersTo(open, run.request, this.#options);
@@ -195,12 +181,9 @@ export class TaskRuns {
     return this.#options.exchange({ ...asked, ...limit });
   }
 
-  async #pause(
-    { status, pollInterval, pollIntervalMs = pollInterval }: Message,
-    run: TaskRun,
-  ): Promise<void> {
+  async #pause(task: Message, { request: { signal: call } }: TaskRun): Promise<void> {
+    const { status, pollInterval, pollIntervalMs = pollInterval } = task;
     if (ended.has(status)) return;
-    const { signal: call } = run.request;
     const { signal: closing } = this.#closing;
     const wanted = typeof pollIntervalMs === "number" ? pollIntervalMs : USUAL_POLL;
     const pause = Math.min(Math.max(wanted, SHORTEST_POLL), LONGEST_POLL);
@@ -223,7 +206,7 @@ const wasCancelled = "The server cancelled the task before it was done.";
 function resultIn(task: Message): unknown {
   if (task.status === "completed") return plainResult(task.result);
   const error = refusal(task.error);
-  if (isRecord(task.error) && typeof task.error.message === "string") throw error;
+  if (typeof asRecord(task.error).message === "string") throw error;
   throw new UpstreamError("refused", reasonOf(task, error.message), error.facts);
 }
 
@@ -265,12 +248,8 @@ function withoutRetry(thrown: unknown): unknown {
   const { kind, message, facts } = thrown;
   if (kind === "unavailable") return new UpstreamError("lost", message, { ...facts, cause: thrown });
   // These errors concern the connection, not the task.
-  const isUnknown =
-    kind === "session" ||
-    kind === "unauthorized" ||
-    kind === "timeout" ||
-    (kind === "refused" && isOverloaded(thrown));
-  return isUnknown ? unfollowed(thrown) : thrown;
+  const isUnknown = ["session", "unauthorized", "timeout"].includes(kind);
+  return isUnknown || (kind === "refused" && isOverloaded(thrown)) ? unfollowed(thrown) : thrown;
 }
 
 /** The task may go on or be done, but its result can no longer be read. */

@@ -38,7 +38,6 @@ export class CurrentCall {
 
 const neverAborted = new AbortController().signal;
 
-/** The version that `api.getVersion()` returns. */
 const API_VERSION = "2.0.0";
 
 /** Makes `this.api` of a tool. A worker has one for all its calls. */
@@ -171,7 +170,6 @@ export class ToolStorage {
     this.#load(snapshot);
   }
 
-  /** `this.api.storage`. */
   get api(): object {
     const items = this.#items;
     return {

@@ -1,7 +1,6 @@
 import { isBuiltin } from "node:module";
 import { pathToFileURL } from "node:url";
 
-/** The module loading of a tool. */
 export interface ToolModules {
   readonly require: (name: string) => unknown;
   readonly importx: (name: string) => Promise<unknown>;
