@@ -225,9 +225,27 @@ function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], dep
   if (depth >= DEEPEST_SHOWN) return "[too deep]";
   if (value instanceof Uint8Array || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`;
   ancestors.push(value);
-  const result = Array.isArray(value)
-    ? value.map((item) => copy(item, mask, found, ancestors, depth + 1))
-    : copyObject(value, mask, found, ancestors, depth);
+  let result: unknown;
+  if (Array.isArray(value)) result = value.map((item) => copy(item, mask, found, ancestors, depth + 1));
+  else {
+    const source = value as Record<string, unknown>; // Only its own keys are read.
+    const { toJSON } = source;
+    if (typeof toJSON === "function") result = copy(toJSON.call(value), mask, found, ancestors, depth + 1);
+    else {
+      const members: Record<string, unknown> = {};
+      for (const key of Object.keys(source)) {
+        if (key === "__proto__") continue;
+        const item = source[key];
+        if (!isSecret(key, item)) {
+          members[key] = copy(item, mask, found, ancestors, depth + 1);
+          continue;
+        }
+        members[key] = REDACTED;
+        if (found !== undefined) collect(item, found, new Set());
+      }
+      result = members;
+    }
+  }
   ancestors.pop();
   return result;
 }
@@ -236,24 +254,6 @@ function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], dep
 function unpacked(value: object): unknown {
   if (value instanceof Map) return Object.fromEntries(value);
   return value instanceof Set ? [...value] : value;
-}
-
-function copyObject(value: object, mask: Mask, found: Found, ancestors: object[], depth: number): unknown {
-  const source = value as Record<string, unknown>; // Only its own keys are read.
-  const { toJSON } = source;
-  if (typeof toJSON === "function") return copy(toJSON.call(value), mask, found, ancestors, depth + 1);
-  const result: Record<string, unknown> = {};
-  for (const key of Object.keys(source)) {
-    if (key === "__proto__") continue;
-    const item = source[key];
-    if (known.get(key) === "anything" || !isSecret(key, item)) {
-      result[key] = copy(item, mask, found, ancestors, depth + 1);
-      continue;
-    }
-    result[key] = REDACTED;
-    if (found !== undefined) collect(item, found, new Set());
-  }
-  return result;
 }
 
 function isSecret(key: string, item: unknown): boolean {
