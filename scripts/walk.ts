@@ -1,5 +1,5 @@
 // `npm run walk -- http|mcp|stdio|sandbox`: makes one real call on a warm server and prints every file and function of
-// core and server that it ran, in the order of their first use. `walk.test.ts` fails when there are too many.
+// core and server that it ran, in the order of their first use. `walk.slow.test.ts` fails when there are too many.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -38,9 +38,26 @@ export function startCall(frame: CallFrame): Promise<ToolResult> {
 }
 
 function begin(frame: CallFrame): void {
+  const { options, parent, host } = frame;
   try {
     if (typeof frame.raw === "string") readArguments(frame);
-    if (admit(frame)) advance(frame);
+    const isTaken = options.callId !== undefined && options.callId !== frame.callId;
+    host.history.started(frame);
+    if (parent !== undefined && !parent.ended) {
+      parent.children ??= new Set();
+      parent.children.add(frame);
+    }
+    if (isTaken) throw frame.refusal(InvalidArgumentError, duplicateCallId(options.callId));
+    const now = parent === undefined ? 0 : performance.now();
+    if (parent !== undefined && now >= parent.deadline) expireOverdue(parent, now);
+    if (parent?.ended) {
+      answerLate(frame);
+      cancelCall(frame, `"${parent.toolName}", which makes it, has already ended`);
+      return;
+    }
+    if (options.signal !== undefined) listen(frame, options.signal);
+    if (!frame.ended) stateChanged(frame);
+    if (!frame.ended) advance(frame);
   } catch (thrown) {
     fail(frame, thrown);
   }
@@ -68,30 +85,6 @@ export function expireCall(frame: CallFrame, kind: "total" | "idle"): void {
   const limit = kind === "idle" ? frame.idleLimit : Math.round(frame.deadline - startedAt);
   const message = frame.waitsForTurn ? neverBegun(toolName, limit) : timedOut(toolName, kind, limit);
   abortCall(frame, frame.refusal(ToolTimeoutError, message, { data: { kind, limit, elapsed } }));
-}
-
-function admit(frame: CallFrame): boolean {
-  const { options, parent, host } = frame;
-  const taken = options.callId !== undefined && options.callId !== frame.callId;
-  host.history.started(frame);
-  if (parent !== undefined && !parent.ended) {
-    parent.children ??= new Set();
-    parent.children.add(frame);
-  }
-  if (taken) {
-    fail(frame, frame.refusal(InvalidArgumentError, duplicateCallId(options.callId)));
-    return false;
-  }
-  const now = parent === undefined ? 0 : performance.now();
-  if (parent !== undefined && now >= parent.deadline) expireOverdue(parent, now);
-  if (parent?.ended) {
-    answerLate(frame);
-    cancelCall(frame, `"${parent.toolName}", which makes it, has already ended`);
-    return false;
-  }
-  if (options.signal !== undefined) listen(frame, options.signal);
-  if (!frame.ended) stateChanged(frame);
-  return !frame.ended;
 }
 
 /**
@@ -193,13 +186,17 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   const turn = overdueTurn(frame.endedAt);
   if (turn === undefined) frame.resolve(result);
   else turn.then(() => frame.resolve(result));
-  if (frame.children !== undefined) cancelChildren(frame);
+  // A child has the time of its parent, never more: what nobody waited for ends here.
+  if (frame.children === undefined) return;
+  for (const child of [...frame.children]) {
+    cancelCall(child, `"${frame.toolName}", which called it, has ended`);
+  }
 }
 
 function tellRecord(frame: CallFrame, result: ToolResult): void {
   const { error, host } = frame;
   const input = shownInput(frame);
-  const secrets = ownSecrets(error, input.found);
+  const secrets = error === undefined ? input.found : ownSecrets(error, input.found);
   const record = recordOf(frame, input, secrets);
   let shown = result;
   if (frame.parent !== undefined) {
@@ -214,13 +211,6 @@ function tellRecord(frame: CallFrame, result: ToolResult): void {
     shown = Mask.none.and(secrets).apply(result);
   }
   host.events.emit({ type: "record", record, result: shown, ...(error && { error }) });
-}
-
-/** A child has the time of its parent, never more: what nobody waited for ends here. */
-function cancelChildren(frame: CallFrame): void {
-  for (const child of [...(frame.children ?? [])]) {
-    cancelCall(child, `"${frame.toolName}", which called it, has ended`);
-  }
 }
 
 /** Runs something that only reports. Whatever it throws must not keep the caller from its answer. */

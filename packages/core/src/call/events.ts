@@ -125,14 +125,7 @@ export class EventHub {
   emit(event: RackEvent): void {
     const listeners = this.#listeners.get(event.type);
     if (listeners === undefined) return;
-    for (const listener of listeners) {
-      try {
-        const later: unknown = listener(event);
-        if (later instanceof Promise) later.catch(() => this.#failures++);
-      } catch {
-        this.#failures++;
-      }
-    }
+    for (const listener of listeners) this.tell(listener, event);
   }
 
   /** Calls something that only watches. Counts its failure, whether it comes at once or later. */

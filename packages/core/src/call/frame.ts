@@ -3,7 +3,7 @@ import type { ResultKeys } from "../loop/result-keys.ts";
 import type { LoopVerdict } from "../loop/types.ts";
 import type { ToolEntry } from "../registry/entry.ts";
 import { hashValue } from "../schema/hash.ts";
-import type { FilePart, RawResult, ToolResult } from "../tool/result.ts";
+import type { RawResult, ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolStatus } from "../tool/types.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
@@ -292,7 +292,7 @@ export class CallHistory {
       content: isLong ? `${content.slice(0, LONGEST_RAW)}…` : content,
       type,
       error,
-      attachments: attachments?.map(withoutData),
+      attachments: attachments?.map((part) => (part.url.length > LONGEST_RAW ? { ...part, url: "" } : part)),
     };
   }
 
@@ -326,8 +326,4 @@ function isLarge(value: unknown, depth: number): boolean {
     if (isLarge((value as Record<string, unknown>)[key], depth - 1)) return true;
   }
   return false;
-}
-
-function withoutData(part: FilePart): FilePart {
-  return part.url.length > LONGEST_RAW ? { ...part, url: "" } : part;
 }

@@ -131,16 +131,15 @@ export function readyMask(secrets: SecretValues): () => Mask {
   };
 }
 
-/** A copy of the value that may be logged, without these values. `found` is given what else was masked. */
-export function redact(value: unknown, { values, found }: RedactOptions = {}): unknown {
+/**
+ * A copy of the value that may be logged. Every occurrence of `values` inside a text is masked too. `found` is given what
+ * was masked for its key or its place in a text, to mask it where it is repeated.
+ */
+export function redact(
+  value: unknown,
+  { values, found }: { readonly values?: Iterable<string>; readonly found?: Set<string> } = {},
+): unknown {
   return (values === undefined ? Mask.none : new Mask(values)).shown(value, found);
-}
-
-export interface RedactOptions {
-  /** Secret values themselves; every occurrence inside a text is masked. */
-  readonly values?: Iterable<string>;
-  /** Is given what was masked for its key or its place in a text, to mask it where it is repeated. */
-  readonly found?: Set<string>;
 }
 
 function cover(covered: Uint8Array, text: string, value: string): void {
@@ -226,9 +225,27 @@ function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], dep
   if (depth >= DEEPEST_SHOWN) return "[too deep]";
   if (value instanceof Uint8Array || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`;
   ancestors.push(value);
-  const result = Array.isArray(value)
-    ? value.map((item) => copy(item, mask, found, ancestors, depth + 1))
-    : copyObject(value, mask, found, ancestors, depth);
+  let result: unknown;
+  if (Array.isArray(value)) result = value.map((item) => copy(item, mask, found, ancestors, depth + 1));
+  else {
+    const source = value as Record<string, unknown>; // Only its own keys are read.
+    const { toJSON } = source;
+    if (typeof toJSON === "function") result = copy(toJSON.call(value), mask, found, ancestors, depth + 1);
+    else {
+      const members: Record<string, unknown> = {};
+      for (const key of Object.keys(source)) {
+        if (key === "__proto__") continue;
+        const item = source[key];
+        if (!isSecret(key, item)) {
+          members[key] = copy(item, mask, found, ancestors, depth + 1);
+          continue;
+        }
+        members[key] = REDACTED;
+        if (found !== undefined) collect(item, found, new Set());
+      }
+      result = members;
+    }
+  }
   ancestors.pop();
   return result;
 }
@@ -237,24 +254,6 @@ function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], dep
 function unpacked(value: object): unknown {
   if (value instanceof Map) return Object.fromEntries(value);
   return value instanceof Set ? [...value] : value;
-}
-
-function copyObject(value: object, mask: Mask, found: Found, ancestors: object[], depth: number): unknown {
-  const source = value as Record<string, unknown>; // Only its own keys are read.
-  const { toJSON } = source;
-  if (typeof toJSON === "function") return copy(toJSON.call(value), mask, found, ancestors, depth + 1);
-  const result: Record<string, unknown> = {};
-  for (const key of Object.keys(source)) {
-    if (key === "__proto__") continue;
-    const item = source[key];
-    if (known.get(key) === "anything" || !isSecret(key, item)) {
-      result[key] = copy(item, mask, found, ancestors, depth + 1);
-      continue;
-    }
-    result[key] = REDACTED;
-    if (found !== undefined) collect(item, found, new Set());
-  }
-  return result;
 }
 
 function isSecret(key: string, item: unknown): boolean {
@@ -316,7 +315,9 @@ function shownText(text: string, mask: Mask, found: Found): string {
   };
   if (masked.includes("=")) {
     masked = masked.replace(parameter, (whole, before: string, name: string, secret: string) =>
-      isSecretParameter(name) ? `${before}${name}=${hide(secret)}` : whole,
+      isSecret(name, name) || wordsOf(name).some((word) => secretParameters.has(word))
+        ? `${before}${name}=${hide(secret)}`
+        : whole,
     );
   }
   return masked.replace(
@@ -332,10 +333,6 @@ function shownText(text: string, mask: Mask, found: Found): string {
 const password = /(:\/\/[^\s/?#@:"']*:)([^\s/?#"']+)@/g;
 const parameter = /([?&])([\w.%-]{1,64})=([^&#\s"'<>]+)/g;
 const scheme = /\b((authorization\W{1,4})?(bearer|basic) {1,4})([\w.~+/=-]{4,})/gi;
-
-function isSecretParameter(name: string): boolean {
-  return isSecret(name, name) || wordsOf(name).some((word) => secretParameters.has(word));
-}
 
 /** As keys and base64 do, and words do not. */
 function looksRandom(text: string): boolean {

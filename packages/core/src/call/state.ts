@@ -162,7 +162,11 @@ const none: ReadonlySet<string> = new Set();
 let spare = new Set<string>();
 
 /** The arguments with secrets masked; what came, in a field of its own, when it never became arguments. */
-export function shownInput(frame: CallFrame, source = sourceOf(frame)): ShownInput {
+export function shownInput(
+  frame: CallFrame,
+  // The arguments once they fit the schema, and until then what came.
+  source: unknown = frame.status !== "pending" && frame.startedAt > 0 ? frame.input : frame.raw,
+): ShownInput {
   const known = frame.host.settings.secrets();
   const before = frame.shown;
   if (before !== undefined && before.source === source && before.known === known) return before;
@@ -176,11 +180,6 @@ export function shownInput(frame: CallFrame, source = sourceOf(frame)): ShownInp
   const shown = { source, known, input, found: found.size > 0 ? found : none };
   frame.shown = shown;
   return shown;
-}
-
-/** What the call was given: the arguments once they fit the schema, and until then what came. */
-function sourceOf({ status, startedAt, input, raw }: CallFrame): unknown {
-  return status !== "pending" && startedAt > 0 ? input : raw;
 }
 
 /** The secrets of the call's own arguments, which its result or error may repeat. */

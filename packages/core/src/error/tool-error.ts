@@ -38,7 +38,6 @@ export class ToolError extends Error {
 
   /** The error as plain JSON, safe to log and to send: long and secret arguments are left out. */
   toResponse(): ToolErrorResponse {
-    const cause = causeText(this.cause);
     const data = safeJson(this.data).value;
     return {
       name: this.name,
@@ -48,7 +47,7 @@ export class ToolError extends Error {
         ...(isRecord(data) && data),
         toolName: this.toolName,
         input: clip(this.input),
-        ...(cause === undefined ? {} : { cause }),
+        ...(this.cause !== undefined && { cause: causeText(this.cause) }),
       },
       recoverable: this.recoverable,
     };
@@ -105,8 +104,7 @@ function clipMessage(message: string): string {
     : message;
 }
 
-function causeText(cause: unknown): string | undefined {
-  if (cause === undefined) return undefined;
+function causeText(cause: unknown): string {
   try {
     return clipMessage(cause instanceof Error ? cause.message : String(cause));
   } catch {
@@ -125,19 +123,13 @@ export function toToolError(thrown: unknown, toolName: string, input: unknown): 
     // Authors throw `new BusinessError("…")` without naming the tool.
     return thrown.toolName === "" ? copyFor(thrown, toolName, input) : childFailure(thrown, toolName, input);
   }
-  const error = new ToolExecutionError(messageOf(thrown), { toolName, input, cause: thrown });
-  const stack = stackOf(thrown);
-  if (stack !== undefined) error.stack = stack;
-  return error;
+  return withStackOf(thrown, new ToolExecutionError(messageOf(thrown), { toolName, input, cause: thrown }));
 }
 
 /** Copies the error for another call, because the object may be shared, frozen, or thrown again. */
 export function copyFor(error: ToolError, toolName: string, input: unknown): ToolError {
   const { code, message, data, recoverable, cause } = error;
-  const copy = new ToolError(code, message, { toolName, input, data, recoverable, cause });
-  const stack = stackOf(error);
-  if (stack !== undefined) copy.stack = stack;
-  return copy;
+  return withStackOf(error, new ToolError(code, message, { toolName, input, data, recoverable, cause }));
 }
 
 /** The error of a call that did not handle a child's failure. */
@@ -163,13 +155,15 @@ function messageOf(thrown: unknown): string {
   }
 }
 
-function stackOf(thrown: unknown): string | undefined {
+function withStackOf(thrown: unknown, error: ToolError): ToolError {
   try {
-    if (typeof thrown !== "object" || thrown === null || !("stack" in thrown)) return undefined;
-    return typeof thrown.stack === "string" ? thrown.stack : undefined;
+    const stack =
+      typeof thrown === "object" && thrown !== null && "stack" in thrown ? thrown.stack : undefined;
+    if (typeof stack === "string") error.stack = stack;
   } catch {
-    return undefined;
+    // A getter or a proxy may throw; then the error keeps its own stack.
   }
+  return error;
 }
 
 const LONGEST_TEXT = 300;

@@ -173,36 +173,31 @@ function readTag(text: string, start: number): Tag | undefined {
  * follows. Reads whole tags, so that a quoted value may contain the closing tag.
  */
 function findClosing(text: string, opened: Tag, closing: string): number | undefined {
-  let position = opened.end;
-  for (;;) {
-    const next = text.indexOf("<", position);
-    if (next < 0) return undefined;
-    if (text.startsWith(closing, next)) return next;
+  let next = text.indexOf("<", opened.end);
+  while (next >= 0 && !text.startsWith(closing, next)) {
     const tag = readTag(text, next);
     if (tag?.name === opened.name) return next;
-    position = tag?.end ?? next + 1;
+    next = text.indexOf("<", tag?.end ?? next + 1);
   }
+  return next < 0 ? undefined : next;
 }
 
 function readParameters(body: string): Record<string, unknown> {
   const parameters: [string, string][] = [];
-  let position = 0;
-  for (;;) {
-    const start = body.indexOf("<", position);
-    if (start < 0) return Object.fromEntries(parameters);
+  for (let start = body.indexOf("<"); start >= 0; ) {
     const tag = readTag(body, start);
-    if (tag === undefined) {
-      position = start + 1;
-      continue;
+    let position = tag?.end ?? start + 1;
+    if (tag !== undefined) {
+      const closing = `</${tag.name}>`;
+      const end = tag.isClosed ? -1 : body.indexOf(closing, tag.end);
+      const value = tag.attributes.get("value") ?? (end < 0 ? undefined : decode(body.slice(tag.end, end)));
+      const name = tag.name === "param" ? (tag.attributes.get("name") ?? tag.name) : tag.name;
+      if (value !== undefined) parameters.push([name, value]);
+      if (end >= 0) position = end + closing.length;
     }
-    const closing = `</${tag.name}>`;
-    const end = tag.isClosed ? -1 : body.indexOf(closing, tag.end);
-    const value = tag.attributes.get("value");
-    const name = tag.name === "param" ? (tag.attributes.get("name") ?? tag.name) : tag.name;
-    if (value !== undefined) parameters.push([name, value]);
-    else if (end >= 0) parameters.push([name, decode(body.slice(tag.end, end))]);
-    position = end < 0 ? tag.end : end + closing.length;
+    start = body.indexOf("<", position);
   }
+  return Object.fromEntries(parameters);
 }
 
 const entities: Readonly<Record<string, string>> = { quot: '"', apos: "'", lt: "<", gt: ">", amp: "&" };

@@ -59,7 +59,8 @@ function judge(entries: readonly LoopEntry[], end: number, head: LoopEntry, high
   for (const signal of signals) {
     const sighting = signal(entries, end, head);
     if (sighting === undefined) continue;
-    const rank = rankOf(sighting);
+    const { quarters, rounds, ladder } = sighting;
+    const rank = Math.min(reached(ladder, quarters / fullWeight), reached(roundsNeeded, rounds));
     if (rank <= strongestRank) continue;
     strongest = sighting;
     strongestRank = rank;
@@ -67,10 +68,6 @@ function judge(entries: readonly LoopEntry[], end: number, head: LoopEntry, high
   if (strongest === undefined) return noLoop;
   if (strongestRank === blockRank && isBlockedInARow(entries, end)) strongestRank = stopRank;
   return toVerdict(strongest, Math.min(strongestRank, highest), entries, end, head);
-}
-
-function rankOf({ quarters, rounds, ladder }: LoopSighting): number {
-  return Math.min(reached(ladder, quarters / fullWeight), reached(roundsNeeded, rounds));
 }
 
 function reached(ladder: LoopLadder, sightings: number): number {

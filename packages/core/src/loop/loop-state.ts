@@ -57,7 +57,7 @@ export function rollback(state: LoopState, callIds: readonly string[]): LoopStat
         continue;
       }
       // The removed calls may have decided whether this entry was new or a change.
-      const { isNew, isFirst } = compare(entries, entry);
+      const { isNew, isFirst } = compare(entries, entry, entry.resultKey);
       const changedWorld = isFirst && entry.executed && !entry.isError && !entry.readOnly;
       entries.push({ ...entry, ordinal: entry.ordinal - removed, isNew, changedWorld });
     }
@@ -92,7 +92,7 @@ function toEntry(
   const isError = predicted?.isError ?? record.isError === true;
   const readOnly = record.readOnly === true;
 
-  const { isNew, isFirst, like, again } = compare(entries, { ...record, resultKey });
+  const { isNew, isFirst, like, again } = compare(entries, record, resultKey);
   if (again) return undefined;
 
   const last = entries[entries.length - 1];
@@ -148,7 +148,8 @@ interface Comparison {
 
 function compare(
   entries: readonly LoopEntry[],
-  call: Pick<LoopRecord, "tool" | "argsKey" | "resultKey" | "round">,
+  call: Pick<LoopRecord, "tool" | "argsKey" | "round">,
+  resultKey: string,
 ): Comparison {
   let twin: LoopEntry | undefined;
   let sibling: LoopEntry | undefined;
@@ -158,7 +159,7 @@ function compare(
     if (entry.tool === call.tool) {
       if (isSameCall(entry, call)) {
         twin ??= entry;
-        if (entry.resultKey === call.resultKey) {
+        if (entry.resultKey === resultKey) {
           return { isNew: worldChanged, isFirst: false, like: twin, again: isSameRound(entry, call) };
         }
       } else if (!entry.refused) {
@@ -194,7 +195,10 @@ export function predict(
   let worldChanged = false;
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
-    if (entry.tool === candidate.tool && !isOutdatedRefusal(entry)) {
+    // The candidate has passed the checks of name, arguments and permissions, so earlier refusals for these say nothing
+    // about it; only a person's denial does.
+    const isOutdated = entry.refused && !entry.blocked && entry.errorCode !== "approval_denied";
+    if (entry.tool === candidate.tool && !isOutdated) {
       if (!isSameCall(entry, candidate)) {
         if (sibling === undefined && !entry.refused) sibling = entry;
       } else if (isSameRound(entry, candidate)) {
@@ -244,14 +248,6 @@ export function predict(
     tokens: undefined,
   };
   return { head, end };
-}
-
-/**
- * The candidate has passed the checks of name, arguments and permissions, so earlier refusals for these say nothing
- * about it; only a person's denial does.
- */
-function isOutdatedRefusal(entry: LoopEntry): boolean {
-  return entry.refused && !entry.blocked && entry.errorCode !== "approval_denied";
 }
 
 function isNearIdentical(one: readonly string[] | undefined, other: readonly string[] | undefined): boolean {

@@ -56,6 +56,8 @@ function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
   const { error, timestamp, duration, parameters } = record;
   const said = withoutNotice(record, result);
   const at = timestamp + duration;
+  // Of a recorded error only the text is known.
+  const failure = error === undefined ? "" : `${error.message} ${error.details?.cause ?? ""}`;
   return {
     callId: record.callId,
     tool: record.toolName,
@@ -64,8 +66,7 @@ function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
     resultLength: said.content.length,
     isError: error !== undefined,
     errorCode: error?.code,
-    infrastructure:
-      error !== undefined && tellsOfInfrastructure(`${error.message} ${error.details?.cause ?? ""}`),
+    infrastructure: connectionCodes.some((code) => failure.includes(code)),
     executed: error === undefined || !refusals.has(error.code),
     ...loopTraits(metadata, record.messageID),
     startedAt: timestamp + (record.flags?.waited ?? 0),
@@ -138,11 +139,6 @@ export function isInfrastructureFailure(thrown: unknown): boolean {
   } catch {
     return false;
   }
-}
-
-/** The same for an error of which only the text is known. */
-function tellsOfInfrastructure(text: string): boolean {
-  return connectionCodes.some((code) => text.includes(code));
 }
 
 function isBusy(status: unknown): boolean {

@@ -114,7 +114,8 @@ function maskVolatile(text: string, at: number): string {
   if (!digit.test(text)) return text;
   const withoutIds = text.includes("-") && insideUuid.test(text) ? text.replace(uuid, masked) : text;
   const rest = maskNoise(withoutIds, at);
-  return rest === text || hasContent(rest) ? rest : text;
+  // The rest must have more than labels: in `took 3 ms` or `{"now": …}` the masked part is the message.
+  return rest === text || rest.length > longEnough || tellingWord.test(rest) ? rest : text;
 }
 
 /** The same without UUIDs: if arguments differ, an id may be the requested one. */
@@ -192,8 +193,3 @@ const measuredDuration = new RegExp(
 const longEnough = 400;
 const tellingWord =
   /(?<![\p{L}\p{N}])(?!(?:took|elapsed|duration|time|at|in|after)\b)[\p{L}\p{N}]+(?![\p{L}\p{N}]|["']?\s*[:=])/iu;
-
-/** Whether the masked text has more than labels: in `took 3 ms` or `{"now": …}` the masked part is the message. */
-function hasContent(rest: string): boolean {
-  return rest.length > longEnough || tellingWord.test(rest);
-}

@@ -97,6 +97,7 @@ const refused: LoopSignalFunction = (entries, end, head) => {
 
 /** The same call gave the same result, one time after the other. */
 const repeat: LoopSignalFunction = (entries, end, head) => {
+  if (end === 0 || !isSameOutcome(entries[end - 1]!, head)) return undefined;
   const series = new Series(head, end);
   for (let index = end - 1; index >= 0 && isSameOutcome(entries[index]!, head); index--) {
     series.add(entries[index]!, index);
@@ -194,15 +195,18 @@ const stagnation: LoopSignalFunction = (entries, end, head) => {
 
 /** The same call gave the same result several times between others, without a change in between. */
 const interleaved: LoopSignalFunction = (entries, end, head) => {
-  const series = new Series(head, end);
+  let series: Series | undefined;
   const oldest = Math.max(0, end - interleavedReach + 1);
   for (let index = end - 1; index >= oldest; index--) {
     const entry = entries[index]!;
-    if (isSameOutcome(entry, head)) series.add(entry, index);
+    if (isSameOutcome(entry, head)) {
+      series ??= new Series(head, end);
+      series.add(entry, index);
+    }
     // The changing call itself belongs to the time after the change, so it is compared first.
     if (entry.changedWorld) break;
   }
-  return series.sighting("interleaved", head.isError ? thresholds.interleavedError : thresholds.interleaved);
+  return series?.sighting("interleaved", head.isError ? thresholds.interleavedError : thresholds.interleaved);
 };
 
 /**

@@ -78,14 +78,12 @@ export function fold(name: string): string {
 /** A name that the rack cannot use is rewritten; the original stays as an alias and display name. */
 function normalise(info: ToolInfo, createdAt: number): ToolInfo {
   const name = canonicalName(info.name);
-  const aliases = name === info.name ? info.aliases : [...(info.aliases ?? []), info.name];
-  const renamed = {
-    ...(aliases === undefined ? {} : { aliases: Object.freeze([...aliases]) }),
-    ...(name === info.name ? {} : { displayName: info.displayName ?? info.name }),
-  };
+  const isRenamed = name !== info.name;
+  const aliases = isRenamed ? [...(info.aliases ?? []), info.name] : info.aliases;
   return Object.freeze({
     ...info,
-    ...renamed,
+    ...(aliases !== undefined && { aliases: Object.freeze([...aliases]) }),
+    ...(isRenamed && { displayName: info.displayName ?? info.name }),
     name,
     metadata: freezeMetadata(info.metadata),
     createdAt,

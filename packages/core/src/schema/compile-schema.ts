@@ -2,8 +2,13 @@ import { isPlainObject } from "./copy.ts";
 import { describeReceived, issuePath, maximumIssues, mismatch, type SchemaIssue } from "./issue.ts";
 import { JsonSchemaValidator } from "./json-schema-validator.ts";
 import { isKeyword } from "./keywords.ts";
-import { isPromise, type LibrarySchema, LibraryValidator } from "./library-validator.ts";
-import { isStandardSchema, standardSchema } from "./standard-schema.ts";
+import {
+  isPromise,
+  isStandardSchema,
+  type LibrarySchema,
+  LibraryValidator,
+  standardSchema,
+} from "./library-validator.ts";
 import { type CompiledSchema, SchemaError, type SchemaOutcome } from "./types.ts";
 import { isRecord, type JsonSchemaObject, mapSchemas, pointer } from "./visit.ts";
 import { zodSchema } from "./zod.ts";

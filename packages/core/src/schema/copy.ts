@@ -152,11 +152,20 @@ function tooLarge(root: object): UnsafeValue {
 }
 
 /** A circular value is endlessly deep, so a circle is looked for only when a value is too deep or too large. */
-function unsafe(root: object, measure: string, limit: number, received: string): UnsafeValue {
+function unsafe(root: object, measure: string, limit: number, excess: string): UnsafeValue {
   const circle = pathOfCircle(root, [], new Set());
-  if (circle === undefined)
-    return refusal("", `at most ${limit.toLocaleString("en-US")} ${measure}`, received);
-  return refusal(issuePath(circle), "a value without circular references", "a circular reference");
+  const path = issuePath(circle ?? []);
+  const [expected, received] =
+    circle === undefined
+      ? [`at most ${limit.toLocaleString("en-US")} ${measure}`, excess]
+      : ["a value without circular references", "a circular reference"];
+  const where = path === "" ? "" : ` at \`${path}\``;
+  return new UnsafeValue({
+    path,
+    expected,
+    received,
+    message: `Expected ${expected}, got ${received}${where}.`,
+  });
 }
 
 /** The path to a container that is its own ancestor, if there is one. `cleared`: those that lead to none. */
@@ -170,12 +179,6 @@ function pathOfCircle(value: object, chain: object[], cleared: Set<object>): unk
   }
   cleared.add(value);
   return undefined;
-}
-
-function refusal(path: string, expected: string, received: string): UnsafeValue {
-  const where = path === "" ? "" : ` at \`${path}\``;
-  const message = `Expected ${expected}, got ${received}${where}.`;
-  return new UnsafeValue({ path, expected, received, message });
 }
 
 /** A change to one member of a value, at any depth. */

@@ -17,7 +17,7 @@ export function hashText(text: string): string {
   absorbText(text, text.length << 8);
   first = mix(first ^ Math.imul(second, 0x27d4eb2f));
   second = mix(second ^ Math.imul(first, 0x165667b1));
-  return digitsOf(first) + digitsOf(second);
+  return digitsOf(first, second);
 }
 
 /**
@@ -37,7 +37,7 @@ export function hashValue(value: unknown): string {
     second = 0;
     absorb(plainCopy(value, DEEPEST), 0);
   }
-  return digitsOf(mix(first)) + digitsOf(mix(second ^ first));
+  return digitsOf(mix(first), mix(second ^ first));
 }
 
 function absorb(value: unknown, depth: number): void {
@@ -154,10 +154,11 @@ function mix(lane: number): number {
   return mixed ^ (mixed >>> 16);
 }
 
-/** Four look-ups are several times faster than `toString(16)` and padding. */
+/** Look-ups are several times faster than `toString(16)` and padding. */
 const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-function digitsOf(lane: number): string {
-  const upper = digits[lane >>> 24]! + digits[(lane >>> 16) & 255]!;
-  return upper + digits[(lane >>> 8) & 255]! + digits[lane & 255]!;
+function digitsOf(one: number, two: number): string {
+  const upper = digits[one >>> 24]! + digits[(one >>> 16) & 255]! + digits[(one >>> 8) & 255]!;
+  const lower = digits[two >>> 24]! + digits[(two >>> 16) & 255]! + digits[(two >>> 8) & 255]!;
+  return upper + digits[one & 255]! + lower + digits[two & 255]!;
 }

@@ -21,10 +21,8 @@ export function mismatch(
 ): SchemaIssue {
   const path = issuePath(segments);
   const came = describeReceived(received);
-  if (message !== undefined) {
-    return { path, expected, received: came, message: path === "" ? message : `\`${path}\`: ${message}` };
-  }
-  return { path, expected, received: came, message: sentence(path, expected, came) };
+  const own = message === undefined || path === "" ? message : `\`${path}\`: ${message}`;
+  return { path, expected, received: came, message: own ?? sentence(path, expected, came) };
 }
 
 /** Makes an issue for an unknown key. `known`: the keys of the schema, if known. */
@@ -149,28 +147,20 @@ export class UnsafeValue {
 /** Makes an issue of anything thrown while a value was checked. */
 export function describeFailure(error: unknown): SchemaIssue {
   if (error instanceof UnsafeValue) return error.issue;
+  const frame = { path: "", expected: "a value that can be checked" };
   if (error instanceof RangeError) {
-    return {
-      path: "",
-      expected: "a value that can be checked",
-      received: "a value that is nested too deeply or too large",
-      message: "The value is nested too deeply or too large to be checked; send a smaller one.",
-    };
+    const received = "a value that is nested too deeply or too large";
+    const message = "The value is nested too deeply or too large to be checked; send a smaller one.";
+    return { ...frame, received, message };
   }
-  const reason = reasonOf(error);
-  return {
-    path: "",
-    expected: "a value that can be checked",
-    received: "a value on which the check failed",
-    message: `The value could not be checked: ${reason}`,
-  };
+  const received = "a value on which the check failed";
+  return { ...frame, received, message: `The value could not be checked: ${reasonOf(error)}` };
 }
 
 function reasonOf(error: unknown): string {
   try {
     return error instanceof Error ? error.message : String(error);
   } catch {
-    // An object without a usable toString was thrown.
-    return "the check threw.";
+    return "the check threw."; // An object without a usable toString was thrown.
   }
 }

@@ -197,8 +197,10 @@ async function importAjv(dialect: Dialect): Promise<AjvClass> {
   return (await import("ajv/dist/2020.js")).Ajv2020;
 }
 
+type NamedKeyword = KeywordDefinition & { readonly keyword: string };
+
 /** The engine's own keyword divides, and refuses 19.99 as a multiple of 0.01. */
-const multipleOf: KeywordDefinition & { readonly keyword: string } = {
+const multipleOf: NamedKeyword = {
   keyword: "multipleOf",
   type: "number",
   schemaType: "number",
@@ -207,7 +209,7 @@ const multipleOf: KeywordDefinition & { readonly keyword: string } = {
 };
 
 /** The engine's own keyword compares every item with every other. */
-const uniqueItems: KeywordDefinition & { readonly keyword: string } = {
+const uniqueItems: NamedKeyword = {
   keyword: "uniqueItems",
   type: "array",
   schemaType: "boolean",
@@ -216,16 +218,14 @@ const uniqueItems: KeywordDefinition & { readonly keyword: string } = {
 };
 
 function areUnique(isWanted: boolean, items: readonly unknown[]): boolean {
-  if (!isWanted) return true;
   const places = new Map<unknown, number>();
-  for (const [i, item] of items.entries()) {
+  for (const [i, item] of isWanted ? items.entries() : []) {
     const key = typeof item === "object" && item !== null ? `\u0000${hashValue(item)}` : item;
     const j = places.get(key);
-    if (j !== undefined) {
-      areUnique.errors = [{ keyword: "uniqueItems", params: { i, j } }];
-      return false;
-    }
     places.set(key, i);
+    if (j === undefined) continue;
+    areUnique.errors = [{ keyword: "uniqueItems", params: { i, j } }];
+    return false;
   }
   return true;
 }

@@ -77,18 +77,6 @@ function resolveAddress(address: string, base: string): string {
   }
 }
 
-/** A schema that takes too long to check any value. */
-interface EndlessSchema {
-  readonly schema: object;
-  readonly problem: string;
-}
-
-interface Open {
-  readonly schema: JsonSchemaObject;
-  readonly waiting: AddressedSchema[];
-  total: number;
-}
-
 /** How many schemas one value may be checked against. Large unions have some hundred. */
 const mostChecks = 10_000;
 
@@ -96,12 +84,13 @@ const mostChecks = 10_000;
  * Finds a schema whose references multiply: thirty definitions of two references each to the next one are three
  * kilobytes, and a thousand million checks of one value. Takes time linear in the size of the schema.
  */
-export function findEndless(root: JsonSchemaObject): EndlessSchema | undefined {
+export function findEndless(root: JsonSchemaObject): { schema: object; problem: string } | undefined {
   const addresses = new Addresses(root);
   const totals = new Map<object, number>();
   const open = new Set<object>();
   // Uses its own stack: chains of references may be longer than the call stack.
-  const stack: Open[] = [];
+  const stack: { readonly schema: JsonSchemaObject; readonly waiting: AddressedSchema[]; total: number }[] =
+    [];
   const begin = (next: AddressedSchema) => {
     open.add(next.schema);
     stack.push({ schema: next.schema, waiting: checkedWith(next, addresses), total: 1 });

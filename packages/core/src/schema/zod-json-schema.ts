@@ -191,31 +191,16 @@ function mayBeLeftOut(schema: unknown, depth: number): boolean {
   if (definition === undefined || depth > deepest) return false;
   const ask = (part: unknown) => mayBeLeftOut(part, depth + 1);
   if (isZod4(schema)) return isPreprocess(definition) ? ask(definition.out) : schema._zod.optin !== undefined;
-  switch (definition.type) {
-    case "optional":
-    case "default":
-    case "catch":
-    case "any":
-    case "unknown":
-    case "undefined":
-    case "void":
-      return true;
-    case "pipe":
-      return ask(definition.in);
-    case "lazy":
-      return ask(called(definition.getter));
-    case "union":
-      return listOf(definition.options).some(ask);
-    case "intersection":
-      return ask(definition.left) && ask(definition.right);
-    case "literal":
-      return listOf(definition.values).includes(undefined);
-    case "promise":
-      return false;
-    default:
-      return ask(definition.innerType);
-  }
+  const { type, values, options, left, right } = definition;
+  if (omissible.includes(type)) return true;
+  if (type === "literal") return listOf(values).includes(undefined);
+  if (type === "union") return listOf(options).some(ask);
+  if (type === "intersection") return ask(left) && ask(right);
+  if (type === "lazy") return ask(called(definition.getter));
+  return type !== "promise" && ask(type === "pipe" ? definition.in : definition.innerType);
 }
+
+const omissible = ["optional", "default", "catch", "any", "unknown", "undefined", "void"];
 
 function commonType(values: readonly unknown[]): Json {
   const [type, ...others] = new Set(values.map((value) => typeof value));

@@ -1,3 +1,4 @@
+import { sameJson } from "./json.ts";
 import { isPromise, type LibrarySchema } from "./library-validator.ts";
 import type { SchemaOutcome } from "./types.ts";
 import { isRecord, keysOf, memberAt, valuesOf } from "./visit.ts";
@@ -130,7 +131,7 @@ function hasCallbacks(root: ZodSchema): boolean {
 /** Zod's own compiler, as `zod/v4/core` exports it since 4.6. */
 interface ZodCompiler {
   readonly compile: (schema: Zod4Schema) => Zod4Schema;
-  readonly version: { readonly major: number; readonly minor: number; readonly patch: number };
+  readonly version: NonNullable<Zod4Schema["_zod"]["version"]>;
   readonly globalConfig?: { readonly jitless?: boolean };
 }
 
@@ -159,9 +160,7 @@ export function loadZodCompiler(): Promise<ZodCompiler | undefined> {
  */
 export function compileZod(compiler: ZodCompiler | undefined, schema: Zod4Schema): Zod4Schema {
   if (compiler === undefined || compiler.globalConfig?.jitless === true) return schema;
-  const own = schema._zod.version;
-  const { major, minor, patch } = compiler.version;
-  if (own?.major !== major || own.minor !== minor || own.patch !== patch) return schema;
+  if (!sameJson(schema._zod.version, compiler.version)) return schema;
   try {
     return compiler.compile(schema);
   } catch {

@@ -108,19 +108,15 @@ function fromBody(id: string, candidate: unknown): ToolInfo {
   const { execute, formatValidationError } = body;
   checkNameAndExecute(id, execute);
   const parameters = body.parameters ?? body.args;
+  const said = {
+    ...(body.description !== undefined && { description: body.description }),
+    ...(body.metadata !== undefined && { metadata: body.metadata }),
+  };
   const run = (context: ToolContext<never>) => execute.call(body, context.input, context);
   return build(
-    { name: id, parameters: parameters as ToolParameters, ...pick(body) }, // `build` checks the schema.
+    { name: id, parameters: parameters as ToolParameters, ...said }, // `build` checks the schema.
     formatValidationError === undefined ? { run } : { run, formatValidationError },
   );
-}
-
-function pick(body: Partial<ToolBody>): Pick<ToolConfig, "description" | "metadata"> {
-  const { description, metadata } = body;
-  return {
-    ...(description === undefined ? {} : { description }),
-    ...(metadata === undefined ? {} : { metadata }),
-  };
 }
 
 function build(config: Omit<ToolConfig, "execute">, body: ToolImplementation): ToolInfo {

@@ -28,7 +28,9 @@ export class EncryptionKey {
     if (text === undefined) return undefined;
     const [, place, rest] = form.exec(text) ?? [];
     if (place === undefined || rest === undefined) throw this.#unusable("it is damaged");
-    return this.#decode(place === "file" ? rest : await this.#readFromKeyring(rest));
+    const key = Buffer.from(place === "file" ? rest : await this.#readFromKeyring(rest), "base64url");
+    if (key.length !== KEY_BYTES) throw this.#unusable("it is damaged");
+    return key;
   }
 
   /** Returns the key, and makes one first where there is none. Two processes that do so at once get the same key. */
@@ -64,12 +66,6 @@ export class EncryptionKey {
         ? "the key is in the keyring of the system, which cannot be reached from here"
         : "the keyring of the system does not have the key any more",
     );
-  }
-
-  #decode(text: string): Buffer {
-    const key = Buffer.from(text, "base64url");
-    if (key.length !== KEY_BYTES) throw this.#unusable("it is damaged");
-    return key;
   }
 
   #unusable(reason: string): SecretError {

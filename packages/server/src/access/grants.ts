@@ -46,18 +46,15 @@ export function grantOf(token: StoredToken): Grant {
     name,
     admin,
     caller: `${name}_${id}`,
-    ...(expiresAt === undefined ? {} : { expiresAt }),
+    expiresAt,
     mayUse: admin ? () => true : toolMatcher(scopes.tools),
-    mayUseExpert: (expert) => admin || fitsAny(scopes.experts, expert),
+    mayUseExpert: (expert) =>
+      admin || (scopes.experts ?? []).some((pattern) => matchesPattern(pattern, expert)),
     mayApprove: admin ? () => true : toolMatcher(scopes.approve),
     isApprover: admin || (scopes.approve ?? []).length > 0,
     // A token that has tools may chat by default. Any other token needs the scope `chat`.
     mayChat: admin || (scopes.chat ?? [...(scopes.tools ?? []), ...(scopes.experts ?? [])].length > 0),
   };
-}
-
-function fitsAny(patterns: readonly string[] | undefined, name: string): boolean {
-  return patterns?.some((pattern) => matchesPattern(pattern, name)) ?? false;
 }
 
 interface Watched {

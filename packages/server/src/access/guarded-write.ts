@@ -1,7 +1,7 @@
 import type { Stats } from "node:fs";
 import { type AskRequest, PermissionDeniedError } from "@toolrack/core";
 import type { Workspace } from "../config/index.ts";
-import { namedPowerBelow, type PowerOptions, powerOf } from "./power-files.ts";
+import { namedPowerBelow, type PowerOptions, powerCheck } from "./power-files.ts";
 import { isInside, realPathOf } from "./real-path.ts";
 import { Unapproved } from "./unapproved.ts";
 
@@ -32,7 +32,7 @@ export interface GuardedWrite extends PowerOptions {
 export async function guardWrite(call: WritingCall, real: string, write: GuardedWrite): Promise<void> {
   const { workspace } = call;
   const { shown, verb = "Write", isAsked = false } = write;
-  const power = await powerOf(workspace, real, write);
+  const power = (await powerCheck(workspace))(real, write);
   const reason = power ?? (await reasonToRefuse(call, real, write));
   if (reason !== undefined && workspace.isAdmin !== true) throw refusal(verb, shown, reason);
   const isOutside = !isInside(await realPathOf(workspace.directory), real);

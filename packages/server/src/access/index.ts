@@ -45,7 +45,6 @@ export {
   MaskedValues,
   openSecrets,
   type Secrets,
-  ToolSecrets,
   toolSecretName,
   writtenForms,
 } from "./secrets.ts";

@@ -57,16 +57,10 @@ export interface PowerOptions {
   readonly above?: boolean;
 }
 
-/** Why a file or folder at the path gives power, in a sentence for people. Undefined when it gives none. */
-export async function powerOf(
-  workspace: PowerPlaces,
-  real: string,
-  options?: PowerOptions,
-): Promise<string | undefined> {
-  return (await powerCheck(workspace))(real, options);
-}
-
-/** Like `powerOf`, for many paths. The places are read once, now. */
+/**
+ * Returns a function that says why a file or folder at a path gives power, in a sentence for people. Undefined when it
+ * gives none. The places are read once, now.
+ */
 export async function powerCheck(
   workspace: PowerPlaces,
 ): Promise<(real: string, options?: PowerOptions) => string | undefined> {

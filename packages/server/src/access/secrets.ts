@@ -169,26 +169,6 @@ export function toolSecretName(tool: string, name: string): string {
   return `${tool}/${name}`;
 }
 
-/** The secrets of single tools. `open` may return undefined when it is not for writing and there is no store yet. */
-export class ToolSecrets {
-  readonly #open: (isWriting: boolean) => Promise<Secrets | undefined>;
-
-  constructor(open: (isWriting: boolean) => Promise<Secrets | undefined>) {
-    this.#open = open;
-  }
-
-  async get(tool: string, name: string): Promise<string | undefined> {
-    return (await this.#open(false))?.get(toolSecretName(tool, name));
-  }
-
-  /** An undefined value removes the secret. */
-  async set(tool: string, name: string, value: string | undefined): Promise<void> {
-    const secrets = await this.#open(value !== undefined);
-    if (value === undefined) await secrets?.remove(toolSecretName(tool, name));
-    else await secrets?.set(toolSecretName(tool, name), value);
-  }
-}
-
 /** All secret values that a process knows, in every form in which they may be written. */
 export class MaskedValues {
   readonly #sources: (() => Iterable<string>)[];

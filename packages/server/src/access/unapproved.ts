@@ -40,7 +40,8 @@ export class Unapproved {
   /** Must be called before a tool call changes something at the real path: what appears there is unapproved. */
   async note(real: string, by: string): Promise<void> {
     const skills = await this.#skillsAt(real);
-    const mcpFile = await this.#mcpFileAt(real);
+    const ways = (await waysTo(this.#mcpFile)).map(foldPath);
+    const mcpFile = ways.some((way) => isInside(foldPath(real), way)) ? this.#mcpFile : undefined;
     if (skills.length === 0 && mcpFile === undefined) return;
     const at = new Date().toISOString();
     await this.#change(async (marks) => {
@@ -51,7 +52,7 @@ export class Unapproved {
         ...Object.fromEntries(skills.map((place) => [place, { by, at, approved: [] }])),
         ...(mcpFile === undefined || entries === undefined
           ? {}
-          : { [mcpFile]: { by, at, approved: [...entries].map(hashOfEntry) } }),
+          : { [mcpFile]: { by, at, approved: [...entries].map(hashValue) } }),
       };
     });
   }
@@ -86,7 +87,7 @@ export class Unapproved {
   async servers(): Promise<(key: string, given: unknown) => string | undefined> {
     const mark = (await this.#read())[this.#mcpFile];
     return (key, given) =>
-      mark === undefined || mark.approved.includes(hashOfEntry([key, given]))
+      mark === undefined || mark.approved.includes(hashValue([key, given]))
         ? undefined
         : `It was added or changed after a tool call of ${nameOf(mark.by)} wrote to the file.`;
   }
@@ -97,8 +98,8 @@ export class Unapproved {
     await this.#change(async (marks) => {
       const { [file]: mark, ...others } = marks;
       if (mark === undefined) return marks;
-      const approved = [...new Set([...mark.approved, hashOfEntry([key, given])])];
-      const isDone = [...(await entriesIn(file))].every((entry) => approved.includes(hashOfEntry(entry)));
+      const approved = [...new Set([...mark.approved, hashValue([key, given])])];
+      const isDone = [...(await entriesIn(file))].every((entry) => approved.includes(hashValue(entry)));
       return isDone ? others : { ...others, [file]: { ...mark, approved } };
     });
   }
@@ -124,12 +125,6 @@ export class Unapproved {
     return found;
   }
 
-  async #mcpFileAt(real: string): Promise<string | undefined> {
-    const path = foldPath(real);
-    const ways = (await waysTo(this.#mcpFile)).map(foldPath);
-    return ways.some((way) => isInside(path, way)) ? this.#mcpFile : undefined;
-  }
-
   #change(change: (marks: Marks) => Promise<Marks>): Promise<void> {
     const changed = (changesByFile.get(this.#file) ?? Promise.resolve()).then(async () => {
       const before = await this.#read();
@@ -140,10 +135,8 @@ export class Unapproved {
       await writeFile(temporary, JSON.stringify(after, null, 2), { mode: 0o600 });
       await rename(temporary, this.#file);
     });
-    changesByFile.set(
-      this.#file,
-      changed.catch(() => {}),
-    );
+    const settled = changed.catch(() => {});
+    changesByFile.set(this.#file, settled);
     return changed;
   }
 
@@ -181,10 +174,6 @@ async function entriesIn(file: string): Promise<ReadonlyMap<string, unknown>> {
   } catch {
     return new Map();
   }
-}
-
-function hashOfEntry([key, given]: readonly [string, unknown]): string {
-  return hashValue([key, given]);
 }
 
 function nameOf(by: string): string {

@@ -1,5 +1,7 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import type { Readable } from "node:stream";
+import { setImmediate, setTimeout as wait } from "node:timers/promises";
 import { ProcessGroup } from "../helpers/index.ts";
 
 /** A command that writes more than this many bytes is ended. */
@@ -51,11 +53,9 @@ export async function runCommand(options: CommandOptions): Promise<CommandOutcom
     stdio: [options.stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"],
     windowsHide: true,
   });
-  const { promise: spawned, resolve: started, reject: failed } = Promise.withResolvers<void>();
-  const { promise: exited, resolve: exit } = Promise.withResolvers<void>();
-  child.once("spawn", started).once("error", failed);
-  child.once("exit", () => exit());
-  await spawned;
+  const exited = new Promise((exit) => child.once("exit", exit));
+  await once(child, "spawn");
+  child.on("error", () => {});
 
   const group = new ProcessGroup(child);
   let ended: CommandOutcome["ended"];
@@ -97,17 +97,14 @@ export async function runCommand(options: CommandOptions): Promise<CommandOutcom
 }
 
 /** Resolves when the streams have closed, or after `DRAIN_MS`. */
-function closed(streams: readonly Readable[]): Promise<void> {
+async function closed(streams: readonly Readable[]): Promise<void> {
   const open = streams.filter((stream) => !stream.closed);
-  return new Promise((resolve) => {
-    // Timers run before input is read, so a late timer alone could drop output that is already there.
-    const timer = setTimeout(() => setImmediate(resolve), DRAIN_MS);
-    const whenClosed = open.map((stream) => new Promise((close) => stream.once("close", close)));
-    void Promise.all(whenClosed).then(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
+  const timer = new AbortController();
+  // Timers run before input is read, so a late timer alone could drop output that is already there.
+  const drained = wait(DRAIN_MS, undefined, timer).then(() => setImmediate());
+  await Promise.race([drained, Promise.all(open.map((stream) => once(stream, "close")))]).catch(() => {});
+  timer.abort();
+  drained.catch(() => {});
 }
 
 /** Keeps the beginning and the end of a stream, and counts what is dropped between them. */
@@ -168,9 +165,6 @@ export function isSafeVariable(name: string): boolean {
 
 /** The safe variables and the additions: the rest of the server's environment may hold secrets. */
 export function childEnvironment(additions: Readonly<Record<string, string>> = {}): Record<string, string> {
-  const environment: Record<string, string> = {};
-  for (const [name, value] of Object.entries(process.env)) {
-    if (value !== undefined && isSafeVariable(name)) environment[name] = value;
-  }
-  return { ...environment, TERM: "dumb", ...additions };
+  const safe = Object.entries(process.env).filter(([name]) => isSafeVariable(name));
+  return { ...Object.fromEntries(safe), TERM: "dumb", ...additions };
 }

@@ -31,9 +31,7 @@ export interface Place {
   readonly stats: Stats | undefined;
 }
 
-export interface ExistingPlace extends Place {
-  readonly stats: Stats;
-}
+export type ExistingPlace = Place & { readonly stats: Stats };
 
 /** Resolves and checks a path. Rejects like `confinePath`. */
 export async function locate(workspace: Confinement, path: string, options?: ConfineOptions): Promise<Place> {

@@ -119,8 +119,21 @@ export class CallService implements CallFollower {
       live = this.#book.enter(call, request.grant, request.watcher);
       const recording = Promise.withResolvers<RecordedCall>();
       live.settle = recording.resolve;
-      const options = this.#optionsOf(request, callId);
-      const { name, input, headers } = request;
+      const { name, input, headers, grant, sessionID, messageID, signal, client, timeout } = request;
+      const options: CallOptions = {
+        callId,
+        caller: grant.caller,
+        sessionID,
+        messageID,
+        signal,
+        client,
+        timeout,
+        sessionCaller: sessionID === undefined ? undefined : grant.id,
+        allow: grant.admin ? request.allow : limitOf(request),
+        // The master token is never revoked.
+        withdrawn: grant.id === masterGrant.id ? undefined : () => this.#grants.whyEnded(grant),
+        extra: request.dryRun === true ? { dryRun: true } : undefined,
+      };
       const running = isTracing()
         ? this.spans.run(live, info, headers, () => registry.execute(name, input, options))
         : registry.execute(name, input, options);
@@ -214,24 +227,6 @@ export class CallService implements CallFollower {
     if (!isKnown() && (await this.#calls.claim({ ...call, parameters: {} })) && !isKnown()) return;
     const problem = `There is a call "${callId}" already. Leave callId out to get a new one.`;
     throw new CallRefused("call_exists", problem, { callId });
-  }
-
-  #optionsOf(request: CallRequest, callId: string): CallOptions {
-    const { client, sessionID, messageID, timeout, grant, signal } = request;
-    return {
-      callId,
-      caller: grant.caller,
-      sessionID,
-      sessionCaller: sessionID === undefined ? undefined : grant.id,
-      messageID,
-      signal,
-      allow: grant.admin ? request.allow : limitOf(request),
-      // The master token is never revoked.
-      withdrawn: grant.id === masterGrant.id ? undefined : () => this.#grants.whyEnded(grant),
-      client,
-      timeout,
-      extra: request.dryRun === true ? { dryRun: true } : undefined,
-    };
   }
 
   #whenIdle(limit: number): Promise<void> {

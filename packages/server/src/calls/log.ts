@@ -133,7 +133,7 @@ export class CallLog {
       this.#hold(waiting);
       return;
     }
-    const progress = { bytes: 0 };
+    let written = 0;
     try {
       // A line break ends the partial line in the file; readers skip it.
       const bytes = Buffer.from((this.#isTorn ? "\n" : "") + waiting.join(""));
@@ -142,12 +142,12 @@ export class CallLog {
         this.#rotate();
         ({ descriptor, size } = this.#open());
       }
-      writeAll(descriptor, bytes, progress);
+      while (written < bytes.length) written += writeSync(descriptor, bytes, written);
       this.#hold([]);
       this.#isTorn = false;
     } catch {
       this.#close();
-      this.#hold(this.#unwritten(waiting, progress.bytes));
+      this.#hold(this.#unwritten(waiting, written));
       this.#retry ??= setTimeout(() => {
         this.#retry = undefined;
         if (this.#held.length > 0) this.#append([]);
@@ -213,11 +213,6 @@ export class CallLog {
       if (existsSync(from)) renameSync(from, `${this.file}.${number}`);
     }
   }
-}
-
-/** When it throws, `progress` tells how much was written. */
-function writeAll(descriptor: number, bytes: Buffer, progress: { bytes: number }): void {
-  while (progress.bytes < bytes.length) progress.bytes += writeSync(descriptor, bytes, progress.bytes);
 }
 
 const signals = ["SIGTERM", "SIGINT", "SIGHUP"] as const;

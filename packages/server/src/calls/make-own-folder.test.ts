@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { EncryptionKey } from "../access/encryption.ts";
 import { ensureMasterToken } from "../access/tokens.ts";
 import { CompileCache } from "../files/loader/compile.ts";
-import { makeOwnFolder } from "../helpers/own-folder.ts";
+import { makeOwnFolder } from "../helpers/private-files.ts";
 import { openStore } from "../store/store.ts";
 
 let workspace: string;

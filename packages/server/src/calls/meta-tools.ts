@@ -66,7 +66,12 @@ function searchTool(): ToolInfo {
       const wanted = query.trim();
       const found = new Set([registry.get(wanted) ?? [], registry.search(wanted, limit + 2)].flat());
       const usable = [...found].filter(({ name, disabled }) => !isMetaTool(name) && disabled !== true);
-      return { tools: usable.slice(0, limit).map(describe) };
+      const definitions = usable.slice(0, limit).map((info) => toDefinition(info));
+      return {
+        tools: definitions.map(({ name, title, description, inputSchema: parameters }) => {
+          return { name, title, description, parameters };
+        }),
+      };
     },
   });
 }
@@ -131,11 +136,6 @@ function unknownTool(name: string, near: readonly ToolInfo[]): ToolNotFoundError
   const quoted = suggestions.map((found) => `"${found}"`).join(", ");
   const hint = quoted === "" ? "" : ` Among them are ${quoted}.`;
   return new ToolNotFoundError(`${unknownToolText(name)}${hint}`, { toolName: name, data: { suggestions } });
-}
-
-function describe(info: ToolInfo): object {
-  const { name, title, description, inputSchema: parameters } = toDefinition(info);
-  return { name, title, description, parameters };
 }
 
 /** The prefixes of the rack's own tools and of those of MCP servers. Scopes of tokens rely on them. */

@@ -23,7 +23,12 @@ export class CallRecorder implements CallFollower {
     this.#logger = logger;
     this.#unfollow = book.follow(this);
     // Not ended by `close`: the store may refuse a record later that counted as safe.
-    calls.onRefused((callId, thrown) => this.#refusedByDatabase(callId, thrown));
+    calls.onRefused((callId, thrown) => {
+      // The caller was told that the record is safe, and it is: the journal has it.
+      const consequence =
+        "It stays in the journal, is tried again every second, and is brought in at the next start at the latest.";
+      this.#refused(`The database refuses the record of call ${callId}: ${reasonOf(thrown)}. ${consequence}`);
+    });
   }
 
   /** How many records the store refused for good. */
@@ -54,7 +59,7 @@ export class CallRecorder implements CallFollower {
     try {
       this.#calls.started(call);
     } catch (thrown) {
-      this.#refused(call.callId, thrown);
+      this.#refused(`The call ${call.callId} could not be recorded: ${reasonOf(thrown)}`);
     }
   }
 
@@ -70,11 +75,14 @@ export class CallRecorder implements CallFollower {
       call?.settle?.({ record, recorded });
     };
     const refuse = (thrown: unknown) => {
-      this.#refused(record.callId, thrown);
+      this.#refused(`The call ${record.callId} could not be recorded: ${reasonOf(thrown)}`);
       settle(false);
     };
     try {
-      const whole = record.flags?.truncated === true ? this.#wholeText(record) : undefined;
+      // The caller gets a part of a long result; the store gets all of it, to be read on.
+      const page = { limit: Number.POSITIVE_INFINITY };
+      const isCut = record.flags?.truncated === true;
+      const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
       this.#calls.finished(record, result, call?.replayOf, whole, call?.lines?.all()).then((safety) => {
         settle(safety === "safe");
         if (safety === "held") this.#endChain(record);
@@ -93,22 +101,9 @@ export class CallRecorder implements CallFollower {
     );
   }
 
-  /** The caller gets a part of a long result; the store gets all of it, to be read on. */
-  #wholeText({ callId }: ToolCallRecord): string | undefined {
-    return this.#book.registry.readResult(callId, { limit: Number.POSITIVE_INFINITY })?.text;
-  }
-
-  #refused(callId: string, thrown: unknown): void {
+  #refused(problem: string): void {
     this.#failures++;
-    this.#logger.error(`The call ${callId} could not be recorded: ${reasonOf(thrown)}`);
-  }
-
-  /** The caller was told that the record is safe, and it is: the journal has it. */
-  #refusedByDatabase(callId: string, thrown: unknown): void {
-    this.#failures++;
-    this.#logger.error(
-      `The database refuses the record of call ${callId}: ${reasonOf(thrown)}. It stays in the journal, is tried again every second, and is brought in at the next start at the latest.`,
-    );
+    this.#logger.error(problem);
   }
 }
 

@@ -46,7 +46,10 @@ export function nextRunAt(timing: ScheduleTiming, anchor: number, now: number): 
 
 export function describeTiming(timing: ScheduleTiming): Record<string, string> {
   if (timing.kind === "once") return { time: new Date(timing.at).toISOString() };
-  if (timing.kind === "every") return { interval: formatInterval(timing.interval) };
+  if (timing.kind === "every") {
+    const unit = ["d", "h", "m"].find((candidate) => timing.interval % units[candidate]! === 0) ?? "s";
+    return { interval: `every@${timing.interval / units[unit]!}${unit}` };
+  }
   return { cron: timing.expression, ...(timing.timeZone !== undefined && { timeZone: timing.timeZone }) };
 }
 
@@ -57,11 +60,6 @@ function parseInterval(text: string): ScheduleTiming {
   throw invalid(
     `"${text}" is no interval. Write every@ and a whole number of s, m, h or d, such as every@5m; at least 1s, at most 10000d.`,
   );
-}
-
-function formatInterval(interval: number): string {
-  const unit = ["d", "h", "m"].find((candidate) => interval % units[candidate]! === 0) ?? "s";
-  return `every@${interval / units[unit]!}${unit}`;
 }
 
 function parseCron(expression: string, timeZone: string, now: number): ScheduleTiming {
@@ -86,16 +84,15 @@ function parseMoment(text: string, timeZone: string | undefined, now: number): n
   // `Date` would read February 30 as a day in March.
   const plain = new Date(`${local}Z`);
   if (Number.isNaN(plain.getTime()) || plain.getUTCDate() !== Number(day)) throw noMoment(text);
-  if (offset === undefined) return momentIn(local, zoneOf(timeZone), text, now);
+  if (offset === undefined) {
+    const zone = zoneOf(timeZone);
+    // The clock of a zone may jump twice a year; croner knows when.
+    const at = nextOfCron(local, zone, now);
+    if (at === undefined) throw isOver(`${text} (${zone})`, now);
+    return checkedTime(at, now);
+  }
   const at = Date.parse(local + offset.toUpperCase().replace(/^([+-]\d\d)(\d\d)$/, "$1:$2"));
   if (Number.isNaN(at)) throw noMoment(text);
-  return checkedTime(at, now);
-}
-
-/** The clock of a zone may jump twice a year; croner knows when. */
-function momentIn(local: string, timeZone: string, text: string, now: number): number {
-  const at = nextOfCron(local, timeZone, now);
-  if (at === undefined) throw isOver(`${text} (${timeZone})`, now);
   return checkedTime(at, now);
 }
 

@@ -35,23 +35,19 @@ import {
 
 /** Finish reasons of a complete answer. */
 const wholeFinishes = new Set(["tool_calls", "function_call", "stop"]);
+/** At most this many calls may begin in one answer, because every one is stored and answered. */
+const MOST_BEGUN = 1_000;
 /** At most this many calls of one message are made. The model is told to repeat the rest. */
 const MOST_CALLS = 128;
 
-/** What the engine adds to a turn. */
-interface TurnSetting {
+/** A turn in progress. */
+export interface OpenTurn extends Turn {
+  readonly clientTools: readonly ModelTool[];
   readonly offered: OfferedTools;
   readonly limits: TurnLimits;
-  /** Context window of the model. */
-  readonly contextTokens: number;
   /** Aborted when the server stops: the turn and its calls are left as they are. */
   readonly leaving: AbortSignal;
   readonly retry: ChatServices["retry"];
-}
-
-/** A turn in progress. */
-export interface OpenTurn extends Turn, TurnSetting {
-  readonly clientTools: readonly ModelTool[];
   readonly compactor: Compactor;
   /** The ids that the model gave to the calls of this conversation. */
   readonly callIds: Set<string>;
@@ -60,15 +56,19 @@ export interface OpenTurn extends Turn, TurnSetting {
   facts: AnswerFacts;
 }
 
-export function openTurn(turn: Turn, setting: TurnSetting): OpenTurn {
+/** `contextTokens`: the context window of the model. */
+export function openTurn(
+  turn: Turn,
+  contextTokens: number,
+  setting: Pick<OpenTurn, "offered" | "limits" | "leaving" | "retry">,
+): OpenTurn {
   const { history, parts, clientTools = [], compacted } = turn;
-  const { offered, contextTokens } = setting;
   const usage = turn.usage ?? { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
   const earlier = history.flatMap(({ tool_calls }) => tool_calls ?? []);
   const callIds = new Set([...earlier, ...parts.filter(isTool)].map(({ id }) => id));
   const callIdOf = (id: string) =>
     parts.filter(isTool).find((part) => part.id === id)?.callId || turn.callIdOf?.(id);
-  const definitions = offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
+  const definitions = setting.offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
   // Even if the definitions fill the window, messages keep a quarter of it.
   const room = Math.max(contextTokens - definitions, contextTokens / 4);
   const compactor = new Compactor(room, callIdOf, compacted);
@@ -86,12 +86,22 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
   const round = nextRound(parts);
   const messages = messagesOf(turn);
   const merger = new DeltaMerger();
-  const meter = new AnswerMeter(limits.maxAnswer, limits.maxTokens, turn.usage.total_tokens);
+  const { maxAnswer, maxTokens } = limits;
+  /** Of the answer so far. The tokens are an estimate. */
+  let characters = 0;
+  let tokens = 0;
   const filter = endpoint.toolCalls === "tags" ? new TagFilter() : undefined;
   const count = () => {
-    const usage = merger.usage ?? estimatedUsage(messages, meter.tokens);
+    const usage = merger.usage ?? estimatedUsage(messages, Math.ceil(tokens));
     turn.usage = addUsage(turn.usage, usage);
     emit({ type: "usage", round, usage, total: turn.usage });
+  };
+  /** An endless answer must fill neither the memory nor the store. */
+  const limitExceeded = () => {
+    if (characters > maxAnswer) return notices.answerLimit(maxAnswer);
+    if (merger.begun > MOST_BEGUN) return notices.callLimit(MOST_BEGUN);
+    const used = turn.usage.total_tokens + Math.ceil(tokens);
+    return used > maxTokens ? notices.tokenLimit(used, maxTokens) : undefined;
   };
   const stream = streamCompletion(endpoint, requestBody(turn, messages, isFirst), {
     ...turn.retry,
@@ -100,10 +110,13 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
     onRetry: (retry) => emit({ type: "retry", ...retry }),
   });
   for await (const piece of stream) {
-    const { left } = meter;
+    const left = Math.max(0, maxAnswer - characters);
     const { text, reasoning, refusal, logprobs } = piece;
     const { written, kept } = merger.add(piece);
-    const over = meter.add(text + reasoning + refusal + written, kept, merger.begun);
+    const added = text + reasoning + refusal + written;
+    characters += added.length + kept;
+    tokens += tokenShare(added);
+    const over = limitExceeded();
     const fitting = (words: string) => (over === undefined ? words : words.slice(0, left).toWellFormed());
     appendText(turn, "reasoning", round, fitting(reasoning));
     appendText(turn, "refusal", round, fitting(refusal));
@@ -116,7 +129,7 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
     );
     if (over === undefined) continue;
     count();
-    throw over;
+    throw new AnswerOverLimit(over);
   }
   turn.signal.throwIfAborted();
   count();
@@ -234,49 +247,6 @@ function estimatedUsage(messages: readonly ModelMessage[], completion_tokens: nu
 /** The answer exceeded a limit while it streamed. The message names the limit. */
 export class AnswerOverLimit extends Error {
   override readonly name = "AnswerOverLimit";
-}
-
-/** At most this many calls may begin in one answer, because every one is stored and answered. */
-const MOST_BEGUN = 1_000;
-
-/** Measures a streamed answer, so that an endless one fills neither the memory nor the store. */
-class AnswerMeter {
-  readonly #most: number;
-  readonly #mostTokens: number;
-  readonly #usedTokens: number;
-  #characters = 0;
-  #tokens = 0;
-
-  /** `most`: characters of text, reasoning and arguments together. `usedTokens`: by the turn before this answer. */
-  constructor(most: number, mostTokens: number, usedTokens: number) {
-    this.#most = most;
-    this.#mostTokens = mostTokens;
-    this.#usedTokens = usedTokens;
-  }
-
-  /** Characters that still fit. */
-  get left(): number {
-    return Math.max(0, this.#most - this.#characters);
-  }
-
-  /** An estimate of the answer so far. */
-  get tokens(): number {
-    return Math.ceil(this.#tokens);
-  }
-
-  /**
-   * Returns an error once a limit is exceeded. `kept`: characters beside the text. `begun`: how many calls the answer
-   * has begun.
-   */
-  add(added: string, kept: number, begun: number): AnswerOverLimit | undefined {
-    this.#characters += added.length + kept;
-    this.#tokens += tokenShare(added);
-    if (this.#characters > this.#most) return new AnswerOverLimit(notices.answerLimit(this.#most));
-    if (begun > MOST_BEGUN) return new AnswerOverLimit(notices.callLimit(MOST_BEGUN));
-    const used = this.#usedTokens + this.tokens;
-    if (used <= this.#mostTokens) return undefined;
-    return new AnswerOverLimit(notices.tokenLimit(used, this.#mostTokens));
-  }
 }
 
 /** Only the trace headers of a request are passed on to the provider. */

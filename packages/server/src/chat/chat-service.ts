@@ -4,7 +4,8 @@ import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
 import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession, Following, MessagePage, MessageQuery } from "../store/index.ts";
 import type { OpenTurn } from "./asker.ts";
-import { Completions } from "./completions.ts";
+import type { CompletionRequest } from "./completion-request.ts";
+import { type Completion, type CompletionOptions, complete } from "./completions.ts";
 import { TurnEngine } from "./engine.ts";
 import { restoreLoopMemory } from "./loop-memory.ts";
 import type { Providers } from "./providers.ts";
@@ -34,8 +35,6 @@ export class ChatService {
   readonly tools: ToolsService;
   readonly providers: Providers;
   readonly sessions: ChatSessions;
-  /** Answers clients that keep their conversations themselves. */
-  readonly completions: Completions;
   readonly #services: ChatServices;
   readonly #engine: TurnEngine;
   readonly #turns: ActiveTurns;
@@ -52,7 +51,6 @@ export class ChatService {
     this.providers = services.providers;
     this.sessions = new ChatSessions(services.store.chat);
     this.#grants = new GrantWatch(services.store, services.logger);
-    this.completions = new Completions(this.#engine, services, this.#grants);
     this.#runner = new SessionRunner(this.#engine, services);
     this.#turns = new ActiveTurns(services);
     this.#recovery = new TurnRecovery(services, this.#engine.leaving);
@@ -150,6 +148,12 @@ export class ChatService {
     const turn = this.#open(begun.at(-1)!, grant, begun[0]!.id);
     void this.#runner.run(named, turn, reach, endpoint, headers);
     return turn;
+  }
+
+  /** Answers a client that keeps its conversation itself. Throws `ModelMissing` and `ProviderError`. */
+  complete(request: CompletionRequest, options: CompletionOptions): Promise<Completion> {
+    const parts = { engine: this.#engine, services: this.#services, grants: this.#grants };
+    return complete(request, options, parts);
   }
 
   handleRunToolCall(part: ToolPart, turn: OpenTurn, signal: AbortSignal): ReturnType<TurnEngine["makeCall"]> {

@@ -5,7 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { openStore, type Store } from "../store/store.ts";
 
-import { CompletionMarks, identify } from "./completion-runs.ts";
+import { identify, markRequest, refuseRepeated } from "./completion-runs.ts";
 
 const warned = vi.fn();
 const logger = { debug() {}, info() {}, warn: warned, error() {} };
@@ -29,23 +29,23 @@ afterEach(async () => {
 });
 
 it("refuses elsewhere what comes again, of the same token, for ten minutes", async () => {
-  const other = new CompletionMarks(elsewhere.chat, logger);
-  await other.refuseRepeated(sent(1));
-  await new CompletionMarks(here.chat, logger).add(sent(0));
-  await expect(other.refuseRepeated(sent(1))).rejects.toMatchObject(refused);
-  await other.refuseRepeated(sent(1, "t2"));
+  const refuse = (request: ReturnType<typeof sent>) => refuseRepeated(elsewhere.chat, request);
+  await refuse(sent(1));
+  await markRequest(here.chat, logger, sent(0));
+  await expect(refuse(sent(1))).rejects.toMatchObject(refused);
+  await refuse(sent(1, "t2"));
   // What a person asks once more is no repetition.
-  await other.refuseRepeated(sent(0));
+  await refuse(sent(0));
   const now = Date.now();
   vi.useFakeTimers({ toFake: ["Date"], now: now + 590_000 });
-  await expect(other.refuseRepeated(sent(1))).rejects.toMatchObject(refused);
+  await expect(refuse(sent(1))).rejects.toMatchObject(refused);
   vi.setSystemTime(now + 610_000);
-  await other.refuseRepeated(sent(1));
+  await refuse(sent(1));
 });
 
 it("lets a request go on when the store takes no mark", async () => {
   using database = new DatabaseSync(join(directory, "toolrack.db"));
   database.exec("DROP TABLE chat_handoffs");
-  await new CompletionMarks(here.chat, logger).add(sent(0));
+  await markRequest(here.chat, logger, sent(0));
   expect(warned).toHaveBeenCalledOnce();
 });

@@ -33,7 +33,6 @@ export function identify(
 }
 
 interface CompletionReader {
-  /** Aborted when this reader disconnects. */
   readonly gone: AbortSignal;
   readonly tell?: ((event: TurnEvent) => void) | undefined;
   /** Asked after the reader disconnected: whether the client may still send the request again. */
@@ -56,16 +55,18 @@ const MOST_KEPT = 16 * 1024 * 1024;
  */
 export class CompletionRuns {
   readonly #known = new Map<string, CompletionRun>();
-  readonly #marks: CompletionMarks;
+  readonly #store: Marks;
+  readonly #logger: Logger;
 
-  constructor(marks: CompletionMarks) {
-    this.#marks = marks;
+  constructor(store: Marks, logger: Logger) {
+    this.#store = store;
+    this.#logger = logger;
   }
 
   /** The run that a repeated request should join. Throws `ChatError` when the request made calls in another process. */
   async find(identity: RequestIdentity | undefined): Promise<CompletionRun | undefined> {
     if (!identity?.isRepeated) return undefined;
-    if (!this.#known.has(identity.hash)) await this.#marks.refuseRepeated(identity);
+    if (!this.#known.has(identity.hash)) await refuseRepeated(this.#store, identity);
     // The same request may have arrived again in the meantime.
     const run = this.#known.get(identity.hash);
     return run?.isStopped && !run.hasMadeCalls ? undefined : run;
@@ -74,7 +75,7 @@ export class CompletionRuns {
   begin(identity: RequestIdentity | undefined, work: CompletionWork): CompletionRun {
     if (identity === undefined) return new CompletionRun(work, 0);
     const { hash, isKeyed } = identity;
-    const run = new CompletionRun(work, GRACE, () => this.#marks.add(identity));
+    const run = new CompletionRun(work, GRACE, () => markRequest(this.#store, this.#logger, identity));
     // Moves the run to the end of the map: the oldest are forgotten first.
     this.#known.delete(hash);
     this.#known.set(hash, run);
@@ -189,33 +190,25 @@ const MARK_LIFETIME = 600_000;
 /** Keeps ids of marks apart from those of handoffs, which are hexadecimal. */
 const MARK = "run_";
 
+type Marks = Pick<ChatStore, "addHandoff" | "getHandoff">;
+
 /**
- * Stores which requests have begun to change something, for other nodes and for the next start of this process. Only
- * for requests that can be repeated.
+ * Stores that a request has begun to change something, for other nodes and for the next start of this process. Only for
+ * requests that can be repeated. Never rejects: this process remembers the request anyway.
  */
-export class CompletionMarks {
-  readonly #store: Pick<ChatStore, "addHandoff" | "getHandoff">;
-  readonly #logger: Logger;
+export async function markRequest(store: Marks, logger: Logger, request: RequestIdentity): Promise<void> {
+  const { hash, owner } = request;
+  const mark = { id: MARK + hash, owner, sessionId: "", messages: [{ at: Date.now() }] };
+  await store.addHandoff(mark).catch((error) => {
+    logger.warn("That a request to /v1 makes calls could not be kept for other processes:", error);
+  });
+}
 
-  constructor(store: Pick<ChatStore, "addHandoff" | "getHandoff">, logger: Logger) {
-    this.#store = store;
-    this.#logger = logger;
-  }
-
-  /** Resolves when the mark is stored. Never rejects: this process remembers the request anyway. */
-  async add({ hash, owner }: RequestIdentity): Promise<void> {
-    const mark = { id: MARK + hash, owner, sessionId: "", messages: [{ at: Date.now() }] };
-    await this.#store.addHandoff(mark).catch((error) => {
-      this.#logger.warn("That a request to /v1 makes calls could not be kept for other processes:", error);
-    });
-  }
-
-  /** Call it when this process has no run for the request. Throws `ChatError` when the request made calls elsewhere. */
-  async refuseRepeated({ hash, owner, isRepeated }: RequestIdentity): Promise<void> {
-    if (!isRepeated) return;
-    const mark = await this.#store.getHandoff(MARK + hash, owner);
-    const { at } = Object(mark?.messages[0]);
-    if (typeof at !== "number" || Date.now() - at > MARK_LIFETIME) return;
-    throw new ChatError("chat_cancelled", callsWereCancelled);
-  }
+/** Call it when this process has no run for the request. Throws `ChatError` when the request made calls elsewhere. */
+export async function refuseRepeated(store: Marks, request: RequestIdentity): Promise<void> {
+  if (!request.isRepeated) return;
+  const mark = await store.getHandoff(MARK + request.hash, request.owner);
+  const { at } = Object(mark?.messages[0]);
+  if (typeof at !== "number" || Date.now() - at > MARK_LIFETIME) return;
+  throw new ChatError("chat_cancelled", callsWereCancelled);
 }

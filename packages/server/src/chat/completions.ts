@@ -10,7 +10,7 @@ import { type ChatServices, requireChatGrant } from "./services.ts";
 import { isTool, type MessagePart, type Turn, type TurnEnd } from "./turn.ts";
 
 /** `facts`: other members of the provider's last answer. `calls`: for the client to run. */
-export type Completion = Awaited<ReturnType<Completions["complete"]>>;
+export type Completion = Awaited<ReturnType<typeof complete>>;
 
 export interface CompletionOptions extends Pick<Turn, "reach" | "headers" | "emit"> {
   /** Aborted when the client cancels or disconnects. */
@@ -21,74 +21,65 @@ export interface CompletionOptions extends Pick<Turn, "reach" | "headers" | "emi
   readonly changing: () => Promise<void>;
 }
 
-/** Answers requests of clients that keep their conversations themselves, and runs the rack's tools for them. */
-export class Completions {
-  readonly #engine: TurnEngine;
-  readonly #services: ChatServices;
-  readonly #grants: GrantWatch;
-
-  constructor(engine: TurnEngine, services: ChatServices, grants: GrantWatch) {
-    this.#engine = engine;
-    this.#services = services;
-    this.#grants = grants;
-  }
-
-  /** Throws `ModelMissing` and `ProviderError` when the model is not available. */
-  async complete(given: CompletionRequest, options: CompletionOptions) {
-    const { reach, headers, attended, changing, emit } = options;
-    const { grant, expert } = reach;
-    requireChatGrant(grant);
-    const withdrawn = new AbortController();
-    using watching = new DisposableStack();
-    watching.defer(this.#grants.watch(grant, (message) => withdrawn.abort(message)));
-    const { providers, registry, store } = this.#services;
-    const { request, handoffId } = fromFunctions(given, grant.id);
-    const { model, messages, tools, stream: _s, stream_options: _o, n: _n, toolrack: _t, ...body } = request;
-    const endpoint = await providers.resolve(model ?? undefined);
-    const history = await takeBack(messages, { owner: grant.id, provider: endpoint.provider }, store.chat);
-    const sessionID = history.sessionID ?? uuid();
-    // Earlier calls of the session may have run in another process.
-    if (history.sessionID !== undefined) await restoreLoopMemory(this.#services, sessionID, grant.id);
-    const parts: MessagePart[] = [];
-    const system: ModelMessage[] = expert?.instructions
-      ? [{ role: "system", content: expert.instructions }]
-      : [];
-    const outcome = await this.#engine.run({
-      id: uuid(),
-      sessionID,
-      reach,
-      endpoint,
-      history: [...system, ...history.messages],
-      body,
-      clientTools: tools ?? [],
-      query: topicOf(messages),
-      parts,
-      signal: AbortSignal.any([options.signal, withdrawn.signal]),
-      headers,
-      emit,
-      save: async () => {
-        await attended();
-        if (parts.some((part) => this.#changes(part))) await changing();
-      },
-    });
-    const { usage, facts } = outcome;
-    const isHandedOver = outcome.end.reason === "client_tools";
-    // The client does not know the session unless it was handed calls, so loop detection can forget it.
-    if (!isHandedOver) registry.resumeSession(sessionID);
-    const handover = { owner: grant.id, sessionID, endpoint, handoffId };
-    const calls = isHandedOver ? await handOver(parts, handover, store.chat) : [];
-    const end: TurnEnd = withdrawn.signal.aborted
-      ? { reason: "error", code: "unauthorized", message: String(withdrawn.signal.reason) }
-      : outcome.end;
-    const id = `chatcmpl-${uuid().replaceAll("-", "")}`;
-    return { id, model: model || endpoint.model, sessionID, parts, usage, facts, end, calls };
-  }
-
+/**
+ * Answers a request of a client that keeps its conversation itself, and runs the rack's tools for it. Throws
+ * `ModelMissing` and `ProviderError` when the model is not available.
+ */
+export async function complete(
+  given: CompletionRequest,
+  options: CompletionOptions,
+  { engine, services, grants }: { engine: TurnEngine; services: ChatServices; grants: GrantWatch },
+) {
+  const { reach, headers, attended, changing, emit } = options;
+  const { grant, expert } = reach;
+  requireChatGrant(grant);
+  const withdrawn = new AbortController();
+  using watching = new DisposableStack();
+  watching.defer(grants.watch(grant, (message) => withdrawn.abort(message)));
+  const { providers, registry, store } = services;
   /** Whether the part is a call that must not be made twice. */
-  #changes(part: MessagePart): boolean {
-    if (!isTool(part) || part.started !== true) return false;
-    return this.#services.registry.get(part.name)?.metadata.readOnly !== true;
-  }
+  const changes = (part: MessagePart) =>
+    isTool(part) && part.started === true && registry.get(part.name)?.metadata.readOnly !== true;
+  const { request, handoffId } = fromFunctions(given, grant.id);
+  const { model, messages, tools, stream: _s, stream_options: _o, n: _n, toolrack: _t, ...body } = request;
+  const endpoint = await providers.resolve(model ?? undefined);
+  const history = await takeBack(messages, { owner: grant.id, provider: endpoint.provider }, store.chat);
+  const sessionID = history.sessionID ?? uuid();
+  // Earlier calls of the session may have run in another process.
+  if (history.sessionID !== undefined) await restoreLoopMemory(services, sessionID, grant.id);
+  const parts: MessagePart[] = [];
+  const system: ModelMessage[] = expert?.instructions
+    ? [{ role: "system", content: expert.instructions }]
+    : [];
+  const outcome = await engine.run({
+    id: uuid(),
+    sessionID,
+    reach,
+    endpoint,
+    history: [...system, ...history.messages],
+    body,
+    clientTools: tools ?? [],
+    query: topicOf(messages),
+    parts,
+    signal: AbortSignal.any([options.signal, withdrawn.signal]),
+    headers,
+    emit,
+    save: async () => {
+      await attended();
+      if (parts.some(changes)) await changing();
+    },
+  });
+  const { usage, facts } = outcome;
+  const isHandedOver = outcome.end.reason === "client_tools";
+  // The client does not know the session unless it was handed calls, so loop detection can forget it.
+  if (!isHandedOver) registry.resumeSession(sessionID);
+  const handover = { owner: grant.id, sessionID, endpoint, handoffId };
+  const calls = isHandedOver ? await handOver(parts, handover, store.chat) : [];
+  const end: TurnEnd = withdrawn.signal.aborted
+    ? { reason: "error", code: "unauthorized", message: String(withdrawn.signal.reason) }
+    : outcome.end;
+  const id = `chatcmpl-${uuid().replaceAll("-", "")}`;
+  return { id, model: model || endpoint.model, sessionID, parts, usage, facts, end, calls };
 }
 
 /** Why a request cannot be served; undefined when it can. */

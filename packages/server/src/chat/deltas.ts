@@ -9,14 +9,11 @@ export interface AnswerPiece {
   readonly reasoning: string;
   /** The provider's name for the reasoning field, if it has one. */
   readonly reasoningField: "reasoning_content" | "reasoning" | undefined;
-  /** Pieces of `reasoning_details`. */
   readonly details: readonly Members[];
   readonly refusal: string;
-  /** Pieces of calls. */
   readonly calls: readonly Members[];
   /** Of the text, if the client asked for them. */
   readonly logprobs: unknown;
-  /** The finish reason. */
   readonly finish: string | undefined;
   readonly usage: ModelUsage | undefined;
   readonly facts: AnswerFacts;

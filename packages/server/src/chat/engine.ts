@@ -22,22 +22,11 @@ import {
   type Turn,
   type TurnEnd,
   type TurnLimits,
+  usualLimits,
 } from "./turn.ts";
 
-/** Defaults of the config. */
-const usual = {
-  /** Requests to the model in one turn. */
-  maxRounds: 50,
-  /** Time of a turn, without the time that people take to answer. */
-  maxSeconds: 900,
-  /** Tokens of all requests of a turn. */
-  maxTokens: 2_000_000,
-  /** Characters of one answer: text, reasoning and arguments together. No model of today writes as much. */
-  maxAnswer: 4_000_000,
-  /** Context window of a model, unless its own entry sets one. */
-  contextTokens: 128_000,
-  toolBudget: usualBudget,
-};
+/** Context window of a model, unless its own entry or the config sets one. */
+const USUAL_CONTEXT = 128_000;
 
 type Verdict = NonNullable<NonNullable<EndedCall["record"]["flags"]>["loop"]>;
 
@@ -53,12 +42,12 @@ export class TurnEngine {
   }
 
   get limits(): TurnLimits {
-    const { maxRounds, maxSeconds, maxTokens, maxAnswer } = { ...usual, ...this.#services.config };
+    const { maxRounds, maxSeconds, maxTokens, maxAnswer } = { ...usualLimits, ...this.#services.config };
     return { maxRounds, maxSeconds, maxTokens, maxAnswer };
   }
 
   get toolBudget(): number {
-    return this.#services.config.toolBudget ?? usual.toolBudget;
+    return this.#services.config.toolBudget ?? usualBudget;
   }
 
   /** Aborted when the server stops; running turns are left as they are. */
@@ -76,8 +65,8 @@ export class TurnEngine {
     const { config, approvals, retry } = this.#services;
     const { limits, leaving } = this;
     const offered = await this.tools.getTools(reach, { budget: this.toolBudget, query, chosen });
-    const contextTokens = endpoint.contextTokens ?? config.contextTokens ?? usual.contextTokens;
-    const turn = openTurn(given, { offered, limits, contextTokens, leaving, retry });
+    const contextTokens = endpoint.contextTokens ?? config.contextTokens ?? USUAL_CONTEXT;
+    const turn = openTurn(given, contextTokens, { offered, limits, leaving, retry });
     const clock = new TurnClock(limits.maxSeconds * 1000);
     const unsubscribe = approvals.subscribe((approval) => {
       if (approval.sessionID !== sessionID) return;

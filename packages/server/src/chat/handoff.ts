@@ -14,7 +14,7 @@ export function functionHandoffId(id: string): string {
   return `rack_${id}_f`;
 }
 
-export interface HandoverOptions {
+interface HandoverOptions {
   readonly owner: string;
   readonly sessionID: string;
   readonly endpoint: ModelEndpoint;

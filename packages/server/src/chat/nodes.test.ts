@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { masterGrant } from "../access/grants.ts";
-import { openChat } from "../rack/rack.ts";
-import { openRack } from "../rack/rack.ts";
+import { openChat, openRack } from "../rack/rack.ts";
 import type { ChatService } from "./chat-service.ts";
 import { ChatRack, called } from "./testing/chat-rack.fixture.ts";
 import type { FeedEntry } from "./turn.ts";

@@ -15,7 +15,6 @@ interface ReferenceSources {
 /** `environment`: `OPENAI_BASE_URL` and `OPENAI_API_KEY` make a provider `openai`, unless the config has one. */
 interface ProvidersOptions extends ReferenceSources {
   readonly providers: ProvidersConfig;
-  /** The default model. */
   readonly model?: string | undefined;
 }
 
@@ -47,7 +46,6 @@ const LIST_FRESH = 60_000;
 
 type Found = readonly [provider: string, model: string];
 
-/** The configured model providers. */
 export class Providers {
   readonly #options: ProvidersOptions;
   readonly #all: ReadonlyMap<string, ProviderConfig>;

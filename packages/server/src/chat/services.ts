@@ -23,20 +23,14 @@ export interface ChatServices {
 
 type ChatConfig = NonNullable<Config["chat"]>;
 
-type ChatErrorCode =
-  | "chat_session_not_found"
-  | "chat_busy"
-  | "chat_cancelled"
-  | "chat_forbidden"
-  | "expert_not_found"
-  | "stopping";
-
 /** A refusal about a conversation. Every surface translates it into its own form. */
 export class ChatError extends Error {
   override readonly name = "ChatError";
-  readonly code: ChatErrorCode;
+  readonly code:
+    | ("chat_session_not_found" | "chat_busy" | "chat_cancelled" | "chat_forbidden")
+    | ("expert_not_found" | "stopping");
 
-  constructor(code: ChatErrorCode, message: string) {
+  constructor(code: ChatError["code"], message: string) {
     super(message);
     this.code = code;
   }

@@ -81,7 +81,6 @@ export class SessionRunner {
     await this.conclude(active, body, end);
   }
 
-  /** Resolves when the message is stored. */
   save({ id }: ChatMessage, body: AssistantBody, status: ChatMessage["status"]): Promise<void> {
     return this.#services.store.chat.saveMessage(id, { status, body: { ...body } });
   }

@@ -9,7 +9,6 @@ import { isTool, type MessagePart, type TurnEnd } from "./turn.ts";
 
 const TITLE_LENGTH = 80;
 
-/** The stored conversations. */
 export class ChatSessions {
   readonly #store: ChatStore;
 

@@ -53,12 +53,6 @@ type RunContext = Omit<CallRequest, "name" | "input" | "grant" | "allow"> & {
   readonly given?: number;
 };
 
-interface Formatted {
-  readonly tool: ModelTool;
-  readonly tokens: number;
-  restore(call: ToolCallRequest): ToolCallRequest;
-}
-
 const MOST_FOUND = 500;
 /** Tokens that tool definitions may take, unless the config sets a budget. */
 export const usualBudget = 16_000;
@@ -70,7 +64,7 @@ const ownersReach: Reach = { grant: masterGrant };
 export class ToolsService {
   readonly #registry: ToolRegistry;
   readonly #service: Pick<CallService, "run">;
-  readonly #known = new WeakMap<ToolInfo, Formatted>();
+  readonly #known = new WeakMap<ToolInfo, ReturnType<typeof format>>();
 
   constructor(registry: ToolRegistry, service: Pick<CallService, "run">) {
     this.#registry = registry;
@@ -159,15 +153,12 @@ export class ToolsService {
     // Names on the rack are valid for providers and need no translation.
     const known = new Map(infos.map((info) => [info.name, info]));
     const sorted = [...known.values()].sort(byName);
-    return {
-      tools: sorted.map((info) => this.#format(info).tool),
-      costs: this.#costsOf(sorted),
-      infos: known,
-      restore: (call) => {
-        const info = known.get(call.name);
-        return info === undefined ? call : this.#format(info).restore(call);
-      },
+    const restore = (call: ToolCallRequest) => {
+      const info = known.get(call.name);
+      return info === undefined ? call : this.#format(info).restore(call);
     };
+    const tools = sorted.map((info) => this.#format(info).tool);
+    return { tools, costs: this.#costsOf(sorted), infos: known, restore };
   }
 
   #costsOf(infos: readonly ToolInfo[]): ToolCost[] {
@@ -179,29 +170,27 @@ export class ToolsService {
   }
 
   /** Formatting a schema is slow, so the result is kept per tool. */
-  #format(info: ToolInfo): Formatted {
-    let own = this.#known.get(info);
-    if (own === undefined) {
-      const { tools, restore } = toOpenAITools([info]);
-      // A tool whose schema cannot be sent is shown without parameters; its validation then says what it takes.
-      const tool: ModelTool = { ...(tools[0] ?? { type: "function", function: { name: info.name } }) };
-      own = { tool, tokens: estimateTokens(JSON.stringify(tool)), restore };
-      this.#known.set(info, own);
-    }
+  #format(info: ToolInfo): ReturnType<typeof format> {
+    const own = this.#known.get(info) ?? format(info);
+    this.#known.set(info, own);
     return own;
   }
+}
+
+function format(info: ToolInfo) {
+  const { tools, restore } = toOpenAITools([info]);
+  // A tool whose schema cannot be sent is shown without parameters; its validation then says what it takes.
+  const tool: ModelTool = { ...(tools[0] ?? { type: "function", function: { name: info.name } }) };
+  return { tool, tokens: estimateTokens(JSON.stringify(tool)), restore };
 }
 
 const MOST_NEAREST = 3;
 
 /** Names that contain a word spelled like this one. */
-function withWordLike(name: string, names: Iterable<string>): string[] {
-  const byWord = Map.groupBy(
-    [...names].flatMap((own) => own.split(/[_-]+/).map((word) => ({ word, own }))),
-    ({ word }) => word,
-  );
-  const words = nearestNames(name, byWord.keys());
-  const found = words.flatMap((word) => byWord.get(word)!.map(({ own }) => own));
+function withWordLike(name: string, names: ReadonlySet<string>): string[] {
+  const wordsOf = (one: string) => one.split(/[_-]+/);
+  const words = nearestNames(name, new Set([...names].flatMap(wordsOf)));
+  const found = words.flatMap((word) => [...names].filter((one) => wordsOf(one).includes(word)));
   return [...new Set(found)].slice(0, MOST_NEAREST);
 }
 

@@ -11,7 +11,6 @@ import { stateOf } from "./tools.ts";
 import { approvalEvent, callEvent, failed, isSettled, openCalls, stateEvent, type ToolPart } from "./turn.ts";
 import type { ActiveTurn } from "./turns.ts";
 
-/** A call that waits for a person's answer. */
 export interface WaitingCall {
   readonly part: ToolPart;
   readonly approvalId: string;

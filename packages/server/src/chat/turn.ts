@@ -12,7 +12,6 @@ export interface Turn {
   readonly sessionID: string;
   readonly reach: Reach;
   readonly endpoint: ModelEndpoint;
-  /** Messages before the turn. */
   readonly history: readonly ModelMessage[];
   /** Other members of the provider request, such as `temperature`. */
   readonly body?: Readonly<Record<string, unknown>>;
@@ -38,13 +37,19 @@ export interface Turn {
   readonly save?: () => Promise<void>;
 }
 
-export interface TurnLimits {
-  readonly maxRounds: number;
-  readonly maxSeconds: number;
-  readonly maxTokens: number;
-  /** Limit of characters in one answer of the model. */
-  readonly maxAnswer: number;
-}
+/** The limits of a turn, as far as the config sets no others. */
+export const usualLimits = {
+  /** Requests to the model. */
+  maxRounds: 50,
+  /** Time, without the time that people take to answer. */
+  maxSeconds: 900,
+  /** Tokens of all requests. */
+  maxTokens: 2_000_000,
+  /** Characters of one answer: text, reasoning and arguments together. No model of today writes as much. */
+  maxAnswer: 4_000_000,
+};
+
+export type TurnLimits = Readonly<typeof usualLimits>;
 
 export type TurnEnd = {
   /**
@@ -127,7 +132,6 @@ export class TurnFeed {
     for (const listener of this.#listeners) listener(entry);
   }
 
-  /** Drops all but the latest entries. */
   keep(count: number): void {
     this.#entries.splice(0, Math.max(0, this.#entries.length - count));
   }
@@ -162,7 +166,6 @@ export function eventsBetween(before: readonly MessagePart[], after: readonly Me
   });
 }
 
-/** The event for a call that the model asks for. */
 export function callEvent(part: ToolPart): TurnEvent {
   const { id, callId, name, displayName, arguments: written, client } = part;
   return { type: "call", id, callId, name, displayName, arguments: written, ...(client && { client }) };
@@ -231,7 +234,6 @@ export function isSettled({ state }: ToolPart): boolean {
   return state.status === "completed" || state.status === "error";
 }
 
-/** The joined text of all parts of this type. */
 export function textOfParts(parts: readonly MessagePart[], type: TextPart["type"] = "text"): string {
   return parts.map((part) => (part.type === type ? part.text : "")).join("");
 }
@@ -260,7 +262,6 @@ export function nextRound(parts: readonly MessagePart[]): number {
   return (parts.at(-1)?.round ?? 0) + 1;
 }
 
-/** Adds text to the turn and publishes it. */
 export function appendText(
   { parts, emit }: Pick<Turn, "parts" | "emit">,
   type: TextPart["type"],

@@ -26,7 +26,6 @@ export class ActiveTurn {
     return this.#done.promise;
   }
 
-  /** Aborted when somebody stops the turn. */
   get stopping(): AbortSignal {
     return this.#stopping.signal;
   }

@@ -180,9 +180,9 @@ export class ToolFiles {
     const leaving = [...this.#graph.modules()].filter((module) => candidate.get(module.path) !== module);
     this.#graph = candidate;
     // A file that was looked at before keeps its signature: it may have changed since it was read.
-    const looked = [...new Set([...found, ...this.#importedOutside(found)])];
-    const fresh = await signFiles(looked.filter((path) => !seen.has(path)));
-    this.#seen = new Map(looked.flatMap((path) => [...kept(seen, path), ...kept(fresh, path)]));
+    const looked = new Set([...found, ...this.#importedOutside(found)]);
+    const fresh = await signFiles([...looked].filter((path) => !seen.has(path)));
+    this.#seen = new Map([...seen, ...fresh].filter(([path]) => looked.has(path)));
     this.#retire(replaced, leaving);
 
     const after = [...loaded.values()].flatMap(namesOf).filter((name) => registry.get(name) !== undefined);
@@ -408,11 +408,6 @@ function changesBetween(
 ): Set<string> {
   const paths = new Set([...before.keys(), ...now.keys()]);
   return new Set([...paths].filter((path) => !sameContent(before.get(path), now.get(path))));
-}
-
-function kept(files: ReadonlyMap<string, ScannedFile>, path: string): [string, ScannedFile][] {
-  const file = files.get(path);
-  return file === undefined ? [] : [[path, file]];
 }
 
 /** The named exports of a module. For CommonJS, `module.exports` itself is the default. */

@@ -1,7 +1,7 @@
 export { compileGlob, globPattern } from "./glob.ts";
 export { parseJsonc, parseJsoncTree } from "./jsonc.ts";
 export { type LineHandler, LineSplitter } from "./lines.ts";
-export { makeOwnFile, makeOwnFolder, readOwnFile } from "./own-folder.ts";
+export { makeOwnFile, makeOwnFolder, readOwnFile } from "./private-files.ts";
 export { ProcessGroup, type ProcessStat, processIds, processStat } from "./processes.ts";
 export { productVersion } from "./product-version.ts";
 export { StackMapper } from "./stack-mapper.ts";

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type CompiledSchema, compileSchema } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
+import { toHttpError } from "./refusals.ts";
 import { settleTarget } from "./request-guard.ts";
 import type { HttpServices } from "./services.ts";
 import type { Mount, Route, RouteRequest } from "./wire/index.ts";
@@ -102,7 +103,7 @@ export class Router {
       if (mount !== undefined) await mount.handle(incoming, outgoing, grant);
       else if (entry !== undefined) await this.#serve(entry, params, search, grant, incoming, outgoing);
     } catch (thrown) {
-      const refusal = mount === undefined ? thrown : withChallenge(thrown, mount, incoming);
+      const refusal = mount === undefined ? toHttpError(thrown) : withChallenge(thrown, mount, incoming);
       sendError(refusal, incoming, outgoing, this.#server, name);
     }
   };

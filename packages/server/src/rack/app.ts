@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { type ApprovalPolicy, type Logger, type ToolInfo, ToolRegistry } from "@toolrack/core";
 import { logLine, redact } from "@toolrack/core/internal";
-import { MaskedValues, readMasterToken, type Secrets, ToolSecrets } from "../access/index.ts";
+import { MaskedValues, readMasterToken, type Secrets } from "../access/index.ts";
 import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/index.ts";
@@ -169,7 +169,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   let singleFiles: Promise<SingleFileTools> | undefined;
   const files = new ToolFiles({
     singleFiles: () => {
-      singleFiles ??= parts.singleFiles(modules, new ToolSecrets(openSecrets), () => masked.list);
+      singleFiles ??= parts.singleFiles(modules, openSecrets, () => masked.list);
       return singleFiles;
     },
     onOffered: (offered) => fileOfferings.replace(offered),
@@ -275,7 +275,7 @@ function toWorkspace(directory: string, config: Config, toolFolders: readonly st
     network: { allowPrivate: config.network?.allowPrivate ?? [] },
     toolFolders,
     skillFolders: skillFoldersOf(config, directory),
-    mcpFile: mcpFileOf(directory, config),
+    mcpFile: resolve(directory, config.mcp?.file ?? "mcp.json"),
     logFile: logFileOf(directory, config),
   };
 }
@@ -286,10 +286,6 @@ function toWorkspace(directory: string, config: Config, toolFolders: readonly st
  */
 function providerKeys({ providers = {} }: Config): string[] {
   return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
-}
-
-function mcpFileOf(directory: string, config: Config): string {
-  return resolve(directory, config.mcp?.file ?? "mcp.json");
 }
 
 function logFileOf(directory: string, config: Config): string {

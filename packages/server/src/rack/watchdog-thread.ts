@@ -37,16 +37,13 @@ setInterval(() => {
   }
   if (isEnding) return;
   missed++;
-  const signal = signals.heard ?? (hasLostParent() ? "SIGTERM" : undefined);
+  const hasLostParent = parent !== undefined && process.ppid !== parent;
+  const signal = signals.heard ?? (hasLostParent ? "SIGTERM" : undefined);
   if (signal !== undefined && ++missedAfterSignal >= MISSED_AFTER_SIGNAL_LIMIT) {
     isEnding = true;
     void end(signal);
   } else if (missed === MISSED_BEFORE_WARNING) void warn("Nothing else is answered meanwhile.");
 }, beat);
-
-function hasLostParent(): boolean {
-  return parent !== undefined && process.ppid !== parent;
-}
 
 async function end(signal: NodeJS.Signals): Promise<void> {
   const why = signals.heard === undefined ? "The process that started it is gone" : `It was sent ${signal}`;

@@ -3,7 +3,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type { Logger, ToolInfo } from "@toolrack/core";
-import type { ToolSecrets } from "../access/index.ts";
+import { type Secrets, toolSecretName } from "../access/index.ts";
 import { builtinTools } from "../builtin-tools/index.ts";
 import type { InternalTool } from "../calls/index.ts";
 import type { Config } from "../config/index.ts";
@@ -74,7 +74,7 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
     /** The tools of contract 5. */
     async singleFiles(
       { compiler, stacks }: ModuleGraphParts,
-      variables: ToolSecrets,
+      openSecrets: (isWriting: boolean) => Promise<Secrets | undefined>,
       masked: () => Iterable<string>,
     ) {
       const [{ SingleFileTools }, { ToolLogs, DependencyStore }] = await Promise.all([
@@ -92,7 +92,14 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
         stacks,
         sandbox: sandbox.get,
         dependencies,
-        variables,
+        variables: {
+          get: async (tool, name) => (await openSecrets(false))?.get(toolSecretName(tool, name)),
+          async set(tool, name, value) {
+            const secrets = await openSecrets(value !== undefined);
+            if (value === undefined) await secrets?.remove(toolSecretName(tool, name));
+            else await secrets?.set(toolSecretName(tool, name), value);
+          },
+        },
         logs: new ToolLogs({ ...rotation, folder: logs, secrets: masked }),
         config: config.sandbox ?? {},
         logger,

@@ -124,7 +124,7 @@ export function readWorkerMessage(line: string): WorkerMessage {
       throw new Error("an id is not a whole number");
   }
   if (error !== undefined) value.error = readThrown(error);
-  return value as WorkerMessage; // Its members were checked above.
+  return value as WorkerMessage; // Its members were checked above. It may have others, which nobody reads.
 }
 
 /** By the type of a message: the members that it must have. */

@@ -223,7 +223,7 @@ export class Worker {
       else this.#loaded.reject(new RemoteError(error));
       return;
     }
-    const id = "call" in message ? message.call : message.id;
+    const id = message.type === "result" || message.type === "aborted" ? message.id : message.call;
     const call = this.#calls.get(id);
     this.#count(call, bytes);
     if (message.type === "notify") this.#notified(call, id, message.method, message.params);

@@ -122,9 +122,7 @@ export class SkillOfferings implements OfferingSource {
 
   subscribe(listener: (change: OfferingChange) => void): () => void {
     return this.#library.subscribe(() => {
-      listener({ kind: "skills" });
-      listener({ kind: "prompts" });
-      listener({ kind: "resources" });
+      for (const kind of ["skills", "prompts", "resources"] as const) listener({ kind });
     });
   }
 

@@ -3,9 +3,10 @@ import { type Migration, Migrator } from "kysely/migration";
 import { type Engine, indexes, tables } from "./schema.ts";
 
 /**
- * The steps that bring a database to this version's tables. The database remembers each by its name. A step never
- * changes after a release. MySQL cannot undo a step that failed half-way, so each step can be run again over its own
- * beginnings. Databases from before the first release remember eleven steps that end with the same number and tables.
+ * The steps that bring a database to this version's tables. The database remembers each by its name. The first makes
+ * the tables as `schema.ts` says them; a later one changes older databases, and leaves alone what is there already:
+ * MySQL cannot undo a step that failed half-way. Databases from before the first release remember eleven steps that end
+ * with the same number and tables.
  */
 const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Promise<void>>> = {
   "0011_tables": createTables,

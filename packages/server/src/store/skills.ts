@@ -20,7 +20,7 @@ import {
   type RegistryVersion,
   refuseUnseen,
   type SeenVersion,
-  SkillFingerprint,
+  skillFingerprint,
 } from "./versions.ts";
 
 /** A named set of tools, with instructions on when and how to use them. */
@@ -132,17 +132,13 @@ function toTool(row: SkillToolRow): StoredSkillTool {
 export class SkillRepository {
   readonly #db: StoreDatabase;
   readonly #version: RegistryVersion;
-  readonly #fingerprint: SkillFingerprint;
+  /** Changes with every change of skills and experts by somebody else, also one that did not raise the version. */
+  readonly fingerprint: () => Promise<string>;
 
   constructor(db: StoreDatabase, version: RegistryVersion) {
     this.#db = db;
     this.#version = version;
-    this.#fingerprint = new SkillFingerprint(db);
-  }
-
-  /** Changes with every change of skills and experts by somebody else, also one that did not raise the version. */
-  fingerprint(): Promise<string> {
-    return this.#fingerprint.read();
+    this.fingerprint = skillFingerprint(db);
   }
 
   /** Oldest first. */

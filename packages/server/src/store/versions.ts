@@ -74,52 +74,45 @@ export function laterThan(updatedAt: number): number {
 const tables = ["skills", "skill_tools", "skill_files", "experts", "expert_skills"] as const;
 
 /**
- * A text that changes with every change of skills and experts, also when an operator edits a row with a database
- * client, which raises no version. It is read every other second, so each engine uses its cheapest way.
+ * Returns a function that reads a text which changes with every change of skills and experts, also when an operator
+ * edits a row with a database client, which raises no version. It is read every other second, so each engine uses its
+ * cheapest way.
  */
-export class SkillFingerprint {
-  readonly #db: StoreDatabase;
-  #seen: { readonly dataVersion: number; readonly fingerprint: string } | undefined;
-
-  constructor(db: StoreDatabase) {
-    this.#db = db;
-  }
-
-  read(): Promise<string> {
-    const { adapter } = this.#db.getExecutor();
-    if (adapter instanceof PostgresAdapter) return this.#fromPostgres();
-    if (adapter instanceof MysqlAdapter) return this.#fromMysql();
-    return this.#fromSqlite();
-  }
-
-  /** Every row has the number of the transaction that wrote it. */
-  async #fromPostgres(): Promise<string> {
-    const parts = tables.map(
-      (table) =>
-        sql`select count(*) || '/' || coalesce(sum(xmin::text::bigint), 0) || '/' || coalesce(max(xmin::text::bigint), 0) as sum from ${sql.table(table)}`,
-    );
-    const { rows } = await sql<{ sum: string }>`${sql.join(parts, sql` union all `)}`.execute(this.#db);
-    return rows.map((row) => row.sum).join(" ");
-  }
-
-  async #fromMysql(): Promise<string> {
-    const names = sql.join(tables.map((table) => sql.table(table)));
-    const { rows } = await sql<{ Checksum: unknown }>`checksum table ${names}`.execute(this.#db);
-    return rows.map(({ Checksum: sum }) => String(sum)).join(" ");
-  }
-
-  /** Reads the tables only after another connection has written to the file. */
-  async #fromSqlite(): Promise<string> {
-    const { rows } = await sql<{ data_version: number }>`pragma data_version`.execute(this.#db);
+export function skillFingerprint(db: StoreDatabase): () => Promise<string> {
+  const { adapter } = db.getExecutor();
+  if (adapter instanceof PostgresAdapter) return () => readFromPostgres(db);
+  if (adapter instanceof MysqlAdapter) return () => readFromMysql(db);
+  let seen: { readonly dataVersion: number; readonly fingerprint: string } | undefined;
+  // Reads the tables only after another connection has written to the file.
+  return async () => {
+    const { rows } = await sql<{ data_version: number }>`pragma data_version`.execute(db);
     const dataVersion = rows[0]?.data_version ?? 0;
-    if (this.#seen?.dataVersion === dataVersion) return this.#seen.fingerprint;
-    const hash = createHash("sha256");
-    for (const table of tables) {
-      const found = await sql`select * from ${sql.table(table)} order by 1, 2`.execute(this.#db);
-      for (const row of found.rows) hash.update(JSON.stringify(row));
-    }
-    const fingerprint = hash.digest("hex");
-    this.#seen = { dataVersion, fingerprint };
-    return fingerprint;
+    if (seen?.dataVersion !== dataVersion) seen = { dataVersion, fingerprint: await hashTables(db) };
+    return seen.fingerprint;
+  };
+}
+
+/** Every row has the number of the transaction that wrote it. */
+async function readFromPostgres(db: StoreDatabase): Promise<string> {
+  const parts = tables.map(
+    (table) =>
+      sql`select count(*) || '/' || coalesce(sum(xmin::text::bigint), 0) || '/' || coalesce(max(xmin::text::bigint), 0) as sum from ${sql.table(table)}`,
+  );
+  const { rows } = await sql<{ sum: string }>`${sql.join(parts, sql` union all `)}`.execute(db);
+  return rows.map((row) => row.sum).join(" ");
+}
+
+async function readFromMysql(db: StoreDatabase): Promise<string> {
+  const names = sql.join(tables.map((table) => sql.table(table)));
+  const { rows } = await sql<{ Checksum: unknown }>`checksum table ${names}`.execute(db);
+  return rows.map(({ Checksum: sum }) => String(sum)).join(" ");
+}
+
+async function hashTables(db: StoreDatabase): Promise<string> {
+  const hash = createHash("sha256");
+  for (const table of tables) {
+    const found = await sql`select * from ${sql.table(table)} order by 1, 2`.execute(db);
+    for (const row of found.rows) hash.update(JSON.stringify(row));
   }
+  return hash.digest("hex");
 }

@@ -51,8 +51,12 @@ export function connectWith(client: Client, server: Server, token?: string): Con
       return { ...oneStep(asJson({ mcpServers: { toolrack: entry } }), "~/.cursor/mcp.json"), ...link };
     }
     case "vscode": {
-      const asked = { id: "toolrack-token", description: "Toolrack token", password: true };
-      const input = { type: "promptString", ...asked };
+      const input = {
+        type: "promptString",
+        id: "toolrack-token",
+        description: "Toolrack token",
+        password: true,
+      };
       const entry = { type: "http", url: address, headers: { Authorization: `Bearer ${inputVariable}` } };
       const link = { link: vscodeLink({ name: "toolrack", ...entry, headers }) };
       const text = asJson({ inputs: [input], servers: { toolrack: entry } });

@@ -84,18 +84,22 @@ export function permit(frame: CallFrame): void {
 
 /** `file:*` covers `file:read`; `*` covers everything. */
 export function covers(held: string, permission: string): boolean {
-  if (!held.includes("*")) return held === permission;
-  const parts = held.split("*");
-  const first = parts[0]!;
-  const last = parts.at(-1)!;
-  if (!permission.startsWith(first) || permission.length < first.length + last.length) return false;
-  let from = first.length;
-  for (const part of parts.slice(1, -1)) {
-    const found = permission.indexOf(part, from);
+  return held.includes("*") ? hasParts(permission, held.split("*")) : held === permission;
+}
+
+/** Whether the text begins with the first part, ends with the last, and has the others in between, in their order. */
+export function hasParts(text: string, parts: readonly string[]): boolean {
+  const [first = "", ...rest] = parts;
+  const last = rest.pop();
+  if (last === undefined) return text === first;
+  if (!text.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of rest) {
+    const found = text.indexOf(part, at);
     if (found === -1) return false;
-    from = found + part.length;
+    at = found + part.length;
   }
-  return permission.length - last.length >= from && permission.endsWith(last);
+  return text.length - at >= last.length && text.endsWith(last);
 }
 
 /** Refuses a call that loop detection blocks. A failing detector lets the call pass. */

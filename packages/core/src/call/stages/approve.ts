@@ -128,8 +128,10 @@ async function inTime(
   );
   try {
     const answer = await Promise.race([asked, unanswered]);
-    if (answer === undefined) throw frame.abortReason ?? expired(frame, limit);
-    return answer;
+    if (answer !== undefined) return answer;
+    const message = approvalExpired(frame.toolName, limit, frame.host.settings.approval?.place);
+    const data = { reason: "no answer in time", limit };
+    throw frame.abortReason ?? frame.refusal(ApprovalDeniedError, message, { data });
   } finally {
     clearTimeout(timer);
     frame.signal.removeEventListener("abort", giveUp);
@@ -169,9 +171,4 @@ function requestFor(
     caller,
     expiresAt: Date.now() + (frame.host.settings.approval?.timeout ?? DEFAULT_TIMEOUT),
   };
-}
-
-function expired(frame: CallFrame, limit: number): ApprovalDeniedError {
-  const message = approvalExpired(frame.toolName, limit, frame.host.settings.approval?.place);
-  return frame.refusal(ApprovalDeniedError, message, { data: { reason: "no answer in time", limit } });
 }

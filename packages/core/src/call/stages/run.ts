@@ -107,7 +107,10 @@ export function bound(frame: CallFrame): void {
   const mask = known.and(shownInput(frame).found);
   const content = mask.inText(draft.content);
   const { structured, structuredSize: _, ...rest } = draft;
-  const whole = isBulky ? withJson(content, mask.apply(structured)) : content;
+  const json = isBulky ? JSON.stringify(mask.apply(structured)) : "";
+  // The text of most results with a structured value is its JSON already.
+  const isJson = content === json || content === "";
+  const whole = isBulky ? (isJson ? json : `${content}\n\n${json}`) : content;
   if (isBulky) frame.flag().truncated = true;
   if (frame.parent !== undefined) {
     frame.host.results.keep(frame.callId, whole);
@@ -116,12 +119,6 @@ export function bound(frame: CallFrame): void {
   const kept = structured === undefined || isBulky ? rest : { ...rest, structured };
   frame.draft = shorten(frame, { ...kept, content }, whole);
   frame.flag().truncated = true;
-}
-
-/** The text of most results with a structured value is its JSON already. */
-function withJson(content: string, structured: unknown): string {
-  const json = JSON.stringify(structured);
-  return content === json || content === "" ? json : `${content}\n\n${json}`;
 }
 
 function shorten(frame: CallFrame, draft: RawResult, whole: string): RawResult {

@@ -20,27 +20,24 @@ const LONGEST_REPAIR = 256 * 1024;
  */
 export function validate(frame: CallFrame): Promise<void> | undefined {
   const { raw } = frame;
-  if (typeof raw !== "string") return check(frame, raw ?? {});
-  const { maxArguments } = frame.host.settings;
-  if (raw.length > maxArguments) throw refuse(frame, tooLarge(frame.toolName, raw.length, maxArguments));
-  const excess = tooMuchJson(raw);
-  if (excess !== undefined) throw refuse(frame, tooIntricate(frame.toolName, excess));
-  if (raw.trim() === "") return check(frame, {});
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(raw);
-  } catch (thrown) {
-    return repair(frame, raw, thrown instanceof Error ? thrown.message : String(thrown));
+  let value: unknown = raw ?? {};
+  if (typeof raw === "string") {
+    const { maxArguments } = frame.host.settings;
+    if (raw.length > maxArguments) throw refuse(frame, tooLarge(frame.toolName, raw.length, maxArguments));
+    const excess = tooMuchJson(raw);
+    if (excess !== undefined) throw refuse(frame, tooIntricate(frame.toolName, excess));
+    try {
+      value = raw.trim() === "" ? {} : (JSON.parse(raw) ?? {});
+    } catch (thrown) {
+      return repair(frame, raw, thrown instanceof Error ? thrown.message : String(thrown));
+    }
+    // Models sometimes encode the object twice.
+    if (typeof value === "string" && value.trimStart().startsWith("{"))
+      return repair(frame, value, "a quoted text");
   }
-  // Models sometimes encode the object twice.
-  if (typeof parsed === "string" && parsed.trimStart().startsWith("{"))
-    return repair(frame, parsed, "a quoted text");
-  return check(frame, parsed ?? {});
-}
-
-function check(frame: CallFrame, value: unknown): Promise<void> | undefined {
   if (typeof value !== "object" || Array.isArray(value)) {
-    throw refuse(frame, notAnObject(frame.toolName, describe(value)));
+    const kind = Array.isArray(value) ? "list" : typeof value === "string" ? "text" : typeof value;
+    throw refuse(frame, notAnObject(frame.toolName, `a ${kind}`));
   }
   const outcome = outcomeOf(frame, value);
   if (outcome instanceof Promise) return outcome.then((settled) => accept(frame, settled));
@@ -110,11 +107,6 @@ async function parseRepaired(text: string): Promise<unknown> {
 
 function refuse(frame: CallFrame, message: string, data?: Record<string, unknown>): InvalidArgumentError {
   return frame.refusal(InvalidArgumentError, message, { data });
-}
-
-function describe(value: unknown): string {
-  if (Array.isArray(value)) return "a list";
-  return typeof value === "string" ? "a text" : `a ${typeof value}`;
 }
 
 /**

@@ -162,13 +162,8 @@ export function queryTerms(query: string): QueryTerm[] {
   return terms;
 }
 
-interface TermCount {
-  count: number;
-  readonly isWord: boolean;
-}
-
-function countTerms(text: string, skip: (word: string) => boolean): Map<string, TermCount> {
-  const counts = new Map<string, TermCount>();
+function countTerms(text: string, skip: (word: string) => boolean) {
+  const counts = new Map<string, { count: number; readonly isWord: boolean }>();
   tokenize(text, (term, word, joined) => {
     if (skip(word)) return;
     const known = counts.get(term);
@@ -178,7 +173,7 @@ function countTerms(text: string, skip: (word: string) => boolean): Map<string, 
   return counts;
 }
 
-function toQueryTerms(counts: ReadonlyMap<string, TermCount>): QueryTerm[] {
+function toQueryTerms(counts: ReturnType<typeof countTerms>): QueryTerm[] {
   return Array.from(counts, ([term, { count, isWord }]) => ({
     term,
     // Saying a word again makes it little more important: long requests repeat the arguments, not the intent.

@@ -31,7 +31,9 @@ export function createAddressRules(allowPrivate: readonly string[]): AddressRule
     refusal(host, address) {
       const parsed = parseAddress(address);
       if (parsed === undefined) return "it is not an IP address";
-      const kind = forbiddenKind(parsed) ?? compatibleKind(address);
+      const isCompatible = compatible.check(address.replace(/%.*$/, ""), "ipv6");
+      const reserved = "it is an IPv4-compatible IPv6 address, which is reserved";
+      const kind = forbiddenKind(parsed) ?? (isCompatible ? reserved : undefined);
       if (kind === undefined) return undefined;
       const name = plainHost(host);
       return entries.some((allows) => allows(name, parsed)) ? undefined : kind;
@@ -67,17 +69,8 @@ function forbiddenKind(address: Address): string | undefined {
   const range: string = address.range();
   if (range === "unicast") return undefined;
   // A translator for IPv6-only networks: the IPv4 address that it leads to is checked.
-  if (range === "rfc6052" && address instanceof ipaddr.IPv6) return forbiddenKind(embeddedAddress(address));
+  if (range === "rfc6052") return forbiddenKind(new ipaddr.IPv4(address.toByteArray().slice(12)));
   return `it is ${kindNames[range] ?? `in the range "${range}"`}`;
-}
-
-function compatibleKind(address: string): string | undefined {
-  const isCompatible = compatible.check(address.replace(/%.*$/, ""), "ipv6");
-  return isCompatible ? "it is an IPv4-compatible IPv6 address, which is reserved" : undefined;
-}
-
-function embeddedAddress(address: ipaddr.IPv6): ipaddr.IPv4 {
-  return new ipaddr.IPv4(address.toByteArray().slice(12));
 }
 
 const kindNames: Readonly<Record<string, string>> = {
@@ -134,7 +127,9 @@ const deviceName = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 /** The name for a downloaded file: the one that the server gives, or the last part of the URL. Never a path. */
 export function downloadName(disposition: string | undefined, url: string): string {
   const fromServer = disposition === undefined ? undefined : dispositionName(disposition);
-  return safeName(fromServer ?? "") ?? safeName(lastSegment(url)) ?? "download";
+  const segment = new URL(url).pathname.split("/").at(-1) ?? "";
+  const fromUrl = decodePercent(segment, "utf-8") ?? segment;
+  return safeName(fromServer ?? "") ?? safeName(fromUrl) ?? "download";
 }
 
 function dispositionName(header: string): string | undefined {
@@ -147,11 +142,6 @@ function dispositionName(header: string): string | undefined {
   const plain = quoted ?? /filename\s*=\s*([^;"\s]+)/i.exec(header)?.[1];
   // Header bytes arrive as latin1; servers send UTF-8 in them.
   return plain === undefined ? undefined : Buffer.from(plain, "latin1").toString("utf8");
-}
-
-function lastSegment(url: string): string {
-  const segment = new URL(url).pathname.split("/").at(-1) ?? "";
-  return decodePercent(segment, "utf-8") ?? segment;
 }
 
 function decodePercent(text: string, charset: string): string | undefined {
@@ -186,19 +176,8 @@ function shorten(name: string): string {
 }
 
 /** Headers that the HTTP client sets itself. A caller's value could smuggle in a second request or another host. */
-const clientHeaders = new Set([
-  "connection",
-  "content-length",
-  "expect",
-  "host",
-  "keep-alive",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
+const clientHeaders =
+  /^(connection|content-length|expect|host|keep-alive|proxy-authorization|proxy-connection|te|trailer|transfer-encoding|upgrade)$/;
 
 const secretName = /authorization|cookie|api-?key|token|secret|password|credential|signature/;
 
@@ -207,22 +186,23 @@ export function requestHeaders(given: Readonly<Record<string, string>> = {}): Re
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(given)) {
     const key = name.toLowerCase();
-    if (clientHeaders.has(key)) {
+    if (clientHeaders.test(key))
       throw new Error(`The header "${name}" is set by the client itself. Leave it out.`);
-    }
     headers[key] = value;
   }
   return headers;
 }
 
-/** The headers that may follow a redirect to another origin. */
-export function withoutSecrets(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !secretName.test(name)));
-}
-
-/** The headers for a request whose body was dropped by a redirect. */
-export function withoutBodyHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith("content-")));
+/** The headers for the next request of a redirect: to another origin without secrets, and without those of the body. */
+export function redirectHeaders(
+  headers: Readonly<Record<string, string>>,
+  isSameOrigin: boolean,
+  hasBody: boolean,
+): Record<string, string> {
+  const kept = Object.entries(headers).filter(
+    ([name]) => (isSameOrigin || !secretName.test(name)) && (hasBody || !name.startsWith("content-")),
+  );
+  return Object.fromEntries(kept);
 }
 
 /** Response headers as one value per name. Cookies keep their names and lose their values. */
@@ -230,14 +210,12 @@ export function shownHeaders(headers: NodeJS.Dict<string | string[]>): Record<st
   const shown: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined) continue;
-    const values = Array.isArray(value) ? value : [value];
-    shown[name] = values.map((one) => (name === "set-cookie" ? maskCookie(one) : one)).join(", ");
+    const values = [value].flat();
+    const isCookie = name === "set-cookie";
+    const plain = isCookie ? values.map((one) => one.replace(/^([^=;]*)=?[^;]*/, "$1=[hidden]")) : values;
+    shown[name] = plain.join(", ");
   }
   return shown;
-}
-
-function maskCookie(cookie: string): string {
-  return cookie.replace(/^([^=;]*)=?[^;]*/, "$1=[hidden]");
 }
 
 /**
@@ -268,13 +246,8 @@ export async function withTimeLimit<T>(
 function explain(host: string, error: NodeJS.ErrnoException): Error {
   if (error.code === "ECONNRESET")
     return new Error(`${host} closed the connection before the whole answer had come.`);
-  if (
-    error.code?.startsWith("Z_") ||
-    error.code?.startsWith("ERR_BROTLI") ||
-    error.code?.startsWith("ERR__ERROR")
-  ) {
+  if (/^(Z_|ERR_BROTLI|ERR__ERROR)/.test(error.code ?? ""))
     return new Error(`The compressed body that ${host} sent is damaged (${error.message}).`);
-  }
   if (error.code?.startsWith("HPE_"))
     return new Error(`${host} does not answer in valid HTTP (${error.message}).`);
   return error;

@@ -2,13 +2,7 @@ import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
 import { isIP } from "node:net";
 import { plainHost } from "../../helpers/index.ts";
-import {
-  AddressRefusedError,
-  type AddressRules,
-  guardedLookup,
-  withoutBodyHeaders,
-  withoutSecrets,
-} from "./address.ts";
+import { AddressRefusedError, type AddressRules, guardedLookup, redirectHeaders } from "./address.ts";
 
 const LONGEST_CHAIN = 5;
 
@@ -53,7 +47,7 @@ export async function openUrl({
   for (let redirects = 0; ; redirects++) {
     const message = await send(hop, rules, signal);
     const status = message.statusCode ?? 0;
-    const location = redirectTarget(status, message);
+    const location = [301, 302, 303, 307, 308].includes(status) ? message.headers.location : undefined;
     if (!followRedirects || location === undefined) {
       return { message, status, url: shownUrl(hop.url), method: hop.method, redirects };
     }
@@ -115,19 +109,16 @@ async function send(hop: Hop, rules: AddressRules, signal: AbortSignal): Promise
   });
 }
 
-function redirectTarget(status: number, message: IncomingMessage): string | undefined {
-  return [301, 302, 303, 307, 308].includes(status) ? message.headers.location : undefined;
-}
-
 function nextHop({ url, method, headers, body }: Hop, status: number, target: URL): Hop {
-  const carried = target.origin === url.origin ? headers : withoutSecrets(headers);
   const becomesGet =
     status === 303 ? method !== "HEAD" : (status === 301 || status === 302) && method === "POST";
   if (target.hash === "") target.hash = url.hash;
-  const next = becomesGet
-    ? { url: target, method: "GET", headers: withoutBodyHeaders(carried), body: undefined }
-    : { url: target, method, headers: carried, body };
-  return withCredentials(next);
+  return withCredentials({
+    url: target,
+    method: becomesGet ? "GET" : method,
+    headers: redirectHeaders(headers, target.origin === url.origin, !becomesGet),
+    body: becomesGet ? undefined : body,
+  });
 }
 
 function unreachable(error: NodeJS.ErrnoException, url: URL, signal: AbortSignal): Error {

@@ -1,14 +1,8 @@
 import { dirname, relative, resolve, sep } from "node:path";
 import { guardWrite, isInside, realRoots } from "../../access/index.ts";
 import { amount, answer, defineTool, field, flag, list, text } from "../define.ts";
-import { type Confinement, type ExistingPlace, locateExisting, showPath } from "../paths.ts";
-import {
-  type FoundFormatter,
-  fileStamps,
-  findFormatter,
-  type ProgramResult,
-  runProgram,
-} from "./support/formatters.ts";
+import { locateExisting, showPath } from "../paths.ts";
+import { fileStamps, findFormatter, type ProgramResult, runProgram } from "./support/formatters.ts";
 
 const TIMEOUT = 60_000;
 const MOST_OUTPUT = 4000;
@@ -38,10 +32,26 @@ export default defineTool({
     await guardWrite(context, real, { shown, existing: stats, verb: "Format", isAsked: true });
     const root = (await realRoots(workspace)).find((candidate) => isInside(candidate, real)) ?? real;
     const found = await findFormatter(stats.isDirectory() ? real : dirname(real), root);
-    const files = await (args.check ? check : write)(workspace, place, found, signal);
-    return answer(report(shown, found.formatter.label, files, args.check), {
+    const { formatter, folder } = found;
+    // Relative, for the patterns of the formatter's config; with `./`, because a name may look like an option.
+    const path = `./${relative(folder, real).split(sep).join("/")}`;
+    const before = args.check ? new Map() : await fileStamps(workspace, place, signal);
+    const words = args.check ? formatter.check(path) : formatter.write(path);
+    const options = { folder, signal, timeout: TIMEOUT };
+    const result = await runProgram(found.program, words, options).catch((error: Error) => {
+      signal.throwIfAborted();
+      throw new Error(`The formatter could not be run: ${error.message}`, { cause: error });
+    });
+    const after = args.check ? new Map() : await fileStamps(workspace, place, signal);
+    const changed = [...after].filter(([file, stamp]) => before.get(file) !== stamp).map(([file]) => file);
+    const unformatted = args.check ? formatter.unformatted(result) : undefined;
+    const touched = unformatted?.map((file) => resolve(folder, file)) ?? changed;
+    const files = await Promise.all(touched.map((file) => showPath(workspace, file)));
+    if (args.check ? unformatted === undefined : result.code !== 0)
+      throw failed(shown, formatter.label, result, files);
+    return answer(report(shown, formatter.label, files, args.check), {
       path: shown,
-      formatter: found.formatter.name,
+      formatter: formatter.name,
       checked: args.check,
       files,
     });
@@ -55,50 +65,6 @@ export default defineTool({
   },
 });
 
-async function check(
-  workspace: Confinement,
-  { real, shown }: ExistingPlace,
-  found: FoundFormatter,
-  signal: AbortSignal,
-): Promise<string[]> {
-  const { formatter, folder } = found;
-  const result = await run(found, formatter.check(argument(folder, real)), signal);
-  const paths = formatter.unformatted(result);
-  if (paths === undefined) throw failed(shown, found, result);
-  return Promise.all(paths.map((path) => showPath(workspace, resolve(folder, path))));
-}
-
-async function write(
-  workspace: Confinement,
-  place: ExistingPlace,
-  found: FoundFormatter,
-  signal: AbortSignal,
-): Promise<string[]> {
-  const before = await fileStamps(workspace, place, signal);
-  const result = await run(found, found.formatter.write(argument(found.folder, place.real)), signal);
-  const after = await fileStamps(workspace, place, signal);
-  const changed = [...after].filter(([path, stamp]) => before.get(path) !== stamp);
-  const files = await Promise.all(changed.map(([path]) => showPath(workspace, path)));
-  if (result.code !== 0) throw failed(place.shown, found, result, files);
-  return files;
-}
-
-function run(
-  { program, folder }: FoundFormatter,
-  args: readonly string[],
-  signal: AbortSignal,
-): Promise<ProgramResult> {
-  return runProgram(program, args, { folder, signal, timeout: TIMEOUT }).catch((error: Error) => {
-    signal.throwIfAborted();
-    throw new Error(`The formatter could not be run: ${error.message}`, { cause: error });
-  });
-}
-
-/** Relative, for the patterns of the formatter's config; with `./`, because a name may look like an option. */
-function argument(folder: string, real: string): string {
-  return `./${relative(folder, real).split(sep).join("/")}`;
-}
-
 function report(shown: string, label: string, files: readonly string[], isCheck: boolean): string {
   if (files.length === 0)
     return isCheck ? `${label}: ${shown} is formatted.` : `${label} found nothing to change in ${shown}.`;
@@ -111,16 +77,9 @@ function report(shown: string, label: string, files: readonly string[], isCheck:
   return `${what} ${amount(files.length, "file")}:${listed}${more}`;
 }
 
-function failed(
-  shown: string,
-  found: FoundFormatter,
-  result: ProgramResult,
-  changed: readonly string[] = [],
-): Error {
+function failed(shown: string, label: string, result: ProgramResult, changed: readonly string[]): Error {
   const output = `${result.stderr}\n${result.stdout}`.trim();
   const said = output.length > MOST_OUTPUT ? `${output.slice(0, MOST_OUTPUT)}…` : output;
   const done = changed.length === 0 ? "" : `\nChanged before that: ${changed.join(", ")}.`;
-  return new Error(
-    `${found.formatter.label} could not format ${shown} (exit code ${result.code}):\n${said}${done}`,
-  );
+  return new Error(`${label} could not format ${shown} (exit code ${result.code}):\n${said}${done}`);
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { ApprovalRequest, ApprovalVerdict } from "@toolrack/core";
+import { hasParts } from "@toolrack/core/internal";
 import { type RackItem, toolMatcher } from "../../config/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import { type AnsweredFor, type ApprovalRule, type ApprovalStore, toKey } from "../../store/index.ts";
@@ -9,11 +10,11 @@ export type NewRule = AnsweredFor & Pick<ApprovalRule, "caller" | "decision">;
 
 /** The approval rules of the store, kept in memory. */
 export class RuleBook {
-  readonly #store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">;
+  readonly #store: ApprovalStore;
   all: readonly ApprovalRule[] = [];
   #changes = 0;
 
-  constructor(store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">) {
+  constructor(store: ApprovalStore) {
     this.#store = store;
   }
 
@@ -97,56 +98,37 @@ function matcherOf(rule: ApprovalRule): (tool: RackItem) => boolean {
 }
 
 function fits(rule: ApprovalRule, request: ApprovalRequest, origin: string | undefined): boolean {
-  const { sessionID, caller, input, exact = false, decision } = rule;
+  const { sessionID, caller, input } = rule;
   // The store shortens sessions and callers with odd names.
   if (sessionID !== undefined && toKey(sessionID) !== toKey(request.sessionID)) return false;
   if (caller !== undefined && (origin === undefined || toKey(caller) !== toKey(origin))) return false;
-  return (
-    input === undefined ||
-    fitsValue(input, request.input, { isExact: exact, isConsent: decision === "allow" })
-  );
-}
-
-interface Strictness {
-  /** Objects may have no other keys than the pattern. */
-  readonly isExact: boolean;
-  readonly isConsent: boolean;
+  return input === undefined || fitsValue(input, request.input, rule);
 }
 
 /**
  * Objects fit when they have at least what the pattern has, lists when each item fits its own; texts may have `*`, and
- * everything else is equal.
+ * everything else is equal. With an exact rule, objects may have no other keys than the pattern.
  */
-function fitsValue(pattern: unknown, value: unknown, strictness: Strictness): boolean {
+function fitsValue(pattern: unknown, value: unknown, rule: ApprovalRule): boolean {
   if (typeof pattern === "string" && typeof value === "string") {
-    return fitsText(pattern, value, strictness.isConsent);
+    return fitsText(pattern, value, rule.decision === "allow");
   }
   if (Array.isArray(pattern) && Array.isArray(value)) {
     return (
-      pattern.length === value.length &&
-      pattern.every((part, index) => fitsValue(part, value[index], strictness))
+      pattern.length === value.length && pattern.every((part, index) => fitsValue(part, value[index], rule))
     );
   }
   if (!isRecord(pattern) || !isRecord(value)) return isDeepStrictEqual(pattern, value);
   const parts = Object.entries(pattern);
-  if (strictness.isExact && Object.keys(value).length !== parts.length) return false;
-  return parts.every(([key, part]) => Object.hasOwn(value, key) && fitsValue(part, value[key], strictness));
+  if (rule.exact && Object.keys(value).length !== parts.length) return false;
+  return parts.every(([key, part]) => Object.hasOwn(value, key) && fitsValue(part, value[key], rule));
 }
 
 function fitsText(pattern: string, value: string, isConsent: boolean): boolean {
-  const [start = "", ...rest] = partsOf(pattern);
-  const end = rest.pop();
-  if (end === undefined) return start === value;
+  const parts = partsOf(pattern);
   // Consent to `drafts/*` does not cover `drafts/../accounts`.
-  if (isConsent && /(^|[\\/])\.\.([\\/]|$)/.test(value)) return false;
-  if (!value.startsWith(start)) return false;
-  let at = start.length;
-  for (const part of rest) {
-    const found = value.indexOf(part, at);
-    if (found === -1) return false;
-    at = found + part.length;
-  }
-  return value.length - at >= end.length && value.endsWith(end);
+  if (isConsent && parts.length > 1 && /(^|[\\/])\.\.([\\/]|$)/.test(value)) return false;
+  return hasParts(value, parts);
 }
 
 /** The texts between the stars. `[*]` is a literal star. */

@@ -15,11 +15,11 @@ function shortened(value: unknown, room: number, indent: string): string {
   if (typeof value === "string") return shortenedText(value, room);
   if (Array.isArray(value)) {
     const parts = value.map((item): Part => ({ label: "", value: item }));
-    return shortenedParts(parts, room, indent, { open: "[", close: "]", of: "items" });
+    return shortenedParts(parts, room, indent, "[]", "items");
   }
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
   const parts = Object.entries(value).map(([key, item]): Part => ({ label: labelOf(key), value: item }));
-  return shortenedParts(parts, room, indent, { open: "{", close: "}", of: "keys" });
+  return shortenedParts(parts, room, indent, "{}", "keys");
 }
 
 interface Part {
@@ -28,25 +28,20 @@ interface Part {
   readonly value: unknown;
 }
 
-interface Brackets {
-  readonly open: string;
-  readonly close: string;
-  readonly of: string;
-}
-
 function shortenedParts(
   parts: readonly Part[],
   room: number,
   indent: string,
-  { open, close, of }: Brackets,
+  [open, close]: string,
+  what: string,
 ): string {
   const inner = `${indent}  `;
   const frame = inner.length + 2;
   const shown: (Part & { readonly whole: string })[] = [];
-  let left = room - 2 * open.length - indent.length;
+  let left = room - 2 - indent.length;
   let kept = 0;
   for (const part of parts) {
-    const whole = indented(part.value, inner);
+    const whole = (JSON.stringify(part.value, null, 2) ?? "null").replaceAll("\n", `\n${inner}`);
     const least = leastFor(whole.length);
     const taken = frame + part.label.length + least;
     if (left < taken) break;
@@ -54,7 +49,8 @@ function shortenedParts(
     kept += least;
     shown.push({ ...part, whole });
   }
-  if (shown.length === 0) return parts.length === 0 ? open + close : `${open}… ${parts.length} ${of}${close}`;
+  if (shown.length === 0)
+    return parts.length === 0 ? `${open}${close}` : `${open}… ${parts.length} ${what}${close}`;
   const rooms = shares(
     shown.map(({ whole }) => whole.length),
     left + kept,
@@ -63,7 +59,7 @@ function shortenedParts(
     return `${inner}${label}${whole.length <= rooms[at]! ? whole : shortened(value, rooms[at]!, inner)}`;
   });
   const missing = parts.length - shown.length;
-  if (missing > 0) lines.push(`${inner}… ${missing} more ${of} are not shown here`);
+  if (missing > 0) lines.push(`${inner}… ${missing} more ${what} are not shown here`);
   return `${open}\n${lines.join(",\n")}\n${indent}${close}`;
 }
 
@@ -100,7 +96,3 @@ function labelOf(key: string): string {
 }
 
 const LONGEST_KEY = 100;
-
-function indented(value: unknown, indent: string): string {
-  return (JSON.stringify(value, null, 2) ?? "null").replaceAll("\n", `\n${indent}`);
-}

@@ -1,6 +1,5 @@
 import {
   acceptsStream,
-  blameCursor,
   expertQuery,
   type Route,
   type RouteRequest,
@@ -38,7 +37,6 @@ const session = ["The conversation.", s.ref("ChatSession")] as const;
 /** Default number of messages per page. */
 const MESSAGES = 200;
 
-/** Conversations that the server keeps. */
 export function chatRoutes(parts: ChatRouteParts): Route[] {
   const route = routesFor("chat", "token");
   const find = async ({ grant, params: { id } }: Pick<RouteRequest<{ id: string }>, "grant" | "params">) => {
@@ -99,7 +97,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
       answer: ["A page.", s.object({ items: s.list(s.ref("ChatSession")), "next?": s.text() })],
       errors: ["provider_missing"],
       async handle({ query, grant }) {
-        const page = await requireChat(parts).sessions.list({ grant }, query).catch(blameCursor);
+        const page = await requireChat(parts).sessions.list({ grant }, query);
         return { ...page, items: page.items.map(sessionView) };
       },
     }),

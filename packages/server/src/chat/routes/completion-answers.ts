@@ -35,8 +35,8 @@ export function toCompletion(completion: Completion, form: CompletionForm): Reco
   const refusal = textOfParts(parts, "refusal");
   const text = answerText(parts, form);
   const own = parts.filter(isTool).filter(({ client }) => !client);
-  const activity = own.map(({ callId, name, displayName, arguments: written, state }) => {
-    return { callId, name, displayName, arguments: written, status: state.status };
+  const activity = own.map(({ callId, name, displayName, arguments: written, state: { status } }) => {
+    return { callId, name, displayName, arguments: written, status };
   });
   const message = {
     role: "assistant",
@@ -65,7 +65,6 @@ export function toCompletion(completion: Completion, form: CompletionForm): Reco
 export class CompletionStream {
   readonly #outgoing: ServerResponse;
   readonly #form: CompletionForm;
-  /** Members that every chunk has. */
   readonly #head: Record<string, unknown>;
   /** The last two characters of the text so far. */
   #lastText = "";

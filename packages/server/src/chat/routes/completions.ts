@@ -3,7 +3,7 @@ import type { HttpExtension } from "../../http/wire/index.ts";
 import { callerGone, HttpError, type Route, type RouteRequest, routesFor, s } from "../../http/wire/index.ts";
 import type { ChatService } from "../chat-service.ts";
 import { type CompletionRequest, completionRequestSchema } from "../completion-request.ts";
-import { CompletionMarks, CompletionRuns, identify } from "../completion-runs.ts";
+import { CompletionRuns, identify } from "../completion-runs.ts";
 import { unsupported } from "../completions.ts";
 import type { ListedModel } from "../providers.ts";
 import { requestedReach } from "../tools.ts";
@@ -25,7 +25,7 @@ export function chatExtension(chat?: ChatService): HttpExtension {
 
 /** The endpoint for OpenAI's clients. The rack's tools run during the request. */
 function completionRoutes(parts: ChatRouteParts): Route[] {
-  const runs = new CompletionRuns(new CompletionMarks(parts.store.chat, parts.logger));
+  const runs = new CompletionRuns(parts.store.chat, parts.logger);
   const findModel = async (wanted: string) => {
     const { providers } = requireChat(parts);
     const listed = await providers.list();
@@ -98,9 +98,8 @@ async function complete(
   let alive: NodeJS.Timeout | undefined;
   try {
     const known = await runs.find(identity);
-    const { headers } = incoming;
-    const run =
-      known ?? runs.begin(identity, (work) => chat.completions.complete(body, { reach, headers, ...work }));
+    const given = { reach, headers: incoming.headers };
+    const run = known ?? runs.begin(identity, (work) => chat.complete(body, { ...given, ...work }));
     // OpenAI's clients retry only before they got any answer; a client with an idempotency key may retry any time.
     const mayReturn = () => identity?.isKeyed === true || !outgoing.headersSent;
     const reader = { gone: gone.signal, mayReturn };

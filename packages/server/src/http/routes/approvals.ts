@@ -1,9 +1,8 @@
 import type { Grant } from "../../access/index.ts";
-import { type Answered, ForbiddenAnswer, UnfitAnswer } from "../../calls/index.ts";
+import type { Answered } from "../../calls/index.ts";
 import type { AnsweredFor, StoredApproval } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import {
-  blameCursor,
   HttpError,
   misplaced,
   type Route,
@@ -43,7 +42,7 @@ export function approvalRoutes({ approvals }: HttpServices): Route[] {
       async handle({ query: { state, ...page }, grant }) {
         requireApprover(grant);
         const query = state === "all" ? page : { ...page, state };
-        const { items, ...rest } = await approvals.list(query).catch(blameCursor);
+        const { items, ...rest } = await approvals.list(query);
         return { items: items.filter((asked) => approvals.mayAnswer(asked, grant)), ...rest };
       },
     }),
@@ -84,9 +83,7 @@ export function approvalRoutes({ approvals }: HttpServices): Route[] {
           ...(edited === undefined ? {} : { arguments: edited }),
           ...ruleOf(body, await requireApproval(id)),
         };
-        const answered = await approvals
-          .answer(id, answer, { name: grant.caller, grant })
-          .catch(blameArguments);
+        const answered = await approvals.answer(id, answer, { name: grant.caller, grant });
         if (answered === undefined) throw unknownApproval(id);
         if (answered.outcome !== "accepted") throw tooLate(answered);
         return answered.approval;
@@ -163,15 +160,6 @@ function ruleOf(
     ...(scope === "session" ? { sessionID: asked.sessionID } : {}),
   };
   return { rule };
-}
-
-/** Wrong edited arguments are the approver's mistake, so the question stays open. */
-function blameArguments(thrown: unknown): never {
-  if (thrown instanceof ForbiddenAnswer) throw new HttpError("forbidden", thrown.message);
-  if (!(thrown instanceof UnfitAnswer)) throw thrown;
-  const { message, issues } = thrown;
-  if (issues.length === 0) throw misplaced("arguments", message);
-  throw new HttpError("invalid_arguments", `${message} The question stays open.`, { details: { issues } });
 }
 
 function tooLate({ outcome, approval }: Answered): HttpError {

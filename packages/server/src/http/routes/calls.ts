@@ -1,6 +1,5 @@
 import type { Grant } from "../../access/index.ts";
 import type { CallQuery, Page, StoredCall } from "../../store/index.ts";
-import { ResultElsewhereError } from "../../store/index.ts";
 import {
   activeView,
   detailOf,
@@ -14,7 +13,7 @@ import {
   unknownCall,
 } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
-import { blameCursor, HttpError, type Route, routesFor, s } from "../wire/index.ts";
+import { HttpError, type Route, routesFor, s } from "../wire/index.ts";
 import { callAnswer, callOptions } from "./tools.ts";
 
 const params = { callId: s.text({ minLength: 1 }) };
@@ -50,7 +49,7 @@ export function callRoutes(services: HttpServices): Route[] {
       },
       answer: ["A page of calls.", s.ref("CallPage")],
       async handle({ query, grant }) {
-        const { items, next } = await listStored(services, query, grant).catch(blameCursor);
+        const { items, next } = await listStored(services, query, grant);
         return { items: items.map(summaryOf), next };
       },
     }),
@@ -88,7 +87,7 @@ export function callRoutes(services: HttpServices): Route[] {
       errors: ["call_not_found", "call_running", "result_elsewhere"],
       async handle({ params: { callId }, query: { offset = 0, limit = PAGE }, grant }) {
         await requireEnded(services, callId, grant);
-        const page = await calls.readResult(callId, offset, limit).catch(blameNode);
+        const page = await calls.readResult(callId, offset, limit);
         if (page === undefined) throw unknownCall(callId);
         const end = offset + page.text.length;
         return { ...page, offset, nextOffset: end < page.total ? end : undefined };
@@ -106,7 +105,7 @@ export function callRoutes(services: HttpServices): Route[] {
         errors: ["call_not_found", "call_running", "result_elsewhere"],
         async handle({ params: { callId }, grant, outgoing }) {
           const call = await requireEnded(services, callId, grant);
-          return sendRecord(call, calls, outgoing).catch(blameNode);
+          return sendRecord(call, calls, outgoing);
         },
       },
     ),
@@ -178,9 +177,4 @@ async function listStored(parts: HttpServices, query: CallQuery, grant: Grant): 
     cursor = page.next;
   }
   return { items: [], ...(cursor === undefined ? {} : { next: cursor }) };
-}
-
-function blameNode(thrown: unknown): never {
-  if (thrown instanceof ResultElsewhereError) throw new HttpError("result_elsewhere", thrown.message);
-  throw thrown;
 }

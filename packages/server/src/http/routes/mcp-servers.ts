@@ -23,6 +23,10 @@ const override = s.nullable(
 export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
   const route = routesFor("mcp-servers", "admin");
   const params = { key };
+  const servers = () => {
+    if (mcpServers !== undefined) return mcpServers;
+    throw new HttpError("mcp_server_not_found", "No MCP servers are kept here.");
+  };
   // Clients follow changes of the servers through the event stream.
   const server = ["The server.", s.ref("McpServer")] as const;
   return [
@@ -45,13 +49,13 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
       body: s.closed({ key, entry }),
       answer: server,
       errors: ["mcp_server_invalid", "mcp_server_exists"],
-      handle: ({ body }) => answer(mcpServers, (servers) => servers.add(body.key, body.entry)),
+      handle: ({ body }) => servers().add(body.key, body.entry),
     }),
     route("GET /api/mcp-servers/{key}", "getMcpServer", "One MCP server", {
       params,
       answer: server,
       errors: ["mcp_server_not_found"],
-      handle: ({ params }) => answer(mcpServers, async (servers) => servers.get(params.key)),
+      handle: ({ params }) => servers().get(params.key),
     }),
     route(
       "PATCH /api/mcp-servers/{key}",
@@ -71,7 +75,7 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
         }),
         answer: server,
         errors: ["mcp_server_not_found", "mcp_server_read_only", "mcp_server_invalid", "mcp_tool_not_found"],
-        handle: ({ params, body }) => answer(mcpServers, (servers) => servers.update(params.key, body)),
+        handle: ({ params, body }) => servers().update(params.key, body),
       },
     ),
     route("DELETE /api/mcp-servers/{key}", "removeMcpServer", "Ends a server and forgets it", {
@@ -79,17 +83,16 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
       answer: ["It is gone.", s.object({ key })],
       errors: ["mcp_server_not_found", "mcp_server_read_only"],
       handle: ({ params }) =>
-        answer(mcpServers, async (servers) => {
-          await servers.remove(params.key);
-          return { key: params.key };
-        }),
+        servers()
+          .remove(params.key)
+          .then(() => params),
     }),
     route("POST /api/mcp-servers/{key}/restart", "restartMcpServer", "Ends a server and starts it anew", {
       description: "Answers when it is ready or has failed; `state` says which.",
       params,
       answer: server,
       errors: ["mcp_server_not_found"],
-      handle: ({ params }) => answer(mcpServers, (servers) => servers.restart(params.key)),
+      handle: ({ params }) => servers().restart(params.key),
     }),
     route(
       "POST /api/mcp-servers/{key}/login",
@@ -102,7 +105,7 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
         answer: ["Where to sign in.", s.object({ url: s.text(), expiresAt: s.moment() })],
         errors: ["mcp_server_not_found", "mcp_server_invalid", "mcp_sign_in_failed"],
         handle: ({ params, incoming }) =>
-          answer(mcpServers, (servers) => servers.login(params.key, `${originOf(incoming)}${CALLBACK_PATH}`)),
+          servers().login(params.key, `${originOf(incoming)}${CALLBACK_PATH}`),
       },
     ),
     route(
@@ -119,7 +122,7 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
           }),
         ],
         errors: ["mcp_server_not_found", "mcp_server_invalid"],
-        handle: ({ params }) => answer(mcpServers, (servers) => servers.logout(params.key)),
+        handle: ({ params }) => servers().logout(params.key),
       },
     ),
     route(
@@ -133,7 +136,7 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
           s.items(s.object({ at: s.moment(), from: s.choice(["stderr", "log", "rack"]), text: s.text() })),
         ],
         errors: ["mcp_server_not_found"],
-        handle: ({ params }) => answer(mcpServers, async (servers) => ({ items: servers.log(params.key) })),
+        handle: ({ params }) => ({ items: servers().log(params.key) }),
       },
     ),
     route(
@@ -144,7 +147,7 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
         params,
         answer: ["The tools, in the order of the server.", s.items(s.ref("McpServerTool"))],
         errors: ["mcp_server_not_found"],
-        handle: ({ params }) => answer(mcpServers, async (servers) => ({ items: servers.tools(params.key) })),
+        handle: ({ params }) => ({ items: servers().tools(params.key) }),
       },
     ),
     route(
@@ -163,10 +166,9 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
         }),
         answer: ["The tools.", s.items(s.ref("McpServerTool"))],
         errors: ["mcp_server_not_found", "mcp_tool_not_found", "mcp_tool_changed"],
-        handle: ({ params, body, grant }) =>
-          answer(mcpServers, async (servers) => ({
-            items: await servers.approve(params.key, body.hashes, grant.caller),
-          })),
+        handle: async ({ params, body, grant }) => ({
+          items: await servers().approve(params.key, body.hashes, grant.caller),
+        }),
       },
     ),
     route(
@@ -180,29 +182,13 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
         optionalBody: s.closed({ "hash?": hash }),
         answer: ["The tool.", s.ref("McpServerTool")],
         errors: ["mcp_server_not_found", "mcp_tool_not_found", "mcp_tool_changed"],
-        handle: ({ params, body, grant }) =>
-          answer(mcpServers, async (servers) => {
-            const [tool] = await servers.approve(params.key, { [params.name]: body.hash }, grant.caller);
-            return tool;
-          }),
+        async handle({ params, body, grant }) {
+          const [tool] = await servers().approve(params.key, { [params.name]: body.hash }, grant.caller);
+          return tool;
+        },
       },
     ),
   ];
-}
-
-async function answer(
-  mcpServers: McpServers | undefined,
-  work: (servers: McpServers) => Promise<unknown>,
-): Promise<unknown> {
-  if (mcpServers === undefined) throw new HttpError("mcp_server_not_found", "No MCP servers are kept here.");
-  try {
-    return await work(mcpServers);
-  } catch (thrown) {
-    if (thrown instanceof McpServerError) {
-      throw new HttpError(thrown.code, thrown.message, { details: thrown.details });
-    }
-    throw thrown;
-  }
 }
 
 /** The path to which authorization servers redirect; the key of the MCP server follows. */

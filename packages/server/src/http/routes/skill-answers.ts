@@ -1,6 +1,5 @@
 import { isUtf8 } from "node:buffer";
 import type { SkillLibrary } from "../../skills/index.ts";
-import { SkillInputError, SkillMissingError, SkillReadOnlyError } from "../../skills/index.ts";
 import { SkillChangedError, type StoredSkillTool } from "../../store/index.ts";
 import { HttpError, s } from "../wire/index.ts";
 
@@ -13,47 +12,20 @@ export const seenVersion = {
   ),
 } as const;
 
-const advice = {
-  skill: "GET /api/skills lists them.",
-  skill_tool: "GET /api/skills/{id} lists them.",
-  expert: "GET /api/experts lists them.",
-} as const;
-
-/** Runs the work and turns its refusals into the API's errors. */
-export async function refusing<Result>(work: () => Result | Promise<Result>): Promise<Result> {
+/** Makes a change that may conflict with somebody else's. The refusal then holds the current values of the fields. */
+export async function showingConflict<Result>(fields: object, change: Promise<Result>): Promise<Result> {
   try {
-    return await work();
+    return await change;
   } catch (thrown) {
-    if (thrown instanceof SkillInputError) {
-      const details = { in: "body", issues: thrown.issues };
-      throw new HttpError("invalid_request", `The body of the request does not fit: ${thrown.message}`, {
-        details,
-      });
-    }
-    if (thrown instanceof SkillMissingError) {
-      throw new HttpError(`${thrown.what}_not_found`, `${thrown.message} ${advice[thrown.what]}`);
-    }
-    if (thrown instanceof SkillReadOnlyError) throw new HttpError("skill_read_only", thrown.message);
-    throw thrown;
+    if (!(thrown instanceof SkillChangedError)) throw thrown;
+    const all: Readonly<Record<string, unknown>> = { ...thrown.now };
+    const now = Object.fromEntries(Object.keys(fields).map((field) => [field, all[field] ?? null]));
+    throw new HttpError(
+      "skill_changed",
+      `"${thrown.now.name}" was changed by somebody else after it was read. Read it again, and change what it is now.`,
+      { details: { updatedAt: thrown.now.updatedAt, now } },
+    );
   }
-}
-
-/** The same for a change that may conflict with somebody else's: the refusal holds the current values of the fields. */
-export function refusingUnseen<Result>(fields: object, work: () => Promise<Result>): Promise<Result> {
-  return refusing(async () => {
-    try {
-      return await work();
-    } catch (thrown) {
-      if (!(thrown instanceof SkillChangedError)) throw thrown;
-      const all: Readonly<Record<string, unknown>> = { ...thrown.now };
-      const now = Object.fromEntries(Object.keys(fields).map((field) => [field, all[field] ?? null]));
-      throw new HttpError(
-        "skill_changed",
-        `"${thrown.now.name}" was changed by somebody else after it was read. Read it again, and change what it is now.`,
-        { details: { updatedAt: thrown.now.updatedAt, now } },
-      );
-    }
-  });
 }
 
 type Skill = ReturnType<SkillLibrary["require"]>;

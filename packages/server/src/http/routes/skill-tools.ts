@@ -2,7 +2,7 @@ import type { NewSkillTool, SkillToolChanges } from "../../store/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
 import { type Route, routesFor, s } from "../wire/index.ts";
-import { refusing, refusingUnseen, seenVersion, skillParams, skillToolView } from "./skill-answers.ts";
+import { seenVersion, showingConflict, skillParams, skillToolView } from "./skill-answers.ts";
 import { callAnswer, callOptions } from "./tools.ts";
 
 const line = (maxLength: number, description: string, more = {}) =>
@@ -42,28 +42,26 @@ export function skillToolRoutes({ skills, registry, service }: HttpServices): Ro
       params: skillParams,
       answer: ["In the skill's order.", s.items(s.ref("SkillTool"))],
       errors: ["skill_not_found"],
-      handle: ({ params }) =>
-        refusing(() => {
-          const skill = skills.require(params.id);
-          return { items: skill.tools.map((tool) => skillToolView(skills, skill, tool)) };
-        }),
+      handle({ params }) {
+        const skill = skills.require(params.id);
+        return { items: skill.tools.map((tool) => skillToolView(skills, skill, tool)) };
+      },
     }),
     route("POST /api/skills/{id}/tools", "addSkillTool", "Adds a tool to a skill", {
       params: skillParams,
       body: s.closed(fields),
       answer: ["The tool, on the rack.", s.ref("SkillTool")],
       errors: ["skill_not_found", "skill_read_only"],
-      handle: ({ params, body }) =>
-        refusing(async () => {
-          const tool = await skills.addTool(params.id, toNewTool(body));
-          return viewOf(tool.skillId, tool.id);
-        }),
+      async handle({ params, body }) {
+        const tool = await skills.addTool(params.id, toNewTool(body));
+        return viewOf(tool.skillId, tool.id);
+      },
     }),
     route("GET /api/skills/{id}/tools/{toolId}", "getSkillTool", "One tool of a skill", {
       params: toolParams,
       answer: ["The tool.", s.ref("SkillTool")],
       errors: ["skill_not_found", "skill_tool_not_found"],
-      handle: ({ params }) => refusing(() => viewOf(params.id, params.toolId)),
+      handle: ({ params }) => viewOf(params.id, params.toolId),
     }),
     route("PATCH /api/skills/{id}/tools/{toolId}", "changeSkillTool", "Changes a tool of a skill", {
       description:
@@ -72,19 +70,17 @@ export function skillToolRoutes({ skills, registry, service }: HttpServices): Ro
       body: s.closed({ ...s.partial(fields), ...seenVersion }),
       answer: ["The tool as it is now.", s.ref("SkillTool")],
       errors: ["skill_not_found", "skill_tool_not_found", "skill_changed", "skill_read_only"],
-      handle: ({ params, body: { updatedAt: seen, ...body } }) =>
-        refusingUnseen(body, async () => {
-          const tool = await skills.updateTool(params.id, params.toolId, toChanges(body), { seen });
-          return viewOf(tool.skillId, tool.id);
-        }),
+      async handle({ params, body: { updatedAt: seen, ...body } }) {
+        const updating = skills.updateTool(params.id, params.toolId, toChanges(body), { seen });
+        const tool = await showingConflict(body, updating);
+        return viewOf(tool.skillId, tool.id);
+      },
     }),
     route("DELETE /api/skills/{id}/tools/{toolId}", "removeSkillTool", "Deletes a tool of a skill", {
       params: toolParams,
       answer: ["It is gone.", s.object({ id: s.text() })],
       errors: ["skill_not_found", "skill_tool_not_found", "skill_read_only"],
-      handle: async ({ params }) => ({
-        id: (await refusing(() => skills.removeTool(params.id, params.toolId))).id,
-      }),
+      handle: async ({ params }) => ({ id: (await skills.removeTool(params.id, params.toolId)).id }),
     }),
     route("POST /api/skills/{id}/try", "trySkillTool", "Calls a tool that has not been saved", {
       description:
@@ -98,7 +94,7 @@ export function skillToolRoutes({ skills, registry, service }: HttpServices): Ro
       ...callAnswer,
       errors: [...refusals, "call_exists", "skill_not_found", "stopping"],
       async handle({ params, body, grant, incoming, outgoing }) {
-        const draft = await refusing(() => skills.draft(params.id, toNewTool(body.tool)));
+        const draft = await skills.draft(params.id, toNewTool(body.tool));
         registry.register(draft);
         try {
           const { arguments: input, callId } = body;

@@ -15,7 +15,7 @@ import {
 import type { SkillFile } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import { HttpError, type Route, routesFor, s, sent } from "../wire/index.ts";
-import { refusing, skillParams } from "./skill-answers.ts";
+import { skillParams } from "./skill-answers.ts";
 
 /** Limits of one upload, which may hold several skills. The limits of one skill are checked when it is read. */
 const limits = { files: 5_000, bytes: 64 * 1024 * 1024 };
@@ -57,7 +57,7 @@ export function skillTransferRoutes({ skills, sandbox, workspace }: HttpServices
       async handle({ body: { files, archive, replace = false, trust = false, dryRun = false } }) {
         const options = { sandbox, trusted: trust };
         const parent = join(workspace.directory, ".toolrack", "skills");
-        const found = await refusing(async () => readUpload(parent, await filesIn(files, archive), options));
+        const found = await readUpload(parent, await filesIn(files, archive), options);
         const done = dryRun
           ? planView(planImport(skills, found, { replace }))
           : importView(skills, await keepImport(skills, found, { replace }));
@@ -70,7 +70,7 @@ export function skillTransferRoutes({ skills, sandbox, workspace }: HttpServices
       answer: ["The archive.", s.text({ format: "binary" }), "application/zip"],
       errors: ["skill_not_found"],
       async handle({ params, outgoing }) {
-        const skill = await refusing(() => skills.require(params.id));
+        const skill = skills.require(params.id);
         const name = folderNames(skills.list()).get(skill.id)!;
         const files = await folderFiles(skill, () => skills.filesOf(skill), name).catch((thrown: Error) => {
           throw new HttpError("invalid_request", `The skill cannot be exported. ${thrown.message}`);

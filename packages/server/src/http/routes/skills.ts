@@ -2,14 +2,7 @@ import { type Expert, expertNamePattern } from "../../skills/index.ts";
 import type { SkillChanges, SkillFile } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import { findExpert, type Route, routesFor, s, toolPattern } from "../wire/index.ts";
-import {
-  refusing,
-  refusingUnseen,
-  seenVersion,
-  skillDetail,
-  skillParams,
-  skillSummary,
-} from "./skill-answers.ts";
+import { seenVersion, showingConflict, skillDetail, skillParams, skillSummary } from "./skill-answers.ts";
 
 const long = (description: string) => s.text({ maxLength: 1_000_000, description });
 const gone = ["It is gone.", s.object({ id: s.text() })] as const;
@@ -47,20 +40,20 @@ export function skillRoutes({ skills }: HttpServices): Route[] {
     route("POST /api/skills", "addSkill", "Makes a skill", {
       body: s.closed(fields),
       answer: ["The skill.", s.ref("Skill")],
-      handle({ body: { files = {}, mark, sourcePath, ...skill } }) {
+      async handle({ body: { files = {}, mark, sourcePath, ...skill } }) {
         const bundle = {
           skill: { ...skill, ...(mark ? { mark } : {}), ...(sourcePath ? { sourcePath } : {}) },
           tools: [],
           files: Object.values(toFiles(files)).filter((file) => file !== null),
         };
-        return refusing(async () => skillDetail(skills, await skills.add(bundle)));
+        return skillDetail(skills, await skills.add(bundle));
       },
     }),
     route("GET /api/skills/{id}", "getSkill", "One skill with its tools and files", {
       params: skillParams,
       answer: ["The skill.", s.ref("Skill")],
       errors: ["skill_not_found"],
-      handle: ({ params }) => refusing(() => skillDetail(skills, skills.require(params.id))),
+      handle: ({ params }) => skillDetail(skills, skills.require(params.id)),
     }),
     route("PATCH /api/skills/{id}", "changeSkill", "Changes a skill", {
       description:
@@ -73,12 +66,10 @@ export function skillRoutes({ skills }: HttpServices): Route[] {
       }),
       answer: ["The skill as it is now.", s.ref("Skill")],
       errors: ["skill_not_found", "skill_changed", "skill_read_only"],
-      handle({ params, body: { files, updatedAt: seen, ...changes } }) {
+      async handle({ params, body: { files, updatedAt: seen, ...changes } }) {
         const edited: SkillChanges = changes;
-        return refusingUnseen(changes, async () => {
-          const updated = await skills.update(params.id, edited, files && toFiles(files), { seen });
-          return skillDetail(skills, updated);
-        });
+        const updating = skills.update(params.id, edited, files && toFiles(files), { seen });
+        return skillDetail(skills, await showingConflict(changes, updating));
       },
     }),
     route("DELETE /api/skills/{id}", "removeSkill", "Deletes a skill with its tools", {
@@ -86,7 +77,7 @@ export function skillRoutes({ skills }: HttpServices): Route[] {
       params: skillParams,
       answer: gone,
       errors: ["skill_not_found", "skill_read_only"],
-      handle: async ({ params }) => ({ id: (await refusing(() => skills.remove(params.id))).id }),
+      handle: async ({ params }) => ({ id: (await skills.remove(params.id)).id }),
     }),
   ];
 }
@@ -132,7 +123,7 @@ export function expertRoutes({ skills: { experts } }: HttpServices): Route[] {
     route("POST /api/experts", "addExpert", "Makes an expert", {
       body: s.closed(expertFields),
       answer: ["The expert.", s.ref("Expert")],
-      handle: async ({ body }) => viewOf(await refusing(() => experts.create(body))),
+      handle: async ({ body }) => viewOf(await experts.create(body)),
     }),
     route("GET /api/experts/{id}", "getExpert", "One expert", {
       access: "token",
@@ -149,13 +140,13 @@ export function expertRoutes({ skills: { experts } }: HttpServices): Route[] {
       answer: ["The expert as it is now.", s.ref("Expert")],
       errors: ["expert_not_found", "skill_changed"],
       handle: async ({ params: { id }, body: { updatedAt: seen, ...changes } }) =>
-        viewOf(await refusingUnseen(changes, () => experts.update(id, changes, { seen }))),
+        viewOf(await showingConflict(changes, experts.update(id, changes, { seen }))),
     }),
     route("DELETE /api/experts/{id}", "removeExpert", "Deletes an expert", {
       params,
       answer: gone,
       errors: ["expert_not_found"],
-      handle: async ({ params: { id } }) => ({ id: (await refusing(() => experts.remove(id))).id }),
+      handle: async ({ params: { id } }) => ({ id: (await experts.remove(id)).id }),
     }),
   ];
 }

@@ -1,4 +1,4 @@
-import { issueToken, SecretError } from "../../access/index.ts";
+import { issueToken } from "../../access/index.ts";
 import type { HttpServices } from "../services.ts";
 import { HttpError, Reply, type Route, refuseToolPattern, routesFor, s, toolPattern } from "../wire/index.ts";
 
@@ -86,9 +86,7 @@ export function secretRoutes({ secrets }: HttpServices): Route[] {
       answer: ["The secret, without its value.", s.ref("Secret")],
       errors: ["secret_invalid"],
       async handle({ params: { name }, body }) {
-        await secrets.set(name, body.value).catch((thrown) => {
-          throw thrown instanceof SecretError ? new HttpError("secret_invalid", thrown.message) : thrown;
-        });
+        await secrets.set(name, body.value);
         return (await secrets.list()).find((secret) => secret.name === name) ?? unknownSecret(name);
       },
     }),

@@ -5,7 +5,7 @@ import { HttpError } from "./errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** Reads the JSON body of a request; `undefined` when there is none. */
+/** Reads the JSON body of a request; `undefined` when there is none. Never holds more than `limit` bytes. */
 export async function readBody(incoming: IncomingMessage, limit: number): Promise<unknown> {
   const { headers } = incoming;
   const hasBody =
@@ -13,7 +13,29 @@ export async function readBody(incoming: IncomingMessage, limit: number): Promis
   if (!hasBody) return undefined;
   if (headers["content-type"] !== "application/json" || headers["content-encoding"] !== undefined)
     checkType(incoming);
-  const bytes = await collect(incoming, limit);
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const chunks: Buffer[] = [];
+  let size = Number(headers["content-length"] ?? 0) > limit ? limit + 1 : 0;
+  const settle = () => {
+    incoming.off("data", onData).off("end", settle).off("error", settle).off("close", settle);
+    // The rest of the body is read and dropped, so that the answer reaches a client that is still sending.
+    incoming.on("error", () => {});
+    if (size > limit) {
+      const advice = `The body is larger than ${limit} bytes, the most that this server takes.`;
+      reject(new HttpError("payload_too_large", advice, { details: { limit } }));
+    } else if (!incoming.complete) {
+      reject(new HttpError("bad_request", "The connection broke before the whole body had come."));
+    } else resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size));
+  };
+  const onData = (chunk: Buffer) => {
+    size += chunk.length;
+    if (size > limit) settle();
+    else chunks.push(chunk);
+  };
+  // A client that disconnected earlier causes no more events.
+  if (incoming.destroyed || size > limit) settle();
+  else incoming.on("data", onData).on("end", settle).on("error", settle).on("close", settle);
+  const bytes = await promise;
   if (bytes.length === 0) return undefined;
   try {
     const text = decoder.decode(bytes);
@@ -39,33 +61,6 @@ function checkType({ headers }: IncomingMessage): void {
     const advice = `The body came with Content-Encoding: ${encoding}, which this server does not read. Send it as it is, without that header.`;
     throw new HttpError("unsupported_media_type", advice, { headers: { "Accept-Encoding": "identity" } });
   }
-}
-
-/** Never holds more than `limit` bytes. */
-function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  const chunks: Buffer[] = [];
-  let size = Number(incoming.headers["content-length"] ?? 0) > limit ? limit + 1 : 0;
-  const settle = () => {
-    incoming.off("data", onData).off("end", settle).off("error", settle).off("close", settle);
-    // The rest of the body is read and dropped, so that the answer reaches a client that is still sending.
-    incoming.on("error", () => {});
-    if (size > limit) {
-      const advice = `The body is larger than ${limit} bytes, the most that this server takes.`;
-      reject(new HttpError("payload_too_large", advice, { details: { limit } }));
-    } else if (!incoming.complete) {
-      reject(new HttpError("bad_request", "The connection broke before the whole body had come."));
-    } else resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size));
-  };
-  const onData = (chunk: Buffer) => {
-    size += chunk.length;
-    if (size > limit) settle();
-    else chunks.push(chunk);
-  };
-  // A client that disconnected earlier causes no more events.
-  if (incoming.destroyed || size > limit) settle();
-  else incoming.on("data", onData).on("end", settle).on("error", settle).on("close", settle);
-  return promise;
 }
 
 /**

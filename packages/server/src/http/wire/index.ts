@@ -15,7 +15,6 @@ export {
 } from "./bodies.ts";
 export { HttpError, type HttpErrorCode, httpErrorCodes } from "./errors.ts";
 export {
-  blameCursor,
   expertQuery,
   findExpert,
   misplaced,

@@ -2,16 +2,9 @@ import type { ToolInfo } from "@toolrack/core";
 import type { Grant } from "../../access/index.ts";
 import { problemOfToolPattern } from "../../config/index.ts";
 import type { Expert, Experts } from "../../skills/index.ts";
-import { InvalidCursorError, problemOfRulePattern } from "../../store/index.ts";
+import { problemOfRulePattern } from "../../store/index.ts";
 import { HttpError } from "./errors.ts";
 import { text } from "./schema.ts";
-
-/** Turns the store's error for an invalid cursor into a refusal of the request. */
-export function blameCursor(thrown: unknown): never {
-  if (!(thrown instanceof InvalidCursorError)) throw thrown;
-  const issues = [{ path: "cursor", message: thrown.message }];
-  throw new HttpError("invalid_request", thrown.message, { details: { in: "query", issues } });
-}
 
 /** Description of every tool pattern in the API. */
 export const toolPattern =

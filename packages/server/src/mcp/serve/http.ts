@@ -184,18 +184,25 @@ export class McpMount implements Mount {
       return;
     }
     const { id, method } = message;
+    let session: HttpSession | undefined;
+    let peer: Peer;
     if (envelope !== undefined) {
       const { version, abilities, client, logLevel } = envelope;
-      const peer = { caller, codec, version, abilities, client, logLevel, headers: incoming.headers };
-      clients.see(client, "modern", caller, method);
-      this.#answer({ ...posted, session: undefined }, message, peer);
-      return;
+      peer = { caller, codec, version, abilities, client, logLevel, headers: incoming.headers };
+    } else {
+      if (method !== "initialize") checkLegacy(incoming);
+      session = method === "initialize" ? this.#initialize(posted, message) : posted.session;
+      if (session?.requests.has(id)) throw reusedId(id);
+      peer = session ?? statelessPeer(caller);
     }
-    if (method !== "initialize") checkLegacy(incoming);
-    const session = method === "initialize" ? this.#initialize(posted, message) : posted.session;
-    if (session?.requests.has(id)) throw reusedId(id);
-    if (session !== undefined) clients.see(session.client, "legacy", caller, method);
-    this.#answer({ ...posted, session }, message, session ?? statelessPeer(caller));
+    clients.see(peer.client, peer.codec.era, caller, method);
+    const reply = new HttpReply(this.#owed, incoming, outgoing, session);
+    const request = new ClientRequest(message, peer, reply, session?.requests);
+    reply.requests.push(request);
+    dispatch(this.#serving, request);
+    if (request.stop === undefined) return;
+    this.#watch(posted, () => request.withdraw("its stream ended"));
+    reply.settle();
   }
 
   #initialize({ incoming, caller, session: before }: Posted, { id, params }: RpcRequest): HttpSession {
@@ -205,17 +212,6 @@ export class McpMount implements Mount {
     if (session !== undefined) return session;
     const text = `There are as many sessions as this server keeps, all of them busy. End one that is no longer needed, or use the version ${modernVersion}, which needs none.`;
     throw new Refusal(503, new RpcError(rpcCodes.unavailable, text), id);
-  }
-
-  #answer(posted: Posted, message: RpcRequest, peer: Peer): void {
-    const { incoming, outgoing, session } = posted;
-    const reply = new HttpReply(this.#owed, incoming, outgoing, session);
-    const request = new ClientRequest(message, peer, reply, session?.requests);
-    reply.requests.push(request);
-    dispatch(this.#serving, request);
-    if (request.stop === undefined) return;
-    this.#watch(posted, () => request.withdraw("its stream ended"));
-    reply.settle();
   }
 
   #takeBatch(posted: Posted, body: readonly unknown[]): void {

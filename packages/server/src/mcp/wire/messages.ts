@@ -192,11 +192,16 @@ export function readEnvelope(meta: RpcParams): Envelope {
   const logLevel = meta[metaKeys.logLevel];
   if (abilities === undefined) throw envelopeError(metaKeys.capabilities, "missing");
   if (typeof version !== "string") throw envelopeError(metaKeys.version, expected("string", version));
-  if (!isAbilities(abilities)) throw envelopeError(metaKeys.capabilities, abilitiesProblem(abilities));
+  if (!isRecord(abilities)) throw envelopeError(metaKeys.capabilities, expected("object", abilities));
+  for (const key in abilities) {
+    if (isRecord(abilities[key])) continue;
+    throw envelopeError(metaKeys.capabilities, `${key}: ${expected("object", abilities[key])}`);
+  }
   if (client !== undefined && !isClientInfo(client))
     throw envelopeError(metaKeys.client, "expected a name and a version, both of them strings");
   if (logLevel !== undefined && !isLogLevel(logLevel)) throw envelopeError(metaKeys.logLevel, notALevel);
-  return { version, abilities, client, logLevel };
+  // Every ability is an object, which is all that is asked of it.
+  return { version, abilities: abilities as ClientAbilities, client, logLevel };
 }
 
 function envelopeError(key: string, problem: string): RpcError {
@@ -215,12 +220,6 @@ export function isAbilities(value: unknown): value is ClientAbilities {
   if (!isRecord(value)) return false;
   for (const key in value) if (!isRecord(value[key])) return false;
   return true;
-}
-
-function abilitiesProblem(value: unknown): string {
-  if (!isRecord(value)) return expected("object", value);
-  const wrong = Object.entries(value).find(([, ability]) => !isRecord(ability));
-  return `${wrong?.[0]}: ${expected("object", wrong?.[1])}`;
 }
 
 export function isClientInfo(value: unknown): value is ClientInfo {

@@ -72,9 +72,15 @@ export function checkDependencies(declared: unknown): DependencyMap {
   try {
     return parseDependencies(declared);
   } catch (thrown) {
-    if (!(thrown instanceof DependencyError)) throw thrown;
-    throw new LoadError(`getDependencies() is wrong: ${thrown.message}`, thrown.remedy, { cause: thrown });
+    throw dependencyFailure(thrown, "getDependencies() is wrong: ");
   }
+}
+
+/** Turns a `DependencyError` into a `LoadError`. */
+export function dependencyFailure(thrown: unknown, prefix = ""): unknown {
+  if (!(thrown instanceof DependencyError)) return thrown;
+  const { message, remedy, isTemporary } = thrown;
+  return new LoadError(`${prefix}${message}`, remedy, { cause: thrown, retry: isTemporary });
 }
 
 function checkMembers({ members, answers }: RawDescription): void {

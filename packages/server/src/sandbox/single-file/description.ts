@@ -4,18 +4,16 @@ import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import {
-  asRecord,
-  DependencyError,
-  defined,
-  LoadError,
-  reasonOf,
-  type StackMapper,
-} from "../../helpers/index.ts";
+import { asRecord, defined, LoadError, reasonOf, type StackMapper } from "../../helpers/index.ts";
 import type { DependencyMap, DependencyStore } from "../dependencies.ts";
 import { type Sandbox, SandboxError, type WorkerSpec } from "../spec.ts";
 import { RemoteError, readThrown } from "../thrown.ts";
-import { checkDependencies, checkDescription, type Description } from "./check-description.ts";
+import {
+  checkDependencies,
+  checkDescription,
+  type Description,
+  dependencyFailure,
+} from "./check-description.ts";
 import { replaceFile } from "./kept-items.ts";
 import type { RawDescription, ToolSource, WorkerSettings } from "./messages.ts";
 
@@ -103,22 +101,18 @@ export async function describeFile(
   // When no package is missing, installing packages cannot cure the failure.
   if (raw.missing.length === 0) refuseThrown(raw, source, parts.stacks);
   const names = Object.keys(declared);
-  const folder = names.length === 0 ? undefined : await install(declared, label, parts.dependencies);
+  let folder: string | undefined;
+  try {
+    if (names.length > 0) folder = await parts.dependencies.install(declared, label);
+  } catch (thrown) {
+    throw dependencyFailure(thrown);
+  }
   // A description made with placeholder packages may be wrong.
   if (raw.missing.length > 0) {
     raw = await ask(folder, names);
     refuseThrown(raw, source, parts.stacks);
   }
   return { description: checkDescription(raw), hash, ...defined({ dependencies: folder }) };
-}
-
-async function install(declared: DependencyMap, label: string, store: DependencyStore): Promise<string> {
-  try {
-    return await store.install(declared, label);
-  } catch (thrown) {
-    if (!(thrown instanceof DependencyError)) throw thrown;
-    throw new LoadError(thrown.message, thrown.remedy, { cause: thrown, retry: thrown.isTemporary });
-  }
 }
 
 function refuseUndeclared({ missing, failure, answers }: RawDescription, declared: DependencyMap): void {

@@ -9,23 +9,14 @@ export function parseSqlDump(text: string, tables: readonly string[]): SqlRows {
   return new DumpReader(text, tables).read();
 }
 
-/** A value that only the database can compute, such as `now()`, as written in the dump. */
+/** A value that only the database can compute, such as `now()`. */
 export class UnknownValue {
-  readonly #written: string;
-  readonly #line: () => number;
+  /** Makes the error for a column that needs the value. */
+  readonly problem: (column: string) => Error;
 
-  constructor(written: string, line: () => number) {
-    this.#written = written;
-    this.#line = line;
+  constructor(problem: (column: string) => Error) {
+    this.problem = problem;
   }
-
-  problem(column: string): Error {
-    return unreadable(this.#line(), `${column} is ${this.#written}, which only the database can compute`);
-  }
-}
-
-function unreadable(line: number, reason: string): Error {
-  return new Error(`The dump cannot be read at line ${line}: ${reason}.`);
 }
 
 /** A token of a dump. A `name` was quoted; `text` and `number` are parsed values. */
@@ -160,17 +151,17 @@ class SqlTokens {
     return this.#text.slice(start, Math.min(start + most, this.#at));
   }
 
-  problem(reason: string): Error {
-    return unreadable(this.#lineAt(this.#peeked?.start ?? this.#at), reason);
+  problem(reason: string, at = this.#peeked?.start ?? this.#at): Error {
+    const line = this.#text.slice(0, at).split("\n").length;
+    return new Error(`The dump cannot be read at line ${line}: ${reason}.`);
   }
 
   /** The value that is written from `start` to the current place. */
   unknownFrom(start: number): UnknownValue {
-    return new UnknownValue(this.textFrom(start, 60), () => this.#lineAt(start));
-  }
-
-  #lineAt(place: number): number {
-    return this.#text.slice(0, place).split("\n").length;
+    const written = this.textFrom(start, 60);
+    return new UnknownValue((column) =>
+      this.problem(`${column} is ${written}, which only the database can compute`, start),
+    );
   }
 
   #read(): Token {
@@ -202,24 +193,22 @@ class SqlTokens {
 /** Words of CREATE TABLE that begin no column. */
 const tableWords = /^(primary|unique|key|index|constraint|foreign|check|fulltext|exclude|like)$/i;
 
-class DumpReader {
-  readonly #tokens: SqlTokens;
+class DumpReader extends SqlTokens {
   readonly #tables: ReadonlySet<string>;
   readonly #columns = new Map<string, string[]>();
   readonly #rows: SqlRows = new Map();
 
   constructor(text: string, tables: readonly string[]) {
-    this.#tokens = new SqlTokens(text);
+    super(text);
     this.#tables = new Set(tables);
   }
 
   read(): SqlRows {
-    const tokens = this.#tokens;
-    while (tokens.peek().kind !== "end") {
-      if (tokens.take("COPY")) this.#readCopy();
+    while (this.peek().kind !== "end") {
+      if (this.take("COPY")) this.#readCopy();
       else {
-        if (tokens.take("CREATE")) this.#readCreate();
-        else if (tokens.take("INSERT") || tokens.take("REPLACE")) this.#readInsert();
+        if (this.take("CREATE")) this.#readCreate();
+        else if (this.take("INSERT") || this.take("REPLACE")) this.#readInsert();
         this.#skipStatement();
       }
     }
@@ -228,14 +217,13 @@ class DumpReader {
 
   /** Reads the order of the columns, for an INSERT that does not name them. */
   #readCreate(): void {
-    const tokens = this.#tokens;
-    if (!tokens.take("TABLE")) return;
-    for (const word of ["IF", "NOT", "EXISTS"]) tokens.take(word);
+    if (!this.take("TABLE")) return;
+    for (const word of ["IF", "NOT", "EXISTS"]) this.take(word);
     const table = this.#tableName();
-    if (!this.#tables.has(table) || !tokens.take("(")) return;
+    if (!this.#tables.has(table) || !this.take("(")) return;
     const columns: string[] = [];
     do {
-      const { kind } = tokens.peek();
+      const { kind } = this.peek();
       const name = this.#name();
       if (kind !== "word" || !tableWords.test(name)) columns.push(name.toLowerCase());
     } while (this.#skipMember());
@@ -243,39 +231,36 @@ class DumpReader {
   }
 
   #readInsert(): void {
-    const tokens = this.#tokens;
-    while (!tokens.take("INTO")) {
-      if (tokens.peek().kind !== "word") return;
-      tokens.next();
+    while (!this.take("INTO")) {
+      if (this.peek().kind !== "word") return;
+      this.next();
     }
     const table = this.#tableName();
     if (!this.#tables.has(table)) return;
     const columns = this.#namesInBrackets() ?? this.#columns.get(table);
     if (columns === undefined)
-      throw tokens.problem(`the columns of ${table} are not known: the dump has no CREATE TABLE`);
-    if (!tokens.take("VALUES")) return;
+      throw this.problem(`the columns of ${table} are not known: the dump has no CREATE TABLE`);
+    if (!this.take("VALUES")) return;
     do {
-      if (!tokens.take("(")) throw tokens.problem("a row does not begin with (");
+      if (!this.take("(")) throw this.problem("a row does not begin with (");
       const values = this.#values();
-      if (!tokens.take(")")) throw tokens.problem("a row does not end with )");
+      if (!this.take(")")) throw this.problem("a row does not end with )");
       this.#add(table, columns, values);
-    } while (tokens.take(","));
+    } while (this.take(","));
   }
 
   /** PostgreSQL: lines of fields, separated by tabs, up to a line with `\.` */
   #readCopy(): void {
     const table = this.#tableName();
     const columns = this.#namesInBrackets() ?? this.#columns.get(table) ?? [];
-    for (const line of this.#tokens.takeCopiedLines()) {
+    for (const line of this.takeCopiedLines()) {
       if (line !== "" && this.#tables.has(table)) this.#add(table, columns, line.split("\t").map(copyField));
     }
   }
 
   #add(table: string, columns: readonly string[], values: readonly (SqlValue | UnknownValue)[]): void {
     if (values.length !== columns.length)
-      throw this.#tokens.problem(
-        `a row of ${table} has ${values.length} values for ${columns.length} columns`,
-      );
+      throw this.problem(`a row of ${table} has ${values.length} values for ${columns.length} columns`);
     const row = Object.fromEntries(columns.map((column, at) => [column, values[at]!]));
     const rows = this.#rows.get(table);
     if (rows === undefined) this.#rows.set(table, [row]);
@@ -285,43 +270,41 @@ class DumpReader {
   #values(): (SqlValue | UnknownValue)[] {
     const values: (SqlValue | UnknownValue)[] = [];
     do values.push(this.#value());
-    while (this.#tokens.take(","));
+    while (this.take(","));
     return values;
   }
 
   #value(): SqlValue | UnknownValue {
-    const tokens = this.#tokens;
-    const { kind, text, start } = tokens.peek();
+    const { kind, text, start } = this.peek();
     if (kind === "sign" || kind === "name" || kind === "end")
-      throw tokens.problem(`a value cannot be read at ${JSON.stringify(tokens.textFrom(start, 20))}`);
-    tokens.next();
+      throw this.problem(`a value cannot be read at ${JSON.stringify(this.textFrom(start, 20))}`);
+    this.next();
     let value: SqlValue | UnknownValue = text;
     if (kind === "word") value = this.#word(text, start);
     // An id may have more digits than a number can hold.
     else if (kind === "number" && String(Number(text)) === text) value = Number(text);
     // PostgreSQL: skips the type of the value, such as `character varying(64)[]`.
-    while (tokens.take("::")) {
+    while (this.take("::")) {
       this.#tableName();
-      while (tokens.peek().kind === "word") tokens.next();
-      if (tokens.take("(")) this.#skipMember();
-      if (tokens.take("[")) tokens.take("]");
+      while (this.peek().kind === "word") this.next();
+      if (this.take("(")) this.#skipMember();
+      if (this.take("[")) this.take("]");
     }
     return value;
   }
 
   #word(word: string, start: number): SqlValue | UnknownValue {
-    const tokens = this.#tokens;
     const constant = { NULL: null, DEFAULT: null, TRUE: 1, FALSE: 0 }[word.toUpperCase()];
     if (constant !== undefined) return constant;
-    if (!tokens.take("(")) return tokens.unknownFrom(start);
+    if (!this.take("(")) return this.unknownFrom(start);
     const compute = functions[word.toLowerCase()];
     if (compute === undefined) {
       while (this.#skipMember());
-      return tokens.unknownFrom(start);
+      return this.unknownFrom(start);
     }
-    if (tokens.take(")")) return compute([]);
+    if (this.take(")")) return compute([]);
     const given = this.#values();
-    if (!tokens.take(")")) throw tokens.problem(`${word}(…) has no )`);
+    if (!this.take(")")) throw this.problem(`${word}(…) has no )`);
     const known: SqlValue[] = [];
     for (const value of given) {
       if (value instanceof UnknownValue) return value;
@@ -331,33 +314,32 @@ class DumpReader {
   }
 
   #name(): string {
-    const tokens = this.#tokens;
-    if (tokens.take("[")) return tokens.takeUpTo("]", "a name has no ]");
-    const { kind } = tokens.peek();
-    if (kind !== "word" && kind !== "name") throw tokens.problem("a name is missing");
-    return tokens.next().text;
+    if (this.take("[")) return this.takeUpTo("]", "a name has no ]");
+    const { kind } = this.peek();
+    if (kind !== "word" && kind !== "name") throw this.problem("a name is missing");
+    return this.next().text;
   }
 
   /** The table's name without its schema. */
   #tableName(): string {
     let name = this.#name();
-    while (this.#tokens.take(".")) name = this.#name();
+    while (this.take(".")) name = this.#name();
     return name.toLowerCase();
   }
 
   #namesInBrackets(): string[] | undefined {
-    if (!this.#tokens.take("(")) return undefined;
+    if (!this.take("(")) return undefined;
     const names: string[] = [];
     do names.push(this.#name().toLowerCase());
-    while (this.#tokens.take(","));
-    this.#tokens.take(")");
+    while (this.take(","));
+    this.take(")");
     return names;
   }
 
   /** Skips to the next member of the current list. Returns false at its end. */
   #skipMember(): boolean {
     for (let depth = 0; ; ) {
-      const { kind, text } = this.#tokens.next();
+      const { kind, text } = this.next();
       if (kind === "end") return false;
       if (kind !== "sign") continue;
       if (text === "(") depth++;
@@ -369,10 +351,10 @@ class DumpReader {
   #skipStatement(): void {
     let before = "";
     for (;;) {
-      const { kind, text } = this.#tokens.next();
+      const { kind, text } = this.next();
       if (kind === "end" || (kind === "sign" && text === ";")) return;
       // Only MySQL writes this. The head of a dump takes precedence.
-      if (before === "ENGINE" && text === "=") this.#tokens.isMysql ??= true;
+      if (before === "ENGINE" && text === "=") this.isMysql ??= true;
       before = kind === "word" ? text.toUpperCase() : "";
     }
   }

@@ -123,7 +123,9 @@ export function prepareFinished(
   const text = whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
   const longText = isLong ? text : undefined;
-  const more = moreOf(result);
+  const { structured, attachments, blocks, metadata } = result;
+  const hasMore = attachments !== undefined || blocks !== undefined || metadata !== undefined;
+  const more = hasMore || structured !== undefined ? moreOf(result, hasMore) : undefined;
   const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
   return { record, result, replayOf, instance, longText, more, needsBlobs, log };
 }
@@ -173,10 +175,9 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
   };
 }
 
-function moreOf(result: ToolResult): string | undefined {
+/** `hasMore`: it has other members beside the structured value. */
+function moreOf(result: ToolResult, hasMore: boolean): string {
   const { content, type, structured, attachments, blocks, metadata } = result;
-  const hasMore = attachments !== undefined || blocks !== undefined || metadata !== undefined;
-  if (structured === undefined && !hasMore) return undefined;
   const isText =
     type === "json" &&
     structured !== undefined &&

@@ -7,7 +7,7 @@ import { isDuplicateKey, StoreUnavailable } from "../database-errors.ts";
 import { ResultElsewhereError } from "../errors.ts";
 import type { Instance } from "../instances.ts";
 import { mostHeld, toKey } from "../keys.ts";
-import { type Page, readPage } from "../rows.ts";
+import { findRow, type Page, readPage } from "../rows.ts";
 import type { Tables } from "../schema.ts";
 import type { CallJournals } from "./call-journal.ts";
 import { type CallQuery, filterCalls, isNotCompleted, looksAtMany } from "./call-query.ts";
@@ -149,11 +149,7 @@ export class CallRepository {
     const held = this.held.find(toKey(callId));
     if (held !== undefined) return toStoredCall(held, held.more, held.log);
     await this.#database.pending.commit(toKey(callId));
-    const row = await this.#database.db
-      .selectFrom("calls")
-      .selectAll()
-      .where("call_id", "=", toKey(callId))
-      .executeTakeFirst();
+    const row = await findRow(this.#database.db, "calls", { call_id: toKey(callId) });
     if (row === undefined) return undefined;
     const more = row.more_blob === null ? row.more : await this.#blobs.read(row.more_blob);
     return toStoredCall(row, more, row.log);

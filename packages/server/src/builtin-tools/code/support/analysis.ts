@@ -140,8 +140,9 @@ function toProblem(error: unknown): SyntaxProblem {
 interface Language {
   readonly name: string;
   /** Matches every comment. `undefined` when the language has none, or they cannot be matched. */
-  readonly comments?: RegExp;
-  readonly isScript?: true;
+  readonly comments: RegExp | undefined;
+  /** TypeScript or JavaScript, which are parsed. */
+  readonly isScript: boolean;
 }
 
 const slashes = /\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
@@ -150,40 +151,33 @@ const hashes = /#[^\n]*/g;
 const dashes = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
 const markup = /<!--[\s\S]*?(?:-->|$)/g;
 
-const families: readonly (readonly [Language, string])[] = [
-  [{ name: "TypeScript", comments: slashes, isScript: true }, ".ts .mts .cts"],
-  [{ name: "TSX", comments: slashes, isScript: true }, ".tsx"],
-  [{ name: "JavaScript", comments: slashes, isScript: true }, ".js .mjs .cjs"],
-  [{ name: "JSX", comments: slashes, isScript: true }, ".jsx"],
-  [{ name: "Python", comments: hashes }, ".py .pyi"],
-  [{ name: "Ruby", comments: hashes }, ".rb"],
-  [{ name: "Shell", comments: hashes }, ".sh .bash .zsh"],
-  [{ name: "YAML", comments: hashes }, ".yml .yaml"],
-  [{ name: "TOML", comments: hashes }, ".toml"],
-  [{ name: "Go", comments: slashes }, ".go"],
-  [{ name: "Rust", comments: slashes }, ".rs"],
-  [{ name: "Java", comments: slashes }, ".java"],
-  [{ name: "Kotlin", comments: slashes }, ".kt .kts"],
-  [{ name: "Swift", comments: slashes }, ".swift"],
-  [{ name: "C", comments: slashes }, ".c .h"],
-  [{ name: "C++", comments: slashes }, ".cc .cpp .cxx .hpp .hh"],
-  [{ name: "C#", comments: slashes }, ".cs"],
-  [{ name: "PHP", comments: slashes }, ".php"],
-  [{ name: "Dart", comments: slashes }, ".dart"],
-  [{ name: "CSS", comments: blocks }, ".css"],
-  [{ name: "Sass", comments: slashes }, ".scss .less"],
-  [{ name: "SQL", comments: dashes }, ".sql"],
-  [{ name: "Lua", comments: dashes }, ".lua"],
-  [{ name: "HTML", comments: markup }, ".html .htm"],
-  [{ name: "XML", comments: markup }, ".xml .svg"],
-  [{ name: "Vue", comments: markup }, ".vue"],
-  [{ name: "Svelte", comments: markup }, ".svelte"],
-  [{ name: "Markdown" }, ".md .mdx"],
-  [{ name: "JSON" }, ".json"],
+/** The languages by how they write comments: each with its endings. */
+const families: readonly (readonly [comments: RegExp | undefined, languages: string])[] = [
+  [
+    slashes,
+    "TypeScript .ts .mts .cts, TSX .tsx, JavaScript .js .mjs .cjs, JSX .jsx, Go .go, Rust .rs, Java .java",
+  ],
+  [
+    slashes,
+    "Kotlin .kt .kts, Swift .swift, C .c .h, C++ .cc .cpp .cxx .hpp .hh, C# .cs, PHP .php, Dart .dart",
+  ],
+  [slashes, "Sass .scss .less"],
+  [hashes, "Python .py .pyi, Ruby .rb, Shell .sh .bash .zsh, YAML .yml .yaml, TOML .toml"],
+  [blocks, "CSS .css"],
+  [dashes, "SQL .sql, Lua .lua"],
+  [markup, "HTML .html .htm, XML .xml .svg, Vue .vue, Svelte .svelte"],
+  [undefined, "Markdown .md .mdx, JSON .json"],
 ];
+const scripts = new Set(["TypeScript", "TSX", "JavaScript", "JSX"]);
 
-const byEnding = new Map(
-  families.flatMap(([language, endings]) => endings.split(" ").map((ending) => [ending, language] as const)),
+const byEnding = new Map<string, Language>(
+  families.flatMap(([comments, languages]) =>
+    languages.split(", ").flatMap((written) => {
+      const [name = "", ...endings] = written.split(" ");
+      const language = { name, comments, isScript: scripts.has(name) };
+      return endings.map((ending) => [ending, language] as const);
+    }),
+  ),
 );
 
 export function languageOf(path: string): Language | undefined {

@@ -6,18 +6,12 @@ import { childEnvironment, runCommand } from "../../commands.ts";
 import { walk } from "../../file/support/walk.ts";
 import { type Confinement, type ExistingPlace, entryAt, foldersUpTo } from "../../paths.ts";
 
-export interface FoundFormatter {
-  readonly formatter: Formatter;
-  readonly program: string;
-  /** Where it is configured; the program runs here. */
-  readonly folder: string;
-}
-
 /**
  * The formatter of the project: by the nearest configuration above `start`, or else by the nearest package.json that
- * depends on one. Looks no higher than `root`. Rejects with what to install when there is none.
+ * depends on one. Looks no higher than `root`. The program runs in `folder`, where it is configured. Rejects with what to
+ * install when there is none.
  */
-export async function findFormatter(start: string, root: string): Promise<FoundFormatter> {
+export async function findFormatter(start: string, root: string) {
   const choice =
     (await firstChoice(start, root, configuredIn)) ?? (await firstChoice(start, root, dependedOnIn));
   if (choice === undefined) {
@@ -172,11 +166,7 @@ const MOST_OUTPUT = 2 * 1024 * 1024;
 export async function runProgram(
   program: string,
   args: readonly string[],
-  {
-    folder,
-    signal,
-    timeout,
-  }: { readonly folder: string; readonly signal: AbortSignal; readonly timeout: number },
+  { folder, signal, timeout }: { folder: string; signal: AbortSignal; timeout: number },
 ): Promise<ProgramResult> {
   const path = [dirname(process.execPath), process.env.PATH ?? ""].join(delimiter);
   const { exitCode, stdout, stderr, ended } = await runCommand({

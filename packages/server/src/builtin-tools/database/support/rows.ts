@@ -8,7 +8,7 @@ const LONGEST_VALUE = 65_536;
 
 /** Collects rows up to a limit, so that any result costs a bounded amount of memory. */
 export class RowCollector {
-  readonly collected = { rows: [] as JsonValue[][], isTruncated: false };
+  readonly collected: { rows: JsonValue[][]; isTruncated: boolean } = { rows: [], isTruncated: false };
   #characters = 0;
   readonly #limit: number;
 

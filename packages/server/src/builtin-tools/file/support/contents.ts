@@ -4,12 +4,8 @@ import { isLinkToPrivate } from "../../../access/index.ts";
 import { belongsToServer, type Confinement, locateExisting } from "../../paths.ts";
 import { carefulRead, checkSameFile } from "./entries.ts";
 
-interface PageRequest {
-  /** The first line, from 1. */
-  readonly offset: number;
-  readonly skipBytes: number;
-  readonly lines: number;
-  readonly bytes: number;
+/** `offset`: the first line, from 1. `lines`, `bytes`: the most of them. */
+interface PageRequest extends Readonly<Record<"offset" | "skipBytes" | "lines" | "bytes", number>> {
   readonly encoding: TextEncoding;
   readonly signal: AbortSignal;
 }
@@ -130,7 +126,6 @@ function wholeCharacters(bytes: Buffer, encoding: TextEncoding): Buffer {
 export interface OpenFile {
   readonly handle: FileHandle;
   readonly stats: Stats;
-  /** The path as people see it. */
   readonly shown: string;
 }
 
