@@ -142,7 +142,7 @@ export class HttpTransport implements Transport {
     };
   }
 
-  /** Follows redirects within the same origin only, because the headers of the entry are sent along. */
+  /** Follows redirects within the same origin, or to https on the same host, because the headers of the entry are sent along. */
   async #fetch(
     url: URL,
     method: "GET" | "POST",
@@ -167,7 +167,8 @@ export class HttpTransport implements Transport {
       if (target === null) return response;
       await response.body?.cancel();
       const keepsMethod = method === "GET" || status === 307 || status === 308;
-      const isOwn = target.origin === at.origin && target.username + target.password === "";
+      const isSecured = target.protocol === "https:" && target.hostname === at.hostname;
+      const isOwn = (target.origin === at.origin || isSecured) && target.username + target.password === "";
       if (!keepsMethod || !isOwn || followed === MOST_REDIRECTS) throw redirected(target, at, status);
       at = target;
     }
