@@ -32,7 +32,7 @@ export class WaitingDialogs {
   readonly #dialogs = new Map<string, WaitingDialog>();
   readonly #closing = new AbortController();
   /** Aborts when the server stops; open questions then stop waiting. */
-  readonly closing = this.#closing.signal;
+  readonly closing: AbortSignal = this.#closing.signal;
 
   /** Keeps the dialog and returns its state. Cancels the dialog when the client does not come back in time. */
   keep(dialog: Waiting, { method, caller }: Asker, resume: WaitingDialog["resume"]): string {
