@@ -14,8 +14,8 @@ export {
   ChatService,
   type NewMessage,
   type OfferedTools,
+  type ToolSelection,
   ToolsService,
-  type ToolWish,
 } from "./chat/index.ts";
 export type { Config, Models, Services, Workspace } from "./config/index.ts";
 export { defineConfig } from "./config/index.ts";

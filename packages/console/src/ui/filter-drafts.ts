@@ -1,6 +1,6 @@
 import { onScopeDispose, reactive, watch } from "vue";
 import { onBeforeRouteLeave } from "vue-router";
-import { useQuery } from "./screen.ts";
+import { useQuery } from "./theme-and-time.ts";
 
 /**
  * Keeps filters in the address. Typed text is written when typing pauses; with `isStep`, one step back in the history

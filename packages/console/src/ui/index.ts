@@ -38,5 +38,5 @@ export {
   useQuery,
   useShortcuts,
   useView,
-} from "./screen.ts";
+} from "./theme-and-time.ts";
 export { components };

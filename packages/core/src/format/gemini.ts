@@ -15,9 +15,9 @@ import {
 import type { ToolResult } from "../tool/result.ts";
 import type { ToolInfo } from "../tool/types.ts";
 import { type ProviderRules, SchemaLowering } from "./lowering.ts";
-import { mergeSchemas } from "./merge.ts";
 import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
 import { prepareSchema, renameProperties } from "./prepare.ts";
+import { mergeSchemas } from "./schema-merge.ts";
 import {
   type FormattedTools,
   formatTools,

@@ -8,8 +8,8 @@ import {
   typeOfValue,
   typesOf,
 } from "../schema/visit.ts";
-import { annotationKeywords, mergeAllOf, mergeSchemas } from "./merge.ts";
 import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
+import { annotationKeywords, mergeAllOf, mergeSchemas } from "./schema-merge.ts";
 
 /** What a provider takes of JSON Schema. */
 export interface ProviderRules {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { mergeSchemas } from "./merge.ts";
+import { mergeSchemas } from "./schema-merge.ts";
 
 const merge = (...schemas: Parameters<typeof mergeSchemas>[0]) => mergeSchemas(schemas, { $defs });
 const $defs = { id: { type: "string" }, loop: { allOf: [{ $ref: "#/$defs/loop" }, { type: "string" }] } };

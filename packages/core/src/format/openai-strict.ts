@@ -19,9 +19,9 @@ import {
   walkSchemas,
 } from "../schema/visit.ts";
 import { isOfType, type ProviderRules, SchemaLowering } from "./lowering.ts";
-import { annotationKeywords, mergeSchemas } from "./merge.ts";
 import type { TakeNote } from "./notes.ts";
 import { freeName, parseObject, prepareSchema, toModernSchema } from "./prepare.ts";
+import { annotationKeywords, mergeSchemas } from "./schema-merge.ts";
 import type { ToolDefinition } from "./tools.ts";
 
 /** A schema with more nodes has references that multiply each other. */

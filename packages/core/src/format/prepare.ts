@@ -14,8 +14,8 @@ import {
   schemasIn,
   typesOf,
 } from "../schema/visit.ts";
-import { maxDepth, mergeAllOf, mergeSchemas } from "./merge.ts";
 import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
+import { maxDepth, mergeAllOf, mergeSchemas } from "./schema-merge.ts";
 
 /**
  * Prepares a schema for any provider: the keywords of 2020-12, one object at its root, every reference resolvable.

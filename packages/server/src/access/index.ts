@@ -48,7 +48,6 @@ export {
   toolSecretName,
   writtenForms,
 } from "./secrets.ts";
-export { ToolSwitches } from "./switches.ts";
 export {
   type Authentication,
   Authenticator,
@@ -61,4 +60,5 @@ export {
   serverProof,
   type TokenRequest,
 } from "./tokens.ts";
+export { ToolSwitches } from "./tool-switches.ts";
 export { serversIn, Unapproved } from "./unapproved.ts";

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { openStore, type Store } from "../store/store.ts";
 
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
-import { ToolSwitches } from "./switches.ts";
+import { ToolSwitches } from "./tool-switches.ts";
 
 let workspace: TemporaryWorkspace;
 let store: Store;

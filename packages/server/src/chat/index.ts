@@ -2,7 +2,7 @@ export { ChatService, type NewMessage } from "./chat-service.ts";
 export { readSse, type StreamOptions } from "./provider.ts";
 export { Providers } from "./providers.ts";
 export { chatExtension } from "./routes/completions.ts";
-export { type OfferedTools, readResultTool, ToolsService, type ToolWish } from "./tools.ts";
+export { type OfferedTools, readResultTool, type ToolSelection, ToolsService } from "./tools.ts";
 export {
   type FeedEntry,
   type MessagePart,

@@ -37,7 +37,7 @@ export interface OfferedTools {
   restore(call: ToolCallRequest): ToolCallRequest;
 }
 
-export interface ToolWish {
+export interface ToolSelection {
   /** Tokens that the definitions may take. Default: the usual budget of the config. */
   readonly budget?: number;
   /** The topic of the conversation: decides which tools are offered when not all fit. */
@@ -76,7 +76,7 @@ export class ToolsService {
    * then others up to the budget, and two tools that find and call all the rest. The choice does not change during a
    * conversation, so that the provider's prompt cache stays valid. Default reach: everything.
    */
-  async getTools(reach: Reach = ownersReach, wish: ToolWish = {}): Promise<OfferedTools> {
+  async getTools(reach: Reach = ownersReach, wish: ToolSelection = {}): Promise<OfferedTools> {
     const { budget = usualBudget } = wish;
     const snapshot = this.#registry.snapshot();
     const visible = snapshot.list().filter((tool) => sees(reach, tool));

@@ -13,7 +13,7 @@ export {
   type Workspace,
   withDefaultLimits,
 } from "./config.ts";
-export { parseGrants } from "./host-grants.ts";
+export { parseGrants } from "./network-grants.ts";
 export {
   addressProblem,
   type ConfigOrigin,

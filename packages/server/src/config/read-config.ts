@@ -6,7 +6,7 @@ import { compileSchema, type Logger } from "@toolrack/core";
 import { defined, isRecord, LoadError } from "../helpers/index.ts";
 import { type Config, configSchema } from "./config.ts";
 import { type ConfigVariable, configVariables, readVariable } from "./config-variables.ts";
-import { grantProblem } from "./host-grants.ts";
+import { grantProblem } from "./network-grants.ts";
 import { problemOfToolPattern } from "./tool-patterns.ts";
 
 /** A key of the config that is set, and what set it. */

@@ -1,6 +1,6 @@
 export { DependencyStore } from "./dependencies.ts";
 export { openSandbox } from "./sandbox.ts";
-export type { Description, SingleFileManual } from "./single-file/check-description.ts";
+export type { Description, SingleFileManual } from "./single-file/checked-description.ts";
 export { type DescribedFile, DescriptionCache, describeFile, workerCode } from "./single-file/description.ts";
 export { grantedHosts, missingHosts } from "./single-file/grants.ts";
 export { KeptItems, ToolLogs, ToolOwners } from "./single-file/kept-items.ts";

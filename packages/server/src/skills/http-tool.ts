@@ -16,18 +16,18 @@ import {
 } from "../access/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import {
+  type CheckedTool,
   filledArguments,
   fillSecrets,
   fillSecretsWithin,
   hasSecretReference,
   hasSecretWithin,
   type ReadSecret,
-  type ReadyTool,
   type SkillSurroundings,
   secretsFor,
   skillResult,
   type ToolRunner,
-} from "./ready-tool.ts";
+} from "./checked-tool.ts";
 import { type ToolUsage, UsageError } from "./usage.ts";
 
 export const usualHttpTimeout = 30_000;
@@ -38,7 +38,7 @@ const SHOWN_BODY = 2_000;
 const LARGEST_IMAGE = 1024 * 1024;
 
 /** Runs a tool that is one HTTP request. Throws `UsageError` when the request can never be sent. */
-export function httpRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
+export function httpRunner(ready: CheckedTool, surroundings: SkillSurroundings): ToolRunner {
   const { skill, tool, usage } = ready;
   const template = readHttpTemplate(tool.endpoint, tool.method, usage);
   const { method } = template;

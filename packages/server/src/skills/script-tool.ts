@@ -5,22 +5,22 @@ import type { ToolContext } from "@toolrack/core";
 import { asRecord, defined, isRecord } from "../helpers/index.ts";
 import type { ProgramResult, ProgramSpec, Sandbox } from "../sandbox/index.ts";
 import {
+  type CheckedTool,
   filledArguments,
   fillSecretsWithin,
   hasSecretWithin,
   logPrinted,
-  type ReadyTool,
   type SkillSurroundings,
   skillResult,
   type ToolRunner,
-} from "./ready-tool.ts";
+} from "./checked-tool.ts";
 import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import type { LoadedSkill } from "./skill.ts";
 
 export const usualScriptTimeout = 60_000;
 
 /** Runs a tool that is a program in the sandbox. Throws `UsageError` when there is nothing to run. */
-export function scriptRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
+export function scriptRunner(ready: CheckedTool, surroundings: SkillSurroundings): ToolRunner {
   const { skill, tool, usage } = ready;
   const script = resolveCommand(tool.command, skill, surroundings.workspace);
   const { argv, output = "json" } = usage.settings;
@@ -81,7 +81,7 @@ async function callModule(
 }
 
 async function specOf(
-  { skill, tool, usage }: ReadyTool,
+  { skill, tool, usage }: CheckedTool,
   { readSecret, workspace }: SkillSurroundings,
   { command, args, directory }: ScriptCommand,
   { caller }: ToolContext,
@@ -119,7 +119,7 @@ async function specOf(
 }
 
 /** What a script learns about the call. It gives the script no rights. */
-function contextOf({ skill, tool }: ReadyTool, context: ToolContext): Record<string, unknown> {
+function contextOf({ skill, tool }: CheckedTool, context: ToolContext): Record<string, unknown> {
   const { expertId } = context.extra;
   return {
     userId: context.caller,

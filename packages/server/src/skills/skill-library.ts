@@ -15,9 +15,9 @@ import {
   type Store,
   type StoredSkillTool,
 } from "../store/index.ts";
+import type { SkillSurroundings } from "./checked-tool.ts";
 import { Experts } from "./experts.ts";
 import { otherFiles, pruneMaterialised, readFirstSkillFiles } from "./folder.ts";
-import type { SkillSurroundings } from "./ready-tool.ts";
 import { foldersNamedIn } from "./script-command.ts";
 import {
   checkPaths,
@@ -33,7 +33,7 @@ import {
   withFiles,
 } from "./skill.ts";
 import { type FailedFolder, SkillReader } from "./skill-reader.ts";
-import { SkillSource } from "./source.ts";
+import { SkillSource } from "./skill-source.ts";
 import { adaptSkillTool } from "./tool.ts";
 import { UsageError } from "./usage.ts";
 

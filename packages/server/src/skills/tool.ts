@@ -10,8 +10,13 @@ import { canonicalName } from "@toolrack/core/internal";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import { defined } from "../helpers/index.ts";
 import type { StoredSkillTool } from "../store/index.ts";
+import {
+  type CheckedTool,
+  filledArguments,
+  type SkillSurroundings,
+  type ToolRunner,
+} from "./checked-tool.ts";
 import { endpointParameters, httpRunner, usualHttpTimeout } from "./http-tool.ts";
-import { filledArguments, type ReadyTool, type SkillSurroundings, type ToolRunner } from "./ready-tool.ts";
 import { scriptRunner, usualScriptTimeout } from "./script-tool.ts";
 import { type LoadedSkill, olderName, readableName, type SkillToolInfo, type ToolNames } from "./skill.ts";
 import { readUsage, type ToolUsage, UsageError, withSettings } from "./usage.ts";
@@ -24,7 +29,7 @@ export function adaptSkillTool(
   { names, prefix }: { readonly names: ToolNames; readonly prefix: string },
 ): ToolInfo {
   const usage = readUsage(tool.usage, tool.description);
-  const ready: ReadyTool = { skill, tool, usage };
+  const ready: CheckedTool = { skill, tool, usage };
   const run = runners[tool.type](ready, surroundings);
   const readable = readableName(prefix, tool);
   const id = canonicalName(tool.id);
@@ -136,7 +141,7 @@ function findTarget(registry: ToolRegistry, target: string): ToolInfo | undefine
 }
 
 /** Runs another tool of the rack, with arguments that the operator may fix. */
-function builtinRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
+function builtinRunner(ready: CheckedTool, surroundings: SkillSurroundings): ToolRunner {
   const { tool } = ready;
   if (builtinTarget(tool) === tool.id)
     throw new UsageError("A builtin tool cannot stand for itself.", "command");

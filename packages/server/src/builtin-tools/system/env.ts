@@ -1,5 +1,5 @@
-import { isSafeVariable } from "../commands.ts";
 import { answer, defineTool, either, list, object, optional, text } from "../define.ts";
+import { isSafeVariable } from "../shell-command.ts";
 
 const HIDDEN = "[set, hidden]";
 

@@ -1,6 +1,6 @@
-import { type CommandOutcome, childEnvironment, FLOOD_LIMIT, runCommand } from "../commands.ts";
 import { answer, defineTool, either, field, list, optional, text, textMap, whole } from "../define.ts";
 import { locateExisting } from "../paths.ts";
+import { type CommandOutcome, childEnvironment, FLOOD_LIMIT, runCommand } from "../shell-command.ts";
 
 const USUAL_TIMEOUT = 60_000;
 const LONGEST_TIMEOUT = 10 * 60_000;

@@ -3,7 +3,7 @@ import type { RepairReport } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes } from "../cli-error.ts";
 import { checkProgram, checkWorkspace } from "../doctor/checks.ts";
-import type { Check } from "../doctor/own-files.ts";
+import type { Check } from "../doctor/state-files.ts";
 import { oneLine } from "../text.ts";
 import { findWorkspace, talkingLogger, withApp } from "../workspace.ts";
 

@@ -9,7 +9,7 @@ import { shellQuote } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { configOf, entryAt, failuresIn, whereOf } from "../workspace.ts";
-import type { Check } from "./own-files.ts";
+import type { Check } from "./state-files.ts";
 import {
   attempt,
   checkApprovals,
@@ -19,7 +19,7 @@ import {
   checkServer,
   checkStore,
   checkToken,
-} from "./own-files.ts";
+} from "./state-files.ts";
 
 const NEEDED_NODE = 24;
 const DATABASE_LIMIT = 5_000;

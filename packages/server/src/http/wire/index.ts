@@ -13,7 +13,6 @@ export {
   sendText,
   whenGone,
 } from "./bodies.ts";
-export { HttpError, type HttpErrorCode, httpErrorCodes } from "./errors.ts";
 export {
   expertQuery,
   findExpert,
@@ -23,7 +22,8 @@ export {
   refuseRulePattern,
   refuseToolPattern,
   toolPattern,
-} from "./requested.ts";
+} from "./body-rules.ts";
+export { HttpError, type HttpErrorCode, httpErrorCodes } from "./errors.ts";
 export {
   type ExtensionParts,
   type HttpExtension,

@@ -13,7 +13,7 @@ import {
   readMcpFile,
   type WantedServer,
   wantedServers,
-} from "./config/wanted-servers.ts";
+} from "./config/configured-servers.ts";
 import { sentence } from "./failures.ts";
 import { filesOfServer } from "./process/program.ts";
 import type { LogLine } from "./process/recent-lines.ts";

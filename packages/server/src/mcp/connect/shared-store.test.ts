@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
-import { ToolSwitches } from "../../access/switches.ts";
+import { ToolSwitches } from "../../access/tool-switches.ts";
 import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { grantProblem, parseGrants } from "../../config/host-grants.ts";
+import { grantProblem, parseGrants } from "../../config/network-grants.ts";
 
 it.each([
   ["api.example.com", "api.example.com", 443, true],

@@ -13,7 +13,7 @@ import {
   checkDescription,
   type Description,
   dependencyFailure,
-} from "./check-description.ts";
+} from "./checked-description.ts";
 import { replaceFile } from "./kept-items.ts";
 import type { RawDescription, ToolSource, WorkerSettings } from "./messages.ts";
 

@@ -3,7 +3,7 @@ import type { SkillBundle } from "../../store/index.ts";
 import type { Expert } from "../experts.ts";
 import { type LoadedSkill, SkillInputError } from "../skill.ts";
 import type { SkillLibrary } from "../skill-library.ts";
-import type { ImportedTables, ImportFailure } from "./tables.ts";
+import type { ImportedTables, ImportFailure } from "./imported-tables.ts";
 import { type ImportOptions, readImport } from "./upload.ts";
 
 interface Replacing {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { fromTables } from "./imported-tables.ts";
 import { parseSqlDump } from "./sql-dump.ts";
-import { fromTables } from "./tables.ts";
 
 const rowsOf = (text: string) => parseSqlDump(text, ["skills"]).get("skills");
 const create = "CREATE TABLE skills(id text, name text, skill_md text, enabled);";

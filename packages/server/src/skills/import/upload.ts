@@ -14,8 +14,8 @@ import {
   writeSkillFiles,
 } from "../folder.ts";
 import { isSafePath, SkillInputError } from "../skill.ts";
+import { fromTables, type ImportedTables, type ImportFailure, importedTables } from "./imported-tables.ts";
 import { parseSqlDump } from "./sql-dump.ts";
-import { fromTables, type ImportedTables, type ImportFailure, importedTables } from "./tables.ts";
 
 export interface ImportOptions {
   readonly sandbox: () => Promise<Sandbox>;

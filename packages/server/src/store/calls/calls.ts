@@ -26,7 +26,7 @@ import {
 import { type CallStatistics, readStatistics, type StatisticsQuery } from "./call-statistics.ts";
 import { CallTable } from "./call-table.ts";
 import { CallWriter } from "./call-writer.ts";
-import { HeldCalls } from "./held-calls.ts";
+import { WaitingRecords } from "./waiting-records.ts";
 
 /** Characters of the result, and of the arguments, that an item of a list has at the most. */
 const LISTED_RESULT = 2_000;
@@ -53,7 +53,7 @@ export class CallRepository {
    * The records that wait in memory until the store can take them. A property, so that a store that stands in front of
    * this one need not know of it.
    */
-  readonly held: HeldCalls;
+  readonly held: WaitingRecords;
   #onRefused: RefusalListener = () => {};
   readonly #writer: CallWriter;
   /** Calls whose blobs are being written, before their rows are. */
@@ -70,7 +70,7 @@ export class CallRepository {
       ...(database.engine === "sqlite" ? { journal: journals.open() } : {}),
       onRefused: ({ call_id }, error) => this.#onRefused(call_id, error),
     });
-    this.held = new HeldCalls(journals.openSpare(mostHeld.bytes), this.#writer, logger);
+    this.held = new WaitingRecords(journals.openSpare(mostHeld.bytes), this.#writer, logger);
     database.pending.add(this.#writer);
   }
 

@@ -2,9 +2,9 @@ import { readFile, stat } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { parseJson } from "../../../access/index.ts";
 import { asRecord } from "../../../helpers/index.ts";
-import { childEnvironment, runCommand } from "../../commands.ts";
 import { walk } from "../../file/support/walk.ts";
 import { type Confinement, type ExistingPlace, entryAt, foldersUpTo } from "../../paths.ts";
+import { childEnvironment, runCommand } from "../../shell-command.ts";
 
 /**
  * The formatter of the project: by the nearest configuration above `start`, or else by the nearest package.json that

@@ -2,9 +2,9 @@ import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readMcpFile } from "./configured-servers.ts";
 import { readServerEntry } from "./entry.ts";
 import { expand, resolveEntry, type Surroundings } from "./resolve-entry.ts";
-import { readMcpFile } from "./wanted-servers.ts";
 
 let directory: string;
 let surroundings: Surroundings;

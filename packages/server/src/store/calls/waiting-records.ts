@@ -25,7 +25,7 @@ const LARGEST_BATCH = 100;
  * as it takes records again. Nothing that was added is ever thrown away: the bound is kept by refusing calls before they
  * run.
  */
-export class HeldCalls {
+export class WaitingRecords {
   readonly #logger: Pick<Logger, "warn" | "error">;
   readonly #journal: CallJournal;
   readonly #writer: Pick<CallWriter, "refused">;
@@ -161,7 +161,7 @@ export class HeldCalls {
 }
 
 /** Records that wait in memory because the store cannot take them now. */
-export type HeldRecords = Pick<HeldCalls, "records" | "bytes" | "journaled" | "isFull" | "reason">;
+export type HeldRecords = Pick<WaitingRecords, "records" | "bytes" | "journaled" | "isFull" | "reason">;
 
 const MIB = 1024 * 1024;
 

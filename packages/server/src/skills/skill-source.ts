@@ -1,6 +1,6 @@
 import type { ToolInfo } from "@toolrack/core";
 import { reasonOf } from "../helpers/index.ts";
-import type { SkillSurroundings } from "./ready-tool.ts";
+import type { SkillSurroundings } from "./checked-tool.ts";
 import { type LoadedSkill, namePrefixes, shortHash, type ToolNames } from "./skill.ts";
 import { adaptSkillTool } from "./tool.ts";
 

@@ -73,7 +73,7 @@ export interface SkillSurroundings {
 }
 
 /** A tool of a skill whose row was checked. */
-export interface ReadyTool {
+export interface CheckedTool {
   readonly skill: LoadedSkill;
   readonly tool: StoredSkillTool;
   readonly usage: ToolUsage;
@@ -91,7 +91,7 @@ const reference = /\{\{\s*secret:([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}/g;
  * `arguments` of a trusted skill may refer to secrets.
  */
 export async function filledArguments(
-  { skill, usage }: ReadyTool,
+  { skill, usage }: CheckedTool,
   { readSecret }: Pick<SkillSurroundings, "readSecret">,
   input: Readonly<Record<string, unknown>>,
 ): Promise<Record<string, unknown>> {
@@ -100,7 +100,7 @@ export async function filledArguments(
 }
 
 /** Reads secrets for a skill's tools. Rejects for an untrusted skill. */
-export function secretsFor({ name, trusted }: ReadyTool["skill"], read: ReadSecret): ReadSecret {
+export function secretsFor({ name, trusted }: CheckedTool["skill"], read: ReadSecret): ReadSecret {
   if (trusted) return read;
   return async () => {
     throw new Error(

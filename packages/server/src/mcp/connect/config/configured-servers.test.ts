@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { StoredMcpServer } from "../../../store/mcp-servers.ts";
-import { type WantedServer, wantedServers } from "./wanted-servers.ts";
+import { type WantedServer, wantedServers } from "./configured-servers.ts";
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 

@@ -2,7 +2,7 @@
 import { mount } from "@vue/test-utils";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { defineComponent, h } from "vue";
-import { useShortcuts } from "./screen.ts";
+import { useShortcuts } from "./theme-and-time.ts";
 
 let ran: string[];
 let page: ReturnType<typeof mount>;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CappedOutput } from "./commands.ts";
+import { CappedOutput } from "./shell-command.ts";
 
 test("output within the limit stays as it was, however it was cut into pieces", () => {
   const output = new CappedOutput(12);
