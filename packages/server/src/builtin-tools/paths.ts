@@ -176,7 +176,7 @@ async function describeMissing(
 const MOST_NAMES = 5;
 
 /**
- * The target of a copy or move. If `destination` is a folder, or ends with a slash, the entry goes into it
+ * The target of a copy or move. A destination that is a folder, or ends with a slash, takes the entry in
  * under `name`.
  */
 export async function findDestination(
@@ -192,10 +192,7 @@ export async function findDestination(
     : locate(workspace, destination, { keepLink: true });
 }
 
-/**
- * Throws when the entry at the destination may not be replaced by the source. When both are folders, it is
- * the caller that decides.
- */
+/** Throws when the source may not replace the destination. If both are folders, the caller decides. */
 export function checkReplaceable(source: Stats, { stats, shown }: Place, overwrite: boolean): void {
   if (stats === undefined) return;
   if (!overwrite) {

@@ -35,14 +35,9 @@ import {
 
 /** Finish reasons of a complete answer. */
 const wholeFinishes = new Set(["tool_calls", "function_call", "stop"]);
-/**
- * One answer of the model may have at most this many calls, because each of them is stored and gets a result.
- */
+/** One answer may have at most this many calls, because each of them is stored and gets a result. */
 const MOST_BEGUN = 1_000;
-/**
- * At most this many calls of one answer are run. The others fail, with a text that tells the model to repeat
- * them.
- */
+/** At most this many calls of one answer are run. The model is told to repeat the others. */
 const MOST_CALLS = 128;
 
 /** A turn in progress. */
@@ -50,10 +45,7 @@ export interface OpenTurn extends Turn {
   readonly clientTools: readonly ModelTool[];
   readonly offered: OfferedTools;
   readonly limits: TurnLimits;
-  /**
-   * Aborted when the server stops. The turn then ends with its calls unfinished, so that the next start can
-   * resume it.
-   */
+  /** Aborted when the server stops. The turn ends as interrupted, and its calls stay open for recovery. */
   readonly leaving: AbortSignal;
   readonly retry: ChatServices["retry"];
   readonly compactor: Compactor;
@@ -106,10 +98,7 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
     turn.usage = addUsage(turn.usage, usage);
     emit({ type: "usage", round, usage, total: turn.usage });
   };
-  /**
-   * The text about an exceeded limit, if one is exceeded. An endless answer would fill the memory and the
-   * store.
-   */
+  /** The text about an exceeded limit. An endless answer would fill the memory and the store. */
   const limitExceeded = () => {
     if (characters > maxAnswer) return notices.answerLimit(maxAnswer);
     if (merger.begun > MOST_BEGUN) return notices.callLimit(MOST_BEGUN);
@@ -240,8 +229,8 @@ function echoOf(call: ModelToolCall, merger: DeltaMerger | undefined, provider: 
 }
 
 /**
- * The type of a call: `custom` when the provider sent it in that form, otherwise the type that the client
- * declared for its tool, because providers mix up the other types. Tools of the rack are functions.
+ * The type of a call: `custom` only when the provider sent it in that form; otherwise the type that the
+ * client declared for its tool, because providers mix up those types, or `function`.
  */
 function kindOf({ custom }: ModelToolCall, own: ModelTool | undefined): string {
   if (custom !== undefined) return "custom";

@@ -146,8 +146,7 @@ export class ChatService {
       const message = "The last message of this conversation is still being answered. Wait, or stop it.";
       throw new ChatError("chat_busy", message);
     }
-    // A person who writes again has seen that loop detection stopped the last turn, so calls are allowed
-    // again.
+    // A person who writes again has seen that loop detection stopped the turn, so calls may go on.
     registry.resumeSession(session.id);
     const named = await this.sessions.named(session, content).catch((error) => {
       // A missing title must not keep the message from being answered.
@@ -201,9 +200,7 @@ export class ChatService {
     }
   }
 
-  /**
-   * Calls `recover` at this interval, to take over turns of other processes on the same store that have died.
-   */
+  /** Calls `recover` at this interval, for turns of other processes on the same store that have died. */
   follow(seconds: number): void {
     const { store, logger } = this.#services;
     this.#following ??= store.follower.follow("left turns", {
@@ -214,8 +211,8 @@ export class ChatService {
   }
 
   /**
-   * Interrupts the running turns, which the next start resumes. Resolves when they are stored, or after
-   * `CLOSE_TIMEOUT`.
+   * Interrupts running turns, which `recover` takes over after the next start. Resolves when they are stored,
+   * or after `CLOSE_TIMEOUT`.
    */
   async close(): Promise<void> {
     void this.#following?.stop();
@@ -225,10 +222,7 @@ export class ChatService {
     await Promise.race([written, wait(CLOSE_TIMEOUT, undefined, { ref: false })]);
   }
 
-  /**
-   * Whether a call, one of whose inner calls waits for approval, is made again after a restart; see
-   * `TurnRecovery`.
-   */
+  /** Whether a call is made again after a restart if an inner call waits for approval; see `TurnRecovery`. */
   #isRepeated(callId: string): boolean {
     const calls = this.#turns.running.flatMap(({ parts }) => parts.filter(isTool));
     const call = calls.find((part) => part.callId === callId);

@@ -90,8 +90,7 @@ export class CompletionRuns {
       if (this.#known.get(hash) === run) this.#known.delete(hash);
     };
     const settle = (completion?: Completion) => {
-      // A run without calls can be repeated safely. It is remembered only for an answer with an idempotency
-      // key.
+      // A run without calls can be repeated safely; it is remembered only if it has an idempotency key.
       const hasActed = run.hasMadeCalls || run.isMarked;
       if (!hasActed && (!isKeyed || completion === undefined)) return forget();
       run.size = completion === undefined ? 0 : JSON.stringify(completion.parts).length;

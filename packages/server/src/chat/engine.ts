@@ -50,9 +50,7 @@ export class TurnEngine {
     return this.#services.config.toolBudget ?? usualBudget;
   }
 
-  /**
-   * Aborted when the server stops. Running turns then end as interrupted, and the next start resumes them.
-   */
+  /** Aborted when the server stops. Running turns then end as interrupted, and recovery takes them over. */
   get leaving(): AbortSignal {
     return this.#leaving.signal;
   }

@@ -9,10 +9,7 @@ import { failed, isSettled, isTool, type MessagePart } from "./turn.ts";
 const SAID_BY = "toolrack_provider";
 const handedId = /^rack_([0-9a-f]{32})_(\d{1,4}|f)$/;
 
-/**
- * The id of a call in the older `function_call` form, made from the id of its handoff. A handoff has only one
- * such call.
- */
+/** The id of a call in the older `function_call` form. A handoff has only one such call. */
 export function functionHandoffId(id: string): string {
   return `rack_${id}_f`;
 }
@@ -44,8 +41,7 @@ export async function handOver(
   const { images, provider } = endpoint;
   const said = toModelMessages(parts, images, provider);
   const messages = said.map((message) => ({ ...message, [SAID_BY]: provider }));
-  // In the older form identical conversations get the same id, so the latest handoff replaces the earlier
-  // one.
+  // In the older form identical conversations share an id; the latest handoff replaces the earlier one.
   await store.addHandoff({ id, owner, sessionId: sessionID, messages });
   return asked.flatMap((part, at) => {
     const { name, arguments: written, kind, client } = part;
@@ -65,8 +61,7 @@ export async function takeBack(
 ): Promise<{ messages: ModelMessage[]; sessionID: string | undefined }> {
   const restored: ModelMessage[] = [];
   let sessionID: string | undefined;
-  // Messages after the last user message belong to the current turn; only they keep the provider's extra
-  // members.
+  // The current turn follows the last user message. Only there does the provider need its extra members.
   const current = messages.findLastIndex(({ role }) => role === "user");
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at]!;

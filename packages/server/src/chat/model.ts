@@ -7,9 +7,7 @@ export interface ModelEndpoint {
   readonly provider: string;
   /** Without a slash at the end. */
   readonly baseURL: string;
-  /**
-   * The base URL as written in the config, to show to people: references to secrets in it are not filled in.
-   */
+  /** The base URL as written in the config, to show to people: references such as `${NAME}` stay. */
   readonly address: string;
   readonly apiKey: string | undefined;
   readonly headers: Readonly<Record<string, string>>;

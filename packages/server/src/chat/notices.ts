@@ -48,10 +48,7 @@ export const writtenThere = (before: string, behind: string): string =>
 export const outcomeUnknown =
   "The server ended while the tool ran, so nobody knows whether it did its work. Check before you call it again.";
 
-/**
- * For a tool that had called other tools when the server ended. `made`: each of these calls, with its
- * outcome.
- */
+/** For a tool that had called other tools when the server ended. `made`: these calls and their outcomes. */
 export const interruptedChain = (name: string, made: readonly string[], why: string): string =>
   `"${name}" was interrupted: ${why}. Of the calls that it had made: ${made.join("; ")}. Whether it did anything else is not known. Check before you call it again.`;
 

@@ -17,10 +17,7 @@ export interface StreamOptions {
 }
 
 const LONGEST_BACKOFF = 16_000;
-/**
- * If a provider asks for a longer pause than this, the request fails, and the caller decides when to ask
- * again.
- */
+/** If a provider asks for a longer pause, the request fails, and the caller decides when to ask again. */
 const LONGEST_WAIT = 60_000;
 /** At most this many characters of an error page are read. */
 const LONGEST_PAGE = 64_000;
@@ -109,8 +106,7 @@ async function* readResponse(endpoint: ModelEndpoint, response: Response): Async
   const { body, headers, status, ok } = response;
   const pieces = decoded(body ?? []);
   if (!ok) {
-    // Only the beginning of an error page is read. If the connection breaks, the text that came before is
-    // used.
+    // Only the beginning of an error page is read. After a broken connection, what came before is used.
     const text = await joined(pieces, LONGEST_PAGE, true);
     const retryAfter = retryAfterOf(headers);
     throw reportedError(endpoint, parsedJson(text), { status, text, retryAfter });
@@ -281,10 +277,7 @@ const LONGEST_WORDS = 1_000;
 const LONGEST_CODE = 100;
 /** At most this many characters of an unreadable answer, or of a network error, are shown. */
 const LONGEST_NONSENSE = 200;
-/**
- * Error code for an answer that is too long. The request is not retried, because the result would be the
- * same.
- */
+/** Error code for an answer that is too long. No retry follows, because the result would be the same. */
 const TOO_LONG = "response_too_long";
 
 interface FailedResponse {

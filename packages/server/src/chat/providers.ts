@@ -71,10 +71,7 @@ export class Providers {
     return this.#endpoint(provider, model);
   }
 
-  /**
-   * Opens a model that an earlier `resolve` found. `model`: the provider's own name for it. Throws
-   * `ModelMissing`.
-   */
+  /** Opens a model that `resolve` found before, by its provider's own name for it. Throws `ModelMissing`. */
   async reopen(provider: string, model: string): Promise<ModelEndpoint> {
     if (this.#all.has(provider)) return this.#endpoint(provider, model);
     const message = `The model provider "${provider}" is no longer configured. Name another model.`;

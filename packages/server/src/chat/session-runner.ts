@@ -87,8 +87,8 @@ export class SessionRunner {
   }
 
   /**
-   * Stores and publishes the end of a turn. An interrupted turn is stored as running, so that it is resumed
-   * later. Never rejects.
+   * Stores and publishes the end of a turn. An interrupted turn is stored as running, so that recovery finds
+   * it. Never rejects.
    */
   async conclude(turn: ActiveTurn, body: AssistantBody, ended: TurnEnd): Promise<void> {
     const { message, parts, feed, stopMessage } = turn;

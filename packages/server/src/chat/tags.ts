@@ -7,9 +7,7 @@ import type { OfferedTools } from "./tools.ts";
 /** The parameter in which the model writes the input of a `custom` tool. */
 const INPUT = "input";
 
-/**
- * The conversation for a model without native tool calls: tool definitions, calls and results become text.
- */
+/** The conversation for a model without native tool calls: definitions, calls and results become text. */
 export function toTagMessages(
   messages: readonly ModelMessage[],
   tools: readonly ModelTool[],

@@ -25,18 +25,15 @@ interface WaitingTurn {
   readonly waiting: readonly WaitingCall[];
 }
 
-/**
- * How often the store is read for people's answers, and for the outcome of the calls that they approved, in
- * milliseconds.
- */
+/** How often the store is read for people's answers and for outcomes of approved calls, in milliseconds. */
 const POLL_INTERVAL = 500;
 /** How long an approved call may take to appear in the records, in milliseconds. */
 const RESUME_TIMEOUT = 60_000;
 const PAGE = 500;
 
 /**
- * Finds the outcome of the calls of a turn whose process has ended. No call that could do something twice is
- * repeated.
+ * Finds the outcome of the calls of a turn whose process has ended. Never repeats a call that could do
+ * something twice.
  */
 export class TurnRecovery {
   readonly #services: ChatServices;
@@ -87,10 +84,7 @@ export class TurnRecovery {
     return "settled";
   }
 
-  /**
-   * Resolves when every question is answered, and every approved call has ended or is prepared to be made
-   * again.
-   */
+  /** Resolves when every question is answered, and every approved call has ended or can be made again. */
   async decided(turn: ActiveTurn, waiting: readonly WaitingCall[]): Promise<void> {
     const signal = AbortSignal.any([turn.stopping, this.#leaving]);
     try {
@@ -124,8 +118,8 @@ export class TurnRecovery {
         if (approval !== undefined && isRepeated) {
           const takeBack = approvals.reuse(approval, `${callId}${RESUMED}`);
           void done.then(takeBack);
-          // The engine makes this call again together with the remaining calls; its inner call is then
-          // already approved.
+          // The engine makes this call again with the remaining ones; its inner call is then already
+          // approved.
           feed.publish(
             stateEvent({ ...part, state: failed(part, notices.madeAgain(`${callId}${RESUMED}`)) }),
           );
@@ -159,9 +153,7 @@ export class TurnRecovery {
     return questions;
   }
 
-  /**
-   * When a call was made anew after its approval, copies the outcome into the part once that call has ended.
-   */
+  /** Takes over the outcome of a call that was made anew after its approval, once that call has ended. */
   async #takeResumed(part: ToolPart, agreedAt: number): Promise<void> {
     const resumed = `${part.callId}${RESUMED}`;
     const call = await this.#services.store.calls.get(resumed);
@@ -187,10 +179,7 @@ export class TurnRecovery {
     return failed(part, notices.interruptedChain(part.name, outcomes, why));
   }
 
-  /**
-   * Whether the question still waits for its answer, or was approved and its call is being made again or was
-   * made again.
-   */
+  /** Whether the question waits for its answer, or was approved and its call is or was made again. */
   async #isOpen({ state, callId }: StoredApproval): Promise<boolean> {
     if (state !== "allowed") return state === "pending";
     const { approvals, store } = this.#services;

@@ -202,10 +202,7 @@ export interface ToolPart {
   readonly round: number;
   /** The model's id of the call. */
   readonly id: string;
-  /**
-   * The rack's id of the call, by which its record and its whole result are found. Empty for a tool of the
-   * client.
-   */
+  /** The rack's id of the call, which finds its record and whole result. Empty for a client's tool. */
   callId: string;
   /** The tool's name as the model wrote it. */
   readonly name: string;

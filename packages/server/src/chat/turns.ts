@@ -151,10 +151,7 @@ export class ActiveTurns {
     return turn;
   }
 
-  /**
-   * Publishes what has changed in the store. `shown`: for each approval, the state that readers were told
-   * last.
-   */
+  /** Publishes what changed in the store. `shown`: the state of each approval that readers were told last. */
   async #readChanges(turn: ActiveTurn, shown: Map<string, string>): Promise<void> {
     const { feed, parts } = turn;
     const message = await this.#services.store.chat.getMessage(turn.message.id);

@@ -110,9 +110,7 @@ export default defineTool({
   },
 });
 
-/**
- * Checks the given path. For a directory, the caller must check the path again with the file's name in it.
- */
+/** Checks the given path. For a directory, the caller must check it again with the file's name. */
 async function findPlace(given: string, { workspace }: InternalToolContext) {
   const path = await confinePath(workspace, given);
   const found = await stat(path).catch(() => undefined);

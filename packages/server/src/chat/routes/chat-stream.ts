@@ -23,9 +23,7 @@ export function messageView(whole: ChatMessage): Record<string, unknown> {
   return { ...shown, parts };
 }
 
-/**
- * How many bytes of events a slow reader may leave unread before it is disconnected. It may connect again.
- */
+/** How many bytes a slow reader may leave unread before it is disconnected. It may connect again. */
 export const MOST_WAITING = 8 * 1024 * 1024;
 
 /** Streams the events after the given number until the turn ends. The turn goes on whether or not anybody reads. */

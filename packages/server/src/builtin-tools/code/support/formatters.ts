@@ -140,10 +140,7 @@ function lines(text: string): string[] {
     .filter((line) => line !== "");
 }
 
-/**
- * Maps a file, or every file below a folder that is not ignored, to a stamp that changes when the file is
- * written.
- */
+/** Maps a file, or every unignored file below a folder, to a stamp that changes with each write to it. */
 export async function fileStamps(
   workspace: Confinement,
   { real, stats }: ExistingPlace,

@@ -200,8 +200,7 @@ export function createMysqlEngine(url: string): DatabaseEngine {
         },
         commit: () => send(connection, "COMMIT"),
         async cancel() {
-          // Before the server's greeting the connection has no thread id, and nothing runs that could be
-          // stopped.
+          // Without a thread id the server has not sent its greeting, so no statement runs yet.
           if (!connection.threadId) return;
           const second = connect();
           await send(second, `KILL ${Number(connection.threadId)}`).finally(() => dropConnection(second));

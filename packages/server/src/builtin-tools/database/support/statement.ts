@@ -40,10 +40,7 @@ export interface DatabaseEngine {
   run(statement: Statement, signal: AbortSignal): Promise<StatementResult>;
 }
 
-/**
- * First words that the reading tool accepts. A change may still follow, as in `WITH … DELETE`; the database
- * refuses it.
- */
+/** First words that the reading tool accepts. The database refuses a change after them (`WITH … DELETE`). */
 const readingWords = /^(SELECT|WITH|VALUES|TABLE|SHOW|EXPLAIN|DESCRIBE|DESC|PRAGMA)$/;
 
 /** Statements that would leave the tool's own transaction, or the database. */

@@ -145,10 +145,7 @@ async function withOwnRules(sets: RuleSets, folder: string): Promise<RuleSets> {
   return own === undefined ? sets : [...sets, { base: folder, rules: toRules(own.split("\n")) }];
 }
 
-/**
- * Whether the path is left out. As in git, the nearest folder with a matching rule decides, by its last such
- * rule.
- */
+/** Whether the path is left out. As in git, the last matching rule of the nearest `.gitignore` decides. */
 function ignores(sets: RuleSets, path: string, isFolder: boolean): boolean {
   for (const { base, rules } of sets.toReversed()) {
     const inner = relative(base, path).split(sep).join("/");
