@@ -78,7 +78,7 @@ export async function confinePath(
   return real;
 }
 
-/** A confined path for people: relative to the workspace if it lies in it, with forward slashes. */
+/** A confined path as people see it: with forward slashes, and relative if it lies in the workspace. */
 export async function showPath(workspace: Confinement, real: string): Promise<string> {
   const home = await realPathOf(workspace.directory);
   const shown = isInside(home, real) ? relative(home, real) || "." : real;
@@ -122,7 +122,7 @@ async function resolveAsked(
     // A link to a root counts as the root.
     return keepLink && !roots.includes(real) ? await linkItself() : real;
   } catch (error) {
-    const { code, message = String(error) } = error as NodeJS.ErrnoException; // As the file system throws.
+    const { code, message = String(error) } = error as NodeJS.ErrnoException; // The file system throws these.
     if (keepLink && code === "ELOOP") return linkItself();
     throw new Error(`"${path}" cannot be reached: ${reasons.get(code ?? "") ?? message}.`, { cause: error });
   }
@@ -176,8 +176,8 @@ async function describeMissing(
 const MOST_NAMES = 5;
 
 /**
- * The target of a copy or move. A destination that is a folder, or ends with a slash, takes the entry in
- * under `name`.
+ * The target of a copy or move. When the destination is a folder or ends with a slash, the target is `name`
+ * in that folder.
  */
 export async function findDestination(
   workspace: Confinement,

@@ -80,7 +80,7 @@ export function openTurn(
  * `AnswerOverLimit` or the signal's reason; parts that arrived before are kept. In the result, `finish` is
  * the provider's finish reason; when the provider gave none, it is `cut` for an answer with calls and `stop`
  * for any other. `isClientCallCut`: the answer broke off inside a call of a client's tool, so that the client
- * cannot run it.
+ * cannot run the call.
  */
 export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean) {
   const { endpoint, emit, limits, parts } = turn;
@@ -98,7 +98,7 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
     turn.usage = addUsage(turn.usage, usage);
     emit({ type: "usage", round, usage, total: turn.usage });
   };
-  /** The text about an exceeded limit. An endless answer would fill the memory and the store. */
+  /** The text about an exceeded limit, if any. An endless answer would fill the memory and the store. */
   const limitExceeded = () => {
     if (characters > maxAnswer) return notices.answerLimit(maxAnswer);
     if (merger.begun > MOST_BEGUN) return notices.callLimit(MOST_BEGUN);
@@ -239,7 +239,7 @@ function kindOf({ custom }: ModelToolCall, own: ModelTool | undefined): string {
 
 /**
  * Whether the call may be incomplete: the answer has no finish reason of a complete answer, and the arguments
- * are not JSON. Any text is valid input for a `custom` tool, so there only the finish reason counts.
+ * are not JSON. Any text is valid input for a `custom` tool, so for its calls only the finish reason counts.
  */
 function isHalf({ kind, arguments: written }: ToolPart, finish: string): boolean {
   return !wholeFinishes.has(finish) && (kind === "custom" || parsedJson(written) === undefined);

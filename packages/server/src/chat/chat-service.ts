@@ -118,10 +118,10 @@ export class ChatService {
 
   /**
    * Stores a person's message and starts the turn that answers it. Resolves once the message is stored and
-   * the turn has begun; the turn goes on even if nobody reads it. `grant`: that of the caller; default: of
-   * the owner of the process. Only the token that owns a session may write in it, because the calls are made
-   * with that token's grant. Throws `ModelMissing`, `ProviderError` and `ChatError`, the last also while
-   * another turn of the session runs.
+   * the turn has begun; the turn goes on even if nobody reads it. `grant`: the caller's; default: that of the
+   * owner of the process. Only the token that owns a session may write in it, because the calls are made with
+   * that token's grant. Throws `ModelMissing`, `ProviderError` and `ChatError`, the last also while another
+   * turn of the session runs.
    */
   async handleStream(
     session: ChatSession,
@@ -183,7 +183,7 @@ export class ChatService {
   }
 
   /**
-   * Takes over the turns of processes that have ended. A turn with calls that wait for a person goes on; any
+   * Takes over the turns of processes that have ended. A turn with calls that wait for approval goes on; any
    * other turn is stored as interrupted.
    */
   async recover(): Promise<void> {

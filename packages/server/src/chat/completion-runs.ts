@@ -151,7 +151,7 @@ class CompletionRun {
   }
 
   /**
-   * Whether the run told the store that it changes something. The call that does so may still wait for
+   * Whether the store was told that this run changes something. The changing call may still wait for
    * approval.
    */
   get isMarked(): boolean {

@@ -102,8 +102,8 @@ export class DeltaMerger {
   readonly #logprobs: Record<string, unknown[]> = {};
 
   /**
-   * Returns the piece's text of call arguments, and how many characters its other members of calls and its
-   * reasoning details take.
+   * `written`: the call arguments in the piece. `kept`: the number of characters of the other members of
+   * calls and of the reasoning details in it.
    */
   add(piece: AnswerPiece): { written: string; kept: number } {
     this.text += piece.text;

@@ -204,7 +204,7 @@ function explained(state: ToolState, code: string | undefined, { arguments: writ
     return state;
   } catch (thrown) {
     const position = /position (\d+)/.exec(String(thrown))?.[1];
-    // JSON errors without a position already quote the text around the mistake.
+    // A JSON error without a position quotes the text itself, or says that the text ended too early.
     if (position === undefined) return state;
     const at = Number(position);
     const there = notices.writtenThere(written.slice(Math.max(0, at - 60), at), written.slice(at, at + 40));

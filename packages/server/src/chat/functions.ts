@@ -45,7 +45,7 @@ export function fromFunctions(
       messages.push({ ...asked, tool_calls: [{ id, type: "function", function: call }] });
       messages.push({ role: "tool", tool_call_id: id, name: call.name, content });
     } else if (message.role !== "function" || functionCallOf(request.messages[at - 1]) === undefined) {
-      // A `function` message that answers a call was already added together with that call.
+      // All other messages. A `function` message that answers a call was already added with that call.
       messages.push(message);
     }
     const { role, name, content, tool_calls, tool_call_id } = message;

@@ -46,7 +46,7 @@ async function recall({ registry, store }: Sources, callId: string): Promise<Rec
   return whole && { record, result: { ...result, content: whole.text }, metadata };
 }
 
-/** Whether the call is on record, with its outcome. */
+/** Whether the call is on record as ended, with a known outcome. */
 export function isEnded(call: StoredCall | undefined): call is StoredCall {
   return call !== undefined && call.outcome !== "running" && call.outcome !== "interrupted";
 }

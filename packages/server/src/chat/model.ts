@@ -7,7 +7,9 @@ export interface ModelEndpoint {
   readonly provider: string;
   /** Without a slash at the end. */
   readonly baseURL: string;
-  /** The base URL as written in the config, to show to people: references such as `${NAME}` stay. */
+  /**
+   * The base URL as written in the config, to show to people. References like `${NAME}` are not filled in.
+   */
   readonly address: string;
   readonly apiKey: string | undefined;
   readonly headers: Readonly<Record<string, string>>;

@@ -6,7 +6,9 @@ import { type ModelEndpoint, parsedJson } from "./model.ts";
 
 export interface StreamOptions {
   readonly signal: AbortSignal;
-  /** Sent in addition to the headers of the provider's config, which win. */
+  /**
+   * Sent beside the headers of the provider's config. A header of the config wins over one of the same name.
+   */
   readonly headers?: Readonly<Record<string, string>>;
   /** Called before the pause that precedes a repeated request. */
   readonly onRetry?: (retry: { attempt: number; waitMs: number; reason: string }) => void;
@@ -21,7 +23,9 @@ const LONGEST_BACKOFF = 16_000;
 const LONGEST_WAIT = 60_000;
 /** At most this many characters of an error page are read. */
 const LONGEST_PAGE = 64_000;
-/** At most this many characters per event. Model output stays far below it; images as text come close. */
+/**
+ * At most this many characters of one event are read. Model output is far shorter; images as text come close.
+ */
 const LONGEST_EVENT = 32_000_000;
 
 /**
@@ -80,7 +84,7 @@ function mayPass({ kind, code }: ProviderError): boolean {
   return kind === "busy" || kind === "failed" || kind === "unreachable" || kind === "cut";
 }
 
-/** Milliseconds to wait before the next attempt: never none, even if the provider asks for none. */
+/** Milliseconds to wait before the next attempt; more than none, even if the provider asks for no pause. */
 function pauseBefore(attempt: number, { retryAfter = 0 }: ProviderError, backoff: number): number {
   // Random, so that callers that failed together do not retry together.
   const own = Math.min(backoff * 2 ** (attempt - 1), LONGEST_BACKOFF) * (0.5 + Math.random() / 2);
@@ -106,7 +110,7 @@ async function* readResponse(endpoint: ModelEndpoint, response: Response): Async
   const { body, headers, status, ok } = response;
   const pieces = decoded(body ?? []);
   if (!ok) {
-    // Only the beginning of an error page is read. After a broken connection, what came before is used.
+    // Only the beginning of an error page is read. If the connection breaks, the text before it is used.
     const text = await joined(pieces, LONGEST_PAGE, true);
     const retryAfter = retryAfterOf(headers);
     throw reportedError(endpoint, parsedJson(text), { status, text, retryAfter });

@@ -11,7 +11,7 @@ import type { ActiveTurn } from "./turns.ts";
 
 /** How many of its events a finished turn keeps. A reader that missed more events gets the whole message. */
 const LAST_EVENTS = 200;
-/** How often the end of a turn is written while the store fails. */
+/** How many times the end of a turn is written, at most, while the store fails. */
 const ATTEMPTS = 5;
 /** Milliseconds between two of these attempts. */
 const PAUSE = 1_000;

@@ -81,11 +81,11 @@ export function bodyOf({ role, body, unread }: ChatMessage): Readonly<Record<str
 
 /** Does not check the body: the store returns plain JSON that this service wrote. */
 export function assistantBody(message: ChatMessage): AssistantBody {
-  // `Object` returns any type, so no cast is needed.
+  // `Object()` has the type `any`, so no cast is needed.
   return Object(bodyOf(message));
 }
 
-/** The earlier messages of a session in the form for the model, after the system message, if there is one. */
+/** The earlier messages of a session as the model reads them, after the system message, if there is one. */
 export function toHistory(
   { state }: ChatSession,
   { expert }: Reach,

@@ -26,7 +26,7 @@ interface ToolCost {
 
 /** The tools that a model is offered. */
 export interface OfferedTools {
-  /** In the form of Chat Completions. */
+  /** The definitions of the tools, in the form of Chat Completions. */
   readonly tools: readonly ModelTool[];
   readonly costs: readonly ToolCost[];
   /**
@@ -66,7 +66,7 @@ export const usualBudget = 16_000;
 /** The owner of the process may use everything. */
 const ownersReach: Reach = { grant: masterGrant };
 
-/** Offers the rack's tools to models and makes their calls. */
+/** Offers the rack's tools to models, and makes the calls that models ask for. */
 export class ToolsService {
   readonly #registry: ToolRegistry;
   readonly #service: Pick<CallService, "run">;
@@ -115,8 +115,7 @@ export class ToolsService {
     const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
     // If the registry's message already names the nearest tools, it stays.
     if (!isUnknown || /nearest/.test(error.message)) return ended;
-    // The registry's message counts all tools, but the tools that search for others are not offered while all
-    // fit.
+    // The registry's message counts all tools of the rack. The model is told how many it was offered.
     const count = given ?? (await this.getTools(reach)).tools.length;
     const message = this.unknown(reach, name, count);
     return { ...ended, result: { ...ended.result, content: message, error: { ...error, message } } };

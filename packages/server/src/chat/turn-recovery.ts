@@ -84,7 +84,7 @@ export class TurnRecovery {
     return "settled";
   }
 
-  /** Resolves when every question is answered, and every approved call has ended or can be made again. */
+  /** Resolves when every question is answered, and every approved call has ended or will be made again. */
   async decided(turn: ActiveTurn, waiting: readonly WaitingCall[]): Promise<void> {
     const signal = AbortSignal.any([turn.stopping, this.#leaving]);
     try {

@@ -21,7 +21,7 @@ export class ActiveTurn {
     this.parts = assistantBody(message).parts;
   }
 
-  /** The message at the end of the turn. Never rejects. */
+  /** Resolves to the message when the turn has ended. Never rejects. */
   get done(): Promise<ChatMessage> {
     return this.#done.promise;
   }

@@ -13,7 +13,7 @@ import { type Serving, serve } from "../../rack/serve.ts";
 import type { StoredToken } from "../../store/tokens.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 
-/** What JSON answers hold is looked at freely in tests. */
+/** Tests read JSON answers without declaring their shape. */
 // biome-ignore lint/suspicious/noExplicitAny: see above.
 type Json = any;
 

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { ChatRack, type ChatRackOptions } from "./chat-rack.fixture.ts";
 
-/** What JSON holds is looked at freely in tests. */
+/** Tests read JSON without declaring its shape. */
 // biome-ignore lint/suspicious/noExplicitAny: see above.
 export type Json = any;
 export type Answer = (outgoing: ServerResponse, asked: number, request: Json) => unknown;

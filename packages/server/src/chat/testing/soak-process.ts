@@ -84,7 +84,7 @@ async function isBusy(): Promise<boolean> {
   return items.some(({ running }) => running);
 }
 
-/** Also collects garbage. The types say that it could be a list, which it is only when asked for. */
+/** Counts the live objects of a class, after collecting garbage. Only on request is the result a list. */
 // biome-ignore lint/complexity/noBannedTypes: any class will do.
 const count = (kind: Function) => queryObjects(kind) as number;
 

@@ -240,7 +240,7 @@ function collectFromMysql(
   const finish = () => {
     const isChange = changingWords.has(leadingWord(sql));
     const { rows } = collector.collected;
-    // With RETURNING there is no header; the changed rows are counted by those returned, up to the limit.
+    // With RETURNING there is no header; the returned rows are counted instead, up to the limit.
     const affectedRows = isChange ? (header?.affectedRows ?? rows.length) : null;
     const lastInsertId = (isChange && header?.insertId) || null;
     resolve({ columns, ...collector.collected, affectedRows, lastInsertId });

@@ -78,9 +78,8 @@ function takeLines(bytes: Buffer, request: PageRequest, isWhole: boolean): { len
 
 /**
  * Skips lines from a position on, up to a number of lines or about a number of bytes. In the result,
- * `position` is the place after the last skipped line, or the end of the file; it is not set to the place
- * where the number of bytes ended the search. `isLineOpen`: the bytes that were read end with a line without
- * a newline.
+ * `position` is the place after the last skipped line, or the end of the file; when the number of bytes ended
+ * the search, it is `from`. `isLineOpen`: the bytes that were read end with a line without a newline.
  */
 async function skipLines(
   handle: FileHandle,
