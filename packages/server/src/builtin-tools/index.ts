@@ -17,7 +17,7 @@ import env from "./system/env.ts";
 import execute from "./system/execute.ts";
 import info from "./system/info.ts";
 
-/** The built-in tools by group, in contract 1 like anybody's. */
+/** The built-in tools by group. They are written in contract 1, like tools of a workspace. */
 export const builtinTools: Readonly<Record<string, readonly InternalTool[]>> = {
   file: [read, write, list, remove, mkdir, move, copy],
   code: [search, analyze, format],

@@ -27,7 +27,7 @@ export interface Place {
   readonly real: string;
   /** The path as people see it. */
   readonly shown: string;
-  /** What is there now; links are not followed. */
+  /** The entry at the path, without following links; `undefined` when there is none. */
   readonly stats: Stats | undefined;
 }
 
@@ -78,7 +78,7 @@ export async function confinePath(
   return real;
 }
 
-/** A confined path for people: relative to the workspace if it lies in it, with forward slashes. */
+/** A confined path as people see it: with forward slashes, and relative if it lies in the workspace. */
 export async function showPath(workspace: Confinement, real: string): Promise<string> {
   const home = await realPathOf(workspace.directory);
   const shown = isInside(home, real) ? relative(home, real) || "." : real;
@@ -92,7 +92,7 @@ export function foldersUpTo(folder: string, root: string): string[] {
     : [folder, ...foldersUpTo(dirname(folder), root)];
 }
 
-/** What is at the path, without following links; `undefined` when there is nothing. */
+/** The entry at the path, without following links; `undefined` when there is none. */
 export async function entryAt(path: string): Promise<Stats | undefined> {
   return lstat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
@@ -100,7 +100,10 @@ export async function entryAt(path: string): Promise<Stats | undefined> {
   });
 }
 
-/** With the server's token a tool could approve its own calls, and the log shows the calls of others. */
+/**
+ * The error for a path of the server's own files. With the token in them a tool could approve its own calls,
+ * and the log shows the calls of others.
+ */
 export function belongsToServer(path: string): Error {
   return new Error(
     `"${path}" belongs to the server itself: tools may not touch .toolrack, and the log is for admins. Use another path.`,
@@ -119,7 +122,7 @@ async function resolveAsked(
     // A link to a root counts as the root.
     return keepLink && !roots.includes(real) ? await linkItself() : real;
   } catch (error) {
-    const { code, message = String(error) } = error as NodeJS.ErrnoException; // As the file system throws.
+    const { code, message = String(error) } = error as NodeJS.ErrnoException; // The file system throws these.
     if (keepLink && code === "ELOOP") return linkItself();
     throw new Error(`"${path}" cannot be reached: ${reasons.get(code ?? "") ?? message}.`, { cause: error });
   }
@@ -172,7 +175,10 @@ async function describeMissing(
 
 const MOST_NAMES = 5;
 
-/** The target of a copy or move. In a folder the entry keeps its name; a final slash means a folder. */
+/**
+ * The target of a copy or move. When the destination is a folder or ends with a slash, the target is `name`
+ * in that folder.
+ */
 export async function findDestination(
   workspace: Confinement,
   destination: string,
@@ -186,7 +192,7 @@ export async function findDestination(
     : locate(workspace, destination, { keepLink: true });
 }
 
-/** Throws when the entry at the destination may not be replaced by the source. The caller handles two folders. */
+/** Throws when the source may not replace the destination. If both are folders, the caller decides. */
 export function checkReplaceable(source: Stats, { stats, shown }: Place, overwrite: boolean): void {
   if (stats === undefined) return;
   if (!overwrite) {

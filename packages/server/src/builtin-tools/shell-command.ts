@@ -15,7 +15,7 @@ const DRAIN_MS = 300;
 
 interface CommandOptions {
   readonly command: string;
-  /** When given, the command is started directly with these; otherwise the shell runs it. */
+  /** When given, the command is started directly with these arguments; otherwise the shell runs it. */
   readonly args?: readonly string[] | undefined;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
@@ -130,7 +130,7 @@ export class CappedOutput {
     this.#tail.push(rest);
     this.#tailSize += rest.length;
     if (this.#tailSize <= this.#tailLimit * 2) return;
-    // A copy, so that the chunks it came from can be collected.
+    // Copies the end, so that the chunks can be garbage-collected.
     this.#tail = [Buffer.from(this.#end())];
     this.#tailSize = this.#tailLimit;
   }

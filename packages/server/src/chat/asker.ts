@@ -35,9 +35,9 @@ import {
 
 /** Finish reasons of a complete answer. */
 const wholeFinishes = new Set(["tool_calls", "function_call", "stop"]);
-/** At most this many calls may begin in one answer, because every one is stored and answered. */
+/** One answer may have at most this many calls, because each of them is stored and gets a result. */
 const MOST_BEGUN = 1_000;
-/** At most this many calls of one message are made. The model is told to repeat the rest. */
+/** At most this many calls of one answer are run. The model is told to repeat the others. */
 const MOST_CALLS = 128;
 
 /** A turn in progress. */
@@ -45,14 +45,14 @@ export interface OpenTurn extends Turn {
   readonly clientTools: readonly ModelTool[];
   readonly offered: OfferedTools;
   readonly limits: TurnLimits;
-  /** Aborted when the server stops: the turn and its calls are left as they are. */
+  /** Aborted when the server stops. The turn ends as interrupted, and its calls stay open for recovery. */
   readonly leaving: AbortSignal;
   readonly retry: ChatServices["retry"];
   readonly compactor: Compactor;
   /** The ids that the model gave to the calls of this conversation. */
   readonly callIds: Set<string>;
   usage: ModelUsage;
-  /** Other members of the provider's last answer, such as `system_fingerprint`. */
+  /** Members of the provider's last answer that are passed on to the client, such as `system_fingerprint`. */
   facts: AnswerFacts;
 }
 
@@ -69,17 +69,18 @@ export function openTurn(
   const callIdOf = (id: string) =>
     parts.filter(isTool).find((part) => part.id === id)?.callId || turn.callIdOf?.(id);
   const definitions = setting.offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
-  // Even if the definitions fill the window, messages keep a quarter of it.
+  // Even if the tool definitions fill the context window, messages keep a quarter of it.
   const room = Math.max(contextTokens - definitions, contextTokens / 4);
   const compactor = new Compactor(room, callIdOf, compacted);
   return { ...turn, ...setting, clientTools, compactor, callIds, usage, facts: {} };
 }
 
 /**
- * Sends the conversation to the model, and reads its answer into parts. Throws `ProviderError`, `AnswerOverLimit` or the
- * signal's reason; the parts that arrived before are kept. Of the result, `finish` is the provider's finish reason, or
- * `cut` when there are calls and the provider gave none. With `isClientCallCut` a call for the client was cut off, which
- * could not run half a call.
+ * Sends the conversation to the model and appends its answer to the turn's parts. Throws `ProviderError`,
+ * `AnswerOverLimit` or the signal's reason; parts that arrived before are kept. In the result, `finish` is
+ * the provider's finish reason; when the provider gave none, it is `cut` for an answer with calls and `stop`
+ * for any other. `isClientCallCut`: the answer broke off inside a call of a client's tool, so that the client
+ * cannot run the call.
  */
 export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean) {
   const { endpoint, emit, limits, parts } = turn;
@@ -87,8 +88,9 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
   const messages = messagesOf(turn);
   const merger = new DeltaMerger();
   const { maxAnswer, maxTokens } = limits;
-  /** Of the answer so far. The tokens are an estimate. */
+  /** Characters of the answer so far. */
   let characters = 0;
+  /** Estimated tokens of the answer so far. */
   let tokens = 0;
   const filter = endpoint.toolCalls === "tags" ? new TagFilter() : undefined;
   const count = () => {
@@ -96,7 +98,7 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
     turn.usage = addUsage(turn.usage, usage);
     emit({ type: "usage", round, usage, total: turn.usage });
   };
-  /** An endless answer must fill neither the memory nor the store. */
+  /** The text about an exceeded limit, if any. An endless answer would fill the memory and the store. */
   const limitExceeded = () => {
     if (characters > maxAnswer) return notices.answerLimit(maxAnswer);
     if (merger.begun > MOST_BEGUN) return notices.callLimit(MOST_BEGUN);
@@ -203,7 +205,7 @@ function addCall(
   };
   parts.push(part);
   emit(callEvent(part));
-  // Repairing cut arguments could make a call that the model never meant.
+  // A call that was cut off is not run: repaired arguments could make a call that the model never meant.
   const isCut = own === undefined && isHalf(part, answer.finish);
   if (!isCut && !answer.isTooMany) return part;
   part.state = failed(part, isCut ? notices.cutArguments(name) : notices.tooManyCalls(MOST_CALLS));
@@ -212,7 +214,8 @@ function addCall(
 }
 
 /**
- * The provider's extra members that must be sent back with a call. `merger`: the answer, given for its first call only.
+ * The extra members of a call and of its message that the provider needs back. `merger`: holds those of the
+ * message; given only for the first call of the message.
  */
 function echoOf(call: ModelToolCall, merger: DeltaMerger | undefined, provider: string): Echo | undefined {
   const { id: _id, type: _type, function: _function, custom: _custom, ...more } = call;
@@ -225,15 +228,18 @@ function echoOf(call: ModelToolCall, merger: DeltaMerger | undefined, provider: 
   return Object.keys(echo).length === 0 ? undefined : { provider, ...echo };
 }
 
-/** Providers mix up the types of tools, so the type that the client declared wins. */
+/**
+ * The type of a call: `custom` only when the provider sent it in that form; otherwise the type that the
+ * client declared for its tool, because providers mix up those types, or `function`.
+ */
 function kindOf({ custom }: ModelToolCall, own: ModelTool | undefined): string {
   if (custom !== undefined) return "custom";
   return own === undefined || own.type === "custom" ? "function" : own.type;
 }
 
 /**
- * Whether the call may be incomplete after this finish reason. The input of a `custom` tool is any text, so it is never
- * known.
+ * Whether the call may be incomplete: the answer has no finish reason of a complete answer, and the arguments
+ * are not JSON. Any text is valid input for a `custom` tool, so for its calls only the finish reason counts.
  */
 function isHalf({ kind, arguments: written }: ToolPart, finish: string): boolean {
   return !wholeFinishes.has(finish) && (kind === "custom" || parsedJson(written) === undefined);

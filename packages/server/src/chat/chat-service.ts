@@ -76,7 +76,10 @@ export class ChatService {
     await this.#services.store.chat.removeSession(id);
   }
 
-  /** The last messages of a session, or those before a given message. A message in progress is shown as it is now. */
+  /**
+   * The last messages of a session, or those before a given message. A message that this process is still
+   * writing has the parts written so far.
+   */
   async listMessages(sessionId: string, query: MessageQuery = {}): Promise<MessagePage> {
     const page = await this.#services.store.chat.pageMessages(sessionId, query);
     const turn = this.#turns.runningOf(sessionId);
@@ -88,8 +91,9 @@ export class ChatService {
   }
 
   /**
-   * The turn of a session that a reader can follow: the running one, also of another process, or else the last one of
-   * this process. For a turn of another process, events come from the store and begin once its feed is followed.
+   * The turn of a session whose events a reader can follow: the running turn, in this process or another, or
+   * else the last turn of this process. Events of a turn in another process are read from the store, and only
+   * while somebody follows its feed.
    */
   watch(sessionId: string): Promise<ActiveTurn | undefined> {
     return this.#turns.watch(sessionId);
@@ -99,7 +103,10 @@ export class ChatService {
     return { ...message, body: { ...message.body, parts } };
   }
 
-  /** What the owner of a session may reach, as the session's expert. Throws `ChatError`. */
+  /**
+   * The tools that a session may use: those of the grant, or with an expert exactly the expert's. Throws
+   * `ChatError` for an expert that does not exist or that the grant does not allow.
+   */
   reachOf(grant: Grant, expert: string | undefined): Reach {
     if (expert === undefined) return chatReach(grant);
     const found = this.#services.experts?.(expert);
@@ -110,10 +117,11 @@ export class ChatService {
   }
 
   /**
-   * Stores a person's message and starts the turn that answers it. Resolves once the message is stored and the turn has
-   * begun; the turn goes on even if nobody reads it. Without a grant the owner of the process is meant. Only the owner
-   * may write in a session, because its calls are made with the owner's grant. Throws `ChatError`, also while another
-   * turn runs, `ModelMissing` and `ProviderError`.
+   * Stores a person's message and starts the turn that answers it. Resolves once the message is stored and
+   * the turn has begun; the turn goes on even if nobody reads it. `grant`: the caller's; default: that of the
+   * owner of the process. Only the token that owns a session may write in it, because the calls are made with
+   * that token's grant. Throws `ModelMissing`, `ProviderError` and `ChatError`, the last also while another
+   * turn of the session runs.
    */
   async handleStream(
     session: ChatSession,
@@ -138,7 +146,7 @@ export class ChatService {
       const message = "The last message of this conversation is still being answered. Wait, or stop it.";
       throw new ChatError("chat_busy", message);
     }
-    // A new message shows that the person has seen the loop stop, so calls may go on.
+    // A person who writes again has seen that loop detection stopped the turn, so calls may go on.
     registry.resumeSession(session.id);
     const named = await this.sessions.named(session, content).catch((error) => {
       // A missing title must not keep the message from being answered.
@@ -161,19 +169,23 @@ export class ChatService {
   }
 
   /**
-   * Stops the turn of a session and its calls, in whichever process it runs. Resolves after the turn has ended; false
-   * when there was none.
+   * Stops the turn of a session and its calls, in whichever process the turn runs. Resolves to true after the
+   * turn has ended, or after some seconds when another process does not stop it; to false when no turn was
+   * running.
    */
   stop(sessionId: string): Promise<boolean> {
     return this.#turns.stop(sessionId);
   }
 
-  /** Call it after a token was withdrawn: it stops the turns of that token. */
+  /** Stops the turns of withdrawn tokens. Must be called after a token was withdrawn. */
   endWithdrawn(): Promise<void> {
     return this.#grants.look();
   }
 
-  /** Resumes the turns of processes that have ended: turns that wait for a person go on, others are settled. */
+  /**
+   * Takes over the turns of processes that have ended. A turn with calls that wait for approval goes on; any
+   * other turn is stored as interrupted.
+   */
   async recover(): Promise<void> {
     if (this.#engine.leaving.aborted) return;
     for (const message of await this.#services.store.chat.claimOrphans()) {
@@ -188,7 +200,7 @@ export class ChatService {
     }
   }
 
-  /** Calls `recover` at this interval, for turns of other processes on the same store that die. */
+  /** Calls `recover` at this interval, for turns of other processes on the same store that have died. */
   follow(seconds: number): void {
     const { store, logger } = this.#services;
     this.#following ??= store.follower.follow("left turns", {
@@ -198,7 +210,10 @@ export class ChatService {
     });
   }
 
-  /** Leaves running turns for the next start to resume. Resolves when everything is written. */
+  /**
+   * Interrupts running turns, which `recover` takes over after the next start. Resolves when they are stored,
+   * or after `CLOSE_TIMEOUT`.
+   */
   async close(): Promise<void> {
     void this.#following?.stop();
     this.#unsubscribe();
@@ -207,14 +222,14 @@ export class ChatService {
     await Promise.race([written, wait(CLOSE_TIMEOUT, undefined, { ref: false })]);
   }
 
-  /** Whether a call that waits for approval of an inner call is made again after a restart; see `TurnRecovery`. */
+  /** Whether a call is made again after a restart if an inner call waits for approval; see `TurnRecovery`. */
   #isRepeated(callId: string): boolean {
     const calls = this.#turns.running.flatMap(({ parts }) => parts.filter(isTool));
     const call = calls.find((part) => part.callId === callId);
     return call !== undefined && isRepeatable(this.#services.registry.get(call.name));
   }
 
-  /** `userMessageId`: the message that is answered; not given when a turn is resumed. */
+  /** `userMessageId`: the id of the message that the turn answers; not given when a turn is resumed. */
   #open(message: ChatMessage, grant: Grant, userMessageId?: string): ActiveTurn {
     const turn = this.#turns.open(message);
     void turn.done.then(this.#grants.watch(grant, (why) => turn.stop(why)));
@@ -223,7 +238,7 @@ export class ChatService {
     return turn;
   }
 
-  /** Continues a turn once people have answered its questions. */
+  /** Continues a turn once people have answered the questions about its calls. */
   async #resume(
     turn: ActiveTurn,
     session: ChatSession,

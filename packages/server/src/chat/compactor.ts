@@ -2,34 +2,40 @@ import { imageCallOf } from "./messages.ts";
 import { estimateTokens, type ModelMessage, textOf } from "./model.ts";
 import { readResultName } from "./tools.ts";
 
-/** When messages fill this share of the window, results are removed until they fill only the lower share. */
+/** Results are removed once the messages fill more than this share of the limit. */
 const FULL = 0.8;
+/** Results are removed until the messages fill only this share of the limit. */
 const ROOMY = 0.5;
-/** Removing a shorter result would save too little. */
+/** A result with fewer characters is not removed, because that would save too little. */
 const SHORTEST = 800;
 const SHOWN = 200;
-/** Longer answers may be shortened to this much of their beginning and of their end, in characters. */
+/** An answer of the model with at least this many characters may be shortened. */
 const LONG_ANSWER = 20_000;
+/** How many characters a shortened answer keeps of its beginning, and as many of its end. */
 const KEPT_OF_ANSWER = 4_000;
-/** Prefix of the keys of images; the call's id follows. */
+/** Prefix of the key under which removed images are remembered; the model's id of their call follows. */
 const IMAGES = "images of ";
 const IMAGE_TOKENS = 1_000;
 
 /**
- * Keeps a conversation within the model's window. Before the window is full, the oldest results are replaced by a line
- * that says how to read them again, and images from tools by a line that mentions them. If that is not enough, the
- * model's oldest long answers are shortened. What was removed stays removed, so that the beginning of the conversation,
- * and with it the provider's prompt cache, seldom changes.
+ * Keeps a conversation within the model's context window. Before the window is full, the oldest tool results
+ * are cut to a short beginning and a line that says how to read them again, and images from tools are
+ * replaced by a line that mentions them. If that is not enough, the model's oldest long answers are
+ * shortened. What was removed stays removed, so that the beginning of the conversation, and with it the
+ * provider's prompt cache, seldom changes.
  */
 export class Compactor {
   readonly #limit: number;
   readonly #callIdOf: (toolCallId: string) => string | undefined;
-  /** What was removed: the model's ids of calls, prefixed with `IMAGES` for their images. */
+  /**
+   * Keys of what was removed: for a result the model's id of its call, for images that id after the prefix
+   * `IMAGES`.
+   */
   readonly taken: Set<string>;
 
   /**
-   * `limit`: tokens of all messages. `callIdOf` maps the model's id of a call to the rack's; a result without one
-   * cannot be read again.
+   * `limit`: tokens that all messages together may take. `callIdOf` maps the model's id of a call to the
+   * rack's; a result without an id of the rack could not be read again, so it is never removed.
    */
   constructor(
     limit: number,
@@ -41,7 +47,7 @@ export class Compactor {
     this.taken = new Set(taken);
   }
 
-  /** Returns the shortened messages, and the ids whose results were removed this time. */
+  /** Returns the shortened messages, and the keys of what was removed this time. */
   apply(given: readonly ModelMessage[]): { messages: ModelMessage[]; out: string[] } {
     const messages = given.map((message) => this.#withoutTaken(message));
     const out: string[] = [];
@@ -63,7 +69,8 @@ export class Compactor {
       out.push(key);
       return this.#withoutTaken(message);
     });
-    // A conversation only grows, so an answer that is shortened once is shortened from then on.
+    // Which answers were shortened is not remembered: a conversation only grows, so they are shortened every
+    // time.
     if (size > this.#limit * FULL) shorten(messages.length, shortAnswer);
     return { messages, out };
   }

@@ -4,7 +4,7 @@ import type { ModelMessage, ModelTool } from "./model.ts";
 
 const open = { additionalProperties: true };
 const functionCall = s.object({ name: s.text(), arguments: s.text() }, open);
-/** A `ModelMessage`. Other members are passed on unchanged. */
+/** The schema of a `ModelMessage`. Members that are not named here are passed on unchanged. */
 const message: JsonSchemaObject = s.object(
   {
     role: s.choice(["system", "developer", "user", "assistant", "tool", "function"]),

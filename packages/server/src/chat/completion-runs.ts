@@ -8,12 +8,15 @@ import type { TurnEvent } from "./turn.ts";
 
 /** Recognises a request that the client sends again. */
 interface RequestIdentity {
-  /** Of the owner and the request, in hexadecimal digits. */
+  /** SHA-256 of the owner and the request, in hexadecimal digits. */
   readonly hash: string;
   readonly owner: string;
-  /** The client sent an idempotency key: the request may be repeated any time and is answered once. */
+  /**
+   * The client sent an idempotency key: it may repeat the request any time, and the request is carried out
+   * once.
+   */
   readonly isKeyed: boolean;
-  /** The client marked the request as a retry, or may repeat it any time. */
+  /** The request may be a repeated one: the client marked it as a retry or sent an idempotency key. */
   readonly isRepeated: boolean;
 }
 
@@ -46,12 +49,13 @@ const GRACE = 4_000;
 /** How long a finished run is remembered. */
 const MEMORY = 120_000;
 const MOST_KNOWN = 200;
-/** In characters, of all remembered answers. */
+/** At most this many characters of answers are remembered, over all runs. */
 const MOST_KEPT = 16 * 1024 * 1024;
 
 /**
- * Requests in progress, and those of the last minutes that made calls. OpenAI's clients repeat a request after a
- * timeout or a broken connection; the repeated request joins the first run, so that no tool runs twice.
+ * Requests in progress, and for some minutes finished requests that made calls or have an idempotency key.
+ * OpenAI's clients repeat a request after a timeout or a broken connection; the repeated request joins the
+ * first run, so that no tool runs twice.
  */
 export class CompletionRuns {
   readonly #known = new Map<string, CompletionRun>();
@@ -63,11 +67,14 @@ export class CompletionRuns {
     this.#logger = logger;
   }
 
-  /** The run that a repeated request should join. Throws `ChatError` when the request made calls in another process. */
+  /**
+   * The run that a repeated request should join; undefined when the request needs a run of its own. Throws
+   * `ChatError` when the request made calls in another process.
+   */
   async find(identity: RequestIdentity | undefined): Promise<CompletionRun | undefined> {
     if (!identity?.isRepeated) return undefined;
     if (!this.#known.has(identity.hash)) await refuseRepeated(this.#store, identity);
-    // The same request may have arrived again in the meantime.
+    // While the store was read, the same request may have arrived again and begun a run.
     const run = this.#known.get(identity.hash);
     return run?.isStopped && !run.hasMadeCalls ? undefined : run;
   }
@@ -76,14 +83,14 @@ export class CompletionRuns {
     if (identity === undefined) return new CompletionRun(work, 0);
     const { hash, isKeyed } = identity;
     const run = new CompletionRun(work, GRACE, () => markRequest(this.#store, this.#logger, identity));
-    // Moves the run to the end of the map: the oldest are forgotten first.
+    // Deleting first moves the run to the end of the map: the oldest runs are forgotten first.
     this.#known.delete(hash);
     this.#known.set(hash, run);
     const forget = () => {
       if (this.#known.get(hash) === run) this.#known.delete(hash);
     };
     const settle = (completion?: Completion) => {
-      // A run without calls can be repeated safely, so it need not be remembered.
+      // A run without calls can be repeated safely; it is remembered only if it has an idempotency key.
       const hasActed = run.hasMadeCalls || run.isMarked;
       if (!hasActed && (!isKeyed || completion === undefined)) return forget();
       run.size = completion === undefined ? 0 : JSON.stringify(completion.parts).length;
@@ -121,7 +128,8 @@ class CompletionRun {
   isDone = false;
 
   /**
-   * `grace`: milliseconds that a disconnected reader has to come back. `mark`: called once, before the first change.
+   * `grace`: milliseconds that a disconnected reader has to come back. `mark`: stores that the request
+   * changes something; called once, before the first call of a tool that is not read-only.
    */
   constructor(work: CompletionWork, grace: number, mark?: () => Promise<void>) {
     this.#grace = grace;
@@ -142,7 +150,10 @@ class CompletionRun {
     this.result.then(end, end);
   }
 
-  /** Whether the store has a mark that the run changes something. The call may still wait for approval. */
+  /**
+   * Whether the store was told that this run changes something. The changing call may still wait for
+   * approval.
+   */
   get isMarked(): boolean {
     return this.#marked !== undefined;
   }
@@ -152,8 +163,9 @@ class CompletionRun {
   }
 
   /**
-   * The answer. After the last reader has left, the run makes no new call, and is cancelled when the grace period ends
-   * or the client cannot return. Throws `ChatError` for a run that was cancelled before.
+   * Adds a reader and resolves to the answer. After the last reader has disconnected, the run makes no new
+   * call; it is cancelled at once when the client cannot return, otherwise at the end of the grace period.
+   * Throws `ChatError` for a run that was already cancelled.
    */
   read({ gone, tell = () => {}, mayReturn }: CompletionReader): Promise<Completion> {
     if (this.isStopped) throw new ChatError("chat_cancelled", callsWereCancelled);
@@ -166,7 +178,7 @@ class CompletionRun {
       this.#listeners.delete(tell);
       if (--this.#readers > 0 || this.isDone) return;
       this.#attended = Promise.withResolvers();
-      // Nobody may be awaiting it.
+      // The run may not be awaiting this promise, so its rejection must be handled here.
       this.#attended.promise.catch(() => {});
       if (this.#grace === 0 || !mayReturn()) this.#stop();
       else this.#leaving = setTimeout(() => this.#stop(), this.#grace).unref();
@@ -185,16 +197,16 @@ class CompletionRun {
 const callsWereCancelled =
   "The same request came a moment ago and made calls of tools, which were cancelled when its connection closed. It is not done again by itself: look what the calls did, and ask anew.";
 
-/** How long a mark in the store is valid, in milliseconds. */
+/** How long the mark of a request, see `markRequest`, is valid in the store, in milliseconds. */
 const MARK_LIFETIME = 600_000;
-/** Keeps ids of marks apart from those of handoffs, which are hexadecimal. */
+/** Prefix of the id of a mark. Marks are stored among the handoffs, whose ids are hexadecimal. */
 const MARK = "run_";
 
 type Marks = Pick<ChatStore, "addHandoff" | "getHandoff">;
 
 /**
- * Stores that a request has begun to change something, for other nodes and for the next start of this process. Only for
- * requests that can be repeated. Never rejects: this process remembers the request anyway.
+ * Marks a request in the store as one that has begun to change something. Other nodes, and this process after
+ * a restart, then refuse to repeat it. Never rejects: this process remembers the request anyway.
  */
 export async function markRequest(store: Marks, logger: Logger, request: RequestIdentity): Promise<void> {
   const { hash, owner } = request;
@@ -204,7 +216,10 @@ export async function markRequest(store: Marks, logger: Logger, request: Request
   });
 }
 
-/** Call it when this process has no run for the request. Throws `ChatError` when the request made calls elsewhere. */
+/**
+ * Must be called when this process has no run for the request. Throws `ChatError` when the request made calls
+ * in another process, or in this one before its restart.
+ */
 export async function refuseRepeated(store: Marks, request: RequestIdentity): Promise<void> {
   if (!request.isRepeated) return;
   const mark = await store.getHandoff(MARK + request.hash, request.owner);

@@ -9,13 +9,18 @@ import { type ModelEndpoint, type ModelMessage, topicOf } from "./model.ts";
 import { type ChatServices, requireChatGrant } from "./services.ts";
 import { isTool, type MessagePart, type Turn, type TurnEnd } from "./turn.ts";
 
-/** `facts`: other members of the provider's last answer. `calls`: for the client to run. */
+/**
+ * `facts`: members of the provider's last answer that are passed on to the client. `calls`: the calls that
+ * the client must run.
+ */
 export type Completion = Awaited<ReturnType<typeof complete>>;
 
 export interface CompletionOptions extends Pick<Turn, "reach" | "headers" | "emit"> {
   /** Aborted when the client cancels or disconnects. */
   readonly signal: AbortSignal;
-  /** Awaited before calls are made. Rejects when nobody waits for the answer any more. */
+  /**
+   * Awaited before calls are made. Waits while no client is connected, and rejects when none can come back.
+   */
   readonly attended: () => Promise<void>;
   /** Awaited before calls of tools that are not read-only; may be called several times. */
   readonly changing: () => Promise<void>;
@@ -37,7 +42,7 @@ export async function complete(
   using watching = new DisposableStack();
   watching.defer(grants.watch(grant, (message) => withdrawn.abort(message)));
   const { providers, registry, store } = services;
-  /** Whether the part is a call that must not be made twice. */
+  /** Whether the part is a call that was begun and may change something. */
   const changes = (part: MessagePart) =>
     isTool(part) && part.started === true && registry.get(part.name)?.metadata.readOnly !== true;
   const { request, handoffId } = fromFunctions(given, grant.id);
@@ -45,7 +50,7 @@ export async function complete(
   const endpoint = await providers.resolve(model ?? undefined);
   const history = await takeBack(messages, { owner: grant.id, provider: endpoint.provider }, store.chat);
   const sessionID = history.sessionID ?? uuid();
-  // Earlier calls of the session may have run in another process.
+  // Earlier calls of the session may have run in another process, so loop detection here does not know them.
   if (history.sessionID !== undefined) await restoreLoopMemory(services, sessionID, grant.id);
   const parts: MessagePart[] = [];
   const system: ModelMessage[] = expert?.instructions
@@ -71,7 +76,7 @@ export async function complete(
   });
   const { usage, facts } = outcome;
   const isHandedOver = outcome.end.reason === "client_tools";
-  // The client does not know the session unless it was handed calls, so loop detection can forget it.
+  // Only a client that was handed calls comes back to the session; otherwise loop detection can forget it.
   if (!isHandedOver) registry.resumeSession(sessionID);
   const handover = { owner: grant.id, sessionID, endpoint, handoffId };
   const calls = isHandedOver ? await handOver(parts, handover, store.chat) : [];
@@ -93,7 +98,8 @@ export function unsupported(
   if (orphan >= 0) {
     return `messages[${orphan}] has the role \`function\`, but the message before it has no \`function_call\` that it could answer.`;
   }
-  // Only these types can be described as text. For models with native tool calls the provider decides.
+  // Only tools of these two types can be described as text. For models with native tool calls the provider
+  // decides which types it accepts.
   const unfit = tools?.find(({ type }) => type !== "function" && type !== "custom")?.type;
   if (toolCalls !== "tags" || unfit === undefined) return undefined;
   return `This model is told of tools by text, which works for tools of the types \`function\` and \`custom\`, but not for \`${unfit}\`.`;

@@ -7,21 +7,24 @@ type Members = Readonly<Record<string, unknown>>;
 export interface AnswerPiece {
   readonly text: string;
   readonly reasoning: string;
-  /** The provider's name for the reasoning field, if it has one. */
+  /** The provider's name for the reasoning field; undefined when the chunk has no such field. */
   readonly reasoningField: "reasoning_content" | "reasoning" | undefined;
   readonly details: readonly Members[];
   readonly refusal: string;
   readonly calls: readonly Members[];
-  /** Of the text, if the client asked for them. */
+  /** Log probabilities of the text's tokens, if the client asked for them. */
   readonly logprobs: unknown;
   readonly finish: string | undefined;
   readonly usage: ModelUsage | undefined;
   readonly facts: AnswerFacts;
-  /** Whether the answer has begun with this chunk. */
+  /** Whether the chunk has content: text, reasoning, a refusal or a piece of a call. */
   readonly saysSomething: boolean;
 }
 
-/** Other members of an answer under the provider's names: `system_fingerprint`, `logprobs` and the like. */
+/**
+ * Members of an answer that are passed on to the client under the provider's names: `system_fingerprint`,
+ * `logprobs` and the like.
+ */
 export type AnswerFacts = Members;
 
 /** Reads a chunk of a stream, or with `isWhole` a completion of a server that does not stream. */
@@ -57,7 +60,10 @@ export function readChunk(value: unknown, isWhole = false): AnswerPiece {
   };
 }
 
-/** Joins the text of a string or of a list of parts, or the reasoning that stands in such parts. */
+/**
+ * Joins the texts of a message's content, which is a string or a list of parts; with the type `thinking`, the
+ * reasoning in those parts.
+ */
 function partsText(value: unknown, type: "text" | "thinking" = "text"): string {
   if (typeof value === "string") return type === "text" ? value : "";
   const parts = objectsIn(value).filter((part) => part.type === type);
@@ -95,7 +101,10 @@ export class DeltaMerger {
   readonly #facts: Record<string, unknown> = {};
   readonly #logprobs: Record<string, unknown[]> = {};
 
-  /** Returns the text of calls in the piece, and the number of characters of everything else that is kept. */
+  /**
+   * `written`: the call arguments in the piece. `kept`: the number of characters of the other members of
+   * calls and of the reasoning details in it.
+   */
   add(piece: AnswerPiece): { written: string; kept: number } {
     this.text += piece.text;
     this.reasoning += piece.reasoning;
@@ -121,7 +130,7 @@ export class DeltaMerger {
     return this.#slots.length;
   }
 
-  /** In the order in which they began. Every call has a unique id. */
+  /** The calls in the order in which they began. Every call has a unique id. */
   calls(): ModelToolCall[] {
     const taken = new Set<string>();
     return this.#slots.map((slot) => {
@@ -203,7 +212,7 @@ function isAnother({ id: known, isCustom, arguments: before }: Slot, id: string,
   return written.trim() !== "" && before.trimEnd().endsWith("}") && parsedJson(before) !== undefined;
 }
 
-/** Later pieces of a `custom` call may say neither `type` nor name. */
+/** Later pieces of a `custom` call may have no `type`, so a member `custom` is enough. */
 function isCustomPiece({ type, custom }: Members): boolean {
   return type === "custom" || isRecord(custom);
 }

@@ -25,7 +25,7 @@ import {
   usualLimits,
 } from "./turn.ts";
 
-/** Context window of a model, unless its own entry or the config sets one. */
+/** Context window of a model in tokens, unless the config sets one for the model or for the chat. */
 const USUAL_CONTEXT = 128_000;
 
 type Verdict = NonNullable<NonNullable<EndedCall["record"]["flags"]>["loop"]>;
@@ -50,15 +50,16 @@ export class TurnEngine {
     return this.#services.config.toolBudget ?? usualBudget;
   }
 
-  /** Aborted when the server stops; running turns are left as they are. */
+  /** Aborted when the server stops. Running turns then end as interrupted, and recovery takes them over. */
   get leaving(): AbortSignal {
     return this.#leaving.signal;
   }
 
   /**
-   * Asks the model, makes its calls, sends the results back, and repeats until the model is done or a limit is reached.
-   * `compacted`: the model's ids of the calls whose results it is no longer shown. `chosen`: names of the chosen tools,
-   * when not all could be offered. Rejects only for unexpected errors.
+   * Asks the model, makes its calls, sends the results back, and repeats until the model is done or a limit
+   * is reached. In the result, `compacted` has the `Compactor`'s keys of what was removed from the
+   * conversation, and `chosen` the names of the offered tools when not all could be offered. Rejects only for
+   * unexpected errors.
    */
   async run(given: Turn) {
     const { reach, endpoint, query, chosen, sessionID, parts, emit } = given;
@@ -138,7 +139,7 @@ export class TurnEngine {
 
   async #rounds(turn: OpenTurn, signal: AbortSignal): Promise<TurnEnd> {
     const { limits, parts } = turn;
-    // A resumed turn may have calls left to make, and its earlier rounds count.
+    // A resumed turn may have calls left to make, and its earlier rounds count towards the limit.
     let loopEnd = await this.#makeCalls(turn, signal);
     for (let asked = nextRound(parts) - 1; loopEnd === undefined; asked++) {
       if (parts.some((part) => isTool(part) && part.client && !isSettled(part)))
@@ -203,7 +204,7 @@ function explained(state: ToolState, code: string | undefined, { arguments: writ
     return state;
   } catch (thrown) {
     const position = /position (\d+)/.exec(String(thrown))?.[1];
-    // Other errors already quote the text around them.
+    // A JSON error without a position quotes the text itself, or says that the text ended too early.
     if (position === undefined) return state;
     const at = Number(position);
     const there = notices.writtenThere(written.slice(Math.max(0, at - 60), at), written.slice(at, at + 40));
@@ -211,7 +212,10 @@ function explained(state: ToolState, code: string | undefined, { arguments: writ
   }
 }
 
-/** After cut text the notice is a new paragraph of that round; otherwise it is the text of a new round. */
+/**
+ * Adds a notice to the answer: after text as a new paragraph of the same round, otherwise as the text of a
+ * new round.
+ */
 function addNotice(turn: OpenTurn, notice: string): void {
   const last = turn.parts.at(-1);
   if (last?.type === "text") appendText(turn, "text", last.round, separator(last.text) + notice);
@@ -251,7 +255,7 @@ export class TurnClock {
     return this.#controller.signal;
   }
 
-  /** The clock is paused while a person is asked something. */
+  /** Pauses the clock while any approval waits for a person. */
   note({ id, state }: StoredApproval): void {
     if (state === "pending") {
       this.#waiting.add(id);

@@ -15,9 +15,10 @@ export function offersFunctions({ functions }: CompletionRequest): boolean {
 }
 
 /**
- * Translates a request with `functions` and `function_call` into one with `tools`. The older calls have no ids, so a
- * call is found again by a hash of its owner and everything said before it. `handoffId` is set for a client that knows
- * only the older form: it makes that hash.
+ * Translates a request with `functions` and `function_call` into one with `tools`. Calls in the older form
+ * have no ids, so a call is recognised by a hash of its owner, of everything said before it and of the call
+ * itself. `handoffId` makes that hash for the calls of the next answer; it is set for a client that offers
+ * `functions`.
  */
 export function fromFunctions(
   request: CompletionRequest,
@@ -44,7 +45,7 @@ export function fromFunctions(
       messages.push({ ...asked, tool_calls: [{ id, type: "function", function: call }] });
       messages.push({ role: "tool", tool_call_id: id, name: call.name, content });
     } else if (message.role !== "function" || functionCallOf(request.messages[at - 1]) === undefined) {
-      // The answer was already added together with its call.
+      // All other messages. A `function` message that answers a call was already added with that call.
       messages.push(message);
     }
     const { role, name, content, tool_calls, tool_call_id } = message;

@@ -5,11 +5,11 @@ import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall, ne
 import { oneCallAtATime } from "./notices.ts";
 import { failed, isSettled, isTool, type MessagePart } from "./turn.ts";
 
-/** Member of a stored message that names its provider. */
+/** Member of a stored message with the name of the provider whose model wrote it. */
 const SAID_BY = "toolrack_provider";
 const handedId = /^rack_([0-9a-f]{32})_(\d{1,4}|f)$/;
 
-/** The id of a call in the older form, made from its handoff's id. A client is handed only one such call. */
+/** The id of a call in the older `function_call` form. A handoff has only one such call. */
 export function functionHandoffId(id: string): string {
   return `rack_${id}_f`;
 }
@@ -18,13 +18,14 @@ interface HandoverOptions {
   readonly owner: string;
   readonly sessionID: string;
   readonly endpoint: ModelEndpoint;
-  /** Set for a client of the older form, which knows no call ids; see `fromFunctions`. */
+  /** Set for a client that uses the older `functions`, whose calls have no ids; see `fromFunctions`. */
   readonly handoffId?: ((call: { readonly name: string; readonly arguments: string }) => string) | undefined;
 }
 
 /**
- * When one answer calls tools of the rack and of the client, the client is sent only its own calls, under ids that
- * point to this handoff. The rest of the round is stored until the client returns.
+ * Stores the messages of the turn so far, and returns the calls that the client must run, under ids that
+ * point to this handoff. The client is sent only these calls, even when the same answer of the model also
+ * called tools of the rack.
  */
 export async function handOver(
   parts: readonly MessagePart[],
@@ -40,7 +41,7 @@ export async function handOver(
   const { images, provider } = endpoint;
   const said = toModelMessages(parts, images, provider);
   const messages = said.map((message) => ({ ...message, [SAID_BY]: provider }));
-  // Identical conversations share an id, so the latest replaces the earlier one.
+  // In the older form identical conversations share an id; the latest handoff replaces the earlier one.
   await store.addHandoff({ id, owner, sessionId: sessionID, messages });
   return asked.flatMap((part, at) => {
     const { name, arguments: written, kind, client } = part;
@@ -49,8 +50,9 @@ export async function handOver(
 }
 
 /**
- * Undoes `handOver`: replaces messages with handoff ids by the stored round. Unknown ids stay as they are. `provider`:
- * the provider that will read the messages. `sessionID`: the session of the restored calls, if any.
+ * Undoes `handOver`: replaces messages whose calls have handoff ids by the stored messages. Messages with
+ * unknown ids stay as they are. `provider`: the provider that will read the messages. In the result,
+ * `sessionID` is the session of the last handoff that was found, if any.
  */
 export async function takeBack(
   messages: readonly ModelMessage[],
@@ -59,7 +61,7 @@ export async function takeBack(
 ): Promise<{ messages: ModelMessage[]; sessionID: string | undefined }> {
   const restored: ModelMessage[] = [];
   let sessionID: string | undefined;
-  // Messages after the last user message belong to the current turn.
+  // The current turn follows the last user message. Only there does the provider need its extra members.
   const current = messages.findLastIndex(({ role }) => role === "user");
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at]!;
@@ -79,13 +81,16 @@ export async function takeBack(
   return { messages: restored, sessionID };
 }
 
-/** The stored round, with the client's answers put among those of the rack. */
+/**
+ * The stored messages, with the client's answers to its calls put among those of the rack. `brought`: the
+ * `tool` messages of the client. `reader`: the provider that gets its extra members back.
+ */
 function restoredRound(
   { id, messages }: Handoff,
   brought: readonly ModelMessage[],
   reader: string | undefined,
 ): ModelMessage[] {
-  // `handOver` stored them in this form.
+  // `handOver` stored the messages in this form.
   const kept = (messages as readonly ModelMessage[]).map((message) => keptFor(message, reader));
   const at = kept.findLastIndex(({ tool_calls }) => tool_calls !== undefined);
   const asked = kept[at]?.tool_calls ?? [];
@@ -100,7 +105,7 @@ function restoredRound(
     if (handoffId !== id || found === undefined) others.push(message);
     else answers.set(found.id, { ...message, tool_call_id: found.id, name: calledIn(found).name });
   }
-  // Answers follow the order of the calls. Images cannot stand between a call and its answer.
+  // The answers follow the order of the calls. Images cannot stand between a call and its answer.
   const ordered = asked.flatMap((call) => answers.get(call.id) ?? []);
   return [...kept.slice(0, at + 1), ...ordered, ...others, ...images];
 }

@@ -8,8 +8,9 @@ const MOST = 24;
 type Sources = Pick<ChatServices, "registry" | "store" | "logger">;
 
 /**
- * Restores the memory of loop detection from the call records, when a session was in another process before. `callIds`:
- * exactly these calls, oldest first; default: the last calls of the session. Never rejects.
+ * Restores the memory of loop detection from the call records, for a session whose earlier calls were made in
+ * another process. `callIds`: exactly these calls, oldest first; default: the last calls of the session.
+ * Never rejects.
  */
 export async function restoreLoopMemory(
   sources: Sources,
@@ -40,12 +41,12 @@ async function recall({ registry, store }: Sources, callId: string): Promise<Rec
   const { result, resultSize, flags, toolName } = record;
   const metadata = registry.get(toolName)?.metadata ?? {};
   if (flags?.truncated !== true) return { record, result, metadata };
-  // The result may be stored on another node; then repeated results go unnoticed.
+  // The result may be stored on another node; then loop detection does not learn of the call.
   const whole = await store.calls.readResult(callId, 0, resultSize).catch(() => undefined);
   return whole && { record, result: { ...result, content: whole.text }, metadata };
 }
 
-/** Whether the record has the end of the call. */
+/** Whether the call is on record as ended, with a known outcome. */
 export function isEnded(call: StoredCall | undefined): call is StoredCall {
   return call !== undefined && call.outcome !== "running" && call.outcome !== "interrupted";
 }

@@ -3,9 +3,10 @@ import { type ModelContentPart, type ModelMessage, newCall, parsedJson } from ".
 import { isSettled, isTool, type MessagePart, type ToolPart, textOfParts } from "./turn.ts";
 
 /**
- * A turn as messages for the model: for every round its own message, then one answer per call in the order of the
- * calls. Images are not allowed in such answers, so they follow as a message. `provider`: the one that reads a turn in
- * progress; it gets its own extra members back.
+ * The parts of a turn as messages for the model: for every round the model's own message, then a `tool`
+ * message for each call, in the order of the calls. Images are not allowed in `tool` messages, so they follow
+ * in user messages. `provider`: given for a turn in progress, the provider that reads the messages; it gets
+ * back the extra members that it sent.
  */
 export function toModelMessages(
   parts: readonly MessagePart[],
@@ -40,7 +41,7 @@ function roundMessages(
       ...newCall(part.name, soundArguments(part), part.kind, part.id),
     })),
   };
-  // The client sends the answers to its own calls itself.
+  // The client itself sends the results of the tools that it runs.
   const answered = calls.filter((part) => !part.client || isSettled(part));
   const answers = answered.map(({ id, name, state }): ModelMessage => {
     return { role: "tool", tool_call_id: id, name, content: answerText(state) };
@@ -49,8 +50,9 @@ function roundMessages(
 }
 
 /**
- * Providers refuse a history with arguments that are not JSON. For repaired arguments the history shows those that ran;
- * for any other call, its answer says what was wrong.
+ * The arguments of a call, as the history shows them. Providers refuse a history with arguments that are not
+ * JSON. Such arguments are replaced by the repaired ones with which the tool ran, or by `{}` for a call that
+ * failed: its error says what was wrong.
  */
 function soundArguments({ kind, arguments: written, state }: ToolPart): string {
   const isObject = typeof (parsedJson(written) ?? 0) === "object";

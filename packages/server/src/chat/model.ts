@@ -7,7 +7,9 @@ export interface ModelEndpoint {
   readonly provider: string;
   /** Without a slash at the end. */
   readonly baseURL: string;
-  /** The address as written in the config, with unfilled references, to show to people. */
+  /**
+   * The base URL as written in the config, to show to people. References like `${NAME}` are not filled in.
+   */
   readonly address: string;
   readonly apiKey: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
@@ -18,11 +20,11 @@ export interface ModelEndpoint {
   /** `tags`: the model has no native tool calls and writes them into its text. */
   readonly toolCalls: "native" | "tags";
   readonly images: boolean;
-  /** Context window. Undefined: the chat's own setting. */
+  /** Context window in tokens. Undefined: the chat's own setting applies. */
   readonly contextTokens: number | undefined;
 }
 
-/** A message of Chat Completions. Other members are passed on unchanged. */
+/** A message of OpenAI's Chat Completions. Members that are not named here are passed on unchanged. */
 export interface ModelMessage extends Members {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool" | "function";
   readonly content?: string | readonly ModelContentPart[] | null;
@@ -36,7 +38,10 @@ export interface ModelContentPart extends Members {
   readonly text?: string;
 }
 
-/** A call with JSON arguments, or one of a `custom` tool with any text as input. Other members are the provider's. */
+/**
+ * A call with JSON arguments, or a call of a `custom` tool with any text as input. Members that are not named
+ * here are the provider's.
+ */
 export interface ModelToolCall extends Members {
   readonly id: string;
   /** `function`, `custom`, or another type that the client declared for its tool. */
@@ -45,7 +50,7 @@ export interface ModelToolCall extends Members {
   readonly custom?: { readonly name: string; readonly input: string };
 }
 
-/** A member of `tools`, ours or the client's. */
+/** An entry of `tools` in a request: a tool of the rack or of the client. */
 export interface ModelTool extends Members {
   readonly type: string;
   readonly function?: Members;
@@ -83,7 +88,10 @@ export function textOf({ content }: Pick<ModelMessage, "content">): string {
   return (content ?? []).map(({ text }) => (typeof text === "string" ? text : "")).join("");
 }
 
-/** The topic of a conversation: its first words decide which tools are offered, so that the choice stays the same. */
+/**
+ * The first user message of a conversation. It decides which tools are offered when not all fit, so that the
+ * choice stays the same.
+ */
 export function topicOf(messages: readonly ModelMessage[]): string {
   return textOf(messages.find(({ role }) => role === "user") ?? {});
 }
@@ -111,12 +119,12 @@ export function estimateTokens(text: string): number {
   return Math.ceil(tokenShare(text));
 }
 
-/** Token counts of one request. Other members are passed on unchanged. */
+/** Token counts of one request. Members that are not named here are passed on unchanged. */
 export interface ModelUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly total_tokens: number;
-  /** For example how many were read from the prompt cache. */
+  /** For example how many of the prompt's tokens were read from the provider's cache. */
   readonly prompt_tokens_details?: Members | null | undefined;
   readonly completion_tokens_details?: Members | null | undefined;
 }

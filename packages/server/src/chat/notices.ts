@@ -25,7 +25,7 @@ export const noName = "A call without a name was not run. Name one of the tools 
 export const tooManyCalls = (limit: number): string =>
   `Not run: one message may make ${limit} calls. Make the rest in the next one.`;
 
-/** For a call of a client that takes only one call at a time. */
+/** For the second and every further call to a client that takes only one call at a time. */
 export const oneCallAtATime = (name: string): string =>
   `"${name}" was not run: only one call of this kind is made at a time. Call it again once you have read the answer to the other.`;
 
@@ -48,7 +48,7 @@ export const writtenThere = (before: string, behind: string): string =>
 export const outcomeUnknown =
   "The server ended while the tool ran, so nobody knows whether it did its work. Check before you call it again.";
 
-/** For a tool that had made calls when the server ended. `made`: the outcome of each. */
+/** For a tool that had called other tools when the server ended. `made`: these calls and their outcomes. */
 export const interruptedChain = (name: string, made: readonly string[], why: string): string =>
   `"${name}" was interrupted: ${why}. Of the calls that it had made: ${made.join("; ")}. Whether it did anything else is not known. Check before you call it again.`;
 

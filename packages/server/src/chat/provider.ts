@@ -6,22 +6,26 @@ import { type ModelEndpoint, parsedJson } from "./model.ts";
 
 export interface StreamOptions {
   readonly signal: AbortSignal;
-  /** Added to the provider's own headers. */
+  /**
+   * Sent beside the headers of the provider's config. A header of the config wins over one of the same name.
+   */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Called before each wait. */
+  /** Called before the pause that precedes a repeated request. */
   readonly onRetry?: (retry: { attempt: number; waitMs: number; reason: string }) => void;
   /** How often a failed request is repeated. Default 4. */
   readonly retries?: number;
-  /** The first wait, in milliseconds; each further one is twice as long. Default 500. */
+  /** The pause before the first retry, in milliseconds; each further pause is twice as long. Default 500. */
   readonly backoff?: number;
 }
 
 const LONGEST_BACKOFF = 16_000;
-/** If a provider asks for a longer pause, the request fails and the caller decides. */
+/** If a provider asks for a longer pause, the request fails, and the caller decides when to ask again. */
 const LONGEST_WAIT = 60_000;
 /** At most this many characters of an error page are read. */
 const LONGEST_PAGE = 64_000;
-/** At most this many characters per event. Model output stays far below it; images as text come close. */
+/**
+ * At most this many characters of one event are read. Model output is far shorter; images as text come close.
+ */
 const LONGEST_EVENT = 32_000_000;
 
 /**
@@ -80,14 +84,17 @@ function mayPass({ kind, code }: ProviderError): boolean {
   return kind === "busy" || kind === "failed" || kind === "unreachable" || kind === "cut";
 }
 
-/** There is always a pause, even if the provider asks for none. */
+/** Milliseconds to wait before the next attempt; more than none, even if the provider asks for no pause. */
 function pauseBefore(attempt: number, { retryAfter = 0 }: ProviderError, backoff: number): number {
   // Random, so that callers that failed together do not retry together.
   const own = Math.min(backoff * 2 ** (attempt - 1), LONGEST_BACKOFF) * (0.5 + Math.random() / 2);
   return Math.max(retryAfter * 1000, own);
 }
 
-/** Seconds. Headers give it in seconds, in milliseconds or as a date. Undefined when there is no such header. */
+/**
+ * The pause that the provider asks for, in seconds. Headers give it in seconds, in milliseconds or as a date.
+ * Undefined when there is no such header.
+ */
 function retryAfterOf(headers: Headers): number | undefined {
   const after = headers.get("retry-after")?.trim() || undefined;
   const exact = Number(headers.get("retry-after-ms")?.trim() || Number.NaN) / 1000;
@@ -103,7 +110,7 @@ async function* readResponse(endpoint: ModelEndpoint, response: Response): Async
   const { body, headers, status, ok } = response;
   const pieces = decoded(body ?? []);
   if (!ok) {
-    // Only the beginning of an error page is shown; a broken connection leaves what came before.
+    // Only the beginning of an error page is read. If the connection breaks, the text before it is used.
     const text = await joined(pieces, LONGEST_PAGE, true);
     const retryAfter = retryAfterOf(headers);
     throw reportedError(endpoint, parsedJson(text), { status, text, retryAfter });
@@ -157,11 +164,11 @@ async function* readStream(
     const isBroken = !(thrown instanceof ProviderError || thrown instanceof EventTooLong);
     if (!isComplete || !isBroken) throw thrown;
   }
-  // Not every server sends [DONE]. Without a finish reason the answer was cut off.
+  // Not every server sends [DONE]. An answer with neither [DONE] nor a finish reason was cut off.
   if (!isComplete) throw cutOff(endpoint);
 }
 
-/** Parses a part of an answer. A stream may report an error in the middle. */
+/** Parses an event of a stream, or a whole answer. Throws the error that the provider reports in it. */
 function checked(endpoint: ModelEndpoint, text: string): unknown {
   const value = parsedJson(text);
   if (value === undefined) throw unreadable(endpoint, "not JSON", text);
@@ -178,7 +185,10 @@ async function* decoded(
   yield decoder.decode();
 }
 
-/** The whole text. A longer one throws `EventTooLong`, or with `isCut` ends there or where the connection breaks. */
+/**
+ * Joins the pieces. A text with more than `longest` characters throws `EventTooLong`; with `isCut` it is cut
+ * about there, or where the connection breaks.
+ */
 async function joined(pieces: AsyncIterable<string>, longest: number, isCut = false): Promise<string> {
   const kept: string[] = [];
   let size = 0;
@@ -234,8 +244,9 @@ async function* readEvents(
 }
 
 /**
- * `unreachable`: no connection, or one that broke. `cut`: the answer ended in the middle. `busy`: 429. `refused`: the
- * request itself is not accepted. `unauthorized`: the key is not. `failed`: everything else.
+ * `unreachable`: no connection, or one that broke before the answer began. `cut`: the answer ended in the
+ * middle. `busy`: status 429. `unauthorized`: the key is not accepted. `refused`: the request itself is not
+ * accepted. `failed`: everything else.
  */
 type ProviderErrorKind = "unreachable" | "cut" | "busy" | "refused" | "unauthorized" | "failed";
 
@@ -248,7 +259,7 @@ export class ProviderError extends Error {
   readonly kind: ProviderErrorKind;
   /** For programs: the provider's name, and its own `status`, `code`, `type` and `param`. */
   readonly details: Readonly<Record<string, unknown>>;
-  /** Seconds. */
+  /** Seconds after which the provider allows another request. */
   readonly retryAfter: number | undefined;
 
   constructor(kind: ProviderErrorKind, provider: string, message: string, own?: object, retryAfter?: number) {
@@ -264,11 +275,13 @@ export class ProviderError extends Error {
   }
 }
 
-/** Longest parts of a provider's error that are shown: its message, its codes, and unreadable answers. */
+/** At most this many characters of a provider's error message are shown. */
 const LONGEST_WORDS = 1_000;
+/** At most this many characters of each code in a provider's error are shown. */
 const LONGEST_CODE = 100;
+/** At most this many characters of an unreadable answer, or of a network error, are shown. */
 const LONGEST_NONSENSE = 200;
-/** Code for an answer that is too long. It is not retried, because the result would be the same. */
+/** Error code for an answer that is too long. No retry follows, because the result would be the same. */
 const TOO_LONG = "response_too_long";
 
 interface FailedResponse {
@@ -277,7 +290,10 @@ interface FailedResponse {
   readonly retryAfter: number | undefined;
 }
 
-/** The error that an answer reports. `response`: of an HTTP error; a stream may name a status of its own. */
+/**
+ * The error that a provider's answer reports. `response`: given for an answer with an HTTP error status. An
+ * error inside a stream may name a status of its own.
+ */
 function reportedError(endpoint: ModelEndpoint, answer: unknown, response?: FailedResponse): ProviderError {
   const { error = answer } = Object(answer);
   const { message, status: ownStatus, code, type, param } = Object(error);

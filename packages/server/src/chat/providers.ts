@@ -71,7 +71,7 @@ export class Providers {
     return this.#endpoint(provider, model);
   }
 
-  /** Opens a model that was resolved before, by its provider's name for it. Throws `ModelMissing`. */
+  /** Opens a model that `resolve` found before, by its provider's own name for it. Throws `ModelMissing`. */
   async reopen(provider: string, model: string): Promise<ModelEndpoint> {
     if (this.#all.has(provider)) return this.#endpoint(provider, model);
     const message = `The model provider "${provider}" is no longer configured. Name another model.`;
@@ -90,9 +90,10 @@ export class Providers {
   async #find(wanted: string): Promise<Found> {
     const [, provider = "", rest = ""] = /^([^/]*)\/(.*)$/s.exec(wanted) ?? [];
     if (this.#all.has(provider)) {
-      // A name such as `openai/gpt-4o` may be a provider and a model, or the whole name of a model on a server that
-      // offers models of others. The provider's list decides; with several providers, listed names begin with the
-      // provider. Models change seldom, so an older list is good enough.
+      // A name such as `openai/gpt-4o` may be a provider and a model, or the whole name of a model on a
+      // server that offers models of others. The provider's list decides; models change seldom, so an older
+      // list is good enough. If the list has both, the first meaning wins when there are several providers,
+      // because the rack then lists its models as `provider/model`.
       const known = this.#lists.get(provider)?.models ?? this.#modelsOf(provider);
       const models = await known.catch((): string[] => []);
       const names = this.#all.size === 1 ? [wanted, rest] : [rest, wanted];
@@ -200,10 +201,10 @@ export async function openEndpoint(
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(given)) headers[name] = await fill(value);
   const values = Object.values(headers);
-  // A provider may repeat only the key of `Bearer KEY`.
+  // An error of the provider may quote only the key of `Bearer KEY`.
   const words = values.flatMap((value) => value.split(/\s+/)).filter((word) => word.length >= SHORTEST_WORD);
   const query = new URL(base).searchParams.values();
-  // A provider may repeat a secret in any form.
+  // An error of the provider may quote a secret in any form.
   const plain = [...(key === undefined ? [] : [key]), ...values, ...words, ...query, ...filled.values()];
   const secrets = [...new Set(plain.flatMap(writtenForms))];
   return {

@@ -9,10 +9,11 @@ import { type AssistantBody, assistantBody, callIdsOf, toHistory } from "./sessi
 import { settleOpenCalls, type Turn, type TurnEnd } from "./turn.ts";
 import type { ActiveTurn } from "./turns.ts";
 
-/** Events that a finished turn keeps. A reader that missed more gets the whole message. */
+/** How many of its events a finished turn keeps. A reader that missed more events gets the whole message. */
 const LAST_EVENTS = 200;
-/** Attempts to store the end of a turn while the store fails, and the wait between them. */
+/** How many times the end of a turn is written, at most, while the store fails. */
 const ATTEMPTS = 5;
+/** Milliseconds between two of these attempts. */
 const PAUSE = 1_000;
 
 /** Runs the turn that answers a session's last message, and stores the answer. */
@@ -85,7 +86,10 @@ export class SessionRunner {
     return this.#services.store.chat.saveMessage(id, { status, body: { ...body } });
   }
 
-  /** Stores and publishes the end of a turn. An interrupted turn stays as it is. Never rejects. */
+  /**
+   * Stores and publishes the end of a turn. An interrupted turn is stored as running, so that recovery finds
+   * it. Never rejects.
+   */
   async conclude(turn: ActiveTurn, body: AssistantBody, ended: TurnEnd): Promise<void> {
     const { message, parts, feed, stopMessage } = turn;
     const { reason } = ended;
@@ -93,7 +97,7 @@ export class SessionRunner {
     const isLeft = reason === "interrupted";
     const whole: AssistantBody = { ...body, parts, ...(isLeft ? {} : { end }) };
     const status = isLeft ? "running" : reason === "error" || reason === "stopped" ? reason : "completed";
-    // Retries, because a session whose end is not stored would stay busy.
+    // Retries, because a session stays busy until the end of its turn is stored.
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       const saving = this.save(message, whole, status).then(() => true);
       const isOver = await saving.catch((thrown) => {
@@ -107,7 +111,10 @@ export class SessionRunner {
     feed.keep(LAST_EVENTS);
   }
 
-  /** Turns a thrown error into the end of the turn: logs it if unexpected, and settles the open calls. */
+  /**
+   * Turns a thrown error into the end of the turn. Logs an unexpected error. Settles the open calls, unless
+   * the server is stopping.
+   */
   endOf(thrown: unknown, { stopping, parts }: ActiveTurn): TurnEnd {
     if (!stopping.aborted && this.#engine.leaving.aborted) return { reason: "interrupted" };
     settleOpenCalls(parts);
@@ -132,7 +139,7 @@ export class SessionRunner {
 
 /** Shortest time between two saves, in milliseconds. */
 const SAVE_INTERVAL = 1_000;
-/** Saving takes at most one part in this many of the time. */
+/** After a save, the next scheduled save waits this many times as long as the save took. */
 const SHARE = 20;
 
 /** Saves an answer while it streams: about once a second, less often when saving is slow. Saves never overlap. */
@@ -148,7 +155,7 @@ export class TextSaver {
     this.#write = write;
   }
 
-  /** Schedules a save. A scheduled save may fail, because the next one includes its text. */
+  /** Schedules a save. A failure of a scheduled save is ignored, because the next save includes its text. */
   touch(delay = Math.max(SAVE_INTERVAL, this.#earliest - performance.now())): void {
     this.#timer ??= setTimeout(() => {
       this.#cancel();
@@ -175,7 +182,7 @@ export class TextSaver {
     return saved;
   }
 
-  /** Ends scheduled saves. Resolves when no save is running. */
+  /** Cancels the scheduled save. Resolves when no save is running. */
   async end(): Promise<void> {
     this.#cancel();
     await this.#saving;

@@ -16,7 +16,7 @@ export class ChatSessions {
     this.#store = store;
   }
 
-  /** Default: for the owner of the process. */
+  /** By default the session belongs to the owner of the process. */
   create(
     { grant, expert }: Reach = { grant: masterGrant },
     { title = "", model = "", system }: { title?: string; model?: string; system?: string } = {},
@@ -61,10 +61,11 @@ export class ChatSessions {
 /** A person's message: text, or text and images in the form of Chat Completions. */
 export type UserContent = string | readonly ModelContentPart[];
 
-/** An answer in the store. */
+/** The body of an assistant message in the store. */
 export interface AssistantBody {
-  /** The provider, and its name of the model. */
+  /** The provider's name in the config. */
   readonly provider?: string;
+  /** The provider's name of the model. */
   readonly model: string;
   readonly parts: MessagePart[];
   readonly usage?: ModelUsage;
@@ -78,13 +79,13 @@ export function bodyOf({ role, body, unread }: ChatMessage): Readonly<Record<str
   return role === "user" ? { content: text } : { model: "", parts: [{ type: "text", round: 1, text }] };
 }
 
-/** The store returns plain JSON that this service wrote. */
+/** Does not check the body: the store returns plain JSON that this service wrote. */
 export function assistantBody(message: ChatMessage): AssistantBody {
-  // `Object` returns any type, so no cast is needed.
+  // `Object()` has the type `any`, so no cast is needed.
   return Object(bodyOf(message));
 }
 
-/** The earlier messages of a session for the model, after the system message. */
+/** The earlier messages of a session as the model reads them, after the system message, if there is one. */
 export function toHistory(
   { state }: ChatSession,
   { expert }: Reach,

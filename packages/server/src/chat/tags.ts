@@ -7,7 +7,7 @@ import type { OfferedTools } from "./tools.ts";
 /** The parameter in which the model writes the input of a `custom` tool. */
 const INPUT = "input";
 
-/** The conversation for a model without native tool calls: definitions, calls and answers become text. */
+/** The conversation for a model without native tool calls: definitions, calls and results become text. */
 export function toTagMessages(
   messages: readonly ModelMessage[],
   tools: readonly ModelTool[],
@@ -84,8 +84,8 @@ function howToCall(tools: readonly ModelTool[]): string {
 const opening = /<(?:tool_action|action)(?=[\s/>])/;
 
 /**
- * Passes on the text for people, and holds back everything from the first call on: only the whole text shows what is a
- * call.
+ * Passes on an answer's text as it streams in, but holds back everything from the first tag that may open a
+ * call: only the complete answer shows which tags are calls.
  */
 export class TagFilter {
   #pending = "";
@@ -110,7 +110,7 @@ export class TagFilter {
     return rest.trim() === "" ? "" : rest;
   }
 
-  /** Where text begins that may become an opening tag; the end when there is none. */
+  /** The index at which an incomplete opening tag may begin; the length of the text when there is none. */
   #tagStart(): number {
     const at = this.#pending.lastIndexOf("<");
     const last = this.#pending.slice(at);

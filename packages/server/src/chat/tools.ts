@@ -20,16 +20,19 @@ import { unknownTool } from "./notices.ts";
 
 interface ToolCost {
   readonly name: string;
-  /** Estimated size of its definition. */
+  /** Estimated tokens of the tool's definition. */
   readonly tokens: number;
 }
 
 /** The tools that a model is offered. */
 export interface OfferedTools {
-  /** In the form of Chat Completions. */
+  /** The definitions of the tools, in the form of Chat Completions. */
   readonly tools: readonly ModelTool[];
   readonly costs: readonly ToolCost[];
-  /** Names of the chosen tools, when not all fit; pass them again to get the same choice. */
+  /**
+   * Names of the chosen tools, when not all fit into the budget. Passed to `getTools` again, they give the
+   * same choice.
+   */
   readonly chosen?: readonly string[];
   /** The tools by the names that the model uses. */
   readonly infos: ReadonlyMap<string, ToolInfo>;
@@ -38,18 +41,21 @@ export interface OfferedTools {
 }
 
 export interface ToolSelection {
-  /** Tokens that the definitions may take. Default: the usual budget of the config. */
+  /** Tokens that the tool definitions may take. Default: `usualBudget`. */
   readonly budget?: number;
   /** The topic of the conversation: decides which tools are offered when not all fit. */
   readonly query?: string;
-  /** Names that were chosen for the conversation before. */
+  /** Names of the tools that an earlier turn of the conversation chose. */
   readonly chosen?: readonly string[] | undefined;
 }
 
 type RunContext = Omit<CallRequest, "name" | "input" | "grant" | "allow"> & {
-  /** Default: everything. */
+  /** Default: all tools. */
   readonly reach?: Reach;
-  /** How many tools the model was given. Default: as many as it would be given. */
+  /**
+   * How many tools the model was offered; an error about an unknown tool names this number. Default: as many
+   * as `getTools` offers.
+   */
   readonly given?: number;
 };
 
@@ -60,7 +66,7 @@ export const usualBudget = 16_000;
 /** The owner of the process may use everything. */
 const ownersReach: Reach = { grant: masterGrant };
 
-/** Offers the rack's tools to models and makes their calls. */
+/** Offers the rack's tools to models, and makes the calls that models ask for. */
 export class ToolsService {
   readonly #registry: ToolRegistry;
   readonly #service: Pick<CallService, "run">;
@@ -72,9 +78,10 @@ export class ToolsService {
   }
 
   /**
-   * Returns all tools within reach if their definitions fit into the budget. Otherwise those that match the query best,
-   * then others up to the budget, and two tools that find and call all the rest. The choice does not change during a
-   * conversation, so that the provider's prompt cache stays valid. Default reach: everything.
+   * Returns all tools within reach if their definitions fit into the budget. Otherwise returns the tools that
+   * match the query best, then others up to the budget, and two tools with which the model finds and calls
+   * all the rest. The choice does not change during a conversation, so that the provider's prompt cache stays
+   * valid. Default reach: all tools.
    */
   async getTools(reach: Reach = ownersReach, wish: ToolSelection = {}): Promise<OfferedTools> {
     const { budget = usualBudget } = wish;
@@ -94,7 +101,7 @@ export class ToolsService {
     return { ...this.#offer([...chosen, ...meta, ...reader]), chosen: chosen.map(({ name }) => name) };
   }
 
-  /** The tokens of each tool within reach, the most expensive first. */
+  /** The estimated tokens of the definition of each tool within reach, the most expensive first. */
   getCosts(reach: Reach): ToolCost[] {
     return this.#costsOf(this.#own(reach)).sort((one, other) => other.tokens - one.tokens);
   }
@@ -106,9 +113,9 @@ export class ToolsService {
     const ended = await this.#service.run({ ...others, name, input: args, grant, ...(allow && { allow }) });
     const { error } = ended.result;
     const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
-    // The registry has named the nearest tools already, in the words that every caller is told.
+    // If the registry's message already names the nearest tools, it stays.
     if (!isUnknown || /nearest/.test(error.message)) return ended;
-    // The rack counts tools that are not offered as long as all others are.
+    // The registry's message counts all tools of the rack. The model is told how many it was offered.
     const count = given ?? (await this.getTools(reach)).tools.length;
     const message = this.unknown(reach, name, count);
     return { ...ended, result: { ...ended.result, content: message, error: { ...error, message } } };
@@ -135,7 +142,7 @@ export class ToolsService {
     return this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
   }
 
-  /** Search results first, then all others by name, so that the order is always the same. */
+  /** Chooses search results first, then all others by name, so that the order is always the same. */
   #choose(snapshot: RegistrySnapshot, own: readonly ToolInfo[], query: string, budget: number): ToolInfo[] {
     const usable = new Set(own);
     const chosen: ToolInfo[] = [];
@@ -179,14 +186,15 @@ export class ToolsService {
 
 function format(info: ToolInfo) {
   const { tools, restore } = toOpenAITools([info]);
-  // A tool whose schema cannot be sent is shown without parameters; its validation then says what it takes.
+  // A tool whose schema cannot be sent is offered without parameters; when it is called wrongly, the
+  // validation error tells the model what the tool takes.
   const tool: ModelTool = { ...(tools[0] ?? { type: "function", function: { name: info.name } }) };
   return { tool, tokens: estimateTokens(JSON.stringify(tool)), restore };
 }
 
 const MOST_NEAREST = 3;
 
-/** Names that contain a word spelled like this one. */
+/** Names of tools that contain a word spelled like `name`. */
 function withWordLike(name: string, names: ReadonlySet<string>): string[] {
   const wordsOf = (one: string) => one.split(/[_-]+/);
   const words = nearestNames(name, new Set([...names].flatMap(wordsOf)));
@@ -203,7 +211,10 @@ function isHelper(name: string): boolean {
   return isMetaTool(name) || name === readResultName;
 }
 
-/** As an expert, a caller may use exactly the expert's tools. */
+/**
+ * The tools that a caller may use in a chat: exactly those of the expert, if there is one, otherwise those of
+ * the grant. Helper tools are added to both.
+ */
 export function chatReach(grant: Grant, expert?: Expert): Reach {
   if (expert !== undefined) {
     const allow = (tool: ToolInfo) => isHelper(tool.name) || expert.allows(tool);
@@ -223,8 +234,8 @@ const USUAL_LIMIT = 20_000;
 const LARGEST_LIMIT = 40_000;
 
 /**
- * Lets a model read the rest of a long result, or a result that was removed from the conversation. It shows only calls
- * of its own session and caller.
+ * Lets a model read the rest of a long result, or a result that was removed from the conversation. The tool
+ * shows only results of calls from the same session by the same caller.
  */
 export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): ToolInfo {
   return Tool.define({
@@ -264,7 +275,8 @@ export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): To
 }
 
 /**
- * The reach of a chat request: that of the expert it names, or of the token's only expert. Throws `expert_not_found`.
+ * The tools that a chat request may use: those of the expert that it names; otherwise those of its token, or
+ * of the only expert of a token that may use no tool itself. Throws `expert_not_found`.
  */
 export function requestedReach(
   { skills: { experts }, registry }: Pick<ExtensionParts, "skills" | "registry">,

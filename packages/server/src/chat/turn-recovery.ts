@@ -14,24 +14,27 @@ import type { ActiveTurn } from "./turns.ts";
 export interface WaitingCall {
   readonly part: ToolPart;
   readonly approvalId: string;
-  /** The question is about an inner call. After approval, the outer call is made again. */
+  /** The question is about an inner call that this call made. After approval, this call is made again. */
   readonly isNested: boolean;
 }
 
-/** A turn that continues when people have answered. */
+/** A turn that continues when people have answered the questions about its calls. */
 interface WaitingTurn {
   readonly session: ChatSession;
   readonly grant: Grant;
   readonly waiting: readonly WaitingCall[];
 }
 
-/** How often the store is read for answers and for the calls made after them, in milliseconds. */
+/** How often the store is read for people's answers and for outcomes of approved calls, in milliseconds. */
 const POLL_INTERVAL = 500;
 /** How long an approved call may take to appear in the records, in milliseconds. */
 const RESUME_TIMEOUT = 60_000;
 const PAGE = 500;
 
-/** Finds the outcome of the calls of a turn whose process has ended. No call is made twice. */
+/**
+ * Finds the outcome of the calls of a turn whose process has ended. Never repeats a call that could do
+ * something twice.
+ */
 export class TurnRecovery {
   readonly #services: ChatServices;
   /** Aborted when the server stops. */
@@ -43,8 +46,8 @@ export class TurnRecovery {
   }
 
   /**
-   * Fills in the message's parts from the records. Returns the turn when some of its calls wait for a person.
-   * `settled`: every call has an answer, and the turn has ended.
+   * Fills in the states of the message's open calls from the records. Returns the turn when some of its calls
+   * wait for a person. `settled`: no call is open any more, and the turn does not go on.
    */
   async examine(message: ChatMessage): Promise<WaitingTurn | "settled"> {
     const { store } = this.#services;
@@ -81,7 +84,7 @@ export class TurnRecovery {
     return "settled";
   }
 
-  /** Resolves when every question is answered and the approved calls have ended. */
+  /** Resolves when every question is answered, and every approved call has ended or will be made again. */
   async decided(turn: ActiveTurn, waiting: readonly WaitingCall[]): Promise<void> {
     const signal = AbortSignal.any([turn.stopping, this.#leaving]);
     try {
@@ -110,12 +113,13 @@ export class TurnRecovery {
       shown = approval?.state;
       if (isNested && shown !== "pending") {
         const questions = await this.#closeOthers(sessionId, callId);
-        // The tool may have changed since.
+        // The tool may have changed since the question was asked.
         const isRepeated = shown === "allowed" && isRepeatable(registry.get(part.name));
         if (approval !== undefined && isRepeated) {
           const takeBack = approvals.reuse(approval, `${callId}${RESUMED}`);
           void done.then(takeBack);
-          // Made again together with the remaining calls, and already approved.
+          // The engine makes this call again with the remaining ones; its inner call is then already
+          // approved.
           feed.publish(
             stateEvent({ ...part, state: failed(part, notices.madeAgain(`${callId}${RESUMED}`)) }),
           );
@@ -136,7 +140,10 @@ export class TurnRecovery {
     }
   }
 
-  /** Closes the other questions of the call: if it is made again, it asks again. Returns all questions. */
+  /**
+   * Closes the other questions about inner calls of the call: when the call is made again, it asks them
+   * again. Returns all questions of the session.
+   */
   async #closeOthers(sessionId: string, callId: string): Promise<readonly StoredApproval[]> {
     const questions = await this.#questions(sessionId);
     for (const { id, parentCallId, state } of questions) {
@@ -146,7 +153,7 @@ export class TurnRecovery {
     return questions;
   }
 
-  /** Takes the outcome of a call that was made anew after its approval, once it has ended. */
+  /** Takes over the outcome of a call that was made anew after its approval, once that call has ended. */
   async #takeResumed(part: ToolPart, agreedAt: number): Promise<void> {
     const resumed = `${part.callId}${RESUMED}`;
     const call = await this.#services.store.calls.get(resumed);
@@ -159,7 +166,7 @@ export class TurnRecovery {
     } else if (Date.now() - agreedAt > RESUME_TIMEOUT) part.state = failed(part, notices.notResumed);
   }
 
-  /** The state of a call that was interrupted. It lists the inner calls that are on record. */
+  /** The error state of a call that was interrupted. Its text lists the inner calls that are on record. */
   async #interrupted(
     part: ToolPart,
     why: string,
@@ -172,7 +179,7 @@ export class TurnRecovery {
     return failed(part, notices.interruptedChain(part.name, outcomes, why));
   }
 
-  /** Also true for a question that was approved a moment ago and whose call is being made again. */
+  /** Whether the question waits for its answer, or was approved and its call is or was made again. */
   async #isOpen({ state, callId }: StoredApproval): Promise<boolean> {
     if (state !== "allowed") return state === "pending";
     const { approvals, store } = this.#services;
@@ -182,7 +189,7 @@ export class TurnRecovery {
   /** All questions of the session that were asked before a call ran, newest first. */
   async #questions(session: string): Promise<readonly StoredApproval[]> {
     const { approvals } = this.#services;
-    // Closes questions that cannot be resumed any more.
+    // Closes questions whose calls cannot be resumed any more.
     await approvals.refresh();
     const found: StoredApproval[] = [];
     let cursor: string | undefined;

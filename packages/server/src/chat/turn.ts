@@ -13,22 +13,22 @@ export interface Turn {
   readonly reach: Reach;
   readonly endpoint: ModelEndpoint;
   readonly history: readonly ModelMessage[];
-  /** Other members of the provider request, such as `temperature`. */
+  /** Further members of the request to the provider, such as `temperature`. */
   readonly body?: Readonly<Record<string, unknown>>;
   readonly clientTools?: readonly ModelTool[];
   /** The topic of the conversation: decides which tools are offered when not all fit. */
   readonly query: string;
-  /** Names of the tools that were chosen for the conversation before. */
+  /** Names of the tools that an earlier turn of the conversation chose. */
   readonly chosen?: readonly string[] | undefined;
-  /** The parts so far. The engine appends to it. */
+  /** The parts of the assistant message so far. The engine appends to this array. */
   readonly parts: MessagePart[];
-  /** Tokens that a resumed turn used before. */
+  /** Tokens that a resumed turn used before it was interrupted. */
   readonly usage?: ModelUsage | undefined;
-  /** The model's ids of calls whose results were already removed from the history. */
+  /** The `Compactor`'s keys of results and images that were already removed from the history. */
   readonly compacted?: Iterable<string>;
   /** Maps the model's id of a call in the history to the rack's. */
   readonly callIdOf?: (toolCallId: string) => string | undefined;
-  /** Ends the turn and cancels its calls. */
+  /** Aborting it ends the turn and cancels the turn's calls. */
   readonly signal: AbortSignal;
   /** Trace headers for the calls and the provider: `traceparent`, `tracestate`, `baggage`. */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>> | undefined;
@@ -37,11 +37,11 @@ export interface Turn {
   readonly save?: () => Promise<void>;
 }
 
-/** The limits of a turn, as far as the config sets no others. */
+/** The limits of a turn, unless the config sets others. */
 export const usualLimits = {
   /** Requests to the model. */
   maxRounds: 50,
-  /** Time, without the time that people take to answer. */
+  /** Working time, without the time in which a turn waits for people. */
   maxSeconds: 900,
   /** Tokens of all requests. */
   maxTokens: 2_000_000,
@@ -53,16 +53,17 @@ export type TurnLimits = Readonly<typeof usualLimits>;
 
 export type TurnEnd = {
   /**
-   * `stop`: the model was done. `client_tools`: the client is to run calls. `length`, `content_filter`: the provider
-   * cut the answer. `limit`: a limit of the rack. `loop`: loop detection. `stopped`: a person stopped it.
-   * `interrupted`: the server ended. `error`: the model did not answer.
+   * `stop`: the model was done. `client_tools`: the model called tools that the client must run. `length`,
+   * `content_filter`: the provider cut the answer. `limit`: a limit of the rack was reached. `loop`: loop
+   * detection stopped the turn. `stopped`: a person stopped the turn, its client disconnected, or its token
+   * was withdrawn. `interrupted`: the server ended. `error`: the provider or the server failed.
    */
   readonly reason:
     | ("stop" | "client_tools" | "length" | "content_filter" | "limit" | "loop" | "stopped")
     | ("interrupted" | "error");
   /** For people, when the reason alone is not enough. */
   readonly message?: string;
-  /** Set for an error. */
+  /** For an error: its code. */
   readonly code?: string;
   /** For an error: seconds after which a retry makes sense. */
   readonly retryAfter?: number;
@@ -77,12 +78,12 @@ export type ShownApproval = Pick<
 >;
 
 /**
- * The events of a turn, in order. A session's turn begins with `turn`; `userMessageId` is the message that is answered,
- * and not set for a resumed turn. The last event is `end`.
+ * The events of a turn, in order. The turn of a session begins with `turn` and ends with `end`.
+ * `userMessageId`: the id of the message that the turn answers; not set for a resumed turn.
  */
 export type TurnEvent = Readonly<
   | { type: "turn"; sessionId: string; messageId: string; userMessageId?: string }
-  /** `logprobs`: of a text, if the client asked for them. */
+  /** `logprobs`: log probabilities of the text's tokens, if the client asked for them. */
   | { type: "text" | "reasoning" | "refusal"; text: string; logprobs?: unknown }
   | ({ type: "call" } & Pick<ToolPart, "id" | "callId" | "name" | "displayName" | "arguments" | "client">)
   | { type: "state"; callId: string; name: string; state: ToolState }
@@ -103,7 +104,10 @@ export interface FeedEntry {
   readonly data: TurnEvent;
 }
 
-/** The events of one turn, for readers that may join late or reconnect. The oldest entries are dropped. */
+/**
+ * The events of one turn, for readers that may join late or reconnect. When there are too many, the oldest
+ * are dropped.
+ */
 export class TurnFeed {
   /** Unique, even among feeds of the same turn in other processes, which number events differently. */
   readonly id = uuid();
@@ -160,7 +164,7 @@ export function eventsBetween(before: readonly MessagePart[], after: readonly Me
       return [...(known ? [] : [callEvent(part)]), ...(hasChanged ? [stateEvent(part)] : [])];
     }
     const known = earlier?.type === part.type ? earlier.text : "";
-    // Text only grows, so the new part is its end.
+    // Text only grows, so the text that was added stands at its end.
     const text = part.text.startsWith(known) ? part.text.slice(known.length) : "";
     return text === "" ? [] : [{ type: part.type, text }];
   });
@@ -181,7 +185,10 @@ export function approvalEvent(approval: StoredApproval): TurnEvent {
   return { type: "approval", approval: shown };
 }
 
-/** A part of the assistant's answer. Parts of one round came in one answer of the model. Plain JSON. */
+/**
+ * A part of the assistant message that a turn writes. A turn has several rounds: in each, the model responds
+ * once, and the parts of that response have the same `round`. Plain JSON.
+ */
 export type MessagePart = TextPart | ToolPart;
 
 export interface TextPart {
@@ -195,7 +202,7 @@ export interface ToolPart {
   readonly round: number;
   /** The model's id of the call. */
   readonly id: string;
-  /** The rack's id, which finds the record and the whole result. Empty for a tool of the client. */
+  /** The rack's id of the call, which finds its record and whole result. Empty for a client's tool. */
   callId: string;
   /** The tool's name as the model wrote it. */
   readonly name: string;
@@ -213,16 +220,23 @@ export interface ToolPart {
 }
 
 /**
- * Extra members of a call that the provider needs back in later rounds of the turn, such as thought signatures. They
- * are sent to no other provider.
+ * Members beyond those of Chat Completions that a provider put on a call or on the message with the call,
+ * such as thought signatures. The provider needs them back in later rounds of the turn. They are sent to no
+ * other provider.
  */
 export interface Echo {
   readonly provider: string;
-  /** Extra members of the call. */
+  /** The members that the provider put on the call. */
   readonly call?: Readonly<Record<string, unknown>>;
-  /** Extra members of the message; kept with the first call of a round. */
+  /**
+   * The members that the provider put on the message with the round's calls. Only the round's first call has
+   * them.
+   */
   readonly message?: Readonly<Record<string, unknown>>;
-  /** Name of the message member for the round's reasoning; kept with the first call of a round. */
+  /**
+   * The message member in which the provider sent the round's reasoning and wants it back. Only the round's
+   * first call has this name.
+   */
   readonly reasoning?: string;
 }
 
@@ -243,7 +257,10 @@ export function openCalls(parts: readonly MessagePart[]): ToolPart[] {
   return parts.filter(isTool).filter((part) => !part.client && !isSettled(part));
 }
 
-/** Gives every open call an error as its answer, because providers refuse unanswered calls. Returns those calls. */
+/**
+ * Ends every open call with an error, because providers refuse a history with calls that have no result.
+ * Returns those calls.
+ */
 export function settleOpenCalls(parts: readonly MessagePart[]): ToolPart[] {
   const open = openCalls(parts);
   for (const part of open) part.state = failed(part, notices.stoppedCall);

@@ -6,14 +6,14 @@ import { approvalEvent, eventsBetween, isSettled, isTool, type MessagePart, Turn
 
 /** A turn of a session, while it lasts and for a while afterwards. */
 export class ActiveTurn {
-  /** The message that the turn writes. */
+  /** The assistant message that the turn writes. */
   readonly message: ChatMessage;
   readonly parts: MessagePart[];
   readonly feed = new TurnFeed();
   readonly #stopping = new AbortController();
   readonly #done = Promise.withResolvers<ChatMessage>();
   isDone = false;
-  /** For people, when something other than a person stopped the turn. */
+  /** Tells people why the turn was stopped. Set when something other than a person stopped it. */
   stopMessage: string | undefined;
 
   constructor(message: ChatMessage) {
@@ -21,7 +21,7 @@ export class ActiveTurn {
     this.parts = assistantBody(message).parts;
   }
 
-  /** The message at the end of the turn. Never rejects. */
+  /** Resolves to the message when the turn has ended. Never rejects. */
   get done(): Promise<ChatMessage> {
     return this.#done.promise;
   }
@@ -45,10 +45,11 @@ export class ActiveTurn {
   }
 }
 
-/** Finished turns that can still be read event by event. */
+/** At most this many finished turns are kept, so that their events can still be read. */
 const MOST_RECENT = 100;
-/** How long another process may take to stop a turn, and how often the store is checked for it. */
+/** How long another process may take to stop its turn, in milliseconds. */
 const STOP_TIMEOUT = 10_000;
+/** How often the store is read to see whether that turn has ended, in milliseconds. */
 const STOP_POLL_INTERVAL = 250;
 const PAGE = 500;
 
@@ -96,7 +97,7 @@ export class ActiveTurns {
     return turn;
   }
 
-  /** The running turn, also of another process, or else the last one of this process. */
+  /** The running turn of the session, in this process or another, or else its last turn in this process. */
   async watch(sessionId: string): Promise<ActiveTurn | undefined> {
     return this.runningOf(sessionId) ?? (await this.#follow(sessionId)) ?? this.#turns.get(sessionId);
   }
@@ -106,8 +107,9 @@ export class ActiveTurns {
   }
 
   /**
-   * Resolves after the turn has ended; false when none was running anywhere. The process of another turn sees the stored
-   * request in a moment. If that process has died, the turn is settled here.
+   * Resolves to true after the turn has ended, to false when no turn was running anywhere. For a turn of
+   * another process, stores a request to stop, which that process reads soon, and waits at most
+   * `STOP_TIMEOUT`. `recover` settles the turn of a process that has died.
    */
   async stop(sessionId: string): Promise<boolean> {
     const turn = this.runningOf(sessionId);
@@ -124,8 +126,9 @@ export class ActiveTurns {
   }
 
   /**
-   * The turn of another process, with events made from what that process stored. Follow its feed at once: the store is
-   * read only while somebody follows. Undefined when there is no such turn.
+   * The turn of another process, with events made from what that process stored. The caller must follow the
+   * turn's feed at once: the store is read only while somebody follows. Undefined when no other process runs
+   * a turn.
    */
   async #follow(sessionId: string): Promise<ActiveTurn | undefined> {
     const { store, logger } = this.#services;
@@ -148,7 +151,7 @@ export class ActiveTurns {
     return turn;
   }
 
-  /** Publishes what is new in the store. `shown`: the states of questions that readers know. */
+  /** Publishes what changed in the store. `shown`: the state of each approval that readers were told last. */
   async #readChanges(turn: ActiveTurn, shown: Map<string, string>): Promise<void> {
     const { feed, parts } = turn;
     const message = await this.#services.store.chat.getMessage(turn.message.id);

@@ -28,12 +28,13 @@ export default defineTool({
     const { workspace, signal } = context;
     const place = await locateExisting(workspace, args.path);
     const { real, shown, stats } = place;
-    // Also for a check: a formatter's message about a broken file shows a part of it.
+    // Also guarded for a mere check: a formatter's message about a broken file shows a part of that file.
     await guardWrite(context, real, { shown, existing: stats, verb: "Format", isAsked: true });
     const root = (await realRoots(workspace)).find((candidate) => isInside(candidate, real)) ?? real;
     const found = await findFormatter(stats.isDirectory() ? real : dirname(real), root);
     const { formatter, folder } = found;
-    // Relative, for the patterns of the formatter's config; with `./`, because a name may look like an option.
+    // The path is relative, for the patterns of the formatter's config. It begins with `./`, because a file's
+    // name may look like an option.
     const path = `./${relative(folder, real).split(sep).join("/")}`;
     const before = args.check ? new Map() : await fileStamps(workspace, place, signal);
     const words = args.check ? formatter.check(path) : formatter.write(path);

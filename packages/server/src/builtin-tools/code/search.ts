@@ -101,7 +101,7 @@ export default defineTool({
 function toOptions(args: SearchArguments, target: string): string[] {
   return [
     "--hidden",
-    // Applies the same rules outside git repositories, and on every machine.
+    // The rules of `.gitignore` apply also outside git repositories, and are the same on every machine.
     "--no-require-git",
     "--no-ignore-global",
     // Without an order, it would be random which matches come before the limit.

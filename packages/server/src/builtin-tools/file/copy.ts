@@ -84,8 +84,9 @@ export default defineTool({
 });
 
 /**
- * Decides which entries are left out: the server's own files; for callers without an admin grant, files that give power
- * at the target; and links that lead out of the workspace, before or after the copy.
+ * Returns a function that decides which entries are left out: the server's own files; for callers without an
+ * admin grant, files that give power at the target; and links that lead out of the workspace, from the source
+ * or from the target.
  */
 async function leaveOutRules(workspace: Confinement): Promise<CopyOptions["leaveOut"]> {
   const [isPrivate, powerAt] = await Promise.all([privatePaths(workspace), powerCheck(workspace)]);

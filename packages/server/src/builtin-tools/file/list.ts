@@ -99,7 +99,7 @@ async function matcher(pattern: string | undefined): Promise<(entry: WalkEntry) 
 
 type ListedEntry = Awaited<ReturnType<typeof describe>>[number];
 
-/** Empty when the entry is gone by now. */
+/** A list with the entry's description; empty when the entry is gone by now. */
 async function describe({ name, relative, path, type }: WalkEntry, folder: string) {
   const stats = await entryAt(path);
   if (stats === undefined) return [];

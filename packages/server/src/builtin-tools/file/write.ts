@@ -55,7 +55,7 @@ async function checkTarget({ real, shown, stats }: Place): Promise<void> {
   if (stats === undefined) return;
   if (stats.isDirectory()) throw new Error(`${shown} is a folder; it cannot be written as a file.`);
   if (!stats.isFile()) throw new Error(`${shown} is not a regular file; it is left as it is.`);
-  // A rename would replace even a write-protected file.
+  // Replacing a file by a rename would succeed even for a write-protected file.
   await access(real, constants.W_OK).catch((error) => {
     throw new Error(`${shown} is write-protected. Change its mode or write another file.`, { cause: error });
   });

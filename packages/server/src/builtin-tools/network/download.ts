@@ -110,7 +110,7 @@ export default defineTool({
   },
 });
 
-/** For a directory, the path with the file's name must be checked again. */
+/** Checks the given path. For a directory, the caller must check it again with the file's name. */
 async function findPlace(given: string, { workspace }: InternalToolContext) {
   const path = await confinePath(workspace, given);
   const found = await stat(path).catch(() => undefined);
@@ -129,7 +129,7 @@ function announcedSize({ message }: OpenedResponse): number | undefined {
   return Number(length);
 }
 
-/** Limits how often progress is reported. */
+/** Returns a function that reports progress, at most once in `PROGRESS_EVERY_MS`. */
 function progressReporter(ctx: InternalToolContext, total: number | undefined): (bytes: number) => void {
   let reportedAt = 0;
   return (bytes) => {

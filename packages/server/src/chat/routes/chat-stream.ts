@@ -23,7 +23,7 @@ export function messageView(whole: ChatMessage): Record<string, unknown> {
   return { ...shown, parts };
 }
 
-/** Bytes that may wait for a slow reader. Beyond it the reader is disconnected, and may come back. */
+/** How many bytes a slow reader may leave unread before it is disconnected. It may connect again. */
 export const MOST_WAITING = 8 * 1024 * 1024;
 
 /** Streams the events after the given number until the turn ends. The turn goes on whether or not anybody reads. */
@@ -127,7 +127,7 @@ export const turnErrors: readonly HttpErrorCode[] = [
   "stopping",
 ];
 
-/** Error codes that are passed on. All others become the provider's failure. */
+/** Codes of failed turns that become the code of the HTTP error. All others become `provider_failed`. */
 const codes: readonly HttpErrorCode[] = [
   "provider_busy",
   "provider_refused",

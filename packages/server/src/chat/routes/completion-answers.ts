@@ -78,7 +78,7 @@ export class CompletionStream {
   }
 
   readonly tell = (event: TurnEvent): void => {
-    // In JSON form only the last text counts, and which one is last is known at the end.
+    // A client that expects JSON gets only the last text, and which text is last is known at the end.
     if (event.type === "text") this.#form.isJson || this.#text(event.text, event.logprobs);
     else if (event.type === "reasoning") this.#delta({ reasoning_content: event.text });
     else if (event.type === "refusal") this.#delta({ refusal: event.text });
@@ -163,8 +163,8 @@ function finishReason({ reason }: TurnEnd, { isJson, isFunctions }: CompletionFo
 }
 
 /**
- * The texts of all rounds as one, because the client did not see the calls between them. In JSON form only the last
- * text.
+ * The texts of all rounds as one, because the client did not see the calls between them. For a client that
+ * expects JSON, only the text after the last call.
  */
 function answerText(parts: readonly MessagePart[], { isJson }: CompletionForm): string {
   if (isJson) return textOfParts(parts.slice(parts.findLastIndex(isTool) + 1));

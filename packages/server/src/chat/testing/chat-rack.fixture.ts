@@ -13,7 +13,7 @@ import { type Serving, serve } from "../../rack/serve.ts";
 import type { StoredToken } from "../../store/tokens.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 
-/** What JSON answers hold is looked at freely in tests. */
+/** Tests read JSON answers without declaring their shape. */
 // biome-ignore lint/suspicious/noExplicitAny: see above.
 type Json = any;
 
@@ -24,7 +24,7 @@ export type Script = (
 
 export interface ChatRackOptions {
   readonly chat?: Readonly<Record<string, unknown>>;
-  /** What the provider's entry says beside its address. */
+  /** Further members of the provider's entry in the config. */
   readonly provider?: Readonly<Record<string, unknown>>;
   readonly tools?: readonly ToolInfo[];
   readonly files?: Readonly<Record<string, string>>;
@@ -35,7 +35,7 @@ export class ChatRack {
   readonly mock: LLMock;
   readonly workspace: TemporaryWorkspace;
   readonly hold = new Hold();
-  /** What tools were run with, in the order in which they began. */
+  /** Name and input of every call that ran, in the order in which the calls began. */
   readonly ran: Json[] = [];
   readonly #tools: readonly ToolInfo[];
   #serving: Serving | undefined;
@@ -77,7 +77,7 @@ export class ChatRack {
     return this.#serving!;
   }
 
-  /** Opens the server, also again after it was closed. */
+  /** Starts the server. Starts it again after it was closed. */
   async open(): Promise<void> {
     const say = (...values: unknown[]) => void this.workspace.messages.push(values.map(String).join(" "));
     const logger = { debug: say, info: say, warn: say, error: say };
@@ -85,7 +85,7 @@ export class ChatRack {
     for (const tool of [...this.#usualTools(), ...this.#tools]) this.serving.app.registry.register(tool);
   }
 
-  /** Every request is answered by the script, which is told how many came before. */
+  /** Answers every request to the model with the script, which is given the number of earlier requests. */
   script(script: Script, options: FixtureOpts = {}): void {
     this.#asked = 0;
     this.mock.clearFixtures();
@@ -144,12 +144,12 @@ export class ChatRack {
     return (await this.ask("/api/chat/sessions", { body: wanted })).id;
   }
 
-  /** The whole answer to a message. */
+  /** Sends a message and resolves to the whole answer. */
   say(session: string, content: unknown): Promise<Json> {
     return this.ask(`/api/chat/sessions/${session}/messages`, { body: { content } });
   }
 
-  /** The answer as it comes. */
+  /** Sends a message and returns a reader of the answer's events. */
   async stream(session: string, content: unknown): Promise<StreamReader> {
     const response = await this.fetch(`/api/chat/sessions/${session}/messages`, {
       body: { content },

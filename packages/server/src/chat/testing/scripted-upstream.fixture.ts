@@ -2,14 +2,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { ChatRack, type ChatRackOptions } from "./chat-rack.fixture.ts";
 
-/** What JSON holds is looked at freely in tests. */
+/** Tests read JSON without declaring its shape. */
 // biome-ignore lint/suspicious/noExplicitAny: see above.
 export type Json = any;
 export type Answer = (outgoing: ServerResponse, asked: number, request: Json) => unknown;
 
-/** Racks whose model is a server of a few lines, which answers in whatever form it likes. One at a time. */
+/** Starts a rack whose model provider is a small HTTP server that `answer` controls. One rack at a time. */
 export class ScriptedUpstream {
-  /** What the model was asked, in order. */
+  /** The requests that the model was sent, oldest first. */
   readonly requests: Json[] = [];
   #rack: ChatRack | undefined;
   #server: Server | undefined;

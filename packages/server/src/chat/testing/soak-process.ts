@@ -1,7 +1,7 @@
 /**
- * Serves the workspace it is started in, has many conversations with it, and prints as JSON what is left in memory.
- * A process of its own, because garbage is collected on demand here and only what conversations leave is to be counted.
- * Arguments: conversations at once, rounds to warm up, rounds to measure.
+ * Serves the workspace it is started in, has many conversations with it, and prints as JSON what is left in
+ * memory. Runs as a process of its own, so that it can collect garbage on demand and count only what
+ * conversations leave. Arguments: conversations at once, rounds to warm up, rounds to measure.
  */
 import { setTimeout as wait } from "node:timers/promises";
 import { queryObjects } from "node:v8";
@@ -84,7 +84,7 @@ async function isBusy(): Promise<boolean> {
   return items.some(({ running }) => running);
 }
 
-/** Also collects garbage. The types say that it could be a list, which it is only when asked for. */
+/** Counts the live objects of a class, after collecting garbage. Only on request is the result a list. */
 // biome-ignore lint/complexity/noBannedTypes: any class will do.
 const count = (kind: Function) => queryObjects(kind) as number;
 

@@ -16,15 +16,15 @@ export interface FileAnalysis {
 }
 
 const LARGEST_FILE = 20 * 1024 * 1024;
-/** Larger files are not written by hand. */
+/** Larger scripts are not parsed, because nobody writes them by hand. */
 const LARGEST_SCRIPT = 2 * 1024 * 1024;
 
-/** Rejects when the file is no text. */
+/** Rejects when the file is not text or is larger than `LARGEST_FILE`. */
 export async function analyzeFile(workspace: Confinement, path: string): Promise<FileAnalysis> {
   const { text, shown } = await readText(workspace, path);
   const language = languageOf(shown);
   const plain = { path: shown, language: language?.name ?? "unknown" };
-  // For languages that are not parsed, an expression finds the comments.
+  // When the file is not parsed, a regular expression finds the comments.
   const found = language?.comments === undefined ? [] : [...text.matchAll(language.comments)];
   const ranges = found.map(({ 0: { length }, index }) => ({ start: index, end: index + length }));
   const counted = { ...plain, counts: countLines(text, ranges) };
@@ -92,8 +92,8 @@ export interface SyntaxProblem {
 const MOST_PROBLEMS = 50;
 
 /**
- * Parses TypeScript or JavaScript, continuing after errors where it can. Never rejects for broken code: `file` is absent
- * when it is too broken to be parsed.
+ * Parses TypeScript or JavaScript, continuing after errors where it can. Never rejects for broken code:
+ * `file` is absent when the code is too broken to be parsed.
  */
 async function parseScript(
   path: string,
@@ -151,7 +151,7 @@ const hashes = /#[^\n]*/g;
 const dashes = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
 const markup = /<!--[\s\S]*?(?:-->|$)/g;
 
-/** The languages by how they write comments: each with its endings. */
+/** Languages grouped by how they write comments, each with the endings of its files. */
 const families: readonly (readonly [comments: RegExp | undefined, languages: string])[] = [
   [
     slashes,

@@ -7,9 +7,10 @@ import { type Confinement, type ExistingPlace, entryAt, foldersUpTo } from "../.
 import { childEnvironment, runCommand } from "../../shell-command.ts";
 
 /**
- * The formatter of the project: by the nearest configuration above `start`, or else by the nearest package.json that
- * depends on one. Looks no higher than `root`. The program runs in `folder`, where it is configured. Rejects with what to
- * install when there is none.
+ * Finds the formatter of the project: the one with the nearest config file in `start` or above, or else the
+ * one on which the nearest package.json depends. Looks no higher than `root`. In the result, `folder` is the
+ * folder with that file, in which the program must run. Rejects with what to install when there is no
+ * formatter.
  */
 export async function findFormatter(start: string, root: string) {
   const choice =
@@ -30,7 +31,10 @@ export async function findFormatter(start: string, root: string) {
   );
 }
 
-/** `look` returns the name of the file in the folder that chooses the formatter. */
+/**
+ * The formatter of the nearest folder in which `look` finds a file that chooses one. `look` returns that
+ * file's name.
+ */
 async function firstChoice(
   start: string,
   root: string,
@@ -136,7 +140,7 @@ function lines(text: string): string[] {
     .filter((line) => line !== "");
 }
 
-/** A stamp that changes when a file is written: of a file, or of every file below a folder that is not ignored. */
+/** Maps a file, or every unignored file below a folder, to a stamp that changes with each write to it. */
 export async function fileStamps(
   workspace: Confinement,
   { real, stats }: ExistingPlace,

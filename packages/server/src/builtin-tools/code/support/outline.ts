@@ -167,7 +167,7 @@ class OutlineReader {
     this.imports.push({ from, names, line: lineOf(node) });
   }
 
-  /** `value`: what is exported; a name makes the symbol of that name exported. */
+  /** `value`: the exported expression. If it is a name, the symbol of that name counts as exported. */
   #export(name: string, value: Located & { type: string }): void {
     this.exports.push(name);
     if (value.type === "Identifier") this.locallyExported.add(this.#words(value));

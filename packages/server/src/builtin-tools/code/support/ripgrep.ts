@@ -65,7 +65,7 @@ type Encoded = { readonly text: string } | { readonly bytes: string };
 
 interface RipgrepEvent {
   readonly type: "begin" | "end" | "summary" | "match" | "context";
-  /** Of a match or a context line. */
+  /** Has these members for a match or a context line; other events have others. */
   readonly data: {
     readonly path: Encoded;
     readonly lines: Encoded;
@@ -90,7 +90,7 @@ function decode(value: Encoded): string {
   return "text" in value ? value.text : Buffer.from(value.bytes, "base64").toString("utf8");
 }
 
-/** ripgrep counts bytes of UTF-8. */
+/** Converts ripgrep's positions, which count bytes of UTF-8, to characters. */
 function charactersIn(text: string, bytes: number): number {
   const isAscii = Buffer.byteLength(text) === text.length;
   return isAscii ? bytes : Buffer.from(text).subarray(0, bytes).toString("utf8").length;

@@ -8,7 +8,7 @@ import { checkStatement, type DatabaseEngine, type StatementParameters } from ".
 
 const LONGEST_TIMEOUT = 10 * 60_000;
 
-/** The limit of a whole call: the longest statement, and time to stop it. */
+/** The time limit of a whole call: the longest timeout of a statement, and time to stop the statement. */
 export const CALL_TIMEOUT = LONGEST_TIMEOUT + 15_000;
 
 export const statementInput = {
@@ -74,7 +74,10 @@ function declared({ databases, isAdmin }: Workspace, given: string | undefined) 
   );
 }
 
-/** Whether it is the server's own store. SQLite's file lies in `.toolrack`, which no tool can reach. */
+/**
+ * Whether the URL leads to the server's own store. A store in SQLite lies in `.toolrack`, which no tool can
+ * reach.
+ */
 function isStore(url: string): boolean {
   const [one, own] = [url, process.env.DATABASE_URL ?? ""].map((text) => URL.parse(text));
   if (!one || !own) return false;
@@ -100,7 +103,7 @@ async function engineFor(
       .replace(/^\/\/(?=\/)/, "")
       .replace(/^\/\//, "");
     if (path === "" || path === ":memory:") throw wrong(`"${name}" names no file, so nothing would be kept.`);
-    // A first change may create the file; a missing one cannot be read.
+    // The first change may create the file; for reading, the file must exist.
     return createSqliteEngine(await confinePath(workspace, path, { mustExist: !isWrite }));
   }
   if (!URL.canParse(url)) throw wrong(`The address of "${name}" is malformed.`);
@@ -125,9 +128,12 @@ function decode(text: string): string {
   }
 }
 
-/** The database's own message without secrets, and what to do. The error is not kept as a cause: it may hold more. */
+/**
+ * The database's own message without secrets, and what to do. The original error is not kept as a cause,
+ * because it may hold secrets.
+ */
 function explain(error: unknown, secrets: readonly string[]): string {
-  // The error of a refused connection to several addresses of a host has its messages in its parts.
+  // When all addresses of a host refuse the connection, the messages are in the parts of the error.
   if (error instanceof AggregateError && error.errors.length > 0) return explain(error.errors[0], secrets);
   const { message = String(error), detail, hint, code } = Object(error);
   const said = [message, detail, hint].filter(Boolean).join(" ") || code || "unknown error";

@@ -1,7 +1,7 @@
 import measure from "fast-string-truncated-width";
 import { type JsonValue, toJsonValue } from "./statement.ts";
 
-/** The limit for the text of all rows together. */
+/** At most about this many characters of all rows together are collected. */
 const MOST_CHARACTERS = 8 * 1_048_576;
 
 const LONGEST_VALUE = 65_536;
@@ -16,7 +16,7 @@ export class RowCollector {
     this.#limit = limit;
   }
 
-  /** Returns whether more rows are wanted. */
+  /** Adds a row. Returns false when a limit was already reached: then the row is dropped. */
   add(row: readonly unknown[]): boolean {
     const { rows } = this.collected;
     if (rows.length === this.#limit || this.#characters > MOST_CHARACTERS) {
@@ -96,7 +96,7 @@ function cellText(value: JsonValue): string {
   return `${cut}… (${text.length} characters)`;
 }
 
-/** Binary values as `toJsonValue` gives them. Undefined for any other value. */
+/** The text for a binary value in the form that `toJsonValue` gives it. Undefined for any other value. */
 function bytesText(value: JsonValue): string | undefined {
   const { bytes, base64 } = Object(value);
   if (bytes === undefined || base64 === undefined) return undefined;

@@ -22,7 +22,10 @@ interface Session {
   /** Begins a transaction and runs the statement in it. */
   run(): Promise<StatementResult>;
   commit(): Promise<unknown>;
-  /** Tells the server to stop. A closed connection would not stop it: the server notices only when it sends rows. */
+  /**
+   * Tells the server to stop the statement. Closing the connection would not stop it: the server notices that
+   * only when it sends rows.
+   */
   cancel(): Promise<void>;
   /** Closes the connection after a success. */
   leave(): void;
@@ -30,7 +33,10 @@ interface Session {
   drop(): void;
 }
 
-/** `open` loads the driver: most workspaces have no such database. */
+/**
+ * `open` loads the driver on use, because most workspaces have no such database, and returns a function that
+ * makes the connection.
+ */
 function createEngine(
   name: string,
   dialect: "postgres" | "mysql",
@@ -92,7 +98,7 @@ export function createPostgresEngine(url: string): DatabaseEngine {
         },
         commit: () => client.query("COMMIT"),
         async cancel() {
-          // Set once connected; the declared type lacks it.
+          // `processID` is set once connected; the declared type lacks it.
           const { processID } = client as Client & { readonly processID?: number | null };
           if (processID === null || processID === undefined) return;
           const second = connect();
@@ -103,7 +109,7 @@ export function createPostgresEngine(url: string): DatabaseEngine {
             dropClient(second);
           }
         },
-        // Does not wait for the reply. With unread rows it drops the connection at once.
+        // Does not wait for the server's reply. While rows are unread, `end` drops the connection at once.
         leave: () => void client.end().catch(() => {}),
         drop: () => dropClient(client),
       };
@@ -147,7 +153,7 @@ function collectFromPostgres(
     const affectedRows = isWrite && changingCommands.has(command) ? rowCount : null;
     resolve({ columns, ...collector.collected, affectedRows, lastInsertId: null });
   };
-  // A change runs to its end; the rest of a reading statement stays unread.
+  // A change runs to its end. Of a reading statement, the rows beyond the limit stay unread.
   query.on("row", (row: unknown[], result) => {
     if (!collector.add(row) && !isWrite && result !== undefined) finish(result);
   });
@@ -187,14 +193,14 @@ export function createMysqlEngine(url: string): DatabaseEngine {
       const drop = () => dropConnection(connection);
       return {
         async run() {
-          // This also covers transactions that a procedure begins after ending this one.
+          // Holds for the whole session, because a procedure may end this transaction and begin another.
           if (!isWrite) await send(connection, "SET SESSION TRANSACTION READ ONLY");
           await send(connection, isWrite ? "START TRANSACTION" : "START TRANSACTION READ ONLY");
           return collectFromMysql(connection, bound, statement);
         },
         commit: () => send(connection, "COMMIT"),
         async cancel() {
-          // Not set before the server's greeting.
+          // Without a thread id the server has not sent its greeting, so no statement runs yet.
           if (!connection.threadId) return;
           const second = connect();
           await send(second, `KILL ${Number(connection.threadId)}`).finally(() => dropConnection(second));
@@ -234,12 +240,13 @@ function collectFromMysql(
   const finish = () => {
     const isChange = changingWords.has(leadingWord(sql));
     const { rows } = collector.collected;
-    // With RETURNING there is no header, but every changed row is returned.
+    // With RETURNING there is no header; the returned rows are counted instead, up to the limit.
     const affectedRows = isChange ? (header?.affectedRows ?? rows.length) : null;
     const lastInsertId = (isChange && header?.insertId) || null;
     resolve({ columns, ...collector.collected, affectedRows, lastInsertId });
   };
-  // Values are sent apart from the text, as in a prepared statement; some statements cannot be prepared.
+  // With values, the statement is prepared, and the values are sent apart from its text. Without values it is
+  // not prepared, because some statements cannot be.
   const command =
     bound.values.length > 0
       ? connection.execute(bound.sql, bound.values.map(toSqlValue))
@@ -251,8 +258,8 @@ function collectFromMysql(
   });
   command.on("result", (row: unknown[] | ResultSetHeader) => {
     if (!Array.isArray(row)) header = row;
-    // A procedure may return several sets of rows; only the first counts. A change runs to its end; the rest of a
-    // reading statement stays unread.
+    // A procedure may return several sets of rows; only the first counts. A change runs to its end. Of a
+    // reading statement, the rows beyond the limit stay unread.
     else if (resultSets === 1 && !collector.add(row) && !isWrite) finish();
   });
   command.on("end", finish);

@@ -59,8 +59,8 @@ function run({ file, statement }: SqliteRequest): SqliteAnswer {
 }
 
 /**
- * Ends this process when the parent has died or the statement takes too much memory. While SQLite works, only another
- * thread can notice that.
+ * Ends this process after this time, in case the parent has died, or when the statement takes too much
+ * memory. While SQLite works, only another thread can do that.
  */
 function endAfter(milliseconds: number): void {
   const program = `
@@ -126,7 +126,7 @@ const plainPragmas =
   "application_id auto_vacuum collation_list compile_options data_version encoding foreign_keys freelist_count " +
   "function_list journal_mode module_list page_count page_size pragma_list schema_version table_list user_version";
 
-/** Pragmas that only read, with a value that says what. */
+/** Pragmas that only read, also with a value, which names the table or index to read about. */
 const valuePragmas =
   "foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check table_info " +
   "table_list table_xinfo";

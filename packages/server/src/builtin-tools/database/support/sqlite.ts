@@ -56,7 +56,7 @@ function start(): ChildProcess {
       for (const child of running) child.kill("SIGKILL");
     });
   }
-  // Beside this file, with the same ending: TypeScript in the sources, JavaScript in a build.
+  // The child's program lies beside this file: TypeScript in the sources, JavaScript in a build.
   const program = fileURLToPath(import.meta.url).replace(/sqlite(\.\w+)$/, "sqlite-child$1");
   const { TZ, TMPDIR } = process.env;
   const child = fork(program, [], {

@@ -25,7 +25,7 @@ export interface StatementResult {
   /** Values in the order of the columns. */
   readonly rows: readonly (readonly JsonValue[])[];
   readonly isTruncated: boolean;
-  /** Null for a statement that only reads. */
+  /** Null for a statement that inserts, updates and deletes no rows. */
   readonly affectedRows: number | null;
   readonly lastInsertId: number | string | null;
 }
@@ -40,14 +40,17 @@ export interface DatabaseEngine {
   run(statement: Statement, signal: AbortSignal): Promise<StatementResult>;
 }
 
-/** First words of statements that only read. */
+/** First words that the reading tool accepts. The database refuses a change after them (`WITH … DELETE`). */
 const readingWords = /^(SELECT|WITH|VALUES|TABLE|SHOW|EXPLAIN|DESCRIBE|DESC|PRAGMA)$/;
 
 /** Statements that would leave the tool's own transaction, or the database. */
 const refusedWords =
   /^(ABORT|ATTACH|BEGIN|COMMIT|COPY|DETACH|END|HANDLER|LOAD|LOCK|PREPARE|RELEASE|ROLLBACK|SAVEPOINT|SET|START|UNLOCK|USE|XA)$/;
 
-/** Throws for a statement that the tool is not for, before any database sees it. The databases refuse them as well. */
+/**
+ * Throws for a statement that the tool must not run, before any database sees it. The databases refuse such
+ * statements as well.
+ */
 export function checkStatement(sql: string, isWrite: boolean): void {
   const word = leadingWord(sql);
   if (word === "") throw new Error("The sql holds no statement. Give exactly one SQL statement.");
@@ -78,9 +81,9 @@ export function isBlank(sql: string): boolean {
 type Dialect = "sqlite" | "postgres" | "mysql";
 
 /**
- * Matches texts, quoted names and comments, in which placeholders do not count, and then the placeholders: `named` has
- * a name, `numbered` a number, and `next` takes the next value. An unclosed quote reaches to the end, as databases read
- * it; that also keeps the search linear.
+ * Matches string literals, quoted names and comments, in which placeholders do not count, and then the
+ * placeholders: `named` has a name, `numbered` a number, and `next` takes the next value. An unclosed quote
+ * reaches to the end, as databases read it; that also keeps the search linear.
  */
 const tokens: Readonly<Record<Dialect, RegExp>> = {
   sqlite:

@@ -4,7 +4,10 @@ import { isLinkToPrivate } from "../../../access/index.ts";
 import { belongsToServer, type Confinement, locateExisting } from "../../paths.ts";
 import { carefulRead, checkSameFile } from "./entries.ts";
 
-/** `offset`: the first line, from 1. `lines`, `bytes`: the most of them. */
+/**
+ * `offset`: the number of the first line, from 1. `skipBytes`: bytes of that line to skip. `lines`, `bytes`:
+ * the most that the page may have.
+ */
 interface PageRequest extends Readonly<Record<"offset" | "skipBytes" | "lines" | "bytes", number>> {
   readonly encoding: TextEncoding;
   readonly signal: AbortSignal;
@@ -16,18 +19,18 @@ export interface Page {
   readonly lines: number;
   /** Where the next page begins; absent when the page ends with the file. */
   readonly next?: { readonly offset: number; readonly skipBytes: number };
-  /** Absent when the rest of the file is too large to count. */
+  /** Lines of the whole file; absent when the rest of the file is too large to count. */
   readonly totalLines?: number;
 }
 
 // Must be even, so that no UTF-16 code unit is cut.
 const CHUNK_BYTES = 256 * 1024;
-/** Lines of a larger rest are not counted: it would take too long. */
+/** When more than this many bytes follow the page, their lines are not counted: it would take too long. */
 const MOST_COUNTED = 16 * 1024 * 1024;
 
 /**
- * Reads a page of lines, holding at most a page and a chunk in memory. Skipped bytes are never decoded. Returns the
- * number of lines when the file ends before `offset`.
+ * Reads a page of lines, holding at most a page and a chunk in memory. Skipped bytes are never decoded. When
+ * the file ends before the page begins, `endsAt` is its number of lines.
  */
 export async function readPage(
   handle: FileHandle,
@@ -55,7 +58,10 @@ export async function readPage(
   return { ...page, totalLines: offset - 1 + lines + left.lines + (left.isLineOpen ? 1 : 0) };
 }
 
-/** Counts whole lines of the page; a last line without a newline counts when the page holds the end of the file. */
+/**
+ * Counts the whole lines at the beginning of `bytes`, and the bytes that they take. A last line without a
+ * newline counts when `isWhole`: `bytes` reaches the end of the file.
+ */
 function takeLines(bytes: Buffer, request: PageRequest, isWhole: boolean): { length: number; lines: number } {
   let length = 0;
   let lines = 0;
@@ -71,8 +77,9 @@ function takeLines(bytes: Buffer, request: PageRequest, isWhole: boolean): { len
 }
 
 /**
- * Skips lines from a position on, up to a number of lines or about a number of bytes. Returns the position after the
- * last newline that was passed, or where the search ended. `isLineOpen`: the file ends with a line without a newline.
+ * Skips lines from a position on, up to a number of lines or about a number of bytes. In the result,
+ * `position` is the place after the last skipped line, or the end of the file; when the number of bytes ended
+ * the search, it is `from`. `isLineOpen`: the bytes that were read end with a line without a newline.
  */
 async function skipLines(
   handle: FileHandle,
@@ -122,7 +129,7 @@ function wholeCharacters(bytes: Buffer, encoding: TextEncoding): Buffer {
   return bytes;
 }
 
-/** A file that was checked after it was opened. Close the handle. */
+/** A file that was checked after it was opened. The caller must close the handle. */
 export interface OpenFile {
   readonly handle: FileHandle;
   readonly stats: Stats;

@@ -39,7 +39,10 @@ export const OWN = "it belongs to the server itself";
 
 const PIECE_BYTES = 1024 * 1024;
 const PROGRESS_EVERY = 200;
-/** Does not block on a pipe without a writer, and does not follow a link that was put there after the check. */
+/**
+ * Flags to open a file for reading. They do not block on a pipe without a writer, and do not follow a link
+ * that was put there after the check.
+ */
 export const carefulRead = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /** Copies a file, a link or a whole folder. Never follows links. Returns also what was left out, and why. */
@@ -87,7 +90,7 @@ export async function copyEntry(source: string, target: string, options: CopyOpt
   return copied;
 }
 
-/** The mode comes last, because a write-protected folder could not have been filled. */
+/** Must be called after the folder was filled, because a write-protected folder could not be filled. */
 async function finishFolder(target: string, stats: Stats, { preserve }: CopyOptions): Promise<void> {
   if (preserve) await fs.lchown(target, stats.uid, stats.gid).catch(() => {});
   await fs.chmod(target, stats.mode & 0o7777);
@@ -104,7 +107,7 @@ async function copyFile(
   await using from = await fs.open(source, carefulRead);
   if (!isSame(await from.stat(), stats))
     throw new Error(`${source} was exchanged for something else while it was being copied.`);
-  // The system applies its own mask, as to any new file.
+  // The system applies its umask, as to any new file.
   await using to = await fs.open(target, "wx", stats.mode & 0o777);
   const buffer = Buffer.allocUnsafe(Math.min(PIECE_BYTES, Math.max(stats.size, 4096)));
   for (;;) {
@@ -186,9 +189,9 @@ export async function withTemporary<Value>(
 }
 
 /**
- * Writes `content` to `target`, which must be confined. Readers see the old or the new file, never a part, even after a
- * power cut. A failure leaves the old file untouched and nothing else behind. The new file gets the mode and owner of
- * `like`. `shown`: the path as people see it.
+ * Writes `content` to `target`, a path from `confinePath`. Readers see the old or the new file, never a part,
+ * even after a power cut. A failure leaves the old file untouched and nothing else behind. The new file gets
+ * the mode and owner of `like`. `shown`: the path as people see it.
  */
 export function replaceFile(
   target: string,

@@ -31,9 +31,9 @@ interface WalkOptions {
 }
 
 /**
- * The entries below a folder, level by level, so that a caller that stops early has seen the top of everything. Folders
- * come first, then names; the order is the same everywhere. Links are not followed. Paths that are hidden from the
- * caller are left out.
+ * The entries below a folder, level by level, so that a caller that stops early has seen the upper levels of
+ * all folders. In each folder, subfolders come first, then the rest, both by name; the order is the same on
+ * every machine. Links are not followed. Paths that are hidden from the caller are left out.
  */
 export async function* walk(
   workspace: Confinement,
@@ -100,23 +100,23 @@ async function typeOf(dirent: Dirent, path: string): Promise<EntryKind | undefin
 
 interface Rule {
   readonly pattern: Pattern;
-  /** It began with `!`: matching entries are shown after all. */
+  /** The line began with `!`: matching entries are shown after all. */
   readonly isException: boolean;
-  /** It ended with a slash. */
+  /** The line ended with a slash: the rule matches only folders. */
   readonly isForFolders: boolean;
 }
 
 /** The `.gitignore` rules of a folder and all folders up to the root, outermost first. */
 type RuleSets = readonly { readonly base: string; readonly rules: readonly Rule[] }[];
 
-/** Every entry is matched against every rule, so further rules of a file are ignored. */
+/** At most this many rules of a file are used, because every entry is matched against every rule. */
 const MOST_RULES = 1_000;
-/** Left out unless somebody names them. */
+/** Rules that apply before those of the `.gitignore` files. */
 const defaultRules = toRules([".git", "node_modules", ".toolrack"]);
 
 /**
- * The rules for a folder, followed by patterns that apply from it on. When the rules leave out the folder itself, the
- * caller asked for it by name, so they do not apply.
+ * The rules for the folder in which a walk starts, followed by the caller's patterns. When the rules would
+ * leave out that folder, they do not apply, because the caller asked for it by name.
  */
 async function rulesFor(
   workspace: Confinement,
@@ -137,7 +137,7 @@ async function rulesFor(
   return patterns.length === 0 ? sets : [...sets, { base: folder, rules: toRules(patterns) }];
 }
 
-/** The rules inside a folder that is not left out. */
+/** Adds the rules of the folder's own `.gitignore`, if it has one. */
 async function withOwnRules(sets: RuleSets, folder: string): Promise<RuleSets> {
   // Like git, does not read a .gitignore that is a link.
   const options = { encoding: "utf8", flag: carefulRead } as const;
@@ -145,7 +145,7 @@ async function withOwnRules(sets: RuleSets, folder: string): Promise<RuleSets> {
   return own === undefined ? sets : [...sets, { base: folder, rules: toRules(own.split("\n")) }];
 }
 
-/** The nearest rules decide, and of those the last that matches, as in git. */
+/** Whether the path is left out. As in git, the last matching rule of the nearest `.gitignore` decides. */
 function ignores(sets: RuleSets, path: string, isFolder: boolean): boolean {
   for (const { base, rules } of sets.toReversed()) {
     const inner = relative(base, path).split(sep).join("/");
