@@ -10,7 +10,7 @@ import {
   realPathOf,
   realRoots,
 } from "../access/index.ts";
-import { amount } from "./define.ts";
+import { amount } from "./tool-definition.ts";
 
 /** The part of a workspace that limits where file tools may go. */
 export type Confinement = PowerPlaces;

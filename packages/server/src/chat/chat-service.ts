@@ -3,11 +3,12 @@ import { v7 as uuid } from "uuid";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
 import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession, Following, MessagePage, MessageQuery } from "../store/index.ts";
-import type { OpenTurn } from "./asker.ts";
+import { type ActiveTurn, ActiveTurns } from "./active-turns.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import { type Completion, type CompletionOptions, complete } from "./completions.ts";
 import { TurnEngine } from "./engine.ts";
 import { restoreLoopMemory } from "./loop-memory.ts";
+import type { OpenTurn } from "./model-request.ts";
 import type { Providers } from "./providers.ts";
 import { ChatError, type ChatServices, requireChatGrant } from "./services.ts";
 import { SessionRunner } from "./session-runner.ts";
@@ -15,7 +16,6 @@ import { type AssistantBody, assistantBody, ChatSessions, type UserContent } fro
 import { chatReach, type ToolsService } from "./tools.ts";
 import { isTool, type ToolPart, type Turn, type TurnLimits } from "./turn.ts";
 import { isRepeatable, TurnRecovery, type WaitingCall } from "./turn-recovery.ts";
-import { type ActiveTurn, ActiveTurns } from "./turns.ts";
 
 export interface NewMessage {
   readonly content: UserContent;

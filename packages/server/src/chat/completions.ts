@@ -1,11 +1,11 @@
 import { v7 as uuid } from "uuid";
 import type { GrantWatch } from "../access/index.ts";
+import { handOver, takeBack } from "./client-calls.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import type { TurnEngine } from "./engine.ts";
-import { fromFunctions, functionWithoutCall } from "./functions.ts";
-import { handOver, takeBack } from "./handoff.ts";
 import { restoreLoopMemory } from "./loop-memory.ts";
 import { type ModelEndpoint, type ModelMessage, topicOf } from "./model.ts";
+import { fromFunctions, functionWithoutCall } from "./older-functions.ts";
 import { type ChatServices, requireChatGrant } from "./services.ts";
 import { isTool, type MessagePart, type Turn, type TurnEnd } from "./turn.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { DeltaMerger, readChunk } from "./deltas.ts";
+import { DeltaMerger, readChunk } from "./answer-chunks.ts";
 import { calledIn } from "./model.ts";
 import { readSse } from "./provider.ts";
 

@@ -1,3 +1,4 @@
+export { ActiveTurn } from "./active-turns.ts";
 export { ChatService, type NewMessage } from "./chat-service.ts";
 export { readSse, type StreamOptions } from "./provider.ts";
 export { Providers } from "./providers.ts";
@@ -13,4 +14,3 @@ export {
   type TurnEvent,
   TurnFeed,
 } from "./turn.ts";
-export { ActiveTurn } from "./turns.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { redact } from "@toolrack/core/internal";
 import { createParser } from "eventsource-parser";
-import { type AnswerPiece, objectsIn, readChunk } from "./deltas.ts";
+import { type AnswerPiece, objectsIn, readChunk } from "./answer-chunks.ts";
 import { type ModelEndpoint, parsedJson } from "./model.ts";
 
 export interface StreamOptions {

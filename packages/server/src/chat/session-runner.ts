@@ -2,12 +2,12 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../store/index.ts";
 import { StoreUnavailable } from "../store/index.ts";
+import type { ActiveTurn } from "./active-turns.ts";
 import type { TurnEngine } from "./engine.ts";
 import { type ModelEndpoint, topicOf } from "./model.ts";
 import type { ChatServices } from "./services.ts";
 import { type AssistantBody, assistantBody, callIdsOf, toHistory } from "./sessions.ts";
 import { settleOpenCalls, type Turn, type TurnEnd } from "./turn.ts";
-import type { ActiveTurn } from "./turns.ts";
 
 /** How many of its events a finished turn keeps. A reader that missed more events gets the whole message. */
 const LAST_EVENTS = 200;

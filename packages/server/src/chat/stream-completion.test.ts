@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { type AnswerPiece, DeltaMerger } from "./deltas.ts";
+import { type AnswerPiece, DeltaMerger } from "./answer-chunks.ts";
 import type { ModelEndpoint } from "./model.ts";
 import { type ProviderError, type StreamOptions, streamCompletion } from "./provider.ts";
 import { openEndpoint } from "./providers.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { TagFilter } from "./tags.ts";
+import { TagFilter } from "./tag-calls.ts";
 
 const split = (text: string, size: number) => text.match(new RegExp(`[^]{1,${size}}`, "g")) ?? [];
 

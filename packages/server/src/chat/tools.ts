@@ -16,7 +16,7 @@ import { type ExtensionParts, findExpert, type Reach } from "../http/wire/index.
 import type { Expert } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
 import { estimateTokens, type ModelTool } from "./model.ts";
-import { unknownTool } from "./notices.ts";
+import { unknownTool } from "./model-messages.ts";
 
 interface ToolCost {
   readonly name: string;

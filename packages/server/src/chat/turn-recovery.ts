@@ -3,13 +3,13 @@ import type { ToolInfo } from "@toolrack/core";
 import { type Grant, grantOfCaller } from "../access/index.ts";
 import { callToolName, ownServer, RESUMED } from "../calls/index.ts";
 import type { ChatMessage, ChatSession, StoredApproval, StoredCall } from "../store/index.ts";
+import type { ActiveTurn } from "./active-turns.ts";
 import { isEnded } from "./loop-memory.ts";
-import * as notices from "./notices.ts";
+import * as notices from "./model-messages.ts";
 import type { ChatServices } from "./services.ts";
 import { assistantBody } from "./sessions.ts";
 import { stateOf } from "./tools.ts";
 import { approvalEvent, callEvent, failed, isSettled, openCalls, stateEvent, type ToolPart } from "./turn.ts";
-import type { ActiveTurn } from "./turns.ts";
 
 export interface WaitingCall {
   readonly part: ToolPart;

@@ -4,7 +4,7 @@ import { v7 as uuid } from "uuid";
 import type { Reach } from "../http/wire/index.ts";
 import type { StoredApproval } from "../store/index.ts";
 import type { ModelEndpoint, ModelMessage, ModelTool, ModelUsage } from "./model.ts";
-import * as notices from "./notices.ts";
+import * as notices from "./model-messages.ts";
 
 /** The input of a turn, which lasts from one user message to the end of the answer. */
 export interface Turn {

@@ -1,7 +1,18 @@
 import type { InternalToolContext } from "../../calls/index.ts";
-import { amount, answer, defineTool, field, flag, list, object, optional, text, whole } from "../define.ts";
 import { walk } from "../file/support/walk.ts";
 import { locateExisting, showPath } from "../paths.ts";
+import {
+  amount,
+  answer,
+  defineTool,
+  field,
+  flag,
+  list,
+  object,
+  optional,
+  text,
+  whole,
+} from "../tool-definition.ts";
 import { analyzeFile, type FileAnalysis, type LineCounts, languageOf } from "./support/analysis.ts";
 import type { CodeSymbol } from "./support/outline.ts";
 

@@ -1,7 +1,7 @@
 import { dirname, relative, resolve, sep } from "node:path";
 import { guardWrite, isInside, realRoots } from "../../access/index.ts";
-import { amount, answer, defineTool, field, flag, list, text } from "../define.ts";
 import { locateExisting, showPath } from "../paths.ts";
+import { amount, answer, defineTool, field, flag, list, text } from "../tool-definition.ts";
 import { fileStamps, findFormatter, type ProgramResult, runProgram } from "./support/formatters.ts";
 
 const TIMEOUT = 60_000;

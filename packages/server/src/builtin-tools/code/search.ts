@@ -1,5 +1,6 @@
 import { basename, dirname, join } from "node:path";
 import { privatePaths } from "../../access/index.ts";
+import { locateExisting, showPath } from "../paths.ts";
 import {
   answer,
   defineTool,
@@ -11,8 +12,7 @@ import {
   text,
   type Values,
   whole,
-} from "../define.ts";
-import { locateExisting, showPath } from "../paths.ts";
+} from "../tool-definition.ts";
 import { clipLine, type RipgrepLine, runRipgrep } from "./support/ripgrep.ts";
 
 const input = {

@@ -1,4 +1,4 @@
-import { amount, answer, defineTool, either, field, flag, list, text } from "../define.ts";
+import { amount, answer, defineTool, either, field, flag, list, text } from "../tool-definition.ts";
 import { CALL_TIMEOUT, runStatement, statementInput } from "./support/databases.ts";
 import { asObjects, textTable } from "./support/rows.ts";
 

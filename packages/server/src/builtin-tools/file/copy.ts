@@ -1,7 +1,6 @@
 import { readlink, rename } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import { guardWrite, isInside, isLinkToPrivate, powerCheck, privatePaths } from "../../access/index.ts";
-import { answer, defineTool, flag, formatSize, list, object, optional, text, whole } from "../define.ts";
 import {
   type Confinement,
   checkReplaceable,
@@ -10,13 +9,24 @@ import {
   locateExisting,
 } from "../paths.ts";
 import {
+  answer,
+  defineTool,
+  flag,
+  formatSize,
+  list,
+  object,
+  optional,
+  text,
+  whole,
+} from "../tool-definition.ts";
+import {
   type CopyOptions,
   copyEntry,
   countEntries,
   ensureFolder,
   OWN,
   withTemporary,
-} from "./support/entries.ts";
+} from "./support/copy-and-remove.ts";
 
 export default defineTool({
   name: "copy",

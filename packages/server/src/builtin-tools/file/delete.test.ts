@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import remove from "./delete.ts";
-import { removeEntry } from "./support/entries.ts";
+import { removeEntry } from "./support/copy-and-remove.ts";
 
 let space: TestWorkspace;
 

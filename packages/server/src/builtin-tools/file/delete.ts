@@ -1,8 +1,8 @@
 import { readdir } from "node:fs/promises";
 import { guardWrite } from "../../access/index.ts";
-import { amount, answer, defineTool, field, flag, text, whole } from "../define.ts";
 import { locateExisting, type Place, refuseRoot } from "../paths.ts";
-import { countEntries, type EntryCount, kindOf, removeEntry } from "./support/entries.ts";
+import { amount, answer, defineTool, field, flag, text, whole } from "../tool-definition.ts";
+import { countEntries, type EntryCount, kindOf, removeEntry } from "./support/copy-and-remove.ts";
 
 export default defineTool({
   name: "delete",

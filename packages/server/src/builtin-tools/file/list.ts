@@ -1,5 +1,6 @@
 import { readlink } from "node:fs/promises";
 import { compileGlob, defined } from "../../helpers/index.ts";
+import { entryAt, locateExisting } from "../paths.ts";
 import {
   amount,
   answer,
@@ -13,8 +14,7 @@ import {
   text,
   type Values,
   whole,
-} from "../define.ts";
-import { entryAt, locateExisting } from "../paths.ts";
+} from "../tool-definition.ts";
 import { renderTree, type WalkEntry, walk } from "./support/walk.ts";
 
 const input = {

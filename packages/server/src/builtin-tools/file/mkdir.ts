@@ -1,8 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { guardWrite } from "../../access/index.ts";
-import { answer, defineTool, flag, text } from "../define.ts";
 import { locate, type Place } from "../paths.ts";
-import { ensureFolder } from "./support/entries.ts";
+import { answer, defineTool, flag, text } from "../tool-definition.ts";
+import { ensureFolder } from "./support/copy-and-remove.ts";
 
 export default defineTool({
   name: "mkdir",

@@ -2,7 +2,6 @@ import { readdir, rename, rmdir, unlink } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { guardWrite, isInside, privatePaths } from "../../access/index.ts";
 import type { InternalToolContext } from "../../calls/index.ts";
-import { answer, defineTool, flag, text } from "../define.ts";
 import {
   checkReplaceable,
   type ExistingPlace,
@@ -11,7 +10,15 @@ import {
   type Place,
   refuseRoot,
 } from "../paths.ts";
-import { copyEntry, ensureFolder, isSame, OWN, removeEntry, withTemporary } from "./support/entries.ts";
+import { answer, defineTool, flag, text } from "../tool-definition.ts";
+import {
+  copyEntry,
+  ensureFolder,
+  isSame,
+  OWN,
+  removeEntry,
+  withTemporary,
+} from "./support/copy-and-remove.ts";
 
 export default defineTool({
   name: "move",

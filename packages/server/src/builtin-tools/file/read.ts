@@ -9,7 +9,7 @@ import {
   text,
   type Values,
   whole,
-} from "../define.ts";
+} from "../tool-definition.ts";
 import {
   decodeText,
   fileType,
@@ -21,7 +21,7 @@ import {
   readPage,
   type TextEncoding,
   textEncoding,
-} from "./support/contents.ts";
+} from "./support/file-reader.ts";
 
 const HEAD = 8192;
 const LONGEST_PAGE = 256 * 1024;

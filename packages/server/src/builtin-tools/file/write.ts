@@ -2,9 +2,9 @@ import { constants } from "node:fs";
 import { access, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { guardWrite } from "../../access/index.ts";
-import { answer, defineTool, field, flag, formatSize, text, whole } from "../define.ts";
 import { entryAt, locate, type Place } from "../paths.ts";
-import { checkSameFile, ensureFolder, replaceFile } from "./support/entries.ts";
+import { answer, defineTool, field, flag, formatSize, text, whole } from "../tool-definition.ts";
+import { checkSameFile, ensureFolder, replaceFile } from "./support/copy-and-remove.ts";
 
 export default defineTool({
   name: "write",

@@ -18,8 +18,8 @@ import {
   withTimeLimit,
 } from "../../access/index.ts";
 import type { InternalToolContext } from "../../calls/index.ts";
-import { answer, defineTool, flag, optional, text, textMap, whole } from "../define.ts";
 import { confinePath, showPath } from "../paths.ts";
+import { answer, defineTool, flag, optional, text, textMap, whole } from "../tool-definition.ts";
 
 const USUAL_BYTES = 100 * 1_048_576;
 const USUAL_TIMEOUT = 10 * 60_000;

@@ -15,7 +15,7 @@ import {
   shownHeaders,
   withTimeLimit,
 } from "../../access/index.ts";
-import { answer, defineTool, field, flag, optional, text, textMap, whole } from "../define.ts";
+import { answer, defineTool, field, flag, optional, text, textMap, whole } from "../tool-definition.ts";
 
 const USUAL_TIMEOUT = 30_000;
 const LONGEST_TIMEOUT = 5 * 60_000;

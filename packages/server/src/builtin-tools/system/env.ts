@@ -1,5 +1,5 @@
-import { answer, defineTool, either, list, object, optional, text } from "../define.ts";
 import { isSafeVariable } from "../shell-command.ts";
+import { answer, defineTool, either, list, object, optional, text } from "../tool-definition.ts";
 
 const HIDDEN = "[set, hidden]";
 

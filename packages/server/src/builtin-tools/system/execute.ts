@@ -1,6 +1,16 @@
-import { answer, defineTool, either, field, list, optional, text, textMap, whole } from "../define.ts";
 import { locateExisting } from "../paths.ts";
 import { type CommandOutcome, childEnvironment, FLOOD_LIMIT, runCommand } from "../shell-command.ts";
+import {
+  answer,
+  defineTool,
+  either,
+  field,
+  list,
+  optional,
+  text,
+  textMap,
+  whole,
+} from "../tool-definition.ts";
 
 const USUAL_TIMEOUT = 60_000;
 const LONGEST_TIMEOUT = 10 * 60_000;

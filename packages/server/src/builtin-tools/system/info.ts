@@ -1,6 +1,6 @@
 import { statfs } from "node:fs/promises";
 import os from "node:os";
-import { answer, defineTool, either, field, object, text, whole } from "../define.ts";
+import { answer, defineTool, either, field, object, text, whole } from "../tool-definition.ts";
 
 export default defineTool({
   name: "info",

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ExtensionParts, Route, RouteRequest } from "../../http/wire/index.ts";
 import { eventText, HttpError, type HttpErrorCode, openEventStream, sent } from "../../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../../store/index.ts";
+import type { ActiveTurn } from "../active-turns.ts";
 import type { ChatService } from "../chat-service.ts";
 import { failedEnd } from "../engine.ts";
 import { ProviderError } from "../provider.ts";
@@ -9,7 +10,6 @@ import { howToConfigure, ModelMissing } from "../providers.ts";
 import { ChatError } from "../services.ts";
 import { assistantBody, bodyOf } from "../sessions.ts";
 import type { TurnEnd } from "../turn.ts";
-import type { ActiveTurn } from "../turns.ts";
 
 /** A message in the form of the API, without the members that are only for the provider or for recovery. */
 export function messageView(whole: ChatMessage): Record<string, unknown> {

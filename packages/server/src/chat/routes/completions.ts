@@ -9,7 +9,7 @@ import type { ListedModel } from "../providers.ts";
 import { requestedReach } from "../tools.ts";
 import { chatRoutes, chatSchemas } from "./chat.ts";
 import { type ChatRouteParts, errorOfEnd, requireChat, turnErrors, withHttpErrors } from "./chat-stream.ts";
-import { CompletionStream, formOf, toCompletion } from "./completion-answers.ts";
+import { CompletionStream, formOf, toCompletion } from "./completion-response.ts";
 
 /** The routes of chat and of the OpenAI-compatible endpoint. Without a chat service they say how to configure one. */
 export function chatExtension(chat?: ChatService): HttpExtension {

@@ -7,9 +7,9 @@ import { setTimeout as wait } from "node:timers/promises";
 import { queryObjects } from "node:v8";
 import { StreamReader } from "../../http/server.fixture.ts";
 import { serve } from "../../rack/serve.ts";
+import { ActiveTurn } from "../active-turns.ts";
 import { Compactor } from "../compactor.ts";
 import { TurnClock } from "../engine.ts";
-import { ActiveTurn } from "../turns.ts";
 
 /** What is left in memory when no turn runs. */
 export interface SoakReport {

@@ -1,6 +1,6 @@
 import { basename, extname } from "node:path";
 import type { ParseResult, ParserOptions } from "@babel/parser";
-import { openRegularFile } from "../../file/support/contents.ts";
+import { openRegularFile } from "../../file/support/file-reader.ts";
 import type { Confinement } from "../../paths.ts";
 import { type Outline, outline } from "./outline.ts";
 

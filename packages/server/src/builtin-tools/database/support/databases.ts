@@ -1,8 +1,8 @@
 import type { InternalToolContext } from "../../../calls/index.ts";
 import type { Workspace } from "../../../config/index.ts";
-import { field, optional, text, type Values, whole } from "../../define.ts";
 import { confinePath } from "../../paths.ts";
-import { createMysqlEngine, createPostgresEngine } from "./servers.ts";
+import { field, optional, text, type Values, whole } from "../../tool-definition.ts";
+import { createMysqlEngine, createPostgresEngine } from "./postgres-mysql.ts";
 import { createSqliteEngine } from "./sqlite.ts";
 import { checkStatement, type DatabaseEngine, type StatementParameters } from "./statement.ts";
 

@@ -6,7 +6,7 @@ import { loadLinearPatterns, type Pattern } from "@toolrack/core/internal";
 import { isInside, privatePaths, realRoots } from "../../../access/index.ts";
 import { globPattern } from "../../../helpers/index.ts";
 import { type Confinement, entryAt, foldersUpTo } from "../../paths.ts";
-import { carefulRead, type EntryKind, kindOf } from "./entries.ts";
+import { carefulRead, type EntryKind, kindOf } from "./copy-and-remove.ts";
 
 /** How many entries are matched against the rules before other work gets a turn. */
 const ENTRIES_PER_TURN = 200;

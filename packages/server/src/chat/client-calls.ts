@@ -2,7 +2,7 @@ import { v7 as uuid } from "uuid";
 import type { ChatStore, Handoff } from "../store/index.ts";
 import { toModelMessages } from "./messages.ts";
 import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall, newCall } from "./model.ts";
-import { oneCallAtATime } from "./notices.ts";
+import { oneCallAtATime } from "./model-messages.ts";
 import { failed, isSettled, isTool, type MessagePart } from "./turn.ts";
 
 /** Member of a stored message with the name of the provider whose model wrote it. */

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import * as fs from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { amount } from "../../define.ts";
 import { type Confinement, entryAt, showPath } from "../../paths.ts";
+import { amount } from "../../tool-definition.ts";
 
 export type EntryKind = "file" | "directory" | "symlink" | "other";
 

@@ -1,6 +1,6 @@
 import { v7 as uuid } from "uuid";
+import { type AnswerFacts, DeltaMerger } from "./answer-chunks.ts";
 import { Compactor, tokensOf } from "./compactor.ts";
-import { type AnswerFacts, DeltaMerger } from "./deltas.ts";
 import { toModelMessages, withoutImages } from "./messages.ts";
 import {
   addUsage,
@@ -14,10 +14,10 @@ import {
   parsedJson,
   tokenShare,
 } from "./model.ts";
-import * as notices from "./notices.ts";
+import * as notices from "./model-messages.ts";
 import { streamCompletion } from "./provider.ts";
 import type { ChatServices } from "./services.ts";
-import { readTagAnswer, TagFilter, toTagMessages } from "./tags.ts";
+import { readTagAnswer, TagFilter, toTagMessages } from "./tag-calls.ts";
 import type { OfferedTools } from "./tools.ts";
 import {
   appendText,

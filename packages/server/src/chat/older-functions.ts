@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
+import { functionHandoffId } from "./client-calls.ts";
 import type { CompletionRequest } from "./completion-request.ts";
-import { functionHandoffId } from "./handoff.ts";
 import { type ModelMessage, parsedJson } from "./model.ts";
 
 /** A call in the older form of Chat Completions: without an id, one per answer. */

@@ -3,8 +3,8 @@ import { v7 as uuid } from "uuid";
 import { jsonText, openEventStream, sent } from "../../http/wire/index.ts";
 import type { CompletionRequest } from "../completion-request.ts";
 import type { Completion } from "../completions.ts";
-import { offersFunctions } from "../functions.ts";
 import { calledIn, type ModelToolCall } from "../model.ts";
+import { offersFunctions } from "../older-functions.ts";
 import { isTool, type MessagePart, separator, type TurnEnd, type TurnEvent, textOfParts } from "../turn.ts";
 import { errorOfEnd, MOST_WAITING } from "./chat-stream.ts";
 

@@ -2,7 +2,7 @@ import type { Stats } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { isLinkToPrivate } from "../../../access/index.ts";
 import { belongsToServer, type Confinement, locateExisting } from "../../paths.ts";
-import { carefulRead, checkSameFile } from "./entries.ts";
+import { carefulRead, checkSameFile } from "./copy-and-remove.ts";
 
 /**
  * `offset`: the number of the first line, from 1. `skipBytes`: bytes of that line to skip. `lines`, `bytes`:
