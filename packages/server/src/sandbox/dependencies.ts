@@ -21,10 +21,7 @@ import { checkLinks, checkLock, runPnpm } from "./pnpm.ts";
 export interface DependencyStoreOptions {
   /** `.toolrack/deps` of the workspace. */
   readonly directory: string;
-  /**
-   * The path of the workspace's `.npmrc`. Where there is none, pnpm uses that of the server's user. Tools
-   * never see the file.
-   */
+  /** The path of the workspace's `.npmrc`, which tools never see. Default: that of the server's user. */
   readonly npmrc?: string;
   readonly logger: Logger;
 }
@@ -155,10 +152,7 @@ export class DependencyStore {
   }
 }
 
-/**
- * When another process has installed the same set in the meantime, its folder is kept. An incomplete folder
- * is replaced.
- */
+/** Keeps the folder of another process that has installed the same set in the meantime, if it is complete. */
 async function moveIntoPlace(temporary: string, finished: string): Promise<void> {
   try {
     await rename(temporary, finished);
@@ -197,10 +191,7 @@ const packageName = /^(?:@[a-z0-9~_-][a-z0-9._~-]*\/)?[a-z0-9~_-][a-z0-9._~-]*$/
 const range = /^[\w\s.^~<>=|*+-]{1,100}$/;
 const MOST_PACKAGES = 100;
 
-/**
- * Parses the dependencies that a tool declared: an object, or a list such as `["lodash@^4.17.21"]`. Throws
- * `DependencyError`.
- */
+/** Parses declared packages: an object or a list such as `["lodash@^4.17.21"]`. Throws `DependencyError`. */
 export function parseDependencies(declared: unknown): DependencyMap {
   const entries = entriesOf(declared);
   if (entries.length > MOST_PACKAGES) {

@@ -193,9 +193,7 @@ function refusalOf(error: unknown): { status: number; headers: Record<string, st
   };
 }
 
-/**
- * One proxy for each set of granted hosts, opened when the first worker or program with these grants starts.
- */
+/** One proxy for each set of granted hosts, opened when the first process with these grants starts. */
 export class EgressProxies {
   readonly #directory: string;
   readonly #proxies = new Map<string, Promise<EgressProxy>>();

@@ -9,10 +9,7 @@ import { asRecord, DependencyError, defined, isRecord } from "../helpers/index.t
 interface PnpmRun {
   readonly directory: string;
   readonly args: readonly string[];
-  /**
-   * The path of the `.npmrc` with the operator's registries and their keys. Default: that of the server's
-   * user.
-   */
+  /** The path of the `.npmrc` with the operator's registries and keys. Default: that of the server's user. */
   readonly npmrc?: string;
   readonly signal?: AbortSignal;
   readonly onProgress: (resolved: number, added: number) => void;
@@ -30,10 +27,7 @@ interface ReportLine {
   readonly err?: { readonly message?: string };
 }
 
-/**
- * Runs pnpm. When pnpm fails, rejects with a `DependencyError` that names the package, where pnpm tells
- * which.
- */
+/** Runs pnpm. When it fails, rejects with a `DependencyError` that names the package, if that is known. */
 export async function runPnpm({ directory, args, npmrc, signal, onProgress }: PnpmRun): Promise<void> {
   const child = spawn(process.execPath, ["--disable-sigusr1", pnpmPath(), ...args, "--reporter=ndjson"], {
     cwd: directory,
@@ -69,10 +63,7 @@ function pnpmPath(): string {
   return join(dirname(createRequire(import.meta.url).resolve("pnpm")), "bin", "pnpm.mjs");
 }
 
-/**
- * The environment of pnpm: that of the server, which may name registries and proxies, without the variables
- * that change how Node runs.
- */
+/** The server's environment, with its registries and proxies, without variables that change how Node runs. */
 function environment(npmrc: string | undefined): NodeJS.ProcessEnv {
   const { NODE_OPTIONS: _options, NODE_PATH: _path, ...rest } = process.env;
   const { npm_config_registry: registry } = rest;

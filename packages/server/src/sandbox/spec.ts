@@ -18,14 +18,9 @@ export interface WorkerSpec {
   readonly hosts: readonly string[];
   /** JSON, sent with the code and passed to `init`: environment, secrets, names. */
   readonly settings: unknown;
-  /**
-   * Whether the code came from elsewhere. Such code is refused below level 3, unless the operator allows it.
-   */
+  /** Whether the code came from elsewhere. Then it is refused below level 3 unless the operator allows it. */
   readonly foreign: boolean;
-  /**
-   * Receives the lines that workers with this code log outside a call. Default: the sandbox's logger. Must
-   * not throw.
-   */
+  /** Receives the log lines of workers outside a call. Default: the sandbox's logger. Must not throw. */
   readonly onLog?: (log: LogLine) => void;
   readonly limits?: Partial<WorkerLimits>;
 }
@@ -36,10 +31,7 @@ export interface WorkerProgram {
   init?(settings: unknown, host: WorkerHost): unknown;
   /** Called once, before the worker ends normally. Not called when it crashed or was killed. */
   cleanup?(): unknown;
-  /**
-   * The host may call these at the same time, up to `concurrency` calls. The result must be JSON or
-   * `undefined`.
-   */
+  /** Called by the host, up to `concurrency` at the same time. The result must be JSON or `undefined`. */
   readonly methods: Readonly<Record<string, (params: unknown, call: WorkerCall) => unknown>>;
 }
 
@@ -87,14 +79,9 @@ export interface Sandbox {
    * refused; and with the signal's reason when the signal aborted.
    */
   invoke(spec: WorkerSpec, invocation: Invocation): Promise<unknown>;
-  /**
-   * Gives the workers with these keys no new calls; they run `cleanup` and end when their calls have ended.
-   * Ignores unknown keys.
-   */
+  /** Gives workers with these keys no new calls; each ends after its calls. Ignores unknown keys. */
   retire(keys: Iterable<string>): void;
-  /**
-   * Runs one program in a fresh sandbox: a script of a skill, or a program that a single-file tool starts.
-   */
+  /** Runs one program in a fresh sandbox: a script of a skill, or a program that a tool starts. */
   run(program: ProgramSpec, input: string, signal: AbortSignal): Promise<ProgramResult>;
   stats(): SandboxStats;
   /** Ends every worker: idle ones after `cleanup`, busy ones after their grace time. May be called twice. */
@@ -144,18 +131,13 @@ export interface SandboxOptions {
 
 /** Why the sandbox itself failed a call. */
 export type SandboxErrorCode =
-  /**
-   * This machine or the operator's config does not allow the code to run. The message says what to do about
-   * it.
-   */
+  /** This machine or the operator's config does not allow the code to run. The message says what to do. */
   | "sandbox_refused"
   /** The worker could not be started, or `init` took too long. */
   | "sandbox_start_failed"
   /** The worker ended in the middle of the call. `data.stderr` is the last part of its stderr. */
   | "sandbox_crashed"
-  /**
-   * The worker or program exceeded a limit, which `data.limit` names: memory, scratch, cpu, time or output.
-   */
+  /** The worker or program exceeded a limit; `data.limit` is memory, scratch, cpu, time or output. */
   | "sandbox_limit"
   /** The worker was ended for another reason: the server closes, or another call had to be stopped. */
   | "sandbox_ended";

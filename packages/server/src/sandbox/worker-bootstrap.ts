@@ -33,10 +33,7 @@ function startWorker(
 
   const channel: Socket = new net.Socket({ fd: 3, readable: true, writable: true });
   const currentCall = new AsyncLocalStorage<number>();
-  /**
-   * The running calls by their id. `sent` is the length of all messages that the call has sent; the host
-   * counts it too.
-   */
+  /** The running calls by id. `sent` is the length of all messages of the call; the host counts it too. */
   const calls = new Map<number, { sent: number; controller?: AbortController }>();
   const outsideCalls = { sent: 0 };
   // Kept here before a tool can replace `process.exit`.
@@ -226,10 +223,7 @@ function startWorker(
     console.error = (...values) => log("error", values);
   }
 
-  /**
-   * Makes writes to stdout and stderr wait until the host has read them; otherwise output without a pause
-   * would pile up in memory.
-   */
+  /** Makes writes to stdout and stderr wait for the host; otherwise output could pile up in memory. */
   function blockOutputs(): void {
     for (const name of ["stdout", "stderr"] as const) {
       const original = Object.getOwnPropertyDescriptor(process, name);
@@ -264,10 +258,7 @@ function startWorker(
     };
   }
 
-  /**
-   * Makes `setFlagsFromString` throw an error: the engine's flags are frozen, and changing one would crash
-   * the process.
-   */
+  /** Makes `setFlagsFromString` throw: the engine's flags are frozen, and changing one would crash Node. */
   function refuseEngineFlags(): void {
     process.getBuiltinModule("node:v8").setFlagsFromString = () => {
       throw new Error("The flags of the engine cannot be changed in a sandbox.");

@@ -9,9 +9,7 @@ export class WorkerChannel {
   readonly #lines: LineSplitter;
   #outgoing = "";
 
-  /**
-   * `onInvalid` is called for a line that is no valid message. The lines after it cannot be relied on either.
-   */
+  /** `onInvalid` is called for a line that is no valid message. Later lines cannot be relied on either. */
   constructor(
     socket: Socket,
     longest: number,
@@ -48,10 +46,7 @@ export class WorkerChannel {
     this.#lines.longest = bytes;
   }
 
-  /**
-   * Throws when the message cannot be written as JSON. The messages of one turn of the event loop are sent in
-   * one write.
-   */
+  /** Throws when the message is not JSON. Messages of one turn of the event loop are sent in one write. */
   send(message: HostMessage): void {
     const line = `${JSON.stringify(message)}\n`;
     if (this.#outgoing === "") queueMicrotask(() => this.#flush());

@@ -20,17 +20,12 @@ interface WorkerPoolOptions {
   readonly blankWorkers: number;
 }
 
-/**
- * The most idle workers of all tools together. When there are more, those that have been idle longest end.
- */
+/** The most idle workers of all tools together. When there are more, the longest idle ones end. */
 const mostIdle = 16;
 const tickMs = 500;
 /** An idle worker is checked only at every fourth tick. */
 const idleTicks = 4;
-/**
- * Milliseconds between taking a blank worker and starting its replacement, so that the start does not slow
- * the call that took the worker.
- */
+/** Milliseconds after which a taken blank worker is replaced, so that this does not slow the taker's call. */
 const refillMs = 100;
 
 const blankShape: WorkerShape = { memoryMb: defaultLimits.memoryMb, scratchMb: defaultLimits.scratchMb };
@@ -195,10 +190,7 @@ function closed(label: string): SandboxError {
   return new SandboxError("sandbox_ended", `${label} was ended, because the server closes.`);
 }
 
-/**
- * Milliseconds for which a group starts no worker after a start has failed, unless one of its workers becomes
- * free.
- */
+/** Milliseconds for which a group starts no worker after a failed start, unless a worker becomes free. */
 const pauseMs = 5_000;
 
 interface WaitingCall {
@@ -216,10 +208,7 @@ class WorkerGroup {
   readonly #waiting = new Set<WaitingCall>();
   #starting = 0;
   #isRetired = false;
-  /**
-   * Whether no worker is started for a while, because a start failed and other workers may still serve the
-   * waiting calls.
-   */
+  /** Whether starts wait after a failed one, because running workers may still serve the waiting calls. */
   #isPaused = false;
 
   /** `start` resolves to a worker that has loaded the code. */

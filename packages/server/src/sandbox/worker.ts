@@ -26,18 +26,13 @@ interface RunningCall {
   bytes: number;
   requests: number;
   cpuSeconds: number;
-  /**
-   * The caller gave up and its promise is rejected; only the end of the call in the worker is still awaited.
-   */
+  /** The caller gave up and has its error; only the end of the call in the worker is still awaited. */
   isAbandoned: boolean;
   /** The worker confirmed the abort, so its event loop is alive. */
   isAbortConfirmed: boolean;
 }
 
-/**
- * The host's side of one confined process. The worker is blank until `load` gives it code, and then serves
- * only calls of that code.
- */
+/** The host's side of one confined process. Blank until `load` gives it code, then serves only that code. */
 export class Worker {
   readonly ready: Promise<void>;
   /** Resolves when the process has ended and the calls that were still running have been rejected. */
@@ -53,9 +48,7 @@ export class Worker {
   readonly #calls = new Map<number, RunningCall>();
   readonly #ready = Promise.withResolvers<void>();
   readonly #loaded = Promise.withResolvers<void>();
-  /**
-   * `retired`: takes no new calls. `ending`: was told to run `cleanup` and end. `ended`: the process is gone.
-   */
+  /** `retired`: takes no new calls. `ending`: was told to run `cleanup` and end. `ended`: has no process. */
   #state: "serving" | "retired" | "ending" | "ended" = "serving";
   #label = "A blank worker";
   /** Receives log lines that belong to no call. */
@@ -124,10 +117,7 @@ export class Worker {
     return this.#state === "serving" && this.#calls.size < this.#limits.concurrency;
   }
 
-  /**
-   * How many calls of this depth the worker has. Abandoned calls of a retired worker do not count: they end
-   * with the worker.
-   */
+  /** How many calls of this depth the worker has, without abandoned calls that end with a retired worker. */
   runningAt(depth: number): number {
     let count = 0;
     for (const call of this.#calls.values())
@@ -287,10 +277,7 @@ export class Worker {
     }
   }
 
-  /**
-   * Logs output that bypassed the console. When just one call is running, it is logged as output of that
-   * call.
-   */
+  /** Logs output that bypassed the console, as output of the running call when there is only one. */
   #print(level: LogLine["level"], chunk: Buffer): void {
     this.#count(undefined, chunk.length);
     const log = { level, text: chunk.toString("utf8").trimEnd() };

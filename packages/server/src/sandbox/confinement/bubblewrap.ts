@@ -223,9 +223,7 @@ const refused = {
  */
 const refusedEverywhere = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 443, 467];
 const clone3 = 435;
-/**
- * The flags of clone that create namespaces: CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
- */
+/** Flags of clone that create namespaces: CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
 const newNamespaces = 0x7e020000;
 /**
  * The socket families that are allowed, because a network namespace confines them: AF_UNIX, AF_INET, AF_INET6
@@ -251,10 +249,7 @@ const argumentAt = 16;
 
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
 
-/**
- * Returns the seccomp filter for bubblewrap's `--seccomp`, as a BPF program; undefined for a processor that
- * `refused` does not list.
- */
+/** Makes the BPF program for bubblewrap's `--seccomp`; undefined for a processor not listed in `refused`. */
 export function seccompFilter(processor: string = process.arch): Buffer | undefined {
   if (processor !== "x64" && processor !== "arm64") return undefined;
   const { architecture, clone, socket, socketpair, calls } = refused[processor];

@@ -3,9 +3,7 @@ import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import type { WorkerLimits } from "../../config/index.ts";
 import type { ProgramSpec } from "../spec.ts";
 
-/**
- * The properties of a worker that are fixed when its process starts. Its code and settings are sent later.
- */
+/** The properties of a worker that are fixed when its process starts. Code and settings are sent later. */
 export interface WorkerShape {
   readonly dependencies?: string;
   /** The path of the unix socket of the egress proxy, which lets through the hosts granted to the worker. */
@@ -21,9 +19,7 @@ export interface ProgramShape {
 }
 
 export interface Launched {
-  /**
-   * The process, which leads its own process group. Its stdio 3 is a pipe for messages to and from the host.
-   */
+  /** The process, which leads its own process group. Its stdio 3 is a pipe for messages with the host. */
   readonly child: ChildProcess;
   /** The directory of the code, as the process sees it. `require` looks for packages there. */
   readonly codeDirectory: string;
@@ -32,10 +28,7 @@ export interface Launched {
    * directory's size, so that the server must measure it.
    */
   readonly scratch?: string;
-  /**
-   * Frees what the host holds for the process, such as its scratch directory. Called once, after the process
-   * has ended.
-   */
+  /** Frees the host's resources for the process. Called once, after the process has ended. */
   release(): void;
 }
 
@@ -51,10 +44,7 @@ const nodeOptions = process.allowedNodeEnvironmentFlags;
 /** Whether this Node version can deny a process the network. */
 export const nodeGuardsNetwork = nodeOptions.has("--allow-net");
 
-/**
- * Flags that remove features of Node by which code could escape, without those that this Node version does
- * not know.
- */
+/** Flags that remove features of Node by which code could escape, as far as this Node version has them. */
 const restrictingFlags = [
   // Without this flag node:sqlite opens any file, past the permissions.
   "--no-experimental-sqlite",
@@ -117,10 +107,7 @@ export function withShellLimits(limits: ShellLimits, command: readonly string[])
   return ["/bin/sh", "-c", `{ ${settings.join("; ")}; } 2>/dev/null; exec "$@"`, "sh", ...command];
 }
 
-/**
- * Starts a command under the limits, as the leader of its own process group. It gets `file` open as
- * descriptor 4.
- */
+/** Starts a command with limits, as the leader of its own process group, with `file` open as descriptor 4. */
 export function spawnLimited(
   limits: ShellLimits,
   command: readonly string[],
@@ -137,10 +124,7 @@ export function spawnLimited(
   }
 }
 
-/**
- * The server's time zone, for the environment of confined processes, which cannot read the machine's
- * settings.
- */
+/** The server's time zone, for confined processes, which cannot read the machine's settings. */
 export function timeZone(): string {
   return Intl.DateTimeFormat().resolvedOptions().timeZone;
 }

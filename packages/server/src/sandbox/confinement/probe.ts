@@ -33,10 +33,7 @@ export async function findConfinement(
   return { reason: `${best.reason} Level 2 cannot be had either: ${next.reason}` };
 }
 
-/**
- * The weaknesses of level 2, as `toolrack doctor` and `toolrack show` print them.
- * docs/guides/single-file-tools.md explains them.
- */
+/** The weaknesses of level 2, for `toolrack doctor` and `show`; see docs/guides/single-file-tools.md. */
 function describeLevel2(): string {
   const always =
     "Level 2 holds a tool by Node's own permissions alone: it does not stop one that uses an error in Node.";
@@ -92,10 +89,7 @@ async function findRestrictedProcess(reaper: Reaper, directory: string): Promise
   }
 }
 
-/**
- * Starts one worker to measure its memory, then a second one under limits, and checks that it is confined.
- * Throws when it is not.
- */
+/** Measures the memory of one worker, then checks that a second one with limits is confined, or throws. */
 async function tried(create: (nodeDataKb?: number) => Confinement): Promise<Confinement> {
   const nodeDataKb = await tryWorker(create(), async (_worker, pid) => dataKbOfTree(pid));
   const confinement = create(nodeDataKb);

@@ -32,10 +32,7 @@ function memoryMbOf(members: readonly number[], most: number): number {
   return rough <= most ? rough : sumMb(proportionalKb);
 }
 
-/**
- * Adds up the numbers that the pattern finds in a file of /proc. 0 when the process has ended in the
- * meantime.
- */
+/** Adds up the numbers that the pattern finds in a file of /proc. 0 when the process has ended. */
 function sizeIn(path: string, pattern: RegExp): number {
   return [...read(path).matchAll(pattern)].reduce((sum, [, size]) => sum + Number(size), 0);
 }
@@ -61,9 +58,7 @@ export function killTree(pid: number | undefined): void {
   }
 }
 
-/**
- * The ids of a process and its living descendants. Empty when the process has ended, or there is no /proc.
- */
+/** The ids of a process and its living descendants. Empty when the process has ended or there is no /proc. */
 export function treeOf(pid: number): number[] {
   const found: number[] = [];
   const waiting = [pid];

@@ -8,9 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-/**
- * The text of a package's index.js, alone or with the versions of the packages that the package depends on.
- */
+/** The text of a package's index.js, alone or with the packages that it depends on. */
 export type TestPackage =
   | string
   | { readonly text: string; readonly dependencies: Readonly<Record<string, string>> };
@@ -29,10 +27,7 @@ export interface TestRegistry {
   close(): Promise<void>;
 }
 
-/**
- * A package registry on this machine. Each package has an install script that would write a file `ran`, to
- * show that it was run.
- */
+/** A package registry on this machine. The install scripts of its packages would write a file `ran`. */
 export async function startRegistry(packages: TestPackages): Promise<TestRegistry> {
   const requests: string[] = [];
   const broken = new Set<string>();
