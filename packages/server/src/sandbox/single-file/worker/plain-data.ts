@@ -16,9 +16,7 @@ const explanations: Readonly<Record<string, (what: string) => string>> = {
   WorkerThreads: () => "No thread was started: a tool is one thread.",
 };
 
-/**
- * Describes an error that the tool or its host threw. Node's refusals of a permission get a better message.
- */
+/** Describes an error that the tool or its host threw. Node's permission errors get a better message. */
 export function describeFailure(thrown: unknown): ThrownData {
   const described = describeThrown(thrown);
   if (described.code !== "ERR_ACCESS_DENIED") return described;
