@@ -6,7 +6,7 @@ import { killTree, Usage, whenClosed } from "./confinement/processes.ts";
 import { type EgressProxies, type EnterOptions, enterSandbox } from "./egress.ts";
 import { type ProgramResult, type ProgramSpec, SandboxError } from "./spec.ts";
 
-/** Milliseconds between two checks of a program's limits. Few, as a program can fill the memory fast. */
+/** Milliseconds between two checks of a program's limits: short, as a program can fill the memory fast. */
 const checkMs = 100;
 
 /** Runs one program to its end. Rejects with the signal's reason, or with a `SandboxError`. */

@@ -12,7 +12,7 @@ export interface WorkerSpec {
   readonly code: string;
   /** The file name that stack traces show. */
   readonly filename: string;
-  /** Absolute directory that holds `node_modules`; mounted read-only. `require` and `import()` resolve in it. */
+  /** The absolute path of a read-only directory with `node_modules`, where `require` and `import()` look. */
   readonly dependencies?: string;
   /** Network hosts granted: `api.example.com`, `*.example.com`, `host:8080`. Empty: no network. */
   readonly hosts: readonly string[];
@@ -133,7 +133,7 @@ export interface SandboxOptions {
 export type SandboxErrorCode =
   /** This machine or the operator's config does not allow the code to run. The message says what to do. */
   | "sandbox_refused"
-  /** The worker could not be started, or `init` took too long. */
+  /** The worker or program could not be started, or `init` took too long. */
   | "sandbox_start_failed"
   /** The worker ended in the middle of the call. `data.stderr` is the last part of its stderr. */
   | "sandbox_crashed"

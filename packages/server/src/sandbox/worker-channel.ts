@@ -86,7 +86,7 @@ export type WorkerMessage =
   | { readonly type: "result"; readonly id: number; readonly result?: unknown; readonly error?: ThrownData }
   /** The worker's event loop is alive and the call's signal has been aborted. */
   | { readonly type: "aborted"; readonly id: number }
-  /** `id` is the worker's number of the request, `call` the call that makes it. */
+  /** `id` is the worker's number for the request, `call` the id of the call that makes it. */
   | {
       readonly type: "request";
       readonly id: number;

@@ -23,9 +23,9 @@ interface WorkerPoolOptions {
 /** The most idle workers of all tools together. When there are more, the longest idle ones end. */
 const mostIdle = 16;
 const tickMs = 500;
-/** An idle worker is checked only at every fourth tick. */
+/** A worker without calls is checked only once in this many ticks. */
 const idleTicks = 4;
-/** Milliseconds after which a taken blank worker is replaced, so that this does not slow the taker's call. */
+/** Milliseconds from taking a blank worker to starting another, so that the start slows no call. */
 const refillMs = 100;
 
 const blankShape: WorkerShape = { memoryMb: defaultLimits.memoryMb, scratchMb: defaultLimits.scratchMb };
@@ -91,7 +91,7 @@ export class WorkerPool {
     const deadline = setTimeout(() => {
       for (const worker of workers) if (worker.running > 0) worker.kill(closed("The sandbox"));
     }, defaultLimits.graceMs);
-    // A worker that has not ended by then was just starting, or does not end by itself.
+    // A worker that has not ended after both times was just starting, or does not end by itself.
     const last = setTimeout(() => {
       for (const worker of workers) worker.kill();
     }, defaultLimits.graceMs + defaultLimits.cleanupMs);
@@ -208,7 +208,7 @@ class WorkerGroup {
   readonly #waiting = new Set<WaitingCall>();
   #starting = 0;
   #isRetired = false;
-  /** Whether starts wait after a failed one, because running workers may still serve the waiting calls. */
+  /** Whether no worker is started for now: a start failed, but running workers may still serve the calls. */
   #isPaused = false;
 
   /** `start` resolves to a worker that has loaded the code. */

@@ -25,7 +25,7 @@ export interface ExpertsParts {
   readonly skillId: (idOrName: string) => string | undefined;
 }
 
-/** The name is part of URLs, where `.` or `..` would lead elsewhere. */
+/** An expert's name is part of URLs, where `.` or `..` would lead elsewhere. */
 export const expertNamePattern = "^(?!\\.{1,2}$)[^/?#%\\s](?:[^/?#%]*[^/?#%\\s])?$";
 
 /** All experts, kept in memory. An expert is a named set of skills and tools. */

@@ -41,8 +41,8 @@ export async function findSkillFolders(parents: readonly string[]): Promise<stri
 }
 
 /**
- * Reads a skill's folder. Missing ids are made from names, so that they are the same on every machine. Its code runs
- * only in the sandbox. Throws an error that names the wrong file.
+ * Reads a skill's folder. Missing ids are made from names, so that they are the same on every machine. The
+ * skill's code runs only in the sandbox. Throws an error that names the wrong file.
  */
 export async function readSkillFolder(
   directory: string,

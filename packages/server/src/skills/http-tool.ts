@@ -122,7 +122,7 @@ function toResult(template: HttpTemplate, { message, status }: OpenedResponse, p
   return isTruncated ? `${text}\n[… cut after ${bytes.length.toLocaleString("en-US")} bytes …]` : text;
 }
 
-/** Names the endpoint as it was written in the error, because the requested URL may contain secrets. */
+/** The error names the endpoint as it was written, because the requested URL may contain secrets. */
 function refusal(
   { method, endpoint }: HttpTemplate,
   words: string | undefined,
@@ -197,7 +197,7 @@ function readHttpTemplate(
   return { endpoint: whole, method: verb, usage };
 }
 
-/** The endpoint appears in records and errors, so it must not hold a password. The error does not repeat it. */
+/** The endpoint appears in records and errors, so it must hold no password. This error does not repeat it. */
 function refusePlainCredentials(endpoint: string): void {
   const credentials = /^\s*[a-z][\w+.-]*:\/\/([^/?#]*)@/i.exec(endpoint)?.[1];
   if (credentials === undefined || hasSecretReference(credentials)) return;

@@ -19,9 +19,7 @@ import type { LoadedSkill } from "./skill.ts";
 
 export const usualScriptTimeout = 60_000;
 
-/**
- * Returns the runner of a tool that is a program in the sandbox. Throws `UsageError` if it has no program.
- */
+/** Returns the runner of a tool that is a sandboxed program. Throws `UsageError` if it has no program. */
 export function scriptRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
   const { skill, tool, usage } = ready;
   const script = resolveCommand(tool.command, skill, surroundings.workspace);

@@ -52,7 +52,7 @@ export interface SkillLibraryOptions {
   readonly logger: Logger;
 }
 
-/** All skills of a workspace. A change is on the rack when its promise resolves. */
+/** All skills of a workspace. The promise of a change resolves when the change is on the rack. */
 export class SkillLibrary {
   readonly experts: Experts;
   readonly #options: SkillLibraryOptions;
@@ -249,7 +249,7 @@ export class SkillLibrary {
       const skill = this.#editable(skillId);
       const old = this.requireTool(skill, toolId);
       const entries = Object.entries({ ...old, ...changes }).filter(([, value]) => value !== null);
-      // Without the null values it has this type.
+      // Without its null values, a changed tool has this type.
       await this.#check(skill, Object.fromEntries(entries) as unknown as NewSkillTool);
       const updated = await skills.updateTool(old.id, changes, version);
       if (updated === undefined) throw missingTool(skill, toolId);
@@ -291,8 +291,8 @@ export class SkillLibrary {
     checkToolFields(tool);
     const usual = { id: newId(), description: "", usage: "", enabled: true, createdAt: 0, updatedAt: 0 };
     const candidate: StoredSkillTool = { ...usual, ...tool, skillId: skill.id };
-    // A stored skill has a folder only if it has scripts. If this is its first script, its files are written
-    // to one.
+    // A stored skill has a folder only if it has scripts. For its first script, its files are written to a
+    // new folder.
     const placed = skill.owner === "database" ? await this.#reader.readStored(skill, [candidate]) : skill;
     try {
       return adaptSkillTool(placed, candidate, this.#surroundings, { names: "id", prefix: placed.id });

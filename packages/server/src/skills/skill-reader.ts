@@ -95,7 +95,7 @@ export class SkillReader {
       warnings.push(thrown.message);
       return undefined;
     });
-    // The revision needs no hash of the files, because `directory` has one in its name.
+    // The revision needs no hash of the stored files, because the name of their folder, `directory`, has one.
     const revision = `${skill.updatedAt}`;
     return { ...skill, owner: "database", ...defined({ directory }), revision, warnings, tools };
   }

@@ -106,8 +106,8 @@ export function checkSkill({ id, name, mark }: Pick<SkillChanges, "name" | "mark
   if (!/^[A-Za-z0-9_-]{1,50}$/.test(mark)) {
     throw SkillInputError.of("mark", "It must be letters, digits, _ and -, at most 50.");
   }
-  // A skill's mark is the prefix of its tools' readable names, `{mark}__{tool}`. Reserved prefixes end in one
-  // underscore, so one is enough to find them.
+  // A skill's mark is the prefix of its tools' readable names, `{mark}__{tool}`. Reserved prefixes, such as
+  // `internal_`, end in one underscore, so the mark is checked with one.
   if (isReservedName(`${mark}_`)) throw SkillInputError.of("mark", reservedNameReason);
 }
 
@@ -167,7 +167,7 @@ export function checkPaths(paths: Iterable<string>): void {
   }
 }
 
-/** The files after the changes. Null removes a file; unnamed files stay. Throws `SkillInputError`. */
+/** Applies changes: null removes a file, and files that are not named stay. Throws `SkillInputError`. */
 export function withFiles(
   old: readonly SkillFile[],
   changes: Readonly<Record<string, SkillFile | null>>,

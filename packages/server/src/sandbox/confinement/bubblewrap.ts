@@ -197,9 +197,10 @@ const refused = {
     clone: 56,
     socket: 41,
     socketpair: 53,
-    // ptrace syslog pivot_root chroot acct mount umount2 swapon swapoff reboot sethostname setdomainname iopl ioperm
-    // init_module delete_module quotactl kexec_load add_key request_key keyctl unshare perf_event_open fanotify_init
-    // open_by_handle_at setns process_vm_readv process_vm_writev kcmp finit_module kexec_file_load bpf userfaultfd
+    // The names of these calls: ptrace syslog pivot_root chroot acct mount umount2 swapon swapoff reboot
+    // sethostname setdomainname iopl ioperm init_module delete_module quotactl kexec_load add_key request_key
+    // keyctl unshare perf_event_open fanotify_init open_by_handle_at setns process_vm_readv process_vm_writev
+    // kcmp finit_module kexec_file_load bpf userfaultfd
     calls: [
       101, 103, 155, 161, 163, 165, 166, 167, 168, 169, 170, 171, 172, 173, 175, 176, 179, 246, 248, 249, 250,
       272, 298, 300, 304, 308, 310, 311, 312, 313, 320, 321, 323,
@@ -266,8 +267,7 @@ export function seccompFilter(processor: string = process.arch): Buffer | undefi
       [jumpIfEqual, 0, 1, number],
       [returnValue, 0, 0, notPermitted],
     ]),
-    // A filter cannot read the flags of clone3. It is reported as missing, so that programs fall back to
-    // clone.
+    // A filter cannot read the flags of clone3, so clone3 is reported as missing. Programs then use clone.
     [jumpIfEqual, 0, 1, clone3],
     [returnValue, 0, 0, notThere],
     [jumpIfEqual, 1, 0, socket],

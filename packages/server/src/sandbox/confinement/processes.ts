@@ -20,8 +20,8 @@ export function dataKbOfTree(pid: number): number | undefined {
 
 /**
  * MB of memory that these processes use together, without mapped files. First, a page that n processes share
- * counts fully for each. Only when that sum is above `most` is it counted again with 1/n for each, where the
- * system reports that, because reading it is slow.
+ * counts fully for each. Only if that sum is above `most` are such pages counted again as 1/n for each
+ * process, where the system reports it, because reading that is slow.
  */
 function memoryMbOf(members: readonly number[], most: number): number {
   const residentKb = (pid: number) => sizeIn(`/proc/${pid}/status`, /^Rss(?:Anon|Shmem):\s+(\d+)/gm);
@@ -71,7 +71,7 @@ export function treeOf(pid: number): number[] {
   return found;
 }
 
-/** The kernel lists the children of each thread apart. Undefined when the process has ended. */
+/** The ids of the child processes, which the kernel lists by thread. Undefined when the process has ended. */
 function childrenOf(pid: number): number[] | undefined {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
@@ -86,8 +86,9 @@ function childrenOf(pid: number): number[] | undefined {
 const LAST_OUTPUT_MS = 1_000;
 
 /**
- * Calls `act` once the process has ended and its streams are closed. A process that is killed during its start may
- * leave a child behind that keeps the streams open for ever. Then they are closed here, which ends that child.
+ * Calls `act` once the process has ended and its streams are closed. A process that is killed during its
+ * start may leave a child behind that keeps the streams open for ever. Then this function closes the streams,
+ * which ends that child.
  */
 export function whenClosed(
   child: ChildProcess,

@@ -142,7 +142,7 @@ function nodeArguments(label: string, [first, ...rest]: readonly string[]): stri
 
 /** Names of variables that make Node, the dynamic loader, OpenSSL or the shell load or run other code. */
 const dangerousVariable = /^(node_|ld_|dyld_|openssl_|gconv_|glibc_|bash|shellopts$|nlspath$|locpath$)/i;
-/** Other names are removed too: bash takes functions from variables whose names have unusual characters. */
+/** Names that variables may have. Bash takes functions from variables with other characters in the name. */
 const plainName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** The program's environment without variables that could make Node or a shell run other code. */

@@ -12,7 +12,7 @@ export interface Description {
   readonly businessErrors: readonly DeclaredError[];
   /** Names of the operations that a dry run replaces by mocks. */
   readonly bridges: readonly string[];
-  /** Hosts that the tool declares to need; undefined when it declares nothing. */
+  /** Hosts that the tool declares it wants to reach; undefined when it declares nothing. */
   readonly hosts?: readonly string[];
   readonly warnings: readonly string[];
 }
@@ -67,7 +67,7 @@ export function checkDescription(raw: RawDescription): Description {
   };
 }
 
-/** Checked apart from the rest, because the packages may be needed before the tool can be described. */
+/** Checks the dependencies apart from the rest, because packages may be needed to describe the tool. */
 export function checkDependencies(declared: unknown): DependencyMap {
   try {
     return parseDependencies(declared);

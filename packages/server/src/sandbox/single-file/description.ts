@@ -203,7 +203,7 @@ export class DescriptionCache {
     }
   }
 
-  /** Never rejects: a missing cache only costs time. */
+  /** Never rejects: a description that is not cached only costs time. */
   async add(key: string, description: RawDescription): Promise<void> {
     this.#known.set(key, description);
     if (this.#folder === undefined) return;

@@ -68,7 +68,7 @@ export class KeptItems {
   }
 
   /**
-   * Waits until everything is written; throws the first failure. A worker calls it that knew `version` and
+   * Waits until everything is written; throws the first failure. Called for a worker that knew `version` and
    * then made `changes` changes. Returns the worker's new version, or -1 when others made changes too: then
    * the worker must read all items again.
    */
@@ -246,8 +246,9 @@ export class ToolLogs {
       log = new CallLog({ ...rest, file: join(folder, `${tool}.log`) });
       this.#logs.set(tool, log);
     }
-    // Secrets are masked before the text is cut, because a cut could leave half of a secret.
-    const masked = redact({ text, data }, { values: secrets() }) as { text: string; data?: unknown }; // Its copy.
+    // Secrets are masked before the text is cut, because a cut could leave half of a secret. The cast is
+    // safe: `redact` returns a copy with the same members.
+    const masked = redact({ text, data }, { values: secrets() }) as { text: string; data?: unknown };
     const message = masked.text.slice(0, LONGEST_TEXT);
     const said = defined({ data: masked.data });
     log.write({ ts: new Date().toISOString(), level, tool, ...defined({ callId }), message, ...said });

@@ -30,7 +30,7 @@ export interface WorkerSettings {
 export const STORAGE_LIMIT = 10 * 1024 * 1024;
 
 export interface StorageSnapshot {
-  /** Grows with every change. */
+  /** Grows with every change of the storage. */
   readonly version: number;
   readonly items: Readonly<Record<string, unknown>>;
 }

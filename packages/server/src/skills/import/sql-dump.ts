@@ -2,8 +2,8 @@ type SqlValue = string | number | null;
 type SqlRows = Map<string, Record<string, SqlValue | UnknownValue>[]>;
 
 /**
- * Parses the rows of these tables in a dump of MySQL, MariaDB, SQLite (INSERT) or PostgreSQL (INSERT and COPY). Runs
- * nothing. Throws an error with the line that cannot be read.
+ * Parses the rows of `tables` in a dump of MySQL, MariaDB, SQLite (INSERT) or PostgreSQL (INSERT and COPY).
+ * Runs no SQL. Throws an error with the line that cannot be read.
  */
 export function parseSqlDump(text: string, tables: readonly string[]): SqlRows {
   return new DumpReader(text, tables).read();
@@ -19,7 +19,7 @@ export class UnknownValue {
   }
 }
 
-/** A token of a dump. A `name` was quoted. The text of kinds `text` and `number` is the parsed value. */
+/** A token of a dump. `name` is a quoted identifier; of `text` and `number`, `text` is the parsed value. */
 interface Token {
   readonly kind: "word" | "name" | "text" | "number" | "sign" | "end";
   readonly text: string;

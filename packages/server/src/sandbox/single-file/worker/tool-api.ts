@@ -195,7 +195,7 @@ export class ToolStorage {
     };
   }
 
-  /** Called before a call: reads what other workers have stored. */
+  /** Called before a call: reads the items again when others have changed them. */
   async refresh(version: number): Promise<void> {
     if (version === this.#version || this.#isDryRun) return;
     const read = await this.#calls.request("storage.read", {}, "Reading the storage");
