@@ -21,7 +21,7 @@ import { checkLinks, checkLock, runPnpm } from "./pnpm.ts";
 export interface DependencyStoreOptions {
   /** `.toolrack/deps` of the workspace. */
   readonly directory: string;
-  /** The workspace's `.npmrc`. Default: the user's own. Tools never see it. */
+  /** The path of the workspace's `.npmrc`, which tools never see. Default: that of the server's user. */
   readonly npmrc?: string;
   readonly logger: Logger;
 }
@@ -54,7 +54,10 @@ export class DependencyStore {
     return installing;
   }
 
-  /** Deletes sets that were unused for so many milliseconds, and the remains of killed installs. Returns how many. */
+  /**
+   * Deletes the folders of sets that were not used for `unusedFor` milliseconds, and remains of killed
+   * installs that are older than an hour. Returns how many folders were deleted.
+   */
   async prune(unusedFor: number): Promise<number> {
     const { directory } = this.#options;
     let removed = 0;
@@ -79,7 +82,7 @@ export class DependencyStore {
     const { directory, logger } = this.#options;
     const finished = join(directory, key);
     if (existsSync(join(finished, "node_modules"))) {
-      // Notes the last use, for `prune`.
+      // `prune` takes this modification time as the time of the last use.
       const now = new Date();
       await utimes(finished, now, now).catch(() => {});
       return finished;
@@ -92,7 +95,7 @@ export class DependencyStore {
     const started = performance.now();
     const temporary = await mkdtemp(join(directory, "installing-"));
     try {
-      // Workers run as other users and must be able to read it.
+      // Workers run as other users and must be able to read the folder.
       await chmod(temporary, 0o755);
       await this.#fill(temporary, key, dependencies, label, signal);
       await moveIntoPlace(temporary, finished);
@@ -114,7 +117,8 @@ export class DependencyStore {
     const manifest = { name: "toolrack-dependencies", private: true, dependencies };
     await writeFile(join(folder, "package.json"), JSON.stringify(manifest, null, 2));
     await writeFile(join(folder, "pnpm-workspace.yaml"), pnpmSettings(directory));
-    // With the old lock file, a deleted set comes back as it was, even offline.
+    // With the lock file of an earlier install, a deleted set is installed again with the same versions, even
+    // offline.
     const lock = join(directory, "locks", `${key}.yaml`);
     const ownLock = join(folder, "pnpm-lock.yaml");
     const isLocked = existsSync(lock);
@@ -131,7 +135,8 @@ export class DependencyStore {
         },
         ...defined({ npmrc: npmrc !== undefined && existsSync(npmrc) ? npmrc : undefined, signal }),
       });
-    // Resolves first, so that nothing is downloaded that does not come from a registry.
+    // First finds the versions without downloading them, so that `checkLock` can refuse packages that do not
+    // come from a registry.
     if (!isLocked) await pnpm("--lockfile-only", "--no-frozen-lockfile");
     const found = await readFile(ownLock, "utf8").catch(() => undefined);
     if (found !== undefined) await checkLock(found);
@@ -147,12 +152,12 @@ export class DependencyStore {
   }
 }
 
-/** Another process may have been faster; its folder is as good. */
+/** Keeps the folder of another process that has installed the same set in the meantime, if it is complete. */
 async function moveIntoPlace(temporary: string, finished: string): Promise<void> {
   try {
     await rename(temporary, finished);
   } catch (thrown) {
-    const { code } = thrown as NodeJS.ErrnoException; // As the file system throws.
+    const { code } = thrown as NodeJS.ErrnoException; // The file system throws errors with a code.
     if (code !== "ENOTEMPTY" && code !== "EEXIST") throw thrown;
     if (existsSync(join(finished, "node_modules"))) return;
     await rm(finished, { recursive: true, force: true });
@@ -160,7 +165,10 @@ async function moveIntoPlace(temporary: string, finished: string): Promise<void>
   }
 }
 
-/** In the folder itself, so that no settings from above apply and nothing is shared outside the store. */
+/**
+ * The text of `pnpm-workspace.yaml` in an install folder. With it, pnpm ignores settings in parent folders
+ * and shares no files outside the store's directory.
+ */
 function pnpmSettings(directory: string): string {
   return `packages: []
 storeDir: ${JSON.stringify(join(directory, "store"))}
@@ -175,15 +183,15 @@ verifyDepsBeforeRun: false
 `;
 }
 
-/** Packages by name, each with the versions that will do: `{ lodash: "^4.17.21" }`. */
+/** The accepted versions of each package, by the package's name: `{ lodash: "^4.17.21" }`. */
 export type DependencyMap = Readonly<Record<string, string>>;
 
 const packageName = /^(?:@[a-z0-9~_-][a-z0-9._~-]*\/)?[a-z0-9~_-][a-z0-9._~-]*$/i;
-/** Versions, ranges and tags. No addresses, paths or repositories: those would bypass the registry. */
+/** Matches versions, ranges and tags, but no URLs, paths or repositories, which would bypass the registry. */
 const range = /^[\w\s.^~<>=|*+-]{1,100}$/;
 const MOST_PACKAGES = 100;
 
-/** Parses what a tool declared: an object, or a list such as `["lodash@^4.17.21"]`. Throws `DependencyError`. */
+/** Parses declared packages: an object or a list such as `["lodash@^4.17.21"]`. Throws `DependencyError`. */
 export function parseDependencies(declared: unknown): DependencyMap {
   const entries = entriesOf(declared);
   if (entries.length > MOST_PACKAGES) {
@@ -197,7 +205,10 @@ export function parseDependencies(declared: unknown): DependencyMap {
   return Object.fromEntries(entries);
 }
 
-/** Equal for equal packages on machines that install the same files for them. */
+/**
+ * The folder name of a set: a hash of the packages, the platform, the processor and Node's major version,
+ * which together decide what files are installed.
+ */
 export function dependencyKey(dependencies: DependencyMap): string {
   const [major] = process.versions.node.split(".");
   return createHash("sha256")

@@ -26,8 +26,8 @@ interface EgressProxy {
 }
 
 /**
- * The only way out of a sandbox: an HTTP proxy on a unix socket that is mounted into it. Names are resolved here, and
- * the connection goes to exactly the address that was checked.
+ * The only way out of a sandbox: an HTTP proxy on a unix socket that is mounted into the sandbox. The proxy
+ * resolves names itself and connects to exactly the address that it checked.
  */
 export async function openEgressProxy(
   socketPath: string,
@@ -47,7 +47,8 @@ export async function openEgressProxy(
   server.on("clientError", (_error, socket) => socket.destroy());
   server.listen(socketPath);
   await once(server, "listening");
-  // The sandbox has another user. The directory of the socket keeps everybody else out.
+  // Processes in the sandbox run as another user, so every user may open the socket. The socket's directory
+  // keeps the other users of this machine out.
   await chmod(socketPath, 0o777);
   server.unref();
   return {
@@ -63,7 +64,10 @@ type ResolveName = (name: string) => Promise<LookupAddress[]>;
 
 class Refusal extends Error {}
 
-/** Resolves a host to the addresses that may be reached. Throws a `Refusal`, or the resolver's error. */
+/**
+ * Returns how to connect to a host: its `lookup` gives only addresses that may be reached. Rejects with a
+ * `Refusal`, or with the resolver's error.
+ */
 type Admission = (
   host: string,
   port: number,
@@ -110,7 +114,8 @@ async function tunnel(
     track(upstream);
     client.on("close", () => upstream.destroy());
     await once(upstream, "connect");
-    // Only now: until then the client must still be told why the host was not reached.
+    // Added only now: an error before the connection goes to `catch` below, which tells the client why the
+    // host was not reached.
     upstream.on("error", () => client.destroy());
     upstream.on("close", () => client.destroy());
     client.write("HTTP/1.1 200 Connection established\r\n\r\n");
@@ -136,7 +141,7 @@ async function forward(admit: Admission, incoming: IncomingMessage, response: Se
     if (target?.protocol !== "http:") throw new Refusal("Only http:// addresses can be asked for in plain");
     const headers = {
       ...endToEnd(incoming.headers),
-      // The body is forwarded as it comes, so its framing must stay.
+      // The body is forwarded unchanged, so the header that describes its framing is kept.
       ...defined({ "transfer-encoding": incoming.headers["transfer-encoding"] }),
       host: target.host,
     };
@@ -188,7 +193,7 @@ function refusalOf(error: unknown): { status: number; headers: Record<string, st
   };
 }
 
-/** One proxy for each set of grants, opened when the first worker with them starts. */
+/** One proxy for each set of granted hosts, opened when the first process with these grants starts. */
 export class EgressProxies {
   readonly #directory: string;
   readonly #proxies = new Map<string, Promise<EgressProxy>>();
@@ -198,7 +203,7 @@ export class EgressProxies {
     this.#directory = directory;
   }
 
-  /** Undefined when no host is granted. */
+  /** Returns the path of the proxy's unix socket; undefined when no host is granted. */
   async socketFor(hosts: readonly string[]): Promise<string | undefined> {
     if (hosts.length === 0) return undefined;
     const grants = [...new Set(hosts)].sort();
@@ -233,14 +238,15 @@ export const egressEnvironment: Readonly<Record<string, string>> = {
 };
 
 export interface EnterOptions {
-  /** The user to become, when the process starts as root inside its namespaces. */
+  /** The id of the user that the process becomes, when it starts as root inside its namespaces. */
   readonly uid?: number;
   readonly egress?: typeof egressAddress;
 }
 
 /**
- * The first step of every program in a sandbox, which gets only the text of this function: it may use its arguments and
- * Node, and nothing of this module. Proxy variables cannot name a unix socket, so a port leads to it.
+ * Runs first in every worker and in the starter process of every program. Becomes the user `uid`, and opens a
+ * port that leads to the proxy's unix socket, because proxy variables cannot name a socket. Only the text of
+ * this function is sent into the sandbox: it may use its arguments and Node, and nothing of this module.
  */
 export function enterSandbox(
   { uid, egress }: EnterOptions,
@@ -254,8 +260,9 @@ export function enterSandbox(
   }
   if (egress === undefined) return void onReady();
   const net = process.getBuiltinModule("node:net");
-  // These read the proxy variables when they are loaded. The variables are then removed, so that other clients go
-  // through these two: some would send https unencrypted.
+  // Node's two HTTP modules read the proxy variables when they are loaded. Then the variables are deleted, so
+  // that other HTTP clients use these modules instead of the variables: some clients would send https
+  // requests to the proxy unencrypted.
   process.getBuiltinModule("node:http");
   process.getBuiltinModule("node:https");
   for (const name of Object.keys(process.env)) if (/proxy/i.test(name)) delete process.env[name];

@@ -1,9 +1,9 @@
 export { DependencyStore } from "./dependencies.ts";
 export { openSandbox } from "./sandbox.ts";
+export type { LogLine, ProgramResult, ProgramSpec, Sandbox } from "./sandbox-types.ts";
 export type { Description, SingleFileManual } from "./single-file/checked-description.ts";
 export { type DescribedFile, DescriptionCache, describeFile, workerCode } from "./single-file/description.ts";
 export { grantedHosts, missingHosts } from "./single-file/grants.ts";
-export { KeptItems, ToolLogs, ToolOwners } from "./single-file/kept-items.ts";
 export type { ToolSource } from "./single-file/messages.ts";
 export { SingleFileTool, type ToolVariables } from "./single-file/tool.ts";
-export type { LogLine, ProgramResult, ProgramSpec, Sandbox } from "./spec.ts";
+export { KeptItems, ToolLogs, ToolOwners } from "./single-file/tool-storage.ts";

@@ -9,13 +9,13 @@ import { asRecord, DependencyError, defined, isRecord } from "../helpers/index.t
 interface PnpmRun {
   readonly directory: string;
   readonly args: readonly string[];
-  /** The file with the operator's registries and their keys. Default: the user's own. */
+  /** The path of the `.npmrc` with the operator's registries and keys. Default: that of the server's user. */
   readonly npmrc?: string;
   readonly signal?: AbortSignal;
   readonly onProgress: (resolved: number, added: number) => void;
 }
 
-/** The used fields of one line of pnpm's machine-readable report. */
+/** The fields that are read from one line of pnpm's ndjson report. */
 interface ReportLine {
   readonly name?: string;
   readonly level?: string;
@@ -27,7 +27,7 @@ interface ReportLine {
   readonly err?: { readonly message?: string };
 }
 
-/** Runs pnpm. Rejects with a `DependencyError` that names the package. */
+/** Runs pnpm. When it fails, rejects with a `DependencyError` that names the package, if that is known. */
 export async function runPnpm({ directory, args, npmrc, signal, onProgress }: PnpmRun): Promise<void> {
   const child = spawn(process.execPath, ["--disable-sigusr1", pnpmPath(), ...args, "--reporter=ndjson"], {
     cwd: directory,
@@ -58,16 +58,17 @@ export async function runPnpm({ directory, args, npmrc, signal, onProgress }: Pn
 }
 
 function pnpmPath(): string {
-  // The package's only export is its manifest.
+  // The package `pnpm` exports only its manifest, so the path of the program is built from the manifest's
+  // folder.
   return join(dirname(createRequire(import.meta.url).resolve("pnpm")), "bin", "pnpm.mjs");
 }
 
-/** Keeps the operator's settings for registries and proxies, and removes those that change how Node runs. */
+/** The server's environment, with its registries and proxies, without variables that change how Node runs. */
 function environment(npmrc: string | undefined): NodeJS.ProcessEnv {
   const { NODE_OPTIONS: _options, NODE_PATH: _path, ...rest } = process.env;
   const { npm_config_registry: registry } = rest;
   return {
-    // pnpm ignores npm's name for this setting.
+    // pnpm ignores `npm_config_registry`.
     ...(registry === undefined ? {} : { pnpm_config_registry: registry }),
     ...rest,
     ...(npmrc === undefined ? {} : { npm_config_userconfig: npmrc }),
@@ -104,7 +105,10 @@ function toError(failure: ReportLine | undefined, otherLines: readonly string[])
   );
 }
 
-/** A package's name in its URL, or in that of its archive: `…/@scope%2fname`, `…/name/-/name-1.0.0.tgz`. */
+/**
+ * Finds the name of a package in the first URL of a message, which is that of the package or of its archive:
+ * `…/@scope%2fname`, `…/name/-/name-1.0.0.tgz`.
+ */
 function nameInAddress(message: string): string | undefined {
   const [address] = /https?:\/\/[^\s"']+/.exec(message) ?? [];
   if (address === undefined || !URL.canParse(address)) return undefined;
@@ -125,7 +129,7 @@ export async function checkLinks(folder: string): Promise<void> {
   for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
     if (!entry.isSymbolicLink()) continue;
     const path = join(entry.parentPath, entry.name);
-    // A broken link may lead somewhere later.
+    // A broken link is judged by the path that it names, because a file may appear there later.
     const target = await realpath(path).catch(async () => resolve(dirname(path), await readlink(path)));
     if (target === root || target.startsWith(root + sep)) continue;
     const name = path.slice(root.length + 1);
@@ -163,7 +167,10 @@ function isPlace(version: string): boolean {
   return /^(?:link|file|git|https?|workspace|portal):|^git\+|@(?:link|file):/.test(version);
 }
 
-/** Packages of a registry have an integrity hash. Folders, repositories and runtimes have a type of their own. */
+/**
+ * Whether an entry of the lock file comes from a registry: it then has an integrity hash. Entries for
+ * folders, repositories and runtimes have a `type`.
+ */
 function isFromRegistry({ integrity, tarball, type, ...others }: Record<string, unknown>): boolean {
   const isElsewhere = "directory" in others || "repo" in others || "commit" in others || "path" in others;
   const isArchive = tarball === undefined || /^https?:\/\//.test(String(tarball));
@@ -178,7 +185,7 @@ function refused(packageName: string, what: string): DependencyError {
   );
 }
 
-/** `@scope/name@1.0.0(peer@2.0.0)` without what follows the name. */
+/** The name of a package in a key of the lock file: `@scope/name` for `@scope/name@1.0.0(peer@2.0.0)`. */
 function nameOf(key: string): string {
   return /^(?:@[^/]+\/)?[^@]+/.exec(key)?.[0] ?? key;
 }

@@ -2,11 +2,11 @@ import type { Readable } from "node:stream";
 import { timerMs, withDefaultLimits } from "../config/index.ts";
 import { defined, unlessAborted } from "../helpers/index.ts";
 import type { Confinement } from "./confinement/confinement.ts";
-import { killTree, Usage, whenClosed } from "./confinement/processes.ts";
+import { killTree, Usage, whenClosed } from "./confinement/process-usage.ts";
 import { type EgressProxies, type EnterOptions, enterSandbox } from "./egress.ts";
-import { type ProgramResult, type ProgramSpec, SandboxError } from "./spec.ts";
+import { type ProgramResult, type ProgramSpec, SandboxError } from "./sandbox-types.ts";
 
-/** Milliseconds between two checks. Short, because a program can take the server's memory fast. */
+/** Milliseconds between two checks of a program's limits: short, as a program can fill the memory fast. */
 const checkMs = 100;
 
 /** Runs one program to its end. Rejects with the signal's reason, or with a `SandboxError`. */
@@ -24,7 +24,8 @@ export async function runProgram(
   const launched = confinement.startProgram({ program, limits, ...defined({ egressSocket }) });
   const { child } = launched;
   const kill = () => killTree(child.pid);
-  // Both streams share one budget. When it is spent, the rest is dropped and the program is ended.
+  // Stdout and stderr share one budget of bytes. When it is spent, the rest is dropped and the program is
+  // ended.
   let left = limits.outputBytes;
   const collect = (stream: Readable | null): (() => string) => {
     const chunks: Buffer[] = [];
@@ -38,7 +39,7 @@ export async function runProgram(
   };
   const stdout = collect(child.stdout);
   const stderr = collect(child.stderr);
-  // Stdio 3 is a pipe; Node's types know only the first three.
+  // Stdio 3 is a pipe; Node's types know only stdin, stdout and stderr.
   const report = collectReport(child.stdio[3] as unknown as Readable);
   child.stdin?.on("error", () => {});
   child.stdin?.end(input);
@@ -76,8 +77,9 @@ export async function runProgram(
 }
 
 /**
- * Collects how the program ended, from the starter process in the sandbox; bubblewrap does not report it. At level 2
- * the program is started directly, without a report.
+ * Returns a function that gives the report of the starter process in the sandbox: how the program ended,
+ * which bubblewrap does not tell. Undefined at level 2, where the host starts the program directly, without a
+ * starter process.
  */
 function collectReport(channel: Readable): () => ProgramEnd | undefined {
   let text = "";
@@ -123,7 +125,8 @@ export class ProgramSlots {
     try {
       await unlessAborted(turn.promise, signal);
     } catch (error) {
-      // It may have been given the place at the moment when it gave up.
+      // A program that no longer waits was given the place at the moment when it gave up, and passes the
+      // place on.
       if (!slots.waiting.delete(turn.resolve)) leave();
       throw error;
     }
@@ -131,17 +134,20 @@ export class ProgramSlots {
   }
 }
 
-/** One JSON line on file descriptor 3. Not in argv, which every user can read: the environment may hold secrets. */
+/**
+ * The host sends this to the starter process in the sandbox, as one JSON line over file descriptor 3. Not as
+ * command line arguments: every user of the machine can read those, and the environment may hold secrets.
+ */
 export interface ProgramOrder {
   readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** How the program ended, as JSON on file descriptor 3. */
+/** How the program ended. The starter process sends this to the host as JSON over file descriptor 3. */
 interface ProgramEnd {
   readonly exitCode: number | null;
   readonly signal: string | null;
-  /** Why it could not be started. */
+  /** Why the program could not be started. */
   readonly failure?: string;
 }
 
@@ -150,7 +156,10 @@ export function programBootstrap(options: EnterOptions): string {
   return `(${startProgram})(${JSON.stringify(options)}, ${enterSandbox})`;
 }
 
-/** Only the text of this function reaches the sandbox: it may use its arguments and Node, nothing else. */
+/**
+ * The starter process: receives a `ProgramOrder`, runs the program, and reports how it ended. Only the text
+ * of this function is sent into the sandbox: it may use its arguments and Node, and nothing else.
+ */
 function startProgram(options: EnterOptions, enter: typeof enterSandbox): void {
   const { spawn } = process.getBuiltinModule("node:child_process");
   const { Socket } = process.getBuiltinModule("node:net");

@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { SandboxHarness } from "./sandbox-harness.fixture.ts";
-import type { ProgramSpec } from "./spec.ts";
+import type { ProgramSpec } from "./sandbox-types.ts";
 import { levelsToTest } from "./test-levels.fixture.ts";
 
 let directory: string;

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
 import { openSandbox } from "./sandbox.ts";
-import type { Invocation, Sandbox, SandboxOptions, WorkerSpec } from "./spec.ts";
+import type { Invocation, Sandbox, SandboxOptions, WorkerSpec } from "./sandbox-types.ts";
 
 /** A sandbox of a test, and short ways to use it. */
 export class SandboxHarness {

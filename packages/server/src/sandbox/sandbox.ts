@@ -5,13 +5,17 @@ import { findConfinement } from "./confinement/probe.ts";
 import { Reaper } from "./confinement/restricted-process.ts";
 import { EgressProxies } from "./egress.ts";
 import { ProgramSlots, runProgram } from "./program.ts";
-import { type Sandbox, SandboxError, type SandboxOptions } from "./spec.ts";
+import { type Sandbox, SandboxError, type SandboxOptions } from "./sandbox-types.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
-/** Opens the best isolation that this machine has. Without any, the sandbox refuses everything; it never rejects. */
+/**
+ * Opens a sandbox with the highest level of isolation that works on this machine. When none works, or the
+ * level is below `options.require`, it resolves to a sandbox that refuses to run anything.
+ */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   mkdirSync(options.directory, { recursive: true });
-  // Not in the workspace: unix socket addresses must be short, and the tools' users must be able to pass through.
+  // This directory is not in the workspace, because paths of unix sockets must be short, and the users that
+  // tools run as must be able to pass through it.
   const temporary = mkdtempSync(join(realpathSync(tmpdir()), "toolrack-run-"));
   chmodSync(temporary, 0o711);
   const reaper = new Reaper(temporary);

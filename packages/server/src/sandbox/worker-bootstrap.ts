@@ -1,13 +1,16 @@
 import type { Socket } from "node:net";
 import { type EnterOptions, enterSandbox } from "./egress.ts";
-import type { LogLine, WorkerCall, WorkerProgram } from "./spec.ts";
-import { describeThrown, type ThrownData } from "./thrown.ts";
+import { describeThrown, type ThrownData } from "./remote-error.ts";
+import type { LogLine, WorkerCall, WorkerProgram } from "./sandbox-types.ts";
 import type { HostMessage, WorkerMessage } from "./worker-channel.ts";
 
-/** The exit code of a worker whose tool sent more than it may, without a pause in which the host could read it. */
+/**
+ * The exit code of a worker that ended itself, because its tool sent more than the output limit allows
+ * without a pause in which the host could have read and counted it.
+ */
 export const floodExitCode = 97;
 
-/** The text for `node -e`: the function below and what it needs. */
+/** The text for `node -e`: a call of `startWorker` below, with the functions that it needs. */
 export function workerBootstrap(options: EnterOptions): string {
   return `(${startWorker})(${JSON.stringify(options)}, ${enterSandbox}, ${describeThrown}, ${floodExitCode})`;
 }
@@ -30,10 +33,10 @@ function startWorker(
 
   const channel: Socket = new net.Socket({ fd: 3, readable: true, writable: true });
   const currentCall = new AsyncLocalStorage<number>();
-  /** The running calls. `sent` is the length of all messages of one, which the host counts too. */
+  /** The running calls by id. `sent` is the length of all messages of the call; the host counts it too. */
   const calls = new Map<number, { sent: number; controller?: AbortController }>();
   const outsideCalls = { sent: 0 };
-  // Taken before a tool can replace it.
+  // Kept here before a tool can replace `process.exit`.
   const exit = process.exit.bind(process);
   const requests = new Map<number, PromiseWithResolvers<unknown>>();
   let program: WorkerProgram | undefined;
@@ -149,7 +152,7 @@ function startWorker(
     request?.reject(Object.assign(new Error(message), { name, code, data }));
   }
 
-  /** Made when it is first asked for: most calls never read their signal. */
+  /** The controller is created when it is first used, because most calls never read their signal. */
   function controllerOf(id: number): AbortController {
     const call = calls.get(id);
     if (call === undefined) return new AbortController();
@@ -180,7 +183,10 @@ function startWorker(
     }
   }
 
-  /** Messages sent in a loop without a pause pile up in memory: the worker ends before memory runs out. */
+  /**
+   * Sends a message and adds its length to that of its call. Messages that are sent in a loop without a pause
+   * pile up in memory, so the worker ends itself before memory runs out.
+   */
   function sendCounted(id: number, message: WorkerMessage): void {
     const text = JSON.stringify(message);
     const sender = calls.get(id) ?? outsideCalls;
@@ -193,7 +199,7 @@ function startWorker(
     write(JSON.stringify(message));
   }
 
-  /** All messages of one turn are sent in one write. */
+  /** Sends the lines of one turn of the event loop together, in one write. */
   function write(line: string): void {
     if (outgoing === "") queueMicrotask(flush);
     outgoing += `${line}\n`;
@@ -217,7 +223,7 @@ function startWorker(
     console.error = (...values) => log("error", values);
   }
 
-  /** Makes writes wait until the host has read them; otherwise output without a pause would pile up in memory. */
+  /** Makes writes to stdout and stderr wait for the host; otherwise output could pile up in memory. */
   function blockOutputs(): void {
     for (const name of ["stdout", "stderr"] as const) {
       const original = Object.getOwnPropertyDescriptor(process, name);
@@ -233,7 +239,7 @@ function startWorker(
     }
   }
 
-  /** Replaces Node's "fetch failed" by which host was refused and why. */
+  /** Replaces Node's error "fetch failed" by an error that says which host was refused and why. */
   function replaceFetch(): void {
     const { fetch } = globalThis;
     globalThis.fetch = async (input, init) => {
@@ -252,7 +258,7 @@ function startWorker(
     };
   }
 
-  /** The engine's flags are frozen, and changing one would crash the process. This throws an error instead. */
+  /** Makes `setFlagsFromString` throw: the engine's flags are frozen, and changing one would crash Node. */
   function refuseEngineFlags(): void {
     process.getBuiltinModule("node:v8").setFlagsFromString = () => {
       throw new Error("The flags of the engine cannot be changed in a sandbox.");

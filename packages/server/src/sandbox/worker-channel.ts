@@ -1,15 +1,15 @@
 import type { Socket } from "node:net";
 import { tooMuchJson } from "@toolrack/core/internal";
 import { isRecord, LineSplitter, reasonOf } from "../helpers/index.ts";
-import { readThrown, type ThrownData } from "./thrown.ts";
+import { readThrown, type ThrownData } from "./remote-error.ts";
 
-/** The messages between a worker and its host. */
+/** The host's end of the pipe between the host and a worker. Every message is one JSON line. */
 export class WorkerChannel {
   readonly #socket: Socket;
   readonly #lines: LineSplitter;
   #outgoing = "";
 
-  /** `onInvalid`: the worker sent an invalid message, and what follows is useless. */
+  /** `onInvalid` is called for a line that is no valid message. Later lines cannot be relied on either. */
   constructor(
     socket: Socket,
     longest: number,
@@ -37,7 +37,7 @@ export class WorkerChannel {
       lines.push(chunk);
       if (lines.isTooLong) events.onTooLong();
     });
-    // The end of the process tells when a worker is gone.
+    // Errors of the pipe are ignored: the host notices by the end of the process that a worker is gone.
     socket.on("error", () => {});
   }
 
@@ -46,7 +46,7 @@ export class WorkerChannel {
     this.#lines.longest = bytes;
   }
 
-  /** Throws when the message is not JSON. All messages of one turn are sent in one write. */
+  /** Throws when the message is not JSON. Messages of one turn of the event loop are sent in one write. */
   send(message: HostMessage): void {
     const line = `${JSON.stringify(message)}\n`;
     if (this.#outgoing === "") queueMicrotask(() => this.#flush());
@@ -65,7 +65,7 @@ export type HostMessage =
   | {
       readonly type: "load";
       readonly code: string;
-      /** The path that the code believes to have: `require` resolves from it, and stack traces show it. */
+      /** The path under which the code is evaluated: `require` resolves from it, and stack traces show it. */
       readonly path: string;
       /** Describes the worker's network access, for the error of a refused `fetch`. */
       readonly network: string;
@@ -81,12 +81,12 @@ export type HostMessage =
 export type WorkerMessage =
   /** The process is up and waits for code. */
   | { readonly type: "ready" }
-  /** The code was evaluated and `init` is over. */
+  /** The code was evaluated and `init` is over, or one of the two failed with `error`. */
   | { readonly type: "loaded"; readonly error?: ThrownData }
   | { readonly type: "result"; readonly id: number; readonly result?: unknown; readonly error?: ThrownData }
   /** The worker's event loop is alive and the call's signal has been aborted. */
   | { readonly type: "aborted"; readonly id: number }
-  /** `id` is the worker's number of the request, `call` the call that makes it. */
+  /** `id` is the worker's number for the request, `call` the id of the call that makes it. */
   | {
       readonly type: "request";
       readonly id: number;
@@ -111,7 +111,8 @@ export function readWorkerMessage(line: string): WorkerMessage {
     throw new Error(`the data is nested more than ${mostLevels} levels deep`);
   const excess = tooMuchJson(line, mostKeys);
   if (excess !== undefined) throw new Error(`the data has ${excess}`);
-  // Keys may be written with escapes, so any escape needs the careful way.
+  // A key may be written with escapes such as \u005f, so a line with any of them is parsed the slow, safe
+  // way.
   const isSuspicious = line.includes("__proto__") || line.includes('"constructor"') || line.includes("\\u");
   const value: unknown = isSuspicious ? JSON.parse(line, withoutPrototypes) : JSON.parse(line);
   if (!isRecord(value)) throw new Error("the line is not an object");
@@ -127,7 +128,7 @@ export function readWorkerMessage(line: string): WorkerMessage {
   return value as WorkerMessage; // Its members were checked above. It may have others, which nobody reads.
 }
 
-/** By the type of a message: the members that it must have. */
+/** The members that a message of each type must have: a text as `method`, whole numbers as the others. */
 const checkedMembers: ReadonlyMap<string, readonly string[]> = new Map([
   ["ready", []],
   ["loaded", []],

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { RemoteError } from "./remote-error.ts";
 import { SandboxHarness, toolOf } from "./sandbox-harness.fixture.ts";
 import { levelsToTest } from "./test-levels.fixture.ts";
-import { RemoteError } from "./thrown.ts";
 
 const identity = { who: `() => globalThis.id ??= Math.random()`, echo: `(value) => value` };
 

@@ -10,7 +10,7 @@ import {
   SandboxError,
   type SandboxStats,
   type WorkerSpec,
-} from "./spec.ts";
+} from "./sandbox-types.ts";
 import { Worker } from "./worker.ts";
 
 interface WorkerPoolOptions {
@@ -20,22 +20,25 @@ interface WorkerPoolOptions {
   readonly blankWorkers: number;
 }
 
-/** The limit of idle workers of all tools; beyond it the longest idle one ends first. */
+/** The most idle workers of all tools together. When there are more, the longest idle ones end. */
 const mostIdle = 16;
 const tickMs = 500;
-/** Idle workers are checked only every so many ticks. */
+/** A worker without calls is checked only once in this many ticks. */
 const idleTicks = 4;
-/** Milliseconds until a blank worker is replaced, so that its start does not slow the call that took the last one. */
+/** Milliseconds from taking a blank worker to starting another, so that the start slows no call. */
 const refillMs = 100;
 
 const blankShape: WorkerShape = { memoryMb: defaultLimits.memoryMb, scratchMb: defaultLimits.scratchMb };
 
-/** Keeps blank workers for the next tool that needs one, and warm workers with loaded code. */
+/**
+ * Keeps blank workers, which are started but have no code, for the next tool that needs one; and warm
+ * workers, which have loaded their code, for further calls.
+ */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
-  /** The groups that take new calls. */
+  /** The groups that take new calls, by the key of their spec. */
   readonly #current = new Map<string, WorkerGroup>();
-  /** Those, and retired ones that still have calls or workers. */
+  /** The groups in `#current`, and retired groups that still have calls or workers. */
   readonly #groups = new Set<WorkerGroup>();
   readonly #blank = new Set<Worker>();
   readonly #all = new Set<Worker>();
@@ -88,7 +91,7 @@ export class WorkerPool {
     const deadline = setTimeout(() => {
       for (const worker of workers) if (worker.running > 0) worker.kill(closed("The sandbox"));
     }, defaultLimits.graceMs);
-    // A worker that is still there was just starting, or does not end by itself.
+    // A worker that has not ended after both times was just starting, or does not end by itself.
     const last = setTimeout(() => {
       for (const worker of workers) worker.kill();
     }, defaultLimits.graceMs + defaultLimits.cleanupMs);
@@ -110,7 +113,10 @@ export class WorkerPool {
     return worker;
   }
 
-  /** Returns a started blank worker, or undefined. A blank worker that died is not the fault of the next tool. */
+  /**
+   * Returns a started blank worker. Undefined when there is none, or when it died: the caller then starts
+   * another, so that the tool's call does not fail.
+   */
   async #takeBlank(): Promise<Worker | undefined> {
     this.#refill ??= setTimeout(() => this.#fill(), refillMs).unref();
     const [worker] = this.#blank;
@@ -168,7 +174,7 @@ export class WorkerPool {
     this.#sweep();
   }
 
-  /** Drops groups without workers: a key that is never used again must cost nothing. */
+  /** Drops groups without workers and calls, so that a key that is never used again costs nothing. */
   #sweep(): void {
     for (const group of this.#groups) if (group.isEmpty) this.#groups.delete(group);
     for (const [key, group] of this.#current) if (group.isEmpty) this.#current.delete(key);
@@ -184,12 +190,12 @@ function closed(label: string): SandboxError {
   return new SandboxError("sandbox_ended", `${label} was ended, because the server closes.`);
 }
 
-/** Milliseconds without another start after a failed one, unless a worker becomes free before. */
+/** Milliseconds for which a group starts no worker after a failed start, unless a worker becomes free. */
 const pauseMs = 5_000;
 
 interface WaitingCall {
   readonly invocation: Invocation;
-  /** How many calls wait, each for the next, for this one. */
+  /** How many sandboxed calls are above this one in its chain, each waiting for the next. */
   readonly depth: number;
   readonly outcome: PromiseWithResolvers<unknown>;
 }
@@ -202,7 +208,7 @@ class WorkerGroup {
   readonly #waiting = new Set<WaitingCall>();
   #starting = 0;
   #isRetired = false;
-  /** A start failed while other workers run: these may still serve the waiting calls. */
+  /** Whether no worker is started for now: a start failed, but running workers may still serve the calls. */
   #isPaused = false;
 
   /** `start` resolves to a worker that has loaded the code. */
@@ -211,7 +217,7 @@ class WorkerGroup {
     this.#start = start;
   }
 
-  /** Whether nothing runs, starts or waits here. */
+  /** Whether the group has no workers, none that are starting, and no waiting calls. */
   get isEmpty(): boolean {
     return this.workers.size === 0 && this.#starting === 0 && this.#waiting.size === 0;
   }
@@ -222,7 +228,7 @@ class WorkerGroup {
     return worker === undefined ? this.#wait(invocation, depth) : worker.invoke(invocation, depth);
   }
 
-  /** Calls that already wait are still served. */
+  /** Lets the group's workers end. Calls that already wait are still served. */
   retire(): void {
     this.#isRetired = true;
     this.#advance();
@@ -250,7 +256,7 @@ class WorkerGroup {
     return outcome.promise.finally(() => signal.removeEventListener("abort", giveUp));
   }
 
-  /** Called when a worker has room again, or is gone. */
+  /** Called when a worker has room again or has ended, when the group retires, and at the end of a pause. */
   #advance(): void {
     this.#isPaused = false;
     this.#serve();
@@ -274,8 +280,8 @@ class WorkerGroup {
   }
 
   /**
-   * How many more calls may begin at this depth. Each depth has its own room, so that calls that wait for nested calls
-   * never take the room that these need.
+   * How many more calls of this depth may begin. Each depth has its own room, so that calls that wait for
+   * nested calls never take the room that the nested calls need.
    */
   #roomAt(depth: number): number {
     const { concurrency, workers } = this.limits;
@@ -284,7 +290,7 @@ class WorkerGroup {
     return room;
   }
 
-  /** Starts more workers only when those that are starting cannot serve all calls that need nothing but a worker. */
+  /** Starts workers until those that are starting can serve all waiting calls whose depth has room. */
   #grow(): void {
     if (this.#isPaused || this.#waiting.size === 0) return;
     const byDepth = Map.groupBy(this.#waiting, ({ depth }) => depth);
@@ -312,10 +318,10 @@ class WorkerGroup {
   }
 
   #pauseStarts(failure: unknown): void {
-    // Without any other worker, the calls would wait for ever.
+    // When no other worker runs or starts, the waiting calls would wait for ever.
     const isAlone = this.#starting === 0 && [...this.workers].every((worker) => worker.isRetired);
     if (isAlone) return void this.rejectWaiting(failure);
-    // Nested calls might wait for ever too: the other workers may be waiting for them.
+    // Nested calls are rejected too: the calls in the other workers may be waiting for just these.
     this.rejectWaiting(failure, 1);
     this.#isPaused = true;
     setTimeout(() => this.#advance(), pauseMs).unref();

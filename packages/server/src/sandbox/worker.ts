@@ -3,13 +3,13 @@ import { basename } from "node:path";
 import { defaultLimits, type WorkerLimits } from "../config/index.ts";
 import { asRecord, defined, reasonOf } from "../helpers/index.ts";
 import type { Launched } from "./confinement/confinement.ts";
-import { killTree, Usage, whenClosed } from "./confinement/processes.ts";
-import { type Invocation, type LogLine, nesting, SandboxError, type WorkerSpec } from "./spec.ts";
-import { describeThrown, RemoteError } from "./thrown.ts";
+import { killTree, Usage, whenClosed } from "./confinement/process-usage.ts";
+import { describeThrown, RemoteError } from "./remote-error.ts";
+import { type Invocation, type LogLine, nesting, SandboxError, type WorkerSpec } from "./sandbox-types.ts";
 import { floodExitCode } from "./worker-bootstrap.ts";
 import { WorkerChannel, type WorkerMessage } from "./worker-channel.ts";
 
-/** How many requests to the host a call may have at once. */
+/** How many unanswered requests to the host a call may have at once. */
 const mostRequests = 64;
 const keptStderr = 8_000;
 /** Bytes allowed beyond the output limit, for the message format around a tool's own data. */
@@ -21,25 +21,25 @@ interface RunningCall {
   readonly invocation: Invocation;
   readonly outcome: PromiseWithResolvers<unknown>;
   readonly onAbort: () => void;
-  /** How many calls wait, each for the next, for this one. */
+  /** How many sandboxed calls are above this one in its chain, each waiting for the next. */
   readonly depth: number;
   bytes: number;
   requests: number;
   cpuSeconds: number;
-  /** The caller gave up; only the end of the call still matters. */
+  /** The caller gave up and has its error; only the end of the call in the worker is still awaited. */
   isAbandoned: boolean;
   /** The worker confirmed the abort, so its event loop is alive. */
   isAbortConfirmed: boolean;
 }
 
-/** The host's side of one confined process. It is blank until `load`, and then serves only that code. */
+/** The host's side of one confined process. Blank until `load` gives it code, then serves only that code. */
 export class Worker {
   readonly ready: Promise<void>;
-  /** Resolves when the process is gone and all its calls have failed. */
+  /** Resolves when the process has ended and the calls that were still running have been rejected. */
   readonly ended: Promise<void>;
   /** Called when a call has ended, so that there is room for another. */
   onFree: () => void = () => {};
-  /** Since when it has been idle, by `performance.now()`. */
+  /** When the last call ended, or the worker was created, by `performance.now()`. */
   idleSince = performance.now();
 
   readonly #launched: Launched;
@@ -48,10 +48,10 @@ export class Worker {
   readonly #calls = new Map<number, RunningCall>();
   readonly #ready = Promise.withResolvers<void>();
   readonly #loaded = Promise.withResolvers<void>();
-  /** A retired worker takes no new calls. It is ending once it was told to clean up. */
+  /** `retired`: takes no new calls. `ending`: was told to run `cleanup` and end. `ended`: has no process. */
   #state: "serving" | "retired" | "ending" | "ended" = "serving";
   #label = "A blank worker";
-  /** Receives lines outside any call. */
+  /** Receives log lines that belong to no call. */
   #onLog: (log: LogLine) => void;
   #limits: WorkerLimits = defaultLimits;
   #callCount = 0;
@@ -62,13 +62,13 @@ export class Worker {
   /** Why the host ended the process. */
   #verdict: SandboxError | undefined;
 
-  /** `onLog` receives lines outside any call, when the code has no listener of its own. */
+  /** `onLog` receives log lines that belong to no call, unless the loaded spec has an `onLog` of its own. */
   constructor(launched: Launched, onLog: (label: string, log: LogLine) => void = () => {}) {
     this.#launched = launched;
     this.#onLog = (log) => onLog(this.#label, log);
     this.#usage = new Usage(launched, (limit, what) => this.#endForLimit(limit, what));
     const { child } = launched;
-    // Stdio 3 is a pipe, which Node makes a socket; the types know only the first three.
+    // Stdio 3 is a pipe, which Node makes a socket; the types know only stdin, stdout and stderr.
     this.#channel = new WorkerChannel(child.stdio[3] as unknown as Socket, defaultLimits.outputBytes, {
       onMessage: (message, bytes) => this.#receive(message, bytes),
       onInvalid: (why) => {
@@ -117,7 +117,7 @@ export class Worker {
     return this.#state === "serving" && this.#calls.size < this.#limits.concurrency;
   }
 
-  /** How many calls of this depth it has, without abandoned ones that end with the worker. */
+  /** How many calls of this depth the worker has, without abandoned calls that end with a retired worker. */
   runningAt(depth: number): number {
     let count = 0;
     for (const call of this.#calls.values())
@@ -125,7 +125,10 @@ export class Worker {
     return count;
   }
 
-  /** Called once, on a blank worker. When it rejects, the worker is ending. */
+  /**
+   * Sends the code to the worker and waits until `init` is over. Called once, on a blank worker. When it
+   * rejects, the worker has been killed.
+   */
   async load(spec: WorkerSpec, limits: WorkerLimits, network: string): Promise<void> {
     const { label, code, filename, settings } = spec;
     const { initMs, outputBytes } = limits;
@@ -178,7 +181,7 @@ export class Worker {
     return outcome.promise;
   }
 
-  /** Takes no more calls. Ends after its calls have ended and `cleanup` has run. */
+  /** Makes the worker take no more calls. It ends after its calls have ended and `cleanup` has run. */
   retire(): void {
     this.#stopServing();
     if (this.#calls.size > 0 || this.#state !== "retired") return;
@@ -274,7 +277,7 @@ export class Worker {
     }
   }
 
-  /** Output that bypasses the console belongs to the running call when there is only one. */
+  /** Logs output that bypassed the console, as output of the running call when there is only one. */
   #print(level: LogLine["level"], chunk: Buffer): void {
     this.#count(undefined, chunk.length);
     const log = { level, text: chunk.toString("utf8").trimEnd() };

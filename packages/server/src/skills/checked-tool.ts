@@ -4,18 +4,20 @@ import { asRecord, isRecord } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { StoredSkillTool } from "../store/index.ts";
 import type { LoadedSkill } from "./skill.ts";
-import type { ToolUsage } from "./usage.ts";
+import type { ToolUsage } from "./tool-usage.ts";
 
 /**
- * Turns the answer of a service or script into a tool's result. It is treated as data: an answer that looks like a
- * tool's own result cannot name files of this machine. Only a reported failure counts. `more` are further attachments.
+ * Turns the answer of a service or script into a tool's result. The answer is only data: even if it has the
+ * form of a tool's result, it cannot name files of this machine. But an answer that reports a failure becomes
+ * an error. `more` are attachments beside those in the answer.
  */
 export function skillResult(value: unknown, more: readonly Attachment[] = []): unknown {
   if (typeof value === "string") return { type: "text", content: value };
   if (typeof value !== "object" || value === null) return value;
   const given: Record<string, unknown> = { ...value };
   const listed: unknown[] = Array.isArray(given.attachments) ? given.attachments : [];
-  // Attachments with their content in a data URL; any other URL is only text.
+  // Only attachments whose URL is a data URL, which holds their content, become attachments of the result.
+  // Any other URL stays a text in the answer.
   const own = listed.filter(isInline).map(
     ({ mime, url, filename }): Attachment => ({
       type: "file",
@@ -55,24 +57,24 @@ function isInline(value: unknown): value is { mime: string; url: string; filenam
   return typeof mime === "string" && typeof url === "string" && /^data:/i.test(url);
 }
 
-/** Logs what a program printed beside its answer. */
+/** Logs the lines that a program printed beside its answer. */
 export function logPrinted(context: unknown, level: LogLevel, text: string): void {
   for (const line of text.split("\n")) logLine(context, level, line.trimEnd());
 }
 
 export interface SkillSurroundings {
   readonly registry: ToolRegistry;
-  /** Absolute. */
+  /** The absolute path of the workspace. */
   readonly workspace: string;
-  /** Private hosts and ranges that may be reached. */
+  /** Private hosts and address ranges that tools of trusted skills may reach. */
   readonly allowPrivate: readonly string[];
   readonly readSecret: ReadSecret;
-  /** Opened when the first script runs. */
+  /** Returns the sandbox, which is opened when the first script runs. */
   readonly sandbox: () => Promise<Sandbox>;
   readonly logger: Logger;
 }
 
-/** A tool of a skill whose row was checked. */
+/** A tool of a skill, with its parsed and checked `usage`. */
 export interface CheckedTool {
   readonly skill: LoadedSkill;
   readonly tool: StoredSkillTool;
@@ -87,8 +89,9 @@ export type ReadSecret = (name: string) => Promise<string | undefined>;
 const reference = /\{\{\s*secret:([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}/g;
 
 /**
- * The arguments of a skill's tool: those of the caller, and the operator's `arguments` and `defaults`. Only the
- * `arguments` of a trusted skill may refer to secrets.
+ * The arguments with which a skill's tool runs: the `defaults` of its usage, then the caller's arguments,
+ * then the fixed `arguments` of its usage, each replacing those before. Only the fixed `arguments` of a
+ * trusted skill may refer to secrets.
  */
 export async function filledArguments(
   { skill, usage }: CheckedTool,
@@ -99,7 +102,7 @@ export async function filledArguments(
   return { ...defaults, ...input, ...(await fillSecretsWithin(fixed, secretsFor(skill, readSecret))) };
 }
 
-/** Reads secrets for a skill's tools. Rejects for an untrusted skill. */
+/** Returns the function that reads secrets for a skill's tools. For an untrusted skill it always rejects. */
 export function secretsFor({ name, trusted }: CheckedTool["skill"], read: ReadSecret): ReadSecret {
   if (trusted) return read;
   return async () => {
@@ -113,7 +116,7 @@ export function hasSecretReference(text: string): boolean {
   return text.search(reference) !== -1;
 }
 
-/** Replaces every `{{secret:NAME}}` in the text by `toValue` of the secret. Throws when one is not set. */
+/** Replaces every `{{secret:NAME}}` in the text by `toValue` of the secret. Throws if a secret is not set. */
 export async function fillSecrets(
   text: string,
   read: ReadSecret,

@@ -9,10 +9,11 @@ export interface Expert extends StoredExpert {
   /** Changes whenever `allows` may return another result for an unchanged tool. */
   readonly version: string;
   /**
-   * Uses the expert's current definition, because a call may have waited for hours. A deleted expert allows nothing.
+   * Whether the expert has the tool, by the expert's current definition, because a call may have waited for
+   * hours. A deleted expert allows nothing.
    */
   allows(tool: ToolInfo): boolean;
-  /** Its enabled tools, in the rack's order. */
+  /** The expert's enabled tools, in the rack's order. */
   list(): ToolInfo[];
 }
 
@@ -20,21 +21,22 @@ export interface ExpertsParts {
   readonly registry: ToolRegistry;
   /** Without a store there are no experts. */
   readonly store?: ExpertStore;
-  /** The id of a skill by its id or name. */
+  /** Finds the id of a skill by its id or name. */
   readonly skillId: (idOrName: string) => string | undefined;
 }
 
-/** The name is part of URLs, where `.` or `..` would lead elsewhere. */
+/** An expert's name is part of URLs, where `.` or `..` would lead elsewhere. */
 export const expertNamePattern = "^(?!\\.{1,2}$)[^/?#%\\s](?:[^/?#%]*[^/?#%\\s])?$";
 
-/** The experts, which are named sets of tools, kept in memory. */
+/** All experts, kept in memory. An expert is a named set of skills and tools. */
 export class Experts {
   readonly #parts: ExpertsParts;
   readonly #listeners = new Set<() => void>();
-  /** Numbers the reads of the store: how many have begun, and which one the current experts came from. */
+  /** How many reads of the store have begun. The count is the number of the latest read. */
   #readsBegun = 0;
+  /** The number of the read that the current experts came from. */
   #appliedRead = 0;
-  /** In the order of creation, by id. */
+  /** The experts by id, in the order of their creation. */
   #experts: ReadonlyMap<string, Expert> = new Map();
   #allowed: ReadonlyMap<string, (tool: ToolInfo) => boolean> = new Map();
 
@@ -53,7 +55,7 @@ export class Experts {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Calls the listener after every read. Returns a function that stops it. */
+  /** Calls the listener after every read of the store. Returns a function that stops it. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -67,7 +69,7 @@ export class Experts {
     return this.#experts.get(id);
   }
 
-  /** By name, in any case, or by id. */
+  /** Finds an expert by its name, in upper or lower case, or by its id. */
   find(nameOrId: string): Expert | undefined {
     const wanted = nameOrId.toLowerCase();
     return this.list().find(({ name }) => name.toLowerCase() === wanted) ?? this.byId(nameOrId);
@@ -80,7 +82,7 @@ export class Experts {
     return found;
   }
 
-  /** Throws `SkillInputError` for an unknown skill, or for a name that is taken, also as another expert's id. */
+  /** Throws `SkillInputError` for an unknown skill, or a name that another expert has as its name or id. */
   async create(expert: NewExpert): Promise<Expert> {
     checkExpert(expert);
     this.#refuseAmbiguous(expert);
@@ -175,8 +177,8 @@ function checkExpert({ id, name, tools = [] }: Partial<Pick<NewExpert, "id" | "n
 }
 
 /**
- * Patterns match a tool's name on the rack, like the scopes of tokens. The tool's author chooses aliases and titles, so
- * they do not count, except the `builtin_` aliases that the rack itself gives.
+ * The aliases that patterns of experts match beside the tool's name: only the `builtin_` aliases, which the
+ * rack itself gives. Other aliases and titles do not count, because the tool's author chooses them.
  */
 function builtinAliases({ name, aliases = [] }: ToolInfo): readonly string[] {
   return name.startsWith("internal_") ? aliases.filter((alias) => alias.startsWith("builtin_")) : [];

@@ -17,7 +17,7 @@ import type { SkillLibrary } from "./skill-library.ts";
 import { writeToolsFile } from "./tools-file.ts";
 
 interface Exported {
-  /** Absolute, in the order of the skills. */
+  /** The absolute paths of the written folders, in the order of the skills. */
   readonly folders: readonly string[];
   /** Skills that could not be exported; all others were. */
   readonly failed: readonly { readonly name: string; readonly reason: string }[];
@@ -84,7 +84,10 @@ export function skillTextOf(skill: LoadedSkill, folderName = folderNameOf(skill)
   return writeSkillText({ frontMatter, body, ...defined({ source }) });
 }
 
-/** All files of a skill's folder. Throws for a folder with too many. */
+/**
+ * All files of a skill's folder, with a `SKILL.md` and `tools.json` made from its fields. `stored` reads the
+ * other files of a skill in the database. Throws when there are too many files.
+ */
 export async function folderFiles(
   skill: LoadedSkill,
   stored: () => Promise<readonly SkillFile[]>,
@@ -138,7 +141,7 @@ export async function exportSkill(
   return folder;
 }
 
-/** Throws unless the folder is an earlier export of the skill, and may be replaced. */
+/** Throws unless the folder is an earlier export of the skill and `replace` is set. */
 async function refuseOthers(folder: string, skill: LoadedSkill, replace: boolean): Promise<void> {
   const own = skill.owner === "folder" && (await realpath(skill.directory ?? "").catch(() => undefined));
   if (own !== undefined && own === (await realpath(folder).catch(() => undefined))) {

@@ -28,7 +28,7 @@ export const skillMetadataKeys = {
 
 const LARGEST_TOOLS_FILE = 10 * 1024 * 1024;
 
-/** The folders with a `SKILL.md` below these, by name. A missing parent is empty. */
+/** Finds the folders in `parents` that have a `SKILL.md`, sorted by name. A missing parent is skipped. */
 export async function findSkillFolders(parents: readonly string[]): Promise<string[]> {
   const found: string[] = [];
   for (const parent of parents) {
@@ -41,8 +41,8 @@ export async function findSkillFolders(parents: readonly string[]): Promise<stri
 }
 
 /**
- * Reads a skill's folder. Missing ids are made from names, so that they are the same on every machine. Its code runs
- * only in the sandbox. Throws an error that names the wrong file.
+ * Reads a skill's folder. Missing ids are made from names, so that they are the same on every machine. The
+ * skill's code runs only in the sandbox. Throws an error that names the wrong file.
  */
 export async function readSkillFolder(
   directory: string,
@@ -71,7 +71,7 @@ export async function readSkillFolder(
       description: typeof description === "string" ? description : "",
       instructions: body,
       frontMatter: {
-        // Only when it differs from the title.
+        // The name is kept only when it differs from the title.
         ...(name === title ? {} : { name }),
         ...rest,
         ...(others.length === 0 ? {} : { metadata: Object.fromEntries(others) }),
@@ -84,7 +84,7 @@ export async function readSkillFolder(
   };
 }
 
-/** Warnings about what other programs would refuse, although it works here. */
+/** Warnings about names and descriptions that other programs would refuse, although they work here. */
 function formatWarnings(name: string, folder: string, description: unknown): string[] {
   const warnings: string[] = [];
   if (!/^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name) || name.length > 64) {
@@ -127,7 +127,7 @@ const LARGEST_SKILL_TEXT = 1024 * 1024;
 /** Many YAML aliases could expand to fill the memory; no skill needs more. */
 const MOST_ALIASES = 20;
 
-/** Reads the `SKILL.md` of a folder. Throws an error that names it, or its wrong line. */
+/** Reads the `SKILL.md` of a folder. Throws an error that names the file or its wrong line. */
 export async function readSkillFile(directory: string): Promise<SkillText & { readonly content: Buffer }> {
   const content = await readRegularFile(join(directory, "SKILL.md"), LARGEST_SKILL_TEXT);
   return { ...(await readSkillText(content.toString("utf8"))), content };
@@ -149,7 +149,7 @@ export async function readSkillText(text: string): Promise<SkillText> {
   const document = parseDocument(source, { prettyErrors: true, uniqueKeys: true });
   const problem = document.errors[0];
   if (problem !== undefined) {
-    // The parser did not see the line of dashes.
+    // The parser did not see the first line, the dashes, so its line numbers are too low by one.
     const line = (problem.linePos?.[0].line ?? 0) + 1;
     throw new Error(`The front matter is not YAML (line ${line}): ${problem.message.split("\n")[0]}`);
   }
@@ -162,7 +162,7 @@ export async function readSkillText(text: string): Promise<SkillText> {
   return { frontMatter: JSON.parse(JSON.stringify(value)), body, source };
 }
 
-/** Values that have not changed stay as they are written in `source`. */
+/** Makes the text of a `SKILL.md`. Values that have not changed stay as they are written in `source`. */
 export async function writeSkillText({ frontMatter, body, source }: SkillText): Promise<string> {
   const { stringify } = await import("yaml");
   const yaml =
@@ -187,7 +187,7 @@ export async function readSkillFiles(folder: string): Promise<SkillFile[]> {
   return files;
 }
 
-/** Like `readSkillFiles`, but cuts a folder that is too large. */
+/** Like `readSkillFiles`, but returns only the first files of a folder that is too large. */
 export async function readFirstSkillFiles(folder: string): Promise<{ files: SkillFile[]; isWhole: boolean }> {
   const listed = await listSkillFiles(folder);
   const files: SkillFile[] = [];
@@ -197,12 +197,12 @@ export async function readFirstSkillFiles(folder: string): Promise<{ files: Skil
   return { files, isWhole: listed.isWhole };
 }
 
-/** Files beside `SKILL.md` and `tools.json`. */
+/** The files without `SKILL.md` and `tools.json`. */
 export function otherFiles(files: readonly SkillFile[]): SkillFile[] {
   return files.filter(({ path }) => path !== "SKILL.md" && path !== "tools.json");
 }
 
-/** Lists the files without reading them. */
+/** Lists the files of a skill's folder without reading them. `isWhole` is false when there were too many. */
 export async function listSkillFiles(folder: string) {
   const files: Omit<SkillFile, "content">[] = [];
   let size = 0;
@@ -235,8 +235,9 @@ export async function writeSkillFiles(folder: string, files: readonly SkillFile[
 }
 
 /**
- * Makes a folder with exactly these files, once for each content. Several processes may do so at once. Its name
- * consists of hashes: the skill's author chose the id, which must not become part of a path.
+ * Makes a folder with exactly these files, unless it exists already: each content has a folder of its own.
+ * Several processes may do so at once. The folder's name consists of hashes, because the skill's author chose
+ * the id, which must not become part of a path.
  */
 export async function materialise(parent: string, id: string, files: readonly SkillFile[]): Promise<string> {
   const hash = createHash("sha256");
@@ -246,7 +247,7 @@ export async function materialise(parent: string, id: string, files: readonly Sk
   const name = createHash("sha256").update(id).digest("hex").slice(0, 16);
   const folder = join(parent, `${name}-${hash.digest("hex").slice(0, 16)}`);
   if (existsSync(folder)) {
-    // `pruneMaterialised` judges the folder by this time.
+    // `pruneMaterialised` takes this modification time as the time of the last use.
     await utimes(folder, new Date(), new Date()).catch(() => {});
     return folder;
   }
@@ -277,7 +278,7 @@ export async function pruneMaterialised(parent: string, inUse: ReadonlySet<strin
   }
 }
 
-/** Windows lacks both flags; there only the check before protects. */
+/** Windows lacks O_NOFOLLOW and O_NONBLOCK; there, only the `lstat` before opening protects. */
 const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /**
@@ -304,8 +305,8 @@ export async function readRegularFile(path: string, largest: number): Promise<Bu
 type YamlMap = Readonly<Record<string, unknown>>;
 
 /**
- * Changes values of a YAML map. Only the differences are rewritten: other numbers, quotes and comments stay. Throws
- * when the YAML is no map, or an alias would lose its target.
+ * Changes a YAML map until it has the values of `wanted`. Only differences are rewritten: other numbers,
+ * quotes and comments stay. Throws when the YAML is no map, or an alias would lose its target.
  */
 async function rewriteYaml(source: string, wanted: YamlMap): Promise<string> {
   const { parseDocument, stringify } = await import("yaml");

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Tool } from "@toolrack/core";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { importSkills } from "./import/import.ts";
-import { SkillOfferings } from "./offerings.ts";
+import { SkillOfferings } from "./skill-offerings.ts";
 import { TestLibrary, TestService } from "./testing/library.fixture.ts";
 
 describe("a skill from elsewhere", () => {

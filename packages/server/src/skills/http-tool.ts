@@ -28,16 +28,16 @@ import {
   skillResult,
   type ToolRunner,
 } from "./checked-tool.ts";
-import { type ToolUsage, UsageError } from "./usage.ts";
+import { type ToolUsage, UsageError } from "./tool-usage.ts";
 
 export const usualHttpTimeout = 30_000;
 const GRACE_MS = 5_000;
 const DEFAULT_BYTES = 1024 * 1024;
-/** Characters of an error's body that are shown. */
+/** How many characters of an error response's body the error shows. */
 const SHOWN_BODY = 2_000;
 const LARGEST_IMAGE = 1024 * 1024;
 
-/** Runs a tool that is one HTTP request. Throws `UsageError` when the request can never be sent. */
+/** Returns the runner of a tool that is one HTTP request. Throws `UsageError` when it can never be sent. */
 export function httpRunner(ready: CheckedTool, surroundings: SkillSurroundings): ToolRunner {
   const { skill, tool, usage } = ready;
   const template = readHttpTemplate(tool.endpoint, tool.method, usage);
@@ -50,7 +50,7 @@ export function httpRunner(ready: CheckedTool, surroundings: SkillSurroundings):
     const input = await filledArguments(ready, surroundings, context.input);
     const request = await fillRequest(template, input, readSecret);
     const host = new URL(request.url).host;
-    // The call has the tool's time limit; this one ends a request that ignores it.
+    // The call itself ends at `timeout`; this later limit ends a request that did not stop then.
     return withTimeLimit(host, timeout + GRACE_MS, context.signal, async (signal) => {
       const opened = await openUrl({ ...request, method, rules, signal });
       return toResult(template, opened, await readResponse(opened, maxBytes, signal));
@@ -122,7 +122,7 @@ function toResult(template: HttpTemplate, { message, status }: OpenedResponse, p
   return isTruncated ? `${text}\n[… cut after ${bytes.length.toLocaleString("en-US")} bytes …]` : text;
 }
 
-/** Names the endpoint as it was written: the requested URL may contain secrets. */
+/** The error names the endpoint as it was written, because the requested URL may contain secrets. */
 function refusal(
   { method, endpoint }: HttpTemplate,
   words: string | undefined,
@@ -155,14 +155,15 @@ function binary(mime: string, { bytes, isTruncated }: BodyPart): unknown {
 /** An endpoint with its placeholders, and where each parameter goes. */
 interface HttpTemplate {
   readonly method: string;
-  /** With `{name}` for parameters and `{{secret:NAME}}` for secrets. */
+  /** The URL, with `{name}` for parameters and `{{secret:NAME}}` for secrets. */
   readonly endpoint: string;
   readonly usage: ToolUsage;
 }
 
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const bodiless = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
-/** `{name}`, but not `{{secret:…}}`; or `:name` as a whole segment of the path. */
+// A parameter in an endpoint is written `{name}`, which differs from `{{secret:…}}`, or `:name` as a whole
+// segment of the path.
 const placeholder = /(?<!\{)\{([A-Za-z_][\w.-]*)\}(?!\})/g;
 const segment = /(?<=\/):([A-Za-z_]\w*)(?=\/|\?|#|$)/g;
 
@@ -196,7 +197,7 @@ function readHttpTemplate(
   return { endpoint: whole, method: verb, usage };
 }
 
-/** The endpoint appears in records and errors, so it must not hold a password. The error does not repeat it. */
+/** The endpoint appears in records and errors, so it must hold no password. This error does not repeat it. */
 function refusePlainCredentials(endpoint: string): void {
   const credentials = /^\s*[a-z][\w+.-]*:\/\/([^/?#]*)@/i.exec(endpoint)?.[1];
   if (credentials === undefined || hasSecretReference(credentials)) return;
@@ -232,13 +233,13 @@ function plainText(value: unknown): string {
   return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value);
 }
 
-/** Encodes a value for one path segment, so that it cannot lead elsewhere. */
+/** Encodes a value for its place in the endpoint, so that it cannot lead to another path. */
 function pathValue(name: string, value: unknown, endpoint: string): string {
   const text = value === undefined || value === null ? "" : plainText(value);
   const isInQuery = endpoint.indexOf("?") !== -1 && endpoint.indexOf("?") < endpoint.indexOf(`{${name}}`);
   if (isInQuery) return encodeURIComponent(text.toWellFormed());
   if (text === "") throw new Error(`The parameter "${name}" is part of the address and must not be empty.`);
-  // A URL reads these as "this folder" and "one up", encoded or not.
+  // A URL reads `.` and `..` as "this folder" and "one up", encoded or not.
   if (/^(?:\.|%2e){1,2}$/i.test(text)) throw new Error(`The parameter "${name}" must not be "${text}".`);
   return encodeURIComponent(text.toWellFormed());
 }

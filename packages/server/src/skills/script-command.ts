@@ -2,20 +2,20 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, extname, join, relative, resolve, sep } from "node:path";
 import { defined } from "../helpers/index.ts";
 import type { LoadedSkill } from "./skill.ts";
-import { UsageError } from "./usage.ts";
+import { UsageError } from "./tool-usage.ts";
 
 export interface ScriptCommand {
   readonly command: string;
   readonly args: readonly string[];
   /** The absolute working directory of the script. */
   readonly directory: string | undefined;
-  /** A file whose `execute(toolName, params, context)` is called, instead of running the file. */
+  /** Set when the command runs a file with `execute(toolName, params, context)`, which is called instead. */
   readonly module?: ScriptModule;
 }
 
 export interface ScriptModule {
   readonly language: "node" | "python";
-  /** Relative to the directory. */
+  /** The path of the file, relative to the command's directory. */
   readonly file: string;
 }
 
@@ -46,7 +46,7 @@ export function resolveCommand(
   return { command: name, args: placed, directory: place.directory, ...defined({ module }) };
 }
 
-/** The folders of the workspace whose files a command of a trusted skill may name. */
+/** The folders inside the workspace with files that a command names. */
 export function foldersNamedIn(command: string | undefined, workspace: string): string[] {
   const words = (command ?? "").split(/[\s'"]+/).filter((word) => word.includes("/"));
   const folders = words.map((word) => dirname(resolve(workspace, word)));
@@ -121,7 +121,7 @@ function findFile(
   return { file: relative(dirname(shared), shared), directory: dirname(shared) };
 }
 
-/** A file that exports `execute` is called instead of run. Its text is searched, never evaluated. */
+/** The file as a module if it exports `execute`. The file's text is searched for that, never evaluated. */
 function moduleOf(program: string, { file, directory }: FilePlace): ScriptModule | undefined {
   const isNode = program === "node" && /\.[cm]?[jt]s$/.test(file);
   const isPython = /^python3?(?:\.\d+)?$/.test(program) && file.endsWith(".py");

@@ -19,7 +19,7 @@ import type { LoadedSkill } from "./skill.ts";
 
 export const usualScriptTimeout = 60_000;
 
-/** Runs a tool that is a program in the sandbox. Throws `UsageError` when there is nothing to run. */
+/** Returns the runner of a tool that is a sandboxed program. Throws `UsageError` if it has no program. */
 export function scriptRunner(ready: CheckedTool, surroundings: SkillSurroundings): ToolRunner {
   const { skill, tool, usage } = ready;
   const script = resolveCommand(tool.command, skill, surroundings.workspace);
@@ -113,12 +113,12 @@ async function specOf(
     },
     hosts,
     foreign: !skill.trusted,
-    // The call has a shorter limit; this one ends a program that ignores it.
+    // The call itself ends at `timeout`; this later limit ends a program that did not stop then.
     limits: { timeoutMs: timeout + 5_000 },
   };
 }
 
-/** What a script learns about the call. It gives the script no rights. */
+/** The information about the call that a script receives. It gives the script no rights. */
 function contextOf({ skill, tool }: CheckedTool, context: ToolContext): Record<string, unknown> {
   const { expertId } = context.extra;
   return {
@@ -158,7 +158,10 @@ function resultOf(value: unknown): unknown {
 /** Characters of a script's output that an error shows, from its end. */
 const SHOWN_OUTPUT = 2_000;
 
-/** The value that a module returned. Throws what it threw, or how the script ended without an answer. */
+/**
+ * The value that a module's function returned. Throws the error that it threw, or one that says how the
+ * script ended without an answer.
+ */
 function readModuleAnswer(result: ProgramResult, marker: string, label: string): unknown {
   const line = result.stdout.split("\n").findLast((candidate) => candidate.startsWith(marker));
   const answer = line === undefined ? undefined : parse(line.slice(marker.length));
@@ -172,7 +175,8 @@ function readModuleAnswer(result: ProgramResult, marker: string, label: string):
 }
 
 /**
- * The JSON that a command printed, without other output around it. Throws when the command failed or printed no JSON.
+ * The JSON that a command printed, without other output around it; for `text`, its whole output. Throws when
+ * the command failed or printed no JSON.
  */
 function readCommandAnswer(result: ProgramResult, label: string, wants: "json" | "text"): unknown {
   const found = lastJson(result.stdout);

@@ -35,24 +35,24 @@ import {
 import { type FailedFolder, SkillReader } from "./skill-reader.ts";
 import { SkillSource } from "./skill-source.ts";
 import { adaptSkillTool } from "./tool.ts";
-import { UsageError } from "./usage.ts";
+import { UsageError } from "./tool-usage.ts";
 
 export interface SkillLibraryOptions {
   readonly registry: ToolRegistry;
   /** Without a store, only folders have skills, and nothing can be changed. */
   readonly store?: Pick<Store, "skills" | "experts" | "registryVersion" | "follower">;
-  /** Absolute. */
+  /** The absolute path of the workspace. */
   readonly workspace: string;
-  /** Absolute folders, each of whose folders may be a skill. */
+  /** Absolute paths of folders whose subfolders may be skills. */
   readonly folders: readonly string[];
   readonly names: ToolNames;
-  /** Knows the folders that a tool call wrote and no admin has approved. Default: none. */
+  /** Knows the folders that a tool call wrote and no admin has approved. Default: there are none. */
   readonly unapproved?: Pick<Unapproved, "skills" | "approveSkill">;
   readonly surroundings: Omit<SkillSurroundings, "registry" | "workspace">;
   readonly logger: Logger;
 }
 
-/** All skills of a workspace. A change is on the rack when its promise resolves. */
+/** All skills of a workspace. The promise of a change resolves when the change is on the rack. */
 export class SkillLibrary {
   readonly experts: Experts;
   readonly #options: SkillLibraryOptions;
@@ -62,7 +62,7 @@ export class SkillLibrary {
   readonly #listeners = new Set<() => void>();
   #failed: readonly FailedFolder[] = [];
   #version = -1;
-  /** A fingerprint of the rows at the last read. */
+  /** A fingerprint of the skills' rows in the database at the last read. */
   #fingerprint: string | undefined;
   #pending: Promise<unknown> = Promise.resolve();
   #following: Following | undefined;
@@ -81,12 +81,12 @@ export class SkillLibrary {
     });
   }
 
-  /** Skills of folders first; each group in its order. */
+  /** All skills: those of folders first, then those of the database. */
   list(): LoadedSkill[] {
     return [...this.#source.skills];
   }
 
-  /** By its id, or by its name. */
+  /** Finds a skill by its id, or else by its name. */
   find(idOrName: string): LoadedSkill | undefined {
     const { skills } = this.#source;
     return skills.find(({ id }) => id === idOrName) ?? skills.find(({ name }) => name === idOrName);
@@ -99,12 +99,12 @@ export class SkillLibrary {
     return found;
   }
 
-  /** Why a tool is not on the rack. */
+  /** Why the tool could not be put on the rack; undefined when there was no problem. */
   failureOf(toolId: string): string | undefined {
     return this.#source.failureOf(toolId);
   }
 
-  /** By its id or name. Throws `SkillMissingError`. */
+  /** Finds a tool of the skill by its id or name. Throws `SkillMissingError`. */
   requireTool(skill: LoadedSkill, idOrName: string): StoredSkillTool {
     const found = skill.tools.find(({ id, name }) => id === idOrName || name === idOrName);
     if (found === undefined) throw missingTool(skill, idOrName);
@@ -120,7 +120,7 @@ export class SkillLibrary {
     return this.#failed;
   }
 
-  /** The files beside its `SKILL.md` and `tools.json`. Cut when there are too many. */
+  /** The skill's files without `SKILL.md` and `tools.json`; not all of them if its folder is too large. */
   async filesOf({ id, owner, directory }: LoadedSkill): Promise<SkillFile[]> {
     if (owner === "database") return this.#store().skills.listFiles(id);
     return directory === undefined ? [] : otherFiles((await readFirstSkillFiles(directory)).files);
@@ -181,7 +181,7 @@ export class SkillLibrary {
     return this.require(added.id);
   }
 
-  /** Throws `SkillInputError` for a bundle that `add` would refuse whatever the tables hold. */
+  /** Throws `SkillInputError` for a bundle that `add` would refuse even without looking into the database. */
   check({ skill, tools, files }: SkillBundle): void {
     checkSkill(skill);
     for (const [position, tool] of tools.entries()) checkToolFields(tool, `tools[${position}].`);
@@ -190,8 +190,8 @@ export class SkillLibrary {
   }
 
   /**
-   * In `files`, null removes a file; files that are not named stay. All is changed, or nothing. Throws
-   * `SkillChangedError` when the skill has changed since `version`.
+   * Changes a skill and its files, all or nothing. In `files`, null removes a file; files that are not named
+   * stay. Throws `SkillChangedError` when the skill has changed since `version`.
    */
   async update(
     idOrName: string,
@@ -249,7 +249,7 @@ export class SkillLibrary {
       const skill = this.#editable(skillId);
       const old = this.requireTool(skill, toolId);
       const entries = Object.entries({ ...old, ...changes }).filter(([, value]) => value !== null);
-      // Without the null values it has this type.
+      // Without its null values, a changed tool has this type.
       await this.#check(skill, Object.fromEntries(entries) as unknown as NewSkillTool);
       const updated = await skills.updateTool(old.id, changes, version);
       if (updated === undefined) throw missingTool(skill, toolId);
@@ -266,8 +266,8 @@ export class SkillLibrary {
   }
 
   /**
-   * An unsaved tool as it would be on the rack, under its own name. The caller registers it to try it, and removes it
-   * again. Throws `SkillInputError`.
+   * Makes a tool that is not saved, as it would be on the rack, but named `draft_{id}`. The caller registers
+   * it to try it, and removes it again. Throws `SkillInputError`.
    */
   async draft(idOrName: string, tool: NewSkillTool): Promise<ToolInfo> {
     const id = newId();
@@ -291,7 +291,8 @@ export class SkillLibrary {
     checkToolFields(tool);
     const usual = { id: newId(), description: "", usage: "", enabled: true, createdAt: 0, updatedAt: 0 };
     const candidate: StoredSkillTool = { ...usual, ...tool, skillId: skill.id };
-    // With its first script, a skill's files are written to where scripts find them.
+    // A stored skill has a folder only if it has scripts. For its first script, its files are written to a
+    // new folder.
     const placed = skill.owner === "database" ? await this.#reader.readStored(skill, [candidate]) : skill;
     try {
       return adaptSkillTool(placed, candidate, this.#surroundings, { names: "id", prefix: placed.id });
@@ -304,7 +305,7 @@ export class SkillLibrary {
     const { store, logger } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
     if (this.#following !== undefined) this.#fingerprint = await store?.skills.fingerprint();
-    // After a change of its own, the library knows by the rows which skills have changed.
+    // After a change that this library made itself, the rows alone show which skills have changed.
     if (!isOwnChange) this.#reader.forgetStored();
     const { skills, failed } = await this.#reader.readAll();
     const toText = ({ folder, reason }: FailedFolder) => `[skills] ${folder}: ${reason}`;

@@ -23,21 +23,21 @@ export interface FailedFolder {
 }
 
 interface SkillPlaces {
-  /** Absolute. */
+  /** The absolute path of the workspace. */
   readonly workspace: string;
-  /** Absolute folders, each of whose folders may be a skill. */
+  /** Absolute paths of folders whose subfolders may be skills. */
   readonly folders: readonly string[];
   readonly store: SkillStore | undefined;
   readonly sandbox: () => Promise<Sandbox>;
-  /** Knows which folders wait for an admin because a tool call wrote them. Default: none. */
+  /** Knows the folders that a tool call wrote and no admin has approved. Default: there are none. */
   readonly unapproved: Pick<Unapproved, "skills"> | undefined;
 }
 
-/** Reads the skills of folders and tables. What has not changed is not read again. */
+/** Reads the skills of folders and of the database. A skill that has not changed is not read again. */
 export class SkillReader {
   readonly #places: SkillPlaces;
   readonly #folders = new Map<string, { revision: string; folder: SkillFolder | Error }>();
-  /** Skills of the tables by their id, with the rows that they were made of. */
+  /** Skills of the database by their id, with the rows that they were made from. */
   readonly #stored = new Map<string, { rows: string; skill: LoadedSkill }>();
 
   constructor(places: SkillPlaces) {
@@ -45,8 +45,8 @@ export class SkillReader {
   }
 
   /**
-   * Skills of folders first; each group in its order. When a folder and the tables have the same skill, the one in the
-   * tables counts, and the folder is reported.
+   * The skills of folders first, then those of the database. When a folder and the database have the same
+   * skill, the one in the database counts, and the folder is reported in `failed`.
    */
   async readAll(): Promise<{ skills: LoadedSkill[]; failed: FailedFolder[] }> {
     const reasonUnapproved = await this.#places.unapproved?.skills();
@@ -83,19 +83,19 @@ export class SkillReader {
     return { skills: await Promise.all(all), failed };
   }
 
-  /** Reads all skills of the tables again the next time, with their files. */
+  /** Makes the next `readAll` read all skills of the database again, with their files. */
   forgetStored(): void {
     this.#stored.clear();
   }
 
-  /** A skill of the tables with its tools. Its files are written to a folder where scripts find them. */
+  /** Makes a skill from its rows in the database. Its files, if it has scripts, are written to a folder. */
   async readStored(skill: StoredSkill, tools: readonly StoredSkillTool[]): Promise<LoadedSkill> {
     const warnings: string[] = [];
     const directory = await this.#directoryOf(skill, tools).catch((thrown: Error) => {
       warnings.push(thrown.message);
       return undefined;
     });
-    // The files need not count: their content is part of the folder's name.
+    // The revision needs no hash of the stored files, because the name of their folder, `directory`, has one.
     const revision = `${skill.updatedAt}`;
     return { ...skill, owner: "database", ...defined({ directory }), revision, warnings, tools };
   }

@@ -5,20 +5,20 @@ import { type LoadedSkill, namePrefixes, shortHash, type ToolNames } from "./ski
 import { adaptSkillTool } from "./tool.ts";
 
 interface PlacedTool {
-  /** Of everything that the tool was made of. */
+  /** The hash of all data that the tool was made from. */
   readonly hash: string;
   readonly name: string;
-  /** Whether its row or the skill's row disables it. */
+  /** Whether the tool's own row or its skill's row disables the tool. */
   readonly isOff: boolean;
 }
 
-/** Publishes the tools of skills, each change in one step. A problem affects only its own tool. */
+/** Puts the tools of skills on the rack, each change in one step. A wrong tool does not affect the others. */
 export class SkillSource {
   readonly #surroundings: SkillSurroundings;
   readonly #names: ToolNames;
-  /** In the order in which they were given. */
+  /** The current skills, in the order in which `replaceAll` received them. */
   skills: readonly LoadedSkill[] = [];
-  /** By the ids of the skill and the tool. */
+  /** The tools on the rack, by `{skillId}/{toolId}`. */
   #placed: ReadonlyMap<string, PlacedTool> = new Map();
   #failures: ReadonlyMap<string, string> = new Map();
 
@@ -27,7 +27,7 @@ export class SkillSource {
     this.#names = names;
   }
 
-  /** Why a tool is not on the rack. */
+  /** Why the tool could not be put on the rack; undefined when there was no problem. */
   failureOf(toolId: string): string | undefined {
     return this.#failures.get(toolId);
   }
@@ -70,8 +70,8 @@ export class SkillSource {
     if (leaving.length === 0 && fresh.length === 0) return;
     const refused = registry.apply({ remove, put: fresh.map(({ info }) => info) });
     const reasons = new Map(refused.map(({ info, error }) => [info, error.message]));
-    // The registry keeps a disabled tool disabled. A tool that its row disabled before and enables now must be enabled
-    // here.
+    // A tool that replaces a disabled one of its name stays disabled in the registry. When its row disabled
+    // the tool before and enables it now, the tool must be enabled here.
     const wasOff = new Set(leaving.flatMap(({ isOff, name }) => (isOff ? name : [])));
     for (const { info, toolId, key, hash } of fresh) {
       const { name, disabled } = info;
@@ -82,7 +82,10 @@ export class SkillSource {
     }
   }
 
-  /** Checks whether a name is free once `leaving` are removed. A checked name counts as taken. */
+  /**
+   * Returns a function that tells whether a name is free once the tools in `leaving` are removed, and claims
+   * a free name: from then on it counts as taken.
+   */
   #freeNames(leaving: readonly string[]): (name: string) => boolean {
     const taken = new Set<string>();
     return (name) => {

@@ -13,13 +13,13 @@ import {
   type StoredSkillTool,
 } from "../store/index.ts";
 
-/** A skill on the rack, from a folder or the tables. */
+/** A skill as it was read from a folder or the database. */
 export interface LoadedSkill extends StoredSkill {
-  /** Whether a folder of the workspace or the tables define it. Never both. */
+  /** Where the skill is defined: in a folder of the workspace or in the database, never in both. */
   readonly owner: "folder" | "database";
-  /** The absolute folder of its scripts. Undefined when it has none. */
+  /** The absolute path of the folder with the skill's scripts. Undefined when there is no such folder. */
   readonly directory?: string;
-  /** Changes with everything that the other fields do not show, such as its files. */
+  /** Changes whenever something changes that the other fields do not show, such as the skill's files. */
   readonly revision: string;
   readonly tools: readonly StoredSkillTool[];
   readonly warnings: readonly string[];
@@ -29,11 +29,11 @@ export interface LoadedSkill extends StoredSkill {
 export interface SkillToolInfo {
   readonly skillId: string;
   readonly skillName: string;
-  /** `skill_tools.id`. */
+  /** The tool's id, as in the table `skill_tools`. */
   readonly toolId: string;
-  /** `web_search` */
+  /** The tool's name within the skill: `web_search`. */
   readonly toolName: string;
-  /** `网页搜索` */
+  /** The tool's name for people: `网页搜索`. */
   readonly toolDisplayName: string;
   readonly type: "http" | "script" | "builtin";
   readonly sourcePath?: string;
@@ -43,7 +43,7 @@ export interface SkillToolInfo {
 /** Undefined for a tool that belongs to no skill. */
 export function skillToolInfo({ metadata }: ToolInfo): SkillToolInfo | undefined {
   const { skill } = metadata;
-  // Only `adaptSkillTool` sets it.
+  // Only `adaptSkillTool` sets `metadata.skill`, with these fields.
   return isRecord(skill) && "toolId" in skill ? (skill as unknown as SkillToolInfo) : undefined;
 }
 
@@ -62,7 +62,7 @@ export class SkillInputError extends Error {
   }
 }
 
-/** There is no such skill, tool or expert, or it cannot be changed here. */
+/** There is no such skill, tool or expert. */
 export class SkillMissingError extends Error {
   override readonly name = "SkillMissingError";
   readonly what: "skill" | "skill_tool" | "expert";
@@ -73,7 +73,7 @@ export class SkillMissingError extends Error {
   }
 }
 
-/** The skill lives in a folder, and can only be changed there. */
+/** The skill is defined in a folder, and can be changed only there. */
 export class SkillReadOnlyError extends Error {
   override readonly name = "SkillReadOnlyError";
 }
@@ -86,7 +86,7 @@ export function missingTool({ name }: LoadedSkill, tool: string): SkillMissingEr
   return new SkillMissingError("skill_tool", `The skill "${name}" has no tool "${tool}".`);
 }
 
-/** Turns a conflict in the store into a `SkillInputError` that names the field. */
+/** Awaits `work`. Turns a conflict in the store, such as a taken name, into a `SkillInputError`. */
 export async function namingField<Value>(work: Promise<Value>): Promise<Value> {
   try {
     return await work;
@@ -96,7 +96,7 @@ export async function namingField<Value>(work: Promise<Value>): Promise<Value> {
   }
 }
 
-/** Throws `SkillInputError` that names the field. */
+/** Checks the id, name and mark of a skill. Throws `SkillInputError` that names the wrong field. */
 export function checkSkill({ id, name, mark }: Pick<SkillChanges, "name" | "mark"> & { id?: string }): void {
   if (id !== undefined) checkId(id);
   if (name !== undefined && (name.trim() === "" || [...name].length > 128)) {
@@ -106,7 +106,8 @@ export function checkSkill({ id, name, mark }: Pick<SkillChanges, "name" | "mark
   if (!/^[A-Za-z0-9_-]{1,50}$/.test(mark)) {
     throw SkillInputError.of("mark", "It must be letters, digits, _ and -, at most 50.");
   }
-  // Names on the rack begin with the mark and two underscores.
+  // A skill's mark is the prefix of its tools' readable names, `{mark}__{tool}`. Reserved prefixes, such as
+  // `internal_`, end in one underscore, so the mark is checked with one.
   if (isReservedName(`${mark}_`)) throw SkillInputError.of("mark", reservedNameReason);
 }
 
@@ -119,7 +120,7 @@ const longest = {
   method: 16,
 } as const;
 
-/** `place` is the tool's place in the input: `tools[0].`. Throws `SkillInputError` that names the field. */
+/** Throws `SkillInputError` that names the wrong field, with `place` before it: `tools[0].name`. */
 export function checkToolFields(tool: NewSkillTool, place = ""): void {
   const { id, name, method } = tool;
   if (id !== undefined) checkId(id, place);
@@ -148,7 +149,7 @@ function checkId(id: string, place = ""): void {
 /** Files that an export makes from the skill's fields. */
 const ownFiles = new Set(["skill.md", "tools.json"]);
 
-/** Throws `SkillInputError` for paths that cannot exist together in one folder. */
+/** Throws `SkillInputError` for a path that a skill's file cannot have, alone or beside the other paths. */
 export function checkPaths(paths: Iterable<string>): void {
   const all = new Set(paths);
   for (const path of all) {
@@ -166,7 +167,7 @@ export function checkPaths(paths: Iterable<string>): void {
   }
 }
 
-/** Null removes a file; files that are not named stay. Throws `SkillInputError`. */
+/** Applies changes: null removes a file, and files that are not named stay. Throws `SkillInputError`. */
 export function withFiles(
   old: readonly SkillFile[],
   changes: Readonly<Record<string, SkillFile | null>>,
@@ -191,10 +192,10 @@ export function isSafePath(path: string): boolean {
   );
 }
 
-/** Which names models see for tools of skills. */
+/** Which names models see for tools of skills: the tool's id, or the readable name. */
 export type ToolNames = "id" | "readable";
 
-/** A readable name: `{skill}__{tool}`. */
+/** The readable name of a tool: `{prefix}__{tool}`, with its skill's prefix from `namePrefixes`. */
 export function readableName(prefix: string, tool: Pick<StoredSkillTool, "name">): string {
   return canonicalName(`${prefix}__${toolPart(tool.name)}`);
 }
@@ -202,9 +203,9 @@ export function readableName(prefix: string, tool: Pick<StoredSkillTool, "name">
 type NamedSkill = Pick<StoredSkill, "id" | "name" | "mark">;
 
 /**
- * The prefix of the readable names of each skill's tools, by the skill's id. Skills that would share one get a hash of
- * their id, so that names do not depend on the order of the skills. A mark takes precedence over a prefix made from a
- * name.
+ * The prefix of the readable names of each skill's tools, by the skill's id: the skill's mark, or else a
+ * prefix made from its name. Skills that would share a prefix get a hash of their id added, so that names do
+ * not depend on the order of the skills. A skill with a mark keeps its prefix when the others have no mark.
  */
 export function namePrefixes(skills: readonly NamedSkill[]): Map<string, string> {
   const wantedBy = ({ name, mark }: NamedSkill) => unreserved(mark ?? slugOf(name, "_"));
@@ -224,12 +225,12 @@ function unreserved(prefix: string): string {
   return isReservedName(`${prefix}_`) ? `skill_${prefix}` : prefix;
 }
 
-/** The older form of names: `{skillId}_{toolName}`. */
+/** The older form of a tool's name, which remains as an alias: `{skillId}_{toolName}`. */
 export function olderName(skill: Pick<StoredSkill, "id">, tool: Pick<StoredSkillTool, "name">): string {
   return `${skill.id}_${tool.name}`;
 }
 
-/** The lower-case letters and digits of the text, joined; a hash when it has none, as with Chinese names. */
+/** The words and numbers of the text in lower case, joined; a hash when there are none, as in Chinese. */
 export function slugOf(text: string, joint: "_" | "-"): string {
   const words = text
     .normalize("NFKD")
@@ -239,7 +240,7 @@ export function slugOf(text: string, joint: "_" | "-"): string {
   return words === null ? `skill${joint}${shortHash(text)}` : words.join(joint);
 }
 
-/** The same for the same text on every machine. */
+/** A hash of up to 10 letters and digits, which is the same on every machine. */
 export function shortHash(text: string): string {
   return BigInt(`0x${createHash("sha256").update(text).digest("hex").slice(0, 32)}`)
     .toString(36)

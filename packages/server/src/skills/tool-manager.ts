@@ -13,13 +13,13 @@ import type { SkillLibrary } from "./skill-library.ts";
 export interface ToolManagerParts {
   readonly registry: ToolRegistry;
   readonly library: SkillLibrary;
-  /** Id or name. Default: all tools of the rack. */
+  /** The id or name of the expert whose tools are used. Default: all tools of the rack. */
   readonly expertId?: string;
 }
 
 export interface ToolCallOutcome {
   readonly toolCallId: string;
-  /** Exactly as the model wrote it. */
+  /** The tool's name, exactly as the model wrote it. */
   readonly toolName: string;
   readonly displayName: string;
   readonly success: boolean;
@@ -45,7 +45,7 @@ export class ToolManager {
     this.skillLoader = new SkillLoader(parts);
   }
 
-  /** Its skills. Throws `SkillMissingError` for an unknown expert. */
+  /** The expert's skills, or all skills without one. Throws `SkillMissingError` for an unknown expert. */
   async initialize(): Promise<LoadedSkill[]> {
     const { library, expertId } = this.#parts;
     return expertId === undefined ? library.list() : this.skillLoader.loadSkillsForExpert(expertId);
@@ -57,7 +57,7 @@ export class ToolManager {
     return new Map(entries.flatMap(([name, skill]) => (skill === undefined ? [] : [[name, skill] as const])));
   }
 
-  /** The `tools` of a request, without `_meta`, which models must not see. */
+  /** The `tools` of a request to a model, without `_meta`, which models must not see. */
   getToolDefinitions(): OpenAITool[] {
     return [...toOpenAITools(this.#tools().map(withModelName)).tools];
   }
@@ -106,7 +106,7 @@ export class ToolManager {
     }));
   }
 
-  /** `SearXNG Search/web_search`, for logs; the name itself for a tool of no skill. */
+  /** The name of a tool in logs: `SearXNG Search/web_search`, or its own name when it belongs to no skill. */
   formatToolDisplay(toolId: string): string {
     const info = this.#parts.registry.get(toolId);
     const skill = info === undefined ? undefined : skillToolInfo(info);
@@ -119,13 +119,13 @@ export class ToolManager {
   }
 }
 
-/** Built-in tools have no row; models know them as `builtin_{name}`. */
+/** Gives a built-in tool the name by which models know it, its alias `builtin_{name}`. */
 function withModelName(info: ToolInfo): ToolInfo {
   const builtin = info.aliases?.find((alias) => alias.startsWith("builtin_"));
   return builtin === undefined ? info : { ...info, name: builtin };
 }
 
-/** `{success, data}` or `{success, error}`. A result that already has this form is not wrapped again. */
+/** Makes `{success, data}` or `{success, error}`. A result that already has this form is not wrapped. */
 function wrapOutcome({ success, data, error }: Omit<ToolCallOutcome, "toolCallId" | "toolName">): object {
   if (!success) return { success: false, error };
   const isEnvelope = typeof data === "object" && data !== null && "success" in data;
@@ -147,13 +147,13 @@ export class SkillLoader {
     this.#parts = parts;
   }
 
-  /** The skills of an expert, in its order. Throws `SkillMissingError`. */
+  /** The skills of an expert, in the expert's order. Throws `SkillMissingError`. */
   async loadSkillsForExpert(expertId: string): Promise<LoadedSkill[]> {
     const { library } = this.#parts;
     return library.experts.require(expertId).skills.flatMap((id) => library.find(id) ?? []);
   }
 
-  /** The tools that can be called: neither failed nor disabled. */
+  /** The tools of the skill that can be called: on the rack and not disabled. */
   async loadSkillTools(skill: LoadedSkill): Promise<SkillToolDefinition[]> {
     return skill.tools.flatMap((tool) => {
       const info = this.#parts.registry.get(tool.id);

@@ -19,7 +19,7 @@ import {
 import { endpointParameters, httpRunner, usualHttpTimeout } from "./http-tool.ts";
 import { scriptRunner, usualScriptTimeout } from "./script-tool.ts";
 import { type LoadedSkill, olderName, readableName, type SkillToolInfo, type ToolNames } from "./skill.ts";
-import { readUsage, type ToolUsage, UsageError, withSettings } from "./usage.ts";
+import { readUsage, type ToolUsage, UsageError, withSettings } from "./tool-usage.ts";
 
 /** Makes a tool from a row of `skill_tools`. Throws `UsageError` that says what is wrong with the row. */
 export function adaptSkillTool(
@@ -33,7 +33,7 @@ export function adaptSkillTool(
   const run = runners[tool.type](ready, surroundings);
   const readable = readableName(prefix, tool);
   const id = canonicalName(tool.id);
-  // Anybody may have written the row: a token's scope such as `internal_*` must not match its tool.
+  // Anybody may have written the row, and a token's scope such as `internal_*` must not match the row's tool.
   if (isReservedName(id)) throw new UsageError(`The id "${id}" cannot be used. ${reservedNameReason}`, "id");
   const name = names === "readable" ? readable : id;
   const aliases = [id, readable, olderName(skill, tool)].filter(
@@ -114,7 +114,8 @@ function metadataOf(
     ...(tool.type !== "builtin" && { openWorld: tool.type === "http" || settings.hosts.length > 0 }),
     ...((readOnly ?? isSafe) && { readOnly: true }),
     ...defined({ timeout: timeout ?? timeouts[tool.type], idempotent, dangerous, confirm, permissions }),
-    // The right to use this tool includes its target, because the operator can fix the arguments.
+    // A caller who may use this tool may use its target through it, because the operator can fix the
+    // arguments.
     ...(tool.type === "builtin" && skill.trusted && { calls: [targetName(tool, registry)] }),
   };
 }
@@ -140,7 +141,7 @@ function findTarget(registry: ToolRegistry, target: string): ToolInfo | undefine
   return registry.get(target) ?? registry.get(canonicalName(target));
 }
 
-/** Runs another tool of the rack, with arguments that the operator may fix. */
+/** Returns the runner of a tool that calls another tool, with arguments that the operator may fix. */
 function builtinRunner(ready: CheckedTool, surroundings: SkillSurroundings): ToolRunner {
   const { tool } = ready;
   if (builtinTarget(tool) === tool.id)

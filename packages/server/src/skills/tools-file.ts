@@ -8,7 +8,7 @@ import { type NewSkillTool, type StoredSkillTool, skillToolTypes } from "../stor
 import { resolveCommand, type ScriptModule } from "./script-command.ts";
 import { askForTools } from "./script-tool.ts";
 import type { LoadedSkill } from "./skill.ts";
-import { fromParameterLines } from "./usage.ts";
+import { fromParameterLines } from "./tool-usage.ts";
 
 const fields = "id name displayName description type usage command endpoint method enabled".split(" ");
 
@@ -37,7 +37,7 @@ export function writeToolsFile(tools: readonly StoredSkillTool[]): string {
   return `${JSON.stringify({ tools: entries }, null, 2)}\n`;
 }
 
-/** Returns JSON as a value when writing it gives the same text again; otherwise the text. */
+/** The `usage` for the file: a JSON value if that value gives the same text again, otherwise the text. */
 function asWritten(usage: string): unknown {
   try {
     const value: unknown = JSON.parse(usage);
@@ -88,8 +88,9 @@ const interpreters: Readonly<Record<string, string>> = {
 type DiscoveryPlace = Pick<LoadedSkill, "name" | "trusted"> & { directory: string; body: string };
 
 /**
- * The tools of a skill without a `tools.json`: the result of `getTools()` of its `index.js` or `index.py`, or the
- * sections below "## Tools" of its `SKILL.md`, or else every file in `scripts/`.
+ * Finds the tools of a skill without a `tools.json`. With an `index.js` or `index.py`: the result of its
+ * `getTools()` or, when that fails, the sections below "## Tools" of the `SKILL.md`. Without one: every
+ * script in `scripts/`.
  */
 export async function discoverTools(
   place: DiscoveryPlace,
@@ -116,7 +117,7 @@ function indexOf(place: DiscoveryPlace): ScriptModule | undefined {
   }
 }
 
-/** `[{name, description, parameters}]`, or the same in OpenAI's form. */
+/** Reads the result of `getTools()`: `[{name, description, parameters}]`, or the same in OpenAI's form. */
 function fromAnswer(answer: unknown, { file }: ScriptModule): NewSkillTool[] {
   const list = Array.isArray(answer) ? answer : asRecord(answer).tools;
   if (!Array.isArray(list)) throw new Error("getTools() must answer with a list.");
@@ -136,7 +137,7 @@ function fromAnswer(answer: unknown, { file }: ScriptModule): NewSkillTool[] {
   });
 }
 
-/** "## Tools" with "### name" below it, and lines such as "- `query` (string, required): what to search for". */
+/** Reads "## Tools" with "### name" below, and lines such as "- `query` (string, required): what to find". */
 function fromSections(body: string, { file }: ScriptModule): NewSkillTool[] {
   const chapter =
     /^##\s+(?:tools|工具|commands|命令)\s*$([\s\S]*?)(?=^##\s|$(?![\s\S]))/im.exec(body)?.[1] ?? "";
@@ -168,7 +169,7 @@ async function fromScripts(directory: string): Promise<NewSkillTool[]> {
   }));
 }
 
-/** A script of the Agent Skills format takes arguments on its command line and prints text. */
+/** The `usage` of a script in the Agent Skills format, which takes command line arguments and prints text. */
 const scriptUsage = JSON.stringify({
   parameters: {
     type: "object",

@@ -6,8 +6,8 @@ import type { Config, Workspace } from "../config/index.ts";
 import { defined } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { Store } from "../store/index.ts";
-import { SkillOfferings } from "./offerings.ts";
 import { SkillLibrary } from "./skill-library.ts";
+import { SkillOfferings } from "./skill-offerings.ts";
 
 interface SkillParts {
   readonly registry: ToolRegistry;
@@ -26,7 +26,7 @@ export function skillFoldersOf({ skills = {} }: Config, directory: string): stri
   return (skills.folders ?? ["skills"]).map((folder) => resolve(directory, folder));
 }
 
-/** Publishes the tools of a workspace's skills, and offers the skills themselves. */
+/** Puts the tools of a workspace's skills on the rack, and offers the skills themselves over MCP. */
 export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
   const { registry, config, workspace, store, sandbox, secrets, offerings, logger } = parts;
   const library = new SkillLibrary({

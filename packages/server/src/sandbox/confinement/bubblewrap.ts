@@ -17,12 +17,15 @@ import {
 
 interface BubblewrapOptions {
   readonly bubblewrap: string;
-  /** Whether a user namespace is needed to make the others. Root needs none, and changes its user inside. */
+  /**
+   * Whether bubblewrap creates a user namespace, which it needs unless the server is root. Without one, the
+   * process starts as root and then changes its own user.
+   */
   readonly userNamespace: boolean;
-  /** Containers often do not let another /proc be mounted. */
+  /** Whether the sandbox mounts a /proc of its own. Many containers do not allow that mount. */
   readonly proc: boolean;
   readonly seccompFile?: string;
-  /** Data memory of a fresh Node process; see `findConfinement`. */
+  /** KB of data memory that a Node process uses right after its start, as `findConfinement` measured it. */
   readonly nodeDataKb?: number;
 }
 
@@ -31,7 +34,10 @@ const scratch = "/scratch";
 const code = "/code";
 const programDirectory = "/program";
 
-/** Level 3: own namespaces for everything, an almost empty read-only file system, and Node's permissions. */
+/**
+ * Level 3: each process has namespaces of its own and sees a read-only file system with few files of the
+ * host. Workers also run under Node's permissions.
+ */
 export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
   const { proc, nodeDataKb: nodeKb } = options;
   const libraries = librariesOf(process.execPath);
@@ -73,7 +79,8 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
         [
           ...systemDirectories(),
           ...(proc ? ["--proc", "/proc"] : []),
-          // Bubblewrap's own /dev has no size limit and uses memory.
+          // The file system that bubblewrap mounts at /dev is in memory and has no size limit. So /dev is
+          // made read-only, and /dev/shm gets a limited file system of its own.
           ...["--dev", "/dev", ...scratchAt("/dev/shm", scratchMb), "--remount-ro", "/dev"],
           ...["--ro-bind", program.directory, programDirectory],
           ...bindEgress(egressSocket),
@@ -84,7 +91,8 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
       );
       const order: ProgramOrder = {
         command: withShellLimits(
-          // Every program may use as much as a fresh Node process, because any of them may start Node.
+          // The limit of every program includes the memory of a fresh Node process, because any program may
+          // start Node.
           { data: { nodeKb, memoryMb }, fileMb: scratchMb, openFiles: 256, processes, cpuSeconds },
           [program.command, ...program.args],
         ),
@@ -98,7 +106,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           ...program.environment,
         },
       };
-      // Stdio 3 is a pipe in both directions; Node's types know only the first three.
+      // Stdio 3 is a pipe in both directions; Node's types know only stdin, stdout and stderr.
       const channel = child.stdio[3] as unknown as NodeJS.WritableStream;
       channel.write(`${JSON.stringify(order)}\n`);
       return { child, codeDirectory: programDirectory, release() {} };
@@ -149,7 +157,7 @@ function bindEgress(socket: string | undefined): string[] {
   return [...mounts, "--ro-bind", authorities, place, ...setEach({ NODE_EXTRA_CA_CERTS: place })];
 }
 
-/** The libraries that Node needs, from `ldd`. Nothing else of the system is visible. */
+/** Finds the libraries that Node needs, with `ldd`. A worker sees no other system files. */
 function librariesOf(binary: string): string[] {
   const text = execFileSync("ldd", [binary], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
   return [...new Set(text.match(/\/[^\s()]+/g) ?? [])].filter((path) => existsSync(path));
@@ -178,16 +186,21 @@ function systemDirectories(): string[] {
   ];
 }
 
-/** System calls that no tool needs and that expose much of the kernel, by their numbers on each processor. */
+/**
+ * By processor: in `calls`, the numbers of system calls that are refused because no tool needs them and they
+ * expose much of the kernel; beside it, the numbers of three calls that are refused only with certain
+ * arguments.
+ */
 const refused = {
   x64: {
     architecture: 0xc000003e,
     clone: 56,
     socket: 41,
     socketpair: 53,
-    // ptrace syslog pivot_root chroot acct mount umount2 swapon swapoff reboot sethostname setdomainname iopl ioperm
-    // init_module delete_module quotactl kexec_load add_key request_key keyctl unshare perf_event_open fanotify_init
-    // open_by_handle_at setns process_vm_readv process_vm_writev kcmp finit_module kexec_file_load bpf userfaultfd
+    // The names of these calls: ptrace syslog pivot_root chroot acct mount umount2 swapon swapoff reboot
+    // sethostname setdomainname iopl ioperm init_module delete_module quotactl kexec_load add_key request_key
+    // keyctl unshare perf_event_open fanotify_init open_by_handle_at setns process_vm_readv process_vm_writev
+    // kcmp finit_module kexec_file_load bpf userfaultfd
     calls: [
       101, 103, 155, 161, 163, 165, 166, 167, 168, 169, 170, 171, 172, 173, 175, 176, 179, 246, 248, 249, 250,
       272, 298, 300, 304, 308, 310, 311, 312, 313, 320, 321, 323,
@@ -206,16 +219,16 @@ const refused = {
 } as const;
 
 /**
- * The same on every processor: io_uring_* (which would make sockets past this filter), open_tree … fspick, pidfd_getfd,
- * mount_setattr, quotactl_fd, open_tree_attr.
+ * Refused system calls whose numbers are the same on every processor: io_uring_* (which could open sockets
+ * unseen by this filter), open_tree … fspick, pidfd_getfd, mount_setattr, quotactl_fd, open_tree_attr.
  */
 const refusedEverywhere = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 443, 467];
 const clone3 = 435;
-/** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
+/** Flags of clone that create namespaces: CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
 const newNamespaces = 0x7e020000;
 /**
- * AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK: the families that a network namespace confines. Others escape it, such as
- * AF_VSOCK, which leads from a virtual machine to its host.
+ * The socket families that are allowed, because a network namespace confines them: AF_UNIX, AF_INET, AF_INET6
+ * and AF_NETLINK. Other families escape the namespace: AF_VSOCK leads from a virtual machine to its host.
  */
 const families = [1, 2, 10, 16];
 
@@ -229,14 +242,15 @@ const kill = 0x80000000;
 const notPermitted = 0x00050000 | 1;
 const notThere = 0x00050000 | 38;
 const noSuchFamily = 0x00050000 | 97;
-/** Offsets of the call's number, the processor, and the lower half of the first argument. */
+// Offsets in the kernel's `seccomp_data`: of the system call's number, of the processor, and of the lower
+// half of the call's first argument.
 const numberAt = 0;
 const architectureAt = 4;
 const argumentAt = 16;
 
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
 
-/** A program for bubblewrap's `--seccomp`; undefined for processors that are not listed. */
+/** Makes the BPF program for bubblewrap's `--seccomp`; undefined for a processor not listed in `refused`. */
 export function seccompFilter(processor: string = process.arch): Buffer | undefined {
   if (processor !== "x64" && processor !== "arm64") return undefined;
   const { architecture, clone, socket, socketpair, calls } = refused[processor];
@@ -246,14 +260,14 @@ export function seccompFilter(processor: string = process.arch): Buffer | undefi
     [jumpIfEqual, 1, 0, architecture],
     [returnValue, 0, 0, kill],
     [loadWord, 0, 0, numberAt],
-    // The x32 numbers of x64 would bypass every number below.
+    // On x64, system calls also have x32 numbers, from 0x40000000 up, which no comparison below would match.
     [jumpIfAtLeast, 0, 1, 0x40000000],
     [returnValue, 0, 0, notThere],
     ...numbers.flatMap((number): Instruction[] => [
       [jumpIfEqual, 0, 1, number],
       [returnValue, 0, 0, notPermitted],
     ]),
-    // A filter cannot see the flags of clone3; without it, programs fall back to clone.
+    // A filter cannot read the flags of clone3, so clone3 is reported as missing. Programs then use clone.
     [jumpIfEqual, 0, 1, clone3],
     [returnValue, 0, 0, notThere],
     [jumpIfEqual, 1, 0, socket],

@@ -1,12 +1,12 @@
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import type { WorkerLimits } from "../../config/index.ts";
-import type { ProgramSpec } from "../spec.ts";
+import type { ProgramSpec } from "../sandbox-types.ts";
 
-/** What must be known before a worker starts; all else is sent to it later. */
+/** The properties of a worker that are fixed when its process starts. Code and settings are sent later. */
 export interface WorkerShape {
   readonly dependencies?: string;
-  /** The unix socket of the egress proxy for the worker's grants. */
+  /** The path of the unix socket of the egress proxy, which lets through the hosts granted to the worker. */
   readonly egressSocket?: string;
   readonly memoryMb: number;
   readonly scratchMb: number;
@@ -19,13 +19,16 @@ export interface ProgramShape {
 }
 
 export interface Launched {
-  /** Leader of its own process group. For workers, stdio 3 is the channel. */
+  /** The process, which leads its own process group. Its stdio 3 is a pipe for messages with the host. */
   readonly child: ChildProcess;
-  /** The directory in which the code believes to lie, as the worker sees it. */
+  /** The directory of the code, as the process sees it. `require` looks for packages there. */
   readonly codeDirectory: string;
-  /** The directory on the host that the process may write to, when the system does not limit its size. */
+  /**
+   * The host's directory that the process may write to. Set only where the system does not limit the
+   * directory's size, so that the server must measure it.
+   */
   readonly scratch?: string;
-  /** Frees the host's resources of the process. Called once, after it has ended. */
+  /** Frees the host's resources for the process. Called once, after the process has ended. */
   release(): void;
 }
 
@@ -41,7 +44,7 @@ const nodeOptions = process.allowedNodeEnvironmentFlags;
 /** Whether this Node version can deny a process the network. */
 export const nodeGuardsNetwork = nodeOptions.has("--allow-net");
 
-/** Flags that remove features of Node by which code could escape. This Node version may know only some. */
+/** Flags that remove features of Node by which code could escape, as far as this Node version has them. */
 const restrictingFlags = [
   // Without this flag node:sqlite opens any file, past the permissions.
   "--no-experimental-sqlite",
@@ -51,11 +54,15 @@ const restrictingFlags = [
   "--disable-sigusr1",
 ].filter((flag) => nodeOptions.has(flag) || nodeOptions.has(flag.replace("--no-", "--")));
 
-/** Node can only allow all hosts or none (`network`); the egress proxy decides which. */
+/**
+ * The flags of a confined Node process. Node can allow only all hosts or none (`network`); the egress proxy
+ * decides which hosts can be reached.
+ */
 export function nodeFlags(read: string, write: string, network: boolean, memoryMb: number): string[] {
   return [
     "--permission",
-    // Engine flags can write files past the permissions (--trace-turbo-path). This makes their memory read-only.
+    // Code could set engine flags that write files past the permissions (--trace-turbo-path). This flag makes
+    // the memory of the engine flags read-only.
     "--freeze-flags-after-init",
     ...restrictingFlags,
     ...[read, write].map((path) => `--allow-fs-read=${path}`),
@@ -68,7 +75,10 @@ export function nodeFlags(read: string, write: string, network: boolean, memoryM
 }
 
 export interface ShellLimits {
-  /** The data memory of a fresh Node process, and what may be used beyond it. Unlimited when it is not known. */
+  /**
+   * `nodeKb`: the data memory of a fresh Node process. `memoryMb`: what a process may use beyond that. Data
+   * memory is unlimited when `nodeKb` is undefined.
+   */
   readonly data?: { readonly nodeKb: number | undefined; readonly memoryMb: number };
   readonly fileMb: number;
   readonly openFiles: number;
@@ -76,12 +86,13 @@ export interface ShellLimits {
   readonly cpuSeconds?: number;
 }
 
-/** For the stacks of threads and the allocator. */
+/** MB of data memory allowed beyond `memoryMb`, for the stacks of threads and the allocator. */
 const overheadMb = 64;
 
 /**
- * A shell command that sets limits and then executes the command. A limit that cannot be set is already lower.
- * Shells disagree on the letter for processes, and on the unit of file sizes by a factor of two.
+ * Returns a shell command that sets the limits and then executes `command`. Errors of `ulimit` are ignored:
+ * it fails when the limit in force is already lower. The letter for the number of processes (-u or -p) and
+ * the unit of file sizes (512 or 1024 bytes) depend on the shell.
  */
 export function withShellLimits(limits: ShellLimits, command: readonly string[]): string[] {
   const { data, fileMb, openFiles, processes, cpuSeconds } = limits;
@@ -96,7 +107,7 @@ export function withShellLimits(limits: ShellLimits, command: readonly string[])
   return ["/bin/sh", "-c", `{ ${settings.join("; ")}; } 2>/dev/null; exec "$@"`, "sh", ...command];
 }
 
-/** Starts a command as the leader of its own process group. It finds `file` open as descriptor 4. */
+/** Starts a command with limits, as the leader of its own process group, with `file` open as descriptor 4. */
 export function spawnLimited(
   limits: ShellLimits,
   command: readonly string[],
@@ -104,7 +115,7 @@ export function spawnLimited(
   options: SpawnOptions,
 ): ChildProcess {
   const [shell = "", ...args] = withShellLimits(limits, command);
-  // Opened for each process, because the next reader of a descriptor reads on from where the last one stopped.
+  // Opened anew for each process, because processes that shared a descriptor would share its read position.
   const descriptor = file === undefined ? undefined : openSync(file, "r");
   try {
     return spawn(shell, args, { ...options, stdio: confinedStdio(descriptor), detached: true });
@@ -113,20 +124,21 @@ export function spawnLimited(
   }
 }
 
-/** For the environment of confined processes, which cannot read the machine's settings. */
+/** The server's time zone, for confined processes, which cannot read the machine's settings. */
 export function timeZone(): string {
   return Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-/** The range that Linux reserves for users without an account. Containers with few user ids have it too. */
+// From `first` to `last` are the user ids that Linux reserves for users without an account. Containers with
+// few user ids have them too.
 const first = 61_184;
 const last = 65_519;
 
 let next = first + Math.floor(Math.random() * (last - first));
 
 /**
- * The user for the next process when the server is root: a different one each time, so that no signals, files or
- * process limits connect two of them. Undefined when the server is not root.
+ * Returns the user id for the next confined process when the server is root. Each process gets a different
+ * user, so that no two of them share signals, files or process limits. Undefined when the server is not root.
  */
 export function nextUserId(): number | undefined {
   if (process.getuid?.() !== 0) return undefined;
@@ -139,8 +151,9 @@ const closeOnExec = 0o2000000;
 type Stdio = ("pipe" | "ignore" | number)[];
 
 /**
- * Stdin, stdout, stderr, the channel, and one file that the start needs; no other open file of the server. Node closes
- * its own files in child processes, but not those that the server inherited.
+ * The stdio of a confined process: stdin, stdout, stderr, the pipe for messages (3) and `file` (4). Open
+ * files that the server inherited from its parent are replaced by /dev/null, because child processes would
+ * get them too. Node closes its own open files in child processes itself.
  */
 function confinedStdio(file: number | undefined): Stdio {
   const stdio: Stdio = ["pipe", "pipe", "pipe", "pipe", file ?? "ignore"];
@@ -155,7 +168,7 @@ function confinedStdio(file: number | undefined): Stdio {
 let inherited: readonly number[] | undefined;
 let nullDevice: number | undefined;
 
-/** Inherited open files beyond those that `confinedStdio` sets, which child processes would get too. */
+/** The descriptors above 4 that the server inherited and that child processes would get too. */
 function inheritedDescriptors(): number[] {
   if (process.platform !== "linux") return [];
   return readdirSync("/proc/self/fdinfo")
@@ -169,7 +182,7 @@ function isPassedOn(descriptor: number): boolean {
       /^flags:\s+(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, "utf8"))?.[1] ?? "0";
     return (Number.parseInt(flags, 8) & closeOnExec) === 0;
   } catch {
-    // It was closed in the meantime, like the one that listed the directory.
+    // The descriptor was closed in the meantime, like the one with which `readdirSync` read the directory.
     return false;
   }
 }

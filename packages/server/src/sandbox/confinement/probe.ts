@@ -5,18 +5,19 @@ import { defined, reasonOf } from "../../helpers/index.ts";
 import { Worker } from "../worker.ts";
 import { bubblewrapConfinement, seccompFilter } from "./bubblewrap.ts";
 import { type Confinement, nodeGuardsNetwork } from "./confinement.ts";
-import { dataKbOfTree } from "./processes.ts";
+import { dataKbOfTree } from "./process-usage.ts";
 import { type Reaper, restrictedProcessConfinement } from "./restricted-process.ts";
 
 interface FoundConfinement {
   readonly confinement?: Confinement;
-  /** Why it is not level 3, and what would help. */
+  /** Why a higher level, or any level, does not work here, and what the operator can do about it. */
   readonly reason?: string;
 }
 
 /**
- * Finds the best confinement that works here. Each is tried with a worker that must find itself confined. A first
- * worker measures the data memory of a fresh Node process.
+ * Finds the highest level of confinement, up to `highest`, that works on this machine. Each candidate starts
+ * two workers: the first measures the data memory of a fresh Node process, the second tries to break out and
+ * must fail.
  */
 export async function findConfinement(
   directory: string,
@@ -32,7 +33,7 @@ export async function findConfinement(
   return { reason: `${best.reason} Level 2 cannot be had either: ${next.reason}` };
 }
 
-/** Shown by `toolrack doctor` and `toolrack show`, and explained in docs/guides/single-file-tools.md. */
+/** The weaknesses of level 2, for `toolrack doctor` and `show`; see docs/guides/single-file-tools.md. */
 function describeLevel2(): string {
   const always =
     "Level 2 holds a tool by Node's own permissions alone: it does not stop one that uses an error in Node.";
@@ -56,7 +57,7 @@ async function findBubblewrap(directory: string): Promise<FoundConfinement & { r
   const seccompFile = filter && join(directory, "seccomp.bpf");
   if (filter !== undefined) writeFileSync(join(directory, "seccomp.bpf"), filter);
   let failure = "";
-  // Root needs no user namespace; where it cannot do without, it is tried with one.
+  // Root is tried without a user namespace first, and with one if that fails.
   for (const userNamespace of process.getuid?.() === 0 ? [false, true] : [true])
     for (const proc of [true, false]) {
       const options = { userNamespace, proc, bubblewrap, ...defined({ seccompFile }) };
@@ -88,7 +89,7 @@ async function findRestrictedProcess(reaper: Reaper, directory: string): Promise
   }
 }
 
-/** Starts one worker to measure it, then one with limits that must find itself confined. Throws when it does not. */
+/** Measures the memory of one worker, then checks that a second one with limits is confined, or throws. */
 async function tried(create: (nodeDataKb?: number) => Confinement): Promise<Confinement> {
   const nodeDataKb = await tryWorker(create(), async (_worker, pid) => dataKbOfTree(pid));
   const confinement = create(nodeDataKb);
@@ -128,7 +129,7 @@ const probeCode = `module.exports = { methods: { look() {
 async function checkConfined(worker: Worker): Promise<void> {
   const signal = AbortSignal.timeout(defaultLimits.initMs);
   const answer = await worker.invoke({ method: "look", params: null, signal });
-  const { open, uid } = answer as { open: string[]; uid: number }; // The probe is our own code.
+  const { open, uid } = answer as { open: string[]; uid: number }; // `probeCode` returns this.
   if (open.length > 0) throw new Error(`a worker could reach ${open.join(" and ")}`);
   if (uid === 0) throw new Error("a worker ran as root");
 }

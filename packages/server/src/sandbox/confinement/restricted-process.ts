@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { chownSync, mkdtempSync, realpathSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { defined } from "../../helpers/index.ts";
-import { SandboxError } from "../spec.ts";
+import { SandboxError } from "../sandbox-types.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,
@@ -16,10 +16,10 @@ import {
 } from "./confinement.ts";
 
 interface RestrictedProcessOptions {
-  /** Data memory of a fresh Node process; see `findConfinement`. */
+  /** KB of data memory that a Node process uses right after its start, as `findConfinement` measured it. */
   readonly nodeDataKb?: number;
   readonly reaper: Reaper;
-  /** Holds the scratch directories. Other users may pass through it. */
+  /** The directory in which scratch directories are created. Its mode must let other users pass through. */
   readonly directory: string;
 }
 
@@ -99,14 +99,15 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
 }
 
 /**
- * Without root, a tool has the server's own user and may send it signals. At SIGUSR1 Node would open its debugger, and
- * with it the whole server, to everybody on this machine. A listener for the signal prevents that.
+ * When the server is not root, a tool has the server's own user and may send signals to the server. At
+ * SIGUSR1 Node would open its debugger, and with it the whole server, to everybody on this machine. A
+ * listener for the signal prevents that.
  */
 function keepDebuggerClosed(): void {
   if (process.listenerCount("SIGUSR1") === 0) process.on("SIGUSR1", () => {});
 }
 
-/** The real path of a directory that the worker's user can read. Throws when it cannot. */
+/** Returns the real path of the directory. Throws when the process's user, `uid`, cannot read it. */
 function reachablePath(directory: string, uid: number | undefined): string {
   const path = realpathSync(directory);
   if (uid === undefined) return path;
@@ -122,8 +123,9 @@ function reachablePath(directory: string, uid: number | undefined): string {
 }
 
 /**
- * The arguments for Node: a script or code, then the program's own arguments. Other options are refused: one could
- * switch off the permissions, and nothing else holds the program.
+ * Returns the arguments for Node: a script or code, then the program's own arguments. Other options of Node
+ * are refused, because one could switch off Node's permissions, which alone confine the program at this
+ * level.
  */
 function nodeArguments(label: string, [first, ...rest]: readonly string[]): string[] {
   if (first === undefined) return [];
@@ -138,14 +140,12 @@ function nodeArguments(label: string, [first, ...rest]: readonly string[]): stri
   );
 }
 
-/**
- * Variables that make Node, the dynamic loader, OpenSSL or the shell load or run something else. A shell may even take
- * a function from a variable, whose name then has unusual characters.
- */
+/** Names of variables that make Node, the dynamic loader, OpenSSL or the shell load or run other code. */
 const dangerousVariable = /^(node_|ld_|dyld_|openssl_|gconv_|glibc_|bash|shellopts$|nlspath$|locpath$)/i;
+/** Names that variables may have. Bash takes functions from variables with other characters in the name. */
 const plainName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** A program's variables without those that change what runs it. */
+/** The program's environment without variables that could make Node or a shell run other code. */
 function nodeEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(environment).filter(([name]) => plainName.test(name) && !dangerousVariable.test(name)),
@@ -153,8 +153,9 @@ function nodeEnvironment(environment: Readonly<Record<string, string>>): Record<
 }
 
 /**
- * A small shell that outlives the server. When the server ends in any way, the shell's input closes; it then kills the
- * processes it knows and removes their directory. A worker in an endless loop would not notice by itself.
+ * A small shell that outlives the server. When the server ends in any way, the shell's input closes; the
+ * shell then kills the processes that were added and not removed, and deletes `directory`. A worker in an
+ * endless loop would not notice the server's end by itself.
  */
 export class Reaper {
   readonly #shell: ChildProcess;
@@ -164,13 +165,14 @@ export class Reaper {
       stdio: ["pipe", "ignore", "ignore"],
       env: {},
       cwd: "/",
-      // An interrupt from the terminal goes to the server's process group; the server handles it.
+      // Gives the shell a process group of its own, so that an interrupt from the terminal reaches only the
+      // server.
       detached: true,
     });
     shell.on("error", () => {});
     shell.stdin?.on("error", () => {});
     shell.unref();
-    // The pipe is a socket, which must not keep the server alive.
+    // Node makes the pipe a socket, which has `unref`. The pipe must not keep the server alive.
     (shell.stdin as unknown as { unref(): void }).unref();
     this.#shell = shell;
   }

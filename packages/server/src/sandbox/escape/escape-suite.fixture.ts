@@ -1,4 +1,4 @@
-import { SandboxError, type SandboxErrorCode } from "../spec.ts";
+import { SandboxError, type SandboxErrorCode } from "../sandbox-types.ts";
 import type { Attempt } from "./attempt.fixture.ts";
 import { fileAttempts, procAttempts } from "./file-attempts.fixture.ts";
 import { messageAttempts } from "./message-attempts.fixture.ts";

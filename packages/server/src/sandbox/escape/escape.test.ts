@@ -18,7 +18,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { defaultLimits } from "../../config/config.ts";
 import { openSandbox } from "../sandbox.ts";
-import { type Sandbox, SandboxError, type WorkerSpec } from "../spec.ts";
+import { type Sandbox, SandboxError, type WorkerSpec } from "../sandbox-types.ts";
 
 import { levelsToTest, quietLogger } from "../test-levels.fixture.ts";
 

@@ -6,13 +6,13 @@ import { type BusinessMatch, type RawDescription, readMatch } from "./messages.t
 export interface Description {
   readonly metadata: DeclaredMetadata;
   readonly parameters: JsonSchemaObject;
-  /** The settings and secrets that it needs. */
+  /** The JSON Schema of the settings and secrets that the tool needs. */
   readonly environment?: JsonSchemaObject;
   readonly dependencies: DependencyMap;
   readonly businessErrors: readonly DeclaredError[];
   /** Names of the operations that a dry run replaces by mocks. */
   readonly bridges: readonly string[];
-  /** Hosts that it wants to reach; undefined when it does not say. */
+  /** Hosts that the tool declares it wants to reach; undefined when it declares nothing. */
   readonly hosts?: readonly string[];
   readonly warnings: readonly string[];
 }
@@ -26,13 +26,13 @@ export interface DeclaredMetadata {
   readonly [key: string]: unknown;
 }
 
-/** A failure that the author declared. `match` tells people how it is recognised. */
+/** A failure that the tool's author declared. `match` tells people which errors count as this failure. */
 export type DeclaredError = BusinessMatch & { readonly match?: string };
 
-/** What `toolrack show`, the API and the console show of a single-file tool, from `metadata.singleFile`. */
+/** The `metadata.singleFile` of a single-file tool, which `toolrack show`, the API and the console show. */
 export interface SingleFileManual
   extends Pick<Description, "environment" | "dependencies" | "businessErrors" | "bridges"> {
-  /** Hosts that it may reach: those that it declares and the operator grants. */
+  /** Hosts that the tool may reach, as `grantedHosts` computes them. */
   readonly hosts: readonly string[];
   readonly examples: readonly unknown[];
 }
@@ -67,7 +67,7 @@ export function checkDescription(raw: RawDescription): Description {
   };
 }
 
-/** Separate, because the packages are needed before the other methods can be called. */
+/** Checks the dependencies apart from the rest, because packages may be needed to describe the tool. */
 export function checkDependencies(declared: unknown): DependencyMap {
   try {
     return parseDependencies(declared);
@@ -76,7 +76,7 @@ export function checkDependencies(declared: unknown): DependencyMap {
   }
 }
 
-/** Turns a `DependencyError` into a `LoadError`. */
+/** Turns a `DependencyError` into a `LoadError`; returns any other error unchanged. */
 export function dependencyFailure(thrown: unknown, prefix = ""): unknown {
   if (!(thrown instanceof DependencyError)) return thrown;
   const { message, remedy, isTemporary } = thrown;
@@ -106,7 +106,7 @@ function checkMembers({ members, answers }: RawDescription): void {
   }
 }
 
-/** Call settings in the metadata, by what each must be: a wrong one would break every call. */
+/** The checks of call settings in the metadata, with their keys. A wrong setting would break every call. */
 const settings: readonly [fits: (value: unknown) => boolean, ...keys: string[]][] = [
   [isCount, "timeout", "idleTimeout"],
   [(value) => isCount(value) && Number.isInteger(value) && Number(value) >= 1, "concurrency"],
@@ -220,7 +220,7 @@ function checkBridges(answer: unknown): string[] {
   throw wrong("getBridges", answer, "an object");
 }
 
-/** `network: ["api.example.com"]`, or the same under `hosts`. */
+/** Reads the declared hosts: `network: ["api.example.com"]`, or such a list as `network.hosts` or `hosts`. */
 function checkHosts({ network, hosts }: DeclaredMetadata): string[] | undefined {
   const declared = network ?? hosts;
   if (declared === undefined || declared === null) return undefined;

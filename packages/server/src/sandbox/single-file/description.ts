@@ -6,37 +6,38 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { asRecord, defined, LoadError, reasonOf, type StackMapper } from "../../helpers/index.ts";
 import type { DependencyMap, DependencyStore } from "../dependencies.ts";
-import { type Sandbox, SandboxError, type WorkerSpec } from "../spec.ts";
-import { RemoteError, readThrown } from "../thrown.ts";
+import { RemoteError, readThrown } from "../remote-error.ts";
+import { type Sandbox, SandboxError, type WorkerSpec } from "../sandbox-types.ts";
 import {
   checkDependencies,
   checkDescription,
   type Description,
   dependencyFailure,
 } from "./checked-description.ts";
-import { replaceFile } from "./kept-items.ts";
 import type { RawDescription, ToolSource, WorkerSettings } from "./messages.ts";
+import { replaceFile } from "./tool-storage.ts";
 
 interface DescribeParts {
   readonly sandbox: () => Promise<Sandbox>;
   readonly dependencies: DependencyStore;
   readonly cache: DescriptionCache;
   readonly stacks: StackMapper;
-  /** How often a file timed out, by its content. */
+  /** How often describing a file timed out, by the cache key of the description. */
   readonly late: Map<string, number>;
 }
 
 export interface DescribedFile {
   readonly description: Description;
-  /** Holds `node_modules`, when the tool has dependencies. */
+  /** The folder that holds `node_modules`. Undefined when the tool has no dependencies. */
   readonly dependencies?: string;
-  /** The hash of the file's content. */
+  /** The hash of the file's name and content. */
   readonly hash: string;
 }
 
 const TIME_LIMIT_MS = 10_000;
 /**
- * A file that timed out is tried again, because the machine may have been busy; but one that loops delays every reload.
+ * How often a file that times out is tried: more than once, because the machine may have been busy, but not
+ * for ever, because a file that loops delays every reload.
  */
 const MOST_ATTEMPTS = 3;
 const KEEP_FAST = "Keep the top of the file, getMetadata() and getSchema() free of waiting and long work.";
@@ -79,7 +80,7 @@ export async function describeFile(
     try {
       const signal = AbortSignal.timeout(TIME_LIMIT_MS);
       const raw = readRaw(await box.invoke(spec, { method: "describe", params: {}, signal }));
-      // Only complete descriptions are cached: a failure may pass.
+      // Only complete descriptions are cached, because a failure may be temporary.
       if (raw.failure === undefined && Object.keys(raw.thrown).length === 0) await parts.cache.add(key, raw);
       return raw;
     } catch (thrown) {
@@ -98,7 +99,8 @@ export async function describeFile(
   let raw = await ask();
   const declared = checkDependencies(raw.answers.getDependencies);
   refuseUndeclared(raw, declared);
-  // When no package is missing, installing packages cannot cure the failure.
+  // When no package is missing, an error that the file threw has another cause, which installing packages
+  // cannot cure.
   if (raw.missing.length === 0) refuseThrown(raw, source, parts.stacks);
   const names = Object.keys(declared);
   let folder: string | undefined;
@@ -107,7 +109,8 @@ export async function describeFile(
   } catch (thrown) {
     throw dependencyFailure(thrown);
   }
-  // A description made with placeholder packages may be wrong.
+  // A description made with placeholder packages may be wrong, so the tool is described again with the real
+  // ones.
   if (raw.missing.length > 0) {
     raw = await ask(folder, names);
     refuseThrown(raw, source, parts.stacks);
@@ -159,7 +162,7 @@ function failed(thrown: unknown): LoadError {
   });
 }
 
-/** Unreviewed code made the worker's result: only its form is checked here. */
+/** Parses the worker's result, which unreviewed code may have made. Only its form is checked here. */
 function readRaw(answer: unknown): RawDescription {
   const { answers, thrown, members, missing, failure } = asRecord(answer);
   const mapped = <Value>(given: unknown, read: (value: unknown) => Value): Record<string, Value> =>
@@ -177,7 +180,10 @@ function digest(...parts: readonly string[]): string {
   return createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
 }
 
-/** Descriptions of tools by the content of their files, so that a start needs no sandbox for them. */
+/**
+ * Keeps descriptions of tools by the content of their files, so that a start of the server needs no sandbox
+ * for a file that has not changed.
+ */
 export class DescriptionCache {
   readonly #folder: string | undefined;
   readonly #known = new Map<string, RawDescription>();
@@ -197,7 +203,7 @@ export class DescriptionCache {
     }
   }
 
-  /** Never rejects: a missing cache only costs time. */
+  /** Never rejects: a description that is not cached only costs time. */
   async add(key: string, description: RawDescription): Promise<void> {
     this.#known.set(key, description);
     if (this.#folder === undefined) return;

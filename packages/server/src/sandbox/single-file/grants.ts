@@ -5,15 +5,15 @@ interface EnvironmentSource {
   /** The tool's name, for the command that sets a value. */
   readonly tool: string;
   readonly schema: JsonSchemaObject;
-  /** Finds the value that is set for this tool. */
+  /** Finds the value that is set for a variable of this tool. */
   readonly lookUp: (name: string) => Promise<string | undefined>;
   /** Leaves out missing or wrong values instead of throwing, for dry runs. */
   readonly isLenient: boolean;
 }
 
 /**
- * The environment of a tool, with the types and defaults that it declared. Throws `BusinessError` with the command that
- * sets a missing value. Never shows a value.
+ * The environment of a tool, with the types and defaults that it declared. Throws `BusinessError` with the
+ * command that sets a missing value. No error contains a value.
  */
 export async function resolveEnvironment(source: EnvironmentSource): Promise<Record<string, unknown>> {
   const { tool, schema, lookUp, isLenient } = source;
@@ -84,8 +84,9 @@ function variableError(
 }
 
 /**
- * The hosts that a tool may reach: those that it declares and the operator grants, the narrower of the two when one
- * covers the other. A tool that declares none may reach all that are granted.
+ * The hosts that a tool may reach: those that it declares and the operator grants. Where one covers the
+ * other, as `*.example.com` covers `api.example.com`, the narrower counts. A tool that declares none may
+ * reach all granted hosts.
  */
 export function grantedHosts(declared: readonly string[] | undefined, granted: readonly string[]): string[] {
   if (declared === undefined) return [...new Set(granted)].sort();
@@ -105,7 +106,10 @@ export function missingHosts(declared: readonly string[] | undefined, granted: r
   );
 }
 
-/** A grant without a port covers only the usual ports. */
+/**
+ * Whether `given` includes every host that `wanted` names. Both must name the same port, or no port, which
+ * stands for the usual ports of the web.
+ */
 function covers(given: string, wanted: string): boolean {
   const [givenName, givenPort] = split(given);
   const [wantedName, wantedPort] = split(wanted);

@@ -8,7 +8,7 @@ import { StackMapper } from "../../helpers/stack-mapper.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 import { DependencyStore } from "../dependencies.ts";
 import { openSandbox } from "../sandbox.ts";
-import { ToolLogs } from "./kept-items.ts";
+import { ToolLogs } from "./tool-storage.ts";
 
 const source = `module.exports = {
   getMetadata: () => ({ id: "t", network: ["localhost"] }),

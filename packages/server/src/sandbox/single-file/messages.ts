@@ -1,19 +1,19 @@
 import { asRecord, defined } from "../../helpers/values.ts";
-import type { ThrownData } from "../thrown.ts";
+import type { ThrownData } from "../remote-error.ts";
 
 /**
- * The messages between the host and the program in a worker, all JSON. Unreviewed code makes those of the worker: the
- * host parses them and trusts nothing.
+ * The messages between the host and a single-file tool's program in a worker, all JSON. Unreviewed code may
+ * write the worker's messages: the host parses them and trusts nothing.
  */
 
 /** The tool's file as CommonJS, for the worker to evaluate. */
 export interface ToolSource {
   readonly code: string;
-  /** The name in stack traces. */
+  /** The file name that stack traces show. */
   readonly filename: string;
 }
 
-/** Given to a worker once, before its first call. */
+/** Sent to a worker once, before its first call. */
 export interface WorkerSettings {
   readonly tool: string;
   /** The worker only describes the tool: packages may be missing, and `init` does not run. */
@@ -26,11 +26,11 @@ export interface WorkerSettings {
   readonly storage: StorageSnapshot;
 }
 
-/** In bytes, for all values of one tool as JSON. */
+/** The most bytes that the keys and JSON values in one tool's storage may have. */
 export const STORAGE_LIMIT = 10 * 1024 * 1024;
 
 export interface StorageSnapshot {
-  /** Grows with every change. */
+  /** Grows with every change of the storage. */
   readonly version: number;
   readonly items: Readonly<Record<string, unknown>>;
 }
@@ -46,7 +46,7 @@ export interface ExecuteParams {
   readonly storageVersion: number;
 }
 
-/** The outcome of a call that did not fail. */
+/** The outcome of a call that threw nothing. `invalid`: the tool's own `validate` refused the arguments. */
 export type ExecuteOutcome =
   | { readonly type: "value"; readonly value?: unknown }
   | { readonly type: "bytes"; readonly base64: string }
@@ -70,9 +70,9 @@ export function readMatch(entry: unknown): BusinessMatch {
   };
 }
 
-/** What the methods of a tool returned, unchecked. */
+/** The description of a tool as a worker reports it, unchecked. */
 export interface RawDescription {
-  /** What each method returned. Missing methods have no entry. */
+  /** The values that the tool's methods returned, by the method's name. Missing methods have no entry. */
   readonly answers: Readonly<Record<string, unknown>>;
   readonly thrown: Readonly<Record<string, ThrownData>>;
   /** The type of each member of the contract that the tool has. */

@@ -11,15 +11,15 @@ import {
 } from "@toolrack/core";
 import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
 import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
-import type { Invocation, LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../spec.ts";
-import { RemoteError } from "../thrown.ts";
+import { RemoteError } from "../remote-error.ts";
+import type { Invocation, LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../sandbox-types.ts";
 import { readLog } from "../worker.ts";
 import type { DescribedFile } from "./description.ts";
 import { resolveEnvironment } from "./grants.ts";
-import type { KeptItems } from "./kept-items.ts";
 import { type ExecuteParams, readMatch, type StorageChange, type WorkerSettings } from "./messages.ts";
+import type { KeptItems } from "./tool-storage.ts";
 
-/** The values that are set for tools, by the tool's name. */
+/** Reads and sets the variables of tools, by the tool's name. */
 export interface ToolVariables {
   get(tool: string, name: string): Promise<string | undefined>;
   /** An undefined value removes the variable. */
@@ -29,7 +29,7 @@ export interface ToolVariables {
 export interface SingleFileToolParts {
   readonly name: string;
   readonly file: DescribedFile;
-  /** The name in stack traces. */
+  /** The file name that stack traces show. */
   readonly filename: string;
   readonly code: string;
   readonly hosts: readonly string[];
@@ -48,14 +48,14 @@ export interface SingleFileToolParts {
 /** How many programs of one tool run at once; each may use as much memory as the tool. */
 const MOST_PROGRAMS = 4;
 const PROGRAM_TIMEOUT_MS = 30_000;
-/** A longer program is ended with its call. */
+/** The longest time limit that a tool can set for a program. */
 const LONGEST_TIMEOUT_MS = 24 * 60 * 60_000;
 
 /** One version of one tool. Its workers know nothing of other tools. */
 export class SingleFileTool {
   readonly #parts: SingleFileToolParts;
   readonly #isCallable: (tool: ToolInfo) => boolean;
-  /** The current specs. A changed environment makes a new one. */
+  /** The current spec for real calls and the one for dry runs. A changed environment makes a new spec. */
   readonly #specs = new Map<"real" | "dry", { readonly given: string; readonly spec: WorkerSpec }>();
 
   constructor(parts: SingleFileToolParts) {
@@ -83,7 +83,7 @@ export class SingleFileTool {
     }
   }
 
-  /** Lets its workers end once their calls have ended. */
+  /** Lets the tool's workers end once their calls have ended. */
   async retire(): Promise<void> {
     const keys = [...this.#specs.values()].map(({ spec }) => spec.key);
     if (keys.length > 0) (await this.#parts.sandbox()).retire(keys);
@@ -121,7 +121,7 @@ export class SingleFileTool {
       // A dry run's worker ends with its call, so that nothing of it remains.
       limits: { concurrency: 1, ...limits, ...(isDryRun ? { maxCallsPerWorker: 1 } : {}) },
       ...defined({ dependencies: file.dependencies }),
-      // Read when a worker starts, so that it begins with the current storage.
+      // A getter, so that a worker begins with the storage as it is when the worker starts.
       get settings(): WorkerSettings {
         return { ...settings, storage: items.snapshot() };
       },
@@ -130,7 +130,7 @@ export class SingleFileTool {
     return spec;
   }
 
-  /** Handles the requests and reports of one call's worker. All data comes from unreviewed code. */
+  /** Returns the handlers of a worker's messages during one call. All data comes from unreviewed code. */
   #hostFor(
     context: ToolContext<never>,
     isDryRun: boolean,
@@ -198,7 +198,7 @@ export class SingleFileTool {
         throw Object.assign(new Error(message), { code: "TOOL_NOT_GRANTED" });
       }
     }
-    // The value that the other tool's code returned.
+    // The tool gets the value that the other tool's code returned, not the whole result.
     const { structured, content } = await context.call(name, params ?? {});
     return structured ?? content;
   }

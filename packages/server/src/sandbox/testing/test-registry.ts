@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-/** The text of a package's index.js, alone or with what the package depends on. */
+/** The text of a package's index.js, alone or with the packages that it depends on. */
 export type TestPackage =
   | string
   | { readonly text: string; readonly dependencies: Readonly<Record<string, string>> };
@@ -27,7 +27,7 @@ export interface TestRegistry {
   close(): Promise<void>;
 }
 
-/** A package registry on this machine, with packages whose install scripts would leave a mark. */
+/** A package registry on this machine. The install scripts of its packages would write a file `ran`. */
 export async function startRegistry(packages: TestPackages): Promise<TestRegistry> {
   const requests: string[] = [];
   const broken = new Set<string>();

@@ -3,7 +3,7 @@ import { crc32 } from "node:zlib";
 import type { Entry, ZipFile } from "yauzl";
 import type { SkillFile } from "../../store/index.ts";
 
-/** The earliest date of the format, so that the same files give the same bytes. */
+/** The earliest date that a zip archive can hold. With it, the same files always give the same bytes. */
 const FIRST_DAY = new Date(1980, 0, 1);
 
 /** A zip archive of the files, uncompressed: a skill is small, and every system opens it. */
@@ -32,9 +32,9 @@ const KIND = 0o170000;
 const LINK = 0o120000;
 
 /**
- * The files of a zip archive by their paths, which the caller must check before writing. Leaves out links and what
- * macOS adds. Never unpacks more than `limits` allows, whatever sizes the archive claims. Throws when it is no archive,
- * is damaged, or is too large.
+ * The files of a zip archive by their paths, which the caller must check before writing. Leaves out links and
+ * files that macOS adds. Never unpacks more than `limits` allows, whatever sizes the archive claims. Throws
+ * when `bytes` are no archive, are damaged, or are too large.
  */
 export async function readZip(bytes: Buffer, limits: ZipLimits): Promise<SkillFile[]> {
   const { fromBufferPromise } = await import("yauzl");

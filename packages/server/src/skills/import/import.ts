@@ -12,7 +12,7 @@ interface Replacing {
 }
 
 interface Failures {
-  /** Items that could not be imported; all others were. */
+  /** Skills and experts that could not be imported; all others were. */
   readonly failed: readonly ImportFailure[];
   readonly warnings: readonly string[];
 }
@@ -67,7 +67,7 @@ function failure(name: string, thrown: unknown, isReplaceable: boolean): ImportF
 }
 
 export interface ImportPlan extends Failures {
-  /** `replaces`: whether it replaces a skill with the same id. */
+  /** `replaces`: whether the import replaces a skill of the database with the same id. */
   readonly skills: readonly { readonly bundle: SkillBundle; readonly replaces: boolean }[];
   readonly experts: readonly { readonly id: string; readonly name: string; readonly replaces: boolean }[];
 }
@@ -76,7 +76,7 @@ export interface ImportPlan extends Failures {
 export function planImport(library: SkillLibrary, found: ImportedTables, { replace }: Replacing): ImportPlan {
   const failed = [...found.failed];
   const skills: ImportPlan["skills"][number][] = [];
-  /** The skill that has each unique value, while skills are added one by one. */
+  /** The id of the skill that has each unique value, among the stored skills and those already planned. */
   const owners = new Map<string, string>();
   const claim = (bundle: Pick<SkillBundle, "skill" | "tools">) => {
     for (const { field, value } of claimsOf(bundle)) owners.set(`${field} ${value}`, bundle.skill.id ?? "");

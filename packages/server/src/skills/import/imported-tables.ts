@@ -11,14 +11,14 @@ type Row = Readonly<Record<string, unknown>>;
 export interface ImportFailure {
   readonly name: string;
   readonly reason: string;
-  /** The database already has it: importing with `replace` would replace it. */
+  /** The database already has the skill or expert: importing with `replace` would replace it. */
   readonly replaceable?: true;
 }
 
 export interface ImportedTables {
   readonly bundles: readonly SkillBundle[];
   readonly experts: readonly (NewExpert & { readonly id: string })[];
-  /** Items that cannot be imported; all others can. */
+  /** Skills and experts that cannot be imported; all others can. */
   readonly failed: readonly ImportFailure[];
   readonly warnings: readonly string[];
 }
@@ -32,7 +32,7 @@ export function fromTables(tables: ReadonlyMap<string, readonly Row[]>, trusted:
   const failed: ImportFailure[] = [];
   const rowsOf = (table: (typeof importedTables)[number]): RowReader[] =>
     (tables.get(table) ?? []).map((row) => new RowReader(table, row));
-  /** Those of the rows that have a usable id and name. */
+  /** Returns the rows that have a usable id and name, and adds the others to `failed`. */
   const usable = (rows: readonly RowReader[], what: string, ...nameColumns: readonly string[]) =>
     rows.flatMap((row) => {
       const id = row.text("id");
@@ -71,7 +71,7 @@ export function fromTables(tables: ReadonlyMap<string, readonly Row[]>, trusted:
   return { bundles, experts, failed, warnings };
 }
 
-/** MariaDB writes a bit that is not set as a text of one zero byte. */
+/** Texts that mean false. MariaDB writes a bit that is not set as a text of one zero byte. */
 const off = new Set(["0", "\0", "false", "f", "no", "n", "off"]);
 
 class RowReader {
@@ -83,7 +83,7 @@ class RowReader {
     this.#row = row;
   }
 
-  /** The first of these columns that has a value. */
+  /** The text in the first of these columns that has a value. */
   text(...columns: readonly string[]): string | undefined {
     for (const column of columns) {
       const value = this.#row[column];

@@ -2,8 +2,8 @@ type SqlValue = string | number | null;
 type SqlRows = Map<string, Record<string, SqlValue | UnknownValue>[]>;
 
 /**
- * Parses the rows of these tables in a dump of MySQL, MariaDB, SQLite (INSERT) or PostgreSQL (INSERT and COPY). Runs
- * nothing. Throws an error with the line that cannot be read.
+ * Parses the rows of `tables` in a dump of MySQL, MariaDB, SQLite (INSERT) or PostgreSQL (INSERT and COPY).
+ * Runs no SQL. Throws an error with the line that cannot be read.
  */
 export function parseSqlDump(text: string, tables: readonly string[]): SqlRows {
   return new DumpReader(text, tables).read();
@@ -19,7 +19,7 @@ export class UnknownValue {
   }
 }
 
-/** A token of a dump. A `name` was quoted; `text` and `number` are parsed values. */
+/** A token of a dump. `name` is a quoted identifier; of `text` and `number`, `text` is the parsed value. */
 interface Token {
   readonly kind: "word" | "name" | "text" | "number" | "sign" | "end";
   readonly text: string;
@@ -30,15 +30,15 @@ interface Token {
 type TokenForm = readonly [kind: Token["kind"], pattern: RegExp, read?: (inner: string) => string];
 
 const controlSigns = { n: "\n", r: "\r", t: "\t", b: "\b" };
-/** What follows a backslash in PostgreSQL. */
+/** The characters that PostgreSQL's escapes stand for, by the sign after the backslash. */
 const postgresSigns: Readonly<Record<string, string>> = { ...controlSigns, f: "\f", v: "\v" };
-/** `\%` and `\_` keep their backslash, which LIKE needs. */
+/** The same for MySQL. `\%` and `\_` keep their backslash, which LIKE needs. */
 const mysqlSigns: Readonly<Record<string, string>> = {
   ...{ ...controlSigns, "0": "\0", Z: "\x1a" },
   ...{ "%": "\\%", _: "\\_" },
 };
 
-/** A letter or a character set may stand before a text. */
+/** The letter or character set that may stand before a quoted text. */
 const prefix = String.raw`(?:N|_(?:utf8mb[34]|utf8|binary|latin1|ascii)\s*)?`;
 const escapedText = String.raw`'([^'\\]*(?:(?:\\[\s\S]|'')[^'\\]*)*)'`;
 
@@ -52,10 +52,10 @@ const plainText: TokenForm = [
   new RegExp(`${prefix}'([^']*(?:''[^']*)*)'`, "iy"),
   (inner) => inner.replaceAll("''", "'"),
 ];
-/** PostgreSQL's dollar quotes: nothing inside is escaped. */
+/** The beginning of PostgreSQL's dollar quotes, inside which nothing is escaped. */
 const dollarText: TokenForm = ["text", /\$(?:[A-Za-z_]\w*)?\$/y];
 
-/** In this order; texts come between those of `first` and those of `last`. */
+// The forms of tokens are tried in this order: `first`, those of texts, `last`.
 const first: readonly TokenForm[] = [
   ["number", /b'([01]*)'/iy, (bits) => String(Number.parseInt(bits || "0", 2))],
   [
@@ -90,7 +90,10 @@ function readPostgresText(inner: string): string {
   );
 }
 
-/** Finds the dialect by the head of a dump: true for MySQL and MariaDB. */
+/**
+ * Finds the dialect by the head of a dump: true for MySQL and MariaDB, false for PostgreSQL and SQLite,
+ * undefined when the head does not tell.
+ */
 function dialectOf(head: string): boolean | undefined {
   if (/^-- (?:MySQL|MariaDB) dump|^\/\*M?!\d{5,6}/m.test(head)) return true;
   const others =
@@ -122,7 +125,7 @@ class SqlTokens {
     return token;
   }
 
-  /** Moves behind the sign or word if it is next, and returns whether it was. */
+  /** If the next token is this sign or word, moves behind it. Returns whether it was. */
   take(wanted: string): boolean {
     const { kind, text } = this.peek();
     const isNext = (kind === "sign" || kind === "word") && text.toUpperCase() === wanted;
@@ -156,7 +159,7 @@ class SqlTokens {
     return new Error(`The dump cannot be read at line ${line}: ${reason}.`);
   }
 
-  /** The value that is written from `start` to the current place. */
+  /** Makes an unknown value from the text between `start` and the current place. */
   unknownFrom(start: number): UnknownValue {
     const written = this.textFrom(start, 60);
     return new UnknownValue((column) =>
@@ -190,7 +193,7 @@ class SqlTokens {
   }
 }
 
-/** Words of CREATE TABLE that begin no column. */
+/** Words in CREATE TABLE that begin an index or constraint instead of a column. */
 const tableWords = /^(primary|unique|key|index|constraint|foreign|check|fulltext|exclude|like)$/i;
 
 class DumpReader extends SqlTokens {
@@ -249,7 +252,7 @@ class DumpReader extends SqlTokens {
     } while (this.take(","));
   }
 
-  /** PostgreSQL: lines of fields, separated by tabs, up to a line with `\.` */
+  /** Reads a COPY of PostgreSQL: lines of fields, separated by tabs, up to a line with `\.` */
   #readCopy(): void {
     const table = this.#tableName();
     const columns = this.#namesInBrackets() ?? this.#columns.get(table) ?? [];
@@ -281,7 +284,7 @@ class DumpReader extends SqlTokens {
     this.next();
     let value: SqlValue | UnknownValue = text;
     if (kind === "word") value = this.#word(text, start);
-    // An id may have more digits than a number can hold.
+    // A number stays a text when it has more digits than JavaScript's numbers can hold, as ids may have.
     else if (kind === "number" && String(Number(text)) === text) value = Number(text);
     // PostgreSQL: skips the type of the value, such as `character varying(64)[]`.
     while (this.take("::")) {
@@ -353,7 +356,7 @@ class DumpReader extends SqlTokens {
     for (;;) {
       const { kind, text } = this.next();
       if (kind === "end" || (kind === "sign" && text === ";")) return;
-      // Only MySQL writes this. The head of a dump takes precedence.
+      // Only MySQL writes `ENGINE=`. A dialect that the head of the dump tells takes precedence.
       if (before === "ENGINE" && text === "=") this.isMysql ??= true;
       before = kind === "word" ? text.toUpperCase() : "";
     }

@@ -26,8 +26,8 @@ export interface ImportOptions {
 type Tables = Map<string, Record<string, unknown>[]>;
 
 /**
- * Reads skills and experts to import: folders with a `SKILL.md`, folders of such folders, SQL dumps, CSV files named
- * like their tables, and folders of those. Throws for a path that is none of these.
+ * Reads skills and experts to import. A path may be a folder with a `SKILL.md`, a folder of such folders, an
+ * SQL dump, a CSV file named like its table, or a folder of dumps and CSV files. Throws for any other path.
  */
 export async function readImport(paths: readonly string[], options: ImportOptions): Promise<ImportedTables> {
   const bundles: SkillBundle[] = [];
@@ -100,8 +100,8 @@ function tableOf(path: string): string | undefined {
 }
 
 /**
- * Reads uploaded files like the same files in a folder. They lie below `parent` meanwhile; messages do not show that
- * path. Throws `SkillInputError`.
+ * Writes uploaded files to a temporary folder below `parent` and reads them from there. Messages do not show
+ * the temporary path. Throws `SkillInputError`.
  */
 export async function readUpload(
   parent: string,
@@ -139,7 +139,10 @@ export async function readUpload(
 const nameless =
   "It has no name, and its folder, which could have given it one, was not sent with it. Begin it with front matter that says `name: my-skill` between two lines of three dashes, or send the folder.";
 
-/** Puts a skill without a folder into one of its name, as the format requires. Undefined when it has no name. */
+/**
+ * Puts a skill that was sent without its folder into a folder of the skill's name, as the format requires.
+ * Undefined when the skill has no name.
+ */
 async function inFolder(files: readonly SkillFile[]): Promise<readonly SkillFile[] | undefined> {
   const text = files.find(({ path }) => path === "SKILL.md")?.content.toString("utf8");
   if (text === undefined) return files;
@@ -153,7 +156,7 @@ async function inFolder(files: readonly SkillFile[]): Promise<readonly SkillFile
   return files.map((file) => ({ ...file, path: `${folder}/${file.path}` }));
 }
 
-/** The folder that holds all files; empty when there is none. */
+/** The name of the folder that holds all files; empty when no single folder does. */
 function commonFolder(files: readonly SkillFile[]): string {
   const first = files[0]!.path.split("/")[0]!;
   return files.every(({ path }) => path.startsWith(`${first}/`)) ? first : "";

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { type Logger, ToolRegistry } from "@toolrack/core";
 import { openSandbox } from "../../sandbox/sandbox.ts";
-import type { Sandbox } from "../../sandbox/spec.ts";
+import type { Sandbox } from "../../sandbox/sandbox-types.ts";
 
 import { openStore, type Store } from "../../store/store.ts";
 

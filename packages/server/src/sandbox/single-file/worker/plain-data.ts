@@ -1,8 +1,12 @@
-import { describeThrown, type ThrownData } from "../../thrown.ts";
+import { describeThrown, type ThrownData } from "../../remote-error.ts";
 
-/** Node's messages name options that a tool's author cannot set; these say what to do instead. */
+/**
+ * Messages for what Node's permissions refuse, by the name of the permission. Node's own messages name
+ * options that a tool's author cannot set; these say what to do instead.
+ */
 const explanations: Readonly<Record<string, (what: string) => string>> = {
-  // Begins like the error for a missing file, so that a tool's checks for that match.
+  // The message begins with ENOENT, like the error for a missing file, so that a tool that handles missing
+  // files recognises it.
   FileSystemRead: (what) =>
     `ENOENT: ${what} is not in the sandbox. A tool reads its scratch directory and its packages only; give it the content as an argument.`,
   FileSystemWrite: (what) =>
@@ -12,7 +16,7 @@ const explanations: Readonly<Record<string, (what: string) => string>> = {
   WorkerThreads: () => "No thread was started: a tool is one thread.",
 };
 
-/** Describes what the tool or its host threw. Refusals of Node's permissions get a helpful message. */
+/** Describes an error that the tool or its host threw. Node's permission errors get a better message. */
 export function describeFailure(thrown: unknown): ThrownData {
   const described = describeThrown(thrown);
   if (described.code !== "ERR_ACCESS_DENIED") return described;

@@ -1,8 +1,8 @@
 import fs from "node:fs";
 import { compileFunction, constants } from "node:vm";
 import { isRecord } from "../../../helpers/values.ts";
-import type { WorkerProgram } from "../../spec.ts";
-import type { ThrownData } from "../../thrown.ts";
+import type { ThrownData } from "../../remote-error.ts";
+import type { WorkerProgram } from "../../sandbox-types.ts";
 import type {
   ExecuteOutcome,
   ExecuteParams,
@@ -25,7 +25,7 @@ export function createProgram(source: ToolSource, require: NodeJS.Require): Work
 
   return {
     async init(given, host) {
-      const settings = given as WorkerSettings; // The host's own words.
+      const settings = given as WorkerSettings; // The host sent it.
       calls = new CurrentCall(host);
       storage = new ToolStorage(settings.storage, calls, settings.isDryRun);
       modules = toolModules(require, settings.dependencies, settings.isDescribing);
@@ -62,7 +62,7 @@ export function createProgram(source: ToolSource, require: NodeJS.Require): Work
         }),
       execute: (params, call) =>
         calls.run(call, async () => {
-          const { input, storageVersion } = params as ExecuteParams; // The host's own words.
+          const { input, storageVersion } = params as ExecuteParams; // The host sent them.
           await storage.refresh(storageVersion);
           try {
             return await runTool(tool!, input);
@@ -74,7 +74,10 @@ export function createProgram(source: ToolSource, require: NodeJS.Require): Work
   };
 }
 
-/** Throws plain data: the tool's error, with the author's advice where there is some. */
+/**
+ * Checks the arguments with `validate` and runs the tool. Throws the tool's error as plain data. Its
+ * `data.business` is the matching failure that the author declared, if there is one.
+ */
 async function runTool(tool: ToolObject, input: ExecuteParams["input"]): Promise<ExecuteOutcome> {
   try {
     const reasons = refusals(await callOptional(tool, "validate", input));
@@ -96,7 +99,7 @@ function toOutcome(value: unknown): ExecuteOutcome {
   return { type: "value", value: encodeJson(value) };
 }
 
-/** `validate` may return nothing, a boolean, or `{ valid, errors }`. */
+/** Why `validate` refused the arguments, if so. It may return nothing, a boolean, or `{ valid, errors }`. */
 function refusals(answer: unknown): string[] {
   const { valid, errors, error } = isRecord(answer) ? answer : { valid: answer };
   if (valid !== false) return [];
@@ -115,13 +118,14 @@ function setGlobals({ importx }: ToolModules, { environment }: WorkerSettings): 
 const NOTHING =
   "It exports no tool. Write module.exports = { getMetadata() {…}, getSchema() {…}, execute() {…} }.";
 
-/** The parameters that Node's modules have too, whose names a file cannot declare again. */
+/** The start of the function around a file. Its parameters cannot be declared again, as in Node's modules. */
 const wrapperStart = "return function (exports, require, module) {";
 
 /** Evaluates the file and returns the object whose methods are the tool. Throws what the file throws. */
 function loadTool({ code, filename }: ToolSource, { require, importx }: ToolModules): ToolObject {
   const module: { exports: unknown } = { exports: {} };
-  // Variables of an outer function, so that a file may declare the same names: `const fs = require("fs")`.
+  // These are variables of an outer function, so that a file may declare the same names: `const fs =
+  // require("fs")`.
   const outer = {
     __filename: filename,
     __dirname: process.cwd(),
@@ -146,7 +150,10 @@ function refuseExit(): never {
   throw new Error("process.exit() is not available to a tool. Return or throw instead.");
 }
 
-/** Returns an object as it is, an instance of a class, or the default export or all exports of an ES module. */
+/**
+ * Finds the tool in a file's exports: the exported object itself, an instance of an exported class, or the
+ * default export or all exports of an ES module.
+ */
 function toObject(exported: unknown): ToolObject {
   if (typeof exported === "function") return fromFunction(exported);
   if (typeof exported !== "object" || exported === null) throw new TypeError(NOTHING);
@@ -154,7 +161,7 @@ function toObject(exported: unknown): ToolObject {
   if (typeof members.execute !== "function" && members.default !== undefined)
     return toObject(members.default);
   if (!["execute", "getMetadata", "getSchema"].some((name) => name in members)) throw new TypeError(NOTHING);
-  // Exports of an ES module are read-only, and a frozen object takes no `api`.
+  // `api` can be added neither to the exports of an ES module, which are read-only, nor to a frozen object.
   if ("__esModule" in members) return { ...members };
   return Object.isExtensible(members) ? members : Object.create(members);
 }

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect } from "node:util";
-import type { LogLine, WorkerCall, WorkerHost } from "../../spec.ts";
+import type { LogLine, WorkerCall, WorkerHost } from "../../sandbox-types.ts";
 import { STORAGE_LIMIT, type StorageChange, type StorageSnapshot, type WorkerSettings } from "../messages.ts";
 import { describeFailure, encodeJson } from "./plain-data.ts";
 import { ToolBridge, type ToolObject } from "./tool-bridge.ts";
@@ -9,7 +9,7 @@ import type { ToolModules } from "./tool-modules.ts";
 /** Finds the call that running code belongs to: a worker may have several, which share one tool. */
 export class CurrentCall {
   readonly #calls = new AsyncLocalStorage<WorkerCall>();
-  /** For notifications outside a call, such as in `init`. */
+  /** Takes notifications outside a call, such as in `init`. */
   readonly #host: WorkerHost;
 
   constructor(host: WorkerHost) {
@@ -24,7 +24,7 @@ export class CurrentCall {
     return this.#calls.getStore();
   }
 
-  /** Rejects outside a call. */
+  /** Sends a request to the host for the current call. Rejects outside a call, with `what` in the message. */
   async request(method: string, params: unknown, what: string): Promise<unknown> {
     const call = this.get();
     if (call === undefined) throw new Error(`${what} is only possible during execute().`);
@@ -72,7 +72,7 @@ export function toolApi(
       runtime: { node: process.version, platform: process.platform, arch: process.arch },
     }),
     getVersion: () => API_VERSION,
-    /** Older hosts needed this to bind the tool; here it is bound already. */
+    /** Older hosts needed a call of this method to bind the tool; here the tool is bound already. */
     setToolInstance: () => {},
   };
 }
@@ -91,7 +91,7 @@ function toolEnvironment(
     get: (name: string, otherwise?: unknown) => values.get(name) ?? otherwise,
     has: (name: string) => values.has(name),
     getAll: () => Object.fromEntries(values),
-    /** Stored encrypted for later calls, like a value that a person has set. */
+    /** Stores the value encrypted for later calls, like a value that a person has set. */
     async set(name: string, value: unknown) {
       const text = typeof value === "string" ? value : JSON.stringify(value);
       await requestChange("environment.set", { name, value: text });
@@ -113,7 +113,7 @@ function toolEnvironment(
   return environment;
 }
 
-/** The methods of `this.api.logger`, which are also the levels that its `log` takes, beside `warning`. */
+/** The level at which each method of `this.api.logger` logs. `log` takes these names too, and `warning`. */
 const levels = {
   trace: "debug",
   debug: "debug",
@@ -160,7 +160,7 @@ export class ToolStorage {
   readonly #calls: CurrentCall;
   readonly #isDryRun: boolean;
   #version = 0;
-  /** Changes since the host last sent its version. */
+  /** How many changes were sent to the host since the last `settle`. */
   #changes = 0;
   #size = 0;
 
@@ -195,14 +195,14 @@ export class ToolStorage {
     };
   }
 
-  /** Called before a call: reads what other workers have stored. */
+  /** Called before a call: reads the items again when others have changed them. */
   async refresh(version: number): Promise<void> {
     if (version === this.#version || this.#isDryRun) return;
     const read = await this.#calls.request("storage.read", {}, "Reading the storage");
-    this.#load(read as StorageSnapshot); // The host's own words.
+    this.#load(read as StorageSnapshot); // The host sent it.
   }
 
-  /** Called after a call: waits until everything is written. */
+  /** Called after a call: waits until the host has written every change. */
   async settle(): Promise<void> {
     if (this.#changes === 0) return;
     const sent = { version: this.#version, changes: this.#changes };
@@ -230,7 +230,7 @@ export class ToolStorage {
     this.#send({ type: "set", key, value: JSON.parse(text) });
   }
 
-  /** Returns whether there was a value. */
+  /** Returns whether the key had a value before. */
   #replace(key: string, text: string | undefined): boolean {
     const before = this.#items.get(key);
     this.#size += sizeOf(key, text) - sizeOf(key, before);

@@ -1,12 +1,12 @@
 import { isRecord } from "../../../helpers/values.ts";
-import type { ThrownData } from "../../thrown.ts";
+import type { ThrownData } from "../../remote-error.ts";
 import { type BusinessMatch, readMatch } from "../messages.ts";
 import { describeFailure } from "./plain-data.ts";
 
 /** The object that a file exports. */
 export type ToolObject = Record<string, unknown>;
 
-/** Calls a method of the tool, where it has one. */
+/** Calls a method of the tool. Resolves to undefined when the tool does not have the method. */
 export async function callOptional(tool: ToolObject, name: string, ...args: unknown[]): Promise<unknown> {
   const method = tool[name];
   return typeof method === "function" ? method.apply(tool, args) : undefined;
@@ -16,7 +16,7 @@ type Mode = "execute" | "dryrun";
 
 const matches = new WeakMap<object, BusinessMatch>();
 
-/** The entry of `getBridgeErrors` that matches an error of a bridge. */
+/** The entry of `getBridgeErrors` that matches an error which a bridge threw; undefined when none matches. */
 export function bridgeMatchOf(thrown: unknown): BusinessMatch | undefined {
   return typeof thrown === "object" && thrown !== null ? matches.get(thrown) : undefined;
 }
@@ -28,7 +28,10 @@ export function bridgeMatchOf(thrown: unknown): BusinessMatch | undefined {
 export class ToolBridge {
   readonly #tool: ToolObject;
   readonly #currentCall: () => object | undefined;
-  /** A call that changes the mode changes it only for itself, because the worker has other calls. */
+  /**
+   * The modes that calls have set with `setMode`. Such a mode is only for the call that set it, because the
+   * worker may have other calls.
+   */
   readonly #modes = new WeakMap<object, Mode>();
   /** The mode of all other calls; `init` may change it. */
   #defaultMode: Mode;
@@ -101,7 +104,7 @@ export class ToolBridge {
       return await run.call(this.#tool, args, this.#tool.api);
     } catch (thrown) {
       if (typeof thrown === "object" && thrown !== null) {
-        // The tool's own description of a failure of this operation.
+        // Remembers the tool's own description of this failure, for `bridgeMatchOf`.
         const all = await this.getBridgeErrors();
         const match = matchError(isRecord(all) ? all[operation] : all, thrown, describeFailure(thrown));
         if (match !== undefined) matches.set(thrown, match);
@@ -117,7 +120,10 @@ export class ToolBridge {
   }
 }
 
-/** The first entry that matches what was thrown, by its message, code or name. */
+/**
+ * The first entry whose `match` fits the message, code or name of the thrown error. An entry without `match`
+ * fits when its `code` is one of these texts.
+ */
 export function matchError(
   entries: unknown,
   thrown: unknown,
@@ -140,7 +146,7 @@ function fitsOne(match: unknown, texts: readonly string[], thrown: unknown): boo
     if (typeof match === "function") return Boolean(match(thrown));
     if (!isRegExp(match)) return false;
     return texts.some((text) => {
-      match.lastIndex = 0; // With the flag `g` it would continue after the last match.
+      match.lastIndex = 0; // With the flag `g`, `test` would continue after the last match.
       return match.test(text);
     });
   } catch {

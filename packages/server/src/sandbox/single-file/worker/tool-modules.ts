@@ -8,7 +8,7 @@ export interface ToolModules {
   readonly missing: ReadonlySet<string>;
 }
 
-/** The sandbox refuses these anyway; these messages say what to do instead. */
+/** Advice for modules of Node that a tool cannot load, because the sandbox would refuse them anyway. */
 const unavailable: Readonly<Record<string, string>> = {
   child_process: "Use await this.api.execute(command, args) instead.",
   cluster: "A tool is one process.",
@@ -18,9 +18,10 @@ const unavailable: Readonly<Record<string, string>> = {
 };
 
 /**
- * `require` and `importx` for one tool: Node's own modules, and the packages that it declared. `require` is Node's own,
- * which resolves in the folder of the tool's dependencies. While the tool is described, every package is a placeholder,
- * so that the file can be evaluated before they are installed.
+ * Makes `require` and `importx` for one tool. They load Node's own modules and the packages in
+ * `dependencies`, with Node's `require`, which resolves in the folder of the tool's dependencies. While the
+ * tool is described, every other package is a placeholder, so that the file can be evaluated before its
+ * packages are installed.
  */
 export function toolModules(
   require: NodeJS.Require,
@@ -87,7 +88,8 @@ function mergeExports(module: unknown): unknown {
 function placeholder(packageName: string): unknown {
   // Code compiled from `import { name }` copies the module and reads missing names from its prototype.
   const names = new Proxy({}, { get: (_, key) => (key === "then" ? undefined : self) });
-  // A plain function, because the fixed prototype of a class would not let a proxy return another.
+  // A plain function, because a class has a fixed `prototype`, for which a proxy must not return another
+  // value.
   const self: unknown = new Proxy(function placeholder() {}, {
     apply: () => self,
     construct: () => self as object,

@@ -10,34 +10,34 @@ export interface WorkerSpec {
   readonly label: string;
   /** The text of a CommonJS module whose exports are a `WorkerProgram`. Evaluated in the worker only. */
   readonly code: string;
-  /** The name in stack traces. */
+  /** The file name that stack traces show. */
   readonly filename: string;
-  /** Absolute directory that holds `node_modules`; mounted read-only. `require` and `import()` resolve in it. */
+  /** The absolute path of a read-only directory with `node_modules`, where `require` and `import()` look. */
   readonly dependencies?: string;
   /** Network hosts granted: `api.example.com`, `*.example.com`, `host:8080`. Empty: no network. */
   readonly hosts: readonly string[];
   /** JSON, sent with the code and passed to `init`: environment, secrets, names. */
   readonly settings: unknown;
-  /** The code came from elsewhere: refused below level 3, unless the operator allowed it. */
+  /** Whether the code came from elsewhere. Then it is refused below level 3 unless the operator allows it. */
   readonly foreign: boolean;
-  /** Receives what its workers log outside a call. Default: the sandbox's logger. Must not throw. */
+  /** Receives the log lines of workers outside a call. Default: the sandbox's logger. Must not throw. */
   readonly onLog?: (log: LogLine) => void;
   readonly limits?: Partial<WorkerLimits>;
 }
 
-/** What the bundle's `module.exports` must be. Promises are awaited everywhere. */
+/** The `module.exports` of a worker's code. Every function may return a promise. */
 export interface WorkerProgram {
   /** Called once per worker, before its first call. An error fails the calls that wait for the worker. */
   init?(settings: unknown, host: WorkerHost): unknown;
   /** Called once, before the worker ends normally. Not called when it crashed or was killed. */
   cleanup?(): unknown;
-  /** May be called while other calls run, up to `concurrency`. The result must be JSON or `undefined`. */
+  /** Called by the host, up to `concurrency` at the same time. The result must be JSON or `undefined`. */
   readonly methods: Readonly<Record<string, (params: unknown, call: WorkerCall) => unknown>>;
 }
 
-/** What a program can reach outside a call. */
+/** The part of the host that a program can reach outside a call. */
 export interface WorkerHost {
-  /** Never throws. Messages after the end of a call are dropped. */
+  /** Sends a message to the host. Never throws. A message of a call that has ended is dropped. */
   notify(method: string, params: unknown): void;
 }
 
@@ -69,18 +69,19 @@ export interface LogLine {
 export type SandboxLevel = 3 | 2 | 0;
 
 export interface Sandbox {
-  /** 0: no isolation is available, and everything is refused. */
+  /** 0: no sufficient isolation is available, and everything is refused. */
   readonly level: SandboxLevel;
-  /** Tells people why it is not level 3, and what to do. */
+  /** Tells people why the level is not 3, and what to do about it. */
   readonly reason?: string;
   /**
-   * Rejects with a `RemoteError` that holds as plain data what the code threw, with a `SandboxError` when the worker
-   * crashed, hit a limit, did not start or was refused, and with the signal's reason when it aborted.
+   * Calls a method of the code in a worker. Rejects with a `RemoteError` that holds, as plain data, the error
+   * that the code threw; with a `SandboxError` when the worker crashed, hit a limit, did not start or was
+   * refused; and with the signal's reason when the signal aborted.
    */
   invoke(spec: WorkerSpec, invocation: Invocation): Promise<unknown>;
-  /** Gives these workers no new calls; they run `cleanup` and end when their calls have ended. Ignores unknown keys. */
+  /** Gives workers with these keys no new calls; each ends after its calls. Ignores unknown keys. */
   retire(keys: Iterable<string>): void;
-  /** Runs one command in a fresh sandbox, for the scripts of skills. */
+  /** Runs one program in a fresh sandbox: a script of a skill, or a program that a tool starts. */
   run(program: ProgramSpec, input: string, signal: AbortSignal): Promise<ProgramResult>;
   stats(): SandboxStats;
   /** Ends every worker: idle ones after `cleanup`, busy ones after their grace time. May be called twice. */
@@ -98,12 +99,12 @@ export interface ProgramSpec {
   /** A name that is looked up in the sandbox's PATH (`node`, `python3`, `sh`), or a path below `directory`. */
   readonly command: string;
   readonly args: readonly string[];
-  /** Mounted read-only as the working directory. */
+  /** The working directory, which the program can read but not change. */
   readonly directory: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly hosts: readonly string[];
   readonly foreign: boolean;
-  /** `atOnce`: how many programs with this label run at once. Others wait. */
+  /** `atOnce`: how many programs with this label run at once. Further programs wait. */
   readonly limits?: Partial<WorkerLimits> & { readonly timeoutMs?: number; readonly atOnce?: number };
 }
 
@@ -112,31 +113,31 @@ export interface ProgramResult {
   readonly signal: string | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** Output above `outputBytes` was dropped, and the program was ended. */
+  /** Whether output above `outputBytes` was dropped and the program was ended. */
   readonly truncated: boolean;
 }
 
 export interface SandboxOptions {
-  /** For the sandbox's own files, such as `.toolrack/sandbox`. */
+  /** The directory for the sandbox's own files, such as `.toolrack/sandbox`. */
   readonly directory: string;
   readonly require?: 2 | 3;
   /** Let code from elsewhere run at level 2. */
   readonly allowForeignBelow3?: boolean;
   readonly level?: 2 | 3;
   readonly logger: Logger;
-  /** How many started workers without code wait for the next tool that needs one (1). */
+  /** How many started workers without code wait for the next tool that needs one. Default 1. */
   readonly blankWorkers?: number;
 }
 
 /** Why the sandbox itself failed a call. */
 export type SandboxErrorCode =
-  /** This machine or the operator does not allow such code. The message has the remedy. */
+  /** This machine or the operator's config does not allow the code to run. The message says what to do. */
   | "sandbox_refused"
-  /** The worker could not be started, or `init` took too long. */
+  /** The worker or program could not be started, or `init` took too long. */
   | "sandbox_start_failed"
-  /** The worker ended in the middle of the call. `data.stderr` is the tail of what it wrote. */
+  /** The worker ended in the middle of the call. `data.stderr` is the last part of its stderr. */
   | "sandbox_crashed"
-  /** Memory, processor time or output exceeded a limit. `data.limit` names it. */
+  /** The worker or program exceeded a limit; `data.limit` is memory, scratch, cpu, time or output. */
   | "sandbox_limit"
   /** The worker was ended for another reason: the server closes, or another call had to be stopped. */
   | "sandbox_ended";
@@ -164,7 +165,8 @@ export function describeNetwork({ label, hosts }: WorkerSpec, level: 3 | 2): str
 }
 
 /**
- * How many sandboxed calls wait, each for the next, for the current one: a worker's request to the host may lead back
- * into the sandbox. Undefined outside of such a request.
+ * The depth of the current call: how many sandboxed calls are above it in its chain, each waiting for the
+ * next. A worker's request to the host may lead to another sandboxed call. Undefined outside the handling of
+ * such a request.
  */
 export const nesting = new AsyncLocalStorage<number>();

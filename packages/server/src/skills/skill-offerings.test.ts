@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { OfferingChange, OfferingReader } from "../calls/offering-source.ts";
-import { SkillOfferings } from "./offerings.ts";
+import { SkillOfferings } from "./skill-offerings.ts";
 import { TestLibrary } from "./testing/library.fixture.ts";
 
 const pdfText =

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { redact } from "@toolrack/core/internal";
 import { CallLog, type CallLogOptions } from "../../calls/index.ts";
 import { asRecord, defined, LoadError, makeOwnFolder, reasonOf } from "../../helpers/index.ts";
-import type { LogLine } from "../spec.ts";
+import type { LogLine } from "../sandbox-types.ts";
 import { STORAGE_LIMIT, type StorageChange, type StorageSnapshot } from "./messages.ts";
 
 const MOST_ITEMS = 10_000;
@@ -16,7 +16,7 @@ const TIME_RESOLUTION_MS = 50;
 interface Item {
   readonly key: string;
   readonly value: unknown;
-  /** The whole file. */
+  /** The whole text of the item's file. */
   readonly text: string;
 }
 
@@ -29,7 +29,7 @@ export class KeptItems {
   #items = new Map<string, Item>();
   #size = 0;
   #version = 0;
-  /** The state of the folder at the last read; undefined when it must be read. */
+  /** Identifies the state of the folder at the last read; undefined when the folder must be read again. */
   #stamp: string | undefined;
   #writing: Promise<void> = Promise.resolve();
   #problem: unknown;
@@ -38,7 +38,7 @@ export class KeptItems {
     this.#folder = folder;
   }
 
-  /** Reads what other processes wrote. Returns the version. */
+  /** Reads the items again if another process has changed the folder. Returns the current version. */
   async refresh(): Promise<number> {
     if (this.#stamp !== undefined && this.#stamp === this.#stampNow()) return this.#version;
     await this.#writing;
@@ -68,8 +68,9 @@ export class KeptItems {
   }
 
   /**
-   * Waits until everything is written; throws the first failure. Returns the new version of a worker that knew
-   * `version` and made `changes` changes, or -1 when others made changes too: then the worker must read again.
+   * Waits until everything is written; throws the first failure. Called for a worker that knew `version` and
+   * then made `changes` changes. Returns the worker's new version, or -1 when others made changes too: then
+   * the worker must read all items again.
    */
   async settle(version: number, changes: number): Promise<number> {
     const isAlone = this.#version === version + changes;
@@ -114,7 +115,7 @@ export class KeptItems {
     if (!this.#items.has(key) && this.#items.size >= MOST_ITEMS) {
       throw new Error(`The storage holds ${MOST_ITEMS} items already. Remove some first.`);
     }
-    // The JSON around each value counts too, hence a little more than the worker allows.
+    // The host also counts the JSON around each value, so it allows a little more than the worker does.
     if (size > STORAGE_LIMIT * 1.1) {
       const limit = STORAGE_LIMIT / 1024 / 1024;
       throw new Error(`The storage would be larger than ${limit} MiB. Remove something first.`);
@@ -128,7 +129,7 @@ export class KeptItems {
       const item = name.endsWith(".json") ? await readItem(join(this.#folder, name)) : undefined;
       if (item !== undefined) items.set(item.key, item);
     }
-    // A change made during the read is newer than what was read.
+    // When a change was made during the read, the items in memory are newer than those that were read.
     const isSame =
       items.size === this.#items.size &&
       [...items].every(([key, { text }]) => this.#items.get(key)?.text === text);
@@ -168,7 +169,7 @@ export async function replaceFile(path: string, text: string, mode?: number): Pr
 }
 
 interface ToolOwnersOptions {
-  /** `.toolrack/tool-owners.json` of the workspace: names of tools, each with the file that had it first. */
+  /** The path of `.toolrack/tool-owners.json`, which maps each tool's name to the file that had it first. */
   readonly file: string;
   /** Whether owners are written to the file; otherwise they last as long as the process. */
   readonly isKept: boolean;
@@ -194,7 +195,7 @@ export class ToolOwners {
       const known = entries.map(([name, owner]) => [name.toLowerCase(), String(owner)] as const);
       this.#owners = new Map(isKept ? known : [...known, ...this.#owners]);
     } catch (cause) {
-      const { code } = cause as NodeJS.ErrnoException; // Undefined when the text is no JSON.
+      const { code } = cause as NodeJS.ErrnoException; // `code` is undefined when the text is no JSON.
       if (code === "ENOENT") return;
       throw new LoadError(
         `${file}, which says which file each sandboxed tool belongs to, cannot be read: ${reasonOf(cause)}`,
@@ -208,7 +209,7 @@ export class ToolOwners {
     return this.#owners.get(name.toLowerCase());
   }
 
-  /** Makes these names belong to these files. */
+  /** Makes each name belong to its file. `claims` maps names of tools to files. */
   async claim(claims: ReadonlyMap<string, string>): Promise<void> {
     const { file, isKept } = this.#options;
     const fresh = [...claims].filter(([name, owner]) => this.ownerOf(name) !== owner);
@@ -237,7 +238,7 @@ export class ToolLogs {
     this.#options = options;
   }
 
-  /** Returns the line with all secrets masked. */
+  /** Writes the line to the tool's log file. Returns the line as written, with all secrets masked. */
   write(tool: string, callId: string | undefined, { level, text, data }: LogLine): LogLine {
     const { folder, secrets, ...rest } = this.#options;
     let log = this.#logs.get(tool);
@@ -245,8 +246,9 @@ export class ToolLogs {
       log = new CallLog({ ...rest, file: join(folder, `${tool}.log`) });
       this.#logs.set(tool, log);
     }
-    // Masked before it is cut, because a cut could leave half of a secret.
-    const masked = redact({ text, data }, { values: secrets() }) as { text: string; data?: unknown }; // Its copy.
+    // Secrets are masked before the text is cut, because a cut could leave half of a secret. The cast is
+    // safe: `redact` returns a copy with the same members.
+    const masked = redact({ text, data }, { values: secrets() }) as { text: string; data?: unknown };
     const message = masked.text.slice(0, LONGEST_TEXT);
     const said = defined({ data: masked.data });
     log.write({ ts: new Date().toISOString(), level, tool, ...defined({ callId }), message, ...said });

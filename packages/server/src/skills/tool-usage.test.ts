@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readUsage } from "./usage.ts";
+import { readUsage } from "./tool-usage.ts";
 
 const schema = { type: "object", properties: { q: { type: "string" } }, required: ["q"] };
 

@@ -6,7 +6,7 @@ import type { WorkerLimits } from "../../config/index.ts";
 import { processStat } from "../../helpers/index.ts";
 import type { Launched } from "./confinement.ts";
 
-/** Processor seconds of those of these processes that still live. */
+/** The processor seconds of all these processes together. A process that has ended counts 0. */
 export function cpuSecondsOf(members: readonly number[]): number {
   return members.reduce((sum, pid) => sum + (processStat(pid)?.cpuSeconds ?? 0), 0);
 }
@@ -19,8 +19,9 @@ export function dataKbOfTree(pid: number): number | undefined {
 }
 
 /**
- * Memory of these processes without files. A page that n processes share counts as 1/n for each, where the system tells
- * that; finding it out is slow, so it is done only when the rough sum is above `most`.
+ * MB of memory that these processes use together, without mapped files. First, a page that n processes share
+ * counts fully for each. Only if that sum is above `most` are such pages counted again as 1/n for each
+ * process, where the system reports it, because reading that is slow.
  */
 function memoryMbOf(members: readonly number[], most: number): number {
   const residentKb = (pid: number) => sizeIn(`/proc/${pid}/status`, /^Rss(?:Anon|Shmem):\s+(\d+)/gm);
@@ -31,7 +32,7 @@ function memoryMbOf(members: readonly number[], most: number): number {
   return rough <= most ? rough : sumMb(proportionalKb);
 }
 
-/** The sum of what the pattern finds in a file of a process; 0 when that has ended in the meantime. */
+/** Adds up the numbers that the pattern finds in a file of /proc. 0 when the process has ended. */
 function sizeIn(path: string, pattern: RegExp): number {
   return [...read(path).matchAll(pattern)].reduce((sum, [, size]) => sum + Number(size), 0);
 }
@@ -45,8 +46,8 @@ function read(path: string): string {
 }
 
 /**
- * Kills a process group, and descendants that have left it: a process that is still being set up does not end with its
- * parent yet. Ignores processes that have already ended.
+ * Kills the process group that `pid` leads, and the descendants of `pid` that have left the group: a sandbox
+ * that is still being set up does not end with its parent yet. Ignores processes that have already ended.
  */
 export function killTree(pid: number | undefined): void {
   if (pid === undefined) return;
@@ -57,7 +58,7 @@ export function killTree(pid: number | undefined): void {
   }
 }
 
-/** A process and its living descendants. Empty when it is gone, or there is no /proc. */
+/** The ids of a process and its living descendants. Empty when the process has ended or there is no /proc. */
 export function treeOf(pid: number): number[] {
   const found: number[] = [];
   const waiting = [pid];
@@ -70,7 +71,7 @@ export function treeOf(pid: number): number[] {
   return found;
 }
 
-/** Each thread has children of its own. */
+/** The ids of the child processes, which the kernel lists by thread. Undefined when the process has ended. */
 function childrenOf(pid: number): number[] | undefined {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
@@ -85,8 +86,9 @@ function childrenOf(pid: number): number[] | undefined {
 const LAST_OUTPUT_MS = 1_000;
 
 /**
- * Calls `act` once the process has ended and its streams are closed. A process that is killed during its start may
- * leave a child behind that keeps the streams open for ever. Then they are closed here, which ends that child.
+ * Calls `act` once the process has ended and its streams are closed. A process that is killed during its
+ * start may leave a child behind that keeps the streams open for ever. Then this function closes the streams,
+ * which ends that child.
  */
 export function whenClosed(
   child: ChildProcess,
@@ -101,16 +103,16 @@ export function whenClosed(
   });
 }
 
-/** For Node itself, the starter process of a program, and the allocator. */
+/** MB allowed beyond `memoryMb`, for Node itself, the starter process of a program, and the allocator. */
 const overheadMb = 128;
 const megabyte = 1024 * 1024;
 
-/** `what` is the end of the sentence "… was ended: ". */
+/** `what` completes the sentence "{label} was ended: {what}." */
 type OnExceeded = (limit: "memory" | "scratch", what: string) => void;
 
 /**
- * Measures a confined process and its descendants from outside: the system's limits count each process by itself, and
- * shared memory not at all.
+ * Measures a confined process and its descendants from outside, because the system's own limits apply to each
+ * process by itself and do not count shared memory.
  */
 export class Usage {
   readonly #launched: Launched;
@@ -123,7 +125,10 @@ export class Usage {
     this.#onExceeded = onExceeded;
   }
 
-  /** Checks the limits. Returns the processor seconds since the last check, for the caller to judge. */
+  /**
+   * Checks the limits of memory and scratch space. Returns the processor seconds used since the last check;
+   * the caller enforces the limit on those.
+   */
   look({ memoryMb, scratchMb }: WorkerLimits): number {
     const members = treeOf(this.#launched.child.pid ?? 0);
     const most = memoryMb + overheadMb;
@@ -136,7 +141,7 @@ export class Usage {
     return used;
   }
 
-  /** Needed only where the system does not limit the directory's size. */
+  /** Does nothing where the system itself limits the size of the scratch directory. */
   async #checkScratch(scratchMb: number): Promise<void> {
     const { scratch } = this.#launched;
     if (scratch === undefined || this.#isMeasuring) return;
@@ -148,12 +153,12 @@ export class Usage {
   }
 }
 
-/** A folder with more entries counts as endless. */
+/** A folder with more entries than this counts as infinitely large. */
 const mostEntries = 20_000;
 
 /**
- * The size of all files in a folder. Stops counting at `most`, because the tool decides how long the walk would be. An
- * unreadable part counts as endless, because it could hide anything.
+ * The size of all files in a folder. Infinity as soon as it is above `most`, because the tool decides how
+ * many files there are to count; and for an unreadable folder, because it could hide files of any size.
  */
 async function folderBytes(folder: string, most: number): Promise<number> {
   const waiting = [folder];
@@ -168,7 +173,7 @@ async function folderBytes(folder: string, most: number): Promise<number> {
         else bytes += await sizeOf(inner);
       }
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException; // As the file system throws.
+      const { code } = error as NodeJS.ErrnoException; // The file system throws errors with a code.
       if (code !== "ENOENT") return Number.POSITIVE_INFINITY;
     }
   }
@@ -180,6 +185,6 @@ async function sizeOf(path: string): Promise<number> {
     // The size on disk: a sparse file may claim any size.
     return (await lstat(path)).blocks * 512;
   } catch {
-    return 0; // Removed in between.
+    return 0; // The file was removed in the meantime.
   }
 }

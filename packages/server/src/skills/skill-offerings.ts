@@ -20,7 +20,7 @@ import type { SkillLibrary } from "./skill-library.ts";
 
 interface ReadSkill {
   readonly skill: LoadedSkill;
-  /** `skill://{path}` */
+  /** The URI of the skill's folder: `skill://{name}`. */
   readonly base: string;
   readonly name: string;
   readonly frontMatter: Readonly<Record<string, unknown>>;
@@ -38,7 +38,7 @@ interface OfferedFile extends Omit<SkillFile, "executable"> {
 export class SkillOfferings implements OfferingSource {
   readonly key = "skills";
   readonly #library: SkillLibrary;
-  /** By the skill's id. Read again only when the skill is another object. */
+  /** The skills that were read, by id. A skill is read again only when its object or name has changed. */
   readonly #read = new Map<string, { skill: LoadedSkill; name: string; read: Promise<ReadSkill> }>();
 
   constructor(library: SkillLibrary) {
@@ -176,7 +176,7 @@ export class SkillOfferings implements OfferingSource {
   }
 }
 
-/** A skill may forbid people to invoke it. */
+/** Whether people may invoke the skill, which its front matter can forbid. */
 function isInvocable({ frontMatter }: ReadSkill): boolean {
   return frontMatter["user-invocable"] !== false;
 }

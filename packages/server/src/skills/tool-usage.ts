@@ -6,7 +6,7 @@ export type ParameterPlace = "path" | "query" | "header" | "body";
 
 interface PlacedParameter {
   readonly in?: ParameterPlace;
-  /** The service's name for it, when that is another one. */
+  /** The service's name for the parameter, when it differs. */
   readonly as?: string;
 }
 
@@ -21,8 +21,9 @@ const forms =
   'Write a JSON Schema ({"type": "object", "properties": {…}}), {"parameters": …}, {"properties": …} or a list ([{"name", "type", "required", "description"}]).';
 
 /**
- * Parses the `usage` of a tool: a JSON Schema, `{parameters}` with settings, `{properties}`, the short list, or the
- * short list as lines of Markdown. When it is empty, such lines may be in the description. Throws `UsageError`.
+ * Parses the `usage` of a tool: a JSON Schema, `{parameters}` with settings, `{properties}`, the short list,
+ * or the short list as lines of Markdown. When `text` is empty, such lines may be in the description. Throws
+ * `UsageError`.
  */
 export function readUsage(text: string, description = ""): ToolUsage {
   if (text.trim() === "") return toUsage(fromParameterLines(description), {});
@@ -48,7 +49,7 @@ function splitUsage(value: JsonSchemaObject): {
   schema: JsonSchemaObject | undefined;
   settings: JsonSchemaObject;
 } {
-  // OpenAI's form.
+  // The form of OpenAI's tool definitions.
   if (value.type === "function" && isRecord(value.function)) return splitUsage(value.function);
   if (looksLikeSchema(value)) return { schema: value, settings: {} };
   const { parameters, name: _name, description: _description, ...settings } = value;
@@ -120,7 +121,7 @@ function readPlace(name: string, place: unknown): { in?: ParameterPlace } {
   );
 }
 
-/** Removes fixed arguments from the schema, and makes those with a default optional. */
+/** Removes fixed arguments from the schema, and makes arguments with a default optional. */
 export function withSettings(
   schema: JsonSchemaObject,
   { arguments: fixed, defaults }: UsageSettings,
@@ -147,7 +148,7 @@ export function withSettings(
 interface Kind<Value> {
   readonly expected: string;
   fits(value: unknown): boolean;
-  /** Never set: it only tells the type of what fits. */
+  /** Never set: it only carries the type of the values that fit. */
   readonly value?: Value;
 }
 
@@ -179,11 +180,11 @@ const wholeUpTo = (most: number): Kind<number> => ({
   fits: (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most,
 });
 
-/** What `usage` may hold beside `parameters`. */
+/** The settings that `usage` may hold beside `parameters`. */
 const kinds = {
   /** Fixed arguments, which a caller cannot change. */
   arguments: object,
-  /** Arguments for callers that leave them out. */
+  /** Values for arguments that a caller leaves out. */
   defaults: object,
   /** Milliseconds for the whole run. */
   timeout: wholeUpTo(600_000),
@@ -191,13 +192,13 @@ const kinds = {
   headers: textMap,
   /** `http`: the most bytes that are read of a response. */
   maxBytes: wholeUpTo(10 * 1024 * 1024),
-  /** `script`: its environment. `{{secret:NAME}}` stands for a secret. */
+  /** `script`: the script's environment variables. `{{secret:NAME}}` stands for a secret. */
   environment: variables,
-  /** `script`: hosts that it may reach. */
+  /** `script`: hosts that the script may reach. */
   hosts: texts,
   /** `script`: the parameter whose members become arguments of the command line. */
   argv: text,
-  /** `script`: `text` takes the output as it is, instead of JSON. */
+  /** `script`: `text` makes the printed output the result as it is; otherwise it must be JSON. */
   output: form,
   dangerous: trueOrFalse,
   confirm: text,
@@ -230,14 +231,14 @@ function readUsageSettings(given: JsonSchemaObject): UsageSettings {
   return { ...usual, ...given };
 }
 
-/** Other names of types that people write. */
+/** The JSON Schema types, by other names that people write for them. */
 const types: Readonly<Record<string, string>> = {
   ...{ str: "string", text: "string", int: "integer", long: "integer", float: "number", double: "number" },
   ...{ bool: "boolean", list: "array", dict: "object", map: "object" },
 };
 const known = new Set(["string", "integer", "number", "boolean", "array", "object", "null"]);
 
-/** `[{"name": "query", "type": "string", "required": true, "description": "…"}]`: the short list. */
+/** Reads the short list: `[{"name": "query", "type": "string", "required": true, "description": "…"}]`. */
 function fromShortList(list: readonly unknown[]): JsonSchemaObject {
   const properties: Record<string, unknown> = {};
   const required: string[] = [];
@@ -256,7 +257,7 @@ function fromShortList(list: readonly unknown[]): JsonSchemaObject {
 
 const line = /^\s*[-*]\s+`([^`]+)`\s*(?:[（(]([^()（）]*)[)）])?\s*[:：]?\s*(.*)$/;
 
-/** Reads lines such as "- `query` (string, required): what to search for". Undefined when there is none. */
+/** Reads lines such as "- `query` (string, required): what to search for". Undefined if there is none. */
 export function fromParameterLines(text: string): JsonSchemaObject | undefined {
   const properties: Record<string, unknown> = {};
   const required: string[] = [];

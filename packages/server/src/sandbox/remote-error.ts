@@ -36,7 +36,10 @@ export function describeThrown(thrown: unknown): ThrownData {
   }
 }
 
-/** Reads what a worker reports as thrown. Unreviewed code may have written it, so it may be anything. */
+/**
+ * Reads the description of a thrown error from a worker's message. Unreviewed code may have written the
+ * message, so the value may be anything.
+ */
 export function readThrown(value: unknown): ThrownData {
   const thrown: Record<string, unknown> = typeof value === "object" && value !== null ? { ...value } : {};
   const { message } = thrown;

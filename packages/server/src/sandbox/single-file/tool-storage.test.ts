@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { KeptItems } from "./kept-items.ts";
+import { KeptItems } from "./tool-storage.ts";
 
 let folder: string;
 beforeEach(async () => {
