@@ -6,7 +6,8 @@ import App from "./shell/App.vue";
 import { openRouter } from "./shell/navigation.ts";
 import { ui } from "./ui/index.ts";
 
-// Before the router reads the address, so that its token does not get into the history.
+// Runs before the router reads the address, so that the token in the address stays out of the browser's
+// history.
 openSession();
 setLanguage(preferredLanguage(), { remember: false });
 createApp(App).use(i18n).use(ui).use(openRouter()).mount("#app");

@@ -1,6 +1,6 @@
 import { isRecord } from "../text/index.ts";
 
-/** Statuses of a proxy whose server is away, and of a server that starts or stops. */
+/** HTTP statuses that mean "the server is away": a proxy cannot reach it, or it is starting or stopping. */
 const AWAY = [502, 503, 504];
 
 /** A refusal by the server, or `unreachable` when it did not answer at all. */

@@ -57,7 +57,7 @@ export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>):
     if (current !== attempt) return latest;
     remote.isLoading = false;
   }
-  // A new sign-in may see other things.
+  // A new token may see other data.
   watch(
     () => currentSession.token,
     (token) => {
@@ -142,7 +142,7 @@ export function useAttempt(after?: () => unknown): Attempt {
   return attempt;
 }
 
-/** The tools that the server finds for a text, by name and by meaning; none for an empty one. */
+/** The tools that the server finds for a text, by name and by meaning; none for an empty text. */
 export function useToolSearch(text: () => string): Remote<readonly ToolSummary[]> {
   const found = useRemote(async (signal): Promise<readonly ToolSummary[]> => {
     const query = { q: text().trim(), limit: 20 };

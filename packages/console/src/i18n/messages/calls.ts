@@ -1,6 +1,9 @@
 import type { Catalogue } from "../catalogue.ts";
 
-/** Texts of calls, approvals, reloads and loops. Each in English and in Chinese; `|` separates one from many. */
+/**
+ * Texts of calls, approvals, reloads and loops. Each in English and in Chinese; `|` separates singular from
+ * plural.
+ */
 export const calls = {
   calls: {
     search: ["Search arguments, results, errors", "搜索参数、结果、错误"],

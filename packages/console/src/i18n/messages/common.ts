@@ -1,6 +1,9 @@
 import type { Catalogue } from "../catalogue.ts";
 
-/** Texts of the frame and of what all pages share. Each in English and in Chinese; `|` separates one from many. */
+/**
+ * Texts of the layout around the pages and texts that several pages share. Each in English and in Chinese;
+ * `|` separates singular from plural.
+ */
 export const common = {
   navigation: {
     label: ["Pages", "页面"],

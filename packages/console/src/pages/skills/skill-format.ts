@@ -13,7 +13,7 @@ const LONGEST_COMPATIBILITY = 500;
 const MOST_LINES = 500;
 const knownKeys = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
 
-/** What other programs that read skills would refuse or warn about. It works here. */
+/** What other programs that read skills would refuse or warn about. The rack itself accepts such skills. */
 export function breachesOf(skill: {
   readonly name: string;
   readonly description: string;
@@ -129,7 +129,7 @@ function contentOf(bytes: Uint8Array): string | { base64: string } {
   }
 }
 
-/** Works in pieces, because a function call takes only so many arguments. */
+/** Works in pieces, because the number of arguments of a function call is limited. */
 function toBase64(bytes: Uint8Array): string {
   const PIECE = 0x8000;
   let text = "";

@@ -45,7 +45,10 @@ interface Leaf {
   readonly row: LeafRow;
 }
 
-/** The rows of the list: tools and files with problems by source and group, without folded and filtered ones. */
+/**
+ * The rows of the list: tools and files with problems by source and group, without those that are folded or
+ * filtered out.
+ */
 export function treeRows(
   rack: Rack,
   filter: TreeFilter,
@@ -84,7 +87,10 @@ export function treeRows(
   });
 }
 
-/** The best match of a search: a tool of that name, else one whose name begins with it or contains it. */
+/**
+ * The best match of a search: the tool of that name, else one whose name begins with the text or contains it,
+ * else the first.
+ */
 export function bestHit(rows: readonly TreeRow[], q: string): ToolRow | undefined {
   const wanted = q.trim().toLowerCase();
   const found = rows.filter((row) => row.kind === "tool");
@@ -167,7 +173,10 @@ function placeOfFile(file: string): Pick<Leaf, "source" | "group"> {
   return { source: "files", group: file.split("/").slice(1, -1).join("/") };
 }
 
-/** The tool names of a row: its own, or those of its group or source. `all` must have nothing folded. */
+/**
+ * Names of the tools that a row stands for: its own tool, or all tools of its group or source. In `all`, no
+ * row may be folded.
+ */
 export function toolsOf(all: readonly TreeRow[], row: TreeRow): string[] {
   if (row.kind !== "branch") return toolNames([row]);
   const below = all.slice(all.findIndex(({ id }) => id === row.id) + 1);
@@ -184,7 +193,7 @@ function toolNames(rows: readonly TreeRow[]): string[] {
   return rows.flatMap((row) => (row.kind === "tool" ? [row.tool.name] : []));
 }
 
-/** Marks all names, or unmarks them when all are marked. */
+/** Selects all names, or unselects them when all are selected. */
 export function toggled(marks: ReadonlySet<string>, names: readonly string[]): ReadonlySet<string> {
   const isAdding = names.some((name) => !marks.has(name));
   return new Set(isAdding ? [...marks, ...names] : [...marks].filter((name) => !names.includes(name)));
