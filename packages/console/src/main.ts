@@ -6,8 +6,7 @@ import App from "./shell/App.vue";
 import { openRouter } from "./shell/navigation.ts";
 import { ui } from "./ui/index.ts";
 
-// Runs before the router reads the address, so that the token in the address stays out of the browser's
-// history.
+// Before the router reads the address, the token is taken out of it, to stay out of the browser's history.
 openSession();
 setLanguage(preferredLanguage(), { remember: false });
 createApp(App).use(i18n).use(ui).use(openRouter()).mount("#app");

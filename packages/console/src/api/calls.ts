@@ -14,16 +14,10 @@ export interface CallWatcher {
   readonly found?: (call: Call) => void;
 }
 
-/**
- * An answer of more characters is read from the call's record, because parsing it from the stream would block
- * the page.
- */
+/** An answer of more characters is read from the call's record: in the stream it would block the page. */
 const LONGEST_ANSWER = 1_000_000;
 
-/**
- * Calls a tool and reports its progress to `watcher`. The call goes on when the page is closed; its id finds
- * or cancels it.
- */
+/** Calls a tool and reports its progress. The call outlives the page and is found or cancelled by its id. */
 export function runTool(
   name: string,
   body: { readonly arguments: unknown; readonly callId: string; readonly sessionID?: string },
@@ -62,8 +56,7 @@ async function follow(
   const headers = { accept: "text/event-stream" };
   const response = await open(route, { path, body, headers });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
-  // An answer that is too long for the stream can be read from the call's record only if the call's id is
-  // known.
+  // A long answer can be read from the call's record only if the id of the call is known.
   const events = readEvents(response.body, body.callId === undefined ? {} : { longest: LONGEST_ANSWER });
   for (;;) {
     // If the connection breaks or the answer is too long, the result is read from the call's record.
@@ -96,8 +89,7 @@ export async function findAnswer(callId: string | undefined, watcher: CallWatche
       if (!isUnderWay(call)) return answerOf(call);
       watcher.found?.(call);
     } catch (thrown) {
-      // Only an unreachable server is asked again. A call that it does not know (404) was lost before it was
-      // recorded.
+      // Polls on only while the server is unreachable. A call that it does not know was never recorded.
       if (!(thrown instanceof ApiError) || thrown.code !== "unreachable") throw unreachable(thrown);
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL));

@@ -54,10 +54,7 @@ export class EventStream {
   readonly retryAt = ref(0);
   readonly #listeners = new Set<Listener>();
   #lastId: string | undefined;
-  /**
-   * Whether there was a connection before. `#lastId` does not tell, because that connection may have sent no
-   * event id.
-   */
+  /** Whether there was a connection before, even one that ended before its first event id. */
   #hasBegun = false;
   #run: AbortController | undefined;
   #wake: (() => void) | undefined;
@@ -125,8 +122,7 @@ export class EventStream {
       if (response.body === null) return true;
       for await (const { event = "", id, data } of readEvents(response.body, { onBytes: stillAlive })) {
         if (id !== undefined) this.#lastId = id;
-        // The server sends `ready` to a connection that names no last event. If it is not our first, events
-        // may be lost.
+        // `ready` answers a connection that named no last event. If it is not our first, events may be lost.
         if (event === "ready" && !isResumed) continue;
         const rackEvent = { type: event === "ready" ? "reset" : event, data: dataOf(data) };
         for (const listener of this.#listeners) listener(rackEvent);
@@ -164,8 +160,7 @@ function dataOf(text: string): RackEvent["data"] {
 export const eventStream = new EventStream();
 
 /**
- * Subscribes a component to `reset` and to events whose type begins with one of the prefixes, until it is
- * unmounted.
+ * Subscribes a component, for its life, to `reset` and to events whose type begins with one of the prefixes.
  */
 export function useEvents(prefixes: readonly string[], listener: (event: RackEvent) => void): void {
   const stop = eventStream.subscribe((event) => {

@@ -25,10 +25,7 @@ type ListRoute = {
   [Route in keyof Answers]: Answers[Route] extends { readonly items: readonly unknown[] } ? Route : never;
 }[keyof Answers];
 
-/**
- * Reads the pages of a list until its end, or until there are at least `most` items. `hasMore`: pages were
- * left unread.
- */
+/** Reads the pages of a list to its end, or to about `most` items. `hasMore`: there are unread pages. */
 export async function readPages<Route extends ListRoute>(
   route: Route,
   asked: Asked,
@@ -59,10 +56,7 @@ export async function unlessForbidden<Answer, Else>(
   });
 }
 
-/**
- * Sends a request and returns the response. Rejects with an `ApiError` when the server refuses it or does not
- * answer.
- */
+/** Sends a request. Rejects with an `ApiError` when the server refuses it or does not answer. */
 export async function open(route: string, asked: Asked = {}): Promise<Response> {
   const { token } = currentSession;
   const [method = "GET", path = ""] = route.split(" ");

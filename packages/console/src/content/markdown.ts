@@ -15,8 +15,7 @@ export interface MarkdownNode {
 const reader = new MarkdownIt({ html: false, linkify: false }).disable(["code", "lheading", "reference"]);
 reader.normalizeLink = (address) => address;
 reader.normalizeLinkText = (address) => address.replace(/^mailto:/i, "");
-// Pictures in `data:` addresses are accepted here, so that the parser recognises them; `leafOf` shows only
-// their names.
+// `data:` pictures are accepted here, so that the parser recognises them; `leafOf` shows only their names.
 reader.validateLink = (address) => isSafeLink(address) || /^data:image\//i.test(address);
 
 /** A text with more `![` is not parsed, because many unfinished pictures make the parser slow. */
@@ -82,8 +81,7 @@ function itemOf(children: readonly MarkdownNode[]): MarkdownNode {
 }
 
 /**
- * A link, which shows its address if it has no text. Inside another link, or with an unsafe address, only the
- * text.
+ * A link; without text it shows its address. Inside another link or with an unsafe address, only the text.
  */
 function linkTo(href: string, children: readonly MarkdownNode[], isInLink: boolean): MarkdownNode[] {
   const shown = children.length === 0 ? [textOf(href)] : children;

@@ -72,8 +72,7 @@ const denial =
   /^Running ".*?" was refused(?:: (?<reason>.*)|, without giving a reason)\. It did not run\. Do not repeat the call unchanged\.$/s;
 
 /**
- * The error message of a call, for people. The message of a denied call is written for models, so it is
- * reworded.
+ * The error message of a call, for people. The one for denied calls is written for models, so it is reworded.
  */
 export function messageOf({ code, message }: { readonly code: string; readonly message: string }): string {
   const found = code === "approval_denied" ? denial.exec(message) : null;
@@ -90,10 +89,7 @@ export function shareOf({ progress, total }: CallProgress = {}): number | undefi
 /** How many lines are shown at each end of a long log. */
 const SHOWN = 20;
 
-/**
- * The lines to show of a log. `hidden` is how many lines are left out, before the shown line with the index
- * `at`.
- */
+/** The lines to show of a log. Before the line with index `at`, `hidden` lines are left out. */
 export function foldLines(lines: readonly CallLine[], showsAll: boolean) {
   const hidden = lines.length - 2 * SHOWN;
   // Hiding fewer lines would save no space.

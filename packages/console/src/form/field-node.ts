@@ -114,8 +114,7 @@ function scoreOf(node: FieldNode, value: unknown, depth: number): number {
     for (const [key, part] of Object.entries(value)) {
       const child = childAt(node, key)?.();
       const inner = child === undefined ? NO_FIT : scoreOf(child, part, depth + 1);
-      // A wrong discriminator rules the option out. Another wrong member only lowers the score: it may be
-      // half written.
+      // A wrong discriminator rules the option out. Other wrong members, perhaps half written, do not.
       if (inner === NO_FIT && child?.kind === "choice") return NO_FIT;
       score += inner === NO_FIT ? -1 : 1 + inner;
     }
@@ -233,10 +232,7 @@ function childAt(node: FieldNode, key: string | number): Child | undefined {
 
 const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 
-/**
- * Appends a step to a path, in the form that the server uses in its issues: `items[0].name`,
- * `headers["x-id"]`.
- */
+/** Appends a step to a path, written as in the server's issues: `items[0].name`, `headers["x-id"]`. */
 export function pathStep(path: string, step: string | number): string {
   if (typeof step === "number") return `${path}[${step}]`;
   if (!identifier.test(step)) return `${path}[${JSON.stringify(step)}]`;

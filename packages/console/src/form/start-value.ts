@@ -1,8 +1,7 @@
 import { boundsOf, type Child, type FieldNode } from "./field-node.ts";
 
 /**
- * The initial value of a field or item that a person adds: the schema's default, or else the smallest value
- * that fits.
+ * The initial value of an added field or item: the schema's default, or else the smallest value that fits.
  */
 export function startValue(node: FieldNode): unknown {
   return made(node, false, 0);

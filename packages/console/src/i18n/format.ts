@@ -63,10 +63,7 @@ export function timeOf(at: number): string {
 const hours = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
 const DAY = 86_400;
 
-/**
- * Labels for an axis, from times in seconds: the time of day, or the date at midnight and for steps of a day
- * or more.
- */
+/** Labels for an axis of times in seconds: the time of day, or the date at midnight and for steps of days. */
 export function momentLabels(moments: readonly number[], timeZone?: string): string[] {
   const zone = timeZone === undefined ? {} : { timeZone };
   const time = moment({ ...hours, ...zone });
@@ -86,10 +83,7 @@ function moment(options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   return formatter(JSON.stringify(options), (locale) => new Intl.DateTimeFormat(locale, options));
 }
 
-/**
- * Formatters by language and options. Kept, because they are slow to create and lists need them for every
- * row.
- */
+/** Kept by language and options, because formatters are slow to create and lists need them for every row. */
 const formatters = new Map<string, unknown>();
 
 function formatter<Format>(key: string, make: (locale: string) => Format): Format {

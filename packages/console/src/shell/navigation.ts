@@ -42,10 +42,7 @@ function page(name: string, icon: Component, key: string, path: string, componen
 }
 type RouteComponent = () => Promise<{ default: Component }>;
 
-/**
- * Routes that have no link in the navigation. `meta.page` names the link that is highlighted for such a
- * route.
- */
+/** Routes without a link in the navigation; `meta.page` names the link that is highlighted for them. */
 const further: readonly RouteRecordRaw[] = [
   {
     path: "/calls/:callId",
@@ -62,10 +59,7 @@ const further: readonly RouteRecordRaw[] = [
   { path: "/:rest(.*)*", name: "notFound", component: () => import("../pages/NotFoundPage.vue") },
 ];
 
-/**
- * Creates the router. It reads the address at once, so call this after `openSession` has removed the token
- * from it.
- */
+/** Creates the router, which reads the address at once: first let `openSession` remove the token from it. */
 export function openRouter(): Router {
   const routes = [...pages.map(({ route }) => route), ...further];
   const router = createRouter({ history: createWebHistory(), routes });

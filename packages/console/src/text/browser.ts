@@ -31,8 +31,7 @@ export async function copyText(text: string): Promise<boolean> {
     if (copied) return true;
   }
   const focused = document.activeElement instanceof HTMLElement ? document.activeElement : undefined;
-  // The text area is inside the dialog, because a dialog takes the focus, and with it the selection, from
-  // elements outside.
+  // Appended to the dialog, if one is open: a dialog takes focus and selection from elements outside.
   const host = focused?.closest('[role="dialog"], [role="alertdialog"]') ?? document.body;
   const area = document.createElement("textarea");
   area.value = text;

@@ -28,10 +28,7 @@ export interface DiffLine {
   readonly text: string;
 }
 
-/**
- * If more lines differ, they are shown as replaced, because the table of the comparison grows with their
- * square.
- */
+/** More differing lines are shown as replaced, because the comparison's table grows with their square. */
 const MOST_LINES = 1_500;
 
 /** The removed, added and common lines of two texts in one list. */

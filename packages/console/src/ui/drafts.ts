@@ -112,10 +112,7 @@ export function dropUnsavedWork(): void {
   works.clear();
 }
 
-/**
- * Returns a function that tells whether a navigation stays at the same item: path and these query keys are
- * unchanged.
- */
+/** Returns a test whether a navigation stays at the same item: path and these query keys are unchanged. */
 export function isSamePlace(...queries: readonly string[]): Move {
   return (to, from) =>
     to.name === from.name &&

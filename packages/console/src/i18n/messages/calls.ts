@@ -1,8 +1,7 @@
 import type { Catalogue } from "../catalogue.ts";
 
 /**
- * Texts of calls, approvals, reloads and loops. Each in English and in Chinese; `|` separates singular from
- * plural.
+ * Texts of calls, approvals, reloads and loops, in English and in Chinese; `|` separates singular and plural.
  */
 export const calls = {
   calls: {

@@ -1,9 +1,6 @@
 import type { Catalogue } from "../catalogue.ts";
 
-/**
- * Texts of the layout around the pages and texts that several pages share. Each in English and in Chinese;
- * `|` separates singular from plural.
- */
+/** Texts of the layout and of several pages, in English and in Chinese; `|` separates singular and plural. */
 export const common = {
   navigation: {
     label: ["Pages", "页面"],

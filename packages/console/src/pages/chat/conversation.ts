@@ -56,10 +56,7 @@ export function useConversation() {
     latest = undefined;
   }
 
-  /**
-   * Shows another conversation, or a new one. A running turn of the previous conversation goes on at the
-   * server.
-   */
+  /** Shows another conversation, or a new one. A running turn of the previous one goes on at the server. */
   async function show(id: string): Promise<void> {
     shown.abort();
     shown = new AbortController();
@@ -90,10 +87,7 @@ export function useConversation() {
     () => show(shownId),
   );
 
-  /**
-   * Adds the previous page of messages; calls `onRead` just before they are added. Rejects with an
-   * `ApiError`.
-   */
+  /** Adds the previous page of messages; calls `onRead` just before that. Rejects with an `ApiError`. */
   async function showEarlier(onRead: () => void): Promise<void> {
     const { id } = session.value ?? {};
     const before = previous.value;
@@ -272,10 +266,7 @@ function keyOf({ name, loop }: ChatToolPart): string {
   return loop?.fingerprint ?? `${name} ${loop?.signal}`;
 }
 
-/**
- * Owners in whose conversations this token may not write. Learnt from refusals: the server does not tell who
- * a token is.
- */
+/** Owners for whose conversations this token was refused. The server does not tell who a token is. */
 const closedOwners = reactive(new Set<string>());
 
 // After a new sign-in, the token may be the owner's.

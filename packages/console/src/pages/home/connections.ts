@@ -40,8 +40,7 @@ export function connectWith(client: Client, server: Server, token?: string): Con
       // Name and address come first, because the header option takes all following words.
       return oneStep(`claude mcp add --transport http toolrack ${address} --header ${shellWord(header)}`);
     case "claude-desktop": {
-      // Claude Desktop starts servers without a shell, so without the shell's PATH, and accepts no address of
-      // a server.
+      // Claude Desktop starts servers without a shell and the shell's PATH, and accepts no server address.
       const [command = "toolrack", ...args] = program;
       const entry = { command, args: [...args, "mcp", "--dir", workspace] };
       return oneStep(asJson({ mcpServers: { toolrack: entry } }), "claude_desktop_config.json");
@@ -109,10 +108,7 @@ export function unusedName(name: string, taken: readonly string[]): string {
   return `${name} ${number}`;
 }
 
-/**
- * The code of a complete agent, which asks the model, runs the model's calls, and repeats until there is an
- * answer.
- */
+/** The code of a complete agent: it asks the model, runs the model's calls, and repeats until it is done. */
 export function openaiExample(url: string): string {
   return `import OpenAI from "openai";
 

@@ -46,8 +46,8 @@ interface Leaf {
 }
 
 /**
- * The rows of the list: tools and files with problems by source and group, without those that are folded or
- * filtered out.
+ * The rows of the list: tools and files with problems, by source and group. Folded rows and rows that the
+ * filter excludes are left out.
  */
 export function treeRows(
   rack: Rack,
@@ -88,8 +88,8 @@ export function treeRows(
 }
 
 /**
- * The best match of a search: the tool of that name, else one whose name begins with the text or contains it,
- * else the first.
+ * The best match of a search: the tool with this name, or else one whose name begins with the text, or else
+ * one whose name contains it, or else the first tool.
  */
 export function bestHit(rows: readonly TreeRow[], q: string): ToolRow | undefined {
   const wanted = q.trim().toLowerCase();
@@ -173,10 +173,7 @@ function placeOfFile(file: string): Pick<Leaf, "source" | "group"> {
   return { source: "files", group: file.split("/").slice(1, -1).join("/") };
 }
 
-/**
- * Names of the tools that a row stands for: its own tool, or all tools of its group or source. In `all`, no
- * row may be folded.
- */
+/** Names of a row's tools: one tool, or all tools of a group or source. In `all`, no branch may be folded. */
 export function toolsOf(all: readonly TreeRow[], row: TreeRow): string[] {
   if (row.kind !== "branch") return toolNames([row]);
   const below = all.slice(all.findIndex(({ id }) => id === row.id) + 1);
