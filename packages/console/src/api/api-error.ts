@@ -22,7 +22,7 @@ export class ApiError extends Error {
     this.details = details;
   }
 
-  /** The server was away, so the same request may succeed later. */
+  /** Whether the server was away, so that the same request may succeed later. */
   get isAway(): boolean {
     return this.code === "unreachable" || AWAY.includes(this.status);
   }

@@ -122,7 +122,8 @@ export class EventStream {
       if (response.body === null) return true;
       for await (const { event = "", id, data } of readEvents(response.body, { onBytes: stillAlive })) {
         if (id !== undefined) this.#lastId = id;
-        // `ready` answers a connection that named no last event. If it is not our first, events may be lost.
+        // The server sends `ready` to a connection that named no last event. If we were connected before,
+        // events may be lost.
         if (event === "ready" && !isResumed) continue;
         const rackEvent = { type: event === "ready" ? "reset" : event, data: dataOf(data) };
         for (const listener of this.#listeners) listener(rackEvent);

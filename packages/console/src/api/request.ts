@@ -11,7 +11,7 @@ export interface Asked {
 }
 
 /**
- * Sends a request and returns the JSON of the answer. `route` is a method and path of the API, such as `GET
+ * Sends a request and returns its answer, parsed from JSON. `route` is a method and a path, such as `GET
  * /api/tools/{name}`. Rejects with an `ApiError`.
  */
 export async function request<Route extends keyof Answers>(

@@ -12,9 +12,9 @@ export interface DraftOptions<Source, Form> {
   write(form: Form, seen: Source): Promise<Source>;
   read(): Promise<Source>;
   onSaved(saved: Source): void;
-  /** Navigations that do not lose the unsaved text. */
+  /** Tells whether a navigation keeps the unsaved text. */
   readonly survives?: Move;
-  /** More unsaved text, which is not in the form. */
+  /** Tells whether there is more unsaved text, outside the form. */
   readonly hasMore?: () => boolean;
 }
 

@@ -160,7 +160,7 @@ let server: Remote<Server> | undefined;
 
 /** Information about the server, shared by all components. Only admins get it. */
 export function useServerInfo(): Remote<Server> {
-  // Its own scope, because it outlives the first component that uses it.
+  // Runs in a scope of its own, because the value outlives the first component that uses it.
   server ??= effectScope(true).run(() => useLive((signal) => request("GET /api/server", { signal })))!;
   return server;
 }

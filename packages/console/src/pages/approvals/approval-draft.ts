@@ -4,7 +4,7 @@ import { t } from "../../i18n/index.ts";
 import { isRecord } from "../../text/index.ts";
 import { Recent } from "../../ui/index.ts";
 
-/** Limited, because drafts of approvals decided elsewhere are not removed. */
+/** The number of drafts is limited, because drafts of approvals decided elsewhere are not removed. */
 const drafts = new Recent<ReturnType<typeof newDraft>>({ most: 200 });
 
 /**

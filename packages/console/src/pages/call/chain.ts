@@ -1,6 +1,6 @@
 import { ApiError, type CallFacts, isUnderWay, readCall, readPages } from "../../api/index.ts";
 
-/** At most about this many calls of a chain are read. */
+/** After this many calls, no further page of a chain is read. */
 const MOST_CALLS = 2_000;
 const HIGHEST = 50;
 

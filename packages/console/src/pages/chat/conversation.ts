@@ -143,7 +143,7 @@ export function useConversation() {
     }
   }
 
-  /** Reads the turn to its end, reconnecting as often as necessary. */
+  /** Reads the events of the running turn to its end, reconnecting as often as necessary. */
   async function follow(id: string, first: Response | undefined, signal: AbortSignal): Promise<void> {
     let response = first;
     let lastId: string | undefined;

@@ -2,7 +2,7 @@ import type { FileReport, ToolSummary } from "../../api/index.ts";
 
 export interface Rack {
   readonly tools: readonly ToolSummary[];
-  /** Files that do not load, or only in an older version. Only admins get them. */
+  /** Files that failed to load; an older version of some is still in use. Only admins get them. */
   readonly troubled: readonly FileReport[];
 }
 
@@ -135,7 +135,7 @@ function fits(
   return words.every((word) => text.includes(word));
 }
 
-/** Computed once per tool, because a search reads ten thousand of them with every letter. */
+/** The leaf of each tool, made once, because a search reads ten thousand of them with every typed letter. */
 const known = new WeakMap<ToolSummary, Leaf>();
 
 function leafOf(tool: ToolSummary): Leaf {
