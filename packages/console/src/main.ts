@@ -6,7 +6,7 @@ import App from "./shell/App.vue";
 import { openRouter } from "./shell/navigation.ts";
 import { ui } from "./ui/index.ts";
 
-// Before the router reads the address, so that its token does not get into the history.
+// Before the router reads the address, the token is taken out of it, to stay out of the browser's history.
 openSession();
 setLanguage(preferredLanguage(), { remember: false });
 createApp(App).use(i18n).use(ui).use(openRouter()).mount("#app");

@@ -1,6 +1,6 @@
 import { isRecord } from "../text/index.ts";
 
-/** Statuses of a proxy whose server is away, and of a server that starts or stops. */
+/** HTTP statuses that mean "the server is away": a proxy cannot reach it, or it is starting or stopping. */
 const AWAY = [502, 503, 504];
 
 /** A refusal by the server, or `unreachable` when it did not answer at all. */
@@ -22,7 +22,7 @@ export class ApiError extends Error {
     this.details = details;
   }
 
-  /** The server was away, so the same request may succeed later. */
+  /** Whether the server was away, so that the same request may succeed later. */
   get isAway(): boolean {
     return this.code === "unreachable" || AWAY.includes(this.status);
   }

@@ -14,10 +14,10 @@ export interface CallWatcher {
   readonly found?: (call: Call) => void;
 }
 
-/** Longer answers are read from the record, because in the stream they would block the page. */
+/** An answer of more characters is read from the call's record: in the stream it would block the page. */
 const LONGEST_ANSWER = 1_000_000;
 
-/** Makes a call and reports its progress. The call outlives the page; its id finds and cancels it. */
+/** Calls a tool and reports its progress. The call outlives the page and is found or cancelled by its id. */
 export function runTool(
   name: string,
   body: { readonly arguments: unknown; readonly callId: string; readonly sessionID?: string },
@@ -56,10 +56,10 @@ async function follow(
   const headers = { accept: "text/event-stream" };
   const response = await open(route, { path, body, headers });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
-  // Only a call with a known id can be read from the records.
+  // A long answer can be read from the call's record only if the id of the call is known.
   const events = readEvents(response.body, body.callId === undefined ? {} : { longest: LONGEST_ANSWER });
   for (;;) {
-    // After a broken connection or a long answer, the record has the rest.
+    // If the connection breaks or the answer is too long, the result is read from the call's record.
     const { value: streamed } = await events.next().catch(() => ({ value: undefined }));
     if (!streamed) return findAnswer(body.callId, watcher);
     const { event, data } = streamed;
@@ -74,8 +74,9 @@ export function isUnderWay({ status }: { readonly status: CallStatus }): boolean
   return status === "running" || status === "pending";
 }
 
-/** Milliseconds between polls, and how long the server may be away. */
+/** Milliseconds between two reads of the record of a running call. */
 const POLL_INTERVAL = 1_000;
+/** For how many milliseconds the server may be away before `findAnswer` gives up. */
 const LONGEST_AWAY = 60_000;
 
 /** The outcome of a call, polled from its record until the call has ended and the server answers. */
@@ -88,7 +89,7 @@ export async function findAnswer(callId: string | undefined, watcher: CallWatche
       if (!isUnderWay(call)) return answerOf(call);
       watcher.found?.(call);
     } catch (thrown) {
-      // A call that the server does not know was lost before it was recorded.
+      // Polls on only while the server is unreachable. A call that it does not know was never recorded.
       if (!(thrown instanceof ApiError) || thrown.code !== "unreachable") throw unreachable(thrown);
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL));
@@ -113,10 +114,12 @@ function answerOf(call: Call): CallAnswer {
   };
 }
 
-/** A larger record is read by a worker. */
+/** A record of more bytes is parsed in a web worker, so that it does not block the page. */
 const LARGE = 2_000_000;
 
-/** A running or finished call. Of a very large one, only the part that the page can show. */
+/**
+ * A running or finished call. A very large record comes without the structured data and blocks of its result.
+ */
 export async function readCall(callId: string, signal?: AbortSignal): Promise<Call> {
   const response = await open("GET /api/calls/{callId}", { path: { callId }, ...(signal && { signal }) });
   if (Number(response.headers.get("content-length") ?? 0) <= LARGE) return readJson(response, signal);

@@ -4,7 +4,7 @@ import { isRecord } from "../text/index.ts";
 import { ApiError } from "./api-error.ts";
 import { open } from "./request.ts";
 
-/** Reads server-sent events. Throws at an event longer than `longest`, which the page should read in pieces. */
+/** Reads server-sent events. Throws at an event of more than `longest` characters. */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
   options: { readonly longest?: number; readonly onBytes?: () => void } = {},
@@ -54,7 +54,7 @@ export class EventStream {
   readonly retryAt = ref(0);
   readonly #listeners = new Set<Listener>();
   #lastId: string | undefined;
-  /** Whether there was a connection before. It may have ended without an event id. */
+  /** Whether there was a connection before, even one that ended before its first event id. */
   #hasBegun = false;
   #run: AbortController | undefined;
   #wake: (() => void) | undefined;
@@ -70,14 +70,14 @@ export class EventStream {
     void this.#keepOpen(this.#run.signal);
   }
 
-  /** Ends the connection and forgets the position. */
+  /** Ends the connection and forgets the last event, so that the next connection does not resume after it. */
   stop(): void {
     this.pause();
     this.#lastId = undefined;
     this.#hasBegun = false;
   }
 
-  /** Ends the connection. The next one continues from the same position. */
+  /** Ends the connection. The next connection resumes after the last event. */
   pause(): void {
     this.#run?.abort();
     this.#run = undefined;
@@ -122,7 +122,8 @@ export class EventStream {
       if (response.body === null) return true;
       for await (const { event = "", id, data } of readEvents(response.body, { onBytes: stillAlive })) {
         if (id !== undefined) this.#lastId = id;
-        // The first `ready` begins the stream; a later one means that the server did not know our position.
+        // The server sends `ready` to a connection that named no last event. If we were connected before,
+        // events may be lost.
         if (event === "ready" && !isResumed) continue;
         const rackEvent = { type: event === "ready" ? "reset" : event, data: dataOf(data) };
         for (const listener of this.#listeners) listener(rackEvent);
@@ -159,7 +160,9 @@ function dataOf(text: string): RackEvent["data"] {
 
 export const eventStream = new EventStream();
 
-/** Subscribes to `reset` and to events whose type begins with one of the prefixes, while the page lives. */
+/**
+ * Subscribes a component, for its life, to `reset` and to events whose type begins with one of the prefixes.
+ */
 export function useEvents(prefixes: readonly string[], listener: (event: RackEvent) => void): void {
   const stop = eventStream.subscribe((event) => {
     if (event.type === "reset" || prefixes.some((prefix) => event.type.startsWith(prefix))) listener(event);

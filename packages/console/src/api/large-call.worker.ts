@@ -3,7 +3,10 @@ import type { Call } from "./generated-types.ts";
 
 export type LargeCall = { readonly call: Call } | Pick<ApiError, "status" | "code" | "message">;
 
-/** Parses records that would block the page. Long results are left out, because the page reads them in pieces. */
+/**
+ * Parses call records that are so large that parsing would block the page. Leaves out the structured data and
+ * blocks of the result, so that the page gets only its text.
+ */
 addEventListener(
   "message",
   async ({ data }: MessageEvent<{ readonly path: string; readonly token: string }>) => {

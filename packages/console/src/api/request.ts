@@ -11,8 +11,8 @@ export interface Asked {
 }
 
 /**
- * The answer as JSON. `route` is a method and path of the API, such as `GET /api/tools/{name}`. Rejects
- * with an `ApiError`.
+ * Sends a request and returns its answer, parsed from JSON. `route` is a method and a path, such as `GET
+ * /api/tools/{name}`. Rejects with an `ApiError`.
  */
 export async function request<Route extends keyof Answers>(
   route: Route,
@@ -25,7 +25,7 @@ type ListRoute = {
   [Route in keyof Answers]: Answers[Route] extends { readonly items: readonly unknown[] } ? Route : never;
 }[keyof Answers];
 
-/** All items of a paged list, or about `most`, and whether there are more. */
+/** Reads the pages of a list to its end, or to about `most` items. `hasMore`: there are unread pages. */
 export async function readPages<Route extends ListRoute>(
   route: Route,
   asked: Asked,
@@ -45,7 +45,7 @@ export async function readPages<Route extends ListRoute>(
   return { items, hasMore: cursor !== undefined };
 }
 
-/** The answer, or a fallback when the token may not read it. */
+/** The answer to a request, or `otherwise` when the token may not read it. */
 export async function unlessForbidden<Answer, Else>(
   asking: Promise<Answer>,
   otherwise: Else,
@@ -56,7 +56,7 @@ export async function unlessForbidden<Answer, Else>(
   });
 }
 
-/** The response. Rejects with an `ApiError` for a refusal. */
+/** Sends a request. Rejects with an `ApiError` when the server refuses it or does not answer. */
 export async function open(route: string, asked: Asked = {}): Promise<Response> {
   const { token } = currentSession;
   const [method = "GET", path = ""] = route.split(" ");

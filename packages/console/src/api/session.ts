@@ -4,8 +4,8 @@ import { keep, kept } from "../text/index.ts";
 const KEY = "toolrack.token";
 
 /**
- * Why the person has to sign in. `expired`: the token worked on this page, so the page may hold typed text; `rejected`:
- * it never worked.
+ * Why the person has to sign in. `missing`: there is no token; `expired`: the token worked on this page, so
+ * the page may hold typed text; `rejected`: the token never worked.
  */
 export type Refusal = "missing" | "rejected" | "expired";
 
@@ -52,8 +52,8 @@ export function acceptToken(token: string): void {
 }
 
 /**
- * The server refused a token. The stored token stays: removing it would sign other tabs out, where text
- * may be typed.
+ * Asks the person to sign in again after the server refused the token. The stored token stays: removing it
+ * would sign out other tabs, where text may be typed.
  */
 export function refuseToken(token: string | undefined): void {
   if (token !== session.token) return;

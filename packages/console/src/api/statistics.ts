@@ -14,8 +14,8 @@ interface Wanted {
 }
 
 /**
- * Counts and durations of calls since a moment. For others than admins they are computed from the latest calls that
- * they may see.
+ * Counts and durations of calls since a moment. For a person who is not an admin they are computed from the
+ * latest calls that this person may see.
  */
 export async function readStatistics(wanted: Wanted, signal: AbortSignal): Promise<RackStatistics> {
   try {
@@ -43,7 +43,7 @@ async function summariseLatest(wanted: Wanted, signal: AbortSignal): Promise<Rac
   };
 }
 
-/** The newest calls since a moment, about `most` of them. */
+/** The newest calls since a moment, read page by page until there are at least `most`. */
 export async function readCalls(
   query: { readonly since: number; readonly tool?: string; readonly flag?: "loop" },
   most: number,
@@ -65,7 +65,7 @@ export interface CallStatistics extends CallTotals {
   readonly buckets: readonly (CallTotals & { readonly at: number })[];
 }
 
-/** Counts and durations of the calls that ended between two moments, in total and per time slice. */
+/** Counts and durations of the ended calls that began between two moments, in total and per time slice. */
 export function summariseCalls(
   calls: readonly CallSummary[],
   { since, until, slices }: { readonly since: number; readonly until: number; readonly slices: number },
@@ -108,7 +108,7 @@ export function fillBuckets(
   });
 }
 
-/** The detected loops, newest first, each with only its last call. */
+/** The loops detected in `calls`, which are sorted newest first; each loop once, with its latest call. */
 export function loopsOf(calls: readonly CallSummary[]) {
   const seen = new Set<string>();
   return calls.flatMap((call) => {

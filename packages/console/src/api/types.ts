@@ -2,10 +2,12 @@ import type { CallFlags, ToolResult } from "@toolrack/core";
 import type * as Document from "./generated-types.ts";
 import type { Call, CallSummary } from "./generated-types.ts";
 
-/** What the HTTP API answers, in the console's words. The shapes are the server's own; those below replace some. */
+/**
+ * The answers of the HTTP API, as the server describes them. The types below replace or add to some of them.
+ */
 export type * from "./generated-types.ts";
 
-/** The members that running and finished calls have, in lists and alone. */
+/** The members that a call has both in a list and when it is read alone. */
 export type CallFacts = Pick<Call, keyof Call & keyof CallSummary>;
 export type CallStatus = Call["status"];
 export type CallLine = NonNullable<Call["log"]>[number];
@@ -13,7 +15,7 @@ export type LoopVerdict = NonNullable<CallFlags["loop"]>;
 
 export interface CallAnswer extends Omit<Document.CallAnswer, "result"> {
   readonly result: ToolResult;
-  /** Set by the console when the result is only a beginning. */
+  /** Length of the whole result, set by the console when `result` may be only its beginning. */
   readonly resultSize?: number;
 }
 
@@ -39,7 +41,7 @@ export interface SkillToolDraft {
   readonly enabled: boolean;
 }
 
-/** A call in an answer, with the state from the events of its turn. */
+/** A tool call in a chat answer, with its progress and its loop from the events of the chat turn. */
 export interface ChatToolPart extends Document.ChatToolPart {
   readonly progress?: CallProgress;
   readonly loop?: LoopVerdict;
@@ -48,6 +50,6 @@ export type ChatPart = Document.ChatTextPart | ChatToolPart;
 
 type SentMessage = Omit<Document.ChatMessage, "parts">;
 
-/** A message of the server, or one in progress that has no id yet. */
+/** A chat message from the server, or one that the console shows before the server has sent its record. */
 export type ChatMessage = Pick<SentMessage, "id" | "role" | "status"> &
   Partial<SentMessage> & { readonly parts?: readonly ChatPart[] };

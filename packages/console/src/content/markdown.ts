@@ -15,10 +15,10 @@ export interface MarkdownNode {
 const reader = new MarkdownIt({ html: false, linkify: false }).disable(["code", "lheading", "reference"]);
 reader.normalizeLink = (address) => address;
 reader.normalizeLinkText = (address) => address.replace(/^mailto:/i, "");
-// An inline picture passes as a link here, and is shown as its name below.
+// `data:` pictures are accepted here, so that the parser recognises them; `leafOf` shows only their names.
 reader.validateLink = (address) => isSafeLink(address) || /^data:image\//i.test(address);
 
-/** Limit, because parsing unfinished pictures gets slower with their number. */
+/** A text with more `![` is not parsed, because many unfinished pictures make the parser slow. */
 const MOST_PICTURES = 5_000;
 
 export function parseMarkdown(text: string): readonly MarkdownNode[] {
@@ -61,8 +61,8 @@ function leafOf(token: Token, isInLink: boolean): readonly MarkdownNode[] {
     case "hardbreak":
       return [textOf("\n")];
     case "image": {
-      // Pictures become links, because they would be fetched from other servers. A picture without an address becomes
-      // its name.
+      // Pictures become links, so that the browser fetches nothing from other servers. A picture whose
+      // address is missing or not a safe link becomes its name.
       const href = String(token.attrGet("src") ?? "");
       return linkTo(href, [textOf(token.content || href.slice(0, 80))], isInLink);
     }
@@ -80,13 +80,15 @@ function itemOf(children: readonly MarkdownNode[]): MarkdownNode {
   return { tag: "li", isDone: box !== " ", children: [paragraph, ...rest] };
 }
 
-/** Links are not nested, and a link without text shows its address. */
+/**
+ * A link; without text it shows its address. Inside another link or with an unsafe address, only the text.
+ */
 function linkTo(href: string, children: readonly MarkdownNode[], isInLink: boolean): MarkdownNode[] {
   const shown = children.length === 0 ? [textOf(href)] : children;
   return isInLink || !isSafeLink(href) ? [...shown] : [{ tag: "a", href, children: shown }];
 }
 
-/** A bare web address. It ends at punctuation, Chinese included. */
+/** A bare web address. It ends at white space, quotes and Chinese punctuation. */
 const address = /(?<![A-Za-z0-9_])https?:\/\/[^\s<>"'`*，。；：！？、（）「」『』《》【】]+/g;
 
 function withAddresses(text: string): MarkdownNode[] {
@@ -120,8 +122,8 @@ function joined(nodes: readonly MarkdownNode[]): MarkdownNode[] {
 }
 
 /**
- * Models indent lists inside a numbered item by two spaces, but Markdown asks for the width of the marker. Indents such
- * lists as they are meant.
+ * Models indent lists inside a numbered item by two spaces, but Markdown asks for the width of the marker.
+ * Indents these lists as far as Markdown asks.
  */
 function withNestedLists(text: string): string {
   const open: { readonly marker: number; readonly text: number; readonly shift: number }[] = [];
@@ -134,7 +136,7 @@ function withNestedLists(text: string): string {
       const [, sign = "", space = " "] = /^ *([-*+]|\d{1,9}[.)])( +|$)/.exec(line) ?? [];
       const isItem = sign !== "" && fence === "";
       if (line.trim() === "") return line;
-      // A line without indent ends the items around it, unless it continues their sentence.
+      // An item ends at a line that is indented by less than two spaces more than the item's marker.
       while (open.length > 0 && indent < open.at(-1)!.marker + 2) open.pop();
       const around = open.at(-1);
       const shift = (around?.shift ?? 0) + (isItem ? Math.max(0, (around?.text ?? 0) - indent) : 0);

@@ -3,8 +3,8 @@ import { t } from "../i18n/index.ts";
 import { isRecord } from "../text/index.ts";
 
 /**
- * The beginning of a result, its full length, and the call whose record has the rest. Removes the note for models in
- * the middle.
+ * The beginning of a result, its full length, and the call whose record has the rest. Cuts off the note for
+ * models, which follows the beginning of a truncated result.
  */
 export function wholeOf({ content, metadata }: ToolResult, total = 0, callId?: string) {
   const { head, total: all, callId: origin } = isRecord(metadata?.truncated) ? metadata.truncated : {};
@@ -65,11 +65,15 @@ export function dataSize(url: string): number {
   return Math.floor((length * 3) / 4) - (url.endsWith("==") ? 2 : url.endsWith("=") ? 1 : 0);
 }
 
-/** The rack's text for a model whose call was denied: the reason, and not to try again. */
+/**
+ * Matches the message that the rack gives a model whose call was denied, and captures the person's reason.
+ */
 const denial =
   /^Running ".*?" was refused(?:: (?<reason>.*)|, without giving a reason)\. It did not run\. Do not repeat the call unchanged\.$/s;
 
-/** The error of a call for people. Texts written for models are reworded. */
+/**
+ * The error message of a call, for people. The one for denied calls is written for models, so it is reworded.
+ */
 export function messageOf({ code, message }: { readonly code: string; readonly message: string }): string {
   const found = code === "approval_denied" ? denial.exec(message) : null;
   if (found === null) return message;
@@ -85,7 +89,7 @@ export function shareOf({ progress, total }: CallProgress = {}): number | undefi
 /** How many lines are shown at each end of a long log. */
 const SHOWN = 20;
 
-/** The lines to show of a log; `hidden` lines are left out before the line `at`, if any. */
+/** The lines to show of a log. Before the line with index `at`, `hidden` lines are left out. */
 export function foldLines(lines: readonly CallLine[], showsAll: boolean) {
   const hidden = lines.length - 2 * SHOWN;
   // Hiding fewer lines would save no space.
@@ -101,8 +105,8 @@ export function logAsText(lines: readonly CallLine[]): string {
 const LONGEST = 32 * 1024;
 
 /**
- * Cuts a text into blocks at line breaks, which are dropped because every block ends a line. Only a line longer than a
- * block is cut.
+ * Cuts a text into blocks at line breaks, which are dropped because every block ends a line. A line is cut
+ * only when it is longer than a block.
  */
 export function intoBlocks(text: string): string[] {
   const blocks: string[] = [];

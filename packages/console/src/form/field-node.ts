@@ -1,6 +1,6 @@
 import { isRecord, sameJson } from "../text/index.ts";
 
-/** A schema without `$ref` and `allOf`. */
+/** A JSON Schema in which `$ref` and `allOf` have been replaced by what they stand for. */
 export type Keywords = Readonly<Record<string, unknown>>;
 
 /** A schema in the form from which fields are drawn. Children are made on demand, because schemas recurse. */
@@ -10,7 +10,7 @@ export interface FieldFacts {
   readonly title?: string;
   readonly description?: string;
   readonly nullable: boolean;
-  /** Present only when the schema has a default, even if that is `undefined`. */
+  /** Present only when the schema has a `default`. */
   readonly default?: unknown;
   readonly examples: readonly unknown[];
   readonly deprecated: boolean;
@@ -114,7 +114,7 @@ function scoreOf(node: FieldNode, value: unknown, depth: number): number {
     for (const [key, part] of Object.entries(value)) {
       const child = childAt(node, key)?.();
       const inner = child === undefined ? NO_FIT : scoreOf(child, part, depth + 1);
-      // A wrong discriminator rules the option out; a value that is only half written does not.
+      // A wrong discriminator rules the option out. Other wrong members, perhaps half written, do not.
       if (inner === NO_FIT && child?.kind === "choice") return NO_FIT;
       score += inner === NO_FIT ? -1 : 1 + inner;
     }
@@ -156,7 +156,7 @@ export function hintsOf({ kind, schema }: FieldNode): Hint[] {
   }
 }
 
-/** Formats worth showing to people; the others are for programs, or show in how the field looks. */
+/** Formats that the form names to people. The others matter only to programs, or the control shows them. */
 const formats = new Set(["date-time", "time", "email", "uri", "url", "uuid", "hostname", "ipv4", "ipv6"]);
 
 function numberHints(schema: Keywords): Hint[] {
@@ -205,7 +205,7 @@ export function withoutSecrets(node: FieldNode, value: unknown, depth = 0): unkn
     const child = childAt(node, key);
     return child === undefined ? part : withoutSecrets(child(), part, depth + 1);
   };
-  // Items of a list keep their index.
+  // A secret in a list becomes null, so that the other items keep their index.
   if (Array.isArray(value)) return value.map((part, index) => kept(part, index) ?? null);
   if (!isRecord(value)) return value;
   const entries = Object.entries(value).map(([key, part]) => [key, kept(part, key)] as const);
@@ -214,7 +214,7 @@ export function withoutSecrets(node: FieldNode, value: unknown, depth = 0): unkn
 
 const DEEPEST_VALUE = 64;
 
-/** The field of a member or item. */
+/** The field of a member of an object or map, or of an item of a list or tuple. */
 function childAt(node: FieldNode, key: string | number): Child | undefined {
   switch (node.kind) {
     case "object":
@@ -232,7 +232,7 @@ function childAt(node: FieldNode, key: string | number): Child | undefined {
 
 const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 
-/** Extends a path in the form of the server's issues: `items[0].name`, `headers["x-id"]`. */
+/** Appends a step to a path, written as in the server's issues: `items[0].name`, `headers["x-id"]`. */
 export function pathStep(path: string, step: string | number): string {
   if (typeof step === "number") return `${path}[${step}]`;
   if (!identifier.test(step)) return `${path}[${JSON.stringify(step)}]`;

@@ -3,15 +3,15 @@ import type { ApiError } from "../api/index.ts";
 import type { FieldNode } from "./field-node.ts";
 
 export interface FormContext {
-  /** The server's issues by path. */
+  /** What the server says is wrong with the values, by the path of each value. */
   readonly issues: ComputedRef<ReadonlyMap<string, string>>;
   readonly disabled: ComputedRef<boolean>;
-  /** A field reports whether its typed text is not a valid value yet. */
+  /** Called by a field: whether its typed text is not a valid value yet. */
   report(path: string, isProblem: boolean): void;
   /** Whether the text typed at or below the path is not a valid value yet. */
   isBroken(path: string): boolean;
   readonly largest: ComputedRef<number | undefined>;
-  /** Changes when all values are replaced from outside; unfinished typed text is then dropped. */
+  /** Changes when the page replaces all values; fields then drop unfinished typed text. */
   readonly replaced: Readonly<Ref<number>>;
   idOf(path: string): string;
   /**
@@ -50,7 +50,7 @@ export function useForm(): FormContext {
   return context;
 }
 
-/** The server's issues by path; only the first for each path. */
+/** What the server says is wrong with the arguments, by path; only the first message for each path. */
 export function issuesOf(error: ApiError | undefined): ReadonlyMap<string, string> {
   const issues: unknown = error?.code === "invalid_arguments" ? error.details.issues : [];
   const known = (Array.isArray(issues) ? issues : []).filter(

@@ -49,7 +49,7 @@ class Reader {
     };
   }
 
-  /** The schema without `$ref` and `allOf`. */
+  /** The schema, with `$ref` and `allOf` replaced by what they stand for. */
   #flatten(schema: unknown, depth: number): Keywords {
     if (!isRecord(schema) || depth > DEEPEST) return {};
     const { $ref, $dynamicRef, allOf, ...own } = schema;
@@ -252,7 +252,7 @@ function distinct(options: readonly UnionOption[]): UnionOption[] {
   });
 }
 
-/** Combines two schemas as far as a form needs it; `second` wins. */
+/** Combines two schemas as far as a form needs it. Where they contradict each other, `second` wins. */
 export function mergeSchemas(first: Keywords, second: Keywords): Keywords {
   const merged: Record<string, unknown> = { ...first, ...second };
   const properties = [first.properties, second.properties].filter(isRecord);
@@ -267,7 +267,7 @@ export function mergeSchemas(first: Keywords, second: Keywords): Keywords {
   return merged;
 }
 
-/** Works on entries, because assigning a property called `__proto__` would set the prototype. */
+/** Combines entries, because assigning a property called `__proto__` would set the prototype. */
 function mergeProperties(first: Keywords, second: Keywords): Keywords {
   const merged = Object.entries(second).map(([key, schema]) => {
     const before = Object.hasOwn(first, key) ? first[key] : undefined;

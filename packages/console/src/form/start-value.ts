@@ -1,6 +1,8 @@
 import { boundsOf, type Child, type FieldNode } from "./field-node.ts";
 
-/** The initial value when a person adds one: the smallest that fits. */
+/**
+ * The initial value of an added field or item: the schema's default, or else the smallest value that fits.
+ */
 export function startValue(node: FieldNode): unknown {
   return made(node, false, 0);
 }
@@ -28,7 +30,7 @@ const MOST_ITEMS = 100;
 function made(node: FieldNode, isExample: boolean, depth: number): unknown {
   if (isExample && node.examples.length > 0) return structuredClone(node.examples[0]);
   if (node.default !== undefined) return structuredClone(node.default);
-  // Only a schema that no value can fit requires itself without end.
+  // A schema this deep probably requires itself without end, and no value can fit it.
   if (depth > DEEPEST) return null;
   const inner = (child: Child) => made(child(), isExample, depth + 1);
   const { minItems } = node.schema;

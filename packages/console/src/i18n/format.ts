@@ -37,7 +37,7 @@ export function formatPercent(part: number): string {
   return number({ style: "percent", maximumFractionDigits: part > 0 && part < 0.1 ? 1 : 0 }).format(part);
 }
 
-/** `3 minutes ago`, as exact as is useful. */
+/** `3 min. ago`, in the largest unit that fits, up to days. */
 export function formatAgo(at: number, now: number): string {
   const seconds = (at - now) / 1_000;
   const size = Math.abs(seconds);
@@ -63,7 +63,7 @@ export function timeOf(at: number): string {
 const hours = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
 const DAY = 86_400;
 
-/** Labels for an axis, from times in seconds: the time of day, or the date where a day begins. */
+/** Labels for an axis of times in seconds: the time of day, or the date at midnight and for steps of days. */
 export function momentLabels(moments: readonly number[], timeZone?: string): string[] {
   const zone = timeZone === undefined ? {} : { timeZone };
   const time = moment({ ...hours, ...zone });
@@ -83,7 +83,7 @@ function moment(options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   return formatter(JSON.stringify(options), (locale) => new Intl.DateTimeFormat(locale, options));
 }
 
-/** Formatters are slow to create, and lists need them for every row. */
+/** Kept by language and options, because formatters are slow to create and lists need them for every row. */
 const formatters = new Map<string, unknown>();
 
 function formatter<Format>(key: string, make: (locale: string) => Format): Format {

@@ -23,7 +23,7 @@ export const i18n = createI18n<[Texts<typeof messages>], Language, false>({
   messages: { en: textsOf(messages, 0), "zh-CN": textsOf(messages, 1) },
 });
 
-/** Translates a key, and tells whether it exists. Components redraw when the language changes. */
+/** `t` translates a key and `te` tells whether a key exists. Components redraw when `language` changes. */
 export const { t, te, locale: language } = i18n.global;
 
 /** The chosen language, or else the first supported language of the browser. */

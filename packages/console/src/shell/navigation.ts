@@ -42,7 +42,7 @@ function page(name: string, icon: Component, key: string, path: string, componen
 }
 type RouteComponent = () => Promise<{ default: Component }>;
 
-/** Other routes, which belong to a page of the navigation. */
+/** Routes without a link in the navigation; `meta.page` names the link that is highlighted for them. */
 const further: readonly RouteRecordRaw[] = [
   {
     path: "/calls/:callId",
@@ -59,7 +59,7 @@ const further: readonly RouteRecordRaw[] = [
   { path: "/:rest(.*)*", name: "notFound", component: () => import("../pages/NotFoundPage.vue") },
 ];
 
-/** Reads the address at once, so call it after the token was removed from it. */
+/** Creates the router, which reads the address at once: first let `openSession` remove the token from it. */
 export function openRouter(): Router {
   const routes = [...pages.map(({ route }) => route), ...further];
   const router = createRouter({ history: createWebHistory(), routes });
@@ -67,14 +67,14 @@ export function openRouter(): Router {
   return router;
 }
 
-/** The page that failed to load, until one loads. */
+/** The page that failed to load, until a page is loaded. */
 export const failedNavigation = shallowRef<{ readonly to: string; readonly error: ApiError }>();
 
 const KEY = "toolrack.reloaded";
 
 /**
- * Loading a page fails while the server is away, which is shown, and after an upgrade: then the address is
- * loaded anew, once.
+ * Handles pages that fail to load. If the server can be reached, it was probably upgraded, and the address is
+ * loaded anew, once. If that fails too, or the server is away, the error is shown.
  */
 export function watchNavigation(router: Router, reload = (path: string) => location.assign(path)): void {
   router.onError(async (thrown: unknown, to: RouteLocationNormalized) => {

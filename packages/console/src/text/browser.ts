@@ -1,4 +1,4 @@
-/** In this browser, or only in this tab. */
+/** `local`: stored in this browser; `session`: stored only in this tab. */
 type Storage = "local" | "session";
 
 /** Reads a stored text. Browsers may refuse storage, which is no failure. */
@@ -31,7 +31,7 @@ export async function copyText(text: string): Promise<boolean> {
     if (copied) return true;
   }
   const focused = document.activeElement instanceof HTMLElement ? document.activeElement : undefined;
-  // Inside the dialog, because a dialog takes the focus, and with it the selection, from elements outside.
+  // Appended to the dialog, if one is open: a dialog takes focus and selection from elements outside.
   const host = focused?.closest('[role="dialog"], [role="alertdialog"]') ?? document.body;
   const area = document.createElement("textarea");
   area.value = text;

@@ -43,7 +43,7 @@ export function parseJson(text: string): ParsedJson {
   }
 }
 
-/** Whether a number keeps its digits. Lost digits of a fraction do not matter. */
+/** Whether a written number keeps its digits when it is parsed. Lost digits of a fraction do not matter. */
 export function isExact(written: string): boolean {
   const value = Number(written);
   if (!Number.isFinite(value)) return false;

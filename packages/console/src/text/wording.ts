@@ -28,7 +28,7 @@ export interface DiffLine {
   readonly text: string;
 }
 
-/** With more lines the middle is shown as replaced, because the table grows with the square. */
+/** If more lines differ, all are shown as replaced: the table for comparing grows with the square. */
 const MOST_LINES = 1_500;
 
 /** The removed, added and common lines of two texts in one list. */

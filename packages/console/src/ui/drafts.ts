@@ -12,13 +12,13 @@ export interface DraftOptions<Source, Form> {
   write(form: Form, seen: Source): Promise<Source>;
   read(): Promise<Source>;
   onSaved(saved: Source): void;
-  /** Navigations that do not lose the unsaved text. */
+  /** Tells whether a navigation keeps the unsaved text. */
   readonly survives?: Move;
-  /** More unsaved text, which is not in the form. */
+  /** Tells whether there is more unsaved text, outside the form. */
   readonly hasMore?: () => boolean;
 }
 
-/** Attempts to save when somebody else keeps saving first. */
+/** How often saving is tried when somebody else keeps saving first. */
 const MOST_ATTEMPTS = 5;
 
 /**
@@ -78,7 +78,7 @@ export function useDraft<Source, Form>(source: () => Source, options: DraftOptio
     /** Keeps the typed version; saving then replaces theirs. */
     keepMine: () => settle(theirs.value, true),
     takeTheirs: () => settle(theirs.value, false),
-    /** Returns whether the server refused nothing. A conflict is no refusal. */
+    /** Returns false if the server refused to save or failed. A conflict is no failure. */
     save: () => saving.run(write),
   });
 }
@@ -107,12 +107,12 @@ export function losesWork(to: RouteLocationNormalized, from: RouteLocationNormal
   return [...works].some(({ isUnsaved, survives }) => isUnsaved() && !survives(to, from));
 }
 
-/** Drops unsaved text of a removed item without asking. */
+/** Forgets all unsaved text after its item was removed, so that leaving the page asks nothing. */
 export function dropUnsavedWork(): void {
   works.clear();
 }
 
-/** Whether a navigation stays at the same item: path and these query keys are unchanged. */
+/** Returns a test whether a navigation stays at the same item: path and these query keys are unchanged. */
 export function isSamePlace(...queries: readonly string[]): Move {
   return (to, from) =>
     to.name === from.name &&

@@ -11,13 +11,13 @@ export function useFilterDrafts<Key extends string>(
   { pause = 300, isStep = true } = {},
 ) {
   const { text, set: setQuery } = useQuery();
-  const drafts = reactive(Object.fromEntries(keys.map((key) => [key, text(key)]))) as Record<Key, string>; // It has all keys.
+  const drafts = reactive(Object.fromEntries(keys.map((key) => [key, text(key)]))) as Record<Key, string>; // The object has all keys.
   const timers = new Map<string, ReturnType<typeof setTimeout>>();
   let typedLast: string | undefined;
 
   /**
-   * An empty text removes a filter. `typed`: the field that is still being typed in, whose last history step is
-   * replaced.
+   * Writes filters into the address; an empty text removes a filter. `typed`: the field that is still being
+   * typed in, whose last history step is replaced.
    */
   function set(change: Readonly<Record<string, string>>, typed?: string): void {
     const goesOn = !isStep || (typed !== undefined && typedLast === typed);
@@ -41,7 +41,7 @@ export function useFilterDrafts<Key extends string>(
   watch(
     () => keys.map(text),
     () => {
-      // Typed text is newer than the address.
+      // Typed text that is not written yet is newer than the address.
       for (const key of keys)
         if (!timers.has(key) && drafts[key].trim() !== text(key)) drafts[key] = text(key);
     },

@@ -46,7 +46,10 @@ export function keepReloads(): void {
   });
 }
 
-/** The loads of tool files: those that the server remembers, for admins, or else those since the console was opened. */
+/**
+ * Reloads of the tool files: for admins those that the server remembers, for others those since the console
+ * was opened.
+ */
 export function useReloads() {
   const remote = useLive(
     (signal) => unlessForbidden(request("GET /api/reloads", { signal }), undefined),

@@ -57,7 +57,7 @@ export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>):
     if (current !== attempt) return latest;
     remote.isLoading = false;
   }
-  // A new sign-in may see other things.
+  // A new token may see other data.
   watch(
     () => currentSession.token,
     (token) => {
@@ -142,7 +142,7 @@ export function useAttempt(after?: () => unknown): Attempt {
   return attempt;
 }
 
-/** The tools that the server finds for a text, by name and by meaning; none for an empty one. */
+/** The tools that the server finds for a text, by name and by meaning; none for an empty text. */
 export function useToolSearch(text: () => string): Remote<readonly ToolSummary[]> {
   const found = useRemote(async (signal): Promise<readonly ToolSummary[]> => {
     const query = { q: text().trim(), limit: 20 };
@@ -160,7 +160,7 @@ let server: Remote<Server> | undefined;
 
 /** Information about the server, shared by all components. Only admins get it. */
 export function useServerInfo(): Remote<Server> {
-  // Its own scope, because it outlives the first component that uses it.
+  // Runs in a scope of its own, because the value outlives the first component that uses it.
   server ??= effectScope(true).run(() => useLive((signal) => request("GET /api/server", { signal })))!;
   return server;
 }

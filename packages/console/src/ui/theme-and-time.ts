@@ -5,7 +5,7 @@ import { copyText, keep, kept } from "../text/index.ts";
 export const themes = ["system", "light", "dark"] as const;
 export type Theme = (typeof themes)[number];
 
-/** The name that `public/theme.js` reads before the first paint. */
+/** The storage key that `public/theme.js` reads before the first paint. */
 const KEY = "toolrack.theme";
 const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -47,7 +47,7 @@ phone.addEventListener("change", ({ matches }) => {
 });
 
 const MOMENT = 1_600;
-/** Shown longer, because it explains how to copy by hand. */
+/** A failure is shown longer, because its message explains how to copy by hand. */
 const LONGER = 6_000;
 
 export function useCopy() {

@@ -1,6 +1,8 @@
 import type { Catalogue } from "../catalogue.ts";
 
-/** Texts of calls, approvals, reloads and loops. Each in English and in Chinese; `|` separates one from many. */
+/**
+ * Texts of calls, approvals, reloads and loops, in English and in Chinese; `|` separates singular and plural.
+ */
 export const calls = {
   calls: {
     search: ["Search arguments, results, errors", "搜索参数、结果、错误"],

@@ -1,6 +1,6 @@
 import type { Catalogue } from "../catalogue.ts";
 
-/** Texts of the frame and of what all pages share. Each in English and in Chinese; `|` separates one from many. */
+/** Texts of the layout and of several pages, in English and in Chinese; `|` separates singular and plural. */
 export const common = {
   navigation: {
     label: ["Pages", "页面"],

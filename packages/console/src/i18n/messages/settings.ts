@@ -1,6 +1,6 @@
 import type { Catalogue } from "../catalogue.ts";
 
-/** Texts of the settings and of MCP servers. Each in English and in Chinese; `|` separates one from many. */
+/** Texts of the settings and of MCP servers, in English and in Chinese; `|` separates singular and plural. */
 export const settings = {
   settings: {
     appearance: ["Appearance", "外观"],

@@ -1,6 +1,6 @@
 import type { Catalogue } from "../catalogue.ts";
 
-/** Texts of skills, experts and chat. Each in English and in Chinese; `|` separates one from many. */
+/** Texts of skills, experts and chat, in English and in Chinese; `|` separates singular and plural. */
 export const skills = {
   skills: {
     short: ["Skills", "技能"],

@@ -1,6 +1,6 @@
 import type { Catalogue } from "../catalogue.ts";
 
-/** Texts of the home page and of tools. Each in English and in Chinese; `|` separates one from many. */
+/** Texts of the home page and of tools, in English and in Chinese; `|` separates singular and plural. */
 export const tools = {
   home: {
     title: ["What is on the rack", "工具架概览"],

@@ -4,17 +4,19 @@ import { t } from "../../i18n/index.ts";
 import { isRecord } from "../../text/index.ts";
 import { Recent } from "../../ui/index.ts";
 
-/** Limited, because drafts of approvals decided elsewhere are not removed. */
+/** The number of drafts is limited, because drafts of approvals decided elsewhere are not removed. */
 const drafts = new Recent<ReturnType<typeof newDraft>>({ most: 200 });
 
-/** The draft of an approval, the same wherever it is shown, until it is forgotten. */
+/**
+ * The draft of an approval: the same on every page that shows the approval, until `forgetDraft` removes it.
+ */
 export function draftOf({ id, input }: Pick<Approval, "id" | "input">): ReturnType<typeof newDraft> {
   const draft = drafts.get(id) ?? newDraft(input);
   drafts.set(id, draft);
   return draft;
 }
 
-/** The state of an approval before the decision: edited arguments and the chosen answer. */
+/** What a person has entered for an approval before deciding: edited arguments and the chosen answer. */
 function newDraft(input: unknown) {
   return {
     value: ref(input),

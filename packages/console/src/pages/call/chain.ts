@@ -1,10 +1,10 @@
 import { ApiError, type CallFacts, isUnderWay, readCall, readPages } from "../../api/index.ts";
 
-/** Longer chains are cut. */
+/** After this many calls, no further page of a chain is read. */
 const MOST_CALLS = 2_000;
 const HIGHEST = 50;
 
-/** A call and the chain around it, from its first call that can be seen. */
+/** A call and its chain, which begins at the topmost call that the token may see. */
 export async function readChain(callId: string, signal: AbortSignal) {
   const call = await readCall(callId, signal);
   const top = await topOf(call, signal);
@@ -50,9 +50,10 @@ export function waterfall(root: TreeCall, now: number, span?: string) {
     return {
       call,
       level,
-      /** Milliseconds so far, or until the end. */
+      /** How long the call took, or has taken so far, in milliseconds. */
       length,
-      // As shares of the whole width: start of the bar, its length, and the part before the tool ran.
+      // `start` and `width` of the bar are shares of the whole width. `waited`, the time before the tool ran,
+      // is a share of the bar.
       start: (within(begin) - first) / whole,
       width: shown / whole,
       waited: shown === 0 ? 0 : (within(begin + before) - within(begin)) / shown,
@@ -62,8 +63,8 @@ export function waterfall(root: TreeCall, now: number, span?: string) {
 }
 
 /**
- * Builds the tree of a chain from a list, newest first. Children are sorted oldest first. Calls without a known parent
- * are left out.
+ * Builds the tree of a chain from its calls, which are sorted newest first. Children are sorted oldest first.
+ * Calls without a known parent are left out.
  */
 export function treeOf(root: CallFacts, calls: readonly CallFacts[]): TreeCall {
   const byParent = Map.groupBy(calls.toReversed(), ({ parentCallId }) => parentCallId);

@@ -31,14 +31,14 @@ export function useCallFeed(
   const next = ref(start?.next);
   const error = shallowRef<ApiError>();
   const isLoading = ref(false);
-  /** Number of events while the feed was paused. */
+  /** Number of calls that have ended while the feed is paused. */
   const missed = ref(0);
   let generation = 0;
   /** Whether the first page has been read. Until then newer calls cannot be merged. */
   let isBegun = start !== undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** Reads a page and takes it, unless the query changed in the meantime. */
+  /** Reads a page and passes it to `take`, unless the query changed in the meantime. */
   async function read(take: (page: CallPage) => void, cursor?: string, limit = PAGE): Promise<void> {
     const mine = generation;
     isLoading.value = true;
@@ -67,7 +67,7 @@ export function useCallFeed(
     const mine = ++asked;
     return read(
       (page) => {
-        // A newer answer was faster.
+        // The answer to a later request has arrived before this one.
         if (mine < taken) return;
         taken = mine;
         // If the new page does not overlap the old ones, calls are missing between them, so the list starts again.
@@ -84,7 +84,7 @@ export function useCallFeed(
     );
   };
 
-  /** Reads as many of the known calls as one request allows, because they may have ended since. */
+  /** Reads the known calls again, as many as one request allows, because they may have ended since. */
   const reread = () => refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, calls.value.length)));
 
   async function readMore(): Promise<void> {
@@ -115,7 +115,7 @@ export function useCallFeed(
   });
   watch(query, restart);
   void reread();
-  // While paused, only reading an earlier page can have failed.
+  // While paused, the feed reads only older pages, so only such a read can have failed.
   useReread(
     () => error.value,
     () => (isPaused.value && isBegun ? readMore() : reread()),
@@ -131,7 +131,7 @@ export function useCallFeed(
   return { calls, next: readonly(next), hasMore, error, isLoading, missed, restart, readMore };
 }
 
-/** Puts the newest page before the earlier ones. A page without a next one is the whole list. */
+/** Puts the newest page before the known calls. A page without `next` is the whole list. */
 export function mergeHead(known: readonly CallSummary[], { items, next }: CallPage): readonly CallSummary[] {
   if (next === undefined) return items;
   const fresh = new Set(items.map(({ callId }) => callId));
@@ -147,7 +147,9 @@ const endings: Readonly<Record<string, CallSummary["status"]>> = {
   "call.cancelled": "error",
 };
 
-/** Applies the end of a call: updates its row, or removes it from a list of running calls. */
+/**
+ * Applies the end of a call: updates its row, or removes the row if the list is filtered by another status.
+ */
 export function withEnd(
   calls: readonly CallSummary[],
   { type, data }: RackEvent,

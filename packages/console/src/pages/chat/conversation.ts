@@ -27,7 +27,7 @@ export function useConversation() {
   const messages = shallowRef<readonly ChatMessage[]>([]);
   /** Why the conversation could not be read or a message not be sent. */
   const failure = shallowRef<ApiError>();
-  /** Shown while a failed provider request is retried. */
+  /** Why a request to the model provider failed, while the server retries it; otherwise empty. */
   const retry = ref("");
   const isSending = ref(false);
   const previous = ref<number>();
@@ -37,7 +37,7 @@ export function useConversation() {
 
   const isRunning = computed(() => isSending.value || messages.value.at(-1)?.status === "running");
   const hasEarlier = computed(() => previous.value !== undefined);
-  /** This token may not write in the conversation. */
+  /** Whether this token may not write in the conversation. */
   const isClosed = computed(() => session.value !== undefined && closedOwners.has(session.value.owner));
   const fail = (thrown: unknown) => {
     failure.value = ApiError.of(thrown);
@@ -56,7 +56,7 @@ export function useConversation() {
     latest = undefined;
   }
 
-  /** Shows another conversation, or a new one. A turn of the previous one goes on at the server. */
+  /** Shows another conversation, or a new one. A running turn of the previous one goes on at the server. */
   async function show(id: string): Promise<void> {
     shown.abort();
     shown = new AbortController();
@@ -87,7 +87,7 @@ export function useConversation() {
     () => show(shownId),
   );
 
-  /** Adds the previous page of messages; calls `onRead` just before. Rejects with an `ApiError`. */
+  /** Adds the previous page of messages; calls `onRead` just before that. Rejects with an `ApiError`. */
   async function showEarlier(onRead: () => void): Promise<void> {
     const { id } = session.value ?? {};
     const before = previous.value;
@@ -105,8 +105,8 @@ export function useConversation() {
   }
 
   /**
-   * Sends a message; starts a conversation when none is shown. Resolves with its id once the server has accepted the
-   * message.
+   * Sends a message; starts a conversation when none is shown. Resolves with the conversation's id once the
+   * server has accepted the message.
    */
   async function say(
     text: string,
@@ -143,7 +143,7 @@ export function useConversation() {
     }
   }
 
-  /** Reads the turn to its end, reconnecting as often as necessary. */
+  /** Reads the events of the running turn to its end, reconnecting as often as necessary. */
   async function follow(id: string, first: Response | undefined, signal: AbortSignal): Promise<void> {
     let response = first;
     let lastId: string | undefined;
@@ -188,7 +188,7 @@ function isFinal({ status }: ApiError): boolean {
   return status >= 400 && status < 500 && status !== 429;
 }
 
-/** The answer after an event of its turn. */
+/** Applies an event of a chat turn to the turn's answer. */
 export function applyEvent(message: ChatMessage, { type, data }: RackEvent): ChatMessage {
   const parts = message.parts ?? [];
   switch (type) {
@@ -245,8 +245,8 @@ function ended(message: ChatMessage, end: ChatMessage["end"]): ChatMessage {
 }
 
 /**
- * The calls at which a loop is shown (the latest of each loop), and the last of all. A loop that ended the answer is
- * shown at its end.
+ * `shown`: ids of the calls at which the page reports a loop, the latest call of each loop. A loop that ended
+ * the answer is reported below the answer instead. `last`: the last call that was part of a loop.
  */
 export function loopsIn({ parts = [], end }: Pick<ChatMessage, "parts" | "end">): {
   readonly shown: ReadonlySet<string>;
@@ -266,10 +266,10 @@ function keyOf({ name, loop }: ChatToolPart): string {
   return loop?.fingerprint ?? `${name} ${loop?.signal}`;
 }
 
-/** Owners whose conversations are closed to this token. The server does not tell who a token is. */
+/** Owners for whose conversations this token was refused. The server does not tell who a token is. */
 const closedOwners = reactive(new Set<string>());
 
-// After a new sign-in the token may be the owner.
+// After a new sign-in, the token may be the owner's.
 watch(
   () => currentSession.token,
   () => closedOwners.clear(),

@@ -19,7 +19,7 @@ export interface Server {
 }
 
 export interface Connection {
-  /** Texts to copy and their files; without a file it is a shell command. */
+  /** Texts to copy, each with the file that it belongs in; a text without a file is a shell command. */
   readonly steps: readonly { readonly file?: string; readonly text: string }[];
   readonly link?: string;
 }
@@ -40,7 +40,7 @@ export function connectWith(client: Client, server: Server, token?: string): Con
       // Name and address come first, because the header option takes all following words.
       return oneStep(`claude mcp add --transport http toolrack ${address} --header ${shellWord(header)}`);
     case "claude-desktop": {
-      // Claude Desktop starts servers without a shell and its PATH, and takes no address.
+      // Claude Desktop starts servers without a shell and the shell's PATH, and accepts no server address.
       const [command = "toolrack", ...args] = program;
       const entry = { command, args: [...args, "mcp", "--dir", workspace] };
       return oneStep(asJson({ mcpServers: { toolrack: entry } }), "claude_desktop_config.json");
@@ -88,7 +88,7 @@ export function needsToken(client: Client): boolean {
   return client !== "claude-desktop";
 }
 
-// The client fills in this placeholder; it is not a template string.
+// VS Code fills in this placeholder; it is not a template string.
 const inputVariable = "$" + "{input:toolrack-token}";
 
 function cursorLink(entry: object): string {
@@ -108,7 +108,7 @@ export function unusedName(name: string, taken: readonly string[]): string {
   return `${name} ${number}`;
 }
 
-/** A complete agent: it asks the model, runs its calls, and repeats until there is an answer. */
+/** The code of a complete agent: it asks the model, runs the model's calls, and repeats until it is done. */
 export function openaiExample(url: string): string {
   return `import OpenAI from "openai";
 

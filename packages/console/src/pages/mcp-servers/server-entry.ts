@@ -6,9 +6,9 @@ export type Pasted =
   | {
       readonly ok: true;
       readonly servers: readonly { readonly key: string; readonly entry: Entry }[];
-      /** A single entry was pasted without a name. */
+      /** Whether a single entry was pasted without a name. */
       readonly isNameless: boolean;
-      /** Keys among the servers that are no server entries. */
+      /** Keys whose values are not server entries. */
       readonly skipped: readonly string[];
     }
   | { readonly ok: false; readonly problem: "empty" | "not-json" | "no-servers"; readonly message: string };
@@ -94,35 +94,35 @@ export function isEntry(value: unknown): value is Entry {
 export function toEntry(given: Entry): Entry {
   const { command, environment, httpUrl, serverUrl, type, ...rest } = given;
   return {
-    // opencode's types repeat what the other members say.
+    // The types `local` and `remote` of opencode repeat what the other members say.
     ...(type === undefined || type === "local" || type === "remote" ? {} : { type }),
     ...commandOf(command),
     ...rest,
-    // opencode
+    // opencode writes `environment` for `env`.
     ...(isRecord(environment) && rest.env === undefined ? { env: environment } : {}),
-    // Windsurf
+    // Windsurf writes `serverUrl` for `url`.
     ...(typeof serverUrl === "string" ? { url: serverUrl } : {}),
-    // Gemini, where `url` alone means the older transport
+    // Gemini writes `httpUrl`, because its `url` means the older transport.
     ...(typeof httpUrl === "string" ? { url: httpUrl, type: "http" } : {}),
   };
 }
 
 function commandOf(command: unknown): Entry {
   if (command === undefined) return {};
-  // opencode: the program and its arguments in one list.
+  // opencode writes the program and its arguments as one list.
   if (Array.isArray(command)) return { command: command[0], args: command.slice(1) };
   if (!isRecord(command)) return { command };
-  // Zed: all in one object.
+  // Zed writes the program, its arguments and its environment as one object.
   const { path, ...rest } = command;
   return { command: path, ...rest };
 }
 
-/** The entry as JSON of a file, for people. */
+/** The entry of a server as the JSON text of an `mcp.json` file. */
 export function entryAsText({ key, entry }: Pick<McpServer, "key" | "entry">): string {
   return asJson({ mcpServers: { [key]: entry } });
 }
 
-/** The old and new definition as two texts whose lines can be compared. */
+/** The old and new definition of a tool as two texts whose lines can be compared. */
 export function changesAsText(changes: McpServerTool["changes"]): { before: string; after: string } {
   const side = (which: "before" | "after") =>
     changes

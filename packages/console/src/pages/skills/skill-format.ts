@@ -13,7 +13,7 @@ const LONGEST_COMPATIBILITY = 500;
 const MOST_LINES = 500;
 const knownKeys = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
 
-/** What other programs that read skills would refuse or warn about. It works here. */
+/** What other programs that read skills would refuse or warn about. The rack itself accepts such skills. */
 export function breachesOf(skill: {
   readonly name: string;
   readonly description: string;
@@ -66,7 +66,10 @@ function fromList(list: readonly unknown[]): JsonSchemaObject {
   return withPlainProperties({ type: "object", properties });
 }
 
-/** Removes the rack's own keywords: where a parameter goes, its other name, and `required` on a single property. */
+/**
+ * Removes the rack's own keywords from the properties: `in`, `as`, and `required: true`, which the list
+ * `required` replaces.
+ */
 function withPlainProperties(schema: Record<string, unknown>): JsonSchemaObject {
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const properties = Object.entries(schema.properties ?? {}).map(([name, property]) => {
@@ -104,7 +107,7 @@ export type PackedFiles = Readonly<Record<string, string | { readonly base64: st
 
 export type Packed = { readonly files: PackedFiles } | { readonly archive: string };
 
-/** Files of other programs that are not imported. */
+/** Files that other programs keep in folders. They are not imported. */
 const skipped = /(^|\/)(\.git|node_modules|__pycache__)\/|(^|\/)\.DS_Store$/;
 
 /** Packs the chosen archive, folder or files. Paths in a folder begin with its name. */
@@ -129,7 +132,7 @@ function contentOf(bytes: Uint8Array): string | { base64: string } {
   }
 }
 
-/** Works in pieces, because a function call takes only so many arguments. */
+/** Works in pieces, because the number of arguments of a function call is limited. */
 function toBase64(bytes: Uint8Array): string {
   const PIECE = 0x8000;
   let text = "";

@@ -46,7 +46,7 @@ const DAY = 24 * 3_600_000;
 const MOST_REPORTED = 500;
 const PAUSE = 10_000;
 
-/** Calls of each tool in the last 24 hours. Undefined unless known for all tools. */
+/** Calls of each tool in the last 24 hours. Undefined unless the calls of all tools are known. */
 export function useToolActivity(): ComputedRef<Activity | undefined> {
   const read = (signal: AbortSignal) => readStatistics({ since: Date.now() - DAY }, signal);
   const remote = useLive(read, ["call.completed", "call.failed"], PAUSE);

@@ -29,7 +29,7 @@ export type Run = ReturnType<typeof useRun>;
 
 const MOST_LINES = 200;
 
-/** Runs one call after another, from the click to the answer. `make` makes the call. */
+/** Runs one call after another, each made by `make`, and holds the progress, log and answer of the latest. */
 export function useRun(make: (args: unknown, callId: string, watcher: CallWatcher) => Promise<CallAnswer>) {
   const isRunning = ref(false);
   const callId = ref("");
@@ -40,7 +40,7 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
   const answer = shallowRef<CallAnswer>();
   const previous = shallowRef<CallAnswer>();
   const refusal = shallowRef<ApiError>();
-  // A new sign-in clears the refusal.
+  // A new sign-in clears the refusal of the old token.
   watch(
     () => currentSession.token,
     (token) => {
@@ -91,7 +91,7 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
     }
   }
 
-  /** The call's own stream reports the end. A call that has already ended is no failure. */
+  /** Cancels the call, whose own stream then reports the end. A call that has already ended is no failure. */
   async function cancel(reason: string): Promise<void> {
     const path = { callId: callId.value };
     await request("DELETE /api/calls/{callId}", { path, query: { reason } }).catch((thrown: unknown) => {

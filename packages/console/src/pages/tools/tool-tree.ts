@@ -2,7 +2,7 @@ import type { FileReport, ToolSummary } from "../../api/index.ts";
 
 export interface Rack {
   readonly tools: readonly ToolSummary[];
-  /** Files that do not load, or only in an older version. Only admins get them. */
+  /** Files that failed to load; an older version of some is still in use. Only admins get them. */
   readonly troubled: readonly FileReport[];
 }
 
@@ -45,7 +45,10 @@ interface Leaf {
   readonly row: LeafRow;
 }
 
-/** The rows of the list: tools and files with problems by source and group, without folded and filtered ones. */
+/**
+ * The rows of the list: tools and files with problems, by source and group. Folded rows and rows that the
+ * filter excludes are left out.
+ */
 export function treeRows(
   rack: Rack,
   filter: TreeFilter,
@@ -84,7 +87,10 @@ export function treeRows(
   });
 }
 
-/** The best match of a search: a tool of that name, else one whose name begins with it or contains it. */
+/**
+ * The best match of a search: the tool with this name, or else one whose name begins with the text, or else
+ * one whose name contains it, or else the first tool.
+ */
 export function bestHit(rows: readonly TreeRow[], q: string): ToolRow | undefined {
   const wanted = q.trim().toLowerCase();
   const found = rows.filter((row) => row.kind === "tool");
@@ -129,7 +135,7 @@ function fits(
   return words.every((word) => text.includes(word));
 }
 
-/** Computed once per tool, because a search reads ten thousand of them with every letter. */
+/** The leaf of each tool, made once, because a search reads ten thousand of them with every typed letter. */
 const known = new WeakMap<ToolSummary, Leaf>();
 
 function leafOf(tool: ToolSummary): Leaf {
@@ -167,7 +173,7 @@ function placeOfFile(file: string): Pick<Leaf, "source" | "group"> {
   return { source: "files", group: file.split("/").slice(1, -1).join("/") };
 }
 
-/** The tool names of a row: its own, or those of its group or source. `all` must have nothing folded. */
+/** Names of a row's tools: one tool, or all tools of a group or source. In `all`, no branch may be folded. */
 export function toolsOf(all: readonly TreeRow[], row: TreeRow): string[] {
   if (row.kind !== "branch") return toolNames([row]);
   const below = all.slice(all.findIndex(({ id }) => id === row.id) + 1);
@@ -184,7 +190,7 @@ function toolNames(rows: readonly TreeRow[]): string[] {
   return rows.flatMap((row) => (row.kind === "tool" ? [row.tool.name] : []));
 }
 
-/** Marks all names, or unmarks them when all are marked. */
+/** Selects all names, or unselects them when all are selected. */
 export function toggled(marks: ReadonlySet<string>, names: readonly string[]): ReadonlySet<string> {
   const isAdding = names.some((name) => !marks.has(name));
   return new Set(isAdding ? [...marks, ...names] : [...marks].filter((name) => !names.includes(name)));
