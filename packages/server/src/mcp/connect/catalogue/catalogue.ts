@@ -40,13 +40,13 @@ export interface Catalogue extends Lists<UpstreamTool>, Pick<ServerProfile, "ser
   readonly cut?: readonly string[] | undefined;
   /** If the server is a rack: its id and the ids of the racks behind it. */
   readonly racks?: readonly string[];
-  /** Milliseconds since the epoch. */
+  /** When the lists were read, in milliseconds since the epoch. */
   readonly at: number;
 }
 
 export const emptyCatalogue: Catalogue = { tools: [], prompts: [], resources: [], templates: [], at: 0 };
 
-/** Longer lists are cut. */
+/** Of a list with more pages or items than this, only the first ones are read. */
 const MOST_PAGES = 2_000;
 const MOST_ITEMS = 10_000;
 
@@ -98,7 +98,10 @@ interface Pages {
   readonly items: Message[];
 }
 
-/** Reads all pages of a list. Resolves to why it was not read to its end, if so. `onMeta` gets the `_meta` of each answer. */
+/**
+ * Reads all pages of a list. Resolves to the reason if the list was not read to its end. `onMeta` gets the
+ * `_meta` of each answer.
+ */
 async function readPages(
   session: UpstreamSession,
   { method, member, timeout, meta, items }: Pages,
@@ -136,9 +139,15 @@ export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
 }
 
 const MOST_REFUSED = 50;
-/** More levels than any valid schema has, and few enough for code that walks it recursively. */
+/**
+ * How many levels the definition of a tool may nest: more than any valid schema has, and few enough for code
+ * that walks a schema recursively.
+ */
 const DEEPEST = 1_000;
-/** The same for all upstream servers: none of them owns a URI scheme. */
+/**
+ * The source key under which addresses are checked, the same for all upstream servers: none of them owns a URI
+ * scheme.
+ */
 export const SOURCE = "mcp:";
 
 /**
@@ -186,7 +195,7 @@ const record: Reader = (value) => (isRecord(value) ? value : undefined);
 const flag: Reader = (value) => (typeof value === "boolean" ? value : undefined);
 const amount: Reader = (value) => (typeof value === "number" ? value : undefined);
 
-/** The usable members of an item, of those that have a reader. */
+/** Returns the members of an item that have a reader, without those that have a wrong type. */
 function take(item: Message, readers: Readonly<Record<string, Reader>>): Message {
   const read = Object.entries(readers).map(([member, reader]) => [member, reader(item[member])] as const);
   return Object.fromEntries(read.filter(([, value]) => value !== undefined));

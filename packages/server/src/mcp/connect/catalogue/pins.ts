@@ -6,7 +6,10 @@ import type { McpServerStore, McpToolChange, StoredMcpTool, ToolOverride } from 
 import { pauseAfter, Timer } from "../limits.ts";
 import { ownMember, type UpstreamTool } from "./catalogue.ts";
 
-/** What happens when an upstream tool's definition changes. `off`: definitions are not remembered. */
+/**
+ * What happens when an upstream tool's definition changes. `quarantine`: the tool is switched off until a
+ * person approves it. `trust`: the change is approved at once. `off`: definitions are not remembered.
+ */
 export type PinningPolicy = "quarantine" | "trust" | "off";
 
 /** The part of a tool's definition that is approved. */
@@ -21,7 +24,7 @@ interface DefinitionChange {
 }
 
 export interface ToolPin {
-  /** `quarantined`: changed since it was approved. `unpinned`: definitions are not remembered. */
+  /** `quarantined`: changed since it was approved. `unpinned`: no approved definition is remembered. */
   readonly state: "approved" | "quarantined" | "unpinned";
   /** What has changed since it was approved. */
   readonly changes: readonly DefinitionChange[];
@@ -47,8 +50,9 @@ interface UnsavedPin {
 }
 
 /**
- * The approvals for the tools of one server. A person's approval counts when it is in the store; trust at first use counts
- * at once. Other processes on the same store may see another version of the server, so each compares the tools itself.
+ * The approvals for the tools of one server. A person's approval counts when it is in the store; trust at first
+ * use counts at once. Other processes on the same store may see another version of the server, so each process
+ * compares the tools itself.
  */
 export class ToolPins {
   readonly #server: string;
@@ -59,7 +63,7 @@ export class ToolPins {
   readonly #comparisons = new WeakMap<UpstreamTool, Pick<ToolPin, "changes"> & { readonly from: unknown }>();
   #rows: Map<string, StoredMcpTool>;
   #writing: Promise<unknown> = Promise.resolve();
-  /** By the names of the tools. */
+  /** The approvals that are not in the store yet, by the names of the tools. */
   readonly #unsaved = new Map<string, UnsavedPin>();
   /** How many writes in a row failed. */
   #failures = 0;
@@ -125,7 +129,7 @@ export class ToolPins {
     this.inspect(tools().filter(({ name }) => this.#rows.get(name)?.approved === undefined));
   }
 
-  /** Compares exactly this definition with the approved one. */
+  /** Compares this definition of a tool with the approved definition. */
   of(tool: UpstreamTool): ToolPin {
     const row = this.#rows.get(tool.name);
     const approved = approvedOf(row);
@@ -191,7 +195,7 @@ export class ToolPins {
         this.#failures = 0;
         const left = this.#unsaved.get(name);
         if (left?.pin === pin) this.#unsaved.delete(name);
-        // It has changed again meanwhile, and that is still to be written.
+        // The tool has changed again meanwhile, and its newer approval is still to be written.
         else if (left !== undefined) this.#unsaved.set(name, { ...left, replaces: pin.definition });
       },
       (error: Error) => {

@@ -68,7 +68,7 @@ export function findMarked(prefix: string): number[] {
       const environment = readFileSync(`/proc/${id}/environ`, "latin1");
       return environment.startsWith(wanted) || environment.includes(`\0${wanted}`);
     } catch {
-      return false; // It has ended, or it belongs to another user.
+      return false; // The process has ended, or belongs to another user.
     }
   });
 }
