@@ -20,8 +20,9 @@ type FailureKind =
 
 /** What is known about a refusal besides its text. */
 export interface RefusalFacts {
-  /** The code and data of a JSON-RPC error. */
+  /** The code of a JSON-RPC error. */
   readonly code?: number | undefined;
+  /** The data of a JSON-RPC error. */
   readonly data?: unknown;
   /** The HTTP status. */
   readonly status?: number | undefined;

@@ -94,7 +94,10 @@ export class Bulkhead {
 const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 60_000;
 
-/** How long to wait after this many failures in a row. Random, so that servers that failed together are not retried together. */
+/**
+ * How long to wait after this many failures in a row, in milliseconds. Random, so that servers that failed
+ * together are not retried together.
+ */
 export function pauseAfter(failures: number): number {
   const full = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** Math.min(failures - 1, 20));
   return Math.round(full * (0.5 + Math.random() / 2));

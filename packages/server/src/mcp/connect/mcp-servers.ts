@@ -282,7 +282,7 @@ export class McpServers {
       names === undefined
         ? [...server.upstream.catalogue.tools]
         : Object.entries(names).map(([name, hash]) => requireTool(server, name, hash));
-    // All at once, because the catalogue may change during a write.
+    // All approvals are begun at once, because the catalogue may change during a write.
     const outcomes = await Promise.allSettled(wanted.map((tool) => server.pins.approve(tool, by)));
     server.apply();
     this.#context.onChange();

@@ -113,7 +113,8 @@ export class McpOfferings implements OfferingSource {
     return this.#ask("resources/read", { uri }, reader, resourceAnswer, (answer) => {
       const masked = this.#registry.mask(answer);
       if (masked === answer) return answer;
-      // The requested address stays unmasked: it is listed like that, and the reader looks for it in the answer.
+      // The requested address stays unmasked, because the lists show it unmasked and the reader looks for it in
+      // the answer.
       const contents = masked.contents.map((content, index) =>
         answer.contents[index]?.uri === uri ? { ...content, uri } : content,
       );
@@ -235,7 +236,10 @@ export class LinkedResources {
    */
   readonly #links = new Map<string, { readonly sources: Map<string, RackItem>; readonly at: number }>();
 
-  /** Remembers a block of a result that links to a resource or contains one. */
+  /**
+   * Remembers the resource that a block of a result links to or contains. `source`: the tool or prompt that
+   * gave the result.
+   */
   note(block: Message, source: RackItem): void {
     const holder = block.type === "resource_link" ? block : block.resource;
     const uri = isRecord(holder) ? holder.uri : undefined;

@@ -38,9 +38,9 @@ export interface McpServersOptions {
   readonly file?: string;
   /** Entries of the file that wait for an admin because a tool call wrote them. Default: none. */
   readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
-  /** Default `quarantine`. */
+  /** What happens when the definition of a tool changes. Default `quarantine`. */
   readonly pinning?: PinningPolicy;
-  /** Where packages of servers are installed. */
+  /** Installs the npm packages of servers. */
   readonly packages: PackageStore;
   /** Which rack this is, so that circles of racks are noticed. Default: a rack without a workspace. */
   readonly identity?: RackIdentity;
@@ -143,7 +143,7 @@ export class ManagedServer {
     return this.upstream.catalogue.tools.find((tool) => tool.name === name);
   }
 
-  /** Applies a new version of the entry. Restarts the server only if the change concerns the running server. */
+  /** Applies a new version of the entry. Restarts the server only if the change needs a restart. */
   async change(wanted: WantedServer): Promise<void> {
     const before = this.wanted;
     const { limits } = wanted.entry.toolrack ?? {};
@@ -307,7 +307,7 @@ export class ManagedServer {
     return new SignIn({ key, entry, place: this.#place, surroundings, vault: this.#vault, mask, onChange });
   }
 
-  /** Where the entry is, for messages. */
+  /** Where the entry is, for error messages. */
   get #place(): string {
     return this.wanted.place === "file" ? "mcp.json" : "mcp_servers";
   }
@@ -384,7 +384,7 @@ export class ManagedServer {
   }
 }
 
-/** A hash of the parts of an entry that need a restart when they change. Tool choices and limits do not. */
+/** A hash of the parts of an entry that need a restart when they change. Tool choices and limits need none. */
 function hashOfRunning({ entry, isEnabled, invalid }: WantedServer): string {
   const { tools: _, limits: _limits, ...toolrack } = entry.toolrack ?? {};
   const { timeout: _timeout, ...rest } = entry;

@@ -88,7 +88,7 @@ export interface UpstreamOptions {
   readonly entry: ServerEntry;
   /** Why the server cannot be started with this entry at all. */
   readonly problem?: string | undefined;
-  /** Where the entry is, for messages: `mcp.json` or `mcp_servers`. */
+  /** Where the entry is, for error messages: `mcp.json` or `mcp_servers`. */
   readonly place: string;
   readonly isEnabled: boolean;
   readonly surroundings: Surroundings;
@@ -120,7 +120,7 @@ type AbortableRequest = UpstreamRequest & { readonly signal: AbortSignal };
 
 /** After a server has run this long, in milliseconds, its earlier failures no longer count. */
 const STEADY = 60_000;
-/** How many of the last lines that the server printed an error shows. */
+/** How many lines of the server's last output an error shows. */
 const TAIL = 8;
 /** How often the lists are read for a call that follows an announced change, before the call fails. */
 const MOST_READS = 3;
@@ -242,7 +242,10 @@ export class Upstream {
     return this.#readyAt > 0 && Date.now() - this.#readyAt > STEADY ? 0 : this.#failureCount;
   }
 
-  /** The next attempt, and the last output of the run that ended, even while the next run already writes lines. */
+  /**
+   * When the next attempt is, and the last output of the run that ended, even while the next run already writes
+   * lines.
+   */
   get #outlook(): Outlook {
     const isTrying = this.#attempt !== undefined;
     const former = isTrying ? this.lines.tail(TAIL, this.#formerAttemptAt, this.#attemptAt) : [];

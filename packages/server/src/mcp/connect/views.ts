@@ -47,7 +47,10 @@ export interface McpToolView {
   /** The name of the tool on the rack. */
   readonly rackName: string;
   readonly description?: string | undefined;
-  /** The hash of its current definition. A person who approves sends it to say which definition they saw. */
+  /**
+   * The hash of the tool's current definition. A person who approves the tool sends the hash to say which
+   * definition they saw.
+   */
   readonly hash: string;
   /** Whether the entry allows the tool and the tool can be used. */
   readonly offered: boolean;
@@ -145,7 +148,7 @@ export function refuseDoubles(
       if (tool.name === name) return false;
       const changed = ownMember(overrides, tool.name);
       const renamed = changed === undefined ? tool.rackName : nameOf(changed?.rename ?? tool.name);
-      // A renamed tool can still be called by its own name.
+      // A renamed tool can still be called by the server's own name for it.
       return [nameOf(tool.name), renamed].some((taken) => taken.toLowerCase() === rackName.toLowerCase());
     });
     if (other === undefined) continue;

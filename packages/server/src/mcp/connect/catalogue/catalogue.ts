@@ -50,7 +50,10 @@ export const emptyCatalogue: Catalogue = { tools: [], prompts: [], resources: []
 const MOST_PAGES = 2_000;
 const MOST_ITEMS = 10_000;
 
-/** Reads what a server offers. Rejects only when the tools cannot be read; any other unreadable list stays as `before`. */
+/**
+ * Reads what a server offers. Rejects only when the tools cannot be read; if another list cannot be read, the
+ * list of `before` is kept.
+ */
 export async function readCatalogue(
   session: UpstreamSession,
   { timeout, before, onProblem }: { timeout: number; before: Catalogue; onProblem: (text: string) => void },
@@ -90,11 +93,11 @@ export async function readCatalogue(
 interface Pages {
   readonly method: string;
   readonly member: string;
-  /** In milliseconds, for all pages. */
+  /** The longest time for all pages together, in milliseconds. */
   readonly timeout: number;
   /** The `_meta` of each request. */
   readonly meta: Message | undefined;
-  /** Filled with what was read. */
+  /** The items that were read are added here. */
   readonly items: Message[];
 }
 
@@ -203,7 +206,7 @@ function take(item: Message, readers: Readonly<Record<string, Reader>>): Message
 
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 
-/** The annotations of a resource. */
+/** The readers for the annotations of prompts and resources. */
 const notes: Readonly<Record<string, Reader>> = {
   audience: (value) =>
     Array.isArray(value) && value.every((one) => one === "user" || one === "assistant") ? value : undefined,
@@ -212,7 +215,7 @@ const notes: Readonly<Record<string, Reader>> = {
     typeof value === "string" && moment.test(value) && !Number.isNaN(Date.parse(value)) ? value : undefined,
 };
 
-/** The descriptive members of prompts and resources, without hidden characters in their texts. */
+/** The readers for the descriptive members of prompts and resources. They remove hidden characters from texts. */
 const described: Readonly<Record<string, Reader>> = {
   title: clean,
   description: clean,
@@ -292,7 +295,10 @@ function reserved(uri: string): string {
   return `Its address begins with ${uri.slice(0, uri.indexOf(":"))}:, which only the rack itself answers for.`;
 }
 
-/** Whether a value has more levels than this. Not recursive, because the value may be deeper than the stack. */
+/**
+ * Whether a value nests more than this many levels. Not recursive, because the value may be deeper than the
+ * stack.
+ */
 function nestsDeeper(value: unknown, levels: number): boolean {
   let level: unknown[] = [value];
   for (let depth = 0; depth <= levels; depth++) {

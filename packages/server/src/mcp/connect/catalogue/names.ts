@@ -14,7 +14,7 @@ const BY_CASE = "/";
 
 type NameStore = Pick<McpServerStore, "names" | "countNames" | "claimNames">;
 
-/** The names of one server. Keys are names on the rack in lower case. */
+/** The names of one server. A `key` is a name on the rack in lower case, and so are the names in all sets. */
 class ServerNames {
   /** The names that the store remembers for the server. */
   readonly claimed = new Set<string>();
@@ -126,7 +126,7 @@ export class RackNames {
     own.spellings = new Map([...spellings].filter(([key]) => doubled.has(key) || own.contested.has(key)));
   }
 
-  /** The names that replaced this one. Settings for the old name apply to them. */
+  /** The names that replaced the name `plain`. Settings for `plain` apply to them. */
   successorsOf(plain: string): string[] {
     const key = plain.toLowerCase();
     const isShared = (this.#claims.get(key)?.size ?? 0) > 1;
@@ -142,7 +142,7 @@ export class RackNames {
     ];
   }
 
-  /** The name that this one replaced, in lower case. Undefined when it replaced none. */
+  /** The name, in lower case, that this name replaced. Undefined when it replaced none. */
   formerNameOf(name: string): string | undefined {
     return this.#former.get(name.toLowerCase());
   }
@@ -201,7 +201,7 @@ function hashedByServer(server: string, plain: string): string {
   return withHash(plain, [server, plain.toLowerCase()]);
 }
 
-/** Differs from `hashedByServer`, whose result may have been the name of another tool. */
+/** Gives another name than `hashedByServer`, because that name may have belonged to another tool before. */
 function hashedByCase(server: string, plain: string): string {
   return withHash(plain, [server, plain, "by case"]);
 }

@@ -24,9 +24,12 @@ interface DefinitionChange {
 }
 
 export interface ToolPin {
-  /** `quarantined`: changed since it was approved. `unpinned`: no approved definition is remembered. */
+  /**
+   * `quarantined`: the tool has changed since it was approved. `unpinned`: no approved definition is
+   * remembered.
+   */
   readonly state: "approved" | "quarantined" | "unpinned";
-  /** What has changed since it was approved. */
+  /** What has changed in the tool since it was approved. */
   readonly changes: readonly DefinitionChange[];
   /** The approved definition. */
   readonly approved?: PinnedDefinition;
@@ -43,9 +46,12 @@ const MOST_CHANGES = 50;
 /** An approval that is not in the store yet. */
 interface UnsavedPin {
   readonly pin: NonNullable<McpToolChange["approved"]>;
-  /** The value in the store that it replaces. If the store has another value now, another process has decided. */
+  /**
+   * The value in the store that this approval replaces. If the store has another value now, another process has
+   * written an approval of its own.
+   */
   readonly replaces: unknown;
-  /** The failed write has been logged. */
+  /** Whether it was logged that this approval could not be written. */
   readonly isLogged: boolean;
 }
 
@@ -212,20 +218,24 @@ export class ToolPins {
     );
   }
 
-  /** Retries until it succeeds: the definitions at first use are known only to this process. */
+  /**
+   * Writes the unsaved approvals after a pause, again and again until it succeeds: the definitions at first use
+   * are known only to this process.
+   */
   #tryAgain(): void {
     if (this.#timer.at !== undefined || this.#isClosed) return;
     this.#failures++;
     this.#timer.set(pauseAfter(this.#failures), () => void this.#saveAll());
   }
 
-  /** Writes the unsaved approvals, unless another process has decided otherwise. */
+  /** Writes the unsaved approvals, except where another process has written an approval of its own. */
   #saveAll(): Promise<void> {
     return this.refresh(() => []).catch(() => this.#tryAgain());
   }
 
   #write(name: string, change: McpToolChange): Promise<void> {
-    // One after the other, so that the latest value is written last. Each caller handles its own failure.
+    // Writes go one after the other, so that the latest value is written last. Each caller handles its own
+    // failure.
     const written = this.#writing.catch(() => {}).then(() => this.#store.putTool(this.#server, name, change));
     written.catch(() => {});
     this.#writing = written;

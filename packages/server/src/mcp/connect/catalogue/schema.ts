@@ -5,7 +5,7 @@ import { defined, isRecord } from "../../../helpers/index.ts";
 
 /** A part of a tool's schemas that the rack does not check. The server still checks its input itself. */
 export interface UncheckedItem {
-  /** Such as `inputSchema.properties.age.pattern`. */
+  /** The path of the part, such as `inputSchema.properties.age.pattern`. */
   readonly part: string;
   readonly reason: string;
 }
@@ -103,7 +103,7 @@ export function cleanSchema(
 
 /** A part of a schema that is not checked. */
 interface UncheckedPart {
-  /** Such as `properties.age.pattern`; empty for the schema itself. */
+  /** The path of the part, such as `properties.age.pattern`; empty for the schema itself. */
   readonly path: string;
   /** Continues a sentence that begins with the name of the part. */
   readonly problem: string;
@@ -241,7 +241,10 @@ function loosenOpposites(copy: Record<string, unknown>, loose: ReadonlySet<strin
   }
 }
 
-/** Loosens keywords about everything that other keywords do not mention, because some of those were removed. */
+/**
+ * Loosens the keywords that apply to all properties or items that no other keyword mentions, because some of
+ * those other keywords were removed.
+ */
 function loosenRest(copy: Record<string, unknown>, flaws: readonly SchemaFlaw[], isOpen: boolean): void {
   // True only if the whole keyword was removed: a removed list member was replaced by `true`.
   const isLost = (keyword: string) =>

@@ -95,7 +95,8 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
         timeout: limits.call ?? entry.timeout,
         idleTimeout: limits.idle,
         dangerous: isNamed(ask, tool.name) ? true : undefined,
-        // The server's hints about itself. The rack relies on them only to say whether a failed call may be repeated.
+        // The server's own hints about the tool. The rack relies on them only to say whether a failed call may
+        // be repeated.
         annotations: usableAnnotations(tool.annotations),
         _meta: tool._meta,
       }),

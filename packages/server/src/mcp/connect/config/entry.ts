@@ -18,8 +18,8 @@ const toolChoices = {
     exclude: texts, // These tools are left out.
     disable: texts, // These tools are listed but switched off.
     ask: texts, // These tools wait for a person's consent before every call.
-    rename: textMap, // What replaces the server's own name for a tool in its name on the rack, by that own name.
-    describe: textMap, // What replaces the description of a tool, by the server's own name for the tool.
+    rename: textMap, // New names on the rack, without `mcp_{serverKey}_`, by the server's own names for the tools.
+    describe: textMap, // New descriptions, by the server's own names for the tools.
   },
 } as const;
 
@@ -32,8 +32,8 @@ const limits = {
     list: time, // For reading one list, with all of its pages. Default 30,000.
     call: time, // The longest call. Default: `timeout` of the entry, or what the config says for all tools.
     idle: time, // The longest time in a call without a progress message. Default: no limit.
-    concurrency: { type: "integer", minimum: 1 }, // Calls at one time; further ones wait. Default 16.
-    queue: { type: "integer", minimum: 0 }, // Calls that may wait; further ones fail. Default 256.
+    concurrency: { type: "integer", minimum: 1 }, // Calls at one time; further calls wait. Default 16.
+    queue: { type: "integer", minimum: 0 }, // Calls that may wait; further calls fail. Default 256.
     rest: time, // A process without calls for this long is ended, and started by the next call. Default: never.
     question: time, // How long a person may think about a question of the server. Default 300,000.
     // The interval at which the lists are read again if the server does not announce changes; 0 is never.
@@ -77,7 +77,7 @@ const writtenEntry = {
     enabled: { type: "boolean" },
     disabled: { type: "boolean" },
     disabledTools: texts, // Tools that are switched off, as Cline, Roo and Windsurf have them.
-    // What only Toolrack reads.
+    // Settings that only Toolrack reads.
     toolrack: {
       type: "object",
       additionalProperties: false,
@@ -166,7 +166,10 @@ function checkReach({ command, url, type, toolrack }: ServerEntry, given: unknow
   refuseIf(!starts && type === "stdio", 'Its type is "stdio", but it has no command.');
 }
 
-/** Unknown keys are allowed, so a misspelt key is noticed only when the right one is missing. */
+/**
+ * Advice for an entry with neither a command nor a url. Unknown keys are allowed, so a misspelt key is noticed
+ * only here.
+ */
 function hintAt(given: unknown): string {
   const known = Object.keys(writtenEntry.properties);
   for (const key of Object.keys(given ?? {})) {

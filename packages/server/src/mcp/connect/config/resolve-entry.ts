@@ -227,7 +227,7 @@ function problemOf(inside: string, name: string, isSecret: boolean): string | un
   return `\${${plain}${sign}…}, a form that is not known here. Write \${${plain}}, which is an error where ${plain} is not set, or \${${plain}:-default}.`;
 }
 
-/** Marks a secret that could not be read. */
+/** Remembered as the value of a secret that could not be read. */
 const UNREADABLE = Symbol("unreadable");
 
 /** Remembers which secrets were looked up and their values, to notice when one of them changes. */

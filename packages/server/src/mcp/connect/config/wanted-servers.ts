@@ -20,8 +20,8 @@ export interface McpFile {
   /** All entries as they are written. */
   readonly given: ReadonlyMap<string, unknown>;
   /**
-   * What is wrong with entries, by key. `servers.KEY`: an entry that is ignored because `mcpServers` has the
-   * same key. `servers`: that part of the file is no object.
+   * What is wrong with entries, by key. The key is `servers.KEY` for an entry that is ignored because
+   * `mcpServers` has an entry with the same key, and `servers` if that part of the file is no object.
    */
   readonly problems: ReadonlyMap<string, string>;
   /** The entries that cannot be used although their key is valid. */
@@ -41,7 +41,8 @@ export const nothing: McpFile = {
  */
 export async function readMcpFile(path: string): Promise<McpFile> {
   const text = await readFile(path, "utf8").catch(async (error: NodeJS.ErrnoException) => {
-    // A link without a target does not mean that the file was removed: it looks like this while the file is replaced.
+    // A symbolic link without a target does not mean that the file was removed: it looks like this while the
+    // file is replaced.
     if (error.code === "ENOENT" && (await lstat(path).catch(() => undefined)) === undefined) return undefined;
     throw new Error(`${path} cannot be read: ${error.message}`);
   });
@@ -103,7 +104,7 @@ export interface WantedServer {
 }
 
 interface WantedOptions {
-  /** The path of the file, for messages. */
+  /** The path of the file, for error messages. */
   readonly path: string;
   readonly logger: Logger;
   /** Returns what the file and the store wanted of a server before this change. */

@@ -1,6 +1,6 @@
 /** A line that a server wrote, or that the rack wrote about the server. */
 export interface LogLine {
-  /** Milliseconds since the epoch. */
+  /** When the line was added, in milliseconds since the epoch. */
   readonly at: number;
   /**
    * `stderr`: what the server's process printed, on standard error or as a line of standard output that is no

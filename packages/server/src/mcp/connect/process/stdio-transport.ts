@@ -21,7 +21,7 @@ import {
 import type { RecentLines } from "./recent-lines.ts";
 
 interface ProcessSpec {
-  /** The key of the server, for messages. */
+  /** The key of the server, for error messages. */
   readonly server: string;
   readonly command: string;
   readonly args: readonly string[];
@@ -184,7 +184,7 @@ export class StdioTransport implements Transport {
   /** A server without input or output counts as closed, although its process may still run. */
   async #lose(reason: string): Promise<void> {
     await delay(EXIT_TIMEOUT);
-    // After a long turn of the event loop, timers run before the "exit" event.
+    // One more turn, because timers run before the "exit" event after a long turn of the event loop.
     await nextTurn();
     if (this.ending !== undefined || this.#closing !== undefined || this.#isClosed) return;
     this.problem = reason;

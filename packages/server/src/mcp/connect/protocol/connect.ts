@@ -21,7 +21,7 @@ import { lostConnection } from "./refusals.ts";
 import { type ServerProfile, UpstreamSession } from "./session.ts";
 
 export interface ConnectOptions {
-  /** The key of the server, for messages. */
+  /** The key of the server, for error messages. */
   readonly server: string;
   readonly entry: ResolvedEntry;
   /** The verdict of an earlier connection. */

@@ -50,7 +50,10 @@ export interface SendOptions {
 
 /** Carries messages between the rack and one server. */
 export interface Transport {
-  /** Called with each message of the server, and with the request with whose own answer the message came. */
+  /**
+   * Called with each message of the server, and with the request with whose own answer it came, if it came with
+   * one.
+   */
   onmessage?: ((message: Message, request?: UpstreamRequest) => void) | undefined;
   /** Called once, when the connection has ended, also by `close`. */
   onclose?: (() => void) | undefined;
@@ -73,7 +76,11 @@ export interface Transport {
   close(): Promise<void>;
 }
 
-/** Which protocol and transport a server speaks. Stored, so that it need not be found out at every start. */
+/**
+ * Which protocol and transport a server speaks. `modern`: the stateless protocol, in which every request
+ * describes its client. `legacy`: the older protocol, which begins with `initialize`. Stored, so that this need
+ * not be found out at every start.
+ */
 export interface Verdict {
   readonly era: "modern" | "legacy";
   /** How a server of the stateless protocol describes itself. */

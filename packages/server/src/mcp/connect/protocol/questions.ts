@@ -65,7 +65,7 @@ export async function askWithin(
 
 /** How to answer the questions that a server asks during a request. */
 export interface QuestionOptions {
-  /** The key of the server, for messages. */
+  /** The key of the server, for error messages. */
   readonly server: string;
   /** The answer to `roots/list` when no caller can give one. */
   readonly roots: readonly object[];
@@ -123,7 +123,7 @@ interface ServerQuestionsOptions extends QuestionOptions {
  */
 export class ServerQuestions {
   readonly #options: ServerQuestionsOptions;
-  /** The open questions, by the server's ids. */
+  /** The open questions, by the ids that the server gave them. */
   readonly #open = new Map<unknown, AbortController>();
   /**
    * Whether the server has asked a question that did not come on the stream of a request. Only the list of open

@@ -24,9 +24,9 @@ interface TaskRun {
   readonly request: UpstreamRequest;
   /** The progress token of the call. */
   readonly token: number | undefined;
-  /** The task has ended, with success or not. */
+  /** Whether the task has ended, with success or not. */
   hasEnded: boolean;
-  /** The server sends progress itself, so its status messages are not reported as progress. */
+  /** Whether the server sends progress itself, so that its status messages are not reported as progress. */
   hasReported: boolean;
   lastMessage?: unknown;
   reports: number;
@@ -121,13 +121,14 @@ export class TaskRuns {
     let task = first;
     for (;;) {
       this.#report(task, run);
-      // In the stateless protocol the first answer may be incomplete.
+      // In the stateless protocol the first answer may be incomplete, so the task is read once more.
       if (task !== first || !isModern) {
         run.hasEnded = ended.has(task.status);
         if (task.status === "cancelled") throw new UpstreamError("refused", reasonOf(task, wasCancelled));
         if (run.hasEnded) return isModern ? resultIn(task) : await this.#collect(task, run);
         if (task.status === "input_required") {
-          // In the older protocol, questions come as requests of the server while it is asked for the result.
+          // In the older protocol, questions come as requests of the server while the rack waits for the
+          // result.
           if (!isModern) return await this.#collect(task, run);
           await this.#giveInput(task, run, answered);
         }
@@ -167,7 +168,7 @@ export class TaskRuns {
     }
   }
 
-  /** Asks each question once, although it is listed until the server has the answer. */
+  /** Asks the caller each question once, although the server lists a question until it has the answer. */
   async #giveInput({ inputRequests }: Message, run: TaskRun, answered: Set<string>): Promise<void> {
     const open = Object.entries(asRecord(inputRequests)).filter(([key]) => !answered.has(key));
     if (open.length === 0) return;

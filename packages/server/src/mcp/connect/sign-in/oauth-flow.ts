@@ -33,11 +33,11 @@ interface Findings {
   resource?: string;
   verifier?: string;
   discovery?: OAuthDiscoveryState;
-  /** The client of the entry, or a registered one. */
+  /** The client that the entry names, or a client that was registered for the rack. */
   client?: StoredOAuthClientInformation | undefined;
 }
 
-/** A sign-in whose person was sent to the page and has not come back yet. */
+/** A sign-in that was begun: the person was sent to the page and has not come back yet. */
 export interface BegunSignIn {
   readonly page: URL;
   readonly target: SignInTarget;
@@ -326,7 +326,7 @@ export async function revokeSignIn(kept: KeptSignIn, { url, settings }: SignInTa
     return (await fetchFn(assertSecureTokenEndpoint(endpoint), request)).ok;
   };
   const { access_token, refresh_token } = kept.tokens;
-  // The refresh token first: most servers then revoke both.
+  // The refresh token is revoked first, because most servers then revoke both.
   const isRefreshRevoked = refresh_token === undefined || (await revoke(refresh_token, "refresh_token"));
   return (await revoke(access_token, "access_token")) && isRefreshRevoked;
 }

@@ -12,7 +12,7 @@ import { joinScopes, type KeptSignIn, type SignInTarget, type SignInVault } from
 interface SignInOptions {
   readonly key: string;
   readonly entry: ServerEntry;
-  /** Where the entry is, for messages. */
+  /** Where the entry is, for error messages. */
   readonly place: string;
   readonly surroundings: Surroundings;
   readonly vault: SignInVault;
@@ -24,7 +24,7 @@ interface SignInOptions {
 /** The state of a sign-in for the API and the console. */
 export interface SignInView {
   readonly signedIn: boolean;
-  /** A person was sent to sign in and has not come back, or the code is being exchanged for tokens. */
+  /** Whether a person was sent to sign in and has not come back, or the code is being exchanged for tokens. */
   readonly pending: boolean;
   /** Why the last attempt failed. */
   readonly problem?: string | undefined;
@@ -239,7 +239,7 @@ export class SignIn {
   }
 
   async #renew(target: SignInTarget): Promise<KeptSignIn | undefined> {
-    // Another process on the same store may have renewed the tokens; then those count.
+    // Another process on the same store may have renewed the tokens; then its tokens are used.
     const other = this.#isMachine ? undefined : await this.#read(target);
     if (other !== undefined && !isSameToken(other, this.#kept)) {
       this.#take(other);

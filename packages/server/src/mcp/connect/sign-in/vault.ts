@@ -10,7 +10,7 @@ import { isSecretName, isSecretParameter } from "../config/hidden.ts";
 
 /** A stored sign-in: the rack's client at the authorization server, and its tokens. */
 export interface KeptSignIn {
-  /** The address of the MCP server. The tokens are never sent to another address under the same key. */
+  /** The address of the MCP server. If the entry names another address later, the tokens are not sent there. */
   readonly server: string;
   /** The client that the tokens belong to. Undefined when it is the client that the entry names. */
   readonly client?: StoredOAuthClientInformation | undefined;
@@ -71,7 +71,10 @@ export class SignInVault {
     return text !== undefined && this.#secrets.replace(this.#name, JSON.stringify(kept), text);
   }
 
-  /** Removes the sign-in. With `only`, just if that is still the stored one. Returns whether something was removed. */
+  /**
+   * Removes the sign-in. With `only`, removes it just if that is still the stored one. Returns whether
+   * something was removed.
+   */
   async clear(only?: KeptSignIn): Promise<boolean> {
     if (only === undefined) return this.#secrets.remove(this.#name);
     const text = await this.#find(only);
@@ -103,13 +106,13 @@ export class SignInVault {
   }
 
   #parse(text: string, server: string | undefined): KeptSignIn | undefined {
-    // Only `write` and `replace` write it, and the encryption detects changes.
+    // Only `write` and `replace` write this text, and the encryption detects changes.
     const kept = JSON.parse(text) as KeptSignIn;
     this.#learnAll(kept);
     return kept.server === server ? kept : undefined;
   }
 
-  /** The stored text, if it is this sign-in. */
+  /** The stored text, if it holds this sign-in. */
   async #find({ server, tokens }: KeptSignIn): Promise<string | undefined> {
     const text = await this.#secrets.get(this.#name);
     const kept = text === undefined ? undefined : this.#parse(text, server);
