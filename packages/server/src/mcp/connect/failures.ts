@@ -1,10 +1,12 @@
 import { DependencyError, reasonOf, shellQuote } from "../../helpers/index.ts";
 
 /**
- * Why an upstream server did not answer. `unavailable`: it is not running, and nothing was sent. `lost`: it or its
- * connection ended after the request was sent, so it may have done something. `refused`: it answered with a JSON-RPC error
- * or an HTTP status. `broken`: this answer is unusable or incomplete; the next may be fine. `session`: it no longer knows
- * our session, and did nothing. `busy`: too many calls wait for it.
+ * Why an upstream server did not answer. `unavailable`: the server is not running, and nothing was sent.
+ * `lost`: the server or its connection ended after the request was sent, so the server may have done something.
+ * `refused`: it answered with a JSON-RPC error or an HTTP status. `broken`: this answer is unusable or
+ * incomplete; the next may be fine. `session`: the server no longer knows our session, and did nothing. `busy`:
+ * too many requests wait for the server. `unauthorized`: the server wants credentials. `timeout`: no answer
+ * came in time.
  */
 type FailureKind =
   | "unavailable"
@@ -18,12 +20,13 @@ type FailureKind =
 
 /** What is known about a refusal besides its text. */
 export interface RefusalFacts {
-  /** The code and data of a JSON-RPC error. */
+  /** The code of a JSON-RPC error. */
   readonly code?: number | undefined;
+  /** The data of a JSON-RPC error. */
   readonly data?: unknown;
   /** The HTTP status. */
   readonly status?: number | undefined;
-  /** In seconds. */
+  /** How long the server asks to wait before the next request, in seconds. */
   readonly retryAfter?: number | undefined;
   /** The OAuth scope that the server wants granted. Empty when it did not say which. */
   readonly scope?: string | undefined;
@@ -44,7 +47,7 @@ export class UpstreamError extends Error {
     this.facts = facts;
   }
 
-  /** The code that MCP clients receive. */
+  /** The JSON-RPC error code of the server, which MCP clients receive. */
   get code(): number | undefined {
     return this.facts.code;
   }
@@ -53,26 +56,26 @@ export class UpstreamError extends Error {
     return this.facts.data;
   }
 
-  /** The failure concerns this request only. */
+  /** Whether the failure concerns only this request, and not the connection. */
   get concernsOneRequest(): boolean {
     return ["refused", "broken", "timeout", "busy"].includes(this.kind);
   }
 
-  /** The server wants other credentials or a larger scope. */
+  /** Whether the server wants other credentials or a larger scope. */
   get asksForCredentials(): boolean {
     return this.kind === "unauthorized" || this.facts.scope !== undefined;
   }
 }
 
-/** Only a person can fix this, mostly in the entry. Trying again does not help. */
+/** An error that only a person can fix, mostly in the entry of the server. Trying again does not help. */
 export class ConfigurationError extends Error {
   override readonly name = "ConfigurationError";
 }
 
-/** An upstream server through which a rack would reach itself. */
+/** The error for an upstream server through which a rack would reach itself. */
 export class RackCircle extends ConfigurationError {}
 
-/** Throws when there is a problem that makes the server part of a circle of racks. */
+/** Throws a `RackCircle` when there is a problem. The problem says how the server would lead back to this rack. */
 export function refuseCircle(problem: string | undefined): void {
   if (problem !== undefined) throw new RackCircle(problem);
 }
@@ -88,7 +91,7 @@ export function commandFor(action: string, ...words: readonly string[]): string 
   return ["toolrack mcp-servers", action, ...words.map(shellQuote)].join(" ");
 }
 
-/** In characters, of a reason that a server gives. */
+/** The longest reason of a server that is shown, in characters. */
 const LONGEST_REASON = 600;
 /** The longest wait that a server may ask for, in milliseconds. */
 const LONGEST_WAIT = 60 * 60_000;
@@ -168,7 +171,10 @@ function describeOutlook(key: string, { nextAttemptAt, lastWords }: Outlook): st
   return lastWords.length === 0 ? next : `${next}\nIts last words:\n${lastWords.join("\n")}`;
 }
 
-/** Describes a failure with the name of the server. `what`: the call, or the method of the request. */
+/**
+ * Describes a failure with the name of the server. `what`: what the server refused, either `the call` or the
+ * method of a request.
+ */
 export function describeFailure(key: string, what: string, { kind, message, facts }: UpstreamError): string {
   // Messages of these kinds contain the name of the server already.
   if (kind === "unavailable" || kind === "lost" || kind === "busy") return message;
@@ -178,7 +184,10 @@ export function describeFailure(key: string, what: string, { kind, message, fact
   return `The MCP server "${key}" refused ${what}: ${message}${code}`;
 }
 
-/** The error for a request that needs a larger scope than was granted. `remedy`: the advice of the sign-in. */
+/**
+ * The error for a request that needs a larger scope than was granted. `remedy`: what `SignIn.requireScope`
+ * advises; undefined for a server without a sign-in.
+ */
 export function missingScope({ facts }: UpstreamError, remedy: string | undefined): UpstreamError {
   const wanted = facts.scope ? `the scope "${facts.scope}"` : "more than that";
   const advice = remedy ?? "Give its entry a token that covers it, kept as a secret.";

@@ -25,7 +25,7 @@ export class Bulkhead {
   /** One function per waiting call, which lets the call in. */
   readonly #waiting = new Set<() => void>();
 
-  /** `server`: its name in messages. */
+  /** `server`: how error messages name the server. */
   constructor(server: string, limits: Pick<UpstreamLimits, "concurrency" | "queue">) {
     this.#server = server;
     this.#limits = limits;
@@ -39,7 +39,11 @@ export class Bulkhead {
     return this.inside < this.#limits.concurrency;
   }
 
-  /** Undefined when there is room at once. Every call that entered must call `leave`. Rejects with the signal's reason. */
+  /**
+   * Lets a call in. Returns undefined if there is room at once; otherwise a promise that resolves when there is
+   * room, and rejects with the signal's reason. Throws when too many calls wait. Every call that was let in
+   * must call `leave`.
+   */
   enter(call: { readonly signal: AbortSignal }): Promise<void> | undefined {
     if (this.hasRoom) {
       this.inside++;
@@ -90,7 +94,10 @@ export class Bulkhead {
 const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 60_000;
 
-/** How long to wait after this many failures in a row. Random, so that servers that failed together are not retried together. */
+/**
+ * How long to wait after this many failures in a row, in milliseconds. Random, so that servers that failed
+ * together are not retried together.
+ */
 export function pauseAfter(failures: number): number {
   const full = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** Math.min(failures - 1, 20));
   return Math.round(full * (0.5 + Math.random() / 2));
@@ -99,9 +106,12 @@ export function pauseAfter(failures: number): number {
 /** The longest delay of Node's timers. */
 const LONGEST_DELAY = 2 ** 31 - 1;
 
-/** Runs one function later. Setting it again replaces the earlier one. Does not keep the process running. */
+/**
+ * Runs one function later. Setting the timer again replaces the earlier function. Does not keep the process
+ * running.
+ */
 export class Timer {
-  /** When it will run, in milliseconds since the epoch; undefined while it is not set. */
+  /** When the function will run, in milliseconds since the epoch; undefined while none is set. */
   at: number | undefined;
   #timer: NodeJS.Timeout | undefined;
 
@@ -121,15 +131,16 @@ export class Timer {
   }
 }
 
-/** Changes within this time are read together. */
+/** The shortest pause before the lists are read again, in milliseconds. All changes within it are read together. */
 const SHORTEST_REREAD = 50;
 const LONGEST_REREAD = 60_000;
-/** After this many pauses without a change, the pause is the shortest again. */
+/** When the last read is more than this many pauses ago, the next pause is the shortest again. */
 const CALM = 10;
 
 /**
- * Decides when the lists of a server are read again. After a change that the server announced they are read soon; the
- * next change does not delay that. For a server that announces changes all the time the pauses grow.
+ * Decides when the lists of a server are read again. They are read soon after the server announces a change,
+ * and a further announcement does not delay that. For a server that announces changes all the time the pauses
+ * grow.
  */
 export class RereadTimer {
   readonly #interval: () => number;
@@ -143,8 +154,9 @@ export class RereadTimer {
   #isWantedAgain = false;
 
   /**
-   * `interval`: the delay of `later` in milliseconds; 0 means never. `read` must not reject. `isTold`: whether the server
-   * announces changes itself, so that `later` need not read. Its answer may change at any time.
+   * `interval`: the delay of `later` in milliseconds; 0 means never. `read` must not reject. `isTold`: whether
+   * the server announces changes itself, so that `later` need not read. Both functions are asked each time,
+   * because their answers may change.
    */
   constructor(interval: () => number, read: () => Promise<void>, isTold: () => boolean = () => false) {
     this.#interval = interval;
@@ -164,7 +176,7 @@ export class RereadTimer {
     this.#timer.set(this.#pause, () => void this.now());
   }
 
-  /** Reads without a pause, for a call that waits. Joins a read that is running. Resolves when it is done. */
+  /** Reads without a pause, for a call that waits. Joins a read that is running. Resolves when the read is done. */
   now(): Promise<void> {
     this.#timer.clear();
     this.#isSoon = false;

@@ -38,7 +38,7 @@ export interface McpServerUpdate {
 
 /** The upstream MCP servers of a workspace, from `mcp.json` and from the store. */
 export class McpServers {
-  /** What is wrong with the file as a whole. Its last good state stays in use. */
+  /** Why the file as a whole cannot be used. The servers then go on as the file said before. */
   fileProblem: string | undefined;
   readonly #options: McpServersOptions;
   readonly #path: string;
@@ -47,9 +47,9 @@ export class McpServers {
   readonly #listeners = new Set<() => void>();
   #file: McpFile = nothing;
   #watcher: { close(): Promise<void> } | undefined;
-  /** Names have changed, and not every server may have been told. */
+  /** Names on the rack have changed, and some servers may not have been told yet. */
   #haveNamesChanged = false;
-  /** Changes are made one after the other. */
+  /** The last change that was begun. Changes are made one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
@@ -107,7 +107,7 @@ export class McpServers {
     ]);
   }
 
-  /** Entries that cannot be used, with the reason, by key. */
+  /** What is wrong with entries of the file, by key. */
   get problems(): ReadonlyMap<string, string> {
     return this.#file.problems;
   }
@@ -118,7 +118,7 @@ export class McpServers {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Applies the file and the store. Servers without a change are not disturbed. */
+  /** Reads the file and the store again, and applies both. Servers without a change are not disturbed. */
   reload(): Promise<void> {
     return this.#inTurn(async () => {
       try {
@@ -144,22 +144,22 @@ export class McpServers {
     });
   }
 
-  /** Restarts servers that could not be used because of a missing or wrong secret, when it has changed. */
+  /** Restarts each server that cannot be used, if one of its secrets has changed. */
   async followSecrets(): Promise<void> {
     await Promise.all([...this.#servers.values()].map((server) => server.followSecrets()));
   }
 
-  /** The names that replaced this one because two servers wanted it. */
+  /** The names that now stand for a former name of a tool on the rack; `RackNames` says when names are replaced. */
   successorsOf(toolName: string): readonly string[] {
     return this.#context.names.successorsOf(toolName);
   }
 
-  /** The name that this one replaced, in lower case. */
+  /** The former name, in lower case, that this name of a tool on the rack replaced. */
   formerNameOf(toolName: string): string | undefined {
     return this.#context.names.formerNameOf(toolName);
   }
 
-  /** Sorted by key. */
+  /** All servers, sorted by key. */
   list(): McpServerView[] {
     return [...this.#servers.values()].map(viewOf).sort((one, other) => (one.key < other.key ? -1 : 1));
   }
@@ -172,7 +172,7 @@ export class McpServers {
     return this.#require(key).upstream.lines.all();
   }
 
-  /** In the server's order. */
+  /** The tools of a server, in the order in which the server lists them. */
   tools(key: string): McpToolView[] {
     return toolViewsOf(this.#require(key), this.#context.names);
   }
@@ -181,7 +181,7 @@ export class McpServers {
     return this.#inTurn(async () => {
       const problem = problemOfKey(key);
       if (problem !== undefined) throw new McpServerError("mcp_server_invalid", problem);
-      // Another process may have added it meanwhile.
+      // Another process may have added a server with this key meanwhile.
       await this.#reconcile();
       if (this.#servers.has(key)) throw exists(key);
       const entry = await checkedEntry(given);
@@ -197,7 +197,7 @@ export class McpServers {
 
   update(key: string, { entry, enabled, tools = {} }: McpServerUpdate): Promise<McpServerView> {
     return this.#inTurn(async () => {
-      // Another process may have changed it meanwhile.
+      // Another process may have changed the server meanwhile.
       await this.#reconcile();
       const server = this.#require(key);
       if (entry !== undefined) this.#refuseFile(server, "changed");
@@ -218,7 +218,7 @@ export class McpServers {
     return this.#inTurn(async () => {
       const server = this.#require(key);
       this.#refuseFile(server, "removed");
-      // Closed first, because a running server would write its catalogue into the store again.
+      // The server is closed first, because a running server would write its catalogue into the store again.
       this.#servers.delete(key);
       await server.close();
       try {
@@ -230,13 +230,16 @@ export class McpServers {
     });
   }
 
-  /** Resolves when it is ready or has failed. */
+  /** Resolves when the server is ready or has failed. */
   async restart(key: string): Promise<McpServerView> {
     await this.#require(key).upstream.restart();
     return this.get(key);
   }
 
-  /** Returns the page where a person signs in. It sends them back to `callback`, followed by the key. */
+  /**
+   * Returns the address of the page where a person signs in. The page then sends the person to `callback`,
+   * followed by the key.
+   */
   login(key: string, callback: string): Promise<{ readonly url: string; readonly expiresAt: number }> {
     return requireSignIn(this.#require(key)).begin(`${callback}/${encodeURIComponent(key)}`);
   }
@@ -250,7 +253,7 @@ export class McpServers {
     await this.#tellOthers();
   }
 
-  /** Removes the sign-in. `revoked`: whether the authorization server revoked the tokens. */
+  /** Signs out and restarts the server. `revoked`: whether the authorization server revoked the tokens. */
   async logout(key: string): Promise<{ readonly revoked: boolean; readonly server: McpServerView }> {
     const { revoked } = await requireSignIn(this.#require(key)).end();
     await this.#tellOthers();
@@ -259,8 +262,8 @@ export class McpServers {
   }
 
   /**
-   * Approves the named tools as they are now, or all tools of the server. A name may come with the hash of the definition
-   * that was seen; if one of them has changed since, nothing is approved.
+   * Approves the named tools as they are now, or all tools of the server. A name may come with the hash of the
+   * definition that a person saw; if one of these definitions has changed since, nothing is approved.
    */
   async approve(
     key: string,
@@ -279,7 +282,7 @@ export class McpServers {
       names === undefined
         ? [...server.upstream.catalogue.tools]
         : Object.entries(names).map(([name, hash]) => requireTool(server, name, hash));
-    // All at once, because the catalogue may change during a write.
+    // All approvals are begun at once, because the catalogue may change during a write.
     const outcomes = await Promise.allSettled(wanted.map((tool) => server.pins.approve(tool, by)));
     server.apply();
     this.#context.onChange();
@@ -315,12 +318,12 @@ export class McpServers {
     });
     const removed = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
     for (const { key } of removed) this.#servers.delete(key);
-    // Waits for all of them, so that a later `close` finds every started server.
+    // Waits for all servers even if one fails, so that a later `close` finds every started server.
     const outcomes = await Promise.allSettled([
       ...removed.map((server) => server.remove()),
       ...[...wanted.values()].map((server) => this.#openOrChange(server)),
     ]);
-    // Also tells servers that were opened after the others were told.
+    // Tells every server, because some were opened after `onNames` told the others.
     if (this.#haveNamesChanged) for (const server of this.#servers.values()) server.renamed();
     this.#haveNamesChanged = false;
     this.#context.onChange();

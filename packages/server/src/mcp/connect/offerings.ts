@@ -37,7 +37,10 @@ export class McpOfferings implements OfferingSource {
   readonly #upstream: () => Upstream;
   readonly #names: Pick<RackNames, "nameOf">;
   readonly #registry: ToolRegistry;
-  /** The item that grants are checked against, for each listed thing. Cached, because every request checks long lists. */
+  /**
+   * The item that grants are checked against, for each listed prompt, resource or template. Cached, because
+   * every request checks long lists.
+   */
   readonly #items = new WeakMap<Message, RackItem>();
   readonly #listeners = new Set<(change: OfferingChange) => void>();
   /** The watched resources, each with a function that ends the current subscription. */
@@ -92,7 +95,7 @@ export class McpOfferings implements OfferingSource {
     const params = { name: prompt.name, arguments: args };
     return this.#ask("prompts/get", params, reader, (given) => {
       const answer = promptAnswer(given);
-      // Noted before masking: the server knows only the real addresses.
+      // Links are remembered before masking, because the server knows only the real addresses.
       for (const { content } of answer.messages) {
         if (content.type === "resource_link" || content.type === "resource")
           this.links.note({ ...content }, this.#itemOf(prompt));
@@ -110,7 +113,8 @@ export class McpOfferings implements OfferingSource {
     return this.#ask("resources/read", { uri }, reader, resourceAnswer, (answer) => {
       const masked = this.#registry.mask(answer);
       if (masked === answer) return answer;
-      // The requested address stays unmasked: it is listed like that, and the reader looks for it in the answer.
+      // The requested address stays unmasked, because the lists show it unmasked and the reader looks for it in
+      // the answer.
       const contents = masked.contents.map((content, index) =>
         answer.contents[index]?.uri === uri ? { ...content, uri } : content,
       );
@@ -191,7 +195,7 @@ export class McpOfferings implements OfferingSource {
   #itemOf(item: Message): RackItem {
     const name = this.#nameOf(item);
     const known = this.#items.get(item);
-    // The name on the rack may have changed since.
+    // The name on the rack may have changed since the item was cached.
     if (known?.name === name) return known;
     const mcp = upstreamOrigin({ server: this.#server, tool: textOf(item.name) });
     const made = { name, metadata: { mcp } };
@@ -213,17 +217,29 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Per server. The oldest links are forgotten first. */
+/**
+ * How many linked resources are remembered per server. The resource whose last link is the oldest is forgotten
+ * first.
+ */
 const MOST_LINKS = 1_000;
-/** A longer address contains the data itself, and would take too much memory. */
+/**
+ * In characters. A resource with a longer address is not remembered: such an address contains the data itself,
+ * and would take too much memory.
+ */
 const LONGEST_URI = 8_192;
 
-/** Resources that results of a server linked to. They can be read even if no list has them. */
+/** Resources that results of a server linked to. They can be read even if the server does not list them. */
 export class LinkedResources {
-  /** By address: the tools and prompts whose results had the link, by name, and when, on the `performance` clock. */
+  /**
+   * The linked resources, by address. `sources`: the tools and prompts whose results linked to the resource, by
+   * their names on the rack. `at`: when the last of these results came, on the `performance` clock.
+   */
   readonly #links = new Map<string, { readonly sources: Map<string, RackItem>; readonly at: number }>();
 
-  /** Remembers a block of a result that links to a resource or contains one. */
+  /**
+   * Remembers the resource that a block of a result links to or contains. `source`: the tool or prompt that
+   * gave the result.
+   */
   note(block: Message, source: RackItem): void {
     const holder = block.type === "resource_link" ? block : block.resource;
     const uri = isRecord(holder) ? holder.uri : undefined;
@@ -236,7 +252,10 @@ export class LinkedResources {
     if (this.#links.size > MOST_LINKS && oldest.value !== undefined) this.#links.delete(oldest.value);
   }
 
-  /** When it was last linked to; undefined if never by a tool or prompt that the reader may use. */
+  /**
+   * When a result last linked to the resource, on the `performance` clock. Undefined if no tool or prompt that
+   * the reader may use has linked to it.
+   */
   linkedAt(uri: string, mayUse: (item: RackItem) => boolean): number | undefined {
     const link = this.#links.get(uri);
     return link !== undefined && [...link.sources.values()].some(mayUse) ? link.at : undefined;

@@ -32,17 +32,17 @@ export interface McpServersOptions {
   readonly store: McpServerStore;
   readonly secrets: Pick<Secrets, "values" | "maskFor"> & VaultSecrets;
   readonly logger: Logger;
-  /** The workspace. */
+  /** The folder of the workspace. */
   readonly directory: string;
   /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
   readonly file?: string;
   /** Entries of the file that wait for an admin because a tool call wrote them. Default: none. */
   readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
-  /** Default `quarantine`. */
+  /** What happens when the definition of a tool changes. Default `quarantine`. */
   readonly pinning?: PinningPolicy;
-  /** Where packages of servers are installed. */
+  /** Installs the npm packages of servers. */
   readonly packages: PackageStore;
-  /** Default: an unknown rack. */
+  /** Which rack this is, so that circles of racks are noticed. Default: a rack without a workspace. */
   readonly identity?: RackIdentity;
   /** Our name and version, sent to servers. */
   readonly clientInfo?: { readonly name: string; readonly version: string };
@@ -55,9 +55,12 @@ export interface ServerContext extends McpServersOptions, Pick<UpstreamOptions, 
   readonly pinning: PinningPolicy;
   readonly surroundings: Surroundings;
   readonly names: RackNames;
-  /** Sets the values of this server's entry that must be masked everywhere; none when the server is removed. */
+  /**
+   * Sets the values in the entry of the server `key` that must be masked everywhere. No values when that server
+   * is closed.
+   */
   readonly maskFor: (key: string, values: Iterable<string>) => void;
-  /** Called when names of other servers than this one have changed. */
+  /** Called when the server `key` has changed the names of other servers' tools and prompts. */
   readonly onNames: (key: string) => void;
   readonly onChange: () => void;
 }
@@ -72,7 +75,7 @@ export class ManagedServer {
   readonly key: string;
   readonly pins: ToolPins;
   wanted: WantedServer;
-  /** Undefined for a process, or a server whose entry has credentials. */
+  /** Undefined for a process, for a server whose entry has credentials, and for an invalid entry. */
   signIn: SignIn | undefined;
   upstream: Upstream;
   /** Tools that the entry allows but that cannot be used, by the server's names. */
@@ -82,14 +85,18 @@ export class ManagedServer {
   readonly #vault: SignInVault;
   /** The secrets that the current entry uses. */
   #secrets: FollowedSecrets;
-  /** Its tools in the registry, by name. */
+  /** The server's tools in the registry, by their names on the rack. */
   #applied = new Map<string, Applied>();
-  /** Tools that could not be converted to tools of the rack, and tools that the registry refused. */
+  /** Tools that could not be converted to tools of the rack. */
   #unmade: readonly RefusedItem[] = [];
+  /** Tools that the registry refused, and tools whose new name is the name of another tool. */
   #unregistered: readonly RefusedItem[] = [];
-  /** Tools that were found to be as approved since the registry was last updated. */
+  /**
+   * Tools that were compared with their approved definitions since the registry was last updated, and may be
+   * called.
+   */
   #admitted = new WeakSet<UpstreamTool>();
-  /** Writes go one after the other, so that the latest value is written last. */
+  /** The last write to the store. Writes go one after the other, so that the latest value is written last. */
   #keeping: Promise<void> = Promise.resolve();
   /** Grows whenever `upstream` is replaced, because tools must then call the new one. */
   #generation = 0;
@@ -111,7 +118,7 @@ export class ManagedServer {
     this.#offerings = new McpOfferings(this.key, () => this.upstream, context);
   }
 
-  /** Offers the tools that are known from before, and starts the server without waiting for it. */
+  /** Offers the tools that are known from an earlier run, and starts the server without waiting for it. */
   static async open(wanted: WantedServer, context: ServerContext): Promise<ManagedServer> {
     const { store, pinning, logger } = context;
     const pins = await ToolPins.open(wanted.key, store, pinning, logger);
@@ -136,7 +143,7 @@ export class ManagedServer {
     return this.upstream.catalogue.tools.find((tool) => tool.name === name);
   }
 
-  /** Applies a new version of the entry. Restarts the server only if the change concerns the running server. */
+  /** Applies a new version of the entry. Restarts the server only if the change needs a restart. */
   async change(wanted: WantedServer): Promise<void> {
     const before = this.wanted;
     const { limits } = wanted.entry.toolrack ?? {};
@@ -163,14 +170,14 @@ export class ManagedServer {
     if (await this.signIn?.follow(isAwaited)) void this.upstream.restart();
   }
 
-  /** Restarts a server that cannot be used when one of its secrets has changed. */
+  /** Restarts the server if it cannot be used and one of its secrets has changed. */
   async followSecrets(): Promise<void> {
     const { upstream } = this;
     const isDown = ["failed", "needs-auth", "backoff"].includes(upstream.state);
     if (isDown && (await this.#secrets.changed())) void upstream.restart();
   }
 
-  /** Its tools and prompts may have other names now. */
+  /** To be called when the server's tools and prompts may have other names than before. */
   renamed(): void {
     this.apply();
     this.#offerings.changed();
@@ -181,7 +188,7 @@ export class ManagedServer {
     await (this.signIn === undefined ? this.#vault.clear() : this.signIn.end());
   }
 
-  /** Closes a server that was removed. `close` alone is for the end of the rack. */
+  /** Closes a server whose entry is gone. Unlike `close`, writes nothing more about its tools into the store. */
   remove(): Promise<void> {
     this.pins.markRemoved();
     return this.close();
@@ -195,7 +202,7 @@ export class ManagedServer {
     await this.upstream.stop();
     await this.#keeping;
     await this.pins.close();
-    // Unmasked last, because calls that were cut off may still show the values.
+    // The values are unmasked last, because calls that were cut off may still show them.
     maskFor(this.key, []);
   }
 
@@ -265,7 +272,8 @@ export class ManagedServer {
     const remove = [...before.keys()].filter((name) => wanted.get(name) !== before.get(name)?.fingerprint);
     const put = single.filter(({ name }) => before.get(name)?.fingerprint !== wanted.get(name));
     if (remove.length === 0 && put.length === 0) {
-      // Nothing was refused before: a refused tool is not in `#applied`, so it would be put again.
+      // The registry refused no tool before: a refused tool is not in `#applied`, so it would be in `put`
+      // again.
       this.#unregistered = doubled;
       return;
     }
@@ -284,7 +292,8 @@ export class ManagedServer {
     const appliedOf = ({ name, disabled: isDisabled }: ToolInfo) =>
       [name, { fingerprint: wanted.get(name) ?? "", isDisabled }] as const;
     this.#applied = new Map(usable.map(appliedOf));
-    // The registry keeps a replaced tool disabled. Enable those that we had disabled ourselves.
+    // The registry keeps a replaced tool disabled. Enable the tools that were disabled here before and no
+    // longer are.
     for (const { name, disabled } of put)
       if (before.get(name)?.isDisabled && !disabled && !unusable.has(name)) registry.enable(name);
   }
@@ -298,7 +307,7 @@ export class ManagedServer {
     return new SignIn({ key, entry, place: this.#place, surroundings, vault: this.#vault, mask, onChange });
   }
 
-  /** Where the entry is, for messages. */
+  /** Where the entry is, for error messages. */
   get #place(): string {
     return this.wanted.place === "file" ? "mcp.json" : "mcp_servers";
   }
@@ -332,7 +341,7 @@ export class ManagedServer {
       surroundings: this.#secrets.surroundings,
       signIn: this.signIn,
       verdict,
-      // Checked again, because an older version may have written it.
+      // The stored catalogue is checked again, because an older version of the rack may have written it.
       catalogue: kept?.fingerprint === fingerprint ? { ...kept, ...checkCatalogue(kept) } : undefined,
       maskValues: (values) => maskFor(key, values),
       admit: (tool) => this.#admit(tool),
@@ -350,8 +359,8 @@ export class ManagedServer {
   }
 
   /**
-   * Throws when the tool has changed since it was approved. It may have changed while the call waited for a person, for
-   * its turn or for the server to start.
+   * Throws when the server no longer offers the tool, or the tool has changed since it was approved. Both may
+   * have happened while the call waited for a person, for its turn or for the server to start.
    */
   #admit(tool: UpstreamTool): void {
     const { key } = this;
@@ -375,7 +384,7 @@ export class ManagedServer {
   }
 }
 
-/** A hash of the parts of an entry that need a restart when they change. Tool choices and limits do not. */
+/** A hash of the parts of an entry that need a restart when they change. Tool choices and limits need none. */
 function hashOfRunning({ entry, isEnabled, invalid }: WantedServer): string {
   const { tools: _, limits: _limits, ...toolrack } = entry.toolrack ?? {};
   const { timeout: _timeout, ...rest } = entry;
@@ -383,15 +392,15 @@ function hashOfRunning({ entry, isEnabled, invalid }: WantedServer): string {
 }
 
 /**
- * If two tools want the same name, the tool that has it from the server gets it; otherwise the first one. Upper and lower
- * case count as equal.
+ * Leaves one tool for each name. If two tools want the same name, a tool that was not renamed comes before a
+ * renamed one, and otherwise the first one gets the name. Upper and lower case count as equal.
  */
 function withoutDoubles(tools: readonly ToolInfo[]): {
   readonly single: readonly ToolInfo[];
   readonly doubled: readonly RefusedItem[];
 } {
   const owners = new Map<string, ToolInfo>();
-  // A renamed tool has its own name as an alias.
+  // A renamed tool has the name that it would have without the renaming as an alias.
   const isRenamed = ({ aliases = [] }: ToolInfo) => aliases.length > 0;
   for (const tool of tools) {
     const key = tool.name.toLowerCase();

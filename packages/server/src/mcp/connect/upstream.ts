@@ -51,13 +51,16 @@ export type UpstreamState = "starting" | "ready" | "needs-auth" | "backoff" | "f
 /** The state of a server for the API and the console. */
 export interface UpstreamStatus {
   readonly state: UpstreamState;
-  /** Why it is not ready. */
+  /** Why the server is not ready. */
   readonly reason?: string | undefined;
-  /** When it entered this state. All times are milliseconds since the epoch. */
+  /** When the server entered this state. All times are milliseconds since the epoch. */
   readonly since: number;
-  /** Its process was ended because nobody called it. The next call starts it again. */
+  /** Whether the server's process was ended because nobody called it. The next call starts it again. */
   readonly resting: boolean;
-  /** `open`: calls fail at once. `half-open`: it is being tried again. */
+  /**
+   * `closed`: calls are sent. `open`: calls fail at once. `half-open`: the server is being started again after
+   * a failure.
+   */
   readonly circuit: "closed" | "open" | "half-open";
   /** The number of failures in a row. */
   readonly failures: number;
@@ -74,7 +77,7 @@ export interface UpstreamStatus {
 }
 
 export interface UpstreamOptions {
-  /** The rack that it belongs to. */
+  /** The rack that the server belongs to. */
   readonly identity: RackIdentity;
   readonly clientInfo: ClientInfo;
   readonly packages: PackageStore;
@@ -83,24 +86,31 @@ export interface UpstreamOptions {
   readonly logger: Logger;
   readonly key: string;
   readonly entry: ServerEntry;
-  /** Why it cannot be started with this entry at all. */
+  /** Why the server cannot be started with this entry at all. */
   readonly problem?: string | undefined;
-  /** Where the entry is, for messages: `mcp.json` or `mcp_servers`. */
+  /** Where the entry is, for error messages: `mcp.json` or `mcp_servers`. */
   readonly place: string;
   readonly isEnabled: boolean;
   readonly surroundings: Surroundings;
   /** Undefined for a process, or a server whose entry has credentials. */
   readonly signIn: SignIn | undefined;
-  /** The verdict and catalogue of an earlier run. */
+  /** Which protocol and transport the server spoke in an earlier run. */
   readonly verdict: Verdict | undefined;
+  /** What the server offered in an earlier run. */
   readonly catalogue: Catalogue | undefined;
   /** Called at every start with the values of the entry that must be masked. */
   maskValues(values: Iterable<string>): void;
-  /** Throws when the tool may not be called, because it has changed since it was approved. */
+  /**
+   * Throws when the tool may not be called, because it has changed since it was approved or is no longer
+   * offered.
+   */
   admit(tool: UpstreamTool): void;
   onState(): void;
   onVerdict(verdict: Verdict | undefined): void;
-  /** If it throws, the catalogue is not used. */
+  /**
+   * Called with a new catalogue and the names of the lists that changed. If it throws, the former catalogue
+   * stays.
+   */
   onCatalogue(catalogue: Catalogue, changed: readonly ListName[]): void;
   onResourceUpdated(uri: string): void;
 }
@@ -108,23 +118,25 @@ export interface UpstreamOptions {
 /** A request that can be given up while it waits. */
 type AbortableRequest = UpstreamRequest & { readonly signal: AbortSignal };
 
-/** After running this long, earlier failures of a server no longer count. */
+/** After a server has run this long, in milliseconds, its earlier failures no longer count. */
 const STEADY = 60_000;
-/** How many of its last lines an error shows. */
+/** How many lines of the server's last output an error shows. */
 const TAIL = 8;
-/** How often the lists are read again for a call that follows an announced change. */
+/** How often the lists are read for a call that follows an announced change, before the call fails. */
 const MOST_READS = 3;
-/** How many pings in a row may stay unanswered before the server counts as hanging, and how long each may take. */
+/** How many pings in a row may stay unanswered before the server counts as hanging. */
 const MOST_SILENCES = 3;
+/** How long an answer to a ping may take, in milliseconds. */
 const LONGEST_SILENCE = 10_000;
-/** The shortest pause before a token is renewed, and the pause after a renewal failed, in milliseconds. */
+/** The shortest pause before a token is renewed, in milliseconds. */
 const SHORTEST_RENEWAL = 1_000;
+/** The pause before a failed renewal is tried again, in milliseconds. */
 const RENEWAL_AGAIN = 10_000;
 
 /**
- * The state machine of one upstream server. Starts it in the background, notices when it is gone, tries again with growing
- * pauses, and lets calls fail at once in between. Renews its tokens, reads its lists again, and ends its process while
- * nobody uses it.
+ * The state machine of one upstream server. Starts the server in the background, notices when it has ended,
+ * tries again with growing pauses, and lets calls fail at once in between. Renews its tokens, reads its lists
+ * again, and ends its process while nobody uses it.
  */
 export class Upstream {
   readonly key: string;
@@ -146,18 +158,20 @@ export class Upstream {
   #wasAccepted = false;
   #verdict: Verdict | undefined;
 
-  /** The current session, and former ones that have not ended yet. */
+  /** The session over which new requests are sent. */
   #session: UpstreamSession | undefined;
+  /** Sessions that are no longer used for new requests and have not ended yet. */
   readonly #former = new Set<UpstreamSession>();
   readonly #watched = new Set<string>();
-  /** The running pings. Several calls that wait for one share it. */
+  /** The running ping of each session. All calls that need an answer to a ping share it. */
   readonly #pings = new Map<UpstreamSession, Promise<boolean>>();
 
   /** The running attempt to start the server. There is only one at a time, and it never rejects. */
   #attempt: Promise<void> | undefined;
   #abort = new AbortController();
-  /** When the latest attempt began, and the one before it. */
+  /** When the latest attempt to start the server began. */
   #attemptAt = 0;
+  /** When the attempt before that began. */
   #formerAttemptAt = 0;
   /** The server was ready a moment ago and only needs a new session. Reset when the attempt ends. */
   #isReopening = false;
@@ -173,8 +187,9 @@ export class Upstream {
     () => this.#reread(),
     () => this.#session?.tellsOfChanges !== false,
   );
-  /** How many changes of its tools the server announced, and how many of them have been read. */
+  /** How many changes of its tools the server has announced. */
   #announced = 0;
+  /** How many of these changes are in the lists that were read last. */
   #readUpTo = 0;
 
   constructor(options: UpstreamOptions) {
@@ -217,7 +232,7 @@ export class Upstream {
     };
   }
 
-  /** The last line that its process wrote, while it cannot be used. */
+  /** The last line that the server's process printed. Undefined unless the server has failed. */
   get lastWord(): string | undefined {
     const hasFailed = this.state !== "ready" && this.#reason !== undefined;
     return hasFailed ? this.#outlook.lastWords.at(-1) : undefined;
@@ -227,7 +242,10 @@ export class Upstream {
     return this.#readyAt > 0 && Date.now() - this.#readyAt > STEADY ? 0 : this.#failureCount;
   }
 
-  /** The next attempt, and the last output of the run that ended, even while the next run already writes lines. */
+  /**
+   * When the next attempt is, and the last output of the run that ended, even while the next run already writes
+   * lines.
+   */
   get #outlook(): Outlook {
     const isTrying = this.#attempt !== undefined;
     const former = isTrying ? this.lines.tail(TAIL, this.#formerAttemptAt, this.#attemptAt) : [];
@@ -235,7 +253,7 @@ export class Upstream {
     return { nextAttemptAt: this.#attemptTimer.at, lastWords };
   }
 
-  /** Returns at once. */
+  /** Begins to start the server, and returns at once. */
   start(): void {
     if (this.state !== "disabled") void this.#begin();
   }
@@ -249,7 +267,7 @@ export class Upstream {
     await Promise.all([this.#giveUpAttempt(), this.#endSessions("It was stopped.")]);
   }
 
-  /** Starts again, whatever happened before. Resolves when the server is ready or has failed. */
+  /** Ends the server and starts it again, even after failures. Resolves when the server is ready or has failed. */
   async restart(): Promise<void> {
     if (this.state === "disabled" || this.#isStopped) return;
     await this.#giveUpAttempt();
@@ -279,7 +297,7 @@ export class Upstream {
   request(request: AbortableRequest): Promise<unknown> {
     const session = this.#session;
     const isBehind = request.admit !== undefined && this.#readUpTo < this.#announced;
-    // Most requests can be sent at once.
+    // Most requests need not wait, and are sent below.
     if (session === undefined || !this.#bulkhead.hasRoom || isBehind) return this.#requestLater(request);
     try {
       request.admit?.();
@@ -290,7 +308,7 @@ export class Upstream {
     return this.#send(session, request);
   }
 
-  /** Subscribes to changes of a resource, also after restarts. Returns a function that ends it. */
+  /** Subscribes to changes of a resource, also after restarts. Returns a function that ends the subscription. */
   watchResource(uri: string): () => void {
     this.#watched.add(uri);
     void this.#session?.subscriptions.watch([uri]);
@@ -316,7 +334,10 @@ export class Upstream {
     return this.#send(this.#session ?? session, request);
   }
 
-  /** Waits for a server that is starting or resting; fails at once if it has failed before. */
+  /**
+   * Resolves with the session. Waits while the server starts, also after a rest. If the server has failed
+   * before, rejects without waiting.
+   */
   async #available(signal: AbortSignal): Promise<UpstreamSession> {
     if (this.#isResting) void this.#begin();
     const isAwaited = this.#isReopening || this.#failures === 0;
@@ -325,11 +346,14 @@ export class Upstream {
     return this.#session;
   }
 
-  /** Reads announced changes before a call, so that no tool is called on a definition that the rack has not seen. */
+  /**
+   * Reads the lists again if changes were announced, so that no tool is called with a definition that the rack
+   * has not seen.
+   */
   async #catchUp(signal: AbortSignal): Promise<void> {
     const wanted = this.#announced;
     for (let reads = 0; this.#readUpTo < wanted && this.#session !== undefined; reads++) {
-      // The first read may have started before the change was announced.
+      // Several reads may be needed, because the first one may have started before the change was announced.
       if (reads === MOST_READS) {
         const text =
           "The server told that its tools have changed, and they could not be read again, so that nothing is called on it. Its log says why.";
@@ -339,7 +363,7 @@ export class Upstream {
     }
   }
 
-  /** To be called after `enter` of the bulkhead. Leaves it at the end. */
+  /** Sends a request that has entered the bulkhead. Leaves the bulkhead when the request has ended. */
   #send(session: UpstreamSession, request: AbortableRequest): Promise<unknown> {
     this.#restTimer.clear();
     return session.request(request).then(
@@ -370,7 +394,7 @@ export class Upstream {
     void this.#replaceSilent(session);
   }
 
-  /** Sends a ping. False when no answer comes; an error is an answer too. Never rejects. */
+  /** Sends a ping. Resolves to false when no answer comes; an error is an answer too. Never rejects. */
   #answersPing(session: UpstreamSession): Promise<boolean> {
     const isAnswer = (thrown: unknown) => !(thrown instanceof UpstreamError && thrown.kind === "timeout");
     const send = () => session.request({ method: "ping", params: {}, timeout: LONGEST_SILENCE });
@@ -379,7 +403,10 @@ export class Upstream {
     return ping.finally(() => this.#pings.delete(session));
   }
 
-  /** Replaces the session of a server that hangs. Calls that wait for an answer over it keep waiting. */
+  /**
+   * Pings the server, and gives up its session if the server hangs. Calls that wait for an answer over that
+   * session keep waiting.
+   */
   async #replaceSilent(session: UpstreamSession): Promise<void> {
     for (let silences = 0; silences < MOST_SILENCES; silences++) {
       if (session !== this.#session || (await this.#answersPing(session))) return;
@@ -391,8 +418,9 @@ export class Upstream {
   }
 
   /**
-   * Handles a failed request. If the session is lost or its token has ended, opens a new session and sends the request
-   * once more, because the server did nothing when it refused. Otherwise rejects with the error for the caller.
+   * Handles a failed request. If the server no longer knows the session or refuses its token, opens a new
+   * session and sends the request once more, because the server did nothing when it refused. Otherwise rejects
+   * with the error for the caller.
    */
   async #recover(
     error: UpstreamError,
@@ -408,7 +436,7 @@ export class Upstream {
     if (error.concernsOneRequest) throw error;
     if (isSecond && kind === "session") throw new UpstreamError("refused", error.message, facts);
     const isCurrent = session === this.#session;
-    // For a former session, another request has already started the renewal.
+    // If the session was replaced meanwhile, another request has already started the renewal.
     const canRenew = kind === "unauthorized" && !isSecond && (!isCurrent || signIn?.markRefused() === true);
     const canRetry = kind === "session" || canRenew;
     if (kind === "unauthorized" && !canRetry && (isSecond || signIn === undefined)) {
@@ -432,7 +460,10 @@ export class Upstream {
     });
   }
 
-  /** Reads the lists of a server at an address soon, to see whether it is still there and accepts us. */
+  /**
+   * Reads the lists of a server at an address soon, to see whether the server is still there and accepts our
+   * credentials.
+   */
   #checkSoon(): void {
     if (!isLocal(this.entry)) this.#rereading.soon();
   }
@@ -442,7 +473,10 @@ export class Upstream {
     return absence(this.key, this.state, this.#reason ?? reason, this.#outlook);
   }
 
-  /** Joins the running attempt or begins one. Resolves when it has ended, with success or not. */
+  /**
+   * Joins the running attempt to start the server, or begins one. Resolves when the attempt has ended, with
+   * success or not.
+   */
   #begin(): Promise<void> {
     this.#attemptTimer.clear();
     if (this.#attempt === undefined && !this.#isStopped) {
@@ -498,7 +532,7 @@ export class Upstream {
     const { directory } = surroundings;
     const address = (await readServerAddress(directory))?.url;
     refuseCircle(problemOfOwnEntry(this.entry, directory, address));
-    // Must come before the server can send anything.
+    // The values must be masked before the server can send anything.
     maskValues(credentialsIn(entry, this.entry));
     const credentials = await signIn?.headers();
     // Imported late: a workspace without upstream servers never loads the client.
@@ -573,7 +607,10 @@ export class Upstream {
     void session.retire().finally(() => this.#former.delete(session));
   }
 
-  /** Resolves when the current and all former sessions have ended. */
+  /**
+   * Ends the current and all former sessions. `why`: the reason that their open requests get. Resolves when all
+   * have ended.
+   */
   async #endSessions(why: string): Promise<void> {
     if (this.#session !== undefined) this.#retire(this.#session);
     const reason = new UpstreamError("unavailable", why);
@@ -582,7 +619,7 @@ export class Upstream {
 
   #failed(thrown: unknown): void {
     const { signIn } = this.#options;
-    // The server offers tools of this rack, which would be listed twice.
+    // A server that leads back to this rack offers the rack's own tools, which would be listed twice.
     if (thrown instanceof RackCircle) this.#take(emptyCatalogue, lists);
     const { key, mask } = this;
     const { state, reason } = stateAfter(thrown, { key, canSignIn: signIn !== undefined, mask });
@@ -665,7 +702,10 @@ export class Upstream {
     if (isUsed()) this.#rereading.later();
   }
 
-  /** Returns whether a failure to read the lists ends the session. If so, starts what comes next. */
+  /**
+   * Returns whether a failure to read the lists ends the session. If so, stops using the session, and opens a
+   * new one or enters the state after the failure.
+   */
   #endedBy(thrown: unknown, session: UpstreamSession): boolean {
     if (thrown instanceof RackCircle) {
       this.#retire(session);
@@ -675,7 +715,7 @@ export class Upstream {
     if (!(thrown instanceof UpstreamError)) return false;
     const { kind } = thrown;
     if (kind === "session") {
-      // The server works but has forgotten the session. Calls wait for the next one.
+      // The server works but has forgotten the session. Calls wait for the new session.
       this.#retire(session);
       this.#isReopening = true;
       void this.#begin();

@@ -24,9 +24,9 @@ export interface McpServerView extends UpstreamStatus {
    */
   readonly problem?: string | undefined;
   readonly problemOf?: "entry" | "lists" | undefined;
-  /** The last line that its process wrote, while it cannot be used. */
+  /** The last line that the server's process printed. Set only while the server has failed. */
   readonly lastWord?: string | undefined;
-  /** With secrets masked. */
+  /** The entry with its secret values hidden. */
   readonly entry: object;
   /** The number of usable tools. */
   readonly tools: number;
@@ -42,17 +42,20 @@ export interface McpServerView extends UpstreamStatus {
 }
 
 export interface McpToolView {
-  /** As the server names it. */
+  /** The name that the server gives the tool. */
   readonly name: string;
-  /** As the rack names it. */
+  /** The name of the tool on the rack. */
   readonly rackName: string;
   readonly description?: string | undefined;
-  /** The hash of its current definition. A person who approves sends it to say which definition they saw. */
+  /**
+   * The hash of the tool's current definition. A person who approves the tool sends the hash to say which
+   * definition they saw.
+   */
   readonly hash: string;
-  /** Whether the entry allows it, and it can be used. */
+  /** Whether the entry allows the tool and the tool can be used. */
   readonly offered: boolean;
   readonly pin: ToolPin["state"];
-  /** For an offered tool: the parts of its schemas that are not checked here. */
+  /** For an offered tool: the parts of its schemas that the rack does not check. */
   readonly unchecked: readonly UncheckedItem[];
   readonly changes: ToolPin["changes"];
   readonly approvedAt?: number | undefined;
@@ -83,7 +86,7 @@ export function viewOf(server: ManagedServer): McpServerView {
   };
 }
 
-/** In the server's order. */
+/** All tools of the server, in the order in which the server lists them. */
 export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameOf">): McpToolView[] {
   const { rename = {}, ...choices } = server.wanted.entry.toolrack?.tools ?? {};
   return server.upstream.catalogue.tools.map((tool) => {
@@ -98,7 +101,10 @@ export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameO
   });
 }
 
-/** The tool of that name. With a hash, throws when its definition is no longer the one with that hash. */
+/**
+ * Returns the tool with this name. Throws when there is none. If a hash is given, also throws when the tool's
+ * definition no longer has that hash.
+ */
 export function requireTool(server: ManagedServer, name: string, hash?: string): UpstreamTool {
   const { key, wanted, upstream } = server;
   const tool = server.find(name);
@@ -142,7 +148,7 @@ export function refuseDoubles(
       if (tool.name === name) return false;
       const changed = ownMember(overrides, tool.name);
       const renamed = changed === undefined ? tool.rackName : nameOf(changed?.rename ?? tool.name);
-      // A renamed tool can still be called by its own name.
+      // A renamed tool can still be called by the server's own name for it.
       return [nameOf(tool.name), renamed].some((taken) => taken.toLowerCase() === rackName.toLowerCase());
     });
     if (other === undefined) continue;

@@ -40,17 +40,20 @@ export interface Catalogue extends Lists<UpstreamTool>, Pick<ServerProfile, "ser
   readonly cut?: readonly string[] | undefined;
   /** If the server is a rack: its id and the ids of the racks behind it. */
   readonly racks?: readonly string[];
-  /** Milliseconds since the epoch. */
+  /** When the lists were read, in milliseconds since the epoch. */
   readonly at: number;
 }
 
 export const emptyCatalogue: Catalogue = { tools: [], prompts: [], resources: [], templates: [], at: 0 };
 
-/** Longer lists are cut. */
+/** Of a list with more pages or items than this, only the first ones are read. */
 const MOST_PAGES = 2_000;
 const MOST_ITEMS = 10_000;
 
-/** Reads what a server offers. Rejects only when the tools cannot be read; any other unreadable list stays as `before`. */
+/**
+ * Reads what a server offers. Rejects only when the tools cannot be read; if another list cannot be read, the
+ * list of `before` is kept.
+ */
 export async function readCatalogue(
   session: UpstreamSession,
   { timeout, before, onProblem }: { timeout: number; before: Catalogue; onProblem: (text: string) => void },
@@ -90,15 +93,18 @@ export async function readCatalogue(
 interface Pages {
   readonly method: string;
   readonly member: string;
-  /** In milliseconds, for all pages. */
+  /** The longest time for all pages together, in milliseconds. */
   readonly timeout: number;
   /** The `_meta` of each request. */
   readonly meta: Message | undefined;
-  /** Filled with what was read. */
+  /** The items that were read are added here. */
   readonly items: Message[];
 }
 
-/** Reads all pages of a list. Resolves to why it was not read to its end, if so. `onMeta` gets the `_meta` of each answer. */
+/**
+ * Reads all pages of a list. Resolves to the reason if the list was not read to its end. `onMeta` gets the
+ * `_meta` of each answer.
+ */
 async function readPages(
   session: UpstreamSession,
   { method, member, timeout, meta, items }: Pages,
@@ -136,9 +142,15 @@ export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
 }
 
 const MOST_REFUSED = 50;
-/** More levels than any valid schema has, and few enough for code that walks it recursively. */
+/**
+ * How many levels the definition of a tool may nest: more than any valid schema has, and few enough for code
+ * that walks a schema recursively.
+ */
 const DEEPEST = 1_000;
-/** The same for all upstream servers: none of them owns a URI scheme. */
+/**
+ * The source key under which addresses are checked, the same for all upstream servers: none of them owns a URI
+ * scheme.
+ */
 export const SOURCE = "mcp:";
 
 /**
@@ -186,7 +198,7 @@ const record: Reader = (value) => (isRecord(value) ? value : undefined);
 const flag: Reader = (value) => (typeof value === "boolean" ? value : undefined);
 const amount: Reader = (value) => (typeof value === "number" ? value : undefined);
 
-/** The usable members of an item, of those that have a reader. */
+/** Returns the members of an item that have a reader, without those that have a wrong type. */
 function take(item: Message, readers: Readonly<Record<string, Reader>>): Message {
   const read = Object.entries(readers).map(([member, reader]) => [member, reader(item[member])] as const);
   return Object.fromEntries(read.filter(([, value]) => value !== undefined));
@@ -194,7 +206,7 @@ function take(item: Message, readers: Readonly<Record<string, Reader>>): Message
 
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 
-/** The annotations of a resource. */
+/** The readers for the annotations of prompts and resources. */
 const notes: Readonly<Record<string, Reader>> = {
   audience: (value) =>
     Array.isArray(value) && value.every((one) => one === "user" || one === "assistant") ? value : undefined,
@@ -203,7 +215,7 @@ const notes: Readonly<Record<string, Reader>> = {
     typeof value === "string" && moment.test(value) && !Number.isNaN(Date.parse(value)) ? value : undefined,
 };
 
-/** The descriptive members of prompts and resources, without hidden characters in their texts. */
+/** The readers for the descriptive members of prompts and resources. They remove hidden characters from texts. */
 const described: Readonly<Record<string, Reader>> = {
   title: clean,
   description: clean,
@@ -283,7 +295,10 @@ function reserved(uri: string): string {
   return `Its address begins with ${uri.slice(0, uri.indexOf(":"))}:, which only the rack itself answers for.`;
 }
 
-/** Whether a value has more levels than this. Not recursive, because the value may be deeper than the stack. */
+/**
+ * Whether a value nests more than this many levels. Not recursive, because the value may be deeper than the
+ * stack.
+ */
 function nestsDeeper(value: unknown, levels: number): boolean {
   let level: unknown[] = [value];
   for (let depth = 0; depth <= levels; depth++) {

@@ -6,18 +6,21 @@ const HASH_LENGTH = 8;
 const LONGEST_NAME = 64;
 /** How many names are remembered per server. Names are never forgotten, so a server could otherwise fill the store. */
 const MOST_NAMES = 5_000;
-/** Ends a name in the store that the server listed in several spellings. No name on the rack has this character. */
+/**
+ * The last character of a name in the store that the server listed in several spellings. No name on the rack
+ * has this character.
+ */
 const BY_CASE = "/";
 
 type NameStore = Pick<McpServerStore, "names" | "countNames" | "claimNames">;
 
-/** The names of one server. Keys are names on the rack in lower case. */
+/** The names of one server. A `key` is a name on the rack in lower case, and so are the names in all sets. */
 class ServerNames {
-  /** The remembered names. */
+  /** The names that the store remembers for the server. */
   readonly claimed = new Set<string>();
-  /** Those of them that the server once listed in several spellings. */
+  /** The remembered names that the server once listed in several spellings, which differ by case. */
   readonly contested = new Set<string>();
-  /** The current names that are not remembered. */
+  /** The current names that are not remembered, because the server has had too many. */
   excess: ReadonlySet<string> = new Set();
   /** The current spellings of contested names, by key. */
   spellings: ReadonlyMap<string, ReadonlySet<string>> = new Map();
@@ -28,11 +31,12 @@ class ServerNames {
 }
 
 /**
- * The names of what upstream servers offer: `mcp_{serverKey}_{name}`. Keys may have underscores, so the server `a` with
- * `b_c` and the server `a_b` with `c` want the same name. A client with an old list must never reach another server by it.
- * So a name that two servers ever wanted belongs to neither: both get it with a hash at its end. This does not depend on
- * which server came first, and stays so when one is removed. The same holds for names of one server that differ only by
- * case. A server with more names than are remembered gets each further name with a hash.
+ * The names of what upstream servers offer: `mcp_{serverKey}_{name}`. Keys may have underscores, so the server
+ * `a` with `b_c` and the server `a_b` with `c` want the same name. A client with an old list must never reach
+ * another server by that name. So a name that two servers ever wanted belongs to neither: both get it with a
+ * hash at its end. This does not depend on which server came first, and stays so when one is removed. The same
+ * holds for names of one server that differ only by case. A server with more names than are remembered gets
+ * each further name with a hash.
  */
 export class RackNames {
   readonly #store: NameStore;
@@ -122,7 +126,7 @@ export class RackNames {
     own.spellings = new Map([...spellings].filter(([key]) => doubled.has(key) || own.contested.has(key)));
   }
 
-  /** The names that replaced this one. Settings for the old name apply to them. */
+  /** The names that replaced the name `plain`. Settings for `plain` apply to them. */
   successorsOf(plain: string): string[] {
     const key = plain.toLowerCase();
     const isShared = (this.#claims.get(key)?.size ?? 0) > 1;
@@ -138,7 +142,7 @@ export class RackNames {
     ];
   }
 
-  /** The name that this one replaced, in lower case. Undefined when it replaced none. */
+  /** The name, in lower case, that this name replaced. Undefined when it replaced none. */
   formerNameOf(name: string): string | undefined {
     return this.#former.get(name.toLowerCase());
   }
@@ -159,7 +163,7 @@ export class RackNames {
     return isNew;
   }
 
-  /** Resolves when everything is written. */
+  /** Resolves when all names are written to the store, or could not be written. */
   settled(): Promise<void> {
     return this.#writing;
   }
@@ -170,7 +174,7 @@ export class RackNames {
     return own;
   }
 
-  /** Returns whether the name is new for this server. */
+  /** Adds a name. Returns whether it is new for this server. */
   #add(key: string, server: string): boolean {
     const { claimed } = this.#of(server);
     if (claimed.has(key)) return false;
@@ -197,7 +201,7 @@ function hashedByServer(server: string, plain: string): string {
   return withHash(plain, [server, plain.toLowerCase()]);
 }
 
-/** Differs from `hashedByServer`, whose result may have been the name of another tool. */
+/** Gives another name than `hashedByServer`, because that name may have belonged to another tool before. */
 function hashedByCase(server: string, plain: string): string {
   return withHash(plain, [server, plain, "by case"]);
 }

@@ -6,7 +6,10 @@ import type { McpServerStore, McpToolChange, StoredMcpTool, ToolOverride } from 
 import { pauseAfter, Timer } from "../limits.ts";
 import { ownMember, type UpstreamTool } from "./catalogue.ts";
 
-/** What happens when an upstream tool's definition changes. `off`: definitions are not remembered. */
+/**
+ * What happens when an upstream tool's definition changes. `quarantine`: the tool is switched off until a
+ * person approves it. `trust`: the change is approved at once. `off`: definitions are not remembered.
+ */
 export type PinningPolicy = "quarantine" | "trust" | "off";
 
 /** The part of a tool's definition that is approved. */
@@ -21,9 +24,12 @@ interface DefinitionChange {
 }
 
 export interface ToolPin {
-  /** `quarantined`: changed since it was approved. `unpinned`: definitions are not remembered. */
+  /**
+   * `quarantined`: the tool has changed since it was approved. `unpinned`: no approved definition is
+   * remembered.
+   */
   readonly state: "approved" | "quarantined" | "unpinned";
-  /** What has changed since it was approved. */
+  /** What has changed in the tool since it was approved. */
   readonly changes: readonly DefinitionChange[];
   /** The approved definition. */
   readonly approved?: PinnedDefinition;
@@ -40,15 +46,19 @@ const MOST_CHANGES = 50;
 /** An approval that is not in the store yet. */
 interface UnsavedPin {
   readonly pin: NonNullable<McpToolChange["approved"]>;
-  /** The value in the store that it replaces. If the store has another value now, another process has decided. */
+  /**
+   * The value in the store that this approval replaces. If the store has another value now, another process has
+   * written an approval of its own.
+   */
   readonly replaces: unknown;
-  /** The failed write has been logged. */
+  /** Whether it was logged that this approval could not be written. */
   readonly isLogged: boolean;
 }
 
 /**
- * The approvals for the tools of one server. A person's approval counts when it is in the store; trust at first use counts
- * at once. Other processes on the same store may see another version of the server, so each compares the tools itself.
+ * The approvals for the tools of one server. A person's approval counts when it is in the store; trust at first
+ * use counts at once. Other processes on the same store may see another version of the server, so each process
+ * compares the tools itself.
  */
 export class ToolPins {
   readonly #server: string;
@@ -59,7 +69,7 @@ export class ToolPins {
   readonly #comparisons = new WeakMap<UpstreamTool, Pick<ToolPin, "changes"> & { readonly from: unknown }>();
   #rows: Map<string, StoredMcpTool>;
   #writing: Promise<unknown> = Promise.resolve();
-  /** By the names of the tools. */
+  /** The approvals that are not in the store yet, by the names of the tools. */
   readonly #unsaved = new Map<string, UnsavedPin>();
   /** How many writes in a row failed. */
   #failures = 0;
@@ -125,7 +135,7 @@ export class ToolPins {
     this.inspect(tools().filter(({ name }) => this.#rows.get(name)?.approved === undefined));
   }
 
-  /** Compares exactly this definition with the approved one. */
+  /** Compares this definition of a tool with the approved definition. */
   of(tool: UpstreamTool): ToolPin {
     const row = this.#rows.get(tool.name);
     const approved = approvedOf(row);
@@ -191,7 +201,7 @@ export class ToolPins {
         this.#failures = 0;
         const left = this.#unsaved.get(name);
         if (left?.pin === pin) this.#unsaved.delete(name);
-        // It has changed again meanwhile, and that is still to be written.
+        // The tool has changed again meanwhile, and its newer approval is still to be written.
         else if (left !== undefined) this.#unsaved.set(name, { ...left, replaces: pin.definition });
       },
       (error: Error) => {
@@ -208,20 +218,24 @@ export class ToolPins {
     );
   }
 
-  /** Retries until it succeeds: the definitions at first use are known only to this process. */
+  /**
+   * Writes the unsaved approvals after a pause, again and again until it succeeds: the definitions at first use
+   * are known only to this process.
+   */
   #tryAgain(): void {
     if (this.#timer.at !== undefined || this.#isClosed) return;
     this.#failures++;
     this.#timer.set(pauseAfter(this.#failures), () => void this.#saveAll());
   }
 
-  /** Writes the unsaved approvals, unless another process has decided otherwise. */
+  /** Writes the unsaved approvals, except where another process has written an approval of its own. */
   #saveAll(): Promise<void> {
     return this.refresh(() => []).catch(() => this.#tryAgain());
   }
 
   #write(name: string, change: McpToolChange): Promise<void> {
-    // One after the other, so that the latest value is written last. Each caller handles its own failure.
+    // Writes go one after the other, so that the latest value is written last. Each caller handles its own
+    // failure.
     const written = this.#writing.catch(() => {}).then(() => this.#store.putTool(this.#server, name, change));
     written.catch(() => {});
     this.#writing = written;

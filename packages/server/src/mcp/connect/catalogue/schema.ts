@@ -5,14 +5,14 @@ import { defined, isRecord } from "../../../helpers/index.ts";
 
 /** A part of a tool's schemas that the rack does not check. The server still checks its input itself. */
 export interface UncheckedItem {
-  /** Such as `inputSchema.properties.age.pattern`. */
+  /** The path of the part, such as `inputSchema.properties.age.pattern`. */
   readonly part: string;
   readonly reason: string;
 }
 
 const MOST_UNCHECKED = 20;
 
-/** A changed schema is a new object, so each is processed once. */
+/** The usable form of each schema. A changed schema is a new object, so each schema is processed once. */
 const known = new WeakMap<object, LooseSchema>();
 
 /**
@@ -66,7 +66,7 @@ export function cleanText(text: string): string {
   return (rest === -1 ? clean : clean.slice(0, rest)).trim();
 }
 
-/** Keywords that are only read and never used for validation. */
+/** Keywords whose values people and models read, and validation does not use. */
 const textKeywords: ReadonlySet<string> = new Set([
   ...["description", "title", "$comment", "default", "examples", "example"],
 ]);
@@ -74,12 +74,13 @@ const textKeywords: ReadonlySet<string> = new Set([
 const mapKeywords: ReadonlySet<string> = new Set([
   ...["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"],
 ]);
-/** Tools with deeper schemas are refused elsewhere. */
+/** Parts of a schema below this many levels are not cleaned. */
 const DEEPEST = 200;
 
 /**
- * Cleans all texts in a schema that are only read. Keeps everything that validation uses. `role`: what the value is in
- * the schema, where `names` has members with chosen names, and all texts in `text` are only read.
+ * Cleans all texts in a schema that are only read. Keeps everything that validation uses. `role`: what the
+ * value is in the schema: a schema itself, an object whose keys the author of the schema chose (`names`), or a
+ * value whose texts are all only read (`text`).
  */
 export function cleanSchema(
   value: unknown,
@@ -102,7 +103,7 @@ export function cleanSchema(
 
 /** A part of a schema that is not checked. */
 interface UncheckedPart {
-  /** Such as `properties.age.pattern`; empty for the schema itself. */
+  /** The path of the part, such as `properties.age.pattern`; empty for the schema itself. */
   readonly path: string;
   /** Continues a sentence that begins with the name of the part. */
   readonly problem: string;
@@ -126,13 +127,16 @@ interface Loosening {
 
 interface Loosened {
   readonly schema: unknown;
-  /** It may accept more than the original, itself or through a reference. */
+  /** Whether the schema may accept more than the original, itself or through a reference. */
   readonly isLoose: boolean;
-  /** A removed part may have named properties that no other part names. */
+  /** Whether a removed part may have named properties that no other part names. */
   readonly isOpen: boolean;
 }
 
-/** Removing a part may leave references without a target, so several rounds may be needed. */
+/**
+ * How often unusable parts are searched for and removed. Removing a part of a schema may leave references
+ * without a target, and removing an HTML comment may make another one complete.
+ */
 const MOST_ROUNDS = 8;
 
 /**
@@ -208,8 +212,8 @@ function loosenKeyword(
   if (Array.isArray(value)) return value.map((part, index) => member(part, keyword, index));
   if (arrangement !== "map" || !isRecord(value)) return member(value, keyword);
   const members = Object.entries(value).map(([name, part]) => [name, member(part, keyword, name)] as const);
-  // In these two a removed member is left out, not replaced by `true`: a list of names cannot be `true`, and an invalid
-  // pattern matches unknown keys.
+  // In these two keywords a removed member is left out, not replaced by `true`: a list of names cannot be
+  // `true`, and nobody knows which keys an invalid pattern means.
   const isWithout = keyword === "patternProperties" || keyword === "dependentRequired";
   return Object.fromEntries(members.filter(([name]) => !isWithout || !isDropped(keyword, name)));
 }
@@ -237,7 +241,10 @@ function loosenOpposites(copy: Record<string, unknown>, loose: ReadonlySet<strin
   }
 }
 
-/** Loosens keywords about everything that other keywords do not mention, because some of those were removed. */
+/**
+ * Loosens the keywords that apply to all properties or items that no other keyword mentions, because some of
+ * those other keywords were removed.
+ */
 function loosenRest(copy: Record<string, unknown>, flaws: readonly SchemaFlaw[], isOpen: boolean): void {
   // True only if the whole keyword was removed: a removed list member was replaced by `true`.
   const isLost = (keyword: string) =>
@@ -255,7 +262,7 @@ function loosenRest(copy: Record<string, unknown>, flaws: readonly SchemaFlaw[],
   else if ((isOpen || wasClosed) && isRecord(copy.properties)) copy.additionalProperties ??= true;
 }
 
-/** Only the title and description: nothing is checked. */
+/** A schema with only the title and description of the given one, which checks nothing. */
 function textOnly(schema: JsonSchemaObject): Record<string, unknown> {
   const { title, description } = schema;
   const texts = Object.entries({ title, description }).filter(([, text]) => typeof text === "string");

@@ -82,7 +82,7 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
     ...defined({
       description: described === undefined ? undefined : cleanText(described),
       title: title === "" ? undefined : title,
-      // Clients that know the old name can still call it.
+      // Clients that know the tool by its name before it was renamed can still call it.
       aliases: name === own ? undefined : [own],
       outputSchema: tool.outputSchema && usableSchema(tool.outputSchema).schema,
     }),
@@ -95,7 +95,8 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
         timeout: limits.call ?? entry.timeout,
         idleTimeout: limits.idle,
         dangerous: isNamed(ask, tool.name) ? true : undefined,
-        // The server's hints about itself. The rack relies on them only to say whether a failed call may be repeated.
+        // The server's own hints about the tool. The rack relies on them only to say whether a failed call may
+        // be repeated.
         annotations: usableAnnotations(tool.annotations),
         _meta: tool._meta,
       }),
@@ -155,13 +156,17 @@ function toToolError(key: string, { annotations = {} }: UpstreamTool, thrown: un
   });
 }
 
-/** How much is shown of a text in the place of blocks. It may be the whole answer of the tool. */
+/**
+ * How many characters an error shows of a text that stands in the place of blocks. The text may be the whole
+ * answer of the tool.
+ */
 const LONGEST_TEXT = 300;
 
 /**
- * Checks the answer to `tools/call` and returns it unchanged if it is valid. Adds the missing text to a result that has
- * only `structuredContent`, and turns any other value of `isError` into a boolean. Calls `onLink` for each block that
- * links to a resource or contains one. Throws for any other form, because nobody could tell whether the call succeeded.
+ * Checks the answer to `tools/call` and returns it unchanged if it is valid. Adds the missing text to a result
+ * that has only `structuredContent`, and turns an `isError` that is no boolean into one. Calls `onLink` for
+ * each block that links to a resource or contains one. Throws for any other form, because nobody could tell
+ * whether the call succeeded.
  */
 function toolAnswer(given: unknown, onLink: (block: Message) => void): unknown {
   if (!isRecord(given)) throw brokenResult("is no object");
@@ -188,7 +193,7 @@ function withContent(given: Message, onLink: (block: Message) => void): unknown 
   return toolAnswer({ ...given, content: text }, onLink);
 }
 
-/** What is wrong with a block. Unknown types are allowed. */
+/** What is wrong with a block of a result; undefined if nothing is. Blocks of unknown types are allowed. */
 function faultOf(block: unknown, onLink: (block: Message) => void): string | undefined {
   if (!isRecord(block)) return "something that is no block";
   switch (block.type) {

@@ -19,7 +19,10 @@ export interface McpFile {
   readonly entries: ReadonlyMap<string, ServerEntry>;
   /** All entries as they are written. */
   readonly given: ReadonlyMap<string, unknown>;
-  /** What is wrong with the entries that cannot be used, by key. */
+  /**
+   * What is wrong with entries, by key. The key is `servers.KEY` for an entry that is ignored because
+   * `mcpServers` has an entry with the same key, and `servers` if that part of the file is no object.
+   */
   readonly problems: ReadonlyMap<string, string>;
   /** The entries that cannot be used although their key is valid. */
   readonly invalid: ReadonlyMap<string, InvalidEntry>;
@@ -38,7 +41,8 @@ export const nothing: McpFile = {
  */
 export async function readMcpFile(path: string): Promise<McpFile> {
   const text = await readFile(path, "utf8").catch(async (error: NodeJS.ErrnoException) => {
-    // A link without a target does not mean that the file was removed: it looks like this while the file is replaced.
+    // A symbolic link without a target does not mean that the file was removed: it looks like this while the
+    // file is replaced.
     if (error.code === "ENOENT" && (await lstat(path).catch(() => undefined)) === undefined) return undefined;
     throw new Error(`${path} cannot be read: ${error.message}`);
   });
@@ -82,7 +86,10 @@ function parse(text: string, path: string): unknown {
   }
 }
 
-/** What the file and the store want of a server: its entry, where the entry is, and whether it is switched on. */
+/**
+ * A server as the file and the store want it: its entry, where the entry is, and whether the server is switched
+ * on.
+ */
 export interface WantedServer {
   readonly key: string;
   readonly entry: ServerEntry;
@@ -97,18 +104,22 @@ export interface WantedServer {
 }
 
 interface WantedOptions {
-  /** The path of the file, for messages. */
+  /** The path of the file, for error messages. */
   readonly path: string;
   readonly logger: Logger;
-  /** What was wanted of a server until now. */
+  /** Returns what the file and the store wanted of a server before this change. */
   readonly last: (key: string) => WantedServer | undefined;
-  /** Why an entry of the file waits for an admin's approval. Default: none does. */
+  /**
+   * Returns why an entry of the file waits for an admin's approval; undefined if it does not. Default: no entry
+   * waits.
+   */
   readonly heldBack?: ((key: string, given: unknown) => string | undefined) | undefined;
 }
 
 /**
- * Combines the file and the store, by key. For a key in both, the file counts. An entry in the store may have any form,
- * if another version or a person wrote it; it is still listed, to be changed or removed.
+ * Combines the file and the store, by key. For a key in both, the file counts. An entry in the store may be
+ * invalid if another version of the rack or a person wrote it; its server is still listed, to be changed or
+ * removed.
  */
 export async function wantedServers(
   rows: ReadonlyMap<string, StoredMcpServer>,
@@ -134,7 +145,7 @@ export async function wantedServers(
     put(key, "store", found, remedy);
   }
   for (const key of [...file.entries.keys(), ...file.invalid.keys()]) {
-    // Logged only when it starts, not at every later change.
+    // Logged only when the file takes over a server of the store, not at every later change.
     if (wanted.has(key) && last(key)?.place !== "file")
       logger.warn(`The MCP server "${key}" stands in ${path} and in the store. The file counts.`);
   }
@@ -153,11 +164,11 @@ export async function wantedServers(
 
 interface BrokenEntry extends InvalidEntry, Pick<WantedServer, "key" | "place"> {
   readonly remedy: string;
-  /** Whether an operator switched it on or off. */
+  /** True or false if an operator switched the server on or off; undefined if the entry decides. */
   readonly enabled: boolean | undefined;
 }
 
-/** A server that was valid before keeps its last entry; any other has failed. */
+/** A server whose entry was valid before keeps that entry; any other server gets the state `failed`. */
 function broken(
   { key, place, given, reason, remedy, enabled }: BrokenEntry,
   last: WantedServer | undefined,
@@ -181,7 +192,7 @@ function broken(
   return { key, entry, place, isEnabled: enabled ?? isWanted, invalid };
 }
 
-/** Checks a new entry. Throws `McpServerError`. `before`: the server whose entry it replaces. */
+/** Checks a new entry. Throws `McpServerError` when it is invalid. `before`: the server whose entry it replaces. */
 export async function checkedEntry(given: unknown, before?: WantedServer): Promise<ServerEntry> {
   try {
     return await readServerEntry(keepHidden(given, before?.invalid?.given ?? before?.entry));

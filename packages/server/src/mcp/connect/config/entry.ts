@@ -14,12 +14,12 @@ const toolChoices = {
   type: "object",
   additionalProperties: false,
   properties: {
-    include: texts, // Only these are offered.
-    exclude: texts, // These are left out.
-    disable: texts, // These are listed but switched off.
-    ask: texts, // These wait for a person's consent before every call.
-    rename: textMap, // Another last part of the name, by the server's own name for the tool.
-    describe: textMap, // Another description, by the server's own name for the tool.
+    include: texts, // Only these tools are offered.
+    exclude: texts, // These tools are left out.
+    disable: texts, // These tools are listed but switched off.
+    ask: texts, // These tools wait for a person's consent before every call.
+    rename: textMap, // New names on the rack, without `mcp_{serverKey}_`, by the server's own names for the tools.
+    describe: textMap, // New descriptions, by the server's own names for the tools.
   },
 } as const;
 
@@ -29,14 +29,15 @@ const limits = {
   additionalProperties: false,
   properties: {
     connect: time, // From the start to the end of the handshake. Default 60,000.
-    list: time, // For each list, with all of its pages. Default 30,000.
-    call: time, // The longest call. Default: what the config says for all tools.
-    idle: time, // The longest silence in a call; progress starts it anew. Default: none but the longest call.
-    concurrency: { type: "integer", minimum: 1 }, // Calls at one time; further ones wait. Default 16.
-    queue: { type: "integer", minimum: 0 }, // Calls that may wait; further ones fail. Default 256.
+    list: time, // For reading one list, with all of its pages. Default 30,000.
+    call: time, // The longest call. Default: `timeout` of the entry, or what the config says for all tools.
+    idle: time, // The longest time in a call without a progress message. Default: no limit.
+    concurrency: { type: "integer", minimum: 1 }, // Calls at one time; further calls wait. Default 16.
+    queue: { type: "integer", minimum: 0 }, // Calls that may wait; further calls fail. Default 256.
     rest: time, // A process without calls for this long is ended, and started by the next call. Default: never.
     question: time, // How long a person may think about a question of the server. Default 300,000.
-    // How often the lists are read again if the server does not announce changes; 0 is never. Default 600,000.
+    // The interval at which the lists are read again if the server does not announce changes; 0 is never.
+    // Default 600,000.
     refresh: { type: "number", minimum: 0 },
   },
 } as const;
@@ -46,15 +47,15 @@ const oauth = {
   type: "object",
   additionalProperties: false,
   properties: {
-    // `client_credentials`: as a machine, without a person. Default `authorization_code`.
+    // `client_credentials`: the rack signs in as a machine, without a person. Default `authorization_code`.
     grant: { enum: ["authorization_code", "client_credentials"] },
     // The address of a document that describes the rack. It is the `client_id` at authorization servers that support such
     // documents. For other authorization servers the settings below count.
     clientMetadataUrl: filled,
-    clientId: filled, // The client that was registered for the rack by hand. Default: it registers itself.
+    clientId: filled, // The client that was registered for the rack by hand. Default: the rack registers itself.
     clientSecret: filled,
     issuer: filled, // The authorization server that knows the client; the secret is sent to no other.
-    scope: filled, // Separated by spaces. Default: what the server asks for.
+    scope: filled, // The scopes to ask for, separated by spaces. Default: what the server asks for.
   },
 } as const;
 
@@ -69,20 +70,20 @@ const writtenEntry = {
     envFile: filled,
     cwd: filled,
     url: filled,
-    serverUrl: filled, // A `url`, as Windsurf has it.
-    httpUrl: filled, // The `url` of a server that speaks Streamable HTTP, as Gemini CLI has it.
+    serverUrl: filled, // The `url` under the name that Windsurf gives it.
+    httpUrl: filled, // The `url` of a server that speaks Streamable HTTP, under the name that Gemini CLI gives it.
     headers: plainMap,
     timeout: time, // The longest call in milliseconds, as several clients write it.
     enabled: { type: "boolean" },
     disabled: { type: "boolean" },
     disabledTools: texts, // Tools that are switched off, as Cline, Roo and Windsurf have them.
-    // What only Toolrack reads.
+    // Settings that only Toolrack reads.
     toolrack: {
       type: "object",
       additionalProperties: false,
       properties: {
         install: filled, // A package, `name@version`, installed beforehand and run by Node, instead of `npx` at every start.
-        roots: texts, // Folders that the server is told of when it asks for roots outside a call. Default none.
+        roots: texts, // Folders that the server is told of when it asks for roots and no caller can answer. Default none.
         oauth,
         tools: toolChoices,
         limits,
@@ -143,7 +144,10 @@ function refuseIf(isWrong: boolean, problem: string): void {
   if (isWrong) throw new Error(problem);
 }
 
-/** Whether the text begins with the protocol. A text that begins with a variable is checked when it is used. */
+/**
+ * Whether the text begins with the protocol. Also true without a text, and for a text that begins with a
+ * variable, which is checked when it is used.
+ */
 function beginsWith(protocol: RegExp, text = "${"): boolean {
   return text.trimStart().startsWith("${") || protocol.test(text);
 }
@@ -162,7 +166,10 @@ function checkReach({ command, url, type, toolrack }: ServerEntry, given: unknow
   refuseIf(!starts && type === "stdio", 'Its type is "stdio", but it has no command.');
 }
 
-/** Unknown keys are allowed, so a misspelt key is noticed only when the right one is missing. */
+/**
+ * Advice for an entry with neither a command nor a url. Unknown keys are allowed, so a misspelt key is noticed
+ * only here.
+ */
 function hintAt(given: unknown): string {
   const known = Object.keys(writtenEntry.properties);
   for (const key of Object.keys(given ?? {})) {

@@ -8,8 +8,9 @@ import { basics, type ResolvedEntry } from "./resolve-entry.ts";
 const HIDDEN = "[hidden]";
 
 /**
- * An entry with its secret values replaced, so that anybody may see it: those of variables and headers, and arguments
- * with secret names. References to secrets are shown. An invalid entry may have any shape, so every part is checked.
+ * Returns an entry with its secret values replaced, so that anybody may see it: the values of environment
+ * variables and headers, the client secret, and arguments with secret names. References to secrets are shown.
+ * An invalid entry may have any shape, so every part is checked.
  */
 export function shownEntry(entry: unknown): object {
   if (!isRecord(entry)) return {};
@@ -35,7 +36,10 @@ function shownArguments(args: readonly unknown[]): unknown[] {
   });
 }
 
-/** An optional word and references, such as `Bearer ${secret:NAME}`. A default is not allowed: it would be a value. */
+/**
+ * An optional word and references, such as `Bearer ${secret:NAME}`. A reference with a default does not match,
+ * because the default would show a value.
+ */
 const reference = /^(?:\w+ )?(?:\$\{[\w:.-]+\})+$/;
 
 function hidden(value: unknown): unknown {
@@ -79,8 +83,8 @@ function restored(given: unknown, shown: unknown, kept: unknown, path: string): 
 }
 
 /**
- * The index of an item in the list that was shown; -1 when it was not there, or that is ambiguous. Items may have been
- * added, moved or removed, and two secrets that look alike must not be mixed up.
+ * The index that an item had in the list that was shown; -1 when the item was not there, or could be one of
+ * several. Items may have been added, moved or removed, and two secrets that look alike must not be mixed up.
  */
 function placeOf(given: readonly unknown[], index: number, shown: unknown): number {
   const item = given[index];
@@ -101,14 +105,18 @@ function member(holder: unknown, key: string | number): unknown {
 
 /** Shorter values occur in other texts by chance, so they are not masked. */
 const SHORTEST = 6;
-/** The longest setting made of words, such as `production`, `us-east-1` or `Europe/Berlin`. */
+/**
+ * A value made of words, such as `production`, `us-east-1` or `Europe/Berlin`, counts as a plain setting up to
+ * this length.
+ */
 const LONGEST_WORDS = 14;
 
 /** Headers that never hold credentials. */
 const plainHeader = /^(?:accept(?:-.*)?|content-.*|user-agent|connection|host|cache-control)$/i;
 
-/** Values that are no secrets if their name does not say so: words, numbers, paths, addresses, hosts. */
+/** Words. A short value of this form is no secret if its name does not say so. */
 const words = /^[A-Za-z]+(?:[ _.,:/-][A-Za-z0-9]{1,9})*$/;
+/** Numbers, paths, addresses and hosts. A value of these forms is no secret if its name does not say so. */
 const settings = [
   /^[\d.,:_-]+$/,
   /^(?:[~.]{0,2}[\\/]|[A-Za-z]:[\\/])/,
@@ -168,8 +176,8 @@ const option = /^--?(?!-?(?:no|without|disable|enable|skip)-)([\w.-]+)$/;
 const nextOption = /^(?:--[A-Za-z]|-[A-Za-z](?:=|$)|-[a-z-]+(?:=|$))/;
 
 /**
- * In the order of the arguments. An argument may be a secret and also contain one: `--auth-header "X-Api-Key: …"`. In an
- * invalid entry, arguments may have any type.
+ * Finds the secrets in a list of arguments, in its order. An argument may be a secret and also contain one:
+ * `--auth-header "X-Api-Key: …"`. In an invalid entry, arguments may have any type.
  */
 function secretArguments(args: readonly unknown[]): SecretArgument[] {
   return args.flatMap((argument, index) => {

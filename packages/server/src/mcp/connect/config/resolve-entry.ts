@@ -10,7 +10,7 @@ type Texts = Readonly<Record<string, string>>;
 
 /** An entry that is ready to use: variables are replaced and paths are absolute. */
 export type ResolvedEntry = {
-  /** Folders, as addresses: the answer when the server asks for roots outside a call. */
+  /** Folders, as addresses: the answer when the server asks for roots and no caller can answer. */
   readonly roots: readonly string[];
 } & (
   | {
@@ -27,12 +27,12 @@ export type ResolvedEntry = {
       readonly kind: "address";
       readonly url: URL;
       readonly headers: Texts;
-      /** Undefined: found out when connecting. */
+      /** Undefined when the entry does not say: then it is found out when connecting. */
       readonly type: "http" | "sse" | undefined;
     }
 );
 
-/** The variables that every program needs to run. None of them is a secret. */
+/** The environment variables that every program needs to run. None of them is a secret. */
 export const basics: readonly string[] = (
   process.platform === "win32"
     ? "APPDATA COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT TEMP TMP USERNAME USERPROFILE WINDIR"
@@ -40,8 +40,8 @@ export const basics: readonly string[] = (
 ).split(" ");
 
 /**
- * Replaces the variables of an entry. `where`: the file or table and the server, with which messages begin. Throws a
- * `ConfigurationError` that names the key.
+ * Replaces the variables of an entry. `where`: the beginning of error messages, which names the server and the
+ * file or table of its entry. Throws a `ConfigurationError` that names the key.
  */
 export async function resolveEntry(
   entry: ServerEntry,
@@ -116,13 +116,16 @@ function readEnvFile(path: string, where: string, directory: string): Promise<st
 
 /** Where the values of variables come from. */
 export interface Surroundings {
-  /** The workspace. */
+  /** The folder of the workspace. */
   readonly directory: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
   secret(name: string): Promise<string | undefined>;
 }
 
-/** Replaces the variables of every member. `where`: the key of the record. */
+/**
+ * Replaces the variables in every value of a record. `where`: the key that holds the record, for error
+ * messages.
+ */
 export async function expandAll(values: Texts, where: string, surroundings: Surroundings): Promise<Texts> {
   const members = Object.entries(values).map(
     async ([name, text]) => [name, await expand(text, `${where}.${name}`, surroundings)] as const,
@@ -135,9 +138,9 @@ const DEEPEST = 16;
 
 /**
  * Replaces the variables of a text: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspaceFolder}`,
- * `${workspaceFolderBasename}`, `${userHome}`, `${secret:NAME}`. A default may contain variables; they are looked up only
- * if it is used. Throws when a variable has no value: its name must never be sent to a server. `where`: the key of the
- * text.
+ * `${workspaceFolderBasename}`, `${userHome}`, `${secret:NAME}`. A default may contain variables; they are
+ * looked up only if it is used. Throws when a variable has no value, because a text such as `${NAME}` must
+ * never be sent to a server. `where`: the key that holds the text, for error messages.
  */
 export async function expand(text: string, where: string, surroundings: Surroundings): Promise<string> {
   try {
@@ -149,7 +152,10 @@ export async function expand(text: string, where: string, surroundings: Surround
   }
 }
 
-/** Throws a `ConfigurationError` whose message continues after the name of the key. */
+/**
+ * Does the work of `expand`. Throws a `ConfigurationError` without the name of the key, which `expand` puts
+ * before it.
+ */
 async function expandInside(text: string, surroundings: Surroundings, depth: number): Promise<string> {
   let expanded = "";
   let from = 0;
@@ -221,12 +227,12 @@ function problemOf(inside: string, name: string, isSecret: boolean): string | un
   return `\${${plain}${sign}…}, a form that is not known here. Write \${${plain}}, which is an error where ${plain} is not set, or \${${plain}:-default}.`;
 }
 
-/** Marks a secret that could not be read. */
+/** Remembered as the value of a secret that could not be read. */
 const UNREADABLE = Symbol("unreadable");
 
 /** Remembers which secrets were looked up and their values, to notice when one of them changes. */
 export class FollowedSecrets {
-  /** Use these in place of the given ones, so that lookups are remembered. */
+  /** The given surroundings, except that they remember which secrets are looked up. */
   readonly surroundings: Surroundings;
   readonly #look: Surroundings["secret"];
   readonly #found = new Map<string, string | undefined | typeof UNREADABLE>();
@@ -242,7 +248,10 @@ export class FollowedSecrets {
     this.surroundings = { ...surroundings, secret };
   }
 
-  /** Whether a secret has another value now than when it was looked up. One that cannot be read now counts as unchanged. */
+  /**
+   * Whether a secret has another value now than when it was looked up. A secret that cannot be read now counts
+   * as unchanged.
+   */
   async changed(): Promise<boolean> {
     for (const [name, before] of this.#found)
       if ((await this.#look(name).catch(() => before)) !== before) return true;

@@ -13,7 +13,7 @@ interface WaitingMessage {
 
 const done = Promise.resolve();
 
-/** How many characters a server may leave unread of messages that are no requests. */
+/** How many characters of messages other than requests may wait for a server that does not read. */
 const MOST_UNREAD = 16 * 1024 * 1024;
 /** How many characters are written together. Further messages wait until these have been read. */
 const FULL = 64 * 1024;
@@ -21,8 +21,9 @@ const FULL = 64 * 1024;
 const LONGEST_STALL = 5_000;
 
 /**
- * Writes messages to a server's standard input, one per line. If the server reads slowly, requests wait as long as their
- * callers do; other messages wait up to `MOST_UNREAD`.
+ * Writes messages to a server's standard input, one per line. While the server reads slowly, messages wait.
+ * Requests fail when the server has read nothing for `LONGEST_STALL`; other messages wait without a time limit,
+ * up to `MOST_UNREAD` characters.
  */
 export class Outbox {
   readonly #input: Socket;
@@ -31,17 +32,20 @@ export class Outbox {
   #outgoing = "";
   /** The number of unanswered requests. A missing answer only delays later requests by one turn of the event loop. */
   #unanswered = 0;
-  /** In the order of sending. The key of a request is its id, that of another message is the message itself. */
+  /**
+   * The waiting messages in the order of sending. The key of a request is its id; the key of any other message
+   * is the message itself.
+   */
   readonly #waiting = new Map<unknown, WaitingMessage>();
-  /** Characters of the waiting messages that are no requests. */
+  /** How many characters the waiting messages have together, without the requests. */
   #waitingLength = 0;
 
-  /** `server` is its key, for messages. */
+  /** `server`: the key of the server, for error messages. */
   constructor(input: Socket, server: string) {
     this.#input = input;
     this.#server = server;
     input.on("drain", this.flush);
-    // Set only while messages wait. It starts again whenever the server reads something.
+    // The timeout is set only while messages wait. It starts again whenever the server reads something.
     input.on("timeout", () => this.#refuseRequests());
   }
 
@@ -50,9 +54,9 @@ export class Outbox {
   }
 
   /**
-   * All messages of one turn of the event loop are written together, because each write costs a system call here and one
-   * in the server. If the server has nothing else to answer, the message is written at once. Resolves when the message
-   * is gathered for writing.
+   * Sends a message. All messages of one turn of the event loop are written together, because each write costs
+   * a system call here and one in the server. If the server has no request to answer, they are written without
+   * waiting for the end of the turn. Resolves when the message is among the lines to be written next.
    */
   send(message: Message): Promise<void> {
     if (this.#waiting.size > 0 || this.#input.writableNeedDrain || this.#outgoing.length >= FULL)

@@ -6,12 +6,13 @@ import { fileURLToPath } from "node:url";
 import { type ProcessStat, processIds, processStat } from "../../../helpers/processes.ts";
 
 /**
- * The environment variable of every process that is started for an upstream server. Its descendants inherit it, so they
- * are found even when they have left their process group or lost their parent.
+ * The environment variable that every process started for an upstream server gets. Its value is called the
+ * mark. Descendants of the process inherit it, so they are found even when they have left the process group or
+ * lost their parent.
  */
 export const MARK = "TOOLRACK_UPSTREAM";
 
-/** The beginning of all marks of this process. */
+/** The beginning of all marks that this rack gives to processes. */
 const markOfRack: string = randomUUID();
 
 let marks = 0;
@@ -33,7 +34,7 @@ export function findFamilies(): ReadonlyMap<number, readonly KnownProcess[]> {
   );
 }
 
-/** All descendants of these processes whose parents are still alive. */
+/** All descendants of the processes with the ids `roots`. A process whose parent has ended is not found. */
 export function descendantsOf(roots: Iterable<number>, families = findFamilies()): KnownProcess[] {
   const found: KnownProcess[] = [];
   const parents = [...roots];
@@ -52,7 +53,7 @@ export function knownProcess(id: number): KnownProcess | undefined {
   return seen === undefined ? undefined : { id, startedAt: seen.startedAt };
 }
 
-/** Whether this very process still runs. */
+/** Whether the process still runs. False when its id now belongs to a later process. */
 export function isRunning({ id, startedAt }: KnownProcess): boolean {
   const seen = processStat(id);
   return seen !== undefined && seen.startedAt === startedAt && !seen.isOver;
@@ -67,12 +68,15 @@ export function findMarked(prefix: string): number[] {
       const environment = readFileSync(`/proc/${id}/environ`, "latin1");
       return environment.startsWith(wanted) || environment.includes(`\0${wanted}`);
     } catch {
-      return false; // It has ended, or it belongs to another user.
+      return false; // The process has ended, or belongs to another user.
     }
   });
 }
 
-/** Returns whether the process exists. A negative id means a process group. */
+/**
+ * Sends a signal; 0 only checks that the process exists. Returns false if there is no such process, or we may
+ * not send it signals. A negative id means a process group.
+ */
 export function signalProcess(id: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(id, signal);
@@ -81,7 +85,10 @@ export function signalProcess(id: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Has the same ending as this file, so that it works from sources and when built. */
+/**
+ * The file of the watchdog's program. It has the same ending as this file: `.ts` in the sources, `.js` when
+ * built.
+ */
 const program = fileURLToPath(new URL(`./watchdog-main${extname(import.meta.url)}`, import.meta.url));
 
 let watchdog: ChildProcess | undefined;
@@ -105,7 +112,8 @@ export function unwatchGroup(id: number): void {
 function start(): void {
   const args = ["--disable-sigusr1", "--max-old-space-size=32", program, markOfRack];
   const env = { PATH: process.env.PATH ?? "" };
-  // In a session of its own, so that signals to the rack's group do not reach it.
+  // `detached` starts the watchdog in a session of its own, so that signals to the rack's process group do not
+  // reach it.
   const stdio: ["pipe", "ignore", "ignore"] = ["pipe", "ignore", "ignore"];
   const child = spawn(process.execPath, args, { detached: true, stdio, env, cwd: "/" });
   watchdog = child;
@@ -115,12 +123,13 @@ function start(): void {
   child.on("exit", () => {
     if (watchdog !== child) return;
     watchdog = undefined;
-    // Start it again while there are groups to watch.
+    // Start the watchdog again if there are still groups to watch.
     if (groups.size > 0)
       setTimeout(() => groups.size > 0 && watchdog === undefined && start(), 1_000).unref();
   });
   child.unref();
-  // It is a socket, although the types do not say so, and would keep this process running.
+  // The watchdog's standard input is a socket, although the types do not say so. It must not keep this process
+  // running.
   (child.stdin as unknown as { unref?: () => void }).unref?.();
   for (const id of groups) tell(`+${id}`);
 }

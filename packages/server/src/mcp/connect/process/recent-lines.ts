@@ -1,18 +1,24 @@
-/** One line that a server wrote, or that was noted about it. */
+/** A line that a server wrote, or that the rack wrote about the server. */
 export interface LogLine {
-  /** Milliseconds since the epoch. */
+  /** When the line was added, in milliseconds since the epoch. */
   readonly at: number;
-  /** `stderr`: the server's own output. `log`: an MCP log message of the server. `rack`: a note of the rack. */
+  /**
+   * `stderr`: what the server's process printed, on standard error or as a line of standard output that is no
+   * message. `log`: an MCP log message of the server. `rack`: a line that the rack wrote.
+   */
   readonly from: "stderr" | "log" | "rack";
   readonly text: string;
 }
 
 const MOST_LINES = 500;
 const LONGEST_LINE = 2_000;
-/** The longest line in an error message, which shows several lines. */
+/** An error message shows several lines, each cut to this many characters. */
 const LONGEST_SHOWN_LINE = 300;
 
-/** Lines of a native stack trace, which Node prints when it is out of memory. They would hide the line that says so. */
+/**
+ * Lines of a native stack trace, which Node prints when it is out of memory. They would push the line that
+ * names the reason out of the few lines that an error shows.
+ */
 const nativeFrame = /^\s*(?:\d+: 0x[0-9a-f]+ |-+ Native stack trace -+$)/i;
 
 /** The last lines about a server, with secrets masked before they are kept. */
@@ -28,13 +34,14 @@ export class RecentLines {
   }
 
   add(from: LogLine["from"], text: string): void {
-    // Masked before it is cut to its final length, because half a secret would not be found.
+    // The line is masked before it is cut to its final length, because a secret that is cut in half would not
+    // be found.
     const line = this.#mask(text.slice(0, 2 * LONGEST_LINE));
     this.#lines.push({ at: Date.now(), from, text: shortened(line, LONGEST_LINE) });
     if (this.#lines.length > this.#size) this.#lines.shift();
   }
 
-  /** Adds a piece of standard error. It may end in the middle of a line. */
+  /** Adds a piece of standard error. The piece may end in the middle of a line. */
   addPiece(piece: string): void {
     const lines = (this.#rest + piece).split(/\r?\n/);
     const rest = lines.pop() ?? "";
@@ -52,7 +59,10 @@ export class RecentLines {
     return [...this.#lines];
   }
 
-  /** The last lines of the server's own output between two moments, shortened for error messages. */
+  /**
+   * The last `count` lines that the server printed from the time `since` until `before`, shortened for error
+   * messages.
+   */
   tail(count: number, since = 0, before = Number.POSITIVE_INFINITY): string[] {
     const lines = this.#lines.filter(
       ({ from, at, text }) => from === "stderr" && at >= since && at < before && !nativeFrame.test(text),

@@ -21,7 +21,7 @@ import {
 import type { RecentLines } from "./recent-lines.ts";
 
 interface ProcessSpec {
-  /** The key of the server, for messages. */
+  /** The key of the server, for error messages. */
   readonly server: string;
   readonly command: string;
   readonly args: readonly string[];
@@ -33,18 +33,21 @@ interface ProcessSpec {
 const END_TIMEOUT = 1_000;
 /** How long to wait for the last output of a process that has ended. */
 const LAST_OUTPUT_TIMEOUT = 100;
-/** How long to wait for the process to end after one of its pipes has. If it ends, its exit code is the better reason. */
+/**
+ * How long to wait for the process to end after one of its pipes has closed. If the process ends in this time,
+ * its exit code is given as the reason.
+ */
 const EXIT_TIMEOUT = 250;
-/** How many lines that are no messages go into the log. */
+/** How many lines of standard output that are no messages go into the log. */
 const MOST_NOISE = 5;
 
 const NO_OUTPUT = "It closed its standard output, so that it can answer nothing any more.";
 const NO_INPUT = "It no longer reads its standard input, so that it can be sent nothing any more.";
 
 /**
- * Runs a server as a process, with one message per line. Lines that are not JSON are counted and skipped, because servers
- * print all kinds of things. The process leads its own process group. `close` ends that group and every process that has
- * left it.
+ * Runs a server as a process, with one message per line of standard input and output. Lines that are no JSON
+ * objects are counted and skipped, because servers print all kinds of things. The process leads its own process
+ * group. `close` ends that group and every process that has left it.
  */
 export class StdioTransport implements Transport {
   onclose?: Transport["onclose"];
@@ -53,7 +56,7 @@ export class StdioTransport implements Transport {
   noise = 0;
   /** How the process ended, such as `ended with exit code 1`. */
   ending: string | undefined;
-  /** We ended the running process ourselves, so its exit code is no error of the server. */
+  /** Whether we ended the running process ourselves, so that its exit code is no error of the server. */
   wasEndedByUs = false;
   /** Why the server cannot be used although its process has not ended. */
   problem: string | undefined;
@@ -108,7 +111,8 @@ export class StdioTransport implements Transport {
       child.once("spawn", resolve);
       child.once("exit", (code, signal) => {
         this.ending = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
-        // Its last output may still be in the pipe. A descendant may hold the pipe open for ever, so the wait is limited.
+        // The last output of the process may still be in the pipe. A descendant may hold the pipe open for
+        // ever, so the wait is limited.
         const closed = new Promise((done) => child.once("close", done));
         void Promise.race([closed, delay(LAST_OUTPUT_TIMEOUT)]).then(() => this.#closed());
       });
@@ -129,7 +133,10 @@ export class StdioTransport implements Transport {
     return this.#outbox?.isOpen === true ? this.#outbox.send(message) : Promise.reject(this.#gone());
   }
 
-  /** Closes the server's input, waits a moment, then ends it and everything it started. Resolves when all of it has ended. */
+  /**
+   * Closes the server's input, waits a moment, then ends the process and everything that it started. Resolves
+   * when all of these processes have ended.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -139,7 +146,8 @@ export class StdioTransport implements Transport {
     const child = this.#child;
     const group = this.#group;
     const isAlive = child?.pid !== undefined && this.ending === undefined;
-    // Read now: after its parent has ended, a process can no longer be found as its descendant.
+    // The descendants are read now, because a process can no longer be found as a descendant after its parent
+    // has ended.
     const family = isAlive ? descendantsOf([child.pid]) : [];
     const exited = isAlive ? new Promise((done) => child.once("exit", done)) : Promise.resolve();
     if (isAlive) {
@@ -176,7 +184,7 @@ export class StdioTransport implements Transport {
   /** A server without input or output counts as closed, although its process may still run. */
   async #lose(reason: string): Promise<void> {
     await delay(EXIT_TIMEOUT);
-    // After a long turn of the event loop, timers run before the "exit" event.
+    // One more turn, because timers run before the "exit" event after a long turn of the event loop.
     await nextTurn();
     if (this.ending !== undefined || this.#closing !== undefined || this.#isClosed) return;
     this.problem = reason;
@@ -213,7 +221,10 @@ export class StdioTransport implements Transport {
     this.onmessage?.(message);
   }
 
-  /** Fails the one request that the line answers; the server and all other requests go on. */
+  /**
+   * Handles a line that is too long, given its start and its end. Only the request that the line answers fails;
+   * the server and all other requests go on.
+   */
   #refuseLong(start: string, end: string): void {
     const reason = `The server's answer is larger than ${LONGEST_MESSAGE / 1024 / 1024} MB and was not read. Ask for less at one time.`;
     this.noise++;

@@ -14,10 +14,16 @@ import {
  * `-ID` removes it. Only the rack holds the other end of the pipe, so the input ends whenever the rack does.
  */
 const [prefix = ""] = process.argv.slice(2);
-/** By group id: the leader, which has the same id, and every process seen among its descendants. */
+/**
+ * The watched process groups, by id. Each holds its leader, which has the id of the group, and all descendants
+ * of the leader that were found so far, by process id.
+ */
 const groups = new Map<number, Map<number, KnownProcess>>();
 const GRACE = 1_500;
-/** A process that starts and loses its parent between two looks is found only by its mark. */
+/**
+ * How often descendants are searched for, in milliseconds. A process that starts and loses its parent between
+ * two searches is found only by its mark.
+ */
 const LOOK_EVERY = 5_000;
 
 // A signal from the terminal must not end the watchdog before the rack.
@@ -44,7 +50,7 @@ function remember(id: number): void {
   groups.set(id, new Map(leader === undefined ? [] : [[id, leader]]));
 }
 
-/** Notes which processes belong to which group while their parents live. */
+/** Remembers the descendants of each group. They can be found only while their parents run. */
 function look(): void {
   if (groups.size === 0) return;
   const families = findFamilies();
@@ -55,7 +61,7 @@ function look(): void {
   }
 }
 
-/** The rack has ended the group. Ends the descendants that the rack could not find. */
+/** Called when the rack has ended a group. Ends the descendants that the rack could not find. */
 function forget(id: number): void {
   for (const known of groups.get(id)?.values() ?? [])
     if (isRunning(known)) signalProcess(known.id, "SIGKILL");

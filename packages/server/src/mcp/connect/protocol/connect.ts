@@ -21,7 +21,7 @@ import { lostConnection } from "./refusals.ts";
 import { type ServerProfile, UpstreamSession } from "./session.ts";
 
 export interface ConnectOptions {
-  /** The key of the server, for messages. */
+  /** The key of the server, for error messages. */
   readonly server: string;
   readonly entry: ResolvedEntry;
   /** The verdict of an earlier connection. */
@@ -39,7 +39,10 @@ export interface ConnectOptions {
   readonly signal: AbortSignal;
 }
 
-/** A server that does not answer which protocol it speaks within this time is taken for an old one. */
+/**
+ * In milliseconds. A server that does not answer within this time which protocol it speaks is taken for a
+ * server of the old protocol.
+ */
 const LONGEST_PROBE = 10_000;
 
 /** Starts or reaches a server and does the handshake. Rejects with an `Error` whose message says what happened. */
@@ -55,7 +58,7 @@ async function connectAddress(entry: AddressEntry, options: ConnectOptions): Pro
   const sse = new HttpTransport(entry, "sse");
   const legacy = legacyVerdict("sse", options);
   if (kind === "sse") return connect(() => sse, "sse", options, legacy);
-  // All attempts together have the time of one.
+  // The attempts over Streamable HTTP and over SSE share one time limit.
   const limit = AbortSignal.timeout(options.timeout);
   try {
     return await connect(() => new HttpTransport(entry, "http"), "http", options, prior, limit);
@@ -66,7 +69,7 @@ async function connectAddress(entry: AddressEntry, options: ConnectOptions): Pro
     // The protocol says to try SSE then, for servers older than Streamable HTTP.
     return connect(() => sse, "sse", options, legacy, limit).catch((other: unknown) => {
       const needsCredentials = other instanceof UpstreamError && other.asksForCredentials;
-      // If the server speaks neither, the first error is the useful one.
+      // If the server speaks neither transport, the first error is the useful one.
       throw sse.hasOpened || needsCredentials || signal.aborted ? other : thrown;
     });
   }
@@ -76,7 +79,7 @@ function legacyVerdict(transport: Verdict["transport"], { fingerprint }: Connect
   return { era: "legacy", transport, at: Date.now(), fingerprint };
 }
 
-/** `prior`: the protocol that the server is known to speak. */
+/** Opens a transport and does the handshake. `prior`: the protocol that the server is known to speak. */
 async function connect(
   open: () => Transport,
   kind: Verdict["transport"],
@@ -168,7 +171,8 @@ async function shakeHands(
     }
     session.agreeOn({ ...verdict, era: "legacy" }, profileOf(version, result));
   } catch (thrown) {
-    // A server that speaks only the new protocol has said before why it could not say so.
+    // A server that does not know the old protocol speaks only the new one. Then the reason why the new one
+    // failed is the useful error.
     throw failure !== undefined && speaksNoOldProtocol(thrown) ? failure : thrown;
   }
   await session.notify({ method: "notifications/initialized" });
@@ -238,7 +242,7 @@ async function processOpener(
   return () => new StdioTransport(spec, lines);
 }
 
-/** Programs that download the package that they run. */
+/** Programs that download the npm package that they run. */
 const npmRunners: ReadonlySet<string> = new Set(["npx", "npm", "pnpx", "pnpm", "bunx", "yarn"]);
 const pythonRunners: ReadonlySet<string> = new Set(["uvx", "uv", "pipx"]);
 

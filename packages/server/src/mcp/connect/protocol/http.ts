@@ -20,8 +20,9 @@ interface Answered extends Partial<SendOptions> {
 }
 
 const MOST_REDIRECTS = 5;
-/** How often in a row a stream may fail to open again, and the first pause before that, in milliseconds. */
+/** How many attempts in a row are made to open a broken stream again. */
 const MOST_RETRIES = 2;
+/** The pause before the first of these attempts, in milliseconds. */
 const RETRY_PAUSE = 1_000;
 /** How long a server may take to end our session, in milliseconds. */
 const TERMINATE_LIMIT = 1_000;
@@ -36,7 +37,7 @@ export class HttpTransport implements Transport {
   protocolVersion: string | undefined;
   readonly hasOwnAnswers: boolean;
   isListening = false;
-  /** There was a stream for the server's own messages at some time. */
+  /** Whether a stream for the server's own messages has ever been open. */
   hasOpened = false;
   problem: string | undefined;
   readonly #url: URL;
@@ -193,8 +194,9 @@ export class HttpTransport implements Transport {
   }
 
   /**
-   * Delivers the messages of a stream. If it ends before the answer, it is opened again where it ended, if its events have
-   * ids. `isOwn`: it is the stream for the server's own messages, which has no answer. Returns whether the answer came.
+   * Delivers the messages of a stream. If the stream ends before the answer and its events have ids, it is
+   * opened again where it ended. `isOwn`: whether it is the stream for the server's own messages, which has no
+   * answer and is always opened again. Returns whether the answer came.
    */
   async #readStream(first: Response, { id, request, signal }: Answered, isOwn = false): Promise<boolean> {
     let lastEventId: string | undefined;
@@ -208,7 +210,7 @@ export class HttpTransport implements Transport {
           if (event === "message") isAnswered = this.#deliver(data, request, id) || isAnswered;
         }
       } catch (thrown) {
-        // That the stream broke is the same as its end.
+        // A stream that breaks is treated like one that ends.
         if (thrown instanceof UpstreamError && !isOwn) throw thrown;
       }
       if (isOwn) this.isListening = false;
@@ -249,7 +251,10 @@ export class HttpTransport implements Transport {
     );
   }
 
-  /** Returns whether the text is the answer to the request with this id. A text that is no message is skipped. */
+  /**
+   * Passes a message on. Returns whether it is the answer to the request with this id. A text that is no
+   * message is skipped.
+   */
   #deliver(text: string, request?: UpstreamRequest, id?: unknown): boolean {
     try {
       const message: unknown = JSON.parse(text);
@@ -261,7 +266,10 @@ export class HttpTransport implements Transport {
     }
   }
 
-  /** A stream may go on for ever, so each event is measured alone. */
+  /**
+   * Reads the events of a stream. The size limit applies to each event alone, because a stream may go on for
+   * ever.
+   */
   async *#events({ body }: Response): AsyncGenerator<StreamEvent> {
     const events: StreamEvent[] = [];
     let isTooLarge = false;

@@ -12,9 +12,12 @@ export type Message = Readonly<Record<string, unknown>>;
 export interface UpstreamRequest {
   readonly method: string;
   readonly params: Message;
-  /** Gives up the request, and tells the server to stop. */
+  /** When it aborts, the request is given up and the server is told to stop. */
   readonly signal?: AbortSignal | undefined;
-  /** Like `signal`, but cheaper: reading `signal` would create one. Returns a function that stops it. */
+  /**
+   * Calls `act` when the request is given up. Cheaper than `signal`, which is created only when it is read.
+   * Returns a function that stops listening.
+   */
   readonly whenAborted?: (act: (reason: unknown) => void) => () => void;
   /** In milliseconds. Without it, only the signal ends the wait. */
   readonly timeout?: number;
@@ -27,7 +30,7 @@ export interface UpstreamRequest {
   readonly waitingForTurn?: () => () => void;
   /** Called each time right before sending. Throws when the tool is no longer what a person approved. */
   readonly admit?: () => void;
-  /** Only for servers over HTTP. */
+  /** Further HTTP headers. Only for servers at an address. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Sent as the header Mcp-Name, by which a gateway routes the request. Default: the name or address in `params`. */
   readonly routingName?: string;
@@ -40,25 +43,32 @@ export interface UpstreamRequest {
 export interface SendOptions {
   /** The request that is sent. Messages on the stream of its answer belong to it. */
   readonly request: UpstreamRequest;
-  /** Ends the answer. */
+  /** When it aborts, the answer is not read any further. */
   readonly signal?: AbortSignal | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Carries messages between the rack and one server. */
 export interface Transport {
-  /** Called with each message of the server, and with the request on whose own answer it came. */
+  /**
+   * Called with each message of the server, and with the request with whose own answer it came, if it came with
+   * one.
+   */
   onmessage?: ((message: Message, request?: UpstreamRequest) => void) | undefined;
   /** Called once, when the connection has ended, also by `close`. */
   onclose?: (() => void) | undefined;
-  /** Sent with every request from now on, if the transport has headers. */
+  /**
+   * The version of the protocol. Once set, it is sent as a header with every request, if the transport has
+   * headers.
+   */
   protocolVersion?: string | undefined;
-  /** Each request has an answer of its own, and the messages on it belong to that request. */
+  /** Whether each request has an answer of its own; all messages in that answer belong to the request. */
   readonly hasOwnAnswers?: boolean;
   /** Whether there is a stream for the server's own messages. Undefined: messages of all kinds share one stream. */
   readonly isListening?: boolean;
-  /** How the server's process ended, or why the connection ended without us, if known. */
+  /** How the server's process ended, if it has. */
   readonly ending?: string | undefined;
+  /** Why the connection ended although we did not close it, if known. */
   readonly problem?: string | undefined;
   start(): Promise<void>;
   /** Rejects with an `UpstreamError`. With `hasOwnAnswers` it resolves only when the request was answered. */
@@ -66,13 +76,17 @@ export interface Transport {
   close(): Promise<void>;
 }
 
-/** Which protocol and transport a server speaks. Kept, so that it need not be found out at every start. */
+/**
+ * Which protocol and transport a server speaks. `modern`: the stateless protocol, in which every request
+ * describes its client. `legacy`: the older protocol, which begins with `initialize`. Stored, so that this need
+ * not be found out at every start.
+ */
 export interface Verdict {
   readonly era: "modern" | "legacy";
   /** How a server of the stateless protocol describes itself. */
   readonly discover?: Message | undefined;
   readonly transport: "stdio" | "http" | "sse";
-  /** Milliseconds since the epoch. */
+  /** When this was found out, in milliseconds since the epoch. */
   readonly at: number;
   /** The `fingerprintOf` the entry. */
   readonly fingerprint: string;

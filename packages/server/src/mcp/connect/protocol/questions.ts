@@ -11,7 +11,7 @@ export function isClientMethod(method: unknown): method is ClientMethod {
   return askable.has(method);
 }
 
-/** Declared to servers of the old protocol, which are told once for all callers. */
+/** What the rack declares to servers of the old protocol. They are told once, for all callers. */
 export const allCapabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} } as const;
 
 /** Says what a caller can answer. Some callers look only at the method and ignore `params`. */
@@ -21,7 +21,7 @@ interface Askable {
 
 const none = Object.freeze({});
 
-/** The capabilities of a caller, for servers of the stateless protocol, which are told with every request. */
+/** The capabilities of a caller. Servers of the stateless protocol are told them with every request. */
 export function capabilitiesOf(client: Askable | undefined): object {
   if (client === undefined) return none;
   const form = client.can("elicitation/create", { mode: "form" });
@@ -65,7 +65,7 @@ export async function askWithin(
 
 /** How to answer the questions that a server asks during a request. */
 export interface QuestionOptions {
-  /** The key of the server, for messages. */
+  /** The key of the server, for error messages. */
   readonly server: string;
   /** The answer to `roots/list` when no caller can give one. */
   readonly roots: readonly object[];
@@ -104,9 +104,15 @@ export async function answersTo(
 export type AskableRequest = Pick<UpstreamRequest, "client" | "signal" | "onLog">;
 
 interface ServerQuestionsOptions extends QuestionOptions {
-  /** The request of the task that a message names; `over` when nobody waits for that task. */
+  /**
+   * The request whose task a message names; `over` when nobody waits for that task; undefined when no task is
+   * named.
+   */
   readonly ofTask: (params: Message) => AskableRequest | "over" | undefined;
-  /** All open requests during which the server may ask, and those that were given up but may still ask. */
+  /**
+   * All open requests during which the server may ask questions; `given up` stands for requests that were given
+   * up and about which the server may still ask.
+   */
   readonly openRequests: () => readonly (AskableRequest | "given up")[];
   reply(id: unknown, answer: object): void;
 }
@@ -117,16 +123,19 @@ interface ServerQuestionsOptions extends QuestionOptions {
  */
 export class ServerQuestions {
   readonly #options: ServerQuestionsOptions;
-  /** The open questions, by the server's ids. */
+  /** The open questions, by the ids that the server gave them. */
   readonly #open = new Map<unknown, AbortController>();
-  /** The server has asked a question that did not come on the stream of a request. Only the open requests show whose it is. */
+  /**
+   * Whether the server has asked a question that did not come on the stream of a request. Only the list of open
+   * requests can then show which call a question belongs to.
+   */
   isAskedWithoutStream = false;
 
   constructor(options: ServerQuestionsOptions) {
     this.#options = options;
   }
 
-  /** `own`: the request on whose own answer the question came; undefined when requests share a stream. */
+  /** `own`: the request with whose own answer the question came; undefined when requests share a stream. */
   async take(id: unknown, method: ClientMethod, params: Message, own?: AskableRequest): Promise<void> {
     const { server, ofTask, roots, reply, questionTimeout } = this.#options;
     const refuse = (code: number, message: string) => reply(id, { error: { code, message } });
@@ -162,14 +171,15 @@ export class ServerQuestions {
     }
   }
 
-  /** The server withdraws a question. */
+  /** To be called when the server withdraws a question. */
   withdraw(id: unknown, reason: unknown): void {
     this.#open.get(id)?.abort(reason);
   }
 
   /**
-   * The request that the current message belongs to: that of its stream, or the only open one. Undefined if there are
-   * several, or the server may still work on one that was given up: the message might reach the wrong person.
+   * The request that a message of the server belongs to: the request of its stream, or the only open request.
+   * Undefined if several are open, or the server may still work on a request that was given up: the message
+   * might reach the wrong person.
    */
   currentRequest(own: AskableRequest | undefined): AskableRequest | undefined {
     if (own !== undefined) return own;
@@ -189,7 +199,10 @@ export class ServerQuestions {
   }
 }
 
-/** How long a server may still work on a request after it was told to stop. Many never answer such a request. */
+/**
+ * How long a server may still work on a request after it was told to stop, in milliseconds. Many servers never
+ * answer such a request.
+ */
 const GRACE = 30_000;
 
 /** The requests that we gave up and the server has not answered yet. */
@@ -212,8 +225,8 @@ export class GivenUpRequests {
 }
 
 /**
- * Decides which requests a server works on at a time: any number that share it, or one alone. Each waits for the earlier
- * ones, but only up to a limit.
+ * Decides which requests a server works on at a time: one request alone, or any number of requests that may run
+ * together. Each waits for the earlier requests that it must not run beside, but only up to a limit.
  */
 export class Turns {
   readonly #longestWait: number;
@@ -225,7 +238,7 @@ export class Turns {
     this.#longestWait = longestWait;
   }
 
-  /** Runs the work when its turn comes. Rejects with the signal's reason when that aborts during the wait. */
+  /** Runs the work when its turn comes. Rejects with the signal's reason when the signal aborts during the wait. */
   async take<Result>(
     isAlone: boolean,
     work: () => Promise<Result>,

@@ -12,7 +12,10 @@ export function refusal(error: unknown): UpstreamError {
   return new UpstreamError("refused", text, { ...(typeof code === "number" ? { code } : {}), data });
 }
 
-/** Turns an answer with an error status into an `UpstreamError`. `id`: that of the request; `hasSession`: it was sent in one. */
+/**
+ * Turns an HTTP answer with an error status into an `UpstreamError`. `id`: the id of the request. `hasSession`:
+ * whether the request was sent in a session.
+ */
 export async function refusalIn(
   response: Response,
   id: unknown,
@@ -42,7 +45,7 @@ export async function refusalIn(
   return new UpstreamError(isLost ? "session" : "refused", whole, facts);
 }
 
-/** Imported late: most racks never need the SDK. */
+/** Reads the `WWW-Authenticate` header. Imports the SDK late, because most racks never need it. */
 async function challengeIn(
   response: Response,
 ): Promise<{ readonly error?: string; readonly scope?: string }> {
@@ -54,8 +57,9 @@ async function challengeIn(
 const sessionCodes: ReadonlySet<unknown> = new Set([rpcCodes.refused, rpcCodes.unavailable]);
 
 /**
- * Servers that forgot a session should answer 404, but several answer 400. `code`: that of a JSON-RPC error about the
- * request itself, whose text may mean another kind of session.
+ * Whether an answer means that the server has forgotten our session. It should then answer 404, but several
+ * servers answer 400. `code`: the code of a JSON-RPC error about the request itself; the text of such an error
+ * may mean another kind of session.
  */
 function isLostSession(status: number, reason: string, code: unknown): boolean {
   const isAboutSession = /session/i.test(reason);
@@ -63,7 +67,7 @@ function isLostSession(status: number, reason: string, code: unknown): boolean {
   return status === 400 && isAboutSession && (code === undefined || sessionCodes.has(code));
 }
 
-/** In seconds. The header has seconds or a date. */
+/** How long the server asks to wait, in seconds. The header holds seconds or a date. */
 function waitIn(headers: Headers): number | undefined {
   const given = headers.get("retry-after")?.trim() ?? "";
   if (given === "") return undefined;
@@ -97,7 +101,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** In bytes. A longer message is not read. */
+/** The longest message of a server that is read, in bytes. */
 export const LONGEST_MESSAGE = 64 * 1024 * 1024;
 
 /** The whole text of an answer. Rejects when it is larger than `limit` bytes. */
@@ -131,8 +135,9 @@ const brokenCodes: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * Explains an error of `fetch`; undefined for other errors. A connection that broke concerns one request (`broken`). One
- * that could not be made means that the server is not there (`unavailable`).
+ * Turns an error of `fetch` into an `UpstreamError`; undefined for other errors. A connection that broke
+ * concerns only one request (`broken`). A connection that could not be made means that the server is not there
+ * (`unavailable`).
  */
 export function lostConnection(error: unknown): UpstreamError | undefined {
   const cause = error instanceof TypeError && error.message === "fetch failed" ? error.cause : undefined;

@@ -51,7 +51,10 @@ interface Pending {
 
 const MOST_ROUNDS = 10;
 const RETIRE_POLL = 100;
-/** How long a call waits for an earlier one whose caller may be asked. After that, questions cannot be assigned to a call. */
+/**
+ * How long a call waits for an earlier call whose caller can be asked, in milliseconds. After that both run at
+ * the same time, and nobody can tell which of them a question of the server belongs to.
+ */
 const LONGEST_TURN = 30_000;
 
 /** Requests during which a server may ask questions. */
@@ -60,11 +63,11 @@ const askingMethods: ReadonlySet<string> = new Set(["tools/call", "prompts/get",
 const extensions = Object.freeze({ [tasksExtension]: {} });
 
 /**
- * An open connection to an upstream server. Sends requests, and passes the server's questions to the caller whose request
- * caused them, in both eras.
+ * An open connection to an upstream server. Sends requests, and passes the server's questions to the caller
+ * whose request caused them, in the older and in the stateless protocol.
  */
 export class UpstreamSession {
-  /** Both are set by the handshake. */
+  /** Set by the handshake, like `profile`. */
   verdict: Verdict;
   profile: ServerProfile = { protocolVersion: modernVersion, capabilities: {} };
   isClosed = false;
@@ -80,7 +83,7 @@ export class UpstreamSession {
   #nextId = 1;
   #closed: Error | undefined;
 
-  /** `verdict.era` is the one that the handshake begins with. */
+  /** `verdict.era` is the era of the protocol that the handshake begins with. */
   constructor(verdict: Verdict, options: SessionOptions) {
     this.verdict = verdict;
     this.#options = options;
@@ -126,7 +129,10 @@ export class UpstreamSession {
     this.#listeners = listeners;
   }
 
-  /** The server's announcements may have been missed. */
+  /**
+   * To be called when announcements of the server may have been missed. Reports a change, so that all lists are
+   * read again.
+   */
   missed(): void {
     this.#listeners?.onListChanged("tools");
   }
@@ -143,12 +149,12 @@ export class UpstreamSession {
     return this.#transport.send({ jsonrpc: "2.0", ...message });
   }
 
-  /** Sends a message that need not arrive. */
+  /** Sends a message that is no request, and ignores a failure. */
   #post(message: object): void {
     void this.notify(message).catch(() => {});
   }
 
-  /** Uses this version from now on. */
+  /** Uses the protocol of this verdict from now on. */
   agreeOn(verdict: Verdict, profile: ServerProfile): void {
     this.verdict = verdict;
     this.profile = profile;
@@ -189,7 +195,7 @@ export class UpstreamSession {
     this.#questions.close(reason);
   }
 
-  /** Whether the server can run calls as tasks. Older versions declare this for each kind of request. */
+  /** Whether the server can run calls as tasks. In the older protocol it declares this for each kind of request. */
   get #hasTasks(): boolean {
     const { extensions: known, tasks } = this.profile.capabilities;
     if (this.isModern) return asRecord(known)[tasksExtension] !== undefined;
@@ -206,7 +212,7 @@ export class UpstreamSession {
     );
   }
 
-  /** In the older protocol the client asks for a task. */
+  /** Runs a call as a task in the older protocol, in which the client asks for the task. */
   async #runAsTask(request: UpstreamRequest): Promise<unknown> {
     const token = this.#nextId;
     const result = await this.exchange(request, { ...request.params, task: { ttl: TASK_LIFE } });
@@ -220,7 +226,10 @@ export class UpstreamSession {
       : plainResult(result);
   }
 
-  /** In the stateless protocol the server ends the request with its questions, and gets it again with the answers. */
+  /**
+   * Answers the server's questions in the stateless protocol: the server ends the request with its questions,
+   * and the request is sent again with the answers.
+   */
   async #answerQuestions(request: UpstreamRequest, first: Message): Promise<unknown> {
     let result = first;
     for (let round = 0; round < MOST_ROUNDS; round++) {
@@ -235,7 +244,7 @@ export class UpstreamSession {
     throw new UpstreamError("refused", text);
   }
 
-  /** Sends one message and resolves with the result as the server sent it. */
+  /** Sends a request once, and resolves with the result as the server sent it. */
   exchange(request: UpstreamRequest, params: Message = request.params): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const transport = this.#transport;
@@ -272,7 +281,7 @@ export class UpstreamSession {
     });
   }
 
-  /** The server may not stop at once, and may still ask questions about this request. */
+  /** Tells the server to stop. It may not do so at once, and may still ask questions about this request. */
   #cancel(requestId: number, method: string, reason: unknown): void {
     if (askingMethods.has(method)) this.#givenUp.add(requestId);
     const meta = this.isModern ? { _meta: this.#statelessMeta(undefined, false) } : {};
@@ -293,8 +302,8 @@ export class UpstreamSession {
   /** The description of the client that the stateless protocol wants with every message. */
   #statelessMeta(client: CallClient | undefined, wantsLog: boolean): object {
     const capabilities = capabilitiesOf(client);
-    // Call records and the server's log need `info`, even if the caller wants less; its messages are filtered later. Without
-    // a level a server logs nothing.
+    // Call records and the server's log need `info`, even if the caller wants less; what the caller gets is
+    // filtered later. Without a level a server logs nothing.
     const level = client?.logLevel === "debug" ? "debug" : "info";
     return {
       [metaKeys.version]: modernVersion,
@@ -313,7 +322,7 @@ export class UpstreamSession {
     return pending;
   }
 
-  /** `own`: the request on whose own answer the message came. */
+  /** `own`: the request with whose own answer the message came; undefined when requests share a stream. */
   #take(message: Message, own: UpstreamRequest | undefined): void {
     const { id, method } = message;
     const params = asRecord(message.params);
@@ -402,12 +411,18 @@ function toUpstreamError(thrown: unknown): UpstreamError {
   return new UpstreamError("unavailable", reasonOf(thrown), { cause: thrown });
 }
 
-/** Whether a result of the stateless protocol is not final: it asks for input, or names a task. */
+/**
+ * Whether a result of the stateless protocol has this type. `input_required`: it asks questions. `task`: it
+ * names a task. Neither is the final result.
+ */
 function isOfType(result: unknown, type: "input_required" | "task"): result is Message {
   return isRecord(result) && result.resultType === type;
 }
 
-/** Calls `act` when the request is given up, or at once if it was already. Returns a function that stops it. */
+/**
+ * Calls `act` when the request is given up, or at once if it was already. Returns a function that stops
+ * listening.
+ */
 function whenGivenUp(request: UpstreamRequest, act: (reason: unknown) => void): (() => void) | undefined {
   if (request.whenAborted !== undefined) return request.whenAborted(act);
   const { signal } = request;

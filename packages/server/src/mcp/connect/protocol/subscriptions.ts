@@ -35,7 +35,10 @@ interface Stream {
 const SUBSCRIBE_LIMIT = 30_000;
 const LISTEN_LIMIT = 10_000;
 
-/** Has a server announce changes of its lists and of watched resources, in both eras. Nothing here ever rejects. */
+/**
+ * Has a server announce changes of its lists and of watched resources, in the older and in the stateless
+ * protocol. Nothing here ever rejects.
+ */
 export class Subscriptions {
   readonly #session: Session;
   readonly #watched = new Set<string>();
@@ -48,7 +51,10 @@ export class Subscriptions {
     this.#session = session;
   }
 
-  /** Whether the server announces changes of all its lists. `isListening`: there is a stream for its own messages. */
+  /**
+   * Whether the server announces changes of all its lists. `isListening`: whether a stream for the server's own
+   * messages is open.
+   */
   covers(isListening: boolean): boolean {
     const { verdict, profile } = this.#session;
     const agreed = this.#stream?.agreed ?? {};
@@ -85,7 +91,7 @@ export class Subscriptions {
     return asRecord(this.#session.profile.capabilities[name]).listChanged === true;
   }
 
-  /** Opens one stream for everything. A change of what is wanted needs a new stream. */
+  /** Opens one stream for all announcements. When other announcements are wanted, a new stream replaces it. */
   #reopen(): Promise<void> {
     this.#opening = this.#opening.then(async () => {
       const before = this.#stream;
@@ -97,7 +103,7 @@ export class Subscriptions {
     return this.#opening;
   }
 
-  /** Undefined when the server does not agree. It can still be called then. */
+  /** Undefined when the server does not agree to announce anything. Its tools can still be called. */
   async #open(notifications: Message): Promise<Stream | undefined> {
     const stop = new AbortController();
     const { promise: agreed, resolve: onAcknowledged } = Promise.withResolvers<unknown>();
@@ -128,7 +134,10 @@ export class Subscriptions {
     };
   }
 
-  /** The stream has ended. Opens it again, then reports a change, since announcements in between were missed. */
+  /**
+   * To be called when the stream has ended. Opens it again, then reports a change, since announcements in
+   * between were missed.
+   */
   async #openAgain(): Promise<void> {
     this.#stream = undefined;
     const isMissing = () => this.#stream === undefined && this.#filter() !== undefined;

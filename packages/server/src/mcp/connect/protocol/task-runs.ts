@@ -7,11 +7,14 @@ import { answersTo, type QuestionOptions } from "./questions.ts";
 import { refusal } from "./refusals.ts";
 
 interface TaskRunsOptions extends QuestionOptions {
-  /** In the stateless protocol tasks are an extension, with other answers. */
+  /** Whether the server speaks the stateless protocol, where tasks are an extension with other answers. */
   readonly isModern: () => boolean;
   /** Sends a request and resolves with its result. */
   exchange(request: UpstreamRequest): Promise<unknown>;
-  /** Called when the server was told to stop. It may still continue. */
+  /**
+   * Called with the progress token of a call when the server was told to stop it. The server may still
+   * continue.
+   */
   onGivenUp(token: number): void;
 }
 
@@ -21,9 +24,9 @@ interface TaskRun {
   readonly request: UpstreamRequest;
   /** The progress token of the call. */
   readonly token: number | undefined;
-  /** The task has ended, with success or not. */
+  /** Whether the task has ended, with success or not. */
   hasEnded: boolean;
-  /** The server sends progress itself, so its status messages are not reported as progress. */
+  /** Whether the server sends progress itself, so that its status messages are not reported as progress. */
   hasReported: boolean;
   lastMessage?: unknown;
   reports: number;
@@ -60,13 +63,16 @@ export class TaskRuns {
     return [...this.#runs.values()].map(({ request }) => request);
   }
 
-  /** The call of the task that a message names; `over` when nobody waits for that task. */
+  /**
+   * The call whose task a message names; `over` when nobody waits for that task; undefined when no task is
+   * named.
+   */
   requestFor({ _meta }: Message): UpstreamRequest | "over" | undefined {
     const related = asRecord(_meta)[RELATED_TASK];
     return isRecord(related) ? (this.#runs.get(String(related.taskId))?.request ?? "over") : undefined;
   }
 
-  /** The call with this progress token. Notes that the server sends progress itself. */
+  /** Returns the call with this progress token, and remembers that the server sends progress for it itself. */
   reportedBy(token: number): UpstreamRequest | undefined {
     const run = [...this.#runs.values()].find((one) => one.token === token);
     if (run !== undefined) run.hasReported = true;
@@ -104,7 +110,7 @@ export class TaskRuns {
     void this.#options.exchange({ ...request, routingName: taskId }).catch(() => {});
   }
 
-  /** Rejects the calls that wait before they read their tasks again. */
+  /** Rejects every call that waits for the time to read its task again. */
   close(reason: Error): void {
     this.#closing.abort(reason);
   }
@@ -115,13 +121,14 @@ export class TaskRuns {
     let task = first;
     for (;;) {
       this.#report(task, run);
-      // In the stateless protocol the first answer may be incomplete.
+      // In the stateless protocol the first answer may be incomplete, so the task is read once more.
       if (task !== first || !isModern) {
         run.hasEnded = ended.has(task.status);
         if (task.status === "cancelled") throw new UpstreamError("refused", reasonOf(task, wasCancelled));
         if (run.hasEnded) return isModern ? resultIn(task) : await this.#collect(task, run);
         if (task.status === "input_required") {
-          // In the older protocol, questions come as requests of the server while it is asked for the result.
+          // In the older protocol, questions come as requests of the server while the rack waits for the
+          // result.
           if (!isModern) return await this.#collect(task, run);
           await this.#giveInput(task, run, answered);
         }
@@ -161,7 +168,7 @@ export class TaskRuns {
     }
   }
 
-  /** Asks each question once, although it is listed until the server has the answer. */
+  /** Asks the caller each question once, although the server lists a question until it has the answer. */
   async #giveInput({ inputRequests }: Message, run: TaskRun, answered: Set<string>): Promise<void> {
     const open = Object.entries(asRecord(inputRequests)).filter(([key]) => !answered.has(key));
     if (open.length === 0) return;
@@ -217,7 +224,7 @@ export function plainResult(result: unknown): unknown {
   return withMeta(rest, _meta, metaKeys.server);
 }
 
-/** Adds `_meta` without the member of this name, unless nothing is left of it. */
+/** Adds `_meta` to a result, without the member `name`. Adds nothing if `_meta` has no other members. */
 function withMeta(rest: Message, _meta: unknown, name: string): Message {
   if (!isRecord(_meta)) return rest;
   const { [name]: _, ...meta } = _meta;
@@ -242,7 +249,7 @@ function isOverloaded({ facts: { status = 0 } }: UpstreamError): boolean {
   return status === 429 || status >= 500;
 }
 
-/** A started task must not be started again, so errors that would cause a retry become others. */
+/** A started task must not be started again, so errors after which a call is sent again become other errors. */
 function withoutRetry(thrown: unknown): unknown {
   if (!(thrown instanceof UpstreamError)) return thrown;
   const { kind, message, facts } = thrown;
@@ -252,7 +259,7 @@ function withoutRetry(thrown: unknown): unknown {
   return isUnknown || (kind === "refused" && isOverloaded(thrown)) ? unfollowed(thrown) : thrown;
 }
 
-/** The task may go on or be done, but its result can no longer be read. */
+/** The error for a task whose result can no longer be read. The task may still run or be done. */
 function unfollowed(error: UpstreamError): UpstreamError {
   const text = `The task that it had begun can be followed no longer: ${sentence(error.message)} What it had already done may stand: check before calling it again.`;
   return new UpstreamError("broken", text, { ...error.facts, cause: error });

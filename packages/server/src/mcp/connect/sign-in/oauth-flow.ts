@@ -33,11 +33,11 @@ interface Findings {
   resource?: string;
   verifier?: string;
   discovery?: OAuthDiscoveryState;
-  /** The client of the entry, or a registered one. */
+  /** The client that the entry names, or a client that was registered for the rack. */
   client?: StoredOAuthClientInformation | undefined;
 }
 
-/** A sign-in whose person was sent to the page and has not come back yet. */
+/** A sign-in that was begun: the person was sent to the page and has not come back yet. */
 export interface BegunSignIn {
   readonly page: URL;
   readonly target: SignInTarget;
@@ -165,7 +165,10 @@ async function askForChallenge(
   return response.status === 401 ? extractWWWAuthenticateParams(response) : {};
 }
 
-/** Authorization servers redirect only to addresses that the client registered. */
+/**
+ * Whether the client was registered with this address. Authorization servers redirect only to registered
+ * addresses.
+ */
 function isRegisteredFor(client: StoredOAuthClientInformation | undefined, redirectUrl: string): boolean {
   const addresses: unknown = client !== undefined && "redirect_uris" in client ? client.redirect_uris : [];
   return Array.isArray(addresses) && addresses.includes(redirectUrl);
@@ -198,7 +201,7 @@ function authorityOf(
   // OpenID Connect servers may have these members too, although the SDK's type does not say so.
   const all = given as OAuthMetadata;
   const present = neededMetadata.filter((member) => all[member] !== undefined);
-  // All required members are among them.
+  // The members that the type requires are all among the needed ones.
   const metadata = Object.fromEntries(present.map((member) => [member, all[member]])) as OAuthMetadata;
   return { url, metadata, resource };
 }
@@ -208,7 +211,7 @@ function stampTokens(tokens: StoredOAuthTokens): Pick<KeptSignIn, "tokens" | "ex
   return { tokens, expiresAt: seconds === undefined ? undefined : Date.now() + seconds * 1000 };
 }
 
-/** In bytes. Metadata and tokens are small. */
+/** The largest answer of an authorization server that is read, in bytes. Metadata and tokens are small. */
 const LARGEST_ANSWER = 1024 * 1024;
 const REQUEST_TIMEOUT = 20_000;
 const publicOnly = createAddressRules([]);
@@ -251,8 +254,8 @@ async function isPrivate(hostname: string): Promise<boolean> {
 }
 
 /**
- * The client to use when the authorization server is known. Prefers the metadata document to a registered client, because
- * the SDK would use the document only without one.
+ * The client to use when the authorization server is known. Prefers the metadata document to a registered
+ * client, because the SDK would use the document only if there were no registered client.
  */
 function usedClient(
   { settings: { clientMetadataUrl } }: SignInTarget,
@@ -264,7 +267,7 @@ function usedClient(
   return { client_id: clientMetadataUrl, issuer: metadata.issuer };
 }
 
-/** Has the SDK fill in the findings. */
+/** The functions by which the SDK stores in `findings` what it finds out. */
 function signInProvider(
   target: SignInTarget,
   options: BeginOptions,
@@ -323,7 +326,7 @@ export async function revokeSignIn(kept: KeptSignIn, { url, settings }: SignInTa
     return (await fetchFn(assertSecureTokenEndpoint(endpoint), request)).ok;
   };
   const { access_token, refresh_token } = kept.tokens;
-  // The refresh token first: most servers then revoke both.
+  // The refresh token is revoked first, because most servers then revoke both.
   const isRefreshRevoked = refresh_token === undefined || (await revoke(refresh_token, "refresh_token"));
   return (await revoke(access_token, "access_token")) && isRefreshRevoked;
 }

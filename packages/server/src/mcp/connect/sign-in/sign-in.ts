@@ -12,7 +12,7 @@ import { joinScopes, type KeptSignIn, type SignInTarget, type SignInVault } from
 interface SignInOptions {
   readonly key: string;
   readonly entry: ServerEntry;
-  /** Where the entry is, for messages. */
+  /** Where the entry is, for error messages. */
   readonly place: string;
   readonly surroundings: Surroundings;
   readonly vault: SignInVault;
@@ -24,7 +24,7 @@ interface SignInOptions {
 /** The state of a sign-in for the API and the console. */
 export interface SignInView {
   readonly signedIn: boolean;
-  /** A person was sent to sign in and has not come back, or the code is being exchanged for tokens. */
+  /** Whether a person was sent to sign in and has not come back, or the code is being exchanged for tokens. */
   readonly pending: boolean;
   /** Why the last attempt failed. */
   readonly problem?: string | undefined;
@@ -44,7 +44,7 @@ const SIGN_IN_TIMEOUT = 10 * 60_000;
 /** Tokens are renewed this long before they end, or when a fifth of their time is left if that is later. */
 const MARGIN = 60_000;
 const LONGEST_REASON = 500;
-/** The pauses before each check for tokens of another process, in milliseconds. */
+/** The pauses before each check whether another process has stored new tokens, in milliseconds. */
 const PAUSES = [0, 100, 200, 300, 400];
 
 /**
@@ -143,7 +143,10 @@ export class SignIn {
     return { url: begun.page.href, expiresAt: until };
   }
 
-  /** Finishes a sign-in with the parameters of the callback. Works once, and only for an attempt that began here. */
+  /**
+   * Finishes a sign-in with the parameters of the callback. Works once, and only for a sign-in that was begun
+   * in this process.
+   */
   async finish(answer: URLSearchParams): Promise<void> {
     const { key, vault } = this.#options;
     const pending = this.#pending;
@@ -236,7 +239,7 @@ export class SignIn {
   }
 
   async #renew(target: SignInTarget): Promise<KeptSignIn | undefined> {
-    // Another process on the same store may have renewed the tokens; then those count.
+    // Another process on the same store may have renewed the tokens; then its tokens are used.
     const other = this.#isMachine ? undefined : await this.#read(target);
     if (other !== undefined && !isSameToken(other, this.#kept)) {
       this.#take(other);
@@ -277,8 +280,8 @@ export class SignIn {
   }
 
   /**
-   * Stores the renewed sign-in if the store still has the one before, and returns what is stored then. If another process
-   * has signed out meanwhile, the new tokens are revoked.
+   * Stores the renewed sign-in if the store still has the sign-in `before`. Returns the sign-in that is in the
+   * store after that. If another process has signed out meanwhile, the new tokens are revoked.
    */
   async #keep(
     renewed: KeptSignIn,
@@ -288,12 +291,12 @@ export class SignIn {
     const { vault } = this.#options;
     if (await vault.replace(renewed, before)) return renewed;
     const other = await vault.read(target.url.href);
-    // If another process renewed the same sign-in, revoking our tokens would end that one too.
+    // If another process renewed the same sign-in, revoking our tokens would end its tokens too.
     if (other === undefined) await this.#revoke(renewed, target);
     return other;
   }
 
-  /** Resolves to whether that worked; never rejects. */
+  /** Resolves to whether the tokens were revoked; never rejects. */
   async #revoke(kept: KeptSignIn, target: SignInTarget): Promise<boolean> {
     const { revokeSignIn } = await import("./oauth-flow.ts");
     return revokeSignIn(kept, target).catch(() => false);
@@ -373,7 +376,10 @@ function isSameToken(one: KeptSignIn | undefined, other: KeptSignIn | undefined)
   return one?.tokens.access_token === other?.tokens.access_token;
 }
 
-/** Only checks the address. It is sent as written, because authorization servers compare it letter by letter. */
+/**
+ * Whether this may be the address of a metadata document. It is sent as written, because authorization servers
+ * compare it letter by letter.
+ */
 function isMetadataUrl(text: string): boolean {
   const { protocol, pathname, username, password } = URL.parse(text) ?? {};
   return protocol === "https:" && pathname !== "/" && !username && !password && !text.includes("#");

@@ -10,11 +10,14 @@ import { isSecretName, isSecretParameter } from "../config/hidden.ts";
 
 /** A stored sign-in: the rack's client at the authorization server, and its tokens. */
 export interface KeptSignIn {
-  /** The address of the MCP server. The tokens are never sent to another address under the same key. */
+  /** The address of the MCP server. If the entry names another address later, the tokens are not sent there. */
   readonly server: string;
-  /** The client that the tokens belong to. Undefined when the entry names it. */
+  /** The client that the tokens belong to. Undefined when it is the client that the entry names. */
   readonly client?: StoredOAuthClientInformation | undefined;
-  /** Where tokens are renewed and revoked. `resource`: what they are for, as the MCP server names it. */
+  /**
+   * The authorization server that renews and revokes the tokens. `resource`: what the tokens give access to, as
+   * the MCP server names it.
+   */
   readonly authority: {
     readonly url: string;
     readonly metadata?: OAuthMetadata | undefined;
@@ -23,9 +26,12 @@ export interface KeptSignIn {
   readonly tokens: StoredOAuthTokens;
   /** The requested scope. An authorization server that grants exactly this need not repeat it. */
   readonly asked?: string | undefined;
-  /** The part of the scope that the server asked for only when a call needed it. */
+  /** The part of the scope that the MCP server did not ask for at first, but only when a call needed it. */
   readonly wanted?: string | undefined;
-  /** Milliseconds since the epoch. Undefined when the server did not say. */
+  /**
+   * When the access token ends, in milliseconds since the epoch. Undefined when the authorization server did
+   * not say.
+   */
   readonly expiresAt?: number | undefined;
 }
 
@@ -65,7 +71,10 @@ export class SignInVault {
     return text !== undefined && this.#secrets.replace(this.#name, JSON.stringify(kept), text);
   }
 
-  /** Removes the sign-in. With `only`, just if that is still the stored one. Returns whether something was removed. */
+  /**
+   * Removes the sign-in. With `only`, removes it just if that is still the stored one. Returns whether
+   * something was removed.
+   */
   async clear(only?: KeptSignIn): Promise<boolean> {
     if (only === undefined) return this.#secrets.remove(this.#name);
     const text = await this.#find(only);
@@ -97,13 +106,13 @@ export class SignInVault {
   }
 
   #parse(text: string, server: string | undefined): KeptSignIn | undefined {
-    // Only `write` and `replace` write it, and the encryption detects changes.
+    // Only `write` and `replace` write this text, and the encryption detects changes.
     const kept = JSON.parse(text) as KeptSignIn;
     this.#learnAll(kept);
     return kept.server === server ? kept : undefined;
   }
 
-  /** The stored text, if it is this sign-in. */
+  /** The stored text, if it holds this sign-in. */
   async #find({ server, tokens }: KeptSignIn): Promise<string | undefined> {
     const text = await this.#secrets.get(this.#name);
     const kept = text === undefined ? undefined : this.#parse(text, server);
@@ -121,14 +130,18 @@ export class SignInVault {
  */
 export function canSignIn(entry: ServerEntry): boolean {
   const { url = "", headers = {}, toolrack } = entry;
-  // Tokens need the Authorization header for themselves.
+  // With a sign-in, the rack sends its token in the Authorization header, so the entry must not send another
+  // one.
   const isNamed = /^[^/?#]*:\/\/[^/?#]*@/.test(url);
   const sendsAuthorization = isNamed || Object.keys(headers).some((name) => /^authorization$/i.test(name));
   if (isLocal(entry) || sendsAuthorization) return false;
   return toolrack?.oauth !== undefined || !sendsKey(url, headers);
 }
 
-/** Counts only certain credentials. The id of a tenant may look like one, and then people still have to sign in. */
+/**
+ * Whether the entry sends credentials of its own. Only unmistakable ones count: the id of a tenant may look
+ * like a key, and people still have to sign in.
+ */
 function sendsKey(url: string, headers: Readonly<Record<string, string>>): boolean {
   const [, query = ""] = /\?([^#]*)/.exec(url) ?? [];
   const isSecret = (text: string) => text.includes("${secret:");

@@ -10,19 +10,25 @@ import type { AddressInfo } from "node:net";
 import { buffer, text } from "node:stream/consumers";
 
 export interface AuthorizationOptions {
-  /** The MCP server that stands behind it. */
+  /** The address of the MCP server that this server guards. */
   readonly behind: string;
-  /** How long access tokens live. Default an hour. */
+  /** How long access tokens are valid, in seconds. Default: an hour. */
   readonly seconds?: number;
   /** A client that was registered by hand. */
   readonly client?: { readonly id: string; readonly secret: string };
-  /** What it finds at the addresses by which clients call themselves: where each may have people sent back to. */
+  /**
+   * The metadata documents of clients, by address: the addresses that people may be sent back to for each
+   * client.
+   */
   readonly documents?: Readonly<Record<string, readonly string[]>>;
-  /** Without it, clients cannot register themselves. `empty`: they are told nothing about it. */
+  /**
+   * If false, clients cannot register themselves. `empty`: a registration gets an empty answer. Default: they
+   * can.
+   */
   readonly registers?: boolean | "empty";
-  /** A tool of the MCP server that needs a scope more than `use`. */
+  /** A tool of the MCP server that needs a scope besides `use`. */
   readonly guarded?: { readonly tool: string; readonly scope: string };
-  /** The page that people are sent to. Default its own. */
+  /** The sign-in page that the metadata names. Default: this server's own page. */
   readonly page?: string;
 }
 
@@ -35,32 +41,32 @@ interface Code {
 }
 
 /**
- * An authorization server, and in front of an MCP server the gate that asks for its tokens: metadata of both kinds,
- * registration, PKCE, codes that work once, refresh tokens that work once, revocation.
+ * An authorization server that also guards an MCP server and lets only requests with its tokens through. It has
+ * metadata of both kinds, registration, PKCE, codes and refresh tokens that work once, and revocation.
  */
 export class AuthorizationServer {
   readonly #http: HttpServer;
   readonly #options: AuthorizationOptions;
   readonly #clients = new Map<string, { redirects: readonly string[] }>();
   readonly #codes = new Map<string, Code>();
-  /** With what each was granted. */
+  /** The valid access tokens, each with its scope. */
   readonly #access = new Map<string, string>();
   readonly #refresh = new Map<string, { readonly client: string; readonly scope: string }>();
-  /** What was asked for at `/token`, in order. */
+  /** The grant types of all requests to `/token`, in order. */
   readonly grants: string[] = [];
   readonly revoked: string[] = [];
   /** Every token that was ever given. */
   readonly given: string[] = [];
-  /** The scopes that people were asked for, in order. */
+  /** The scopes that sign-ins asked for, in order. */
   readonly scopes: string[] = [];
-  /** Who asked for tokens, in order. */
+  /** The clients that asked for tokens, in order. */
   readonly askers: string[] = [];
   registrations = 0;
-  /** Is waited for before tokens are given. */
+  /** Called before tokens are made, and awaited. */
   beforeToken: () => Promise<void> | void = () => {};
-  /** Is waited for when they are given and not sent yet. */
+  /** Called after tokens are made and before they are sent, and awaited. */
   afterToken: () => Promise<void> | void = () => {};
-  /** Answers 503 instead of tokens. */
+  /** Whether requests for tokens are answered with 503. */
   isDown = false;
 
   private constructor(options: AuthorizationOptions) {
@@ -80,23 +86,26 @@ export class AuthorizationServer {
     return `http://127.0.0.1:${(this.#http.address() as AddressInfo).port}`;
   }
 
-  /** The MCP server, as clients reach it. */
+  /** The address of the guarded MCP server for clients. */
   get url(): string {
     return `${this.origin}/mcp`;
   }
 
-  /** From now on no access token is taken that was given before. */
+  /** Makes all access tokens invalid that were given so far. */
   endAccessTokens(): void {
     this.#access.clear();
   }
 
-  /** No refresh token either. */
+  /** Makes all access and refresh tokens invalid that were given so far. */
   endEverything(): void {
     this.#access.clear();
     this.#refresh.clear();
   }
 
-  /** What a browser does with the page: the person agrees at once, and is sent back. */
+  /**
+   * Does what a browser does on the sign-in page: the person agrees at once, and is sent back. `change` may
+   * change the address that the person is sent back to.
+   */
   async agree(page: string, change: (back: URL) => void = () => {}): Promise<Response> {
     const asked = await fetch(page, { redirect: "manual" });
     const back = new URL(asked.headers.get("location") ?? "");
@@ -191,7 +200,7 @@ export class AuthorizationServer {
       return;
     }
     const { authorization: _, host: _host, ...headers } = incoming.headers;
-    // Servers of the old transport say where they take messages.
+    // A server of the old transport names the address for messages itself, so that address is kept.
     const { behind } = this.#options;
     const address = incoming.url?.startsWith("/messages") ? new URL(incoming.url, behind) : behind;
     const inner = request(address, { method: incoming.method ?? "GET", headers }, (answer) => {

@@ -25,7 +25,7 @@ export class DroppingHttpServer {
   readonly #canReplay: boolean;
   /** The streams that are open for calls. */
   readonly #open = new Set<ServerResponse>();
-  /** What clients asked to be sent again. */
+  /** The ids of the events after which clients asked to continue a stream. */
   readonly resumed: string[] = [];
   calls = 0;
 
@@ -61,7 +61,7 @@ export class DroppingHttpServer {
     if (pathname === "/sse") {
       const transport = new SSEServerTransport("/messages", outgoing);
       this.#streams.set(transport.sessionId, transport);
-      // The old SDK's types are stricter than themselves about missing members.
+      // The old SDK's transport does not fit its own type: the two differ about missing members.
       await this.#make().connect(transport as never);
       return;
     }
@@ -95,13 +95,13 @@ export class DroppingHttpServer {
   }
 }
 
-/** Keeps every event of one session. */
+/** Stores the events of one session, so that they can be sent again. */
 class Events implements EventStore {
   readonly #events: { readonly id: string; readonly stream: string; readonly message: never }[] = [];
 
   async storeEvent(stream: string, message: unknown): Promise<string> {
     const id = `${this.#events.length + 1}`;
-    // The SDK gives back what it gave.
+    // The SDK gets the same message back, so its type does not matter.
     this.#events.push({ id, stream, message: message as never });
     return id;
   }
@@ -113,7 +113,7 @@ class Events implements EventStore {
     const from = this.#events.findIndex(({ id }) => id === last);
     const stream = this.#events[from]?.stream ?? "";
     for (const event of this.#events.slice(from + 1)) {
-      // The first event of a stream only says its id.
+      // The first event of a stream has an id but no message.
       const isMessage = Object.keys(event.message).length > 0;
       if (event.stream === stream && isMessage) await send(event.id, event.message);
     }

@@ -11,7 +11,7 @@ export class LegacyHttpServer {
   readonly #http: HttpServer;
   readonly #sessions = new Map<string, StreamableHTTPServerTransport>();
   readonly #streams = new Map<string, SSEServerTransport>();
-  /** The token that it wants, when it wants one. */
+  /** The token that clients must send, if one is needed. */
   readonly #token: string | undefined;
   readonly cancelled: unknown[] = [];
 
@@ -39,12 +39,12 @@ export class LegacyHttpServer {
     return `http://127.0.0.1:${this.port}${path}`;
   }
 
-  /** How many have begun over Streamable HTTP and not ended. */
+  /** How many sessions over Streamable HTTP have begun and not ended. */
   get sessions(): number {
     return this.#sessions.size;
   }
 
-  /** As after a restart of the server: nobody's session is known any more. */
+  /** Forgets all sessions, as a restart of the server would. */
   forgetSessions(): void {
     this.#sessions.clear();
   }
@@ -68,7 +68,7 @@ export class LegacyHttpServer {
     if (pathname === "/sse" && incoming.method === "GET") {
       const transport = new SSEServerTransport("/messages", outgoing);
       this.#streams.set(transport.sessionId, transport);
-      // The old SDK's types are stricter than themselves about missing members.
+      // The old SDK's transport does not fit its own type: the two differ about missing members.
       await this.#make().connect(transport as never);
       return;
     }
@@ -110,7 +110,7 @@ export class LegacyHttpServer {
       message: "Your name?",
       requestedSchema: { type: "object" as const, properties: { name: { type: "string" as const } } },
     };
-    // As most servers do it: the question does not say which call it belongs to.
+    // Asks like most servers: the question does not say which call it belongs to.
     server.registerTool("ask", {}, async () =>
       text(JSON.stringify(await server.server.elicitInput(question))),
     );

@@ -8,7 +8,7 @@ export class ModernHttpServer {
   readonly #http: HttpServer;
   readonly #handler: McpHttpHandler;
   readonly cancelled: string[] = [];
-  /** Streams that are open on which somebody wants to be told of changes. */
+  /** How many streams for announcements are open. */
   listeners = 0;
   readonly #tools = [
     tool("echo", { text: { type: "string", "x-mcp-header": "Text" } }),
@@ -54,18 +54,18 @@ export class ModernHttpServer {
     return `http://127.0.0.1:${(this.#http.address() as AddressInfo).port}/mcp`;
   }
 
-  /** Tells whoever wants to know that the clock has moved, and with it the calendar. */
+  /** Announces that the resources `clock` and `calendar` have changed. */
   tick(): void {
     this.#handler.notify.resourceUpdated("new://clock");
     this.#handler.notify.resourceUpdated("new://calendar");
   }
 
-  /** As a proxy does it with streams that last too long. */
+  /** Closes all connections, as a proxy does with streams that last too long. */
   dropConnections(): void {
     this.#http.closeAllConnections();
   }
 
-  /** Without telling anybody. */
+  /** Adds a tool without announcing the change. */
   addTool(name: string): void {
     this.#tools.push(tool(name));
   }

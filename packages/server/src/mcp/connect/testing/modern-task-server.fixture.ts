@@ -12,7 +12,7 @@ interface Task {
   answer?: unknown;
 }
 
-/** What a request of the rack may have. */
+/** The parameters that a request of the rack may have. */
 interface Params {
   readonly taskId?: string;
   readonly name?: string;
@@ -24,9 +24,9 @@ interface Params {
 export class ModernTaskServer {
   readonly #http: HttpServer;
   readonly #tasks = new Map<string, Task>();
-  /** What it was asked for about tasks, with the header by which such a request is routed. */
+  /** The requests about tasks, each with the header by which a gateway would route it. */
   readonly asked: string[] = [];
-  /** So many looks at a task are answered with 503. */
+  /** How many of the next `tasks/get` requests are answered with 503. */
   outages = 0;
 
   private constructor() {

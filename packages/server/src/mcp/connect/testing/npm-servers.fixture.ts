@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { DependencyStore } from "../../../sandbox/dependencies.ts";
 import { installedProgram } from "../process/program.ts";
 
-/** Real servers from the registry. Each lies in a folder of its own, which later runs use again. */
+/** Real MCP servers from the npm registry. Each is installed in a folder of its own, which later runs use again. */
 export const npmServers = {
   everything: "@modelcontextprotocol/server-everything@2026.8.31",
   filesystem: "@modelcontextprotocol/server-filesystem@2026.8.31",
@@ -21,7 +21,7 @@ export const packages = new DependencyStore({
   logger,
 });
 
-/** Installs them. Answers why it is not possible, when the registry cannot be reached; in CI that is a failure. */
+/** Installs these servers. Returns the reason if they cannot be installed; in CI it throws instead. */
 export async function installNpmServers(): Promise<string | undefined> {
   try {
     for (const spec of Object.values(npmServers)) await installedProgram(packages, spec, "test");

@@ -1,6 +1,6 @@
 import { UpstreamRack } from "./upstream-rack.fixture.ts";
 
-/** A rack in a process of its own, to be killed by a test: prints `ready` once its server is. */
+/** A rack in a process of its own, for tests that kill it. Prints `ready` when its server is ready. */
 const [folder, entry] = process.argv.slice(2);
 const rack = await UpstreamRack.create(folder);
 await rack.open({ odd: JSON.parse(entry ?? "{}") });

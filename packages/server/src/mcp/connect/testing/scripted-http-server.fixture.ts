@@ -8,7 +8,7 @@ import {
 import type { AddressInfo } from "node:net";
 import { text as textOf } from "node:stream/consumers";
 
-/** One call of a tool, to be answered in whatever way. */
+/** One call of a tool, which the test answers in any way it likes. */
 export interface ScriptedCall {
   readonly id: number;
   readonly incoming: IncomingMessage;
@@ -19,30 +19,33 @@ export interface ScriptedCall {
 
 export interface Script {
   readonly era?: "legacy" | "modern";
-  /** A server of the old protocol that gives no session. */
+  /** Whether a server of the old protocol gives clients no session. */
   readonly withoutSessions?: boolean;
   readonly tools: Readonly<Record<string, (call: ScriptedCall) => void>>;
-  /** By the name of the tool. Default one that takes everything. */
+  /** The input schemas, by the name of the tool. Default: a schema that accepts every object. */
   readonly schemas?: Readonly<Record<string, object>>;
-  /** How a server of the old protocol answers when it is asked whether it speaks the new one. Default: it wants a session. */
+  /**
+   * Answers the question whether the server speaks the new protocol. Default for a server of the old protocol:
+   * an error that says that there is no session.
+   */
   readonly onDiscover?: (call: Omit<ScriptedCall, "answer">) => void;
-  /** How the handshake of the old protocol is refused. Without it, it is not. */
+  /** Answers the handshake of the old protocol, to refuse it. Default: the handshake is accepted. */
   readonly onInitialize?: (call: Omit<ScriptedCall, "answer">) => void;
-  /** How a request over a session is answered that is not known. Default: 404, without an id. */
+  /** Answers a request over an unknown session. Default: 404, with an error without an id. */
   readonly onUnknownSession?: (call: Omit<ScriptedCall, "answer">) => void;
-  /** The result of `tools/list`, by the cursor. Default: all tools. */
+  /** Returns the result of `tools/list` for a cursor. Default: all tools. */
   readonly list?: (cursor: string | undefined) => object;
-  /** Default: that of the old protocol says that it tells of changes of its tools. */
+  /** Default: tools, whose changes a server of the old protocol announces. */
   readonly capabilities?: object;
-  /** What the GET is answered on which a server of the old protocol speaks by itself. Without it, 405. */
+  /** Answers the GET that opens a stream for the own messages of a server of the old protocol. Default: 405. */
   readonly onListen?: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
-  /** What the GET is answered that continues a stream. Without it, 405. */
+  /** Answers the GET that continues a stream. Default: 405. */
   readonly onResume?: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
 }
 
 const TEXT = { "content-type": "application/json" };
 
-/** A server over HTTP, made by hand, whose tools answer as the test says. */
+/** An MCP server over HTTP, written by hand, whose tools answer as the test says. */
 export class ScriptedHttpServer {
   readonly #http: HttpServer;
   readonly #script: Script;
@@ -50,17 +53,17 @@ export class ScriptedHttpServer {
   /** The names of the tools that were called, in order. */
   readonly calls: string[] = [];
   handshakes = 0;
-  /** How often it was asked whether it speaks the new protocol. */
+  /** How often a client asked whether the server speaks the new protocol. */
   discoveries = 0;
-  /** Is waited for before a handshake is answered. */
+  /** Called before a handshake of the old protocol is answered, and awaited. */
   beforeHandshake: () => Promise<void> | void = () => {};
-  /** Everything is answered with this status, as while a server is deployed. */
+  /** If set, every request is answered with this status, as while a server is deployed. */
   status: number | undefined;
-  /** With these headers. */
+  /** The headers of the answers with `status`. */
   statusHeaders: Readonly<Record<string, string>> = {};
-  /** When each of its answers with that status was asked for, in milliseconds since the epoch. */
+  /** When each request arrived that was answered with `status`, in milliseconds since the epoch. */
   readonly refusedAt: number[] = [];
-  /** What everybody has to send in the header Authorization. */
+  /** The value that every request must have in the header Authorization, if set. */
   authorization: string | undefined;
 
   private constructor(script: Script) {
@@ -84,7 +87,7 @@ export class ScriptedHttpServer {
     return `http://127.0.0.1:${this.port}/mcp`;
   }
 
-  /** As after a restart of the server: nobody's session is known any more. */
+  /** Forgets all sessions, as a restart of the server would. */
   forgetSessions(): void {
     this.#sessions.clear();
   }

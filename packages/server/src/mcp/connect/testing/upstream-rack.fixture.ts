@@ -31,7 +31,7 @@ export class UpstreamRack {
     this.offerings = new Offerings({ logger: this.#logger });
   }
 
-  /** With an empty store, or with that of a rack that was there before. */
+  /** Makes a rack with an empty store, or with the store of an earlier rack in `directory`. */
   static async create(directory?: string): Promise<UpstreamRack> {
     const place = directory ?? (await mkdtemp(join(tmpdir(), "toolrack-mcp-")));
     const folder = join(place, ".toolrack");
@@ -45,7 +45,7 @@ export class UpstreamRack {
     return this.#servers;
   }
 
-  /** Writes `mcp.json` and opens what is in it. */
+  /** Writes `mcp.json` and opens the servers in it. */
   async open(mcpServers: object, options: Partial<McpServersOptions> = {}): Promise<McpServers> {
     await this.writeFile({ mcpServers });
     this.#servers = await McpServers.open({
@@ -69,7 +69,7 @@ export class UpstreamRack {
     return writeFile(join(this.directory, "mcp.json"), text);
   }
 
-  /** Resolves when the server is in the state, or when the condition holds. */
+  /** Resolves when the server is in the state `wanted`. */
   async until(key: string, wanted: string): Promise<void> {
     await this.eventually(() => this.servers.get(key).state === wanted, `${key} is ${wanted}`);
   }
@@ -109,7 +109,7 @@ export class UpstreamRack {
   }
 }
 
-/** The processes of this system that carry a variable, with its value. */
+/** The ids of all processes that have this environment variable, given as `NAME=value`. */
 export async function processesWith(variable: string): Promise<number[]> {
   const found: number[] = [];
   for (const id of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
