@@ -2,7 +2,7 @@ import { computed, onScopeDispose, type Ref, reactive, ref, shallowRef, toRefs, 
 import type { RouteLocationNormalized } from "vue-router";
 import { ApiError } from "../api/index.ts";
 import { sameJson } from "../text/index.ts";
-import { useAttempt } from "./remote.ts";
+import { useAttempt } from "./server-value.ts";
 
 export interface DraftOptions<Source, Form> {
   formOf(source: Source): Form;

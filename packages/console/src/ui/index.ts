@@ -15,7 +15,7 @@ export { errorText, flagsOf, loopEvidence, nameOf, shownStatus } from "./call-te
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
 export { useFilterDrafts } from "./filter-drafts.ts";
 export { keepReloads, useReloads, useWaitingApprovals, waitingApprovals, waitingCalls } from "./live.ts";
-export { Recent } from "./recent.ts";
+export { Recent } from "./recent-values.ts";
 export {
   type Remote,
   useAttempt,
@@ -24,7 +24,7 @@ export {
   useReread,
   useServerInfo,
   useToolSearch,
-} from "./remote.ts";
+} from "./server-value.ts";
 export {
   isDark,
   narrowScreen,

@@ -1,6 +1,6 @@
 import { computed, shallowRef } from "vue";
 import { type Approval, type Reload, request, unlessForbidden, useEvents } from "../api/index.ts";
-import { type Remote, useLive } from "./remote.ts";
+import { type Remote, useLive } from "./server-value.ts";
 
 /** The open approvals; empty for people who may not decide them. */
 export const waitingApprovals = shallowRef<readonly Approval[]>([]);

@@ -5,7 +5,7 @@ import { problemOfOwnEntry, readRacks, unknownRack } from "../../calls/index.ts"
 import { problemOfKey, readServerAddress } from "../../config/index.ts";
 import { reasonOf, watchFile } from "../../helpers/index.ts";
 import { McpServerError } from "../../store/index.ts";
-import { RackNames } from "./catalogue/names.ts";
+import { RackNames } from "./catalogue/rack-names.ts";
 import {
   checkedEntry,
   type McpFile,
@@ -15,10 +15,9 @@ import {
   wantedServers,
 } from "./config/configured-servers.ts";
 import { sentence } from "./failures.ts";
-import { filesOfServer } from "./process/program.ts";
+import { ManagedServer, type McpServersOptions, type ServerContext } from "./managed-server.ts";
 import type { LogLine } from "./process/recent-lines.ts";
-import { ManagedServer, type McpServersOptions, type ServerContext } from "./server.ts";
-import { noPendingSignIn } from "./sign-in/sign-in.ts";
+import { filesOfServer } from "./process/server-files.ts";
 import {
   type McpServerView,
   type McpToolView,
@@ -28,7 +27,8 @@ import {
   type ToolOverrides,
   toolViewsOf,
   viewOf,
-} from "./views.ts";
+} from "./server-views.ts";
+import { noPendingSignIn } from "./sign-in/sign-in.ts";
 
 export interface McpServerUpdate {
   readonly entry?: unknown;

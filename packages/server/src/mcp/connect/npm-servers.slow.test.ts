@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { RACKS } from "../../calls/rack-identity.ts";
 import type { RackItem } from "../../config/tool-patterns.ts";
 import { MARK } from "./process/processes.ts";
-import { installedProgram } from "./process/program.ts";
+import { installedProgram } from "./process/server-files.ts";
 
 import { allCapabilities } from "./protocol/questions.ts";
 import { installNpmServers, npmServers, packages } from "./testing/npm-servers.fixture.ts";

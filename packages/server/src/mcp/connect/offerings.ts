@@ -15,7 +15,7 @@ import { bestFit, isReservedFrom } from "../../calls/index.ts";
 import { type RackItem, upstreamOrigin } from "../../config/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import { SOURCE } from "./catalogue/catalogue.ts";
-import type { RackNames } from "./catalogue/names.ts";
+import type { RackNames } from "./catalogue/rack-names.ts";
 import { completionAnswer, promptAnswer, resourceAnswer } from "./catalogue/tool.ts";
 import { describeFailure, UpstreamError } from "./failures.ts";
 import type { Message } from "./protocol/messages.ts";

@@ -17,8 +17,8 @@ import {
   type UpstreamTool,
 } from "./catalogue/catalogue.ts";
 import { fingerprintOf, isLocal, type ServerEntry, type ServerLimits } from "./config/entry.ts";
-import { credentialsIn } from "./config/hidden.ts";
 import { resolveEntry, type Surroundings } from "./config/resolve-entry.ts";
+import { credentialsIn } from "./config/secret-values.ts";
 import {
   absence,
   ConfigurationError,
@@ -33,8 +33,8 @@ import {
   waitWanted,
 } from "./failures.ts";
 import { Bulkhead, limitsOf, pauseAfter, RereadTimer, Timer, type UpstreamLimits } from "./limits.ts";
-import type { PackageStore } from "./process/program.ts";
 import { RecentLines } from "./process/recent-lines.ts";
+import type { PackageStore } from "./process/server-files.ts";
 import {
   parameterHeaders,
   ToolRequest,
@@ -536,7 +536,7 @@ export class Upstream {
     maskValues(credentialsIn(entry, this.entry));
     const credentials = await signIn?.headers();
     // Imported late: a workspace without upstream servers never loads the client.
-    const { connectUpstream } = await import("./protocol/connect.ts");
+    const { connectUpstream } = await import("./protocol/handshake.ts");
     return connectUpstream({
       server: key,
       entry: entry.kind === "address" ? { ...entry, headers: { ...entry.headers, ...credentials } } : entry,

@@ -1,8 +1,8 @@
 import { isSpecType } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
 import { checkCatalogue, emptyCatalogue } from "./catalogue.ts";
-import { differences, hashOfPin } from "./pins.ts";
-import { cleanSchema, cleanText } from "./schema.ts";
+import { differences, hashOfPin } from "./tool-approvals.ts";
+import { cleanSchema, cleanText } from "./usable-schema.ts";
 
 const toolFields = [
   "title",

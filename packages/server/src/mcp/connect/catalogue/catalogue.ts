@@ -4,7 +4,7 @@ import { asRecord, isRecord } from "../../../helpers/index.ts";
 import type { Message } from "../protocol/messages.ts";
 import type { ServerProfile, UpstreamSession } from "../protocol/session.ts";
 import { type ListName, lists } from "../protocol/subscriptions.ts";
-import { cleanText } from "./schema.ts";
+import { cleanText } from "./usable-schema.ts";
 
 /** A tool as its server describes it. The types are checked; the content is not to be trusted. */
 export interface UpstreamTool {

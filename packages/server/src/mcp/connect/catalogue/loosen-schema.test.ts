@@ -3,7 +3,7 @@ import { compileSchema, type JsonSchemaObject } from "@toolrack/core";
 import { schemaKeywords } from "@toolrack/core/internal/schema";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { loosenSchema } from "./schema.ts";
+import { loosenSchema } from "./usable-schema.ts";
 
 const draft7 = "http://json-schema.org/draft-07/schema#";
 const plainKeywords = [

@@ -1,7 +1,7 @@
 import { isCanonicalName } from "@toolrack/core/internal";
 import { describe, expect, it } from "vitest";
 import type { ClaimedName } from "../../../store/mcp-servers.ts";
-import { RackNames } from "./names.ts";
+import { RackNames } from "./rack-names.ts";
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 

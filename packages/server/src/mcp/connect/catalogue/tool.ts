@@ -6,9 +6,9 @@ import type { ServerEntry, ToolChoices } from "../config/entry.ts";
 import { commandFor, describeFailure, UpstreamError } from "../failures.ts";
 import type { Message } from "../protocol/messages.ts";
 import { ownMember, type UpstreamTool, usableAnnotations } from "./catalogue.ts";
-import type { RackNames } from "./names.ts";
-import type { ToolPin } from "./pins.ts";
-import { cleanText, usableSchema } from "./schema.ts";
+import type { RackNames } from "./rack-names.ts";
+import type { ToolPin } from "./tool-approvals.ts";
+import { cleanText, usableSchema } from "./usable-schema.ts";
 
 /** What a tool needs of its server. */
 interface ToolSource {

@@ -6,7 +6,7 @@ import { asRecord, isRecord, parseJsonc, reasonOf } from "../../../helpers/index
 import { McpServerError, type StoredMcpServer } from "../../../store/index.ts";
 import { commandFor } from "../failures.ts";
 import { readServerEntry, type ServerEntry } from "./entry.ts";
-import { keepHidden } from "./hidden.ts";
+import { keepHidden } from "./secret-values.ts";
 
 /** An entry as it is written, and why it cannot be used. */
 interface InvalidEntry {

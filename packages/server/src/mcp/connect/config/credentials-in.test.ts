@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { credentialsIn, shownEntry } from "./hidden.ts";
 import type { ResolvedEntry } from "./resolve-entry.ts";
+import { credentialsIn, shownEntry } from "./secret-values.ts";
 
 function ofProcess(env: Record<string, string>, args: readonly string[] = []): string[] {
   const entry: ResolvedEntry = {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { keepHidden, shownEntry } from "./hidden.ts";
+import { keepHidden, shownEntry } from "./secret-values.ts";
 
 const kept = {
   url: "https://user:pass-of-user@example.com/mcp?api_key=key-of-user&page=1",

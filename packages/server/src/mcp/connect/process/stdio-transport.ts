@@ -5,9 +5,8 @@ import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
 import { rpcCodes } from "../../wire/index.ts";
+import { LONGEST_MESSAGE } from "../protocol/http-errors.ts";
 import type { Message, Transport } from "../protocol/messages.ts";
-import { LONGEST_MESSAGE } from "../protocol/refusals.ts";
-import { Outbox } from "./outbox.ts";
 import {
   descendantsOf,
   findMarked,
@@ -19,6 +18,7 @@ import {
   watchGroup,
 } from "./processes.ts";
 import type { RecentLines } from "./recent-lines.ts";
+import { Outbox } from "./stdin-writer.ts";
 
 interface ProcessSpec {
   /** The key of the server, for error messages. */

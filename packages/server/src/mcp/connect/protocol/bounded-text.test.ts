@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { boundedText } from "./refusals.ts";
+import { boundedText } from "./http-errors.ts";
 
 const LIMIT = 10_000;
 

@@ -3,8 +3,8 @@ import { createParser } from "eventsource-parser";
 import { isRecord, reasonOf } from "../../../helpers/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { sentence, UpstreamError } from "../failures.ts";
+import { boundedText, LONGEST_MESSAGE, lostConnection, refusalIn, tooLarge } from "./http-errors.ts";
 import type { Message, SendOptions, Transport, UpstreamRequest } from "./messages.ts";
-import { boundedText, LONGEST_MESSAGE, lostConnection, refusalIn, tooLarge } from "./refusals.ts";
 
 export type AddressEntry = ResolvedEntry & { readonly kind: "address" };
 

@@ -4,6 +4,7 @@ import { asRecord, isRecord, reasonOf } from "../../../helpers/index.ts";
 import { type ClientInfo, metaKeys, modernVersion, rpcCodes, tasksExtension } from "../../wire/index.ts";
 import { UpstreamError } from "../failures.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
+import { refusal } from "./http-errors.ts";
 import {
   type Message,
   routingHeaders,
@@ -21,7 +22,6 @@ import {
   ServerQuestions,
   Turns,
 } from "./questions.ts";
-import { refusal } from "./refusals.ts";
 import { lists, type SessionListeners, Subscriptions } from "./subscriptions.ts";
 import { plainResult, TASK_LIFE, TaskRuns } from "./task-runs.ts";
 

@@ -2,9 +2,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { asRecord, isRecord } from "../../../helpers/index.ts";
 import { metaKeys } from "../../wire/index.ts";
 import { sentence, UpstreamError } from "../failures.ts";
+import { refusal } from "./http-errors.ts";
 import type { Message, UpstreamRequest } from "./messages.ts";
 import { answersTo, type QuestionOptions } from "./questions.ts";
-import { refusal } from "./refusals.ts";
 
 interface TaskRunsOptions extends QuestionOptions {
   /** Whether the server speaks the stateless protocol, where tasks are an extension with other answers. */

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { ServerEntry } from "../config/entry.ts";
-import { canSignIn } from "./vault.ts";
+import { canSignIn } from "./stored-sign-in.ts";
 
 const url = "https://mcp.example/mcp";
 

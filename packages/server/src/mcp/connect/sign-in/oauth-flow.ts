@@ -21,8 +21,8 @@ import {
 } from "@modelcontextprotocol/client";
 import { createAddressRules } from "../../../access/index.ts";
 import { plainHost } from "../../../helpers/index.ts";
-import { boundedText } from "../protocol/refusals.ts";
-import { configuredClient, joinScopes, type KeptSignIn, type SignInTarget } from "./vault.ts";
+import { boundedText } from "../protocol/http-errors.ts";
+import { configuredClient, joinScopes, type KeptSignIn, type SignInTarget } from "./stored-sign-in.ts";
 
 type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { UpstreamRack } from "../testing/upstream-rack.fixture.ts";
-import { type KeptSignIn, SignInVault, type VaultSecrets } from "./vault.ts";
+import { type KeptSignIn, SignInVault, type VaultSecrets } from "./stored-sign-in.ts";
 
 const server = "https://mcp.example/";
 const kept = (token: string): KeptSignIn => ({

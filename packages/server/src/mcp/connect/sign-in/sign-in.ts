@@ -7,7 +7,7 @@ import type { OAuthEntry, ServerEntry } from "../config/entry.ts";
 import { expandAll, resolveEntry, type Surroundings } from "../config/resolve-entry.ts";
 import { ConfigurationError, commandFor, sentence, UpstreamError } from "../failures.ts";
 import type { BegunSignIn } from "./oauth-flow.ts";
-import { joinScopes, type KeptSignIn, type SignInTarget, type SignInVault } from "./vault.ts";
+import { joinScopes, type KeptSignIn, type SignInTarget, type SignInVault } from "./stored-sign-in.ts";
 
 interface SignInOptions {
   readonly key: string;

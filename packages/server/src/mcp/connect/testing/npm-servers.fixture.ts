@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { DependencyStore } from "../../../sandbox/dependencies.ts";
-import { installedProgram } from "../process/program.ts";
+import { installedProgram } from "../process/server-files.ts";
 
 /** Real MCP servers from the npm registry. Each is installed in a folder of its own, which later runs use again. */
 export const npmServers = {

@@ -11,13 +11,13 @@ import {
 } from "../../wire/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { ConfigurationError, UpstreamError } from "../failures.ts";
-import { installedProgram, type PackageStore } from "../process/program.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
+import { installedProgram, type PackageStore } from "../process/server-files.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import { type AddressEntry, HttpTransport } from "./http.ts";
+import { lostConnection } from "./http-errors.ts";
 import type { Message, Transport, Verdict } from "./messages.ts";
 import { allCapabilities } from "./questions.ts";
-import { lostConnection } from "./refusals.ts";
 import { type ServerProfile, UpstreamSession } from "./session.ts";
 
 export interface ConnectOptions {

@@ -6,7 +6,7 @@ import type {
 } from "@modelcontextprotocol/client";
 import { SecretError, type Secrets } from "../../../access/index.ts";
 import { isLocal, type OAuthEntry, type ServerEntry } from "../config/entry.ts";
-import { isSecretName, isSecretParameter } from "../config/hidden.ts";
+import { isSecretName, isSecretParameter } from "../config/secret-values.ts";
 
 /** A stored sign-in: the rack's client at the authorization server, and its tokens. */
 export interface KeptSignIn {

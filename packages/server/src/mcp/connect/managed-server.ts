@@ -11,19 +11,19 @@ import {
   type RefusedItem,
   type UpstreamTool,
 } from "./catalogue/catalogue.ts";
-import type { RackNames } from "./catalogue/names.ts";
-import { type PinningPolicy, ToolPins } from "./catalogue/pins.ts";
-import { shortened } from "./catalogue/schema.ts";
+import type { RackNames } from "./catalogue/rack-names.ts";
 import { isOffered, quarantined, switchedOff, toTool } from "./catalogue/tool.ts";
+import { type PinningPolicy, ToolPins } from "./catalogue/tool-approvals.ts";
+import { shortened } from "./catalogue/usable-schema.ts";
 import type { WantedServer } from "./config/configured-servers.ts";
 import { fingerprintOf } from "./config/entry.ts";
 import { FollowedSecrets, type Surroundings } from "./config/resolve-entry.ts";
 import { commandFor } from "./failures.ts";
 import { McpOfferings } from "./offerings.ts";
-import type { PackageStore } from "./process/program.ts";
+import type { PackageStore } from "./process/server-files.ts";
 import type { Verdict } from "./protocol/messages.ts";
 import { SignIn } from "./sign-in/sign-in.ts";
-import { canSignIn, SignInVault, type VaultSecrets } from "./sign-in/vault.ts";
+import { canSignIn, SignInVault, type VaultSecrets } from "./sign-in/stored-sign-in.ts";
 import { Upstream, type UpstreamOptions } from "./upstream.ts";
 
 export interface McpServersOptions {

@@ -1,15 +1,15 @@
 import { McpServerError, type ToolOverride } from "../../store/index.ts";
 import { ownMember, type RefusedItem, type UpstreamTool } from "./catalogue/catalogue.ts";
-import type { RackNames } from "./catalogue/names.ts";
-import { hashOfPin, pinOf, type ToolPin } from "./catalogue/pins.ts";
-import { type UncheckedItem, uncheckedIn } from "./catalogue/schema.ts";
+import type { RackNames } from "./catalogue/rack-names.ts";
 import { isOffered } from "./catalogue/tool.ts";
+import { hashOfPin, pinOf, type ToolPin } from "./catalogue/tool-approvals.ts";
+import { type UncheckedItem, uncheckedIn } from "./catalogue/usable-schema.ts";
 import { isLocal, type ServerEntry } from "./config/entry.ts";
-import { shownEntry } from "./config/hidden.ts";
+import { shownEntry } from "./config/secret-values.ts";
 import { commandFor } from "./failures.ts";
-import type { ManagedServer } from "./server.ts";
+import type { ManagedServer } from "./managed-server.ts";
 import type { SignIn, SignInView } from "./sign-in/sign-in.ts";
-import { canSignIn } from "./sign-in/vault.ts";
+import { canSignIn } from "./sign-in/stored-sign-in.ts";
 import type { UpstreamStatus } from "./upstream.ts";
 
 /** A server as the API and the console show it. */

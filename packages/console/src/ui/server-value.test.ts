@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type EffectScope, effectScope, nextTick, shallowRef } from "vue";
 import { ApiError, eventStream } from "../api/index.ts";
-import { type Remote, useRemote, useReread } from "./remote.ts";
+import { type Remote, useRemote, useReread } from "./server-value.ts";
 
 describe("something that is read from the server", () => {
   let scope: EffectScope;
