@@ -99,7 +99,10 @@ export class GrantWatch {
     return this.#following.look();
   }
 
-  /** Tells people why the token is no longer valid; undefined when it is. Rejects when the tokens cannot be read. */
+  /**
+   * Says, in a sentence for people, why the token is no longer valid; undefined while it is valid. Rejects
+   * when the tokens cannot be read.
+   */
   async whyEnded(grant: Watched["grant"]): Promise<string | undefined> {
     return grant.id === masterGrant.id ? undefined : whyEnded(grant, await this.#readTokenIds());
   }
@@ -123,7 +126,7 @@ export class GrantWatch {
   }
 }
 
-/** What a token in the store may do now, also one that has expired. */
+/** The grant of the first token in the store for which `isMeant` is true. Expired tokens count too. */
 export async function findGrant(
   tokens: Pick<TokenStore, "list">,
   isMeant: (grant: Grant) => boolean,
@@ -131,7 +134,9 @@ export async function findGrant(
   return (await tokens.list()).map(grantOf).find(isMeant);
 }
 
-/** What the token that owns a stored item may do now. Undefined when the token is gone or has expired. */
+/**
+ * The grant of the token with the id `owner`, as it is now. Undefined when the token is gone or has expired.
+ */
 export async function grantOfCaller(
   owner: string,
   tokens: Pick<TokenStore, "list">,

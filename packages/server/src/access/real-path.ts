@@ -46,8 +46,8 @@ export async function realPathOf(path: string, links = 0): Promise<string> {
 }
 
 /**
- * Returns every link on the way of a path, and the place where it ends. Replacing one of them, or a folder above it,
- * changes what the path leads to. A circle of links ends where it began.
+ * Returns every link on the way of a path, and the place where the way ends. Replacing one of these, or a
+ * folder above it, changes what the path leads to. In a circle of links, `MOST_LINKS` links are followed.
  */
 export async function waysTo(path: string): Promise<string[]> {
   const ways: string[] = [];

@@ -79,7 +79,7 @@ export class ToolSwitches {
   async refresh(): Promise<void> {
     let changes: number;
     let decided: readonly ToolSwitch[];
-    // When the decisions changed meanwhile, the list may be the older one.
+    // When the decisions changed while the list was read, the list may be out of date and is read again.
     do {
       changes = this.#changes;
       decided = await this.#parts.store.toolSwitches.list();

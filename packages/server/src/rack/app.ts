@@ -32,7 +32,7 @@ import { loadBuiltins, openParts } from "./workspace-parts.ts";
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
   readonly logger: Logger;
-  /** Secret values that no record may show, beside the workspace's own. Asked for in every call. */
+  /** Returns secret values that no record may show, beside the workspace's own. Called in every call. */
   readonly secrets?: () => Iterable<string>;
   /** The secrets of sandboxed tools. Default: those of the workspace's store. */
   readonly toolSecrets?: Secrets;
@@ -129,7 +129,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     () => known,
     () => options.secrets?.() ?? [],
   );
-  // Nobody tells when the values of the option change.
+  // The option `secrets` does not report when its values change, so they are read each time.
   const ready = {
     get list() {
       return options.secrets === undefined ? masked.list : masked.refresh();
@@ -141,7 +141,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     if (secrets !== undefined) masked.follow(secrets);
     return secrets;
   };
-  // Masked from the first call on.
+  // Followed now, so that these secrets are masked from the first call on.
   if (options.toolSecrets !== undefined) masked.follow(options.toolSecrets);
 
   const registry = new ToolRegistry({

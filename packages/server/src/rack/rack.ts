@@ -35,7 +35,7 @@ export interface OpenedRack {
   readonly store: Store;
   readonly approvals: ApprovalInbox;
   readonly calls: Calls;
-  /** The server must close it before it waits for calls, since some calls wait for a client. */
+  /** Must be closed before the server waits for calls to end, since some calls wait for an MCP client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
   readonly secrets: Secrets;

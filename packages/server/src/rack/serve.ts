@@ -15,7 +15,7 @@ import { startWatchdog } from "./watchdog.ts";
 
 export interface ServeOptions {
   readonly logger: Logger;
-  /** Default: the config's. */
+  /** Default: the host in the config. */
   readonly host?: string;
   readonly port?: number;
   /** The command that starts the program again from any folder: Node, its options, and the program. */
