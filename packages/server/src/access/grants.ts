@@ -13,12 +13,12 @@ export interface Grant {
   readonly caller: string;
   /** Milliseconds since the epoch. */
   readonly expiresAt?: number;
-  /** Whether the tool exists for this caller at all. */
+  /** Whether the caller may use the tool. For a caller that may not, the tool does not exist. */
   mayUse(tool: RackItem): boolean;
   mayUseExpert(expert: string): boolean;
   /** Whether the caller may approve calls of the tool: its own calls as well as those of others. */
   mayApprove(tool: RackItem): boolean;
-  /** Whether there is any tool that the caller may approve. */
+  /** Whether there is any tool whose calls the caller may approve. */
   readonly isApprover: boolean;
   /** Whether the caller may talk to models, which costs the operator money. */
   readonly mayChat: boolean;
@@ -52,7 +52,7 @@ export function grantOf(token: StoredToken): Grant {
       admin || (scopes.experts ?? []).some((pattern) => matchesPattern(pattern, expert)),
     mayApprove: admin ? () => true : toolMatcher(scopes.approve),
     isApprover: admin || (scopes.approve ?? []).length > 0,
-    // A token that has tools may chat by default. Any other token needs the scope `chat`.
+    // A token that has tools or experts may chat by default. Any other token needs the scope `chat`.
     mayChat: admin || (scopes.chat ?? [...(scopes.tools ?? []), ...(scopes.experts ?? [])].length > 0),
   };
 }

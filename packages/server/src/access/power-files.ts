@@ -14,8 +14,8 @@ export type PowerPlaces = Pick<
 >;
 
 /**
- * The one list of files that give power by their name, wherever they lie below a root. Names are matched in lower case.
- * `placesOf` below lists the files that give power by their place, which the config decides.
+ * The one list of files that give power by their name, wherever they lie below a root. Names are matched in
+ * lower case. `placesOf` below lists the files that give power by their place.
  */
 const namedFiles: readonly { readonly name: RegExp; readonly why: string }[] = [
   { name: /^\.toolrack$/, why: "It belongs to the server itself." },
@@ -46,13 +46,13 @@ const namedFiles: readonly { readonly name: RegExp; readonly why: string }[] = [
   { name: /\.calls\.ya?ml$/, why: "It holds calls that the operator runs." },
 ];
 
-/** A path that gives power because the config, or a tool, names it. */
+/** A file or folder that gives power by its place: the server itself, the config or a tool uses it. */
 interface Place {
   /** Absolute paths: every link on the way to the place, and the place where the links end. */
   readonly ways: readonly string[];
   readonly why: string;
   /**
-   * Whether files beside it count too whose names are its own name and a further ending, such as
+   * Whether files beside the place count too whose names are its name and a further ending, such as
    * `ToolBox.log.1`.
    */
   readonly hasTail?: boolean;
@@ -119,7 +119,8 @@ export function realRoots({ roots }: Pick<Workspace, "roots">): Promise<string[]
 }
 
 function powerOfName(roots: readonly string[], real: string): string | undefined {
-  // Names above a root are not the caller's choice. When roots lie inside each other, the innermost one counts.
+  // Only names below a root are checked, because the caller cannot choose those above. When roots lie inside
+  // each other, the innermost one counts.
   const ways = roots.filter((root) => isInside(root, real)).map((root) => foldPath(relative(root, real)));
   const names = ways.sort((one, other) => one.length - other.length)[0]?.split(sep) ?? [];
   return namedFiles.find(({ name }) => names.some((part) => name.test(part)))?.why;
@@ -176,9 +177,9 @@ const LOG = "It is the log of all calls.";
 const USED = "A tool, a skill, an MCP server or the config runs it.";
 
 /**
- * All paths that count for a file in use. An import of `x.js` or `x/index.js` may find `x.ts`, so any file
- * with the same stem can take the file's place. For an index file, its folder counts too; `placesOf` leaves
- * that folder out when the workspace lies in it.
+ * The paths to protect for a file in use. An import of `x.js` or `x/index.js` may find `x.ts`, so any file
+ * with the same stem can take the file's place. For an index file, its folder is protected too; `placesOf`
+ * leaves that folder out when the workspace lies in it.
  */
 function filesMeantBy(path: string): string[] {
   const stem = path.slice(0, path.length - extname(path).length);

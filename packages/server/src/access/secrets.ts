@@ -9,7 +9,10 @@ export interface SecretsOptions {
   readonly keyring?: () => Promise<Keyring | undefined>;
 }
 
-/** A plain name, or one behind the name of the only tool that gets the secret: `weather/API_KEY`. */
+/**
+ * A plain name, or the name of the only tool that gets the secret, a slash and a plain name:
+ * `weather/API_KEY`.
+ */
 const validName = /^(?:[A-Za-z0-9_-]{1,64}\/)?[A-Za-z_][A-Za-z0-9_.-]{0,99}$/;
 const LONGEST_VALUE = 64 * 1024;
 /** How many values of one secret are masked: the current one, its parts, and some earlier ones. */
@@ -47,7 +50,7 @@ export class Secrets {
     this.#key = key;
   }
 
-  /** The secrets that could not be read, with the reason by name. */
+  /** By name, why each secret that could not be read is unreadable. */
   get unreadable(): ReadonlyMap<string, string> {
     return this.#unreadable;
   }
@@ -75,7 +78,7 @@ export class Secrets {
     this.#unreadable.delete(name);
   }
 
-  /** Like `set`, but only when the current value is `before`. Returns whether it was. */
+  /** Like `set`, but only when the current value is `before`. Returns whether the value was replaced. */
   async replace(name: string, value: string, before: string): Promise<boolean> {
     const there = await this.#find(name, before);
     return there !== undefined && this.#store.replace(name, await this.#encrypt(name, value), there);

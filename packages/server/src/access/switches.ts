@@ -20,7 +20,7 @@ export class ToolSwitches {
   readonly #following: Following;
   readonly #listeners = new Set<(decided: ToolSwitch) => void>();
   #decided: ReadonlyMap<string, ToolSwitch> = new Map();
-  /** Counts the changes of `#decided`, made here or read. */
+  /** Counts the changes of `#decided`, whether made in this process or read from the store. */
   #changes = 0;
   #isApplying = false;
   /** Set when the registry or the decisions changed and have not been applied yet. */

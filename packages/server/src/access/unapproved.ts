@@ -127,8 +127,8 @@ export class Unapproved {
   }
 
   /**
-   * The folder of the skill that the path lies in. When the path is a folder of skills or lies above one, as
-   * when the whole folder is moved into place, that folder of skills.
+   * Returns the folder of the skill that the path lies in. For a path that is a folder of skills or lies
+   * above one, returns that whole folder of skills.
    */
   async #skillsAt(real: string): Promise<string[]> {
     const path = foldPath(real);

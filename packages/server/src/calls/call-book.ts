@@ -60,7 +60,7 @@ export class LiveCall implements StartedCall {
   lines: CallLines | undefined = undefined;
   /** Stops watching the caller's token. Set only while the call waits for an answer. */
   endWaiting: (() => void) | undefined = undefined;
-  /** Called once the call has ended and its record is stored, or could not be. */
+  /** Called when the call has ended and it is known whether its record is stored. */
   settle: ((recorded: RecordedCall) => void) | undefined = undefined;
 
   constructor(
@@ -96,7 +96,10 @@ export class LiveCall implements StartedCall {
 /** Receives the events of every call of the rack. Must not throw. */
 export interface CallFollower {
   begun?(call: LiveCall, event: StateEvent): void;
-  /** The call begins to wait for an answer, of a person or its caller, or stops waiting. */
+  /**
+   * Called when the call begins to wait for an answer from a person or from its caller, and when it stops
+   * waiting.
+   */
   waits?(call: LiveCall, isWaiting: boolean): void;
   /** `call` is undefined for a call that was refused before it began. */
   ended?(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void;
@@ -222,7 +225,7 @@ export class CallBook {
     }
   };
 
-  /** Adds a call that no surface entered. */
+  /** Adds a call that no surface made, such as one that a tool makes. */
   #enterNested(event: StateEvent): LiveCall {
     const { callId, parentCallId, toolName, sessionID, caller } = event;
     // The name may be an alias.
@@ -309,12 +312,12 @@ interface Half {
   bytes: number;
 }
 
-/** Always true for the first line, however long it is. */
+/** Whether a half has room for a line of `more` bytes. Its first line may have any length. */
 function hasRoom({ lines, bytes }: Half, more: number): boolean {
   return lines.length === 0 || (lines.length < MOST_LINES && bytes + more <= MOST_BYTES);
 }
 
-/** Random digits are made in advance: asking for random bytes costs more than the rest of an id. */
+/** Random digits are made in advance: asking for random bytes costs more than making the rest of an id. */
 const stock = Buffer.alloc(4096);
 const DIGITS = 16;
 let random = "";

@@ -103,8 +103,8 @@ export class CallService implements CallFollower {
   }
 
   /**
-   * Makes the call. Resolves when the call has ended and its record is stored, or could not be (see
-   * `recorded`). Rejects with `CallRefused` for a request that never became a call: a tool that the caller
+   * Makes the call. Resolves when the call has ended and it is known whether its record is stored
+   * (`recorded`). Rejects with `CallRefused` for a request that never became a call: a tool that the caller
    * may not see, an id that is taken, too many calls at once, or a store that can take no more records.
    * Rejects with the store's own error when the store cannot tell whether an id that the caller chose is
    * taken.

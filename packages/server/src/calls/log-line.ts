@@ -21,7 +21,7 @@ export interface LogLine {
   readonly caller: string;
   readonly args: Record<string, unknown>;
   readonly stat: "success" | "error";
-  /** Milliseconds. */
+  /** How many milliseconds the call took. */
   readonly cost: number;
   readonly err?: string;
   readonly trace?: string;
@@ -70,7 +70,9 @@ export function isoTime(milliseconds: number): string {
   return `${secondText}${String(Math.floor(milliseconds) - now * 1_000).padStart(3, "0")}Z`;
 }
 
-/** The last line is cached: all writers ask for the same record at the same moment. */
+/**
+ * The last line is cached: the log and the command line ask for the same record one right after the other.
+ */
 let latest: { readonly record: ToolCallRecord; readonly text: string } | undefined;
 
 /** The line as JSON, without a line break. */

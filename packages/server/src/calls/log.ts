@@ -219,8 +219,8 @@ const signals = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 const openLogs = new Set<LineGatherer>();
 
 /**
- * Flushes a log when the process ends. Returns a function that stops it. All logs share one listener per event: several
- * listeners would each believe that somebody else handles the signal.
+ * Makes sure that a log is flushed when the process ends. Returns a function that stops this. All logs share
+ * one listener for each event: several listeners would each believe that somebody else handles the signal.
  */
 function flushAtEnd(log: LineGatherer): () => void {
   if (openLogs.size === 0) listen("on");
@@ -241,7 +241,7 @@ function flushAll(): void {
 
 function onSignal(signal: NodeJS.Signals): void {
   flushAll();
-  // A listener keeps a signal from ending the process. When nobody else listens, end it here.
+  // A listener keeps a signal from ending the process. When nobody else listens, the process is ended here.
   if (process.listenerCount(signal) > 1) return;
   process.off(signal, onSignal);
   process.kill(process.pid, signal);

@@ -14,7 +14,7 @@ export interface OfferingReader {
    * to it.
    */
   readonly client?: CallClient;
-  /** Aborts when the reader no longer waits. */
+  /** Aborts when the reader no longer waits for the answer. */
   readonly signal: AbortSignal;
 }
 

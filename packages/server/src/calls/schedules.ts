@@ -45,7 +45,8 @@ export class ScheduleRunner {
   /** The ids of schedules with a run under way in this process. */
   readonly #running = new Set<string>();
   /**
-   * Leaves the async context of the call that wakes the runner: scheduled runs do not belong to its chain.
+   * Leaves the async context of the call that wakes the runner, because scheduled runs do not belong to the
+   * chain of that call.
    */
   readonly #runOutsideCalls = AsyncLocalStorage.snapshot();
   #timer: NodeJS.Timeout | undefined;
@@ -192,7 +193,7 @@ function nextOrReason({ timing }: StoredSchedule, dueAt: number, now: number): n
 
 type CreatorStore = Pick<Store, "schedules" | "tokens">;
 
-/** The caller that made a schedule. Its runs may do no more than their creator may. */
+/** The caller that made a schedule. The runs of the schedule may do no more than this caller may. */
 export interface Creator {
   /** `token:<id>`, or the name of the caller when it has no token. */
   readonly key: string;

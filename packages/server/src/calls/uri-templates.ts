@@ -4,7 +4,7 @@
 const LONGEST_URI = 8_192;
 /**
  * How many characters `bestFit` may examine, added up over all templates of a source. This takes tenths of a
- * second at most, and honest templates need far fewer.
+ * second at most, and real templates need far fewer.
  */
 const MOST_WORK = 4_000_000;
 

@@ -33,10 +33,7 @@ export interface Watched {
 }
 
 const BEAT = 500;
-/**
- * How many beats without a call, one minute in all, the thread lives on. It ends then because it costs some
- * 10 MB.
- */
+/** Beats without a call after which the thread ends, because it costs some 10 MB. They take one minute. */
 const LONGEST_IDLE = 120;
 
 /**

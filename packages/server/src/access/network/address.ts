@@ -69,7 +69,7 @@ function forbiddenKind(address: Address): string | undefined {
   if (metadataAddresses.has(address.toString())) return "it is a cloud metadata address";
   const range: string = address.range();
   if (range === "unicast") return undefined;
-  // A translator for IPv6-only networks: the IPv4 address that it leads to is checked.
+  // The address of a translator for IPv6-only networks: the IPv4 address that it leads to is checked.
   if (range === "rfc6052") return forbiddenKind(new ipaddr.IPv4(address.toByteArray().slice(12)));
   return `it is ${kindNames[range] ?? `in the range "${range}"`}`;
 }

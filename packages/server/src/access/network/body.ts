@@ -295,7 +295,7 @@ async function linkUnlessThere(temporary: string, target: string): Promise<boole
     await link(temporary, target);
     return true;
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException; // As the file system throws.
+    const { code } = error as NodeJS.ErrnoException; // The file system throws such errors.
     if (code === "EEXIST") throw alreadyThere(target);
     if (code === "EPERM" || code === "ENOTSUP" || code === "EOPNOTSUPP") return false;
     throw error;

@@ -30,7 +30,7 @@ type Arguments = Readonly<Record<string, unknown>>;
 export interface Answer {
   readonly decision: "allow" | "deny";
   readonly reason?: string;
-  /** With `allow`: run with these arguments instead. */
+  /** With `allow`: the call runs with these arguments instead of its own. */
   readonly arguments?: Arguments;
   /** Makes the answer a rule for later calls. */
   readonly rule?: AnsweredFor;
@@ -64,14 +64,14 @@ export function shownDecision(decision: ApprovalDecision, mask: Mask): ApprovalD
 
 function shownObject(value: Arguments, mask: Mask): Record<string, unknown> {
   const copy = mask.shown(value);
-  // The mask makes an object of an object, unless it cannot read the object at all.
+  // A masked copy of an object is an object, unless the original could not be read at all.
   return isRecord(copy) ? copy : {};
 }
 
 /**
- * Puts the values that the caller sent back into arguments that a person edited. The person was shown a
- * masked copy: a value that was left as it was shown becomes the value that was sent, so that no tool runs
- * with a mask in the place of a secret.
+ * Replaces the masked values in arguments that a person edited. The person was shown a masked copy of the
+ * arguments that were sent: each value that was left as it was shown becomes the value that was sent, so that
+ * no tool runs with a mask in the place of a secret.
  */
 function restored(edited: unknown, shown: unknown, sent: unknown): unknown {
   if (isDeepStrictEqual(edited, shown)) return sent;
@@ -102,7 +102,7 @@ export async function decisionOf(
     throw new UnfitAnswer(`"${toolName}" is running and only asks whether it may go on: its arguments stay.`);
   }
   const isMasked = isElsewhere && JSON.stringify(answer.arguments).includes("[redacted]");
-  // The cast is safe: `restored` makes an object of an object.
+  // The cast is safe: `restored` returns an object when all its arguments are objects.
   const edited = restored(answer.arguments, shownObject(input, mask), input) as Arguments;
   const issues = isMasked ? [] : await issuesOf(registry, toolName, edited);
   if (issues.length > 0) {
@@ -115,14 +115,14 @@ export async function decisionOf(
   );
 }
 
-/** The decision in the store, with the masked values put back. */
+/** The decision in the store. Masked values in edited arguments are replaced by the values that were sent. */
 export function storedDecision(
   { state, reason, arguments: edited, input }: StoredApproval,
   sent: Arguments,
 ): ApprovalDecision {
   if (state !== "allowed") return { decision: "deny", reason };
   if (edited === undefined) return { decision: "allow", reason };
-  // The cast is safe: `restored` makes an object of an object.
+  // The cast is safe: `restored` returns an object when all its arguments are objects.
   return { decision: "allow", reason, arguments: restored(edited, input, sent) as Arguments };
 }
 

@@ -27,7 +27,9 @@ interface InboxParts {
    * Returns the rack's tools, or undefined before the rack is open; then only the name of a tool is known.
    */
   readonly registry?: () => ToolRegistry | undefined;
-  /** The caller of the first call of a call's chain. Default: the call's own caller. */
+  /**
+   * Returns the caller of the first call of the chain that a call belongs to. Default: the call's own caller.
+   */
   readonly originOf?: (callId: string) => string | undefined;
   /**
    * Returns the name that a tool had before it was renamed. Rules for that name which deny or ask also hold
@@ -49,13 +51,13 @@ interface Waiting {
   readonly isResumable: boolean;
   readonly settle: (decision: ApprovalDecision) => void;
   /**
-   * How many answers to this question this process is writing or has written. While there are any, an answer
-   * found in the store may be its own.
+   * How many answers to this question this process is writing or has written. While there are any, the answer
+   * in the store may be one of them.
    */
   answers: number;
   /**
-   * True after one look found an answer of another process that comes with a rule. The next look takes the
-   * answer, because the rule is written after it.
+   * True once an answer of another process that comes with a rule was found. The answer is taken when it is
+   * found again, because the rule is written after it.
    */
   isSeen: boolean;
 }
@@ -99,7 +101,7 @@ export class ApprovalInbox {
   readonly #waiting = new Map<string, Waiting>();
   readonly #consents = new Set<EarlierConsent>();
   readonly #repeaters = new Set<(callId: string) => boolean>();
-  /** Writes that only `close` waits for. */
+  /** Writes under way, which `close` waits for. */
   readonly #writes = new Set<Promise<unknown>>();
   readonly #listeners = new Set<(approval: StoredApproval) => void>();
   #isStopping = false;
@@ -149,7 +151,7 @@ export class ApprovalInbox {
     await approvals.closeOrphans("the server stopped before anybody answered", SERVER);
   }
 
-  /** Whether this process is repeating the call. */
+  /** Whether this process is repeating the call that had this id. */
   isRepeating(callId: string): boolean {
     return [...this.#consents].some((given) => given.callId === `${callId}${RESUMED}`);
   }
@@ -280,7 +282,7 @@ export class ApprovalInbox {
       waiting?.settle(decision);
       this.#notify(approval);
     }
-    // A nested call is made again by its parent, when that is repeated.
+    // A nested call is made again by its parent, when the parent is repeated.
     if (isLeft && approval.parentCallId === undefined) this.#repeatCall(approval, decision);
     return { outcome: "accepted", approval };
   }
@@ -300,8 +302,8 @@ export class ApprovalInbox {
   async #takeAnswers(): Promise<void> {
     for (const approval of await this.#store.approvals.findDecided([...this.#waiting.keys()])) {
       const waiting = this.#waiting.get(approval.id);
-      // An answer with a rule is taken at the second look: the rule is written after the answer, and may be
-      // meant for what the call does next.
+      // An answer with a rule is taken only when it is found a second time: the rule is written after the
+      // answer, and may be meant for what the call does next.
       if (waiting === undefined || approval.rule === undefined || waiting.isSeen)
         await this.#takeAnswer(approval);
       else waiting.isSeen = true;

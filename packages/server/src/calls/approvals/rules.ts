@@ -69,7 +69,10 @@ export function ruleFor(
   return fitting.sort((one, other) => strength[one.decision] - strength[other.decision])[0];
 }
 
-/** The verdict of the rules on a call. Without a rule, dangerous tools and questions during a run need an answer. */
+/**
+ * The verdict of the rules on a call. Without a rule, dangerous tools and questions during a run need a
+ * person's answer.
+ */
 export function verdictByRules(...call: Parameters<typeof ruleFor>): ApprovalVerdict {
   const rule = ruleFor(...call);
   const [, , { dangerous, stage }] = call;
@@ -80,7 +83,7 @@ export function verdictByRules(...call: Parameters<typeof ruleFor>): ApprovalVer
 
 /**
  * Whether the rule is for this tool. A rule that denies or asks also counts when it is for the tool's former
- * name. A rule that allows does not: the consent was for the tool that had this name.
+ * name. A rule that allows does not: the consent may have been for another tool that had this name.
  */
 function isNamed(rule: ApprovalRule, tool: RackItem, formerName: string | undefined): boolean {
   const isMeant = matcherOf(rule);

@@ -84,7 +84,7 @@ function shares(needs: readonly number[], room: number): number[] {
 
 function shortenedText(text: string, room: number): string {
   const most = Math.max(0, room - LEAST);
-  // JSON escapes take more than one character.
+  // A character that JSON escapes takes more room than one character.
   const size = JSON.stringify(text.slice(0, most)).length - 2;
   const length = size <= most ? most : Math.floor((most * most) / size);
   const shown = text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");
