@@ -13,12 +13,12 @@ export interface Grant {
   readonly caller: string;
   /** Milliseconds since the epoch. */
   readonly expiresAt?: number;
-  /** Whether the tool exists for this caller at all. */
+  /** Whether the caller may use the tool. For a caller that may not, the tool does not exist. */
   mayUse(tool: RackItem): boolean;
   mayUseExpert(expert: string): boolean;
   /** Whether the caller may approve calls of the tool: its own calls as well as those of others. */
   mayApprove(tool: RackItem): boolean;
-  /** Whether there is any tool that the caller may approve. */
+  /** Whether there is any tool whose calls the caller may approve. */
   readonly isApprover: boolean;
   /** Whether the caller may talk to models, which costs the operator money. */
   readonly mayChat: boolean;
@@ -52,7 +52,7 @@ export function grantOf(token: StoredToken): Grant {
       admin || (scopes.experts ?? []).some((pattern) => matchesPattern(pattern, expert)),
     mayApprove: admin ? () => true : toolMatcher(scopes.approve),
     isApprover: admin || (scopes.approve ?? []).length > 0,
-    // A token that has tools may chat by default. Any other token needs the scope `chat`.
+    // A token that has tools or experts may chat by default. Any other token needs the scope `chat`.
     mayChat: admin || (scopes.chat ?? [...(scopes.tools ?? []), ...(scopes.experts ?? [])].length > 0),
   };
 }
@@ -99,7 +99,10 @@ export class GrantWatch {
     return this.#following.look();
   }
 
-  /** Tells people why the token is no longer valid; undefined when it is. Rejects when the tokens cannot be read. */
+  /**
+   * Says, in a sentence for people, why the token is no longer valid; undefined while it is valid. Rejects
+   * when the tokens cannot be read.
+   */
   async whyEnded(grant: Watched["grant"]): Promise<string | undefined> {
     return grant.id === masterGrant.id ? undefined : whyEnded(grant, await this.#readTokenIds());
   }
@@ -123,7 +126,7 @@ export class GrantWatch {
   }
 }
 
-/** What a token in the store may do now, also one that has expired. */
+/** The grant of the first token in the store for which `isMeant` is true. Expired tokens count too. */
 export async function findGrant(
   tokens: Pick<TokenStore, "list">,
   isMeant: (grant: Grant) => boolean,
@@ -131,7 +134,9 @@ export async function findGrant(
   return (await tokens.list()).map(grantOf).find(isMeant);
 }
 
-/** What the token that owns a stored item may do now. Undefined when the token is gone or has expired. */
+/**
+ * The grant of the token with the id `owner`, as it is now. Undefined when the token is gone or has expired.
+ */
 export async function grantOfCaller(
   owner: string,
   tokens: Pick<TokenStore, "list">,

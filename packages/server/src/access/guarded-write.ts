@@ -25,9 +25,10 @@ export interface GuardedWrite extends PowerOptions {
 }
 
 /**
- * Every built-in tool calls this, with the real path, before it writes, moves, removes or makes something. Only an
- * admin may change a file that gives power, and is asked first. Anybody else is refused, and no approval replaces the
- * grant. Skills and MCP servers that appear through the change wait until an admin approves them.
+ * Every built-in tool calls this, with the real path, before it writes, moves, removes or makes something.
+ * Only a caller with an admin grant may change a file that gives power (see `PowerPlaces`), and a person is
+ * asked first. Any other caller is refused, and no approval replaces the grant. Skills and MCP servers that
+ * appear through the change wait until an admin approves them.
  */
 export async function guardWrite(call: WritingCall, real: string, write: GuardedWrite): Promise<void> {
   const { workspace } = call;
@@ -43,7 +44,7 @@ export async function guardWrite(call: WritingCall, real: string, write: Guarded
   if (power !== undefined) await new Unapproved(workspace).note(real, call.caller);
 }
 
-/** Reasons that count only for callers without an admin grant. */
+/** Why a caller without an admin grant may not change a path that itself gives no power. */
 async function reasonToRefuse(
   { workspace, signal }: WritingCall,
   real: string,

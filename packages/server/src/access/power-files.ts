@@ -4,15 +4,18 @@ import { dirname, extname, join, relative, resolve, sep } from "node:path";
 import type { Workspace } from "../config/index.ts";
 import { foldPath, isInside, realPathOf, waysTo } from "./real-path.ts";
 
-/** The part of a workspace that says which of its files give power. */
+/**
+ * The part of a workspace that says which files give power. Whoever writes a file that gives power decides
+ * what the server, or another program on the machine, runs or trusts.
+ */
 export type PowerPlaces = Pick<
   Workspace,
   "directory" | "roots" | "toolFolders" | "skillFolders" | "mcpFile" | "logFile" | "usedFiles" | "isAdmin"
 >;
 
 /**
- * The one list of files that give power by their name, wherever they lie below a root. Names are matched in lower case.
- * `placesOf` below lists the files that give power by their place, which the config decides.
+ * The one list of files that give power by their name, wherever they lie below a root. Names are matched in
+ * lower case. `placesOf` below lists the files that give power by their place.
  */
 const namedFiles: readonly { readonly name: RegExp; readonly why: string }[] = [
   { name: /^\.toolrack$/, why: "It belongs to the server itself." },
@@ -43,23 +46,29 @@ const namedFiles: readonly { readonly name: RegExp; readonly why: string }[] = [
   { name: /\.calls\.ya?ml$/, why: "It holds calls that the operator runs." },
 ];
 
-/** A path that gives power because the config, or a tool, names it. */
+/** A file or folder that gives power by its place: the server itself, the config or a tool uses it. */
 interface Place {
-  /** Absolute paths: the links that lead there, and where they end. */
+  /** Absolute paths: every link on the way to the place, and the place where the links end. */
   readonly ways: readonly string[];
   readonly why: string;
-  /** Whether files beside it whose names begin with its own name count too. */
+  /**
+   * Whether files beside the place count too whose names are its name and a further ending, such as
+   * `ToolBox.log.1`.
+   */
   readonly hasTail?: boolean;
 }
 
 export interface PowerOptions {
-  /** Whether a folder that holds such a file counts, because the file goes with it. Default true. */
+  /**
+   * Whether a folder that holds a file that gives power counts too, because the file is moved or removed with
+   * the folder. Default true.
+   */
   readonly above?: boolean;
 }
 
 /**
- * Returns a function that says why a file or folder at a path gives power, in a sentence for people. Undefined when it
- * gives none. The places are read once, now.
+ * Returns a function that says, in a sentence for people, why a file or folder at a path gives power;
+ * undefined when it gives none. The places are read once, when `powerCheck` is called.
  */
 export async function powerCheck(
   workspace: PowerPlaces,
@@ -83,7 +92,9 @@ export async function powerCheck(
   };
 }
 
-/** The first file below a folder that gives power by its name, relative to the folder. */
+/**
+ * The first file or folder found below `folder` that gives power by its name, as a path relative to `folder`.
+ */
 export async function namedPowerBelow(
   workspace: PowerPlaces,
   folder: string,
@@ -108,7 +119,8 @@ export function realRoots({ roots }: Pick<Workspace, "roots">): Promise<string[]
 }
 
 function powerOfName(roots: readonly string[], real: string): string | undefined {
-  // Names above a root are not the caller's choice. When roots lie inside each other, the innermost one counts.
+  // Only names below a root are checked, because the caller cannot choose those above. When roots lie inside
+  // each other, the innermost one counts.
   const ways = roots.filter((root) => isInside(root, real)).map((root) => foldPath(relative(root, real)));
   const names = ways.sort((one, other) => one.length - other.length)[0]?.split(sep) ?? [];
   return namedFiles.find(({ name }) => names.some((part) => name.test(part)))?.why;
@@ -165,8 +177,9 @@ const LOG = "It is the log of all calls.";
 const USED = "A tool, a skill, an MCP server or the config runs it.";
 
 /**
- * An import of `x.js` or `x/index.js` may find `x.ts`, so any file with the same stem can take the file's place. A
- * folder that is imported whole may be the workspace itself; `placesOf` leaves that out.
+ * The paths to protect for a file in use. An import of `x.js` or `x/index.js` may find `x.ts`, so any file
+ * with the same stem can take the file's place. For an index file, its folder is protected too; `placesOf`
+ * leaves that folder out when the workspace lies in it.
  */
 function filesMeantBy(path: string): string[] {
   const stem = path.slice(0, path.length - extname(path).length);
@@ -174,9 +187,9 @@ function filesMeantBy(path: string): string[] {
 }
 
 /**
- * Returns a check whether a real path is hidden from the caller, even its name. `.toolrack`, which holds the token and
- * the store, is hidden from everybody. The log, and the files of other workspaces below this one, are hidden from
- * callers without an admin grant.
+ * Returns a function that tells whether a real path is hidden from the caller, even its name. `.toolrack`,
+ * which holds the token and the store, is hidden from everybody. The log, and the `.toolrack` folders of
+ * other workspaces below this one, are hidden from callers without an admin grant.
  */
 export async function privatePaths(workspace: PowerPlaces): Promise<(real: string) => boolean> {
   const { logFile, isAdmin } = workspace;
@@ -200,7 +213,7 @@ export async function ownFolders({ directory }: Pick<Workspace, "directory">): P
   return [own, ...(await waysTo(own))];
 }
 
-/** Whether a file with several hard links is one of the hidden files. */
+/** Whether a file with several hard links is one of the hidden files under another name. */
 export async function isLinkToPrivate(workspace: PowerPlaces, { nlink, ino, dev }: Stats): Promise<boolean> {
   if (nlink < 2) return false;
   const isPrivate = await privatePaths(workspace);

@@ -4,7 +4,7 @@ import { basename, dirname, isAbsolute, join, parse, relative, resolve, sep } fr
 /** As many links in a row as Linux follows. */
 const MOST_LINKS = 40;
 
-/** Whether `path` is `directory` or lies in it. Both must be absolute and real. */
+/** Whether `path` is `directory` or lies in it. Both must be absolute, with their links resolved. */
 export function isInside(directory: string, path: string): boolean {
   const way = relative(directory, path);
   // A name may begin with two dots: only the segment ".." itself leads out.
@@ -34,7 +34,7 @@ export async function realPathOf(path: string, links = 0): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException; // As the file system throws.
+    const { code } = error as NodeJS.ErrnoException; // The file system throws such errors.
     if (code !== "ENOENT" && code !== "ENOTDIR") throw error;
   }
   const parent = await realPathOf(dirname(path), links);
@@ -46,8 +46,9 @@ export async function realPathOf(path: string, links = 0): Promise<string> {
 }
 
 /**
- * Returns every link on the way of a path, and the place where it ends. Replacing one of them, or a folder above it,
- * changes what the path leads to. A circle of links ends where it began.
+ * Returns every link that is followed from a path, and the place where the path ends. Replacing one of these,
+ * or a folder above it, changes what the path leads to. In a circle of links, `MOST_LINKS` links are
+ * followed.
  */
 export async function waysTo(path: string): Promise<string[]> {
   const ways: string[] = [];

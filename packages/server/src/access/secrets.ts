@@ -9,7 +9,10 @@ export interface SecretsOptions {
   readonly keyring?: () => Promise<Keyring | undefined>;
 }
 
-/** A plain name, or one behind the name of the only tool that gets the secret: `weather/API_KEY`. */
+/**
+ * A plain name, or the name of the only tool that gets the secret, a slash and a plain name:
+ * `weather/API_KEY`.
+ */
 const validName = /^(?:[A-Za-z0-9_-]{1,64}\/)?[A-Za-z_][A-Za-z0-9_.-]{0,99}$/;
 const LONGEST_VALUE = 64 * 1024;
 /** How many values of one secret are masked: the current one, its parts, and some earlier ones. */
@@ -31,9 +34,12 @@ export class Secrets {
   readonly #store: Store["secrets"];
   readonly #key: EncryptionKey;
   readonly #unreadable = new Map<string, string>();
-  /** By name, the time at which the value that was read last had been set. */
+  /** For each secret, by name: when the value that was last read had been set. */
   readonly #readAt = new Map<string, number>();
-  /** By name, the latest last. Replaced values stay in it, because calls under way may still show them. */
+  /**
+   * For each secret, by name: the values to mask, the latest last. Replaced values stay, because calls under
+   * way may still show them.
+   */
   readonly #known = new Map<string, Set<string>>();
   readonly #maskedFor = new Map<string, readonly string[]>();
   readonly #listeners: (() => void)[] = [];
@@ -44,12 +50,14 @@ export class Secrets {
     this.#key = key;
   }
 
-  /** The secrets that could not be read, with the reason by name. */
+  /** By name, why each secret that could not be read is unreadable. */
   get unreadable(): ReadonlyMap<string, string> {
     return this.#unreadable;
   }
 
-  /** Reads the secrets that other processes have set since, so that they are masked here too. */
+  /**
+   * Reads the secrets that other processes have set since the last time, so that they are masked here too.
+   */
   async refresh(): Promise<void> {
     for (const { name, updatedAt } of await this.#store.list()) {
       if (this.#readAt.get(name) === updatedAt) continue;
@@ -70,7 +78,7 @@ export class Secrets {
     this.#unreadable.delete(name);
   }
 
-  /** Like `set`, but only when the current value is `before`. Returns whether it was. */
+  /** Like `set`, but only when the current value is `before`. Returns whether the value was replaced. */
   async replace(name: string, value: string, before: string): Promise<boolean> {
     const there = await this.#find(name, before);
     return there !== undefined && this.#store.replace(name, await this.#encrypt(name, value), there);
@@ -109,12 +117,15 @@ export class Secrets {
     return value;
   }
 
-  /** Names and times, by name; never a value. Needs no key. */
+  /** Returns names and times, sorted by name; never a value. Needs no encryption key. */
   list(): Promise<SecretInfo[]> {
     return this.#store.list();
   }
 
-  /** Returns whether it was removed. With a value, removes it only when it has that value; that needs the key. */
+  /**
+   * Returns whether the secret was removed. With `value`, the secret is removed only when it has that value;
+   * this check needs the encryption key.
+   */
   async remove(name: string, value?: string): Promise<boolean> {
     const there = value === undefined ? undefined : await this.#find(name, value);
     if (value !== undefined && there === undefined) return false;
@@ -130,7 +141,10 @@ export class Secrets {
     return isFound ? encrypted : undefined;
   }
 
-  /** Masks a value like this secret from now on: a part of it, or a value that was obtained with it. */
+  /**
+   * Masks a value together with this secret from now on: the secret itself, a part of it, or a value that was
+   * obtained with it.
+   */
   learn(name: string, value: string): void {
     const values = this.#known.get(name) ?? new Set();
     if (values.has(value) && [...values].at(-1) === value) return;
@@ -142,18 +156,24 @@ export class Secrets {
     this.#collect();
   }
 
-  /** Masks values that are stored elsewhere, instead of those that the owner gave before. An empty list ends it. */
+  /**
+   * Masks values that `owner` stores elsewhere. They replace the values that this owner gave before; an empty
+   * list removes them.
+   */
   maskFor(owner: string, values: Iterable<string>): void {
     this.#maskedFor.set(owner, [...new Set(values)]);
     this.#collect();
   }
 
-  /** All values to mask: of the opening, the latest that were set, read or learnt, and those of owners. */
+  /**
+   * All values to mask: the latest values of every secret that were read, set or passed to `learn`, and the
+   * values that were passed to `maskFor`.
+   */
   values(): Iterable<string> {
     return this.#values;
   }
 
-  /** Is called whenever there are other values. */
+  /** Calls the listener whenever the values to mask may have changed. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
   }
@@ -182,7 +202,7 @@ export class MaskedValues {
     this.refresh();
   }
 
-  /** Masks these secrets too, and those that they will have. */
+  /** Adds the values of these secrets to the list, and those that the secrets get later. */
   follow(secrets: Secrets): void {
     if (this.#followed.has(secrets)) return;
     this.#followed.add(secrets);
@@ -191,7 +211,10 @@ export class MaskedValues {
     this.refresh();
   }
 
-  /** Must be called before the list is read when a source has other values and nobody tells. Returns the list. */
+  /**
+   * Reads all sources again and returns the list. Must be called before `list` is read when a source does not
+   * report that its values changed.
+   */
   refresh(): readonly string[] {
     const plain = this.#sources.flatMap((source) => [...source()]);
     if (plain.length === this.#plain.length && plain.every((value, at) => value === this.#plain[at]))
@@ -222,7 +245,10 @@ export function writtenForms(value: string): string[] {
   return [...new Set(forms)];
 }
 
-/** As part of a URL with more or fewer escapes (browsers, Python), as a whole URL, and as a form sends it. */
+/**
+ * The text as part of a URL with more or fewer escapes (browsers, Python), as a whole URL, and as a form
+ * sends it.
+ */
 function inUrl(text: string): string[] {
   // `encodeURIComponent` throws for half of a surrogate pair.
   const whole = text.toWellFormed();
@@ -233,7 +259,8 @@ function inUrl(text: string): string[] {
 }
 
 /**
- * Inside a JSON text, also one that is nested in another; as Python, PHP and Go write it, and as Node prints a value.
+ * The text inside a JSON text, also inside a JSON text that is nested in another; as Python, PHP and Go
+ * escape it, and as Node prints a value.
  */
 function inJson(text: string): string[] {
   const json = JSON.stringify(text).slice(1, -1);
@@ -254,14 +281,17 @@ function inHtml(text: string): string {
   return text.replace(/[&<>"']/g, (sign) => `&${names.get(sign)};`);
 }
 
-/** In hexadecimal digits, and in base64, alone or as a part of something longer. */
+/** The text in hexadecimal digits, and in base64, alone or as a part of something longer. */
 function inBytes(text: string): string[] {
   const pieces = piecesInBase64(text);
   const urlSafe = pieces.map((piece) => piece.replaceAll("+", "-").replaceAll("/", "_"));
   return [Buffer.from(text).toString("hex"), ...pieces, ...urlSafe];
 }
 
-/** The part of the base64 text that does not depend on its surroundings, for each offset modulo 3. */
+/**
+ * The part of the value's base64 text that does not depend on the bytes before and after the value, for each
+ * offset modulo 3.
+ */
 function piecesInBase64(value: string): string[] {
   return [0, 1, 2].flatMap((before) => {
     const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(value)]);

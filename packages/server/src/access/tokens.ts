@@ -40,9 +40,9 @@ export class Authenticator {
   readonly #master: Buffer;
   readonly #tokens: TokenStore;
   /**
-   * By the header or the token as it came, so that a token is not hashed and looked up anew for every request. The
-   * map's own hash covers all bytes and uses a key that only this process has, so the time of a miss tells nothing about
-   * its entries.
+   * Grants by the header or the URL's token as it came, so that a token is not hashed and looked up anew for
+   * every request. The map's own hash covers all bytes and uses a key that only this process has, so the time
+   * of a miss tells nothing about its entries.
    */
   readonly #cached = new Map<string, CachedGrant>();
   readonly #touched = new Map<string, number>();
@@ -99,7 +99,7 @@ export class Authenticator {
 
 export type TokenRequest = Pick<StoredToken, "name" | "scopes" | "expiresAt">;
 
-/** Call records hold the names of tokens, up to this length. */
+/** In characters. The name of a token is part of every record of its calls. */
 const LONGEST_NAME = 100;
 
 /** Makes a token. Only the returned value holds its text: the store keeps the hash. */

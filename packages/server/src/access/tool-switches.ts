@@ -20,7 +20,7 @@ export class ToolSwitches {
   readonly #following: Following;
   readonly #listeners = new Set<(decided: ToolSwitch) => void>();
   #decided: ReadonlyMap<string, ToolSwitch> = new Map();
-  /** Counts the changes of `#decided`, made here or read. */
+  /** Counts the changes of `#decided`, whether made in this process or read from the store. */
   #changes = 0;
   #isApplying = false;
   /** Set when the registry or the decisions changed and have not been applied yet. */
@@ -79,7 +79,7 @@ export class ToolSwitches {
   async refresh(): Promise<void> {
     let changes: number;
     let decided: readonly ToolSwitch[];
-    // When the decisions changed meanwhile, the list may be the older one.
+    // When the decisions changed while the list was read, the list may be out of date and is read again.
     do {
       changes = this.#changes;
       decided = await this.#parts.store.toolSwitches.list();

@@ -7,19 +7,28 @@ import { isRecord, makeOwnFolder, parseJsonc } from "../helpers/index.ts";
 import { skillPlaces } from "./power-files.ts";
 import { foldPath, isInside, waysTo } from "./real-path.ts";
 
-/** Notes that a tool call wrote to a place which only people should write to. */
+/**
+ * Records that a tool call wrote to a place of skills or MCP servers, whose new contents an admin must
+ * approve.
+ */
 interface Mark {
   /** The caller of the tool call. */
   readonly by: string;
   readonly at: string;
-  /** What an admin has approved there, before or since: paths of skills, or hashes of entries. */
+  /**
+   * What needs no approval there: the paths of skills that an admin approved since, or the hashes of MCP
+   * server entries that were there before or that an admin approved since.
+   */
   readonly approved: readonly string[];
 }
 
-/** By absolute path: the folder of a skill, a folder of skills, or the file that names MCP servers. */
+/** Marks by absolute path: the folder of a skill, a folder of skills, or the file that names MCP servers. */
 type Marks = Readonly<Record<string, Mark>>;
 
-/** Changes to one file run one after the other, for all instances in this process. */
+/**
+ * The last change to each file. Changes to one file run one after the other, for all instances of
+ * `Unapproved` in this process.
+ */
 const changesByFile = new Map<string, Promise<unknown>>();
 
 type Places = Pick<Workspace, "directory" | "skillFolders" | "mcpFile">;
@@ -37,7 +46,10 @@ export class Unapproved {
     this.#file = join(places.directory, ".toolrack", "unapproved.json");
   }
 
-  /** Must be called before a tool call changes something at the real path: what appears there is unapproved. */
+  /**
+   * Must be called before a tool call changes something at the real path. Skills and MCP servers that appear
+   * there are unapproved from then on.
+   */
   async note(real: string, by: string): Promise<void> {
     const skills = await this.#skillsAt(real);
     const ways = (await waysTo(this.#mcpFile)).map(foldPath);
@@ -57,7 +69,10 @@ export class Unapproved {
     });
   }
 
-  /** Returns a function that says, in a sentence for people, why the skill in a folder waits for an admin. */
+  /**
+   * Returns a function that says, in a sentence for people, why the skill in a folder waits for an admin.
+   * Undefined when it does not wait.
+   */
   async skills(): Promise<(directory: string) => Promise<string | undefined>> {
     const marks = await this.#read();
     return async (directory) => {
@@ -92,7 +107,10 @@ export class Unapproved {
         : `It was added or changed after a tool call of ${nameOf(mark.by)} wrote to the file.`;
   }
 
-  /** Once all entries of the file are approved, the mark is removed: people may write to it again without approval. */
+  /**
+   * Once all entries of the file are approved, the file's mark is removed: entries that people write later
+   * need no approval.
+   */
   async approveServer(key: string, given: unknown): Promise<void> {
     const file = this.#mcpFile;
     await this.#change(async (marks) => {
@@ -108,7 +126,10 @@ export class Unapproved {
     return resolve(this.#places.directory, this.#places.mcpFile ?? "mcp.json");
   }
 
-  /** The skill that the path belongs to, or the whole folder of skills when that folder is put in place at once. */
+  /**
+   * Returns the folder of the skill that the path lies in. For a path that is a folder of skills or lies
+   * above one, returns that whole folder of skills.
+   */
   async #skillsAt(real: string): Promise<string[]> {
     const path = foldPath(real);
     const found: string[] = [];
@@ -158,8 +179,8 @@ export class Unapproved {
 }
 
 /**
- * The entries of a file that names MCP servers, in the form of most clients (`mcpServers`) or of VS Code (`servers`).
- * When both have a key, `mcpServers` counts.
+ * The entries of a file that names MCP servers, in the form of most clients (`mcpServers`) or of VS Code
+ * (`servers`). When both forms have an entry with the same key, that of `mcpServers` counts.
  */
 export function serversIn(document: unknown): ReadonlyMap<string, unknown> {
   const { mcpServers, servers } = isRecord(document) ? document : {};

@@ -47,20 +47,20 @@ export class LiveCall implements StartedCall {
   readonly caller: string;
   readonly timestamp: number;
   readonly depth: number;
-  /** The call that this one repeats. */
+  /** The id of the call that this one repeats. */
   readonly replayOf: string | undefined;
   readonly origin: Origin | undefined;
   /** Undefined for a call that no surface made, such as one that a tool makes. */
   readonly grant: Grant | undefined;
   watcher: CallWatcher | undefined;
-  /** Its first state event; undefined until it begins. */
+  /** The call's first state event; undefined until the call begins. */
   beginning: StateEvent | undefined = undefined;
   span: Span | undefined = undefined;
   /** Made when the call logs its first line: most calls log nothing. */
   lines: CallLines | undefined = undefined;
-  /** Set while the call waits for an answer: stops watching its caller's token. */
+  /** Stops watching the caller's token. Set only while the call waits for an answer. */
   endWaiting: (() => void) | undefined = undefined;
-  /** Is told once the call has ended and its record is safe. */
+  /** Called when the call has ended and it is known whether its record is stored. */
   settle: ((recorded: RecordedCall) => void) | undefined = undefined;
 
   constructor(
@@ -84,7 +84,10 @@ export class LiveCall implements StartedCall {
     this.watcher = watcher;
   }
 
-  /** Masked. Read only when the store writes that the call has begun: most calls end before. */
+  /**
+   * The call's arguments, with secrets masked. Read only when the store writes that the call has begun; most
+   * calls end before that.
+   */
   get parameters(): Record<string, unknown> {
     return this.beginning?.state.input ?? {};
   }
@@ -93,26 +96,36 @@ export class LiveCall implements StartedCall {
 /** Receives the events of every call of the rack. Must not throw. */
 export interface CallFollower {
   begun?(call: LiveCall, event: StateEvent): void;
-  /** The call begins to wait for an answer, of a person or its caller, or stops waiting. */
+  /**
+   * Called when the call begins to wait for an answer from a person or from its caller, and when it stops
+   * waiting.
+   */
   waits?(call: LiveCall, isWaiting: boolean): void;
   /** `call` is undefined for a call that was refused before it began. */
   ended?(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void;
 }
 
-/** Origins of ended calls that are remembered: a timer of a call may make calls long after it has ended. */
+/**
+ * How many ended calls have their origin remembered: a timer that a call started may make calls long after
+ * the call has ended.
+ */
 const MOST_ORIGINS = 10_000;
 /** Callers that act for the operator: the program itself, its command line, and the master token. */
 const operators: ReadonlySet<string> = new Set(["", "cli", masterGrant.caller]);
 
 /**
- * The calls under way on a rack. Also knows the caller of the first call of each chain: a nested call names the tool
- * that made it, or whatever that tool says, as its caller, but has the rights and rules of the chain's first caller.
+ * The calls under way on a rack. Also knows the caller of the first call of each chain. A nested call names
+ * as its caller the tool that made it, or a name that this tool chose, but has the rights and approval rules
+ * of the chain's first caller.
  */
 export class CallBook {
   readonly registry: ToolRegistry;
   readonly #live = new Map<string, LiveCall>();
   readonly #followers: CallFollower[] = [];
-  /** Origins of calls that have ended. When the newer map is full, it replaces the older one. */
+  /**
+   * Origins of calls that have ended. When `#ended` is full, it becomes `#endedBefore`, and the origins that
+   * were there are forgotten.
+   */
   #ended = new Map<string, Origin>();
   #endedBefore = new Map<string, Origin>();
   readonly #unsubscribe: () => void;
@@ -148,14 +161,18 @@ export class CallBook {
     return this.#live.get(callId);
   }
 
-  /** The caller of the first call of the chain. Undefined when it is no longer known. */
+  /**
+   * The caller of the first call of the chain that this call belongs to. Undefined when that caller is no
+   * longer known.
+   */
   firstCallerOf(callId: string): string | undefined {
     return this.#originOf(callId)?.caller;
   }
 
   /**
-   * Whether the caller of the first call has an admin grant. So have the command line, and code that uses the program
-   * as a library and names no other caller. False when the first call is no longer known.
+   * Whether the first caller of the chain that this call belongs to has an admin's rights. The command line
+   * has them, and so has code that uses the program as a library and names no other caller. False when the
+   * first caller is no longer known.
    */
   isAdmin(callId: string): boolean {
     return this.#originOf(callId)?.isAdmin === true;
@@ -208,7 +225,7 @@ export class CallBook {
     }
   };
 
-  /** Adds a call that no surface entered. */
+  /** Adds a call that no surface made, such as one that a tool makes. */
   #enterNested(event: StateEvent): LiveCall {
     const { callId, parentCallId, toolName, sessionID, caller } = event;
     // The name may be an alias.
@@ -224,7 +241,7 @@ export class CallBook {
     const makerId = parentCallId ?? currentCall.getStore()?.callId;
     const origin =
       makerId === undefined ? { caller, isAdmin: operators.has(caller) } : this.#originOf(makerId);
-    // The watcher of a `toolrack_call` is also told of the tool that it calls.
+    // The watcher of a `toolrack_call` also gets the progress and the log lines of the tool that it calls.
     const { progress, log } = (parent?.toolName === callToolName && parent.watcher) || {};
     const live = new LiveCall(call, depth, origin, undefined, { progress, log });
     this.#live.set(callId, live);
@@ -244,7 +261,7 @@ export class CallBook {
   }
 }
 
-/** In characters. */
+/** How many characters of a progress message are kept. */
 const LONGEST_MESSAGE = 2_000;
 
 /** Progress without a message makes no line. */
@@ -256,11 +273,15 @@ function lineOf(event: Extract<RackEvent, { type: "log" | "progress" }>): CallLi
   return { at: Date.now(), level: "progress", text: `${message.slice(0, LONGEST_MESSAGE)}${share}` };
 }
 
-/** Limits of each half. */
+/** How many lines each half of `CallLines` keeps. */
 const MOST_LINES = 100;
+/** How many bytes of text each half keeps. A single line may be longer. */
 const MOST_BYTES = 16 * 1024;
 
-/** The lines of one call. When there are too many, the first and the last are kept, and those between are dropped. */
+/**
+ * The log and progress lines of one call. When there are too many, the first and the last are kept, and those
+ * between are dropped.
+ */
 export class CallLines {
   readonly #first: Half = { lines: [], bytes: 0 };
   readonly #last: Half = { lines: [], bytes: 0 };
@@ -276,7 +297,7 @@ export class CallLines {
     half.bytes += bytes;
   }
 
-  /** In order, with a note where lines were dropped. */
+  /** Returns the lines in order, with a note where lines were dropped. */
   all(): CallLine[] {
     const first = this.#first.lines;
     const last = this.#last.lines;
@@ -291,19 +312,24 @@ interface Half {
   bytes: number;
 }
 
-/** Always true for the first line, however long it is. */
+/** Whether a half has room for a line of `more` bytes. Its first line may have any length. */
 function hasRoom({ lines, bytes }: Half, more: number): boolean {
   return lines.length === 0 || (lines.length < MOST_LINES && bytes + more <= MOST_BYTES);
 }
 
-/** Random digits are made in advance: asking for random bytes costs more than the rest of an id. */
+/** Random digits are made in advance: asking for random bytes costs more than making the rest of an id. */
 const stock = Buffer.alloc(4096);
 const DIGITS = 16;
 let random = "";
 let used = 0;
-/** The millisecond of the last id, its text, and how many ids that millisecond has: at most 4,096 can be ordered. */
+/**
+ * The millisecond in the last id. It may be ahead of the clock, because one millisecond has room for only
+ * 4,096 ids.
+ */
 let time = 0;
+/** `time` as the beginning of an id. */
 let timeText = "";
+/** How many ids before the last one have the same millisecond. */
 let count = 0;
 const MOST_COUNT = 0xfff;
 

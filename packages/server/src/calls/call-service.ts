@@ -19,7 +19,7 @@ export interface CallRequest {
   readonly input: unknown;
   readonly grant: Grant;
   readonly signal?: AbortSignal;
-  /** Receives a function that cancels the call once it is under way. Cheaper than a signal. */
+  /** Called when the call is under way, with a function that cancels it. Cheaper than a signal. */
   readonly begun?: (cancel: (reason: string) => void) => void;
   /** The trace headers: `traceparent`, `tracestate`, `baggage`. */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
@@ -31,9 +31,9 @@ export interface CallRequest {
   readonly sessionID?: string;
   readonly messageID?: string;
   readonly timeout?: number;
-  /** Only sandboxed tools have a dry run: the surface must check that the tool is one. */
+  /** Only sandboxed tools have a dry run; the surface must check that the tool is sandboxed. */
   readonly dryRun?: boolean;
-  /** The call that this one repeats. */
+  /** The id of the call that this one repeats. */
   readonly replayOf?: string;
   readonly watcher?: CallWatcher;
 }
@@ -47,11 +47,11 @@ interface CallsOptions {
   readonly book: CallBook;
   readonly store: Pick<Store, "calls" | "tokens" | "follower">;
   readonly logger: Logger;
-  /** How many calls of one tool may be under way. Default 256. */
+  /** How many calls of one tool may run at once. Default 256. */
   readonly maxCallsPerTool?: number;
 }
 
-/** The parts that all surfaces of one process share. */
+/** The call service and the recorder, which all surfaces of one process share. */
 export interface Calls {
   readonly service: CallService;
   readonly recorder: CallRecorder;
@@ -83,12 +83,12 @@ export class CallService implements CallFollower {
   readonly #calls: CallStore;
   readonly #grants: GrantWatch;
   /**
-   * How many calls of one tool may run at once. A call that waits for an answer, which may take hours, does not count
-   * as running; but one caller may have no more than this many waiting.
+   * How many calls of one tool may run at once. A call that waits for an answer, which may take hours, does
+   * not count as running; but one caller may have no more than this many waiting calls of one tool.
    */
   readonly #maxPerTool: number;
   readonly #running = new Map<string, number>();
-  /** By tool and caller. */
+  /** How many calls wait for an answer, by tool and caller. */
   readonly #waiting = new Map<string, number>();
   readonly #unfollow: () => void;
   #onIdle: (() => void) | undefined;
@@ -103,9 +103,11 @@ export class CallService implements CallFollower {
   }
 
   /**
-   * Makes the call and resolves when its record is safe. Rejects only with `CallRefused`, for a request that never
-   * became a call: a tool that the caller may not see, a taken id, too many calls at once, a record that could not be
-   * kept.
+   * Makes the call. Resolves when the call has ended and it is known whether its record is stored
+   * (`recorded`). Rejects with `CallRefused` for a request that never became a call: a tool that the caller
+   * may not see, an id that is taken, too many calls at once, or a store that can take no more records.
+   * Rejects with the store's own error when the store cannot tell whether an id that the caller chose is
+   * taken.
    */
   async run(request: CallRequest): Promise<EndedCall> {
     const { registry } = this.#book;
@@ -146,7 +148,7 @@ export class CallService implements CallFollower {
     }
   }
 
-  /** A call under way that a surface made. */
+  /** Finds a call under way that a surface made. Calls that tools make are not found. */
   find(callId: string): AnnouncedCall | undefined {
     const call = this.#book.get(callId);
     return call?.grant === undefined ? undefined : call;
@@ -156,7 +158,10 @@ export class CallService implements CallFollower {
     return this.#book.get(callId)?.endWaiting !== undefined;
   }
 
-  /** Must be called when a token was revoked in this process: ends its waiting calls. Never rejects. */
+  /**
+   * Ends the waiting calls whose token is no longer valid. Must be called when this process has revoked a
+   * token. Never rejects.
+   */
   endWithdrawn(): Promise<void> {
     return this.#grants.look();
   }
@@ -171,7 +176,10 @@ export class CallService implements CallFollower {
     this.#unfollow();
   }
 
-  /** A call that waits for an answer, which may take hours, ends when its caller's token does. */
+  /**
+   * Counts the call as waiting or as running again. A waiting call, which may wait for hours, is cancelled
+   * when its caller's token is revoked or expires.
+   */
   waits(call: LiveCall, isWaiting: boolean): void {
     const { callId, toolName, grant } = call;
     if (grant === undefined || isWaiting === (call.endWaiting !== undefined)) return;
@@ -219,7 +227,9 @@ export class CallService implements CallFollower {
     if (this.#onIdle !== undefined) this.#checkIdle();
   }
 
-  /** Reserves the id that a caller chose, before the call begins. Throws `CallRefused` when it is taken. */
+  /**
+   * Reserves the id that a caller chose, before the call begins. Throws `CallRefused` when the id is taken.
+   */
   async #claim(call: AnnouncedCall): Promise<void> {
     const { callId } = call;
     // A call under way may not be in the store yet, and on a full disk never is.
@@ -243,7 +253,7 @@ export class CallService implements CallFollower {
   }
 
   #checkIdle(): void {
-    // Tools may have calls on the rack that no surface waits for.
+    // Calls that tools made may still run although no surface waits for them.
     if (this.#runs === 0 && this.#book.registry.activeCalls().length === 0) this.#onIdle?.();
   }
 }
@@ -258,7 +268,10 @@ function waitingKey({ toolName, caller }: Pick<AnnouncedCall, "toolName" | "call
   return `${toolName} ${caller}`;
 }
 
-/** Which tools the whole chain of calls may use. Undefined means all. */
+/**
+ * Returns a function that tells whether the call, and all calls of its chain, may use a tool. Undefined: all
+ * tools.
+ */
 function limitOf({ grant, allow }: CallRequest): CallRequest["allow"] {
   if (grant.admin) return allow;
   return (tool) => grant.mayUse(tool) && allow?.(tool) !== false;
@@ -273,7 +286,7 @@ function recordsFull({ records, bytes, reason }: HeldRecords): CallRefused {
   );
 }
 
-/** Seconds after which a call may find a store that takes records again. */
+/** Seconds that a caller is told to wait before it calls again, when the store can take no more records. */
 const RETRY_AFTER = 5;
 
 type RefusalCode = "tool_not_found" | "call_exists" | "too_many_calls" | "store_unavailable";
@@ -283,7 +296,7 @@ export class CallRefused extends Error {
   override readonly name = "CallRefused";
   readonly code: RefusalCode;
   readonly details: Readonly<Record<string, unknown>>;
-  /** Seconds after which asking again makes sense. */
+  /** Seconds that the caller should wait before it tries again. */
   readonly retryAfter: number | undefined;
 
   constructor(

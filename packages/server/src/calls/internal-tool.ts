@@ -1,7 +1,10 @@
 import type { JsonSchemaObject, Logger, ToolContext, ToolMetadata } from "@toolrack/core";
 import type { Models, Services, Workspace } from "../config/index.ts";
 
-/** The context of every tool, with the logger, services and models of the host application. */
+/**
+ * The context of a tool of contract 1: that of every tool, with the logger, services and models of the host
+ * application.
+ */
 export interface InternalToolContext extends ToolContext {
   readonly logger: Logger;
   /** From `services` in the workspace's config. */

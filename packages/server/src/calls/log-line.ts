@@ -5,9 +5,12 @@ import { loadLinearPatterns, type Pattern, redact, toPattern } from "@toolrack/c
 import { matchesPattern } from "../config/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 
-/** Characters of an error or a stack. The whole output of a failed command does not belong in a log. */
+/**
+ * How many characters of an error or a stack are logged. The whole output of a failed command does not belong
+ * in a log.
+ */
 const LONGEST = 4_000;
-/** Characters of the message above a stack, which is in `err` as well. */
+/** How many characters of the error's message are logged above its stack. `err` has more of the message. */
 const LONGEST_HEAD = 1_000;
 
 /** One line of `ToolBox.log`. The first eight fields are those of the toolbox contract. */
@@ -18,7 +21,7 @@ export interface LogLine {
   readonly caller: string;
   readonly args: Record<string, unknown>;
   readonly stat: "success" | "error";
-  /** Milliseconds. */
+  /** How many milliseconds the call took. */
   readonly cost: number;
   readonly err?: string;
   readonly trace?: string;
@@ -26,7 +29,7 @@ export interface LogLine {
   readonly parentCallId?: string;
   readonly tid?: string;
   readonly session?: string;
-  /** The tool's display name, when it is another one. */
+  /** The tool's display name, when it differs from `tool`. */
   readonly display?: string;
   readonly code?: string;
 }
@@ -51,7 +54,10 @@ export function toLogLine(record: ToolCallRecord, error: ToolError | undefined):
   };
 }
 
-/** The last second and its text are cached: formatting a whole date takes longer than the rest of a line. */
+/**
+ * `secondText` is the text of `second`, kept because formatting a whole date takes longer than the rest of a
+ * line.
+ */
 let second = Number.NaN;
 let secondText = "";
 
@@ -64,7 +70,9 @@ export function isoTime(milliseconds: number): string {
   return `${secondText}${String(Math.floor(milliseconds) - now * 1_000).padStart(3, "0")}Z`;
 }
 
-/** The last line is cached: all writers ask for the same record at the same moment. */
+/**
+ * The last line is cached: the log and the command line ask for the same record one right after the other.
+ */
 let latest: { readonly record: ToolCallRecord; readonly text: string } | undefined;
 
 /** The line as JSON, without a line break. */
@@ -73,14 +81,20 @@ export function logText(record: ToolCallRecord, error: ToolError | undefined): s
   return latest.text;
 }
 
-/** The stack below the record's own message, in which secrets are masked. */
+/**
+ * The error's stack below the record's message. The error's own message is not used: its secrets are not
+ * masked.
+ */
 function traceOf(error: ToolError, { error: response }: ToolCallRecord): string | undefined {
   if (error.stack === undefined || response === undefined) return undefined;
   const head = shorten(`${response.name}: ${response.message}`, LONGEST_HEAD);
   return shorten([head, ...framesOf(error)].join("\n"), LONGEST);
 }
 
-/** Cuts the message off the stack: its lines may look like frames and hold secrets. Masks the rest. */
+/**
+ * The frames of the error's stack, with secrets masked. The message is cut off first, because its lines may
+ * look like frames and hold secrets.
+ */
 function framesOf({ stack = "", message, input }: ToolError): string[] {
   const start = message === "" ? -1 : stack.indexOf(message);
   const below = start === -1 ? stack : stack.slice(start + message.length);

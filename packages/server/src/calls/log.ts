@@ -54,7 +54,7 @@ export class LineGatherer {
 }
 
 export interface CallLogOptions {
-  /** Absolute. */
+  /** The absolute path of the log. */
   readonly file: string;
   readonly maxBytes?: number;
   readonly keep?: number;
@@ -135,7 +135,7 @@ export class CallLog {
     }
     let written = 0;
     try {
-      // A line break ends the partial line in the file; readers skip it.
+      // A line break ends the partial line in the file. Readers skip a partial line.
       const bytes = Buffer.from((this.#isTorn ? "\n" : "") + waiting.join(""));
       let { descriptor, size } = this.#open();
       if (size + bytes.length > this.#maxBytes && size > 0) {
@@ -219,8 +219,8 @@ const signals = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 const openLogs = new Set<LineGatherer>();
 
 /**
- * Flushes a log when the process ends. Returns a function that stops it. All logs share one listener per event: several
- * listeners would each believe that somebody else handles the signal.
+ * Makes sure that a log is flushed when the process ends. Returns a function that stops this. All logs share
+ * one listener for each event: several listeners would each believe that somebody else handles the signal.
  */
 function flushAtEnd(log: LineGatherer): () => void {
   if (openLogs.size === 0) listen("on");
@@ -241,7 +241,7 @@ function flushAll(): void {
 
 function onSignal(signal: NodeJS.Signals): void {
   flushAll();
-  // A listener keeps a signal from ending the process. When nobody else listens, end it here.
+  // A listener keeps a signal from ending the process. When nobody else listens, the process is ended here.
   if (process.listenerCount(signal) > 1) return;
   process.off(signal, onSignal);
   process.kill(process.pid, signal);
@@ -251,12 +251,15 @@ function onSignal(signal: NodeJS.Signals): void {
 const SHORTEST = 8;
 
 const secretName = /(^|_)(API_?)?(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|CREDENTIALS?)S?(_|$)/i;
-/** Variables with such names tell where a secret lies, not its value. `PWD` alone is the working directory. */
+/**
+ * Variables with these names say where a secret lies and do not hold it. `PWD` alone is the working
+ * directory.
+ */
 const placeName = /(_(FILE|PATH|DIR|SOCK)|^(OLD)?PWD)$/i;
 
 /**
- * The secret values that a workspace can find: passwords of its databases and in URLs such as `DATABASE_URL`, and
- * variables named like secrets.
+ * The secret values that the config and the environment contain: passwords in database URLs and in variables
+ * such as `DATABASE_URL`, and the values of variables named like secrets.
  */
 export function knownSecrets(
   databases: Readonly<Record<string, string>>,

@@ -96,7 +96,7 @@ function callTool(): ToolInfo {
     metadata: { timeout: 0 },
     execute: async ({ input, call, registry }) => {
       const { name, arguments: args = {} } = input;
-      // Suggests only tools that the caller may use.
+      // This `registry` has only the tools that the caller may use, so no others are suggested.
       if (registry.get(name) === undefined) {
         throw new ForwardedError(unknownTool(name, registry.search(name, NEAREST + 2)));
       }
@@ -124,7 +124,10 @@ class ForwardedError extends ToolError {
   }
 }
 
-/** For callers whose tool list may show little more than the meta-tools. */
+/**
+ * The message for an unknown tool. It names the search tool, because the caller's tool list may show little
+ * more than the meta-tools.
+ */
 export function unknownToolText(name: string): string {
   const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
   return `There is no tool named "${shown}" that you may use. ${searchToolName} finds those that there are.`;
@@ -138,10 +141,16 @@ function unknownTool(name: string, near: readonly ToolInfo[]): ToolNotFoundError
   return new ToolNotFoundError(`${unknownToolText(name)}${hint}`, { toolName: name, data: { suggestions } });
 }
 
-/** The prefixes of the rack's own tools and of those of MCP servers. Scopes of tokens rely on them. */
+/**
+ * The name prefixes of the rack's own tools and of the tools of MCP servers. Scopes of tokens rely on these
+ * prefixes.
+ */
 const prefixes = ["internal_", "builtin_", "toolrack_", "mcp_"];
 
-/** Whether only the rack itself may give this name. A skill may come from anywhere. */
+/**
+ * Whether only the rack itself may give a tool this name. Skills are checked with it, because they may come
+ * from anywhere.
+ */
 export function isReservedName(name: string): boolean {
   const lower = name.toLowerCase();
   return prefixes.some((prefix) => lower.startsWith(prefix));

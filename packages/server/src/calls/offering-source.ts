@@ -1,17 +1,20 @@
 import type { CallClient, PromptArgument, PromptMessage, ResourceContents } from "@toolrack/core";
 import type { RackItem } from "../config/index.ts";
 
-/** The caller that lists or reads offerings, and what it may see. */
+/** The caller that lists or reads offerings (prompts, resources and skills), and what that caller may see. */
 export interface OfferingReader {
-  /** The name in records. */
+  /** The reader's name in records. */
   readonly caller: string;
-  /** Whether a tool, prompt or resource exists for the reader, by its token's patterns and its expert. */
+  /** Whether the reader's token and its expert, if it has one, allow the tool, prompt or resource. */
   mayUse(item: RackItem): boolean;
   /** The expert in the URL `/mcp/{expert}`. */
   readonly expert?: string;
-  /** Present when the reader can be asked questions: an upstream's sampling and elicitation go here. */
+  /**
+   * Present when the reader can be asked questions: sampling and elicitation requests of an upstream are sent
+   * to it.
+   */
   readonly client?: CallClient;
-  /** Aborts when the reader no longer waits. */
+  /** Aborts when the reader no longer waits for the answer. */
   readonly signal: AbortSignal;
 }
 
@@ -92,9 +95,10 @@ export type OfferingChange =
 export type Listed<Item> = readonly Item[] | Promise<readonly Item[]>;
 
 /**
- * A place that prompts, resources and skills come from. Everything but the key is optional. Every function may be
- * called at any time, also concurrently. It may throw or reject: the reader gets the message, and lists go on without
- * this source. A source omits, and does not answer for, items that the reader may not use.
+ * A place that prompts, resources and skills come from. Everything but the key is optional. Every function
+ * may be called at any time, also concurrently. A function may throw or reject: then the reader gets the
+ * message, or a list without the items of this source. A source omits, and does not answer for, items that
+ * the reader may not use.
  */
 export interface OfferingSource {
   /** Unique and stable; sources are listed in the order of their keys. */
@@ -108,7 +112,10 @@ export interface OfferingSource {
   ): Promise<PromptAnswer | undefined>;
   resources?(reader: OfferingReader): Listed<OfferedResource>;
   resourceTemplates?(reader: OfferingReader): Listed<OfferedTemplate>;
-  /** When a result that this reader may see last linked to this URI, on the `performance` clock. */
+  /**
+   * When a tool result that this reader may see last contained a link to this URI, as a value of
+   * `performance.now()`. Undefined: never.
+   */
   linkedAt?(uri: string, reader: OfferingReader): number | undefined;
   /**
    * Undefined: this source has no such resource. Called only for URIs that the source lists for this reader, has linked
@@ -118,18 +125,22 @@ export interface OfferingSource {
   /** Undefined: the reference is not to an item of this source. */
   complete?(request: CompletionRequest, reader: OfferingReader): Promise<CompletionAnswer | undefined>;
   /**
-   * Begins to tell listeners of changes of this resource. Returns a function that stops it, or undefined when this
-   * source has no such resource. Called once for each URI, however many readers watch it.
+   * Begins to tell the listeners of `subscribe` when this resource changes. Returns a function that stops
+   * this, or undefined when this source has no such resource. Called once for each URI, however many readers
+   * watch it.
    */
   watchResource?(uri: string): (() => void) | undefined;
   skills?(reader: OfferingReader): Listed<OfferedSkill>;
-  /** One level of a folder below a skill. Undefined: not of this source. */
+  /** Lists one level of a folder below a skill. Undefined: the folder is not of this source. */
   readDirectory?(uri: string, reader: OfferingReader): Promise<OfferedDirectory | undefined>;
-  /** Returns a function that stops it. */
+  /** Calls the listener with every change. Returns a function that unsubscribes it. */
   subscribe?(listener: (change: OfferingChange) => void): () => void;
 }
 
-/** The URI schemes that belong to the rack, with the key of the only source that may use each. */
+/**
+ * The URI schemes that belong to the rack, with the key of the only source that may use each. Undefined: no
+ * source may.
+ */
 const reservedSchemes: ReadonlyMap<string, string | undefined> = new Map([
   ["skill", "skills"],
   ["toolrack", undefined],

@@ -179,7 +179,7 @@ export class Offerings {
       asked.add(source);
       yield source;
     }
-    // Those whose results linked to the URI, the latest first.
+    // Next, the sources whose tool results linked to the URI, the latest link first.
     const linking = ranked(able, (source) => source.linkedAt?.(uri, reader));
     for (const source of linking) if (!asked.has(source)) yield source;
     const fits = new Map<OfferingSource, number | undefined>();
@@ -235,7 +235,7 @@ async function templatesOf(source: OfferingSource, reader: OfferingReader): Prom
   return templates.filter(({ uriTemplate }) => isUsableTemplate(uriTemplate) && mayHave(source, uriTemplate));
 }
 
-/** The sources that have a rank, the highest first; those of one rank stay in their order. */
+/** The sources that have a rank, the highest rank first; sources with the same rank keep their order. */
 function ranked(
   sources: readonly OfferingSource[],
   rankOf: (source: OfferingSource) => number | undefined,

@@ -9,12 +9,16 @@ import { resolve } from "node:path";
 export const RACKS = "TOOLRACK_RACKS";
 
 /**
- * The member of `_meta` by which racks find circles over any transport. A rack that lists a server's tools sends
- * `true`; a server that is a rack replies with its own id and the ids of all racks that it leads to.
+ * The member of `_meta` by which racks notice, over any transport, that they are upstreams of each other in a
+ * circle. A rack that lists a server's tools sends `true`; a server that is a rack replies with its own id
+ * and the ids of all racks that it leads to.
  */
 export const racksKey = "toolrack/racks";
 
-/** More than any sensible chain has, and still small enough to be sent with every list. */
+/**
+ * How many ids are read at most: more than any sensible chain of racks has, and few enough to be sent with
+ * every list.
+ */
 const MOST_RACKS = 1_000;
 const LONGEST_ID = 64;
 
@@ -25,7 +29,10 @@ export interface RackIdentity {
   readonly above: readonly string[];
 }
 
-/** A copy of a workspace has the same token, but is another rack. The id tells nothing about the token. */
+/**
+ * The id depends on the folder, because a copy of a workspace has the same token but is another rack. The id
+ * tells nothing about the token.
+ */
 export function identityOf(workspace: string, token: string): RackIdentity {
   const id = createHash("sha256")
     .update(`rack ${realPath(workspace)} ${token}`)
@@ -57,7 +64,9 @@ export function problemOfStart({ id, above }: RackIdentity): string | undefined 
   return "This rack was started as an upstream server of itself, so it starts none of its own. Remove the entry that starts it.";
 }
 
-/** Why a server that leads to these racks may not be used: one of them is this rack, or started it. */
+/**
+ * Why a server that leads to these racks may not be used: one of them is this rack, or has started this rack.
+ */
 export function problemOfCircle(racks: readonly string[], { id, above }: RackIdentity): string | undefined {
   if (racks[0] === id) return `It is this rack itself. ${REMOVE}`;
   if (racks.includes(id)) {
@@ -71,7 +80,7 @@ export function problemOfCircle(racks: readonly string[], { id, above }: RackIde
 
 const REMOVE = "Remove its entry, or switch it off.";
 
-/** The fields of an entry that show which server it is. */
+/** The fields of an MCP server entry that show which server it is. */
 interface ServerEntry {
   readonly command?: string;
   readonly args?: readonly string[];
@@ -80,8 +89,8 @@ interface ServerEntry {
 }
 
 /**
- * Why an entry is refused that plainly is this rack itself: one that `toolrack install` writes for other programs, or
- * the URL at which the workspace is served. Starts nothing.
+ * Why an entry is refused, if it plainly is this rack itself: the command that `toolrack install` writes for
+ * other programs, or the URL at which the workspace is served. Starts nothing.
  */
 export function problemOfOwnEntry(
   entry: ServerEntry,
@@ -117,7 +126,7 @@ function isLoopback({ hostname }: URL): boolean {
   return hostname === "localhost" || hostname === "[::1]" || hostname.startsWith("127.");
 }
 
-/** Returns the path unresolved when there is no such folder. */
+/** Resolves the links in a path. Returns the absolute path, with its links, when there is no such folder. */
 function realPath(path: string): string {
   try {
     return realpathSync(path);

@@ -4,14 +4,17 @@ import type { CallLine, CallStore } from "../store/index.ts";
 import type { CallBook, CallFollower, LiveCall } from "./call-book.ts";
 
 /**
- * Stores every call of the rack, nested calls included: a note when it begins, so that a crash leaves a trace, and the
- * record when it ends. Tells the call when its record is safe.
+ * Stores every call of the rack, nested calls included: an entry when the call begins, so that a crash leaves
+ * a trace, and the record when it ends. Tells the call (`LiveCall.settle`) whether its record is stored.
  */
 export class CallRecorder implements CallFollower {
   readonly #book: CallBook;
   readonly #calls: CallStore;
   readonly #logger: Logger;
-  /** Writes under way. `flush` waits for the current group only, however many writes begin after it. */
+  /**
+   * The current group of writes under way. `flush` begins a new group and waits for the earlier ones, so it
+   * does not wait for writes that begin after it.
+   */
   #group: WriteGroup = { open: 0, settled: undefined };
   readonly #awaited = new Set<WriteGroup>();
   readonly #unfollow: () => void;
@@ -22,7 +25,8 @@ export class CallRecorder implements CallFollower {
     this.#calls = calls;
     this.#logger = logger;
     this.#unfollow = book.follow(this);
-    // Not ended by `close`: the store may refuse a record later that counted as safe.
+    // Stays subscribed after `close`: the database may later refuse a record that is already safe in the
+    // journal.
     calls.onRefused((callId, thrown) => {
       // The caller was told that the record is safe, and it is: the journal has it.
       const consequence =
@@ -31,7 +35,10 @@ export class CallRecorder implements CallFollower {
     });
   }
 
-  /** How many records the store refused for good. */
+  /**
+   * How often the store refused to record the beginning or the end of a call. A record in the journal may
+   * still be stored later.
+   */
   get failures(): number {
     return this.#failures;
   }
@@ -40,7 +47,7 @@ export class CallRecorder implements CallFollower {
     return this.#book.get(callId)?.lines?.all() ?? [];
   }
 
-  /** Resolves when the records of all calls that have ended by now are safe, or refused. */
+  /** Resolves when the records of all calls that have ended by now are stored or refused. */
   async flush(): Promise<void> {
     if (this.#group.open > 0) {
       this.#group.settled = Promise.withResolvers();
@@ -79,7 +86,8 @@ export class CallRecorder implements CallFollower {
       settle(false);
     };
     try {
-      // The caller gets a part of a long result; the store gets all of it, to be read on.
+      // The caller gets a part of a long result; the store gets all of it, so that the rest can be
+      // read later.
       const page = { limit: Number.POSITIVE_INFINITY };
       const isCut = record.flags?.truncated === true;
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
@@ -92,7 +100,7 @@ export class CallRecorder implements CallFollower {
     }
   }
 
-  /** Nested calls are never refused, so their parent is cancelled when the store can hold no more records. */
+  /** A nested call is never refused. So its parent is cancelled when the store can hold no more records. */
   #endChain({ parentCallId }: ToolCallRecord): void {
     if (parentCallId === undefined || !this.#calls.held.isFull) return;
     this.#book.registry.cancel(
@@ -109,6 +117,6 @@ export class CallRecorder implements CallFollower {
 
 interface WriteGroup {
   open: number;
-  /** Set once `flush` waits for the group; then no write joins it any more. */
+  /** Set once `flush` waits for this group; no write is added to the group after that. */
   settled: PromiseWithResolvers<void> | undefined;
 }

@@ -28,7 +28,7 @@ import { invalid, nextRunAt, parseTiming } from "./timing.ts";
 const MOST_ACTIVE = 1_000;
 
 export interface Schedules {
-  /** The starter must publish it on the rack. */
+  /** Not on the rack yet: the code that calls `startSchedules` must register it. */
   readonly tool: ToolInfo;
   /** Starts no more runs. Runs under way are ordinary calls, which the call service drains. */
   close(): Promise<void>;
@@ -140,12 +140,16 @@ async function create(
     caller: creator.key,
     timing,
     missed: missed === "run_once" ? "run" : "skip",
-    // `parseTiming` made sure that there is a next time; one of just now is due at once.
+    // `parseTiming` made sure that there is a next time. `now - 1` lets a single time that equals `now`
+    // count: it is due at once.
     nextRunAt: nextRunAt(timing, timing.kind === "once" ? now - 1 : now, now)!,
   });
 }
 
-/** Refuses now what would fail at every run, while the caller can read why. */
+/**
+ * Refuses a tool or arguments that would fail at every run, while the caller can still read why. Returns the
+ * tool's canonical name.
+ */
 async function checkTool(
   asked: string,
   input: Readonly<Record<string, unknown>>,
@@ -189,7 +193,7 @@ interface ImportParts {
 }
 
 const text = { type: "string" } as const;
-/** A task as the older toolbox stored it. */
+/** A scheduled task as the original toolbox stored it. */
 const taskSchema = {
   type: "object",
   properties: {
@@ -212,8 +216,9 @@ type ToolboxTask = InferInput<typeof taskSchema>;
 const validator = compileSchema(taskSchema);
 
 /**
- * Imports the tasks of the older toolbox from `json/scheduled_tasks.json`, once per workspace, so that a schedule
- * cancelled here later does not come back. The file stays as it is. Returns how many were imported.
+ * Imports the tasks of the original toolbox from `json/scheduled_tasks.json`, once per workspace, so that a
+ * schedule cancelled here later does not come back. The file stays as it is. Returns how many tasks were
+ * imported.
  */
 export async function importTasks({ directory, registry, store, logger }: ImportParts): Promise<number> {
   const file = join(directory, "json", "scheduled_tasks.json");
@@ -228,7 +233,7 @@ export async function importTasks({ directory, registry, store, logger }: Import
     logger.warn(`json/scheduled_tasks.json is not taken over: ${reasonOf(thrown)}`);
     return 0;
   }
-  // The toolbox made an empty list where there was no file.
+  // The toolbox wrote an empty list where there was no file, so an empty list does not count as imported.
   if (!Array.isArray(tasks) || tasks.length === 0) return 0;
   let taken = 0;
   for (const task of tasks) {
@@ -250,7 +255,10 @@ export async function importTasks({ directory, registry, store, logger }: Import
   return taken;
 }
 
-/** Undefined for a task that has run, or whose time is over: it is not run late, and not twice. */
+/**
+ * Undefined for a task to run once that has run already or whose time is over: it must run neither twice nor
+ * late.
+ */
 async function toSchedule(found: unknown, now: number): Promise<NewSchedule | undefined> {
   const outcome = await validator.validate(found);
   if (!outcome.ok) throw new Error(outcome.issues.map(({ message }) => message).join(" "));
@@ -262,14 +270,14 @@ async function toSchedule(found: unknown, now: number): Promise<NewSchedule | un
   const timing =
     at === undefined ? parseTiming({ interval: task.interval ?? "" }, now) : ({ kind: "once", at } as const);
   const anchor = momentOf(task.lastExecutionTime) ?? momentOf(task.startTime) ?? now;
-  // A start in the future is the first run.
+  // When the task's start is in the future, it is the time of the first run.
   const next = at ?? (anchor > now ? anchor : nextRunAt(timing, anchor, now));
   if (next === undefined) return undefined;
   return {
     id: task.id,
     toolName: task.toolName,
     arguments: task.toolArgs ?? {},
-    // Only the operator can write the file.
+    // Only the operator can write the file, so its schedules run with the operator's rights.
     caller: "toolbox",
     timing,
     missed: "skip",

@@ -18,24 +18,36 @@ export interface ScheduleParts {
 }
 
 /**
- * Milliseconds after which the store is read again at the latest: another process may have added a schedule. Far below
- * the 24 days after which Node's timers fire at once.
+ * Milliseconds after which the store is read again at the latest: another process may have added a schedule.
+ * Far below 24 days: Node fires a timer with a longer delay at once.
  */
 const LONGEST_WAIT = 30_000;
-/** Keeps from reading the store without a pause when another process is just taking a due schedule. */
+/**
+ * Milliseconds. Without this pause, the store would be read in a tight loop while another process is taking a
+ * due schedule.
+ */
 const SHORTEST_WAIT = 10;
 const WAIT_AFTER_FAILURE = 5_000;
-/** A due time longer ago than this counts as missed. More than `LONGEST_WAIT`, so that waiting alone misses nothing. */
+/**
+ * Milliseconds after which a due time that did not run counts as missed. More than `LONGEST_WAIT`, so that no
+ * time is missed only because the runner was waiting.
+ */
 const MISSED_AFTER = 60_000;
 /** The system's clock was set back when it lost this many milliseconds against the `performance` clock. */
 const SET_BACK_MS = 1_000;
 
-/** Runs due schedules. Each due time is advanced in the store before its call, so that it runs at most once. */
+/**
+ * Runs due schedules. A schedule's next due time is written to the store before its call is made, so that no
+ * due time runs twice.
+ */
 export class ScheduleRunner {
   readonly #parts: ScheduleParts;
-  /** Schedules with a run under way here. */
+  /** The ids of schedules with a run under way in this process. */
   readonly #running = new Set<string>();
-  /** Runs are no part of the call that wakes the runner. */
+  /**
+   * Leaves the async context of the call that wakes the runner, because scheduled runs do not belong to the
+   * chain of that call.
+   */
   readonly #runOutsideCalls = AsyncLocalStorage.snapshot();
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> | undefined;
@@ -48,7 +60,10 @@ export class ScheduleRunner {
     this.#parts = parts;
   }
 
-  /** Runs what is due and sets a timer for what comes next. Must be called at the start and after every change. */
+  /**
+   * Runs the schedules that are due and sets a timer for the next one. Must be called at the start and after
+   * a schedule was added.
+   */
   wake(): void {
     this.#isLookWanted = true;
     if (this.#isClosed || this.#work !== undefined) return;
@@ -78,7 +93,7 @@ export class ScheduleRunner {
     this.#timer.unref();
   }
 
-  /** Returns how many milliseconds to wait. */
+  /** Runs all due schedules. Returns how many milliseconds to wait until the store is read again. */
   async #takeDue(): Promise<number> {
     const { schedules } = this.#parts.store;
     const ahead = Date.now() - performance.now();
@@ -96,9 +111,9 @@ export class ScheduleRunner {
   }
 
   /**
-   * After the clock was set back, the next run of an interval may be further away than the interval is long; then it is
-   * set to one interval from now. Times of day stay: they ran, and do not run again when the clock passes them once
-   * more.
+   * After the clock was set back, the next run of an interval may be further away than the interval is long;
+   * then it is set to one interval from now. Schedules with a time of day stay as they are: what has run does
+   * not run again when the clock passes its time once more.
    */
   async #bringForward(): Promise<void> {
     const { schedules } = this.#parts.store;
@@ -135,7 +150,7 @@ export class ScheduleRunner {
     return `it was due at ${new Date(dueAt).toISOString()}, when nothing was there to run it`;
   }
 
-  /** Why the schedule may no longer run. It was allowed when it was made. */
+  /** Why the schedule, which was allowed when it was made, may no longer run; undefined when it may. */
   #refusal({ toolName }: StoredSchedule, grant: Grant | undefined): string | undefined {
     const tool = this.#parts.book.registry.get(toolName) ?? { name: toolName };
     if (tool.name === SCHEDULE_TOOL) return "a schedule may not make schedules";
@@ -143,7 +158,10 @@ export class ScheduleRunner {
     return grant.mayUse(tool) ? undefined : "the token that it was made with may not use that tool";
   }
 
-  /** The whole chain of calls may use only what the creator may. Never rejects. */
+  /**
+   * Makes the schedule's call. The whole chain of calls may use only tools that the schedule's creator may
+   * use. Never rejects.
+   */
   async #run(schedule: StoredSchedule, creator: Grant, callId: string): Promise<void> {
     const { service, logger } = this.#parts;
     const { id, toolName, arguments: input } = schedule;
@@ -161,7 +179,10 @@ export class ScheduleRunner {
   }
 }
 
-/** A valid cron expression or time zone may be unknown to the Node version that runs now. */
+/**
+ * Returns the next due time, or the reason why it cannot be computed: the program or Node may have changed
+ * since, and no longer know a cron expression or time zone that was valid when the schedule was made.
+ */
 function nextOrReason({ timing }: StoredSchedule, dueAt: number, now: number): number | string | undefined {
   try {
     return nextRunAt(timing, dueAt, now);
@@ -172,7 +193,7 @@ function nextOrReason({ timing }: StoredSchedule, dueAt: number, now: number): n
 
 type CreatorStore = Pick<Store, "schedules" | "tokens">;
 
-/** The caller that made a schedule. Its runs may do no more than their creator may. */
+/** The caller that made a schedule. The runs of the schedule may do no more than this caller may. */
 export interface Creator {
   /** `token:<id>`, or the name of the caller when it has no token. */
   readonly key: string;
@@ -182,7 +203,7 @@ export interface Creator {
 
 const prefix = "token:";
 
-/** The creator for a call, by the caller of the first call of its chain. */
+/** The creator of the schedules that a call makes. `origin` is the caller of the first call of its chain. */
 export async function creatorOfCall(origin: string | undefined, store: CreatorStore): Promise<Creator> {
   if (origin === undefined) return { key: "", grant: undefined };
   const grant = await findGrant(store.tokens, ({ caller }) => caller === origin);
@@ -196,7 +217,7 @@ export async function creatorOfCall(origin: string | undefined, store: CreatorSt
     : creatorOfSchedule(scheduled, store.tokens);
 }
 
-/** Looked up each time: what the token may do now counts. */
+/** The token's grant is looked up each time, because what the token may do now counts. */
 async function creatorOfSchedule({ caller: key }: StoredSchedule, tokens: Store["tokens"]): Promise<Creator> {
   const isToken = key.startsWith(prefix);
   return { key, grant: isToken ? await grantOfCaller(key.slice(prefix.length), tokens) : masterGrant };

@@ -13,7 +13,7 @@ interface GivenTiming {
 }
 
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-/** Later dates have no four-digit year. */
+/** The last time that is accepted, well before years need a fifth digit. */
 const LATEST = Date.UTC(9999, 0);
 const moment =
   /^(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?:\.\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?$/i;
@@ -30,12 +30,16 @@ export function parseTiming(given: GivenTiming, now: number): ScheduleTiming {
   if (delaySeconds !== undefined) return { kind: "once", at: checkedTime(now + delaySeconds * 1000, now) };
   if (cron !== undefined) return parseCron(cron, zoneOf(given.timeZone), now);
   if (interval !== undefined) return parseInterval(interval);
-  // The older toolbox also accepted intervals here.
+  // The original toolbox also accepted intervals as `time`.
   if (time!.trim().startsWith("every@")) return parseInterval(time!);
   return { kind: "once", at: parseMoment(time!, given.timeZone, now) };
 }
 
-/** The first time to run after `now`; undefined when there is none. `anchor` is the previous time, or the creation. */
+/**
+ * The next time to run; undefined when there is none. An interval or a cron expression gives the first time
+ * after `now`. A single time counts when it is after `anchor`, even if it is before `now`. `anchor` is the
+ * previous due time, or the time of creation.
+ */
 export function nextRunAt(timing: ScheduleTiming, anchor: number, now: number): number | undefined {
   if (timing.kind === "once") return timing.at > anchor ? timing.at : undefined;
   if (timing.kind === "cron") return nextOfCron(timing.expression, timing.timeZone, now);
@@ -101,7 +105,10 @@ function nextOfCron(expression: string, timeZone: string | undefined, now: numbe
   return cron.nextRun(new Date(now))?.getTime();
 }
 
-/** Default: the server's own zone. It is stored with the schedule, so that it stays when the server moves. */
+/**
+ * Returns the zone's IANA name. Default: the server's own zone. The name is stored with the schedule, so that
+ * the schedule keeps its zone when the server moves to another.
+ */
 function zoneOf(timeZone: string | undefined): string {
   try {
     return new Intl.DateTimeFormat("en", { timeZone }).resolvedOptions().timeZone;
@@ -127,7 +134,7 @@ function noMoment(text: string): InvalidArgumentError {
   );
 }
 
-/** What the caller of `schedule_tool` should write instead. */
+/** An error that tells the caller of `schedule_tool` what to write instead. */
 export function invalid(message: string): InvalidArgumentError {
   return new InvalidArgumentError(message, { toolName: "schedule_tool" });
 }

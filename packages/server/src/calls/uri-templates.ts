@@ -1,13 +1,19 @@
-/** Longer than any URI that people or programs write, and short enough to be matched at once. */
+/**
+ * In characters. Longer than any URI that people or programs write, and short enough to be matched at once.
+ */
 const LONGEST_URI = 8_192;
-/** Places of a URI that are looked at for one source: tenths of a second at most, and far more than honest ones need. */
+/**
+ * How many characters `bestFit` may examine, added up over all templates of a source. This takes tenths of a
+ * second at most, and real templates need far fewer.
+ */
 const MOST_WORK = 4_000_000;
 
 /**
- * The decoded values of a template's variables in a URI; undefined when the URI does not fit. Knows all expressions of
- * RFC 6570. An expression with a leading sign, such as `{?name}` or `{/name}`, may be missing, and then has no value.
- * The pairs of a query may be in any order. Several values of one variable are joined as they stand in the URI. The
- * work grows linearly with the length of the URI, for any template.
+ * The decoded values of a template's variables in a URI; undefined when the URI does not fit. Knows all
+ * expressions of RFC 6570. An expression with a leading sign, such as `{?name}` or `{/name}`, may be missing
+ * from the URI; its variables then have no value. The pairs of a query may be in any order. The values of a
+ * name that occurs several times in a query are joined with commas; other lists of values stay as they are in
+ * the URI. The work grows linearly with the length of the URI, for any template.
  */
 export function matchUriTemplate(template: string, uri: string): Record<string, string> | undefined {
   if (uri.length > LONGEST_URI) return undefined;
@@ -17,8 +23,9 @@ export function matchUriTemplate(template: string, uri: string): Record<string, 
 }
 
 /**
- * How well a URI fits the best of a source's templates: the number of characters that the template itself says. Undefined
- * when it fits none. Those that say most are tried first, and no more of them than can be tried at once.
+ * How well a URI fits a source's templates: the number of literal characters in the best template that it
+ * fits. Undefined when it fits none. The templates with the most literal characters are tried first; when
+ * that takes more than `MOST_WORK`, the rest are not tried, and the URI counts as fitting none.
  */
 export function bestFit(templates: readonly string[], uri: string): number | undefined {
   if (uri.length > LONGEST_URI) return undefined;
@@ -52,8 +59,9 @@ function valuesIn({ start, expressions }: UriTemplate, uri: string): Record<stri
 const NONE = -1;
 
 /**
- * For each expression and each place in the URI where it may begin: the last place where it may end so that everything
- * after it fits. Made from the last expression to the first, so that each is gone through once.
+ * For each expression and each place in the URI where it may begin: the last place where it may end so that
+ * everything after it fits. Computed from the last expression to the first, so that the URI is scanned only
+ * once for each expression.
  */
 function endingsOf(expressions: readonly UriExpression[], uri: string): Int32Array[] {
   const { length } = uri;
@@ -70,12 +78,13 @@ function endingsOf(expressions: readonly UriExpression[], uri: string): Int32Arr
       const fits =
         uri.startsWith(literal, place) && (later === undefined ? after === length : later[after] !== NONE);
       const isEdge = isStop(place);
-      // Here `end` still belongs to the place after this one.
+      // At this point `end` is still the value for `place + 1`.
       if (lead === "") own[place] = isEdge ? NONE : end;
       else if (end !== NONE && uri[place] === lead && !isStop(place, true)) own[place] = end;
       else if (fits) own[place] = place;
       if (isEdge) end = NONE;
-      // A query or fragment with its own expression begins at its first `?` or `#`.
+      // When the next expression is `{?…}` or `{#…}`, this one ends at the first `?` or `#` that fits, not
+      // the last.
       const beginsNext = (next === "?" || next === "#") && uri[place] === next;
       if (fits && (end === NONE || beginsNext)) end = place;
     }
@@ -86,8 +95,10 @@ function endingsOf(expressions: readonly UriExpression[], uri: string): Int32Arr
 }
 
 /**
- * Returns a check whether an expression must stop at a place of the URI, or cannot begin there: it may not contain the
- * character, or a pair with an unknown name begins.
+ * Returns a function that tells whether an expression's text must end at a place in the URI: because the URI
+ * ends, because the text may not contain the character there, or because a pair with an unknown name begins.
+ * With `isLead`, the place is that of the expression's leading sign, and the function tells whether the
+ * expression cannot begin there.
  */
 function stopsOf(
   { names, stops, pairs }: UriExpression,
@@ -139,24 +150,30 @@ function decode(text: string): string {
   }
 }
 
-/** A template of addresses, by RFC 6570: the text before its first expression, and what follows. */
+/** A URI template of RFC 6570: the text before its first expression, and its expressions. */
 interface UriTemplate {
   readonly start: string;
   readonly expressions: readonly UriExpression[];
-  /** How many characters every matching URI shares: the more, the fewer it matches by chance. */
+  /** How many literal characters the template has. The more there are, the fewer URIs match by chance. */
   readonly literals: number;
 }
 
-/** One `{…}`, or one of its variables where each has a place of its own: `{/a,b}` is the same as `{/a}{/b}`. */
+/**
+ * One `{…}` of a template. Only `{/a,b}` becomes several expressions, because it means the same as
+ * `{/a}{/b}`.
+ */
 interface UriExpression {
   readonly names: readonly string[];
-  /** Its leading sign, if it has one. An expression with a leading sign may be missing in a URI. */
+  /**
+   * The sign with which the expression begins in a URI, if any. An expression with such a sign may be missing
+   * from a URI.
+   */
   readonly lead: "" | "?" | "&" | ";" | "/" | "." | "#";
-  /** Characters that its text cannot contain. */
+  /** Characters that the expression's text in a URI cannot contain. */
   readonly stops: string;
   /** For `name=value` pairs: their separator, and whether other names than `names` are allowed. */
   readonly pairs?: { readonly separator: "&" | ";"; readonly areOpen: boolean };
-  /** The text after the expression. */
+  /** The literal text between this expression and the next one, or the end of the template. */
   readonly literal: string;
 }
 
@@ -164,8 +181,9 @@ const LONGEST_TEMPLATE = 1_024;
 const MOST_EXPRESSIONS = 32;
 
 /**
- * Undefined for an unusable template: without a scheme it would match everybody's URIs, and when two expressions touch
- * without a sign between them, nobody could say where the first one ends.
+ * Undefined for a template that cannot be used. It may be malformed or too long; it may lack a scheme, so
+ * that it would match the URIs of others; or two of its expressions may have no sign between them, so that
+ * nobody could say where the first one ends.
  */
 export function parseUriTemplate(template: string): UriTemplate | undefined {
   if (template.length > LONGEST_TEMPLATE) return undefined;
@@ -188,7 +206,10 @@ export function isUsableTemplate(template: string): boolean {
   return parseUriTemplate(template) !== undefined;
 }
 
-/** What each operator of RFC 6570 means. Without one, the standard separates values by commas; many servers send a path. */
+/**
+ * What each operator of RFC 6570 means. `{name*}` without an operator stands for values with commas between
+ * them, but many servers send a path there, so its text may contain slashes.
+ */
 const operators: Readonly<
   Record<string, Pick<UriExpression, "lead" | "stops"> & { separator?: "&" | ";"; explodedStops?: string }>
 > = {
@@ -202,7 +223,7 @@ const operators: Readonly<
   "&": { lead: "&", stops: "#", separator: "&" },
 };
 
-/** Empty when the expression is malformed. */
+/** Returns no expressions when the text inside the braces is malformed. */
 function parseExpression(inside: string, literal: string): UriExpression[] {
   const [, operator = "", list = ""] = /^([+#./;?&]?)(.*)$/s.exec(inside) ?? [];
   const variables = list.split(",").map((variable) => {
@@ -211,7 +232,7 @@ function parseExpression(inside: string, literal: string): UriExpression[] {
   });
   if (variables.some(({ name }) => name === "")) return [];
   const { lead, stops, separator, explodedStops = stops } = operators[operator]!;
-  // Each segment of a path has a place of its own.
+  // Each variable of `{/a,b}` is a path segment, and becomes an expression of its own.
   const groups = operator === "/" ? variables.map((variable) => [variable]) : [variables];
   return groups.map((group, index) => {
     const areOpen = group.some(({ isExploded }) => isExploded);

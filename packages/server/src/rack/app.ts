@@ -32,7 +32,7 @@ import { loadBuiltins, openParts } from "./workspace-parts.ts";
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
   readonly logger: Logger;
-  /** Secret values that no record may show, beside the workspace's own. Asked for in every call. */
+  /** Returns secret values that no record may show, beside the workspace's own. Called in every call. */
   readonly secrets?: () => Iterable<string>;
   /** The secrets of sandboxed tools. Default: those of the workspace's store. */
   readonly toolSecrets?: Secrets;
@@ -63,8 +63,8 @@ export interface App {
   /** Where unreviewed code runs. Opened on first use and closed with the workspace. */
   readonly sandbox: () => Promise<Sandbox>;
   /**
-   * The workspace's store, for commands that write to it. Opened on first use and closed with the workspace, unless it
-   * was given. From then on its secrets are masked.
+   * The workspace's store, for commands that write to it. Opened on first use and closed with the workspace,
+   * unless it was given in the options. From the first use on, the secrets in the store are masked.
    */
   readonly store: () => Promise<Store>;
   /** What was found when the tool files were loaded. */
@@ -129,7 +129,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     () => known,
     () => options.secrets?.() ?? [],
   );
-  // Nobody tells when the values of the option change.
+  // The option `secrets` does not report when its values change, so they are read each time.
   const ready = {
     get list() {
       return options.secrets === undefined ? masked.list : masked.refresh();
@@ -141,7 +141,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     if (secrets !== undefined) masked.follow(secrets);
     return secrets;
   };
-  // Masked from the first call on.
+  // Followed now, so that these secrets are masked from the first call on.
   if (options.toolSecrets !== undefined) masked.follow(options.toolSecrets);
 
   const registry = new ToolRegistry({
@@ -160,7 +160,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     ...config.context,
     // An application may declare the types of its services; only its own config can satisfy them.
     service: (config.services ?? {}) as InternalSurroundings["service"],
-    model: (config.models ?? {}) as InternalSurroundings["model"], // As above.
+    model: (config.models ?? {}) as InternalSurroundings["model"], // As for `service`.
     workspace,
   };
   const offerings = new Offerings({ logger });
@@ -200,8 +200,8 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   };
 
   const report = await files.load();
-  // Skills are opened after the files, because a skill's tool may stand for a tool of a file. Without a store, tools of
-  // files work; commands that need the store are told why it is missing.
+  // Skills are opened after the files, because a skill may name a tool that a file defines. Without a store,
+  // tools of files work; commands that need the store are told why it is missing.
   const warnWithoutStore = (error: Error) => {
     logger.warn(`Skills and experts that the store keeps are left out. ${error.message}`);
     return undefined;

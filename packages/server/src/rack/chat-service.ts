@@ -31,7 +31,7 @@ export async function openChatService(
 ): Promise<OpenedChat> {
   // Loaded on first use: most programs import this package only to define tools.
   const { openChat, openRack } = await import("./rack.ts");
-  // Closes in reverse order.
+  // Closes in reverse order what was opened.
   const opened = new AsyncDisposableStack();
   try {
     const rack = await openRack(resolve(directory), { logger, watch: false }, opened);
@@ -40,7 +40,8 @@ export async function openChatService(
     opened.defer(() => approvals.stop());
     opened.defer(async () => mcp.close());
     const chat = await openChat({ app, store, approvals, calls, secrets, logger });
-    // Closed before questions are withdrawn, so that a turn that waits for an answer goes on at the next start.
+    // The chat is closed before questions are withdrawn, so that a turn that waits for an answer goes on at
+    // the next start.
     opened.defer(() => chat.close());
     const close = () => opened.disposeAsync();
     const approver = (name: string): Approver => ({ name, grant: masterGrant });

@@ -35,7 +35,7 @@ export interface OpenedRack {
   readonly store: Store;
   readonly approvals: ApprovalInbox;
   readonly calls: Calls;
-  /** The server must close it before it waits for calls, since some calls wait for a client. */
+  /** Must be closed before the server waits for calls to end, since some calls wait for an MCP client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
   readonly secrets: Secrets;
@@ -45,7 +45,7 @@ export interface OpenedRack {
 
 /** Milliseconds that tools may take to clean up. */
 const CLEANUP_LIMIT = 6_000;
-/** Seconds between looks for calls and turns of dead processes. */
+/** Seconds between two searches for calls and chat turns of dead processes. */
 const ORPHAN_CHECK_SECONDS = 10;
 
 /** Opens the workspace. Puts all that must be closed on the stack `opened`, also when it rejects. */
@@ -64,7 +64,7 @@ export async function openRack(
   const interrupted = await store.calls.settleInterrupted();
   const secrets = await openSecrets({ directory, store });
   for (const reason of secrets.unreadable.values()) logger.warn(reason);
-  // Created before the tools are loaded, so that it is masked in all their results.
+  // The token is created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
   // Set below: the workspace needs the inbox, and the inbox needs the workspace.
   let rack: { readonly app: App; calls?: Calls; mcpServers?: McpServers } | undefined;

@@ -15,7 +15,7 @@ import { startWatchdog } from "./watchdog.ts";
 
 export interface ServeOptions {
   readonly logger: Logger;
-  /** Default: the config's. */
+  /** Default: the host in the config. */
   readonly host?: string;
   readonly port?: number;
   /** The command that starts the program again from any folder: Node, its options, and the program. */
@@ -48,7 +48,7 @@ const HOUR = 60 * 60_000;
 export async function serve(directory: string, options: ServeOptions): Promise<Serving> {
   const root = resolve(directory);
   const { logger } = options;
-  // Closes in reverse order.
+  // Closes in reverse order what was opened.
   const opened = new AsyncDisposableStack();
   try {
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
@@ -58,7 +58,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
     }
     const chat = await openChat({ app, store, approvals, calls, secrets, logger });
-    // Opened in the background, so that the first call of a sandboxed tool does not wait for it.
+    // The sandbox is opened in the background, so that the first call of a sandboxed tool does not wait for
+    // it.
     const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
     if (isSandboxed) void app.sandbox().catch((error) => logger.warn(`[sandbox] ${String(error)}`));
     const { host = app.config.server?.host, port = app.config.server?.port } = options;
@@ -80,7 +81,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       ...httpSettingsOf(app.config),
     });
     opened.defer(() => server.close());
-    // Started after the server, which records the calls of overdue schedules.
+    // Schedules start after the server, which disables the tools that were switched off: overdue runs begin
+    // at once.
     if (app.registry.get(SCHEDULE_TOOL) === undefined) {
       await importTasks({ directory: root, registry: app.registry, store, logger });
     }
@@ -92,10 +94,12 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
         `The workspace has a tool "${SCHEDULE_TOOL}" of its own, which stays. Schedules that the store has run all the same.`,
       );
     opened.defer(() => schedules.close());
-    // Stopped before the server waits for calls: a call that waits for a person would delay it in vain.
+    // The inbox is stopped before the server waits for calls to end: a call that waits for a person would
+    // hold the server up in vain.
     opened.defer(() => approvals.stop());
     opened.defer(async () => mcp.close());
-    // Closed before questions are withdrawn, so that a turn that waits for an answer goes on at the next start.
+    // The chat is closed before questions are withdrawn, so that a turn that waits for an answer goes on at
+    // the next start.
     opened.defer(() => chat.close());
 
     const { onReload } = options;
@@ -168,7 +172,8 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   opened.defer(async () => switches.close());
   opened.defer(() => calls.close(DRAIN));
-  // Stopped before the calls are waited for: a call that waits for a person would delay them in vain.
+  // The inbox is stopped before `calls.close` waits for calls to end: a call that waits for a person would
+  // hold it up in vain.
   opened.defer(() => approvals.stop());
   opened.defer(async () => mcp.close());
   const connection = await mcp.stdio(streams, expert);

@@ -7,13 +7,17 @@ import { workerData } from "node:worker_threads";
 import { WATCHED, type WatchdogData, type Watched } from "./watchdog.ts";
 
 /**
- * The thread of the watchdog. It counts its own beats during which the event loop had none. It does not measure time,
- * because a machine that slept or a stopped process resumes both.
+ * The thread of the watchdog. It counts those of its own beats during which the event loop had none. It does
+ * not measure time: while the machine sleeps or the process is stopped, time passes, but neither thread has a
+ * beat.
  */
 
 const { beats, beat, logFile, parent } = workerData as WatchdogData; // Written by `startThread`.
 
-/** Three seconds: the beats that the loop may miss after a signal. Senders usually wait longer before they kill. */
+/**
+ * Three seconds: the beats that the loop may miss after a signal. Whoever sends the signal usually waits
+ * longer before sending SIGKILL.
+ */
 const MISSED_AFTER_SIGNAL_LIMIT = 6;
 /** Ten seconds: the missed beats after which a warning is written, without a signal. */
 const MISSED_BEFORE_WARNING = 20;

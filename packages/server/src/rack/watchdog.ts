@@ -20,26 +20,27 @@ export interface WatchdogData {
 }
 
 /**
- * The key in `globalThis` of the object below. The thread calls it through the inspector while this thread is blocked.
+ * The key in `globalThis` of the `Watched` object. The watchdog's thread calls its methods through the
+ * inspector while the main thread is blocked.
  */
 export const WATCHED = "toolrack.watchdog";
 
 export interface Watched {
   /** The running calls, and the stack of the code that blocks the event loop. */
   report(): { readonly calls: string[]; readonly stack: string };
-  /** Runs the exit listeners, and removes the signal's listeners so that the system handles it. */
+  /** Runs the exit listeners, and removes the signal's listeners so that the signal ends the process. */
   release(signal: string): void;
 }
 
 const BEAT = 500;
-/** One minute, in beats. After it without a call the thread ends, because it costs some 10 MB. */
+/** Beats without a call after which the thread ends, because it costs some 10 MB. They take one minute. */
 const LONGEST_IDLE = 120;
 
 /**
- * Watches the event loop from a thread. A blocked loop hears no signal, so the process could only be killed, and nobody
- * would know why. The thread hears signals too: when the loop stays blocked for some seconds after one, it writes the
- * running calls to standard error and the log, and ends the process. The thread runs only while calls are made, and
- * keeps nothing alive. Returns a function that stops it.
+ * Watches the event loop from a thread. A blocked loop hears no signal, so the process could only be killed,
+ * and nobody would know why. The thread hears signals too: when the loop stays blocked for some seconds after
+ * one, the thread writes the running calls to standard error and the log, and ends the process. The thread
+ * runs only while calls are made, and does not keep the process alive. Returns a function that stops it.
  */
 export function startWatchdog({ registry, logFile, endsWithParent }: WatchdogOptions): () => void {
   const parent = endsWithParent ? process.ppid : undefined;
@@ -87,7 +88,7 @@ function startThread(data: Omit<WatchdogData, "beats">, onBeat: () => void): () 
   const workerData: WatchdogData = { ...data, beats };
   const thread = new Worker(PROGRAM, {
     workerData,
-    // Needed for signals in a thread. Without them the thread only warns.
+    // A thread needs these options to hear signals. A thread that hears no signals only warns.
     execArgv: ["--expose-internals", "--no-warnings"],
     env: {},
     resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 },
@@ -111,5 +112,7 @@ function stackHere(): string {
   return stack.split("\n").slice(4).join("\n");
 }
 
-/** Beside this file: TypeScript in the source tree, JavaScript when built. */
+/**
+ * The thread's program, which lies beside this file: TypeScript in the source tree, JavaScript when built.
+ */
 const PROGRAM = fileURLToPath(import.meta.url).replace(/(\.\w+)$/, "-thread$1");

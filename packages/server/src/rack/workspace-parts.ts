@@ -14,7 +14,10 @@ import { makeOwnFolder, StackMapper } from "../helpers/index.ts";
 /** Milliseconds after which unused packages are deleted. */
 const UNUSED_DEPENDENCIES = 30 * 24 * 60 * 60_000;
 
-/** Opens a value on first use, and returns the same value to all. */
+/**
+ * Returns a function that opens a value on first use and gives the same value to all, and a function that
+ * closes it.
+ */
 function once<Value>(open: () => Promise<Value>) {
   let opened: Promise<Value> | undefined;
   const get = () => {
@@ -53,7 +56,8 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
   const sandbox = once(async () => {
     const { openSandbox } = await import("../sandbox/index.ts");
     const { require, allowForeign: allowForeignBelow3 } = config.sandbox ?? {};
-    // Users of sandboxed tools must be able to pass through it to their packages.
+    // The system users that sandboxed tools run as must be able to pass through this folder to their
+    // packages.
     makeOwnFolder(folder());
     const directory = join(folder(), "sandbox");
     const opened = await openSandbox({ directory, logger, require, allowForeignBelow3 });
@@ -71,7 +75,7 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
     existingStore: async () => (hasStore() ? store.get() : undefined),
     /** Undefined when `isWriting` is false and the workspace has no store yet. */
     secrets: async (isWriting: boolean) => (isWriting || hasStore() ? secrets.get() : undefined),
-    /** The tools of contract 5. */
+    /** Opens the part that loads and runs the tools of contract 5. */
     async singleFiles(
       { compiler, stacks }: ModuleGraphParts,
       openSecrets: (isWriting: boolean) => Promise<Secrets | undefined>,
@@ -116,8 +120,8 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
 }
 
 /**
- * The built-in tools, adapted like any tool of contract 1. Only they learn whether the caller is an admin, in one place
- * for all of them.
+ * The built-in tools, adapted like any tool of contract 1. Only built-in tools are told whether the caller is
+ * an admin, by `isAdmin` of their workspace.
  */
 export function loadBuiltins(
   surroundings: InternalSurroundings,

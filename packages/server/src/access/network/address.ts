@@ -9,8 +9,9 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 const metadataAddresses = new Set(["168.63.129.16"]);
 
 /**
- * The old way to write IPv4 inside IPv6, `::8.8.8.8`. No public host has such an address, and systems treat it
- * differently. `ipaddr.js` reads it as the IPv4 address, so it is checked here in its written form.
+ * The old way to write IPv4 inside IPv6, `::8.8.8.8`. No public host has such an address, and operating
+ * systems differ in where it leads. `ipaddr.js` turns it into the IPv4 address, so the address is checked
+ * here as it is written.
  */
 const compatible = new BlockList();
 compatible.addSubnet("::", 96, "ipv6");
@@ -68,7 +69,7 @@ function forbiddenKind(address: Address): string | undefined {
   if (metadataAddresses.has(address.toString())) return "it is a cloud metadata address";
   const range: string = address.range();
   if (range === "unicast") return undefined;
-  // A translator for IPv6-only networks: the IPv4 address that it leads to is checked.
+  // The address of a translator for IPv6-only networks: the IPv4 address that it leads to is checked.
   if (range === "rfc6052") return forbiddenKind(new ipaddr.IPv4(address.toByteArray().slice(12)));
   return `it is ${kindNames[range] ?? `in the range "${range}"`}`;
 }
@@ -98,8 +99,8 @@ export class AddressRefusedError extends Error {
 }
 
 /**
- * Resolves a name to the addresses that may be reached. The connection goes to an address that this returns, so a name
- * that changes its address after the check gains nothing.
+ * Returns a lookup function that resolves a name only to addresses that may be reached. The connection goes
+ * to an address that the function returns, so a name that changes its address after the check gains nothing.
  */
 export function guardedLookup(rules: AddressRules): LookupFunction {
   return (hostname, options, callback) => {
@@ -193,7 +194,10 @@ export function requestHeaders(given: Readonly<Record<string, string>> = {}): Re
   return headers;
 }
 
-/** The headers for the next request of a redirect: to another origin without secrets, and without those of the body. */
+/**
+ * The headers for the request that follows a redirect: without secrets when it goes to another origin, and
+ * without the headers that describe a body when it has no body.
+ */
 export function redirectHeaders(
   headers: Readonly<Record<string, string>>,
   isSameOrigin: boolean,

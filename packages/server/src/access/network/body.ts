@@ -31,7 +31,10 @@ export function bodyText(bytes: Buffer, type: ContentType, isTruncated: boolean)
   return decoderFor(label).decode(bytes, { stream: isTruncated });
 }
 
-/** JSON on indented lines. Numbers keep their digits, even those that JavaScript would round. */
+/**
+ * Formats JSON on indented lines; undefined when the text is not JSON. Integers keep their digits, even those
+ * that JavaScript would round.
+ */
 export function prettyJson(text: string): string | undefined {
   return JSON.stringify(
     parseJson(text, (source) => sourceAwareJson.rawJSON(source)),
@@ -40,7 +43,10 @@ export function prettyJson(text: string): string | undefined {
   );
 }
 
-/** JSON as a value, undefined when it is none. Integers that JavaScript would round become what `exact` makes of them. */
+/**
+ * Parses JSON; undefined when the text is not JSON. An integer that JavaScript would round is passed to
+ * `exact` as text, and the result takes its place.
+ */
 export function parseJson(text: string, exact: (source: string) => unknown = String): unknown {
   try {
     return sourceAwareJson.parse(text, (_key, value, { source }) =>
@@ -157,7 +163,8 @@ export async function readBody(body: Readable, limit: number, signal: AbortSigna
     size += Math.min(chunk.length, room);
     if (chunk.length > room) return { bytes: Buffer.concat(chunks, size), isTruncated: true };
   }
-  // A body that goes on until the connection closes ends like a whole one when the signal closes it.
+  // A body of unknown length ends when the connection closes. When the signal closes the connection, the body
+  // looks complete but is not.
   signal.throwIfAborted();
   return { bytes: Buffer.concat(chunks, size), isTruncated: false };
 }
@@ -178,7 +185,10 @@ async function firstByte(message: IncomingMessage): Promise<number | undefined> 
   return first[0];
 }
 
-/** Reads the decoded beginning of a response's body. Responses that have none by their method or status are read as empty. */
+/**
+ * Reads a response's decoded body up to `limit` bytes. A response that has no body by its method or status is
+ * read as empty.
+ */
 export async function readResponse(
   response: { readonly message: IncomingMessage; readonly method: string; readonly status: number },
   limit: number,
@@ -218,7 +228,8 @@ export async function saveStream(source: Readable, options: SaveOptions): Promis
   const temporary = join(directory, `.download-${randomBytes(8).toString("hex")}.part`);
   try {
     const saved = await write(source, temporary, options);
-    // A body that goes on until the connection closes ends like a whole one when the signal closes it.
+    // A body of unknown length ends when the connection closes. When the signal closes the connection, the
+    // body looks complete but is not.
     options.signal.throwIfAborted();
     await publish(temporary, target, options.overwrite);
     return saved;
@@ -239,7 +250,7 @@ async function write(
   let bytes = 0;
   const file: FileHandle = await open(path, "wx");
   try {
-    // No encoding is set.
+    // The stream has no text encoding, so its chunks are buffers.
     for await (const chunk of source as AsyncIterable<Buffer>) {
       bytes += chunk.length;
       if (bytes > maxBytes) throw tooLarge(maxBytes);
@@ -284,7 +295,7 @@ async function linkUnlessThere(temporary: string, target: string): Promise<boole
     await link(temporary, target);
     return true;
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException; // As the file system throws.
+    const { code } = error as NodeJS.ErrnoException; // The file system throws such errors.
     if (code === "EEXIST") throw alreadyThere(target);
     if (code === "EPERM" || code === "ENOTSUP" || code === "EOPNOTSUPP") return false;
     throw error;

@@ -77,7 +77,10 @@ function shownUrl(url: URL): string {
   return shown.href;
 }
 
-/** `https://user:password@host/` as every client reads it: basic authentication. */
+/**
+ * Turns the user name and password in `https://user:password@host/` into a header for basic authentication,
+ * as every client does.
+ */
 function withCredentials(hop: Hop): Hop {
   const { username, password } = hop.url;
   if (username === "" && password === "") return hop;

@@ -20,8 +20,8 @@ export interface Approver {
 }
 
 /**
- * The member of `_meta` that marks a question to an MCP client as an approval of a call. A rack that forwards the
- * questions of its upstream servers tells approvals from a tool's own questions by it.
+ * The member of `_meta` that marks a question to an MCP client as an approval of a call. By this member, a
+ * rack that forwards questions of its upstreams tells approvals from questions that a tool asks itself.
  */
 export const approvalMark = "toolrack/approval";
 
@@ -30,14 +30,17 @@ type Arguments = Readonly<Record<string, unknown>>;
 export interface Answer {
   readonly decision: "allow" | "deny";
   readonly reason?: string;
-  /** With `allow`: run with these arguments instead. */
+  /** With `allow`: the call runs with these arguments instead of its own. */
   readonly arguments?: Arguments;
   /** Makes the answer a rule for later calls. */
   readonly rule?: AnsweredFor;
 }
 
 export interface Answered {
-  /** `elsewhere`: the call waits in another process, which could not be told before the question expires. */
+  /**
+   * `accepted`: this answer counts. `decided`: the question was answered or closed before. `elsewhere`: the
+   * call waits in another process, which might not find this answer before the question expires.
+   */
   readonly outcome: "accepted" | "decided" | "elsewhere";
   readonly approval: StoredApproval;
 }
@@ -61,13 +64,14 @@ export function shownDecision(decision: ApprovalDecision, mask: Mask): ApprovalD
 
 function shownObject(value: Arguments, mask: Mask): Record<string, unknown> {
   const copy = mask.shown(value);
-  // An object stays one, unless it could not be read at all.
+  // A masked copy of an object is an object, unless the original could not be read at all.
   return isRecord(copy) ? copy : {};
 }
 
 /**
- * What a person edited who was shown a masked copy of what was sent: what was left as it was shown stays as it was sent,
- * so that no tool runs with a mask in the place of a secret.
+ * Replaces the masked values in arguments that a person edited. The person was shown a masked copy of the
+ * arguments that were sent: each value that was left as it was shown becomes the value that was sent, so that
+ * no tool runs with a mask in the place of a secret.
  */
 function restored(edited: unknown, shown: unknown, sent: unknown): unknown {
   if (isDeepStrictEqual(edited, shown)) return sent;
@@ -98,7 +102,8 @@ export async function decisionOf(
     throw new UnfitAnswer(`"${toolName}" is running and only asks whether it may go on: its arguments stay.`);
   }
   const isMasked = isElsewhere && JSON.stringify(answer.arguments).includes("[redacted]");
-  const edited = restored(answer.arguments, shownObject(input, mask), input) as Arguments; // An object stays one.
+  // The cast is safe: `restored` returns an object when all its arguments are objects.
+  const edited = restored(answer.arguments, shownObject(input, mask), input) as Arguments;
   const issues = isMasked ? [] : await issuesOf(registry, toolName, edited);
   if (issues.length > 0) {
     throw new UnfitAnswer(`The edited arguments do not fit the schema of "${toolName}".`, issues);
@@ -110,14 +115,15 @@ export async function decisionOf(
   );
 }
 
-/** The decision in the store, with the masked values put back. */
+/** The decision in the store. Masked values in edited arguments are replaced by the values that were sent. */
 export function storedDecision(
   { state, reason, arguments: edited, input }: StoredApproval,
   sent: Arguments,
 ): ApprovalDecision {
   if (state !== "allowed") return { decision: "deny", reason };
   if (edited === undefined) return { decision: "allow", reason };
-  return { decision: "allow", reason, arguments: restored(edited, input, sent) as Arguments }; // An object stays one.
+  // The cast is safe: `restored` returns an object when all its arguments are objects.
+  return { decision: "allow", reason, arguments: restored(edited, input, sent) as Arguments };
 }
 
 /** The problems of these arguments. None for an unknown tool: the call itself reports that. */
@@ -158,7 +164,10 @@ export async function resumeCall(
   await service.run({ callId, name: toolName, input, grant, replayOf, sessionID: sessionID || undefined });
 }
 
-/** The caller of the first call of the chain, from the records of calls in other processes. */
+/**
+ * The caller of the first call of the chain that the question's call belongs to, found in the stored records
+ * of the calls above it.
+ */
 export async function firstCallerOf(
   { caller, parentCallId }: StoredApproval,
   calls: Pick<Store["calls"], "get">,

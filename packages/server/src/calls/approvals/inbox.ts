@@ -21,15 +21,25 @@ import { type FormerNameOf, type NewRule, newId, RuleBook, verdictByRules } from
 interface InboxParts {
   readonly store: Pick<Store, "approvals" | "calls" | "follower">;
   readonly logger: Logger;
-  /** Secret values; they are masked in what is kept and shown. */
+  /** Secret values, which are masked in stored and shown questions and answers. */
   readonly secrets?: () => Iterable<string>;
-  /** The rack, once it is there. Without it, only the names of tools are known. */
+  /**
+   * Returns the rack's tools, or undefined before the rack is open; then only the name of a tool is known.
+   */
   readonly registry?: () => ToolRegistry | undefined;
-  /** The caller of the first call of a call's chain. Default: the call's own caller. */
+  /**
+   * Returns the caller of the first call of the chain that a call belongs to. Default: the call's own caller.
+   */
   readonly originOf?: (callId: string) => string | undefined;
-  /** Rules that deny or ask also hold for a tool by its former name. */
+  /**
+   * Returns the name that a tool had before it was renamed. Rules for that name which deny or ask also hold
+   * for the renamed tool.
+   */
   readonly formerNameOf?: FormerNameOf;
-  /** Repeats a call whose process ended while its question waited. Without it, such a question is closed. */
+  /**
+   * Repeats a call whose process ended while its question waited. Without this function, the question is
+   * closed.
+   */
   readonly resume?: (call: ResumedCall) => Promise<unknown>;
   /** How long a question waits, in milliseconds. Default: core's limit. */
   readonly timeout?: () => number | undefined;
@@ -40,18 +50,27 @@ interface Waiting {
   readonly request: ApprovalRequest;
   readonly isResumable: boolean;
   readonly settle: (decision: ApprovalDecision) => void;
-  /** Counts the answers that this process is writing or has written; the one in the store may be one of them. */
+  /**
+   * How many answers to this question this process is writing or has written. While there are any, the answer
+   * in the store may be one of them.
+   */
   answers: number;
-  /** Another process has answered with a rule, which was not yet in the store. */
+  /**
+   * True once an answer of another process that comes with a rule was found. The answer is taken when it is
+   * found again, because the rule is written after it.
+   */
   isSeen: boolean;
 }
 
 type Consent = Extract<ApprovalDecision, { decision: "allow" }>;
 
-/** Consent that was given before the call: to a call that is repeated, or to one that a repeated call will make. */
+/**
+ * Consent that was given before its call was made: to a call that is repeated, or to a call that a repeated
+ * call will make.
+ */
 interface EarlierConsent {
   readonly consent: Consent;
-  /** The id of the repeated call; consent without it counts for one call only. */
+  /** The id of the repeated call. Consent without an id is used up by the first call that it fits. */
   readonly callId?: string;
   fits(request: ApprovalRequest): boolean;
 }
@@ -60,9 +79,15 @@ interface EarlierConsent {
 const SERVER = "toolrack";
 export const ownServer: Approver = { name: SERVER, grant: masterGrant };
 
-/** A question that a timer ends this many milliseconds early counts as expired. */
+/**
+ * Timers may fire early. A question that ends up to this many milliseconds before its expiry counts as
+ * expired.
+ */
 const EARLY_MS = 50;
-/** Milliseconds after the expiry by which the call should have given up its question. */
+/**
+ * Milliseconds after the expiry in which the call's own timer should have given up the question. After that
+ * the inbox gives it up.
+ */
 const LATE_MS = 5_000;
 
 /**
@@ -76,7 +101,7 @@ export class ApprovalInbox {
   readonly #waiting = new Map<string, Waiting>();
   readonly #consents = new Set<EarlierConsent>();
   readonly #repeaters = new Set<(callId: string) => boolean>();
-  /** Writes that only `close` waits for. */
+  /** Writes under way, which `close` waits for. */
   readonly #writes = new Set<Promise<unknown>>();
   readonly #listeners = new Set<(approval: StoredApproval) => void>();
   #isStopping = false;
@@ -93,7 +118,7 @@ export class ApprovalInbox {
     });
   }
 
-  /** Closes questions of processes that are gone. */
+  /** Opens the inbox. Closes questions whose process is gone, unless their call can be repeated. */
   static async open(parts: InboxParts): Promise<ApprovalInbox> {
     const inbox = new ApprovalInbox(parts);
     await inbox.#settle();
@@ -101,8 +126,8 @@ export class ApprovalInbox {
   }
 
   /**
-   * Reads what other processes on the store did: new rules, questions they left behind, and calls that were approved
-   * when their process was about to end.
+   * Takes up what other processes on the store did: reads their rules, closes questions of dead processes,
+   * and makes calls that were approved but whose process ended before it could make them.
    */
   async refresh(): Promise<void> {
     await this.#settle();
@@ -117,14 +142,16 @@ export class ApprovalInbox {
     await this.#rules.refresh();
   }
 
-  /** Closes questions whose answer could no longer matter. */
+  /**
+   * Closes questions that have expired, and those whose process is gone and whose call cannot be repeated.
+   */
   async #closeObsolete(): Promise<void> {
     const { approvals } = this.#store;
     await approvals.expire(Date.now());
     await approvals.closeOrphans("the server stopped before anybody answered", SERVER);
   }
 
-  /** Whether this process is repeating the call. */
+  /** Whether this process is repeating the call that had this id. */
   isRepeating(callId: string): boolean {
     return [...this.#consents].some((given) => given.callId === `${callId}${RESUMED}`);
   }
@@ -135,11 +162,12 @@ export class ApprovalInbox {
     const { timeout, formerNameOf } = this.#parts;
     const decide: ApprovalPolicy["decide"] = (request, tool) => {
       const verdict = verdictByRules(rules.all, tool, request, this.#callerOf(request), formerNameOf);
-      // Consent given before counts, unless a rule denies the call.
+      // Earlier consent counts, unless a rule denies the call.
       return typeof verdict === "string" ? (this.#consentTo(request) ?? verdict) : verdict;
     };
     return {
-      // Without rules only dangerous tools need approval, and other calls do not even wait for a promise.
+      // Without rules and earlier consent there is no `decide`: then only dangerous tools need approval, and
+      // other calls do not even wait for a promise.
       get decide() {
         return rules.all.length === 0 && consents.size === 0 ? undefined : decide;
       },
@@ -164,15 +192,19 @@ export class ApprovalInbox {
     return this.#store.approvals.get(id);
   }
 
-  /** Calls the listener for every question and its outcome, once that is on disk. Returns a function that stops it. */
+  /**
+   * Calls the listener with every new question, and again with its outcome, once each is on disk. Returns a
+   * function that unsubscribes the listener.
+   */
   subscribe(listener: (approval: StoredApproval) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * `isRepeated` tells whether a call will be repeated after the server ends. A question about a tool that such a call
-   * makes stays open, and the repeater hands the answer to `reuse`. Returns a function that removes it.
+   * Adds a part of the rack that repeats its own calls after a restart. `isRepeated` tells whether a call is
+   * one of these. When the server ends, questions about calls that such a call makes stay open, and the
+   * repeater passes their answers to `reuse`. Returns a function that removes the repeater.
    */
   addRepeater(isRepeated: (callId: string) => boolean): () => void {
     this.#repeaters.add(isRepeated);
@@ -180,8 +212,8 @@ export class ApprovalInbox {
   }
 
   /**
-   * Lets the consent to a call that is gone count once for the same tool with the same arguments, called by
-   * `parentCallId` itself. Returns a function that withdraws an unused consent.
+   * Lets the consent to a call whose process is gone count once more: when `parentCallId` itself calls the
+   * same tool with the same arguments. Returns a function that withdraws the consent if it is still unused.
    */
   reuse(approval: StoredApproval, parentCallId: string): () => void {
     const { toolName, input, arguments: edited } = approval;
@@ -215,7 +247,7 @@ export class ApprovalInbox {
     if (asked === undefined) return undefined;
     this.#refuseForbidden(asked, answer, approver);
     if (stored !== undefined && stored.state !== "pending") return { outcome: "decided", approval: stored };
-    // The process of the call is gone, so this one makes the call.
+    // `isLeft`: the process of the call is gone, so this process makes the call.
     const isLeft =
       waiting === undefined && this.#parts.resume !== undefined && (await approvals.isOrphan(id));
     const isElsewhere = waiting === undefined && !isLeft;
@@ -237,11 +269,12 @@ export class ApprovalInbox {
     }
     const { approval } = decided;
     try {
-      // The rule is added before the call goes on: what the call does next may be what the rule is for.
+      // The rule is added before the call goes on, because it may be meant for what the call does next.
       if (answer.rule !== undefined) {
         const isBound = answer.rule.sessionID !== undefined;
         const origin = waiting === undefined ? await firstCallerOf(approval, calls) : this.#callerOf(asked);
-        // Anybody may name a session, so consent for a session is limited to the caller in question.
+        // Anybody may name any session, so a rule for a session is limited to the first caller of this call's
+        // chain.
         const bound = isBound && origin !== undefined ? { caller: origin } : {};
         await this.addRule({ ...answer.rule, ...bound, decision: answer.decision }, approver);
       }
@@ -249,7 +282,7 @@ export class ApprovalInbox {
       waiting?.settle(decision);
       this.#notify(approval);
     }
-    // A nested call is repeated by its parent.
+    // A nested call is made again by its parent, when the parent is repeated.
     if (isLeft && approval.parentCallId === undefined) this.#repeatCall(approval, decision);
     return { outcome: "accepted", approval };
   }
@@ -269,7 +302,8 @@ export class ApprovalInbox {
   async #takeAnswers(): Promise<void> {
     for (const approval of await this.#store.approvals.findDecided([...this.#waiting.keys()])) {
       const waiting = this.#waiting.get(approval.id);
-      // Waits one round for the rule, which is written after its answer: it may be for what the call does next.
+      // An answer with a rule is taken only when it is found a second time: the rule is written after the
+      // answer, and may be meant for what the call does next.
       if (waiting === undefined || approval.rule === undefined || waiting.isSeen)
         await this.#takeAnswer(approval);
       else waiting.isSeen = true;
@@ -280,7 +314,8 @@ export class ApprovalInbox {
   async #takeAnswer(approval: StoredApproval): Promise<void> {
     const { id, rule, state } = approval;
     if (state === "expired") {
-      // The call's own timer gives up, unless the clock was set forward or the machine slept.
+      // Usually the call's own timer gives up the question. It does so too late when the clock was set
+      // forward or the machine slept.
       if (Date.now() > approval.expiresAt + LATE_MS) this.#giveUp(id, "nobody answered in time");
       return;
     }
@@ -294,7 +329,7 @@ export class ApprovalInbox {
     this.#notify(approval);
   }
 
-  /** Makes the call of a process that is gone, if it was allowed. */
+  /** Makes the call of a process that is gone, unless the answer was to deny it. */
   #repeatCall(approval: StoredApproval, consent: ApprovalDecision): void {
     const { resume } = this.#parts;
     if (resume === undefined || consent.decision === "deny") return;
@@ -304,21 +339,21 @@ export class ApprovalInbox {
     this.#write(resume({ callId, approval }).finally(() => this.#consents.delete(given)));
   }
 
-  /** Throws `ForbiddenAnswer` unless it is an admin's. */
+  /** Throws `ForbiddenAnswer` unless the approver is an admin. */
   async addRule(rule: NewRule, { name, grant }: Approver): Promise<ApprovalRule> {
     if (!grant.admin) throw new ForbiddenAnswer(NO_RULES);
     return this.#rules.add(rule, name);
   }
 
-  /** Throws `ForbiddenAnswer` unless it is an admin's. */
+  /** Throws `ForbiddenAnswer` unless the approver is an admin. */
   async removeRule(id: string, { grant }: Approver): Promise<boolean> {
     if (!grant.admin) throw new ForbiddenAnswer(NO_RULES);
     return this.#rules.remove(id);
   }
 
   /**
-   * Ends the waiting questions and refuses new ones. Questions whose call can be repeated stay open: approving one
-   * after the restart makes the call.
+   * Denies all calls that wait here, and refuses new questions. Questions whose call can be repeated stay
+   * open in the store: approving one after the restart makes the call.
    */
   stop(): void {
     this.#isStopping = true;
@@ -350,7 +385,7 @@ export class ApprovalInbox {
     return originOf === undefined ? caller : originOf(callId);
   }
 
-  /** Masks secrets in stored and shown questions and answers. */
+  /** Returns the mask for secrets in stored and shown questions and answers. */
   #mask(): Mask {
     return new Mask(this.#parts.secrets?.() ?? []);
   }
@@ -361,7 +396,7 @@ export class ApprovalInbox {
     const { promise, resolve } = Promise.withResolvers<ApprovalDecision>();
     const giveUp = () => this.#giveUp(id, "the call ended before anybody answered");
     const shown = shownRequest(request, this.#mask());
-    // A call with masked arguments cannot be repeated or recognised.
+    // A call whose arguments contain secrets cannot be repeated: the store has only masked arguments.
     const canBeRepeated = request.stage === "before" && isDeepStrictEqual(shown.input, request.input);
     const isResumable = canBeRepeated && this.#isRepeated(request);
     const writing = this.#store.approvals.add(id, shown, isResumable);
@@ -401,7 +436,8 @@ export class ApprovalInbox {
     const expiry = Math.round(request.expiresAt);
     if (Date.now() >= expiry - EARLY_MS) await approvals.expire(Math.max(Date.now(), expiry));
     else await approvals.decide(id, refusal, SERVER);
-    // Another node may have taken a consent a moment ago: nobody may make the call any more.
+    // Another node may have stored a consent a moment ago. It is taken here, so that nobody makes the call
+    // any more.
     await approvals.take(id);
     const approval = await approvals.get(id);
     if (approval !== undefined) this.#notify(approval);
@@ -427,7 +463,7 @@ export class ApprovalInbox {
 
 /** Tells the caller where its question waits. */
 export const INBOX = "the server's inbox (the Approvals page of the console, or `toolrack approvals`)";
-/** The end of the id of a repeated call. */
+/** The suffix of a repeated call's id. */
 export const RESUMED = "-resumed";
 const NOT_AN_APPROVER =
   "This token may not answer this question: it has no grant to approve calls of the tool. An admin can, or a token that was made with --approve for it.";

@@ -22,7 +22,8 @@ export class RuleBook {
   async refresh(): Promise<void> {
     const changes = this.#changes;
     const rules = await this.#store.listRules();
-    // An older list must not undo a rule that was made here in the meantime.
+    // The list may be older than a change that was made here while it was read, and must not undo that
+    // change.
     if (changes === this.#changes) this.all = rules;
   }
 
@@ -47,14 +48,14 @@ export function newId(): string {
   return randomBytes(6).toString("hex");
 }
 
-/** The former name of a tool, which it gave up because the name could mean another tool. */
+/** Returns the name that a tool had before it was renamed because two sources wanted that name. */
 export type FormerNameOf = (toolName: string) => string | undefined;
 
 const strength = { deny: 0, ask: 1, allow: 2 };
 
 /**
- * The rule that answers a call of the tool: deny beats ask, and ask beats allow. Undefined when no rule speaks of it.
- * `origin` is whoever made the first call of the chain.
+ * The rule that decides about a call of the tool: deny beats ask, and ask beats allow. Undefined when no rule
+ * fits the call. `origin` is the caller of the first call of the chain.
  */
 export function ruleFor(
   rules: readonly ApprovalRule[],
@@ -68,7 +69,10 @@ export function ruleFor(
   return fitting.sort((one, other) => strength[one.decision] - strength[other.decision])[0];
 }
 
-/** The verdict of the rules on a call. Without a rule, dangerous tools and questions during a run need an answer. */
+/**
+ * The verdict of the rules on a call. Without a rule, dangerous tools and questions during a run need a
+ * person's answer.
+ */
 export function verdictByRules(...call: Parameters<typeof ruleFor>): ApprovalVerdict {
   const rule = ruleFor(...call);
   const [, , { dangerous, stage }] = call;
@@ -78,7 +82,8 @@ export function verdictByRules(...call: Parameters<typeof ruleFor>): ApprovalVer
 }
 
 /**
- * Rules that deny or ask also hold under the tool's new name. Consent does not: it was for the tool with the old name.
+ * Whether the rule is for this tool. A rule that denies or asks also counts when it is for the tool's former
+ * name. A rule that allows does not: the consent may have been for another tool that had this name.
  */
 function isNamed(rule: ApprovalRule, tool: RackItem, formerName: string | undefined): boolean {
   const isMeant = matcherOf(rule);
@@ -99,15 +104,16 @@ function matcherOf(rule: ApprovalRule): (tool: RackItem) => boolean {
 
 function fits(rule: ApprovalRule, request: ApprovalRequest, origin: string | undefined): boolean {
   const { sessionID, caller, input } = rule;
-  // The store shortens sessions and callers with odd names.
+  // The store shortens odd names of sessions and callers, so both sides are compared in their short form.
   if (sessionID !== undefined && toKey(sessionID) !== toKey(request.sessionID)) return false;
   if (caller !== undefined && (origin === undefined || toKey(caller) !== toKey(origin))) return false;
   return input === undefined || fitsValue(input, request.input, rule);
 }
 
 /**
- * Objects fit when they have at least what the pattern has, lists when each item fits its own; texts may have `*`, and
- * everything else is equal. With an exact rule, objects may have no other keys than the pattern.
+ * Whether an argument fits a rule's pattern. An object must have all keys of the pattern, with values that
+ * fit, and no other keys if the rule is exact. A list must have as many items as the pattern, each fitting
+ * its own. A `*` in a text stands for any text. Everything else must be equal.
  */
 function fitsValue(pattern: unknown, value: unknown, rule: ApprovalRule): boolean {
   if (typeof pattern === "string" && typeof value === "string") {
@@ -131,7 +137,7 @@ function fitsText(pattern: string, value: string, isConsent: boolean): boolean {
   return hasParts(value, parts);
 }
 
-/** The texts between the stars. `[*]` is a literal star. */
+/** Splits a pattern at its stars. `[*]` is a literal star. */
 function partsOf(pattern: string): string[] {
   const parts = [""];
   for (const [token] of pattern.matchAll(/\[\*\]|\*|\[|[^*[]+/g)) {

@@ -1,10 +1,10 @@
-/** The least number of characters for a value, however little room there is. */
+/** How many characters every value gets at least, however little room there is. */
 const LEAST = 24;
 
 /**
- * Arguments as text for the approver, in about `room` characters. No argument is left out, so that a long one cannot
- * hide what matters: long values are shortened, with a note by how much. When there are too many to name, a note says
- * how many are missing.
+ * Arguments as text for the approver, in about `room` characters. Long values are shortened, with a note by
+ * how much, so that a long argument cannot hide the others. Arguments are left out only when there are too
+ * many to name; then a note says how many are missing.
  */
 export function shownArguments(input: Readonly<Record<string, unknown>>, room: number): string {
   const whole = JSON.stringify(input, null, 2);
@@ -67,7 +67,9 @@ function leastFor(length: number): number {
   return Math.min(LEAST, length);
 }
 
-/** Divides the room: a value that needs little leaves the rest to the others. */
+/**
+ * Divides the room among the values. A value that needs less than its share leaves the rest to the others.
+ */
 function shares(needs: readonly number[], room: number): number[] {
   let left = room;
   let others = needs.length;
@@ -82,7 +84,7 @@ function shares(needs: readonly number[], room: number): number[] {
 
 function shortenedText(text: string, room: number): string {
   const most = Math.max(0, room - LEAST);
-  // JSON escapes take more than one character.
+  // A character that JSON escapes takes more room than one character.
   const size = JSON.stringify(text.slice(0, most)).length - 2;
   const length = size <= most ? most : Math.floor((most * most) / size);
   const shown = text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");

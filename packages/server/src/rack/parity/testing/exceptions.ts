@@ -5,7 +5,7 @@ import type { SurfaceName } from "./surface.ts";
 
 export const cancelled = (why: string): string => `The call to "wait" was cancelled: ${why}`;
 
-/** The reason in a record is the surface's own. */
+/** The record of a cancelled call, which names the surface's own reason. */
 export function cancelledBecause(reason: string): Partial<Recorded> {
   const message = cancelled(reason);
   const details = { reason, toolName: "wait", input: {} };
@@ -24,12 +24,15 @@ export function leftBecause(reason: string): Exception {
   };
 }
 
-/** What is the same for all clients of MCP. */
+/** Applies one exception to all MCP surfaces. */
 export function overMcp(exception: Exception): Partial<Record<SurfaceName, Exception>> {
   return { "MCP modern": exception, "MCP legacy": exception, "MCP stdio": exception };
 }
 
-/** Where arguments are an object from the start, text in their place is refused before there is a call. */
+/**
+ * The exceptions for text in place of arguments: these surfaces take only an object, and refuse text before
+ * there is a call.
+ */
 export function onlyObjects(problem: string): Partial<Record<SurfaceName, Exception>> {
   return {
     "command line": {

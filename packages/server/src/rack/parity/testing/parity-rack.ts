@@ -16,10 +16,10 @@ import { mcp } from "./surfaces/mcp.ts";
 import { openaiCalls } from "./surfaces/openai-calls.ts";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
-/** For waiting on what other processes write. */
+/** How long, in milliseconds, tests wait for what other processes write, and how often they look. */
 const patience = { timeout: 60_000, interval: 20 };
 
-/** One workspace with one store, and every way to it, each started once. */
+/** One workspace with one store, and every surface of it, each started once. */
 export class ParityRack {
   readonly directory: string;
   readonly serving: Serving;
@@ -44,7 +44,7 @@ export class ParityRack {
     };
     await writeFile(join(directory, "toolrack.config.js"), `export default ${JSON.stringify(config)};`);
     const rack = new ParityRack(directory, await serve(directory, { logger: silent, port: 0 }), model);
-    // Decided before the others start, as an operator would have.
+    // The rule and the switch are set before the other surfaces start, as an operator would have done.
     await rack.post("/api/approval-rules", { tool: "wipe", decision: "deny" });
     await rack.post("/api/tools/switched", { enabled: false }, {}, undefined, "PATCH");
     await rack.#openSurfaces();
@@ -65,7 +65,7 @@ export class ParityRack {
       ...(signal === undefined ? {} : { signal }),
     });
 
-  /** Resolves when the call of this session is under way, in whichever process. */
+  /** Resolves when the call of this session is under way, whichever process runs it. */
   readonly untilRunning = (session: string): Promise<void> =>
     vi.waitFor(async () => {
       const { items } = await this.serving.store.calls.list({ session, status: "running" });

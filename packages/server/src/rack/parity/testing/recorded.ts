@@ -2,9 +2,9 @@ import type { ToolErrorCode } from "@toolrack/core";
 import type { StoredCall } from "../../../store/calls/call-row.ts";
 import type { Store } from "../../../store/store.ts";
 
-/** What the store has of a call, without what is different for every call. */
+/** The stored record of a call, without fields that are different for every call. */
 export interface Recorded extends RecordedCall {
-  /** The calls that it made, and those that they made. */
+  /** The calls that this call made, and all calls further down the chain. */
   readonly made: readonly RecordedCall[];
 }
 
@@ -22,13 +22,13 @@ export interface RecordedCall {
   readonly structured?: unknown;
   readonly attachments?: unknown;
   readonly metadata?: unknown;
-  /** Characters of the whole text. */
+  /** The number of characters of the whole result text, also when `text` is cut. */
   readonly size: number;
   readonly flags: unknown;
   readonly depth: number;
 }
 
-/** The record of a call that has ended, with those of the calls that it made. */
+/** The record of a call that has ended, with the records of all calls below it. */
 export async function recordedOf({ calls }: Store, call: StoredCall): Promise<Recorded> {
   const { items } = await calls.list({ root: call.callId });
   const children = items.filter(({ depth }) => depth > 0).sort((one, other) => one.depth - other.depth);
@@ -62,7 +62,7 @@ function comparable(call: StoredCall): RecordedCall {
   return JSON.parse(withoutIds(text, callId, parentCallId));
 }
 
-/** The text with words in the place of ids. */
+/** Replaces ids in a text by fixed words. */
 export function withoutIds(text: string, callId: string, parentCallId?: string): string {
   const named = text.replaceAll(callId, "<call>").replaceAll(/(the approval rule )\w+/g, "$1<rule>");
   return parentCallId === undefined ? named : named.replaceAll(parentCallId, "<parent>");

@@ -2,7 +2,9 @@ import type { ToolErrorCode } from "@toolrack/core";
 import type { Recorded, RecordedCall } from "./recorded.ts";
 import type { SurfaceName } from "./surface.ts";
 
-/** What comes back of a call, in one form for all surfaces. What a surface does not carry is left out. */
+/**
+ * What a call returns, in one form for all surfaces. A field that the surface has no place for is left out.
+ */
 export interface Answer {
   readonly text?: string;
   readonly isError?: boolean;
@@ -11,29 +13,29 @@ export interface Answer {
   /** Base64. */
   readonly images?: readonly string[];
   readonly progress?: readonly [progress: number, total?: number, message?: string][];
-  /** Of an error that the surface answers with in place of any result. */
+  /** The code of an error that the surface returns instead of a result. */
   readonly refusal?: string | number;
 }
 
-/** Where a surface by its nature answers or records differently. */
+/** How the answer or the record of one surface differs from those of the others, and why. */
 export interface Exception {
   readonly reason: string;
-  /** What is different, or `none` when nothing can come back. */
+  /** The fields of the answer that differ, or `none` when the surface returns nothing. */
   readonly answer?: Answer | "none";
-  /** What is different, or `none` when it never became a call. */
+  /** The fields of the record that differ, or `none` when the request never became a call. */
   readonly record?: Partial<Recorded> | "none";
 }
 
-/** One call as every surface is asked to make it. */
+/** A call that every surface makes. */
 export interface SampleCall {
   readonly title: string;
   readonly tool: string;
   /** An object, or the text that a model wrote. */
   readonly args: Readonly<Record<string, unknown>> | string;
-  /** Is cancelled, in the surface's own way, as soon as the tool runs. */
+  /** When true, the call is cancelled in the surface's own way as soon as the tool runs. */
   readonly isCancelled?: true;
   readonly answer: Answer;
-  /** What matters of the record; the rest must be as the library's. */
+  /** The fields of the record that the test checks. All others must equal those of the library's record. */
   readonly record: Partial<RecordedCall> & { readonly made?: readonly Partial<RecordedCall>[] };
   readonly except?: Partial<Record<SurfaceName, Exception>>;
 }

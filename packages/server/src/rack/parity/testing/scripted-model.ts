@@ -1,13 +1,13 @@
 import { LLMock } from "@copilotkit/aimock";
 import type { SampleCall } from "./sample-call.ts";
 
-/** What is read of a request. */
+/** The fields of a chat message that the model reads. */
 interface Message {
   readonly role: string;
   readonly content?: string | readonly { readonly image_url?: { readonly url: string } }[] | null;
 }
 
-/** A model that makes the one call that a conversation is about, and remembers what it is told of it. */
+/** A fake model that makes one given call in each conversation, and remembers the result that it is told. */
 export class ScriptedModel {
   readonly #mock = new LLMock({ port: 0, journalMaxEntries: 1 });
   readonly #expected = new Map<string, SampleCall>();
@@ -16,7 +16,7 @@ export class ScriptedModel {
   static async start(): Promise<ScriptedModel> {
     const model = new ScriptedModel();
     model.#mock.on({ predicate: () => true }, (request) => {
-      const messages = request.messages as readonly Message[]; // Their shape is what the chat sends.
+      const messages = request.messages as readonly Message[]; // The chat sends messages of this shape.
       const topic = String(messages[0]?.content);
       const call = model.#expected.get(topic);
       if (call === undefined) return { content: "What is this about?" };
@@ -35,12 +35,12 @@ export class ScriptedModel {
     return `${this.#mock.url}/v1`;
   }
 
-  /** Who begins a conversation with this topic wants this call. */
+  /** Makes the model answer a conversation that begins with `topic` by making this call. */
   expect(topic: string, call: SampleCall): void {
     this.#expected.set(topic, call);
   }
 
-  /** What the model was told of its call. */
+  /** The result of its call that the model was told in the conversation about `topic`. */
   told(topic: string): { text: string; urls: string[] } {
     const messages = this.#told.get(topic) ?? [];
     const answers = messages.filter(({ role }) => role === "tool");

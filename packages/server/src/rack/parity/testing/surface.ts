@@ -14,23 +14,22 @@ export const surfaceNames = [
 export type SurfaceName = (typeof surfaceNames)[number];
 
 export interface Reply {
-  /** Nothing when nothing came back. */
+  /** Undefined when the surface returned nothing, as after a cancelled call. */
   readonly answer?: Answer;
-  /** Where the surface cannot be told the session of a call. */
+  /** The id of the call. Given only by a surface that cannot be told the session of a call. */
   readonly callId?: string;
 }
 
-/** A way to the rack. */
 export interface Surface {
   readonly name: SurfaceName;
-  /** Who the records say made the call. */
+  /** The caller that the records name. */
   readonly caller: string;
-  /** What of an answer it has no place for, and why. */
+  /** The fields of an answer that the surface has no place for, and why. */
   readonly lacks: Partial<Record<keyof Answer, string>>;
   make(call: SampleCall, session: string): Promise<Reply>;
 }
 
-/** The answer in the words of a surface that hands results on as they are. */
+/** Turns a tool's result into an answer, for surfaces that return results unchanged. */
 export function answerOfResult(result: {
   readonly content: string;
   readonly type: string;

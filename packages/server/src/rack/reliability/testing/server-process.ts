@@ -17,8 +17,8 @@ export interface Answer {
 }
 
 /**
- * Tools of contract 3 that note on disk that they began and that they ended, so that what ran is known whatever became
- * of the process.
+ * Tools of contract 3 that write to disk when they begin and when they end, so that a test knows what ran
+ * even if the process was killed.
  */
 export const notingTools = `
 import { appendFileSync } from "node:fs";
@@ -43,21 +43,23 @@ interface AskOptions {
 
 export interface StartOptions {
   readonly env?: Record<string, string>;
-  /** More words of the command line. */
+  /** Further arguments of the command line. */
   readonly args?: readonly string[];
-  /** Where the noting tools write; the workspace when it is not given. */
+  /** The folder that `notingTools` write to. Default: the workspace. */
   readonly notes?: string;
 }
 
-/** One life of the real program, which serves a workspace, and a client of it that keeps its connections. */
+/**
+ * A run of the real program, which serves a workspace, and an HTTP client that keeps its connections to it.
+ */
 export class ServerProcess {
   readonly #child: ChildProcess;
   readonly #ended: Promise<unknown[]>;
   readonly #agent = new Agent({ keepAlive: true });
-  /** What the program printed when it was ready. */
+  /** The line that the program printed when it was ready, parsed. */
   readonly ready: Json;
   readonly token: string;
-  /** What it said on standard error. */
+  /** The lines that the program wrote to standard error. */
   readonly said: string[];
 
   private constructor(
@@ -74,7 +76,7 @@ export class ServerProcess {
     this.said = said;
   }
 
-  /** Rejects with what the program said when it ends before it is ready. */
+  /** Starts the program. Rejects with its output when it ends before it is ready. */
   static async start(directory: string, options: StartOptions = {}): Promise<ServerProcess> {
     const [file, ...words] = program;
     const args = [...words, "serve", "--port", "0", "--json", "--no-watch", ...(options.args ?? [])];
@@ -96,7 +98,7 @@ export class ServerProcess {
     }
     const ready = JSON.parse(printed[0]);
     lines.close();
-    // The lines of calls are of no use here, but a full pipe would hold the server up.
+    // The lines that the server prints for calls are not needed here, but a full pipe would block the server.
     child.stdout!.resume();
     const token = readFileSync(join(directory, ".toolrack/token"), "utf8").trim();
     return new ServerProcess(child, ended, ready, token, said);
@@ -106,17 +108,17 @@ export class ServerProcess {
     return this.#child.pid!;
   }
 
-  /** Whether nobody has ended it, neither a test nor a fault of its own. */
+  /** Whether the program still runs: no test has ended it and it has not ended by itself. */
   get isAlive(): boolean {
     return !this.#child.killed && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** Bytes of memory that are its own. */
+  /** Bytes of memory that belong to the process alone. */
   get memory(): number {
     return Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${this.pid}/status`, "utf8"))?.[1]) * 1024;
   }
 
-  /** A GET without a body, else a POST. Rejects when the connection breaks. */
+  /** Sends a request: a GET without a body, else a POST. Rejects when the connection breaks. */
   async ask(
     path: string,
     body?: unknown,
@@ -136,7 +138,7 @@ export class ServerProcess {
     return this.ask(`/api/tools/${tool}/calls`, { arguments: input, ...more });
   }
 
-  /** A call over MCP, by its stateless protocol. */
+  /** Makes a call over MCP, by its stateless protocol. */
   callOverMcp(tool: string, input: object): Promise<Answer> {
     const version = "2026-07-28";
     const named = { "mcp-method": "tools/call", "mcp-name": tool };
@@ -155,7 +157,10 @@ export class ServerProcess {
     );
   }
 
-  /** Rejects when it has not ended in half a minute; a server that was told to stop and hangs is a finding. */
+  /**
+   * Sends the signal and waits for the program to end. Rejects after half a minute: a server that was told to
+   * stop and hangs is a bug.
+   */
   async end(signal: NodeJS.Signals): Promise<unknown[]> {
     this.#child.kill(signal);
     if (signal === "SIGKILL") this.#agent.destroy();
@@ -173,7 +178,7 @@ export class ServerProcess {
   }
 }
 
-/** The lines of a file that tools append to; none when no tool has. */
+/** The lines of a file that tools append to; none when no tool has written to it. */
 export function linesOf(directory: string, file: string): string[] {
   const path = join(directory, file);
   return existsSync(path) ? readFileSync(path, "utf8").split("\n").slice(0, -1) : [];

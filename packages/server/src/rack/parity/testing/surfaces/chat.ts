@@ -1,7 +1,7 @@
 import type { ParityRack } from "../parity-rack.ts";
 import { bytesOf, type Surface } from "../surface.ts";
 
-/** What is read of the chunks of an answer. */
+/** The fields of Toolrack's events in the chat stream that this surface reads. */
 interface ToldEvent {
   readonly type: string;
   readonly callId?: string;
@@ -11,7 +11,7 @@ interface ToldEvent {
 
 const unwritten = "A model reads text; what else there is goes into it, or beside it as an image.";
 
-/** `POST /v1/chat/completions`, where a model makes the call. What comes back is what the model is told. */
+/** Lets a model make calls, with `POST /v1/chat/completions`. The answer is what the model is told. */
 export function chat({ post, model }: ParityRack): Surface {
   return {
     name: "chat",

@@ -2,7 +2,7 @@ import { spawnCli } from "../../../../cli/testing/spawn-cli.ts";
 import type { ParityRack } from "../parity-rack.ts";
 import { answerOfResult, type Surface } from "../surface.ts";
 
-/** `toolrack call`, a process for each call. */
+/** Makes calls with `toolrack call`, in a new process for each call. */
 export function commandLine({ directory }: ParityRack): Surface {
   const inTurn = queue(2);
   return {
@@ -28,7 +28,7 @@ export function commandLine({ directory }: ParityRack): Surface {
   };
 }
 
-/** Processes are expensive: a few at a time. */
+/** Returns a function that runs at most `places` pieces of work at once, because processes are expensive. */
 function queue(places: number): <Value>(work: () => Promise<Value>) => Promise<Value> {
   const ends: Promise<unknown>[] = Array.from({ length: places }, () => Promise.resolve());
   let turn = 0;

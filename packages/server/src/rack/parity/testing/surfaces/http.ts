@@ -3,7 +3,10 @@ import type { ParityRack } from "../parity-rack.ts";
 import type { Answer } from "../sample-call.ts";
 import { answerOfResult, type Surface } from "../surface.ts";
 
-/** `POST /api/tools/{name}/calls`: as a stream where there is something to tell on the way, else as JSON. */
+/**
+ * Makes calls with `POST /api/tools/{name}/calls`. Asks for a stream when progress is expected, else for
+ * JSON.
+ */
 export function http({ post, untilRunning }: ParityRack): Surface {
   return {
     name: "HTTP",
@@ -25,7 +28,7 @@ export function http({ post, untilRunning }: ParityRack): Surface {
       const response = await asking;
       if (expected.progress !== undefined) return { answer: await streamed(response) };
       const { result, error } = JSON.parse(await response.text());
-      // What never ran is answered with the refusal alone.
+      // For a call that never ran, the server returns only the refusal.
       if (error !== undefined) return { answer: { text: error.message, isError: true, code: error.code } };
       return { answer: answerOfResult(result) };
     },

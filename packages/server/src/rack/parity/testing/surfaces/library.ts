@@ -1,7 +1,7 @@
 import type { ParityRack } from "../parity-rack.ts";
 import { answerOfResult, type Surface } from "../surface.ts";
 
-/** `registry.execute`, in the process of the server. */
+/** Makes calls with `registry.execute`, in the process of the server. */
 export function library({ serving, untilRunning }: ParityRack): Surface {
   const { registry } = serving.app;
   return {

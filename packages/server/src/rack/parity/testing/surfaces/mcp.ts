@@ -4,7 +4,7 @@ import type { ParityRack } from "../parity-rack.ts";
 import type { Answer } from "../sample-call.ts";
 import { answerOfResult, type Surface, type SurfaceName } from "../surface.ts";
 
-/** `tools/call`, by the client of the SDK. */
+/** Makes calls with `tools/call`, through the client of the MCP SDK. */
 export function mcp(
   name: SurfaceName,
   caller: string,
@@ -12,7 +12,7 @@ export function mcp(
   { untilRunning }: ParityRack,
 ): Surface {
   const heard = new Map<string | number, NonNullable<Answer["progress"]>>();
-  // By a handler of its own: that of the SDK forgets what is read together with the answer.
+  // The SDK's own handler drops progress that arrives together with the answer, so this one replaces it.
   client.setNotificationHandler("notifications/progress", ({ params }) => {
     const { progressToken, progress, total, message } = params;
     heard.set(progressToken, [...(heard.get(progressToken) ?? []), [progress, total, message]]);
@@ -24,10 +24,11 @@ export function mcp(
     async make({ tool, args, isCancelled, answer: expected }, session) {
       const leaving = new AbortController();
       if (isCancelled) void untilRunning(session).then(() => leaving.abort("enough"));
-      // Who wants to hear of progress, and may be answered with a stream, takes another path through the server.
+      // A call with a progress token takes another path through the server, so only calls that need one send
+      // it.
       const isFollowed = isCancelled || expected.progress !== undefined;
       const _meta = { "toolrack/sessionID": session, ...(isFollowed ? { progressToken: session } : {}) };
-      // Text in the place of arguments is no part of the SDK's types, and is what some samples are about.
+      // Some samples send text in place of arguments, which the SDK's types do not allow.
       const asking = client.callTool(
         { name: tool, arguments: args as never, _meta },
         { signal: leaving.signal },

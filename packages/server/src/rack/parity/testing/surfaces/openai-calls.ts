@@ -3,7 +3,7 @@ import type { Surface } from "../surface.ts";
 
 const onlyText = "A message with the role `tool` has a text and nothing else.";
 
-/** `POST /openai/tool-calls`. */
+/** Makes calls with `POST /openai/tool-calls`. */
 export function openaiCalls({ post, untilRunning }: ParityRack): Surface {
   return {
     name: "OpenAI calls",
