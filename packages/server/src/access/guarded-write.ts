@@ -3,7 +3,7 @@ import { type AskRequest, PermissionDeniedError } from "@toolrack/core";
 import type { Workspace } from "../config/index.ts";
 import { namedPowerBelow, type PowerOptions, powerCheck } from "./power-files.ts";
 import { isInside, realPathOf } from "./real-path.ts";
-import { Unapproved } from "./unapproved.ts";
+import { Unapproved } from "./unapproved-files.ts";
 
 /** The part of a call that a built-in tool hands over when it is about to change a file. */
 export interface WritingCall {

@@ -16,6 +16,7 @@ export {
   shownHeaders,
   withTimeLimit,
 } from "./network/address.ts";
+export { type OpenedResponse, openUrl, parseUrl } from "./network/open-url.ts";
 export {
   acceptedEncodings,
   alreadyThere,
@@ -30,8 +31,7 @@ export {
   readResponse,
   saveStream,
   tooLarge,
-} from "./network/body.ts";
-export { type OpenedResponse, openUrl, parseUrl } from "./network/open-url.ts";
+} from "./network/response-body.ts";
 export {
   isLinkToPrivate,
   ownFolders,
@@ -61,4 +61,4 @@ export {
   type TokenRequest,
 } from "./tokens.ts";
 export { ToolSwitches } from "./tool-switches.ts";
-export { serversIn, Unapproved } from "./unapproved.ts";
+export { serversIn, Unapproved } from "./unapproved-files.ts";

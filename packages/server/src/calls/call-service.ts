@@ -10,9 +10,9 @@ import {
   newCallId,
   type RecordedCall,
 } from "./call-book.ts";
+import { CallSpans, isTracing } from "./call-spans.ts";
 import { isMetaTool } from "./meta-tools.ts";
 import { CallRecorder } from "./recorder.ts";
-import { CallSpans, isTracing } from "./spans.ts";
 
 export interface CallRequest {
   readonly name: string;

@@ -14,6 +14,7 @@ import { v7 as uuid } from "uuid";
 import type { RackItem } from "../config/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import type { NewSchedule, Store, StoredSchedule } from "../store/index.ts";
+import { invalid, nextRunAt, parseTiming } from "./schedule-timing.ts";
 import {
   type Creator,
   creatorOfCall,
@@ -23,7 +24,6 @@ import {
   ScheduleRunner,
   scheduleView,
 } from "./schedules.ts";
-import { invalid, nextRunAt, parseTiming } from "./timing.ts";
 
 const MOST_ACTIVE = 1_000;
 

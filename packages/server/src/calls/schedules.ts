@@ -6,7 +6,7 @@ import { defined, reasonOf } from "../helpers/index.ts";
 import type { Store, StoredSchedule } from "../store/index.ts";
 import type { CallBook } from "./call-book.ts";
 import type { CallService } from "./call-service.ts";
-import { describeTiming, nextRunAt } from "./timing.ts";
+import { describeTiming, nextRunAt } from "./schedule-timing.ts";
 
 export const SCHEDULE_TOOL = "schedule_tool";
 

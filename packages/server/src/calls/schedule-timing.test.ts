@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { describeTiming, nextRunAt, parseTiming } from "./timing.ts";
+import { describeTiming, nextRunAt, parseTiming } from "./schedule-timing.ts";
 
 const now = Date.UTC(2026, 2, 1, 12, 0, 0);
 const first = (wish: Parameters<typeof parseTiming>[0]) => {

@@ -2,7 +2,7 @@ import { mkdir, rename, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
-import { Unapproved } from "./unapproved.ts";
+import { Unapproved } from "./unapproved-files.ts";
 
 let directory: string;
 let unapproved: Unapproved;
