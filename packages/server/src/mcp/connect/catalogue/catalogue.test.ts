@@ -56,6 +56,12 @@ describe("texts of servers", () => {
       },
       anyOf: [{ title: "t" }],
     });
+    const nested = (text: string) => {
+      let deep: object = { description: text };
+      for (let level = 0; level < 190; level++) deep = { properties: { a: deep } };
+      return deep;
+    };
+    expect(cleanSchema(nested("x\u200B"))).toEqual(nested("x"));
   });
 });
 

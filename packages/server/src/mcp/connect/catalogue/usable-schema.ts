@@ -74,8 +74,8 @@ const textKeywords: ReadonlySet<string> = new Set([
 const mapKeywords: ReadonlySet<string> = new Set([
   ...["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"],
 ]);
-/** Parts of a schema below this many levels are not cleaned. */
-const DEEPEST = 200;
+/** Parts of a schema below this many levels are not cleaned. Core refuses schemas long before they are nested so deep. */
+const DEEPEST = 1_000;
 
 /**
  * Cleans all texts in a schema that are only read. Keeps everything that validation uses. `role`: what the

@@ -56,8 +56,6 @@ export class StdioTransport implements Transport {
   noise = 0;
   /** How the process ended, such as `ended with exit code 1`. */
   ending: string | undefined;
-  /** Whether we ended the running process ourselves, so that its exit code is no error of the server. */
-  wasEndedByUs = false;
   /** Why the server cannot be used although its process has not ended. */
   problem: string | undefined;
 
@@ -151,7 +149,6 @@ export class StdioTransport implements Transport {
     const family = isAlive ? descendantsOf([child.pid]) : [];
     const exited = isAlive ? new Promise((done) => child.once("exit", done)) : Promise.resolve();
     if (isAlive) {
-      this.wasEndedByUs = true;
       this.#outbox?.flush();
       child.stdin.end();
       await Promise.race([exited, delay(END_TIMEOUT)]);
