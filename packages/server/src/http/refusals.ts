@@ -10,7 +10,10 @@ const skillAdvice = {
   expert: "GET /api/experts lists them.",
 } as const;
 
-/** The API's error for a refusal by another room. Anything else is given back as it is. */
+/**
+ * Translates the errors by which other parts of the server refuse a request into an `HttpError`. Returns any
+ * other value unchanged.
+ */
 export function toHttpError(thrown: unknown): unknown {
   if (!(thrown instanceof Error) || thrown instanceof HttpError) return thrown;
   const { message } = thrown;

@@ -91,10 +91,7 @@ export const legacyCodec: EraCodec = {
   statusOf: () => 200,
 };
 
-/**
- * Adds a structured value that is not an object as text too, unless there is text, for clients that read only
- * text.
- */
+/** Repeats a structured value that is not an object as text, for clients that read only text. */
 function withText(answer: CallAnswer): CallAnswer {
   const { structuredContent: value, content } = answer;
   if (isRecord(value) || content.some(({ type }) => type === "text")) return answer;

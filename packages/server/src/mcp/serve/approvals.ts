@@ -53,10 +53,7 @@ export function letClientsApprove(
   });
 }
 
-/**
- * Asks the client. Undefined when it gives no answer: the question then stays in the inbox, and the client is
- * told so.
- */
+/** Undefined when the client gives no answer: the question stays in the inbox, and the client is told so. */
 async function ask(
   dialog: ClientDialog<unknown>,
   { id, message, input, toolName }: StoredApproval,

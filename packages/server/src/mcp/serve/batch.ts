@@ -10,10 +10,7 @@ export function batchProblem({ length }: readonly unknown[]): string | undefined
   return `A batch may have ${MOST_IN_BATCH} messages, and this one has ${length}. Send them in several.`;
 }
 
-/**
- * Gathers the answers to the requests of a batch, and calls `done` when the last request has been answered or
- * withdrawn.
- */
+/** Gathers the answers to a batch, and calls `done` when its last request has been answered or withdrawn. */
 export class BatchReply implements Reply {
   /** How many requests of the batch were started. */
   begun = 0;

@@ -60,10 +60,7 @@ export class ChangePublisher {
     return this.#listeners.size;
   }
 
-  /**
-   * Tells the listener of changes to the lists and resources that the caller sees. Returns a function that
-   * stops it.
-   */
+  /** Tells the listener when a list or resource of the caller changes. Returns a function that stops it. */
   join(caller: Caller, listener: Listener): () => void {
     this.#listeners.set(listener, caller);
     const { identity } = caller;
@@ -175,10 +172,7 @@ class KnownList {
     this.#marks++;
   }
 
-  /**
-   * Reads the list and resolves to whether it differs from the last reading; true when that is not known.
-   * Never rejects.
-   */
+  /** Reads the list. Resolves to whether it changed since the last reading, or may have. Never rejects. */
   async compare(read: () => unknown): Promise<boolean> {
     const before = this.#digest;
     const marks = this.#marks;

@@ -19,10 +19,7 @@ import type { ClientRequest, Wants } from "./session.ts";
 import type { WaitingDialogs } from "./waiting-dialogs.ts";
 import type { WriteFlow } from "./writer.ts";
 
-/**
- * What happens next in a dialog. `asks` returns each new question once; the question stays open until it is
- * answered.
- */
+/** What happens next in a dialog. `asks` has each new question once; it stays open until it is answered. */
 type Step<Result> =
   | { readonly kind: "ended"; readonly result: Result }
   | { readonly kind: "failed"; readonly reason: unknown }
@@ -176,10 +173,7 @@ export class ClientDialog<Result> implements CallClient {
     this.notify("notifications/message", params);
   }
 
-  /**
-   * Whether the client can answer questions of this kind; with `params`, whether it can answer this very
-   * question.
-   */
+  /** Whether the client can answer questions of this kind; with `params`, this very question. */
   can(method: ClientMethod, params?: object): boolean {
     return missingAbility(this.peer.abilities, method, params) === undefined;
   }
@@ -209,10 +203,7 @@ export class ClientDialog<Result> implements CallClient {
     this.#addNotice({ kind: "message", method, params });
   }
 
-  /**
-   * Warns the client by a message or by progress, whichever the client wants. Sends nothing when it wants
-   * neither.
-   */
+  /** Warns the client by a message or by progress, whichever it wants. Sends nothing if it wants neither. */
   warn(text: string, about: string): void {
     this.lastWarning = text;
     if (this.wants.messages) {

@@ -208,10 +208,7 @@ async function beginTask(
 
 const FAILED = "The server failed. Its log says why.";
 
-/**
- * The error for a call of a tool that the caller does not see. The protocol wants an error here, not a result
- * of a tool.
- */
+/** For a tool that the caller does not see, the protocol wants an error, not the result of a call. */
 function unseen({ registry, lists }: McpServing, { caller }: ClientRequest, name: string): RpcError {
   if (lists.of(caller).isShortened) return invalidParams(unknownToolText(name));
   return invalidParams(unknownTool(registry, name, (tool) => caller.sees(tool)).message);

@@ -153,10 +153,7 @@ export function checkLegacy(incoming: IncomingMessage): void {
   checkVersion(incoming);
 }
 
-/**
- * Throws unless the client accepts an answer both as one JSON message and as an event stream, which the
- * legacy era demands.
- */
+/** Throws unless the client accepts both a JSON message and an event stream, as the legacy era demands. */
 export function checkAccept({ headers: { accept = "" } }: IncomingMessage): void {
   // Nearly all clients send exactly this header, so it is compared before it is parsed.
   if (accept === "application/json, text/event-stream") return;

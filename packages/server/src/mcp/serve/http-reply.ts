@@ -30,10 +30,7 @@ const streamHeaders: HeaderList = [
 const usualLimits: UnreadLimits = { most: 16 * 1024 * 1024, patience: 5 * 60_000 };
 const KEEP_ALIVE = 15_000;
 
-/**
- * Sends messages to a client as events on one response. A client that exceeds the `UnreadLimits` is
- * disconnected.
- */
+/** Sends messages as events on one response. A client that exceeds the `UnreadLimits` is disconnected. */
 export class EventStream {
   readonly writer: MessageWriter;
   readonly #outgoing: ServerResponse;
@@ -92,10 +89,7 @@ export function sendJson(
   outgoing.uncork();
 }
 
-/**
- * The answer to a request whose session does not exist or has ended. The status tells the client to open a
- * new session.
- */
+/** The answer to a request of an unknown session. The status tells the client to open a new session. */
 export const noSession = {
   status: 404,
   code: rpcCodes.unavailable,
@@ -120,10 +114,7 @@ export interface OwedAnswers {
   whenNone: (() => void) | undefined;
 }
 
-/**
- * The answer to one POST: one JSON message, or an event stream when notifications or questions precede the
- * answer.
- */
+/** The answer to one POST: a JSON message, or a stream if notifications or questions precede the answer. */
 export class HttpReply implements Reply {
   /** The requests that this reply answers. They are withdrawn when the client closes the connection. */
   readonly requests: ClientRequest[] = [];
@@ -191,10 +182,7 @@ export class HttpReply implements Reply {
     this.end(isEmpty ? undefined : `[${answers.join(",")}]`, status);
   }
 
-  /**
-   * To be called when the stopping server need not wait for this answer: it was sent, or it is a stream that
-   * never ends by itself.
-   */
+  /** The stopping server need not wait for this answer: it was sent, or is a stream without an end. */
   settle(): void {
     const owed = this.#owed;
     this.#isOwed = false;

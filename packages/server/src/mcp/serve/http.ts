@@ -71,10 +71,7 @@ export class McpMount implements Mount {
     this.#owed = { cutOff, count: 0, whenNone: undefined };
   }
 
-  /**
-   * Names the address of the resource metadata, for the WWW-Authenticate header that a caller without a token
-   * receives.
-   */
+  /** Names the address of the resource metadata, for the WWW-Authenticate header of a refused request. */
   challenge(incoming: IncomingMessage): string {
     const { pathname } = new URL(incoming.url ?? "/mcp", "http://localhost");
     return `resource_metadata="${originOf(incoming)}${WELL_KNOWN}${pathname}"`;

@@ -10,10 +10,7 @@ const MOST = 100;
 /** How long the waiting notices may be together, in characters. A single notice may be longer. */
 const LONGEST = 256 * 1024;
 
-/**
- * Notices that wait to be sent. When there are too many, only the latest progress and the first messages are
- * kept.
- */
+/** Notices that wait to be sent. Of too many, the latest progress and the first messages are kept. */
 export class NoticeQueue {
   #notices: Notice[] = [];
   #length = 0;

@@ -100,10 +100,7 @@ function listing<Item>(
   };
 }
 
-/**
- * Runs work that may ask the client questions, so that the client may have to repeat its request with
- * answers.
- */
+/** Runs work that may ask the client questions, so that it may have to repeat its request with answers. */
 function runDialog<Found extends object>(
   { waitingDialogs }: McpServing,
   request: ClientRequest,
@@ -118,10 +115,7 @@ function runDialog<Found extends object>(
   relayDialog(waitingDialogs, request, dialog, (answered, found) => answered.result(found));
 }
 
-/**
- * Reads prompts, resources and skills with the rights of the caller. Stops reading when the request is
- * cancelled.
- */
+/** Reads offerings with the rights of the caller, and stops when the request is cancelled. */
 export function readerOf(request: ClientRequest): OfferingReader {
   const gone = new AbortController();
   request.onCancel = (reason) => gone.abort(reason);

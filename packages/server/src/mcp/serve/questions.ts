@@ -28,10 +28,7 @@ export class Questions {
   #untold: Question[] = [];
   #asked = 0;
 
-  /**
-   * `answers`: answers that the client sent with its first request, by the keys that the tool will choose for
-   * its questions.
-   */
+  /** `answers`: sent with the client's first request, by the keys that the tool chooses for its questions. */
   constructor(answers: unknown, onAsked: () => void) {
     this.#answers = isRecord(answers) ? answers : {};
     this.#onAsked = onAsked;
@@ -114,10 +111,7 @@ export class Questions {
     for (const key of [...this.#open.keys()]) this.refuse(key, new Error(reason));
   }
 
-  /**
-   * Closes all questions because the call has ended. The promises that `ask` returned stay pending, since
-   * nobody waits for them.
-   */
+  /** Closes all questions after the end of the call. Their promises stay pending; nobody awaits them. */
   close(): void {
     for (const { withdrawn } of this.#open.values()) withdrawn.abort("the call has ended");
     this.#open.clear();

@@ -26,10 +26,7 @@ export interface Peer {
   readonly logLevel: string | undefined;
   /** Set only for a client of the legacy era that opened a session. */
   readonly session?: ClientSession;
-  /**
-   * The headers of an HTTP request of the modern era, in which the client may have to repeat arguments of a
-   * call.
-   */
+  /** The headers of an HTTP request of the modern era; some repeat arguments of a call. */
   readonly headers?: IncomingHttpHeaders;
 }
 
@@ -40,17 +37,11 @@ export type AnswerText = string | readonly (string | Buffer)[];
 export interface Reply {
   /** Whether the client keeps up with reading. Undefined until something has been written. */
   readonly flow: WriteFlow | undefined;
-  /**
-   * Resolves when the client has read enough for a long message to be written. Undefined: it can be written
-   * now.
-   */
+  /** Resolves when the client has read enough for a long message to be sent. Undefined: send it now. */
   waitForRoom(): Promise<void> | undefined;
   /** Sends a notification or a question that belongs to an open request. */
   send(message: object): void;
-  /**
-   * Ends a request. `answer` is undefined when the client cancelled the request or has gone, and gets no
-   * answer.
-   */
+  /** Ends a request, without an answer when the client cancelled the request or has gone. */
   end(answer: AnswerText | undefined, status: number): void;
 }
 
@@ -209,8 +200,7 @@ export class ClientSession implements Peer, Listener {
   }
 
   /**
-   * Asks the client a question as part of one of its requests. Rejects when the client answers with an error,
-   * or not in time.
+   * Asks a question as part of the client's request. Rejects when the client answers late or with an error.
    */
   async ask(request: ClientRequest, method: string, params: object, signal: AbortSignal): Promise<unknown> {
     if (this.#closed !== undefined) throw new Error(`Nothing can be asked: ${this.#closed}.`);

@@ -32,10 +32,7 @@ export const taskMethods = {
   },
 };
 
-/**
- * The `taskId` parameter of a request. Throws when it is not a string, or the client did not declare the
- * tasks extension.
- */
+/** Throws when the client did not declare the tasks extension, or `taskId` is not a string. */
 function taskIdOf({ method, params: { taskId }, peer }: ClientRequest): string {
   if (!knowsTasks(peer.abilities)) throw missingTasks();
   if (typeof taskId !== "string") throw paramError(method, "taskId", expected("string", taskId));
@@ -148,10 +145,7 @@ export class Tasks {
     return storedView(call, listed?.outputSchema !== undefined);
   }
 
-  /**
-   * Returns whether this caller has the task. Answers to questions that are not open are ignored, as the
-   * extension says.
-   */
+  /** Returns whether this caller has the task. Answers to questions that are not open are ignored. */
   async update(taskId: string, answers: Readonly<Record<string, unknown>>, caller: Caller): Promise<boolean> {
     const live = this.#live.get(taskId);
     if (live === undefined || !isOwn(live, caller)) return this.#isKnown(taskId, caller);
@@ -246,10 +240,7 @@ function touch(task: LiveTask): void {
   task.lifetimeTimer.refresh();
 }
 
-/**
- * Refuses the task's open questions after `answerTimeout`, which also limits the questions of calls that are
- * not tasks.
- */
+/** Refuses the task's open questions after `answerTimeout`, the time limit of all questions to clients. */
 function startAnswerTimer(task: LiveTask): void {
   clearTimeout(task.answerTimer);
   const { dialog } = task;

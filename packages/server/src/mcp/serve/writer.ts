@@ -21,7 +21,7 @@ export class WriteFlow {
 
   /**
    * Calls `act` once, when the flow may no longer be full or the client has gone. Returns a function that
-   * stops waiting.
+   * stops it.
    */
   whenFreed(act: () => void): () => void {
     this.waiting.add(act);
@@ -35,10 +35,7 @@ export class WriteFlow {
     for (const act of waiting) act();
   }
 
-  /**
-   * Resolves when the flow is not full, in the order of the calls of `waitForRoom`. Undefined: it is not full
-   * now.
-   */
+  /** Resolves when the flow is not full, for one waiting caller after another. Undefined: it is not full. */
   waitForRoom(): Promise<void> | undefined {
     if (this.#lastInLine === undefined && !this.isFull) return undefined;
     const room = (this.#lastInLine ?? Promise.resolve()).then(async () => {

@@ -30,10 +30,7 @@ export interface RpcResponse {
   readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } | undefined;
 }
 
-/**
- * The error codes of JSON-RPC and MCP. The codes from -32000 to -32019 are free for implementations to
- * define.
- */
+/** The error codes. Implementations may define those from -32000 to -32019 themselves. */
 export const rpcCodes = {
   parseError: -32700,
   invalidRequest: -32600,
@@ -141,10 +138,7 @@ export const longestMessage = 10 * 1024 * 1024;
 
 /** The version of the protocol without sessions: every request describes its client. */
 export const modernVersion = "2026-07-28";
-/**
- * The older versions of the protocol, newest first. A client that asks for an unknown version is given the
- * first.
- */
+/** The older versions, newest first. A client that asks for an unknown version is given the first. */
 export const legacyVersions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 /** The only version with batches over stdio. Over HTTP the older versions have batches too. */
 export const batchedVersion = "2025-03-26";
