@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Grant } from "../access/index.ts";
 import { eventText, openEventStream } from "./wire/index.ts";
 
-/** Who receives an event. Admins receive all. */
+/** Who receives an event. Admins receive all events. */
 type Audience = "everyone" | "admins" | { readonly caller: string };
 
 interface FeedEvent {
@@ -10,7 +10,7 @@ interface FeedEvent {
   readonly type: string;
   readonly data: unknown;
   readonly audience: Audience;
-  /** The encoded event. Set by its first reader, because most kept events are never read. */
+  /** The encoded event. Set for its first reader, because most kept events are never read. */
   bytes: Buffer | undefined;
 }
 
@@ -44,7 +44,7 @@ const PATIENCE = 2;
  */
 export class EventFeed {
   readonly #options: EventFeedOptions;
-  /** Part of event ids, so that numbers of an earlier process are recognised. */
+  /** Part of every event id, so that an id from an earlier process is recognised. */
   readonly #epoch = Date.now().toString(36);
   readonly #ring: FeedEvent[] = [];
   readonly #readers = new Set<Reader>();

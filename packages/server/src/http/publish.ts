@@ -148,7 +148,8 @@ function loadOf(event: LoadEvent): object {
 
 /**
  * Returns a function to call whenever something about the upstream MCP servers changed. It publishes every
- * server that was removed or whose state, tools, reason or problem changed.
+ * server that was removed or whose state, tools, reason or problem changed, and changed problems of the
+ * servers' file.
  */
 function publishMcpServers(feed: EventFeed, servers: McpServers): () => void {
   // The problems of the servers' file as text, for comparison.
@@ -216,8 +217,8 @@ interface Seen {
 }
 
 /**
- * Returns a function that publishes the items that changed or disappeared since its last call. The items of
- * now count as published unless `known` is given, because new readers read the list anyway.
+ * Returns a function that publishes the items that changed or disappeared since its last call. Items that
+ * exist already count as published unless `known` is given, because new readers read the list anyway.
  */
 function publishChanges(
   readItems: () => readonly Seen[],
@@ -252,7 +253,7 @@ const LONGEST_RELOAD_LIST = 200;
 export class ReloadLog {
   readonly #reloads: Reload[] = [];
 
-  /** `first`: the load at opening the workspace, before anybody could subscribe. */
+  /** `first`: the load when the workspace was opened, before anybody could subscribe. */
   constructor(first: LoadReport) {
     this.#add(first);
   }

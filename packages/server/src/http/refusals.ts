@@ -36,7 +36,7 @@ export function toHttpError(thrown: unknown): unknown {
   }
   if (thrown instanceof ForbiddenAnswer) return new HttpError("forbidden", message);
   if (!(thrown instanceof UnfitAnswer)) return thrown;
-  // Wrong edited arguments are the approver's mistake, so the question stays open.
+  // Invalid arguments in an answer are the approver's mistake, so the question stays open.
   const { issues } = thrown;
   if (issues.length === 0) return misplaced("arguments", message);
   return new HttpError("invalid_arguments", `${message} The question stays open.`, { details: { issues } });

@@ -25,7 +25,7 @@ export class RequestGuard {
   readonly #hosts: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
   readonly #limiter: RateLimiter | undefined;
-  /** Set once the server was told to stop. */
+  /** True once the server was told to stop. */
   isStopping = false;
 
   constructor(options: GuardOptions) {

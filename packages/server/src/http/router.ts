@@ -96,7 +96,8 @@ export class Router {
       let grant = nobody;
       if (wanted.access !== "open") {
         const isInQuery = entry?.route.tokenInQuery === true;
-        // A known token gives its grant without a promise; awaiting it would cost more than this check.
+        // For a token that was seen before, `admit` returns no promise; awaiting would cost more than this
+        // check.
         const admitted = guard.admit(incoming, isInQuery ? new URLSearchParams(search).get("token") : null);
         grant = admitted instanceof Promise ? await admitted : admitted;
       }
@@ -129,7 +130,7 @@ export class Router {
     let query: unknown;
     if (search === "" && entry.emptyQuery !== undefined) query = { ...entry.emptyQuery };
     else query = await checked("query", checks.query, readQuery(search, route.query ?? {}));
-    if (search === "") entry.emptyQuery ??= { ...(query as object) }; // The query's schema is an object's.
+    if (search === "") entry.emptyQuery ??= { ...(query as object) }; // A query's schema describes an object.
     let body: unknown;
     if (route.body !== undefined || route.optionalBody !== undefined) {
       const given = await readBody(incoming, settings.maxBody);
@@ -183,7 +184,7 @@ export class Router {
 
 const jsonHeaders = { "Content-Type": json };
 
-/** A grant for nothing. Only open routes get it, and they do not read it. */
+/** A grant for nothing. Only open routes and mounts get it, and they do not read it. */
 const nobody: Grant = {
   id: "",
   name: "",

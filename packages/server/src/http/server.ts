@@ -105,7 +105,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     files.subscribe(reloads.listen),
   ];
   feed.onFirstReader = () => unsubscribe.push(registry.subscribe(publish, callEvents));
-  // Opened after the publishers, so that its own changes are published after the changes that caused them.
+  // The switches are opened after the publishers, so that their changes are published after the changes that
+  // caused them.
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   unsubscribe.push(() => switches.close(), ...publishLibrary(feed, skills, switches));
   const authenticator = new Authenticator(token, store.tokens);

@@ -56,7 +56,7 @@ export interface HttpServices extends ServedApp {
 
 /** How the HTTP surface behaves. Every value has a safe default. */
 export interface HttpSettings {
-  /** Host names of the server, beside `localhost` and IP addresses. */
+  /** Host names under which the server may be reached, beside `localhost` and IP addresses. */
   readonly allowedHosts: readonly string[];
   /** Origins such as `https://app.example` whose pages may use the API. Default: only the server's own pages. */
   readonly allowedOrigins: readonly string[];

@@ -30,7 +30,7 @@ const messages: Readonly<Record<UnavailableReason, string>> = {
 const NO_MORE =
   "The store cannot take records, and as many as are kept in memory wait for it. Calls are refused until they are written.";
 
-/** For load balancers. These routes are open, so they show no paths and check the store once a second. */
+/** Routes for load balancers, open to all: they show no paths and check the store at most once a second. */
 export function healthRoutes({ store, log, prove, guard }: HttpServices): Route[] {
   const route = routesFor("server", "open");
   const probe = storeProbe(store);

@@ -142,7 +142,7 @@ function hideFailure(thrown: unknown, logger: Logger): HttpError {
   return new HttpError("internal_error", "The server failed to answer this request. Its log says why.");
 }
 
-/** Its signal aborts when the caller disconnects. Call `release` once the answer is being sent. */
+/** The `signal` aborts when the caller disconnects. Call `release` once the answer is being sent. */
 export function callerGone(
   incoming: IncomingMessage,
   outgoing: ServerResponse,

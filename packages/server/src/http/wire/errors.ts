@@ -45,7 +45,7 @@ export class HttpError extends Error {
     // A full-disk error always counts as the store's. A connection error may come from elsewhere, so it
     // counts as the store's only when the store has thrown it as `StoreUnavailable`.
     if (thrown instanceof StoreUnavailable || isFullDisk(thrown)) {
-      const { code, message, reason, retryAfter } = StoreUnavailable.from(thrown)!; // `from` takes both.
+      const { code, message, reason, retryAfter } = StoreUnavailable.from(thrown)!; // `from` converts both.
       return new HttpError(code, message, {
         details: { reason },
         headers: { "Retry-After": String(retryAfter) },

@@ -53,14 +53,14 @@ interface RouteDetails {
   /** Says, for `/openapi.json`, when the route answers with no content (204). */
   readonly empty?: string;
   readonly errors?: readonly HttpErrorCode[];
-  /** Also accepts the token in the URL. Only for event streams, see `Credentials`. */
+  /** Whether the token may also be in the URL. Only for event streams, see `Credentials`. */
   readonly tokenInQuery?: boolean;
 }
 
 /** One row of the table from which router, validation and `/openapi.json` are made. */
 export interface Route extends RouteDetails {
   readonly method: string;
-  /** With `{name}` for parameters. */
+  /** The path, with `{name}` for parameters. */
   readonly path: string;
   readonly id: string;
   readonly summary: string;
@@ -106,15 +106,15 @@ export function routesFor(tag: string, access: Access) {
 }
 
 /**
- * Another surface on the same port. It gets Node's own request and response after the common checks, so that a call
- * through it costs no more than necessary.
+ * Another surface on the same port. It gets Node's own request and response after the common checks, because
+ * any layer in between would slow its calls.
  */
 export interface Mount {
   /** Whether the mount handles this path, which has no query. */
   owns(path: string, method: string): boolean;
   /** `open`: no token needed. */
   readonly access: "open" | "token";
-  /** Answers the request. Thrown errors are answered like those of a route. Open mounts get no real grant. */
+  /** Answers the request. Errors are answered like those of a route. An open mount gets an empty grant. */
   handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant): void | Promise<void>;
   /** Added to the WWW-Authenticate header of the answer to a caller without a valid token. */
   challenge?(incoming: IncomingMessage): string;
@@ -135,6 +135,6 @@ export interface HttpExtension {
   routes(parts: ExtensionParts): readonly Route[];
   /** The named schemas that its routes refer to. */
   readonly schemas?: Readonly<Record<string, JsonSchemaObject>>;
-  /** Called after a token was withdrawn or given other scopes. */
+  /** Called after a token was withdrawn. */
   grantsChanged?(): Promise<void>;
 }

@@ -108,7 +108,7 @@ export function ref<Value = unknown>(name: string): Schema<Value> {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** An object with a list in `items`, the form of all lists in the API. */
+/** An object with a list in `items`, the form of most lists in the API. */
 export function items(schema: JsonSchemaObject): Schema {
   return object({ items: list(schema) });
 }

@@ -18,7 +18,7 @@ const LONGEST_INPUT = 4_000;
  * When a question comes into the approval inbox, also asks the person at the MCP client that made the call,
  * if the client can show forms, `mayAsk` permits it and the client's grant may approve the call. A client
  * that may not be asked is told where the question waits. The first answer counts. Returns a function that
- * ends this.
+ * stops it.
  */
 export function letClientsApprove(
   approvals: ApprovalInbox,

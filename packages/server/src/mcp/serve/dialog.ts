@@ -56,9 +56,9 @@ export class ClientDialog<Result> implements CallClient {
   readonly subject: string;
   /** The arguments of the client's request. */
   readonly input: RpcParams;
-  /** Which notices the open request wants to receive. */
+  /** Which notices the client wants to receive in its open request. */
   wants: Wants;
-  /** The last warning. A call that becomes a task shows it as its status. */
+  /** The last warning to the client. A call that becomes a task shows it as its status message. */
   lastWarning: string | undefined;
   /** The capability that a question needed and the client did not declare. */
   missed: NeededAbility | undefined;
@@ -235,8 +235,8 @@ export class ClientDialog<Result> implements CallClient {
 type Finish<Result> = (request: ClientRequest, result: Result) => void;
 
 /**
- * Sends the client what a dialog says and asks, until the work ends or the client has to come back with answers in
- * another request.
+ * Sends the client the notices and questions of a dialog, until the work ends or the client has to come back
+ * with answers in another request.
  */
 export function relayDialog<Result>(
   waiting: WaitingDialogs,

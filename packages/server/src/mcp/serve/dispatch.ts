@@ -115,7 +115,7 @@ function callTool(serving: McpServing, request: ClientRequest) {
   });
 }
 
-/** Starts the call of a dialog. Its questions and notices go through the dialog. */
+/** Starts the call of a dialog. The call's questions and notices go through the dialog. */
 function startCall(
   { service, registry }: McpServing,
   { caller, meta, peer }: ClientRequest,

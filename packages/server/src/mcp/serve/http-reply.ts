@@ -182,7 +182,7 @@ export class HttpReply implements Reply {
     this.end(isEmpty ? undefined : `[${answers.join(",")}]`, status);
   }
 
-  /** The stopping server need not wait for this answer: it was sent, or is a stream without an end. */
+  /** Stops counting the answer as owed: it was sent, or it is a stream that never ends by itself. */
   settle(): void {
     const owed = this.#owed;
     this.#isOwed = false;

@@ -115,7 +115,7 @@ function runDialog<Found extends object>(
   relayDialog(waitingDialogs, request, dialog, (answered, found) => answered.result(found));
 }
 
-/** Reads offerings with the rights of the caller, and stops when the request is cancelled. */
+/** The caller's rights to offerings, with a signal that aborts when the request is cancelled. */
 export function readerOf(request: ClientRequest): OfferingReader {
   const gone = new AbortController();
   request.onCancel = (reason) => gone.abort(reason);

@@ -15,7 +15,10 @@ import { type EraCodec, legacyCodec, paramError, toRpcError } from "./answers.ts
 import type { Caller } from "./caller.ts";
 import type { WriteFlow } from "./writer.ts";
 
-/** The client that sent a request. The modern era describes it in each request, the legacy era in its session. */
+/**
+ * The client that sent a request. It describes itself in each request (modern era) or once per session
+ * (legacy era).
+ */
 export interface Peer {
   readonly caller: Caller;
   readonly codec: EraCodec;

@@ -26,7 +26,7 @@ export class HttpSession extends ClientSession {
   usedAt = Date.now();
   /** Whether the session has ended. Its open requests are then answered with `noSession`. */
   isGone = false;
-  /** Functions that end the session's subscriptions. */
+  /** Functions that stop telling the session of changes and stop watching its expert. */
   readonly unsubscribe: (() => void)[] = [];
   #stream: EventStream | undefined;
 

@@ -17,7 +17,7 @@ import { WaitingDialogs } from "./waiting-dialogs.ts";
 /** The rack as MCP clients reach it, over HTTP and stdio. */
 export interface McpSurface {
   readonly serving: McpServing;
-  /** The paths that the HTTP server serves. */
+  /** The mounts for the HTTP server: `/mcp`, and the metadata that says how it is protected. */
   mounts(options?: McpMountOptions): Mount[];
   /**
    * Serves the program that started this process, with all tools or those of one expert. Rejects when there

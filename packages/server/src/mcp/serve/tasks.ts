@@ -75,8 +75,8 @@ interface LiveTask {
 }
 
 /**
- * How long a task that waits for a person may stay unchanged before it is cancelled, in milliseconds. Clients are
- * told that a task can be fetched for this long after its last change.
+ * How long a task that waits for a person may stay unchanged before it is cancelled, in milliseconds. Clients
+ * are told that they can fetch a task for this long after its last change.
  */
 const TIME_TO_LIVE = 60 * 60_000;
 /** How often clients should ask how a task stands, in milliseconds. */
@@ -250,8 +250,8 @@ function startAnswerTimer(task: LiveTask): void {
 const tooLate = `The client did not answer within ${answerTimeout / 60_000} minutes.`;
 
 /**
- * When the call was made, according to the time inside the task's id. A running task and its later call
- * record so show the same creation time.
+ * When the call was made, according to the time inside the task's id. So a running task and its later call
+ * record show the same creation time.
  */
 function createdAtOf(taskId: string): number | undefined {
   const found = /^task_([0-9a-f]{8})-([0-9a-f]{4})-7/.exec(taskId);

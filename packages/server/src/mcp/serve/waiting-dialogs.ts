@@ -27,9 +27,9 @@ interface WaitingDialog {
 const STATE_BYTES = 32;
 
 /**
- * Dialogs that were answered with questions and wait until the client repeats its request with the answers.
- * The client receives a random `requestState`, which works once and only in this process, because the dialog
- * ends with the process.
+ * Dialogs whose request was answered with questions. They wait until the client repeats the request with
+ * answers and with the random `requestState` that it received. The state works once and only in this process,
+ * because the dialog ends with the process.
  */
 export class WaitingDialogs {
   readonly #dialogs = new Map<string, WaitingDialog>();

@@ -19,10 +19,7 @@ export class WriteFlow {
     return this.#isFull();
   }
 
-  /**
-   * Calls `act` once, when the flow may no longer be full or the client has gone. Returns a function that
-   * stops it.
-   */
+  /** Calls `act` once, when the client may have read enough or has gone. Returns a function that stops it. */
   whenFreed(act: () => void): () => void {
     this.waiting.add(act);
     return () => this.waiting.delete(act);
