@@ -19,7 +19,7 @@ import {
 } from "./wire/index.ts";
 
 interface WantedCall extends Omit<CallRequest, "signal" | "headers" | "watcher"> {
-  /** The call continues when the caller disconnects. */
+  /** Whether the call continues when the caller disconnects. */
   readonly keep?: boolean;
 }
 
@@ -40,7 +40,7 @@ export async function serveCall(
   }
 }
 
-/** Bytes that may wait for a slow reader. Beyond it, states and progress are left out. */
+/** How many unread bytes may wait for a slow caller. Beyond that, states, progress and log are left out. */
 const MOST_WAITING = 1024 * 1024;
 
 /**
@@ -61,7 +61,7 @@ async function streamCall(
   const sendIfTaken = (event: string, data: unknown) => {
     if (outgoing.writableLength < MOST_WAITING) send(event, data);
   };
-  // Most refusals come at once. The stream opens a moment later, so that they get their own HTTP status.
+  // Most refusals come at once. The stream opens a moment later, so that a refusal gets its own HTTP status.
   let opening: NodeJS.Immediate | undefined;
   const watcher: CallRequest["watcher"] = {
     state(state) {
@@ -151,7 +151,7 @@ function answerOf({ callId, record, result, recorded }: EndedCall, replayOf?: st
 
 const PREVIEW = 200;
 
-/** A call in a list: without bodies, of which it shows only the beginning. */
+/** A call as lists show it, with only the beginning of its arguments and its result. */
 export function summaryOf(call: StoredCall): Record<string, unknown> {
   const { parameters, result, outcome, status: _, ...rest } = call;
   return {
@@ -163,7 +163,7 @@ export function summaryOf(call: StoredCall): Record<string, unknown> {
   };
 }
 
-/** A finished call. Only a result that is too long to keep in one piece is cut. */
+/** A stored call with its arguments and result. Only a result too long to be stored in one piece is cut. */
 export function detailOf(call: StoredCall): Record<string, unknown> {
   const { outcome, status: _, ...rest } = call;
   return { ...rest, status: outcome, ...(outcome === "running" ? {} : { stages: stagesOf(call) }) };
@@ -184,7 +184,7 @@ function stagesOf(call: StoredCall): { name: string; duration: number }[] {
   ].filter((stage) => stage.duration > 0);
 }
 
-/** A running call. For calls made by a tool or through another surface, only the state is known until they end. */
+/** A running call. `announced` is missing for a call that a tool made: only its state is known. */
 export function activeView(
   active: { readonly callId: string; readonly toolName: string; readonly state: ToolState },
   announced: AnnouncedCall | undefined,
@@ -195,7 +195,7 @@ export function activeView(
     ...announced,
     callId: active.callId,
     toolName: active.toolName,
-    // Also while the call waits for a person, as in lists.
+    // A call that waits for a person counts as running too, as in lists.
     status: "running",
     parameters: state.input,
     title: state.title,
@@ -230,8 +230,8 @@ export function repeatArguments(call: StoredCall): unknown {
   }
   const { raw, ...others } = call.parameters;
   const neverParsed = call.error?.code === "invalid_arguments" && Object.keys(others).length === 0;
-  // Arguments that could not be parsed are recorded as `raw`. Passing that object on would drop them instead of
-  // refusing them.
+  // Arguments that could not be parsed are recorded as text in `raw`. If that object were passed on, the
+  // arguments would be dropped instead of refused.
   return neverParsed && typeof raw === "string" ? raw : call.parameters;
 }
 
@@ -246,10 +246,10 @@ function maskedPlace(value: unknown, path: string): string | undefined {
   return undefined;
 }
 
-/** Characters of the text that are held in memory at a time. */
+/** How many characters of a result are held in memory at a time. */
 const PIECE = 256 * 1024;
 
-/** Sends the record as a file, reading the text of the result piece by piece. */
+/** Sends the record of a call as a file, reading the text of the result piece by piece. */
 export async function sendRecord(
   call: StoredCall,
   calls: Pick<CallStore, "readResult">,

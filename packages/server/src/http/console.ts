@@ -11,7 +11,7 @@ export function findConsole(): string {
   return existsSync(join(packed, "index.html")) ? packed : built;
 }
 
-/** Returns true when it answered the request; false leaves it to others. */
+/** Returns true when it answered the request; false leaves the request to the API. */
 export type ConsoleHandler = (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;
 
 /**
@@ -97,7 +97,7 @@ function listFiles(directory: string): string[] {
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name));
   } catch {
-    return []; // There is no build.
+    return []; // The console is not built.
   }
 }
 

@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Grant } from "../access/index.ts";
 import { eventText, openEventStream } from "./wire/index.ts";
 
-/** Who receives an event. Admins receive all. */
+/** Who receives an event. Admins receive all events. */
 type Audience = "everyone" | "admins" | { readonly caller: string };
 
 interface FeedEvent {
@@ -10,7 +10,7 @@ interface FeedEvent {
   readonly type: string;
   readonly data: unknown;
   readonly audience: Audience;
-  /** Encoded for the first reader, because most kept events are never read. */
+  /** The encoded event. Set for its first reader, because most kept events are never read. */
   bytes: Buffer | undefined;
 }
 
@@ -27,7 +27,7 @@ interface Reader {
 
 interface EventFeedOptions {
   readonly size: number;
-  /** In milliseconds. */
+  /** How often each reader is sent a comment that shows the stream is alive, in milliseconds. */
   readonly heartbeat: number;
 }
 
@@ -37,19 +37,22 @@ const BATCH = 256;
 const PATIENCE = 2;
 
 /**
- * One numbered stream of events for any number of readers. The last events are kept once, in a ring buffer; a reader is
- * a position in it, so a slow reader costs nothing. A reader that falls behind the ring, or reconnects with an id older
- * than it, gets a `reset`. A reader that takes no data at all is dropped.
+ * One numbered stream of events for any number of readers. The last events are kept once, in a ring buffer; a
+ * reader is a position in the ring, so a slow reader takes no memory. A reader that falls behind the ring, or
+ * reconnects with the id of an event that is no longer in it, gets a `reset`. A reader that takes no data at
+ * all is dropped.
  */
 export class EventFeed {
   readonly #options: EventFeedOptions;
-  /** Part of event ids, so that numbers of an earlier process are recognised. */
+  /** Part of every event id, so that an id from an earlier process is recognised. */
   readonly #epoch = Date.now().toString(36);
   readonly #ring: FeedEvent[] = [];
   readonly #readers = new Set<Reader>();
   readonly #heartbeat: NodeJS.Timeout;
   #next = 1;
-  /** The first event that is kept. Before the first reader, none are. */
+  /**
+   * The number of the first event that was kept. Undefined before the first reader: no events are kept then.
+   */
   #first: number | undefined;
   #scheduled = false;
   /** How many readers were dropped because they took no data. */
@@ -77,7 +80,9 @@ export class EventFeed {
     setImmediate(() => this.#flush());
   }
 
-  /** Turns the response into an event stream that continues after `lastEventId`, or begins now. */
+  /**
+   * Turns the response into an event stream that continues after `lastEventId`, or begins now without one.
+   */
   subscribe(
     outgoing: ServerResponse,
     grant: Grant,
@@ -121,7 +126,7 @@ export class EventFeed {
     return Math.max(this.#first ?? this.#next, this.#next - this.#options.size);
   }
 
-  /** The number of the event after the id; undefined when the events after it are no longer kept. */
+  /** The number of the event after the one with this id; undefined when later events are no longer kept. */
   #numberAfter(id: string): number | undefined {
     const [epoch, digits] = id.split("-");
     if (epoch !== this.#epoch || digits === undefined || !/^\d{1,15}$/.test(digits)) return undefined;
@@ -178,7 +183,7 @@ export class EventFeed {
     reader.outgoing.end();
   }
 
-  /** Ends the stream when its token expires. Times beyond a timer's range are found by the heartbeat. */
+  /** Ends the stream when its token expires. An expiry beyond a timer's range is noticed at a heartbeat. */
   #endAtExpiry(reader: Reader): NodeJS.Timeout | undefined {
     const left = (reader.grant.expiresAt ?? Number.POSITIVE_INFINITY) - Date.now();
     if (left > LONGEST_TIMER) return undefined;

@@ -19,13 +19,16 @@ interface ToolCounts {
   completed: number;
   /** Failed calls by the code of their error. */
   readonly errors: Map<string, number>;
-  /** How many calls took at most as long as each bound, and longer than the one before. */
+  /** For each bound, how many calls took at most that long, and longer than the bound before. */
   readonly durations: number[];
-  /** Of all calls together. */
+  /** The duration of all calls together. */
   seconds: number;
 }
 
-/** In seconds, from a tool that answers from memory to one that waits for its time limit. */
+/**
+ * The upper bounds of the histogram of durations, in seconds: from a tool that answers from memory to one
+ * that waits for its time limit.
+ */
 const bounds = [
   0.001,
   0.005,

@@ -12,7 +12,7 @@ const LONGEST_TEXT = 500;
 const LONGEST_LIST = 20;
 const MOST_LINES = 50;
 
-/** The MCP clients that were seen lately. */
+/** The MCP clients that have sent requests since the server started. */
 export interface ConnectedClients {
   list(): ConnectedClient[];
   /** Returns a function that unsubscribes. */
@@ -27,8 +27,8 @@ interface Published {
 }
 
 /**
- * Publishes approvals, loads of the tool files, and changes of upstream MCP servers and MCP clients. Returns functions
- * that stop it.
+ * Publishes to the feed: approvals, loads of the tool files, and changes of upstream MCP servers and MCP
+ * clients. Returns functions that stop it.
  */
 export function publishServices(feed: EventFeed, services: Published): (() => void)[] {
   const { approvals, files, mcpServers, clients } = services;
@@ -43,13 +43,16 @@ export function publishServices(feed: EventFeed, services: Published): (() => vo
   return stopClients === undefined ? stops : [...stops, stopClients];
 }
 
-/** The events about calls, which nobody need hear before the feed has a reader. */
+/** The rack's events about calls. They are published only once the feed has had a reader. */
 export const callEvents = ["state", "progress", "log", "record", "approval", "loop"] as const;
 
-/** Publishes the rack's events to the feed. Events hold ids and summaries; readers fetch bodies by id. */
+/**
+ * Returns a listener that publishes the rack's events to the feed. Published events hold ids and summaries;
+ * readers fetch the rest by id.
+ */
 export function publishRack(feed: EventFeed, service: Pick<CallService, "find">): (event: RackEvent) => void {
   const started = new Set<string>();
-  /** Log lines of calls in this turn of the event loop. */
+  /** The log lines of this turn of the event loop, by call id. */
   const linesByCall = new Map<string, CallLine[]>();
   const latest = new LatestOnly();
   const tell = (type: string, callId: string, data: object) => {
@@ -63,7 +66,7 @@ export function publishRack(feed: EventFeed, service: Pick<CallService, "find">)
         return;
       case "state": {
         const { callId, toolName, status, title } = event;
-        if (status === "completed" || status === "error") return; // The record announces the end, with more details.
+        if (status === "completed" || status === "error") return; // The `record` event announces the end.
         const shown = { toolName, title: title && clip(title), at: Date.now() };
         if (status === "pending") return tell("call.queued", callId, shown);
         if (started.has(callId)) latest.set(callId, "updated", () => tell("call.updated", callId, shown));
@@ -81,7 +84,7 @@ export function publishRack(feed: EventFeed, service: Pick<CallService, "find">)
         const { callId, toolName, level, text, at } = event;
         const lines = linesByCall.get(callId) ?? [];
         linesByCall.set(callId, lines);
-        // Further lines of the same turn are only in the record.
+        // Further lines of the same turn are only in the call record.
         if (lines.length < MOST_LINES) lines.push({ at, level, text: clip(text) });
         latest.set(callId, "log", () => {
           linesByCall.delete(callId);
@@ -144,8 +147,9 @@ function loadOf(event: LoadEvent): object {
 }
 
 /**
- * Publishes every upstream MCP server that was removed or whose state, tools, reason or problem changed. Call it
- * whenever something about the servers changed.
+ * Returns a function to call whenever something about the upstream MCP servers changed. It publishes every
+ * server that was removed or whose state, tools, reason or problem changed, and changed problems of the
+ * servers' file.
  */
 function publishMcpServers(feed: EventFeed, servers: McpServers): () => void {
   // The problems of the servers' file as text, for comparison.
@@ -173,8 +177,8 @@ function publishMcpServers(feed: EventFeed, servers: McpServers): () => void {
 }
 
 /**
- * Publishes changed and removed skills and experts, and tools that were switched on or off. Returns functions that stop
- * it.
+ * Publishes to the feed: changed and removed skills and experts, and tools that were switched on or off.
+ * Returns functions that stop it.
  */
 export function publishLibrary(
   feed: EventFeed,
@@ -213,8 +217,8 @@ interface Seen {
 }
 
 /**
- * Publishes items that changed or disappeared since the last call. The items at the beginning count as known unless
- * `known` is given, because new readers read the list anyway.
+ * Returns a function that publishes the items that changed or disappeared since its last call. Items that
+ * exist already count as published unless `known` is given, because new readers read the list anyway.
  */
 function publishChanges(
   readItems: () => readonly Seen[],
@@ -249,7 +253,7 @@ const LONGEST_RELOAD_LIST = 200;
 export class ReloadLog {
   readonly #reloads: Reload[] = [];
 
-  /** `first`: the load at opening the workspace, before anybody could subscribe. */
+  /** `first`: the load when the workspace was opened, before anybody could subscribe. */
   constructor(first: LoadReport) {
     this.#add(first);
   }
@@ -258,7 +262,7 @@ export class ReloadLog {
     if (event.type === "finished") this.#add(event.report);
   };
 
-  /** Newest first. */
+  /** The loads, newest first. */
   list(): Reload[] {
     return this.#reloads.toReversed();
   }
@@ -269,7 +273,7 @@ export class ReloadLog {
   }
 }
 
-/** Summary of a load, with lists cut at the limit. */
+/** A summary of a load, with at most `limit` names in each list. */
 function summaryOf(report: LoadReport, limit: number): Omit<Reload, "at"> {
   const { added, changed, removed, duration, files } = report;
   const failed = files

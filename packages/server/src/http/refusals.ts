@@ -10,7 +10,10 @@ const skillAdvice = {
   expert: "GET /api/experts lists them.",
 } as const;
 
-/** The API's error for a refusal by another room. Anything else is given back as it is. */
+/**
+ * Translates the errors by which other parts of the server refuse a request into an `HttpError`. Returns any
+ * other value unchanged.
+ */
 export function toHttpError(thrown: unknown): unknown {
   if (!(thrown instanceof Error) || thrown instanceof HttpError) return thrown;
   const { message } = thrown;
@@ -33,7 +36,7 @@ export function toHttpError(thrown: unknown): unknown {
   }
   if (thrown instanceof ForbiddenAnswer) return new HttpError("forbidden", message);
   if (!(thrown instanceof UnfitAnswer)) return thrown;
-  // Wrong edited arguments are the approver's mistake, so the question stays open.
+  // Invalid arguments in an answer are the approver's mistake, so the question stays open.
   const { issues } = thrown;
   if (issues.length === 0) return misplaced("arguments", message);
   return new HttpError("invalid_arguments", `${message} The question stays open.`, { details: { issues } });

@@ -15,7 +15,7 @@ interface GuardOptions {
   readonly authenticator: Authenticator;
   readonly allowedHosts: readonly string[];
   readonly allowedOrigins: readonly string[];
-  /** For each token except the master's. `false` sets no limit. */
+  /** How many requests each token except the master token may make. `false` sets no limit. */
   readonly rateLimit: false | RateLimit;
 }
 
@@ -25,7 +25,7 @@ export class RequestGuard {
   readonly #hosts: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
   readonly #limiter: RateLimiter | undefined;
-  /** Set once the server was told to stop. */
+  /** True once the server was told to stop. */
   isStopping = false;
 
   constructor(options: GuardOptions) {
@@ -54,7 +54,10 @@ export class RequestGuard {
     return isPreflight;
   }
 
-  /** Returns the grant of the caller's token, at once when the token is known. Throws beyond the rate limit. */
+  /**
+   * Returns the grant of the caller's token, at once when the token was seen before. Throws when the token is
+   * invalid or makes too many requests, or the server is stopping.
+   */
   admit(
     incoming: IncomingMessage,
     queryToken: string | null = null,
@@ -72,7 +75,9 @@ export class RequestGuard {
     });
   }
 
-  /** Throws beyond the rate limit. A request that does the work of several counts as several. */
+  /**
+   * Throws when the token makes too many requests. A request that does the work of several counts as several.
+   */
   limitRate(grant: Grant, count: number): void {
     // The operator's master token has no limit, so that the operator gets in while others flood the server.
     const wait = grant === masterGrant ? 0 : (this.#limiter?.take(grant.id, count) ?? 0);
@@ -101,8 +106,8 @@ function unauthorized(reason: Complaint): HttpError {
 }
 
 /**
- * Refuses requests for other hosts. In a DNS rebinding attack, the attacker's page still sends its own host name. IP
- * addresses cannot be rebound, so they are allowed.
+ * Refuses requests for other hosts. In a DNS rebinding attack, the attacker's page still sends its own host
+ * name in the Host header. IP addresses cannot be rebound, so they are allowed.
  */
 function refuseHost(host: string | undefined): never {
   if (host !== undefined && /[\s/?#@\\]/.test(host.trim())) {
@@ -150,13 +155,13 @@ const preflightHeaders = {
 };
 
 interface RateLimit {
-  /** Requests a second in the long run. */
+  /** How many requests a second are allowed in the long run. */
   readonly perSecond: number;
-  /** Requests at once. */
+  /** How many requests may come at once. */
   readonly burst: number;
 }
 
-/** A token bucket for each key. */
+/** Limits requests by a token bucket for each key. */
 export class RateLimiter {
   readonly #limit: RateLimit;
   readonly #now: () => number;
@@ -228,7 +233,7 @@ function refusalOf(code: string | undefined): HttpError {
   }
 }
 
-/** Sent with every answer. Other pages must not run, frame, cache or read the data that is served here. */
+/** Headers of every answer. Pages of other origins must not run, frame, cache or read what is served. */
 export const securityHeaders: Readonly<Record<string, string>> = {
   "X-Content-Type-Options": "nosniff",
   "X-Frame-Options": "DENY",
@@ -246,13 +251,13 @@ const names: ReadonlySet<string> = new Set(entries.map(([name]) => name.toLowerC
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /**
- * A response that always has the security headers. They are added when the head is written, which is cheap for Node
- * when the other headers are one list. Headers that the answer sets itself are kept.
+ * A response that always has the security headers. They are added when the head is written, which is cheap
+ * for Node when the answer passes its own headers as one list. Headers that the answer sets itself are kept.
  */
 export class GuardedResponse extends ServerResponse<IncomingMessage> {
   override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
     if (Array.isArray(reason) && this.getHeaderNames().length === 0) {
-      // A flat list of names and values.
+      // `reason` is a flat list of header names and values.
       let isPlain = true;
       for (let at = 0; at < reason.length; at += 2) {
         const name = reason[at];
@@ -282,13 +287,14 @@ export function settleTarget(incoming: IncomingMessage): void {
     if (name.length === 4 && name.toLowerCase() === "host") hosts++;
   }
   if (hosts > 1) throw new HttpError("bad_request", "The request names more than one Host.");
-  // HTTP/1.0 has no Host header. Health checks still use it; browsers, against which the host is checked, do not.
+  // HTTP/1.0 has no Host header. Health checks still use HTTP/1.0; browsers, because of which the host is
+  // checked, do not.
   if (hosts === 0 && httpVersion !== "1.0") {
     throw new HttpError("bad_request", "The request has no Host header, which HTTP/1.1 demands.");
   }
   if (hosts === 0) headers.host = "localhost";
   if (url.charCodeAt(0) === SLASH || url === "*") return;
-  // User and password before the host are refused, because they make it look like another host.
+  // A user and password before the host are refused, because they can make one host look like another.
   const found = /^https?:\/\/([^/?#@]+)([/?].*)?$/i.exec(url);
   if (found === null) {
     throw new HttpError(

@@ -25,13 +25,13 @@ interface RouterOptions {
   readonly pages: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;
 }
 
-/** A route with its schemas, compiled at its first request. */
+/** A route. Its schemas are compiled at its first request. */
 interface Entry {
   readonly route: Route;
   /** Names of the path's parameters. */
   readonly names: readonly string[];
   checks: Checks | undefined;
-  /** What the schema makes of a query in which nothing is said. */
+  /** The parameters that a request without a query has: the defaults of the schema. */
   emptyQuery: object | undefined;
 }
 
@@ -66,7 +66,7 @@ export class Router {
 
   /** Always answers the request, with an error if it fails. Never rejects. */
   readonly answer = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
-    outgoing.on("error", () => {}); // The caller disconnected; `close` tells those who wait.
+    outgoing.on("error", () => {}); // The caller disconnected; `close` reports it.
     // The name of the request in metrics.
     let name = "(none)";
     let mount: Mount | undefined;
@@ -96,7 +96,8 @@ export class Router {
       let grant = nobody;
       if (wanted.access !== "open") {
         const isInQuery = entry?.route.tokenInQuery === true;
-        // A known token gives its grant without a promise; awaiting it would cost more than this check.
+        // For a token that was seen before, `admit` returns no promise; awaiting would cost more than this
+        // check.
         const admitted = guard.admit(incoming, isInQuery ? new URLSearchParams(search).get("token") : null);
         grant = admitted instanceof Promise ? await admitted : admitted;
       }
@@ -129,7 +130,7 @@ export class Router {
     let query: unknown;
     if (search === "" && entry.emptyQuery !== undefined) query = { ...entry.emptyQuery };
     else query = await checked("query", checks.query, readQuery(search, route.query ?? {}));
-    if (search === "") entry.emptyQuery ??= { ...(query as object) }; // The schema is that of an object.
+    if (search === "") entry.emptyQuery ??= { ...(query as object) }; // A query's schema describes an object.
     let body: unknown;
     if (route.body !== undefined || route.optionalBody !== undefined) {
       const given = await readBody(incoming, settings.maxBody);
@@ -150,7 +151,10 @@ export class Router {
     sendText(outgoing, 200, text, { "Content-Type": contentType ?? json, ...headers });
   }
 
-  /** Without a token, the answer does not show which paths exist, except open ones. */
+  /**
+   * Refuses a request for which there is no route. A caller without a token is not shown which paths exist,
+   * except open ones.
+   */
   async #refuse(path: string, siblings: readonly Entry[], incoming: IncomingMessage): Promise<never> {
     if (!siblings.some(({ route }) => route.access === "open")) await this.#server.guard.admit(incoming);
     const methods = siblings.map(({ route }) => route.method).join(", ");
@@ -180,7 +184,7 @@ export class Router {
 
 const jsonHeaders = { "Content-Type": json };
 
-/** A grant for nothing. Only open routes get it, and they do not read it. */
+/** A grant for nothing. Only open routes and mounts get it, and they do not read it. */
 const nobody: Grant = {
   id: "",
   name: "",
@@ -197,7 +201,7 @@ function newBranch(): Branch {
   return { fixed: new Map(), any: undefined, entries: new Map() };
 }
 
-/** A literal segment wins over a parameter. */
+/** Finds the branch of a path and collects its parameters. A literal segment wins over a parameter. */
 function findBranch(
   branch: Branch,
   segments: readonly string[],
@@ -244,7 +248,7 @@ async function checked(place: string, schema: CompiledSchema, value: unknown): P
   throw new HttpError("invalid_request", message, { details: { in: place, issues } });
 }
 
-/** Adds the mount's own challenge to the server's, for a caller without a token. */
+/** Adds the mount's challenge to the WWW-Authenticate header for a caller without a valid token. */
 function withChallenge(thrown: unknown, mount: Mount, incoming: IncomingMessage): unknown {
   if (!(thrown instanceof HttpError) || thrown.code !== "unauthorized") return thrown;
   const challenge = mount.challenge?.(incoming);

@@ -18,14 +18,14 @@ export interface FixtureOptions extends Partial<Omit<ServerOptions, "app" | "sto
   readonly files?: Readonly<Record<string, string>>;
   readonly tools?: readonly ToolInfo[];
   readonly open?: Partial<OpenOptions>;
-  /** Dangerous tools wait for an answer over the API. */
+  /** Whether dangerous tools wait for an answer over the API. */
   readonly inbox?: boolean;
-  /** Opens what the server is given beside the app and the store. */
+  /** Makes further options of the server from the app and the store. */
   readonly prepare?: (
     app: App,
     store: Store,
   ) => Promise<Partial<ServerOptions> & { readonly chat?: ChatService }>;
-  /** Puts something in front of the real store. */
+  /** Replaces the real store by a wrapper around it. */
   readonly wrapStore?: (store: Store) => Store;
 }
 
@@ -37,7 +37,7 @@ export interface Asked {
   readonly signal?: AbortSignal;
 }
 
-/** What JSON answers hold is looked at freely in tests. */
+/** Tests read the members of JSON answers without checks. */
 // biome-ignore lint/suspicious/noExplicitAny: see above.
 type Json = any;
 
@@ -119,7 +119,7 @@ export class TestServer {
     });
   }
 
-  /** The answer as JSON, after it was held against the API's own description. */
+  /** Sends a request and returns the JSON answer, after checking it against `/openapi.json`. */
   async ask(path: string, asked: Asked = {}): Promise<{ status: number; body: Json; headers: Headers }> {
     const response = await this.fetch(path, asked);
     const body: Json = await response.json();
@@ -135,7 +135,7 @@ export class TestServer {
     });
   }
 
-  /** With headers that `fetch` does not let a program set. */
+  /** Sends a request with headers that `fetch` does not let a program set. */
   async raw(
     path: string,
     headers: Record<string, string>,
@@ -154,7 +154,7 @@ export class TestServer {
     };
   }
 
-  /** A bare connection. `closed` resolves with everything that came. */
+  /** Opens a TCP connection. `closed` resolves with all text that was received. */
   socket(): { socket: Socket; closed: Promise<string> } {
     const socket = connect({ port: this.port, host: "127.0.0.1", allowHalfOpen: true });
     let text = "";
@@ -207,7 +207,7 @@ export interface StreamEvent {
   readonly data: Json;
 }
 
-/** Reads a stream of events one by one; comments are counted. */
+/** Reads an event stream one event at a time, and counts its comments. */
 export class StreamReader {
   readonly #reader: ReadableStreamDefaultReader<string>;
   #rest = "";
@@ -217,7 +217,7 @@ export class StreamReader {
     this.#reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   }
 
-  /** Nothing at the end of the stream. */
+  /** Resolves to the next event; undefined at the end of the stream. */
   async next(): Promise<StreamEvent | undefined> {
     for (;;) {
       const end = this.#rest.indexOf("\n\n");
@@ -234,7 +234,7 @@ export class StreamReader {
     }
   }
 
-  /** The next event of this name; others are passed over. */
+  /** Resolves to the next event of this name; other events are skipped. */
   async until(name: string): Promise<StreamEvent> {
     for (let event = await this.next(); event !== undefined; event = await this.next()) {
       if (event.event === name) return event;
@@ -266,7 +266,7 @@ export class StreamReader {
   }
 }
 
-/** Tools that behave in the ways that matter to a surface. */
+/** Tools for tests: one that fails, one that waits, one that is dangerous, and so on. */
 export function sampleTools(): { tools: ToolInfo[]; hold: Hold } {
   const hold = new Hold();
   const tools = [
@@ -332,7 +332,7 @@ export function sampleTools(): { tools: ToolInfo[]; hold: Hold } {
   return { tools, hold };
 }
 
-/** Lets tests wait for a tool to have started, and let it go. */
+/** Lets tests wait until a tool has started, and then let it finish. */
 export class Hold {
   readonly #started = new Map<string, PromiseWithResolvers<void>>();
   readonly #released = new Map<string, PromiseWithResolvers<void>>();

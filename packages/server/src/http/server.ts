@@ -34,7 +34,7 @@ import { sendError } from "./wire/index.ts";
 export interface ServerOptions extends Partial<HttpSettings> {
   readonly app: ServedApp;
   readonly store: Store;
-  /** The app's approvals. Default: an inbox with the questions that others left in the store. */
+  /** The approval inbox of the app. Default: a new inbox, with the questions that wait in the store. */
   readonly approvals?: ApprovalInbox;
   /** The call service, when other surfaces share it. The server closes it. */
   readonly calls?: Calls;
@@ -42,7 +42,7 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly mcpServers?: McpServers;
   /** Returns true when it answered a request for a page of the console; false leaves the request to the API. */
   readonly pages?: ConsoleHandler;
-  /** Routes of other surfaces; they follow the API's own. */
+  /** Routes of other surfaces, which follow the API's own routes. */
   readonly extensions?: readonly HttpExtension[];
   /** Default: the workspace's own secrets. */
   readonly secrets?: Secrets;
@@ -60,7 +60,7 @@ export interface ServerOptions extends Partial<HttpSettings> {
 
 export interface RunningServer {
   readonly url: string;
-  /** The workspace's own token. */
+  /** The workspace's own token, the master token. */
   readonly token: string;
   /**
    * Stops accepting requests, waits for calls up to a limit, cancels the rest, and resolves when their records are
@@ -105,7 +105,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     files.subscribe(reloads.listen),
   ];
   feed.onFirstReader = () => unsubscribe.push(registry.subscribe(publish, callEvents));
-  // Opened after the publishers, so that its own changes are published after the changes that caused them.
+  // The switches are opened after the publishers, so that their changes are published after the changes that
+  // caused them.
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   unsubscribe.push(() => switches.close(), ...publishLibrary(feed, skills, switches));
   const authenticator = new Authenticator(token, store.tokens);
@@ -155,7 +156,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   };
 }
 
-/** How long the last answers may take to be sent after everything else has ended. */
+/** How long the last answers may take to be sent after everything else has ended, in milliseconds. */
 const LAST_ANSWERS_TIMEOUT = 1_000;
 const SWEEP = 10;
 
@@ -166,7 +167,7 @@ function makeServer(router: Router, services: HttpServices): Server {
     headersTimeout,
     requestTimeout,
     connectionsCheckingInterval: Math.min(1_000, headersTimeout),
-    // Otherwise Node would refuse such requests with its own text.
+    // Otherwise Node would refuse requests without a Host header with its own text.
     requireHostHeader: false,
   };
   const server = createServer(options, router.answer);

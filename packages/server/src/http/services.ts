@@ -27,7 +27,7 @@ export interface ServedApp {
   readonly log: CallLog;
 }
 
-/** What the routes work with. */
+/** The parts of the server that the routes use. */
 export interface HttpServices extends ServedApp {
   readonly store: Store;
   readonly approvals: ApprovalInbox;
@@ -56,18 +56,19 @@ export interface HttpServices extends ServedApp {
 
 /** How the HTTP surface behaves. Every value has a safe default. */
 export interface HttpSettings {
-  /** Host names of the server, beside `localhost` and IP addresses. */
+  /** Host names under which the server may be reached, beside `localhost` and IP addresses. */
   readonly allowedHosts: readonly string[];
   /** Origins such as `https://app.example` whose pages may use the API. Default: only the server's own pages. */
   readonly allowedOrigins: readonly string[];
-  /** The largest body, in bytes. Default 10 MiB. */
+  /** The largest body of a request, in bytes. Default 10 MiB. */
   readonly maxBody: number;
-  /** Requests a second, and at once, for each token except the master's. `false` sets no limit. */
+  /** How many requests a token other than the master token may make. `false` sets no limit. */
   readonly rateLimit: false | { readonly perSecond: number; readonly burst: number };
-  /** Parallel calls of one tool through this surface. Default 256. */
+  /** How many calls of one tool through this surface may run at once. Default 256. */
   readonly maxCallsPerTool: number;
-  /** How long the headers, and the whole request, may take to arrive, in milliseconds. */
+  /** How long the headers of a request may take to arrive, in milliseconds. Default 10,000. */
   readonly headersTimeout: number;
+  /** How long a whole request may take to arrive, in milliseconds. Default 60,000. */
   readonly requestTimeout: number;
   /** How long calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
   readonly drainTimeout: number;

@@ -132,7 +132,7 @@ export function approvalRoutes({ approvals }: HttpServices): Route[] {
   }
 }
 
-/** Only callers that may answer some question may see the questions. */
+/** Throws unless the caller may answer some question. Other callers may not see the questions. */
 function requireApprover({ isApprover }: Grant): void {
   if (isApprover) return;
   throw new HttpError("forbidden", "Only an admin's token, or one with a grant to approve, may do this.");

@@ -151,7 +151,9 @@ function findActive(
     : activeView({ callId, toolName: active.toolName, state }, announced, recorder.linesOf(callId));
 }
 
-/** Refuses a call that is running, here or in another process on the same store. */
+/**
+ * Returns the stored call. Throws while the call is running, here or in another process on the same store.
+ */
 async function requireEnded(parts: HttpServices, callId: string, grant: Grant): Promise<StoredCall> {
   const here = findActive(parts, callId, grant) !== undefined;
   const call = here ? undefined : await requireCall(grant, callId, parts);
@@ -162,7 +164,7 @@ async function requireEnded(parts: HttpServices, callId: string, grant: Grant): 
   });
 }
 
-/** At most this many pages are searched for a caller that may not see all calls. */
+/** How many pages one request searches for calls that the caller may see, when it may not see all. */
 const MOST_PAGES = 20;
 
 async function listStored(parts: HttpServices, query: CallQuery, grant: Grant): Promise<Page<StoredCall>> {

@@ -12,8 +12,9 @@ const readiness = s.object({
   "freeBytes?": s.number("Room on the disk of the workspace."),
 });
 
-/** Time limit of the store's check, and how long its result is reused. */
+/** How long the store may take to answer before it counts as away, in milliseconds. */
 const PATIENCE = 2_000;
+/** How long the result of a check of the store is reused, in milliseconds. */
 const BELIEVED = 1_000;
 /** Less free disk space than this counts as full, in bytes. */
 const LITTLE_ROOM = 4 * 1024 * 1024;
@@ -29,7 +30,7 @@ const messages: Readonly<Record<UnavailableReason, string>> = {
 const NO_MORE =
   "The store cannot take records, and as many as are kept in memory wait for it. Calls are refused until they are written.";
 
-/** For load balancers. Open to everybody, so it shows no paths and checks the store at most once a second. */
+/** Routes for load balancers, open to all: they show no paths and check the store at most once a second. */
 export function healthRoutes({ store, log, prove, guard }: HttpServices): Route[] {
   const route = routesFor("server", "open");
   const probe = storeProbe(store);

@@ -18,7 +18,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
   const schemas = Object.assign({}, ...extensions.map((extension) => extension.schemas));
   const routes: Route[] = [
     ...healthRoutes(services),
-    // The description includes its own route.
+    // The OpenAPI document includes its own route, so it is made from the complete table.
     ...serverRoutes(services, () => describeApi(routes, schemas)),
     ...tokenRoutes(services),
     ...secretRoutes(services),

@@ -27,7 +27,7 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
     if (mcpServers !== undefined) return mcpServers;
     throw new HttpError("mcp_server_not_found", "No MCP servers are kept here.");
   };
-  // Clients follow changes of the servers through the event stream.
+  // The answer of most routes: the server as it is now. Later changes come through the event stream.
   const server = ["The server.", s.ref("McpServer")] as const;
   return [
     route("GET /api/mcp-servers", "listMcpServers", "The MCP servers whose tools are on the rack", {

@@ -111,8 +111,8 @@ function isVisible(info: ToolInfo, { grant, allow }: Reach): boolean {
 }
 
 /**
- * Formatting thousands of schemas is slow, so the result is kept per tool. Tools can be formatted alone, because names
- * on the rack need no translation.
+ * Returns a function that formats a tool, and keeps the result per tool, because formatting thousands of
+ * schemas is slow. Tools can be formatted alone, because names on the rack need no translation.
  */
 function formatEach(strict: boolean): (info: ToolInfo) => ReturnType<typeof toOpenAITools> {
   const known = new WeakMap<ToolInfo, ReturnType<typeof toOpenAITools>>();

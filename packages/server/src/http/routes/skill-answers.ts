@@ -5,14 +5,17 @@ import { HttpError, s } from "../wire/index.ts";
 
 export const skillParams = { id: s.text({ minLength: 1, maxLength: 128, description: "Its id or name." }) };
 
-/** The version that a change is based on. */
+/** The member of a body that says on which version of a skill, tool or expert the change is based. */
 export const seenVersion = {
   "updatedAt?": s.integer(
     "The `updatedAt` of what was looked at. When it is another one by now, nothing is changed (`skill_changed`).",
   ),
 } as const;
 
-/** Makes a change that may conflict with somebody else's. The refusal then holds the current values of the fields. */
+/**
+ * Waits for a change. When somebody else changed the same thing before, throws a refusal that holds the
+ * current values of the fields.
+ */
 export async function showingConflict<Result>(fields: object, change: Promise<Result>): Promise<Result> {
   try {
     return await change;
@@ -30,7 +33,7 @@ export async function showingConflict<Result>(fields: object, change: Promise<Re
 
 type Skill = ReturnType<SkillLibrary["require"]>;
 
-/** Texts of longer files are not shown, in bytes. */
+/** The text of a file that is longer than this is not shown, in bytes. */
 const LONGEST_SHOWN = 256 * 1024;
 
 export function skillSummary(skills: SkillLibrary, skill: Skill): Record<string, unknown> {

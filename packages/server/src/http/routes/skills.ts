@@ -20,7 +20,7 @@ const fields = {
   "files?": s.map(s.nullable(s.text()), "Text files beside its SKILL.md, by their paths; null removes one."),
 } as const;
 
-/** Skills. Changes are on the rack when the answer is sent. */
+/** The routes of skills. A change is on the rack before its answer is sent. */
 export function skillRoutes({ skills }: HttpServices): Route[] {
   const route = routesFor("skills", "admin");
   return [

@@ -163,7 +163,7 @@ function nameIn(wanted: string): string {
   return parseToolReference(wanted) ?? wanted;
 }
 
-/** A tool that the token may not see is refused later, like an unknown tool. */
+/** Throws when the tool has no dry run. A tool that the token may not see is refused later, as unknown. */
 function requireDryRun(info: ToolInfo | undefined, { grant }: Reach): void {
   if (info === undefined || !grant.mayUse(info) || isSandboxed(info)) return;
   throw new HttpError(
@@ -239,7 +239,9 @@ function summaryOf(
   };
 }
 
-/** The names that the skill's table uses for a tool. */
+/**
+ * The id and the names under which the skill tables hold a tool; for a tool of no skill, its name as the id.
+ */
 function skillFacts(info: ToolInfo): Record<string, unknown> {
   const skill = skillToolInfo(info);
   if (skill === undefined) return { toolId: info.name };

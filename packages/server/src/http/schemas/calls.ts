@@ -73,7 +73,7 @@ const callStage = s.object({
   duration: s.amount(),
 });
 
-/** Which calls a rule applies to. */
+/** The members of an approval rule that say which calls it applies to. */
 const ruledTool = s.text("The tool's name; `*` stands for anything.");
 const ruledArguments = {
   "input?": s.anyObject("Arguments that a call must have at least."),

@@ -109,7 +109,7 @@ export function sendText(
   outgoing.end(text);
 }
 
-/** Called for requests that were refused or failed. */
+/** The objects that count and log requests that were refused or failed. */
 interface ErrorListeners {
   readonly metrics: { countRequest(method: string, route: string, status: number): void };
   readonly logger: Logger;
@@ -142,7 +142,7 @@ function hideFailure(thrown: unknown, logger: Logger): HttpError {
   return new HttpError("internal_error", "The server failed to answer this request. Its log says why.");
 }
 
-/** Aborts when the caller disconnects before the answer. Call `release` once the answer is being sent. */
+/** The `signal` aborts when the caller disconnects. Call `release` once the answer is being sent. */
 export function callerGone(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
@@ -153,8 +153,8 @@ export function callerGone(
 }
 
 /**
- * Calls `act` when the client closes the connection, or only its side of it, before the answer; a killed program closes
- * only its side. Returns a function that stops it.
+ * Calls `act` when the client closes the connection, or only its sending side, before the answer is sent; a
+ * killed program closes only its side. Returns a function that stops it.
  */
 export function whenGone(incoming: IncomingMessage, outgoing: ServerResponse, act: () => void): () => void {
   const { socket } = incoming;
@@ -184,7 +184,7 @@ export function acceptsStream({ headers }: IncomingMessage): boolean {
 }
 
 export function openEventStream(outgoing: ServerResponse): void {
-  // Stops proxies from buffering the stream.
+  // The header X-Accel-Buffering stops proxies from buffering the stream.
   outgoing.writeHead(200, { "Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no" });
   outgoing.flushHeaders();
 }
@@ -195,7 +195,7 @@ export function eventText(event: string, data: unknown, id?: string): string {
   return `${named}event: ${event}\ndata: ${jsonText(data)}\n\n`;
 }
 
-/** Event streams do not support HEAD. */
+/** Throws for a HEAD request, which event streams do not support. */
 export function refuseHead({ method }: IncomingMessage): void {
   if (method !== "HEAD") return;
   throw new HttpError("method_not_allowed", "A stream has no HEAD.", { headers: { Allow: "GET" } });

@@ -17,7 +17,7 @@ export function refuseToolPattern(path: string, pattern: string): void {
   if (message !== undefined) throw misplaced(path, message);
 }
 
-/** Also refuses a pattern that a rule cannot store. */
+/** Refuses a tool pattern that could never match, or that an approval rule cannot store. */
 export function refuseRulePattern(path: string, pattern: string): void {
   refuseToolPattern(path, pattern);
   const message = problemOfRulePattern(pattern);
@@ -44,13 +44,14 @@ export interface Reach {
 }
 
 /**
- * With an expert, a token may use exactly the expert's tools, whatever else it may use. Throws the same
- * `expert_not_found` for an unknown expert and for one that the token must not know of.
+ * What a request with this grant may use. With an expert, a token may use exactly the expert's tools,
+ * whatever else it may use. Throws the same `expert_not_found` for an unknown expert and for one that the
+ * token must not know of.
  */
 export function reachOf(grant: Grant, experts: Experts, name: string | undefined): Reach {
   if (name === undefined) return { grant };
   const expert = findExpert(grant, experts, name);
-  // `allow` refuses tools outside the set, so `mayUse` need not.
+  // `allow` refuses tools that the expert does not have, so `mayUse` need not.
   return { grant: { ...grant, mayUse: () => true }, allow: expert.allows, expert };
 }
 

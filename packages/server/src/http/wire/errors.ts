@@ -39,12 +39,13 @@ export class HttpError extends Error {
     this.#own = { ...(type === undefined ? {} : { type }), ...(param === undefined ? {} : { param }) };
   }
 
-  /** Translates a thrown refusal; undefined for a failure. */
+  /** Translates an error by which a request was refused; undefined for any other error. */
   static from(thrown: unknown): HttpError | undefined {
     if (thrown instanceof HttpError) return thrown;
-    // A full-disk error always counts as the store's. A connection error may have come from something else.
+    // A full-disk error always counts as the store's. A connection error may come from elsewhere, so it
+    // counts as the store's only when the store has thrown it as `StoreUnavailable`.
     if (thrown instanceof StoreUnavailable || isFullDisk(thrown)) {
-      const { code, message, reason, retryAfter } = StoreUnavailable.from(thrown)!; // It is one of the two.
+      const { code, message, reason, retryAfter } = StoreUnavailable.from(thrown)!; // `from` converts both.
       return new HttpError(code, message, {
         details: { reason },
         headers: { "Retry-After": String(retryAfter) },

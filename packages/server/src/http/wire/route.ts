@@ -19,10 +19,10 @@ export interface RouteRequest<Params = unknown, Query = unknown, Body = unknown>
 /** Returned by a handler that has written to `outgoing` itself. */
 export const sent = Symbol("sent");
 
-/** Returned by a handler that sets more than the value of a JSON answer. */
+/** Returned by a handler that also sets headers, or answers with text that is not JSON. */
 export class Reply {
   readonly body: unknown;
-  /** Set when the body is sent as plain text instead of JSON. */
+  /** The content type of a body that is sent as text. Undefined: the body is sent as JSON. */
   readonly contentType: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
@@ -39,27 +39,28 @@ type Access = "open" | "token" | "admin";
 interface RouteDetails {
   readonly description?: string;
   readonly access?: Access;
-  /** Parameters of the path and of the query. Those of the query are always optional. */
+  /** The parameters of the path. */
   readonly params?: Shape;
+  /** The parameters of the query, which are always optional. */
   readonly query?: Shape;
-  /** A request without a body is refused. */
+  /** The schema of the body. A request without a body is refused. */
   readonly body?: JsonSchemaObject;
-  /** A request without a body counts as one with `{}`. */
+  /** The schema of the body. A request without a body counts as one with `{}`. */
   readonly optionalBody?: JsonSchemaObject;
   readonly answer: readonly [description: string, schema: JsonSchemaObject, contentType?: string];
-  /** When the route may also answer with an event stream. */
+  /** Says, for `/openapi.json`, when the route answers with an event stream. */
   readonly stream?: string;
-  /** When the route may also answer with no content (204). */
+  /** Says, for `/openapi.json`, when the route answers with no content (204). */
   readonly empty?: string;
   readonly errors?: readonly HttpErrorCode[];
-  /** Also accepts the token in the URL. Only for event streams, see `Credentials`. */
+  /** Whether the token may also be in the URL. Only for event streams, see `Credentials`. */
   readonly tokenInQuery?: boolean;
 }
 
 /** One row of the table from which router, validation and `/openapi.json` are made. */
 export interface Route extends RouteDetails {
   readonly method: string;
-  /** With `{name}` for parameters. */
+  /** The path, with `{name}` for parameters. */
   readonly path: string;
   readonly id: string;
   readonly summary: string;
@@ -80,7 +81,9 @@ type TypedDetails<Params, Query, Body> = Omit<RouteDetails, "params" | "query" |
 
 type None = Record<never, never>;
 
-/** Makes the routes of one chapter of the API. `access` is the default of its routes. */
+/**
+ * Returns a function that makes routes of one chapter of the API. `access` is the default of these routes.
+ */
 export function routesFor(tag: string, access: Access) {
   return <const Params extends Shape = None, const Query extends Shape = None, Body = unknown>(
     /** The method and the path, such as `GET /api/tools/{name}`. */
@@ -103,19 +106,19 @@ export function routesFor(tag: string, access: Access) {
 }
 
 /**
- * Another surface on the same port. It gets Node's own request and response after the common checks, so that a call
- * through it costs no more than necessary.
+ * Another surface on the same port. It gets Node's own request and response after the common checks, because
+ * any layer in between would slow its calls.
  */
 export interface Mount {
   /** Whether the mount handles this path, which has no query. */
   owns(path: string, method: string): boolean;
   /** `open`: no token needed. */
   readonly access: "open" | "token";
-  /** Answers the request. Thrown errors and rejections are answered like any other. `grant`: an open mount gets an empty one. */
+  /** Answers the request. Errors are answered like those of a route. An open mount gets an empty grant. */
   handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant): void | Promise<void>;
-  /** Added to the usual challenge for a caller without a token. */
+  /** Added to the WWW-Authenticate header of the answer to a caller without a valid token. */
   challenge?(incoming: IncomingMessage): string;
-  /** Ends streams that would keep the server open. It may take a moment to answer first. */
+  /** Ends streams that would keep the server open. May wait a moment for answers that are still due. */
   close?(): void | Promise<void>;
 }
 
@@ -132,6 +135,6 @@ export interface HttpExtension {
   routes(parts: ExtensionParts): readonly Route[];
   /** The named schemas that its routes refer to. */
   readonly schemas?: Readonly<Record<string, JsonSchemaObject>>;
-  /** Called after a token was withdrawn or given other scopes. */
+  /** Called after a token was withdrawn. */
   grantsChanged?(): Promise<void>;
 }

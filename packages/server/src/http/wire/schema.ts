@@ -7,7 +7,7 @@ export interface Schema<Value = unknown> extends JsonSchemaObject {
   readonly [value]?: Value;
 }
 
-/** The members of an object by name. One whose name ends with `?` may be left out. */
+/** The members of an object by name. A member whose name ends with `?` may be left out. */
 export type Shape = Readonly<Record<string, JsonSchemaObject>>;
 
 type ValueOf<One> = One extends Schema<infer Value> ? Value : unknown;
@@ -98,17 +98,17 @@ export function anything(more?: More): Schema {
   return withMore({}, more);
 }
 
-/** The same, or null. */
+/** The same schema, but null is accepted too. */
 export function nullable<Value>(schema: Schema<Value>): Schema<Value | null> {
   return { ...schema, type: [schema.type, "null"] };
 }
 
-/** A named schema of `/openapi.json`. */
+/** A reference to a named schema of `/openapi.json`. */
 export function ref<Value = unknown>(name: string): Schema<Value> {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** A list in the API's form. */
+/** An object with a list in `items`, the form of most lists in the API. */
 export function items(schema: JsonSchemaObject): Schema {
   return object({ items: list(schema) });
 }

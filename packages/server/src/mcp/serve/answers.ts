@@ -12,20 +12,22 @@ type CallAnswer = ReturnType<typeof toMcpResult>;
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Encodes results and errors for one era. Handlers know nothing of eras. */
+/** Encodes results and errors for one era, so that most handlers need not know the era. */
 export interface EraCodec {
   readonly era: Era;
   encode(method: string, result: object): string;
-  /** Encodes a tool's answer. `outputSchema`: the one in the list of tools. */
+  /** Encodes a tool's answer. `outputSchema` is the tool's output schema as `ToolLists` has it. */
   encodeCall(answer: CallAnswer, outputSchema: Schema | undefined): string;
-  /** A tool as the list shows it. */
+  /** The tool as `tools/list` shows it to clients of this era. */
   listed<Tool extends { readonly outputSchema?: Schema }>(tool: Tool): Tool;
   encodeError(id: RpcId, error: RpcError): string;
   /** The HTTP status for this error, when the answer is one message and no stream. */
   statusOf(error: RpcError): number;
 }
 
-/** How long clients may keep a list, in milliseconds. Clients that listen are told of changes. */
+/**
+ * How long clients may cache a list, in milliseconds. Clients that subscribed to changes are told earlier.
+ */
 export const listCacheTime = 30_000;
 
 const cacheTimes: Readonly<Record<string, number>> = {
@@ -34,7 +36,7 @@ const cacheTimes: Readonly<Record<string, number>> = {
   "resources/list": listCacheTime,
   "resources/templates/list": listCacheTime,
   "server/discover": listCacheTime,
-  // The content may change at any time.
+  // The content of a resource may change at any time.
   "resources/read": 0,
 };
 
@@ -72,7 +74,8 @@ export const legacyCodec: EraCodec = {
   encodeCall(answer, outputSchema) {
     const result = answer.structuredContent === undefined ? answer : withText(answer);
     const { structuredContent: value } = result;
-    // In these versions structured content must be an object. Any other value is wrapped, and so is its schema in the list.
+    // In the legacy versions structured content must be an object. Any other value is wrapped in one, and so
+    // is its schema in the list of tools.
     const isWrapped = value !== undefined && (!isRecord(value) || isWrappedSchema(outputSchema));
     return JSON.stringify(isWrapped ? { ...result, structuredContent: { result: value } } : result);
   },
@@ -81,14 +84,14 @@ export const legacyCodec: EraCodec = {
     return isWrappedSchema(outputSchema) ? { ...tool, outputSchema: wrapped(outputSchema) } : tool;
   },
   encodeError(id, { code, message, data }) {
-    // These versions have a code of their own for a missing resource.
+    // The legacy versions have a code of their own for a missing resource.
     const isResource = code === rpcCodes.invalidParams && isRecord(data) && data.uri !== undefined;
     return errorText(id, { code: isResource ? rpcCodes.resourceNotFound : code, message, data });
   },
   statusOf: () => 200,
 };
 
-/** Adds a text with the value when it is not an object, for clients that read only text. */
+/** Repeats a structured value that is not an object as text, for clients that read only text. */
 function withText(answer: CallAnswer): CallAnswer {
   const { structuredContent: value, content } = answer;
   if (isRecord(value) || content.some(({ type }) => type === "text")) return answer;
@@ -109,7 +112,9 @@ function wrapped(schema: Schema): Schema {
   };
 }
 
-/** Rewrites the references of a schema to itself, because it becomes a part of a larger schema. */
+/**
+ * Rewrites the references that a schema has to its own root, because it becomes a part of a larger schema.
+ */
 function rerooted(schema: JsonSchema): JsonSchema {
   // A schema with its own `$id` has references relative to that id, so they stay valid.
   if (!isRecord(schema) || (typeof schema.$id === "string" && !schema.$id.startsWith("#"))) return schema;
@@ -125,11 +130,14 @@ function rerooted(schema: JsonSchema): JsonSchema {
 interface AnswerOptions {
   /** Whether the client supports resource links. */
   readonly canLink: boolean;
-  /** Whether the list shows an output schema for the tool. */
+  /** Whether `tools/list` shows an output schema for the tool. */
   readonly hasOutputSchema: boolean;
 }
 
-/** The result in the form of the protocol. A truncated result comes with a link to the whole. */
+/**
+ * The result of a call in the form of the protocol. A truncated result comes with a link to the whole result,
+ * if the client supports links.
+ */
 export function toolAnswer(ended: EndedCall, { canLink, hasOutputSchema }: AnswerOptions): CallAnswer {
   const { callId, record, result } = ended;
   const answer = hasOutputSchema ? withStructuredContent(toMcpResult(result), ended) : toMcpResult(result);
@@ -175,7 +183,7 @@ export function toRpcError(thrown: unknown): RpcError {
   if (thrown instanceof MissingPromptArguments) return invalidParams(thrown.message);
   if (!(thrown instanceof Error)) return new RpcError(rpcCodes.internalError, "Internal error");
   // An upstream server's protocol error keeps its code and data.
-  const { code, data } = thrown as { code?: unknown; data?: unknown }; // Whatever else an error may have.
+  const { code, data } = thrown as { code?: unknown; data?: unknown }; // An error may have any other members.
   return new RpcError(
     Number.isSafeInteger(code) ? Number(code) : rpcCodes.internalError,
     thrown.message,

@@ -11,13 +11,14 @@ import {
 import type { StoredApproval } from "../../store/index.ts";
 import { type ClientDialog, currentDialog } from "./dialog.ts";
 
-/** Characters of the arguments that the person is shown. */
+/** How many characters of a call's arguments the person is shown. */
 const LONGEST_INPUT = 4_000;
 
 /**
- * Asks the person at the MCP client too when an approval waits in the inbox, if the client can ask and its grant may be
- * asked and may approve the call. A client whose grant may not is told where the question waits. The first answer counts. Returns a
- * function that stops it.
+ * When a question comes into the approval inbox, also asks the person at the MCP client that made the call,
+ * if the client can show forms, `mayAsk` permits it and the client's grant may approve the call. A client
+ * that may not be asked is told where the question waits. The first answer counts. Returns a function that
+ * stops it.
  */
 export function letClientsApprove(
   approvals: ApprovalInbox,
@@ -52,7 +53,7 @@ export function letClientsApprove(
   });
 }
 
-/** Undefined when the client gives no answer. The question then stays in the inbox, and the client is told so. */
+/** Undefined when the client gives no answer: the question stays in the inbox, and the client is told so. */
 async function ask(
   dialog: ClientDialog<unknown>,
   { id, message, input, toolName }: StoredApproval,
@@ -73,7 +74,8 @@ async function ask(
   };
   let answer: { action?: unknown; content?: { approve?: unknown; reason?: unknown } };
   try {
-    answer = (await dialog.request("elicitation/create", params, signal)) as typeof answer; // Checked on arrival.
+    // `Questions` has checked the form of the answer.
+    answer = (await dialog.request("elicitation/create", params, signal)) as typeof answer;
   } catch (thrown) {
     // The client answered several times, never validly. That counts as a no, so that the call does not wait for ever.
     if (thrown instanceof UnfitAnswer) return { decision: "deny", reason: thrown.message };

@@ -10,13 +10,14 @@ export function batchProblem({ length }: readonly unknown[]): string | undefined
   return `A batch may have ${MOST_IN_BATCH} messages, and this one has ${length}. Send them in several.`;
 }
 
-/** Gathers the answers to the requests of a batch, until the last of them has been answered or withdrawn. */
+/** Gathers the answers to a batch, and calls `done` when its last request has been answered or withdrawn. */
 export class BatchReply implements Reply {
-  /** How many requests were started. */
+  /** How many requests of the batch were started. */
   begun = 0;
   readonly answers: string[] = [];
   readonly #connection: Reply;
   readonly #done: () => void;
+  /** How many requests are open, and one more until `take` has handled all messages. */
   #waiting = 1;
 
   /** Notifications and questions go to `connection` at once. */
@@ -26,8 +27,8 @@ export class BatchReply implements Reply {
   }
 
   /**
-   * Handles the messages in their order. `open` has the open requests outside the batch; requests whose id is in use are
-   * refused. Requests that a later message of the batch cancels are not started.
+   * Handles the messages in their order. `open` has the client's open requests outside the batch; a request
+   * whose id is in use is refused. A request that a later message of the batch cancels is not started.
    */
   take(
     messages: readonly RpcMessage[],

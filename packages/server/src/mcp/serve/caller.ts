@@ -11,18 +11,20 @@ export interface ExpertView {
   readonly allow: (tool: ToolInfo) => boolean;
   /** Changes whenever `allow` may answer differently. */
   readonly version: string | number;
-  /** Sent to clients when they connect. */
+  /** The text that clients are sent when they connect. */
   readonly instructions?: string;
 }
 
-/** Undefined: there is no such expert. */
+/** Finds an expert by its name or id. Undefined when there is none. */
 export type ExpertResolver = (nameOrId: string) => ExpertView | undefined;
 
 /** Who calls the rack through MCP, and what they may see and use. */
 export class Caller {
   readonly grant: Grant;
   expert: ExpertView | undefined;
-  /** Of the expert's tools; undefined without one. */
+  /**
+   * Whether the caller's expert has this tool, or it is a meta-tool. Undefined when the caller has no expert.
+   */
   allow: ((tool: ToolInfo) => boolean) | undefined;
   /** Equal for callers that see the same tools. */
   key!: string;
@@ -34,7 +36,7 @@ export class Caller {
     // use its tools.
     const mayUse = (item: RackItem) => expert !== undefined || isMetaTool(item.name) || grant.mayUse(item);
     this.grant = grant.admin ? grant : { ...grant, mayUse };
-    // By id, because a later expert may get the same name.
+    // Contains the expert's id and not its name, because a later expert may get the same name.
     this.identity = `${grant.id}/${expert?.id ?? ""}`;
     this.#setExpert(expert);
   }
@@ -68,7 +70,10 @@ export class Caller {
   }
 }
 
-/** Experts judge only tools. A prompt or resource is judged like a tool of which only the name and origin are known. */
+/**
+ * Experts decide only about tools. About a prompt or resource they decide as if it were a tool of which only
+ * the name and origin are known.
+ */
 const unknownTool: ToolInfo = Tool.define({
   name: "unknown",
   description: "",
@@ -76,7 +81,7 @@ const unknownTool: ToolInfo = Tool.define({
   execute: async () => "",
 });
 
-/** A token may name an expert by its name or its id. */
+/** Whether the grant may use the expert. A token may name the expert by its name or its id. */
 export function mayUseExpert(grant: Grant, { id, name }: ExpertView): boolean {
   return grant.mayUseExpert(name) || grant.mayUseExpert(id);
 }
@@ -92,10 +97,13 @@ interface SeenClient extends ClientInfo {
 const MOST_CLIENTS = 200;
 const LONGEST_TEXT = 100;
 
-/** The client programs seen since the start, at most `MOST_CLIENTS`: the ones seen last. */
+/**
+ * The client programs that have sent a request since the server started; of more than `MOST_CLIENTS`, those
+ * that sent one most recently.
+ */
 export class ConnectedClients {
   readonly #registry: ToolRegistry;
-  /** The one seen last is at the end. */
+  /** The client that sent the latest request is at the end. */
   readonly #clients = new Map<string, SeenClient>();
   readonly #listeners = new Set<(client: ConnectedClient) => void>();
 
@@ -103,7 +111,7 @@ export class ConnectedClients {
     this.#registry = registry;
   }
 
-  /** Notes the client that sent a request. Ignores clients without a name. */
+  /** Records the client that sent a request. Ignores clients without a name. */
   see(client: ClientInfo | undefined, era: Era, caller: Caller, method: string): void {
     if (client === undefined || client.name === "") return;
     const { name, version = "" } = client;
@@ -120,13 +128,15 @@ export class ConnectedClients {
     for (const listener of this.#listeners) listener(this.#describe(seen));
   }
 
-  /** Calls the listener for each new client and each new session. Returns a function that stops it. */
+  /**
+   * Calls the listener for each new client and each `initialize` request. Returns a function that stops it.
+   */
   subscribe(listener: (client: ConnectedClient) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Sorted by when they were seen, latest first. */
+  /** The clients, the one with the latest request first. */
   list(): ConnectedClient[] {
     return Array.from(this.#clients.values(), (seen) => this.#describe(seen)).reverse();
   }

@@ -8,7 +8,7 @@ import type { Listener, ListKind } from "./session.ts";
 
 /** How long changes are gathered before clients are told, in milliseconds. A reload makes several changes. */
 const GATHER = 50;
-/** How many views are kept. */
+/** How many `View`s are kept. */
 const MOST_VIEWS = 256;
 
 interface PublisherServices extends ExpertSource {
@@ -17,7 +17,7 @@ interface PublisherServices extends ExpertSource {
   readonly lists: ToolLists;
 }
 
-/** The lists of all clients with the same identity. */
+/** What the clients with the same identity were last known to see in each list. */
 interface View extends Readonly<Record<ListKind, KnownList>> {
   /** The version of the rack when the tools were last compared. */
   comparedVersion: number | undefined;
@@ -26,13 +26,14 @@ interface View extends Readonly<Record<ListKind, KnownList>> {
 const allKinds: readonly ListKind[] = ["tools", "prompts", "resources"];
 
 /**
- * Tells clients which of their lists have changed. A source may report a change that a client cannot see, since each
- * client sees only a part of the rack. So the lists of each connected client are compared with what they were.
+ * Tells clients which of their lists have changed. A source may report a change that a client cannot see,
+ * since each client sees only a part of the rack. So each list of a connected client is compared with its
+ * last known content.
  */
 export class ChangePublisher {
   readonly #services: PublisherServices;
   readonly #listeners = new Map<Listener, Caller>();
-  /** By identity, the least recently used first. */
+  /** The views by identity, the least recently used first. */
   readonly #views = new Map<string, View>();
   readonly #stops: readonly (() => void)[];
   #gathering: NodeJS.Timeout | undefined;
@@ -59,7 +60,7 @@ export class ChangePublisher {
     return this.#listeners.size;
   }
 
-  /** Tells the listener of changes to what the caller sees. Returns a function that stops it. */
+  /** Tells the listener when a list or resource of the caller changes. Returns a function that stops it. */
   join(caller: Caller, listener: Listener): () => void {
     this.#listeners.set(listener, caller);
     const { identity } = caller;
@@ -121,7 +122,10 @@ export class ChangePublisher {
     );
   }
 
-  /** Whether a client may have listed the tools between two changes. If they changed back, the comparison shows nothing. */
+  /**
+   * Whether a client may have listed the tools between two changes. If the second change undid the first,
+   * comparing the lists shows no difference, although the client has an outdated list.
+   */
   #hasMissed(view: View, caller: Caller): boolean {
     const { lists, registry } = this.#services;
     const { version } = registry.snapshot();
@@ -168,12 +172,12 @@ class KnownList {
     this.#marks++;
   }
 
-  /** Resolves to whether the list differs from before; true when that is not known. Never rejects. */
+  /** Reads the list. Resolves to whether it changed since the last reading, or may have. Never rejects. */
   async compare(read: () => unknown): Promise<boolean> {
     const before = this.#digest;
     const marks = this.#marks;
     const now = await digestOf(read);
-    // A change during the read may or may not be in the digest.
+    // A change during the read may or may not be in the digest, so the digest is not kept.
     this.#digest = marks === this.#marks ? now : undefined;
     return now === undefined || now !== before;
   }
@@ -190,9 +194,9 @@ async function digestOf(read: () => unknown): Promise<string | undefined> {
 }
 
 export interface ExpertSource {
-  /** Missing when there are no experts. */
+  /** Finds an expert by its name or id. Missing when there are no experts. */
   readonly experts?: ExpertResolver;
-  /** Looks only at ids, because an expert may have the id of another one as its name. */
+  /** Finds an expert by its id alone, because an expert may have the id of another one as its name. */
   readonly expertById?: (id: string) => ExpertView | undefined;
   /** Calls the listener whenever an expert may have changed. Returns a function that stops it. */
   readonly onExpertsChanged?: (listener: () => void) => () => void;
@@ -204,8 +208,8 @@ interface Watched {
 }
 
 /**
- * Gives connected clients the current version of their expert, and ends them when it is removed. Watching costs nothing
- * until an expert changes.
+ * Gives connected clients the current version of their expert, and ends their connections when the expert is
+ * removed or they may no longer use it. Watching costs nothing until an expert changes.
  */
 export class ExpertWatch {
   readonly #find: (id: string) => ExpertView | undefined;
@@ -227,7 +231,8 @@ export class ExpertWatch {
     if (caller.expert === undefined) return () => {};
     const watched = { caller, end };
     this.#watched.add(watched);
-    // The expert may have changed already. Checked later, because the caller of `watch` needs the returned function first.
+    // The expert may have changed already. The check runs later, because the caller of `watch` needs the
+    // returned function first.
     queueMicrotask(() => this.#check(watched));
     return () => this.#watched.delete(watched);
   }

@@ -19,7 +19,7 @@ import type { ClientRequest, Wants } from "./session.ts";
 import type { WaitingDialogs } from "./waiting-dialogs.ts";
 import type { WriteFlow } from "./writer.ts";
 
-/** What happens next in a dialog. `asks` names each question once; the question stays open until it is answered. */
+/** What happens next in a dialog. `asks` has each new question once; it stays open until it is answered. */
 type Step<Result> =
   | { readonly kind: "ended"; readonly result: Result }
   | { readonly kind: "failed"; readonly reason: unknown }
@@ -40,15 +40,15 @@ interface FirstRequest {
 const none: RpcParams = Object.freeze({});
 
 /**
- * The dialog whose work is running, also deep in a chain of calls. Approvals use it to find the client, which the code
- * between does not know.
+ * The dialog whose work is running, also deep in a chain of calls. Approvals use it to find the client, which
+ * the code in between does not know.
  */
 export const currentDialog = new AsyncLocalStorage<ClientDialog<unknown>>();
 
 /**
- * One piece of work and the client that waits for it. The work adds questions and notices; the transport reads them with
- * `next`, step by step. So the same work can be answered in one message, in a stream, or over several requests, and
- * waits here between them.
+ * One piece of work and the client that waits for its result. The work adds questions and notices; the
+ * transport reads them with `next`, step by step. So the same work can be answered in one message, in a
+ * stream, or over several requests, between which the dialog is kept.
  */
 export class ClientDialog<Result> implements CallClient {
   readonly peer: FirstRequest["peer"];
@@ -56,13 +56,13 @@ export class ClientDialog<Result> implements CallClient {
   readonly subject: string;
   /** The arguments of the client's request. */
   readonly input: RpcParams;
-  /** Which notices the open request wants to receive. */
+  /** Which notices the client wants to receive in its open request. */
   wants: Wants;
-  /** The last warning. A call that becomes a task shows it as its status. */
+  /** The last warning to the client. A call that becomes a task shows it as its status message. */
   lastWarning: string | undefined;
   /** The capability that a question needed and the client did not declare. */
   missed: NeededAbility | undefined;
-  /** Set when the work has ended without leaving notices to be read. */
+  /** The result, set when the work has ended and no notices are left to be read. */
   result: Result | undefined;
   /** Cancels the work. */
   onCancel: ((reason: string) => void) | undefined;
@@ -130,7 +130,10 @@ export class ClientDialog<Result> implements CallClient {
     if (!isQuiet && this.hasStep) this.#advance();
   }
 
-  /** The next step. Only one may wait at a time. Notices wait until the flow has room; questions and the end do not. */
+  /**
+   * Resolves to the next step. Only one reader may wait at a time. Notices are held back while the flow is
+   * full; questions and the end are not.
+   */
   async next(flow?: WriteFlow): Promise<Step<Result>> {
     for (;;) {
       const full = flow?.isFull === true && this.#end === undefined ? flow : undefined;
@@ -170,7 +173,7 @@ export class ClientDialog<Result> implements CallClient {
     this.notify("notifications/message", params);
   }
 
-  /** With `params`: whether the client can answer this very question. */
+  /** Whether the client can answer questions of this kind; with `params`, this very question. */
   can(method: ClientMethod, params?: object): boolean {
     return missingAbility(this.peer.abilities, method, params) === undefined;
   }
@@ -200,7 +203,7 @@ export class ClientDialog<Result> implements CallClient {
     this.#addNotice({ kind: "message", method, params });
   }
 
-  /** Warns the client by a message or by progress, whichever it wants. Sends nothing when it wants neither. */
+  /** Warns the client by a message or by progress, whichever it wants. Sends nothing if it wants neither. */
   warn(text: string, about: string): void {
     this.lastWarning = text;
     if (this.wants.messages) {
@@ -215,7 +218,7 @@ export class ClientDialog<Result> implements CallClient {
     this.#advance();
   }
 
-  /** Wakes up whoever waits for a step. With `end`, the work has ended. */
+  /** Wakes up the code that waits for a step. `end` is given when the work has ended. */
   #advance(end?: Step<Result>): void {
     if (end !== undefined) {
       this.#end = end;
@@ -232,8 +235,8 @@ export class ClientDialog<Result> implements CallClient {
 type Finish<Result> = (request: ClientRequest, result: Result) => void;
 
 /**
- * Sends the client what a dialog says and asks, until the work ends or the client has to come back with answers in
- * another request.
+ * Sends the client the notices and questions of a dialog, until the work ends or the client has to come back
+ * with answers in another request.
  */
 export function relayDialog<Result>(
   waiting: WaitingDialogs,
@@ -242,7 +245,7 @@ export function relayDialog<Result>(
   finish: Finish<Result>,
 ): void {
   request.onCancel = (reason) => dialog.cancel(reason);
-  // The callback runs in the async context of the tool. Messages to the client must not run in that context.
+  // The callback runs in the async context of the tool. The code that sends messages to the client must not.
   const scope = new AsyncResource("toolrack.mcp");
   dialog.whenStepReady(() => {
     if (dialog.result === undefined) {
@@ -304,10 +307,13 @@ function tell({ meta, reply, isOver }: ClientRequest, notice: Notice): void {
   }
 }
 
-/** How often a question is asked. A person may mistype; a program could answer wrongly for ever. */
+/**
+ * How often a question is asked until a client with a session answers it validly. A person may mistype; a
+ * program could answer wrongly for ever.
+ */
 const MOST_ASKED = 3;
 
-/** Asks a client that has a session. */
+/** Asks a client that has a session, by a request of its own. */
 async function ask(
   { closing }: WaitingDialogs,
   request: ClientRequest,
@@ -326,7 +332,10 @@ async function ask(
   }
 }
 
-/** Asks a client without a session, and goes on with what it answers. */
+/**
+ * Asks a client without a session, by answering its request with the questions. Goes on when the client
+ * repeats the request with answers.
+ */
 function askInAnswer<Result>(
   waiting: WaitingDialogs,
   request: ClientRequest,
@@ -340,8 +349,8 @@ function askInAnswer<Result>(
 }
 
 /**
- * Answers a request with the open questions, including those whose answers were invalid. The client repeats the request
- * with answers; `resumeWith` gets that request after the answers were taken.
+ * Answers a request with the open questions, including those whose answers were invalid. The client repeats
+ * the request with answers; `resumeWith` gets that request after the answers were passed to the work.
  */
 export function answerWithQuestions(
   waiting: WaitingDialogs,

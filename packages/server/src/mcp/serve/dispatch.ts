@@ -27,8 +27,8 @@ import { listen, subscriptionMethods } from "./subscriptions.ts";
 import { asksAtFirst, knowsTasks, missingTasks, newTaskId, taskMethods, taskSupportOf } from "./tasks.ts";
 
 /**
- * Returns the result or a promise of it, or undefined when the handler answers the request itself. Throws or rejects to
- * answer with an error.
+ * Handles a request. Returns the result or a promise of it, or undefined when the handler answers the request
+ * itself. Throws or rejects to answer with an error.
  */
 type Handler = (serving: McpServing, request: ClientRequest) => unknown;
 
@@ -39,7 +39,7 @@ const common: Readonly<Record<string, Handler>> = {
 };
 const legacy = { ...common, ping: () => ({}), "logging/setLevel": setLevel };
 
-/** The methods of each era. Clients of the legacy era have more of them in a session. */
+/** The methods of each era. In a session, clients of the legacy era can use further methods. */
 const methods = {
   modern: toMap({ ...common, ...taskMethods, "server/discover": discover, "subscriptions/listen": listen }),
   legacy: toMap(legacy),
@@ -109,13 +109,13 @@ function callTool(serving: McpServing, request: ClientRequest) {
     const hasValue = type === "json" || structured !== undefined;
     const listed = hasValue ? serving.lists.of(answered.caller).byName.get(name) : undefined;
     const hasOutputSchema = listed?.outputSchema !== undefined;
-    // Links exist since 2025-06-18.
+    // Resource links exist since version 2025-06-18 of the protocol.
     const answer = toolAnswer(ended, { canLink: isModern || version >= "2025-06-18", hasOutputSchema });
     answered.answer(codec.encodeCall(answer, listed?.outputSchema));
   });
 }
 
-/** Starts the call of a dialog. Its questions and notices go through the dialog. */
+/** Starts the call of a dialog. The call's questions and notices go through the dialog. */
 function startCall(
   { service, registry }: McpServing,
   { caller, meta, peer }: ClientRequest,
@@ -130,7 +130,8 @@ function startCall(
     grant: caller.grant,
     client: dialog,
   };
-  // A client that can be asked questions may repeat its request, and may want progress only then.
+  // A client that can be asked questions may repeat its request with the answers, and may ask for progress
+  // only then.
   let isWatched = callId !== undefined || wants.progress || wants.level !== undefined;
   for (const _ in peer.abilities) isWatched = true;
   if (isWatched) {
@@ -150,18 +151,20 @@ function startCall(
       dialog.onCancel = cancel;
     };
   } else {
-    // With a given id the call starts later, after a lookup of that id. The client may cancel it before.
+    // With a given id the call starts later, after a lookup of that id. The client may cancel the call before
+    // it starts.
     const controller = new AbortController();
     dialog.onCancel = (reason) => controller.abort(reason);
     call.callId = callId;
     call.signal = controller.signal;
   }
-  // Deep inside the call, an approval looks for the current dialog. A client that can receive nothing needs no entry.
+  // An approval deep inside the call finds the client through `currentDialog`. A client that can receive
+  // nothing need not be found, unless another dialog would be found in its place.
   const needsContext = isWatched || currentDialog.getStore() !== undefined;
   dialog.follow(needsContext ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
 }
 
-/** The trace headers. In `_meta` they have the same names as in HTTP. */
+/** The trace headers of a request. In `_meta` they have the same names as in HTTP. */
 function traceOf({ traceparent, tracestate, baggage }: RpcParams): CallRequest["headers"] {
   if (typeof traceparent !== "string") return undefined;
   return {
@@ -171,7 +174,10 @@ function traceOf({ traceparent, tracestate, baggage }: RpcParams): CallRequest["
   };
 }
 
-/** Starts a call as a task. With `asksFirst`, questions at its beginning are asked before it becomes one. */
+/**
+ * Starts a call as a task. With `asksFirst`, the client is asked the questions at the beginning of the call
+ * before the call becomes a task.
+ */
 async function beginTask(
   serving: McpServing,
   request: ClientRequest,
@@ -202,7 +208,7 @@ async function beginTask(
 
 const FAILED = "The server failed. Its log says why.";
 
-/** For a caller who sees no tool of this name: the protocol wants an error there, not a result. */
+/** For a tool that the caller does not see, the protocol wants an error, not the result of a call. */
 function unseen({ registry, lists }: McpServing, { caller }: ClientRequest, name: string): RpcError {
   if (lists.of(caller).isShortened) return invalidParams(unknownToolText(name));
   return invalidParams(unknownTool(registry, name, (tool) => caller.sees(tool)).message);

@@ -15,7 +15,7 @@ const capabilities = {
   extensions: { [skillsExtension]: { directoryRead: true } },
 };
 
-/** How a client of the legacy era begins. */
+/** Answers `initialize`, with which a client of the legacy era begins. */
 export function initialize(serving: McpServing, { peer, params, caller }: ClientRequest): Result {
   peer.session?.initialize(params);
   return {
@@ -26,7 +26,7 @@ export function initialize(serving: McpServing, { peer, params, caller }: Client
   };
 }
 
-/** How a client of the modern era learns what the rack can do. */
+/** Answers `server/discover`, by which a client of the modern era learns what the rack can do. */
 export function discover(serving: McpServing, { caller }: ClientRequest): Result {
   const extensions = { ...capabilities.extensions, [tasksExtension]: {} };
   return {

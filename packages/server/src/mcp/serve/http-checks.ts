@@ -22,7 +22,7 @@ import {
 import { batchProblem } from "./batch.ts";
 import type { HeaderList } from "./http-reply.ts";
 
-/** By method: the parameter that the header Mcp-Name repeats. */
+/** For each method that needs the header Mcp-Name: the parameter whose value the header repeats. */
 const nameSources: ReadonlyMap<string, string> = new Map([
   ["tools/call", "name"],
   ["prompts/get", "name"],
@@ -72,7 +72,7 @@ function withoutEnvelope(version: string, { _meta: meta }: RpcParams): RpcError 
   return new RpcError(rpcCodes.invalidParams, message, { envelope: { missing } });
 }
 
-/** Throws unless a header has the same value as the body. */
+/** Throws an `RpcError` unless the header has the same value as this member of the body. */
 function requireHeader(
   header: string,
   given: string | readonly string[] | undefined,
@@ -96,12 +96,15 @@ function mismatch(sent: string | undefined, body: string): RpcError {
 }
 
 interface DeclaredHeader {
-  /** In lower case, as Node has it. */
+  /** The name of the header, in lower case, as Node writes header names. */
   readonly header: string;
   readonly path: readonly string[];
 }
 
-/** The arguments that must be repeated in headers. A new version of a tool is another object, so entries stay valid. */
+/**
+ * For each tool, the arguments that a client must repeat in headers. A new version of a tool is another
+ * object, so an entry never goes out of date.
+ */
 const declaredBy = new WeakMap<ToolInfo, readonly DeclaredHeader[]>();
 
 /** Throws an `RpcError` when the arguments of a call and the headers that its tool declares in its schema disagree. */
@@ -130,7 +133,10 @@ function findDeclared(schema: unknown, path: readonly string[]): DeclaredHeader[
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** Values that a header cannot hold are wrapped in base64. Undefined when the base64 is invalid. */
+/**
+ * Decodes the value of a header. A client sends a value that a header cannot hold as `=?base64?…?=`. Returns
+ * undefined when that is not base64 of text in UTF-8.
+ */
 function decode(value: string): string | undefined {
   const inner = /^=\?base64\?(.*)\?=$/.exec(value)?.[1];
   if (inner === undefined) return value;
@@ -147,7 +153,7 @@ export function checkLegacy(incoming: IncomingMessage): void {
   checkVersion(incoming);
 }
 
-/** Clients of the legacy era must take answers in one message as well as in a stream. */
+/** Throws unless the client accepts both a JSON message and an event stream, as the legacy era demands. */
 export function checkAccept({ headers: { accept = "" } }: IncomingMessage): void {
   // Nearly all clients send exactly this header, so it is compared before it is parsed.
   if (accept === "application/json, text/event-stream") return;
@@ -156,8 +162,8 @@ export function checkAccept({ headers: { accept = "" } }: IncomingMessage): void
 }
 
 /**
- * Whether an `Accept` header accepts a type, such as `text/event-stream`. The most specific range that covers the type
- * decides; a weight of zero refuses it. An empty header accepts nothing.
+ * Whether an `Accept` header accepts a type, such as `text/event-stream`. The most specific range that covers
+ * the type decides; a weight of zero refuses the type. An empty header accepts nothing.
  */
 export function accepts(header: string, type: string): boolean {
   const ranges = [type, `${type.slice(0, type.indexOf("/"))}/*`, "*/*"];
@@ -184,7 +190,7 @@ export function checkVersion({ headers }: IncomingMessage): void {
   );
 }
 
-/** Refuses a body whose header names another charset than UTF-8. */
+/** Throws when the Content-Type header names another charset than UTF-8. */
 export function checkCharset({ headers }: IncomingMessage): void {
   const charset = /;\s*charset\s*=\s*"?([^";]*)/i.exec(headers["content-type"] ?? "")?.[1]?.trim();
   if (charset === undefined || /^utf-?8$/i.test(charset)) return;
@@ -210,7 +216,7 @@ export class Refusal {
   }
 }
 
-/** Throws `thrown` again when it is not a refusal. */
+/** Turns a thrown `Refusal`, `RpcError` or `HttpError` into a `Refusal`. Throws any other error again. */
 export function toRefusal(thrown: unknown, id: RpcId | null): Refusal {
   if (thrown instanceof Refusal) return thrown;
   if (thrown instanceof RpcError) return new Refusal(400, thrown, id);

@@ -4,22 +4,22 @@ import { errorText, rpcCodes } from "../wire/index.ts";
 import type { AnswerText, ClientRequest, Reply } from "./session.ts";
 import { MessageWriter, type WriteFlow } from "./writer.ts";
 
-/** How much a client may leave unread before it is cut off. */
+/** How much a client may leave unread before it is disconnected. */
 interface UnreadLimits {
-  /** In bytes, not counting the last message. */
+  /** How many bytes of output the client may leave unread, not counting the message that is written last. */
   readonly most: number;
   /** How long the client may read nothing at all, in milliseconds. */
   readonly patience: number;
 }
 
 export interface EventStreamOptions {
-  /** Called with the reason when the client is cut off. */
+  /** Called with the reason when the client is disconnected. */
   readonly cutOff: (reason: string) => void;
   readonly headers?: HeaderList;
   readonly limits?: UnreadLimits;
 }
 
-/** Names and values in turn: the form that is fastest for Node. */
+/** Header names and values in turn: the form that Node writes fastest. */
 export type HeaderList = readonly string[];
 
 const none: HeaderList = [];
@@ -30,7 +30,7 @@ const streamHeaders: HeaderList = [
 const usualLimits: UnreadLimits = { most: 16 * 1024 * 1024, patience: 5 * 60_000 };
 const KEEP_ALIVE = 15_000;
 
-/** Sends messages to a client as events on one response. A client that does not read is cut off in the end. */
+/** Sends messages as events on one response. A client that exceeds the `UnreadLimits` is disconnected. */
 export class EventStream {
   readonly writer: MessageWriter;
   readonly #outgoing: ServerResponse;
@@ -89,34 +89,34 @@ export function sendJson(
   outgoing.uncork();
 }
 
-/** The status tells the client to open a new session. */
+/** The answer to a request of an unknown session. The status tells the client to open a new session. */
 export const noSession = {
   status: 404,
   code: rpcCodes.unavailable,
   message: "There is no such session. Initialize a new one.",
 };
 
-/** The part of an `HttpSession` that an answer needs. */
+/** The members of an `HttpSession` that a reply uses. */
 interface ReplySession {
   readonly id: string;
-  /** The session has ended. */
+  /** Whether the session has ended. */
   readonly isGone: boolean;
   /** Counts the session as busy until this response is closed. */
   keepBusy(outgoing: ServerResponse): void;
 }
 
-/** The answers that the server owes. */
+/** Counts the answers that are still to be sent, so that the stopping server can wait for them. */
 export interface OwedAnswers {
-  /** Called with the reason when a client is cut off. */
+  /** Called with the reason when a client is disconnected. */
   readonly cutOff: (reason: string) => void;
   count: number;
   /** Called when the count comes down to zero. */
   whenNone: (() => void) | undefined;
 }
 
-/** The answer to one POST: one JSON message, or a stream when something was sent before the answer. */
+/** The answer to one POST: a JSON message, or a stream if notifications or questions precede the answer. */
 export class HttpReply implements Reply {
-  /** The requests that are answered here. They are withdrawn when the connection ends. */
+  /** The requests that this reply answers. They are withdrawn when the client closes the connection. */
   readonly requests: ClientRequest[] = [];
   readonly #owed: OwedAnswers;
   readonly #outgoing: ServerResponse;
@@ -139,7 +139,8 @@ export class HttpReply implements Reply {
     this.#headers = session === undefined ? none : ["mcp-session-id", session.id];
     owed.count++;
     session?.keepBusy(outgoing);
-    // Also in a session: a client cannot ask again for an answer that it missed.
+    // Requests are withdrawn even in a session, because a client cannot ask again for an answer that it
+    // missed.
     this.#release = whenGone(incoming, outgoing, () => {
       for (const request of this.requests) request.withdraw("the client closed the connection");
     });
@@ -174,14 +175,14 @@ export class HttpReply implements Reply {
     if (this.#isOwed) this.settle();
   }
 
-  /** Answers a batch: in one message, or in a stream one by one. */
+  /** Sends the answers to a batch: one by one when a stream is open, otherwise all in one message. */
   endBatch(answers: readonly string[], status: number): void {
     for (const answer of answers) this.#stream?.writer.write(answer);
     const isEmpty = this.#stream !== undefined || answers.length === 0;
     this.end(isEmpty ? undefined : `[${answers.join(",")}]`, status);
   }
 
-  /** The stopping server need not wait for this answer, because it was sent or stays open without end. */
+  /** Stops counting the answer as owed: it was sent, or it is a stream that never ends by itself. */
   settle(): void {
     const owed = this.#owed;
     this.#isOwed = false;

@@ -37,14 +37,14 @@ import { type HttpSession, HttpSessions, type SessionLimits } from "./sessions.t
 
 export interface McpMountOptions {
   readonly sessions?: SessionLimits;
-  /** The largest body, in bytes. Default 10 MiB. */
+  /** The largest body of a request that is accepted, in bytes. Default 10 MiB. */
   readonly maxBody?: number;
 }
 
-/** How long the stopping server waits for open answers, in milliseconds. */
+/** How long the stopping server waits for answers that are still to be sent, in milliseconds. */
 const CLOSE_TIMEOUT = 1_000;
 
-/** One POST with a message or a batch, and its caller. */
+/** One HTTP request, usually a POST with a message or a batch, and its caller. */
 interface Posted {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
@@ -71,27 +71,28 @@ export class McpMount implements Mount {
     this.#owed = { cutOff, count: 0, whenNone: undefined };
   }
 
-  /** The part of the authentication challenge that names the address of the metadata. */
+  /** Names the address of the resource metadata, for the WWW-Authenticate header of a refused request. */
   challenge(incoming: IncomingMessage): string {
     const { pathname } = new URL(incoming.url ?? "/mcp", "http://localhost");
     return `resource_metadata="${originOf(incoming)}${WELL_KNOWN}${pathname}"`;
   }
 
-  /** Resolves when the request is refused or its work has begun. Its answer may come later. */
+  /** Resolves when the request is refused or its work has begun. The answer may come later. */
   async handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant): Promise<void> {
     let id: RpcId | null = null;
     try {
       const { headers, method } = incoming;
       const { experts } = this.#serving;
       const callerBefore = callerOf(incoming, grant, experts);
-      // The modern version has no sessions, and ignores the header.
+      // The modern version has no sessions, and ignores the session header.
       const isModern = headers["mcp-protocol-version"] === modernVersion;
       const sessionId = isModern ? undefined : headers["mcp-session-id"]?.toString();
       if (method !== "POST") return this.#handleOther(incoming, outgoing, callerBefore, sessionId);
       if (headers["content-type"] !== "application/json") checkCharset(incoming);
       const body = await readBody(incoming, this.#maxBody);
       if (typeof body !== "object" || body === null) throw invalid("The body is not a JSON-RPC message.");
-      // Looked up again: while the body was read, the expert may have changed and the session may have ended.
+      // The caller is looked up again and the session only now: while the body was read, the expert may have
+      // changed and the session may have ended.
       const caller = callerOf(incoming, grant, experts);
       const session = sessionId === undefined ? undefined : this.#session(sessionId, caller);
       const posted = { incoming, outgoing, caller, session };
@@ -159,7 +160,10 @@ export class McpMount implements Mount {
     this.#watch({ incoming, outgoing, caller, session }, () => stream.end());
   }
 
-  /** Ends a stream when the client's token or expert is gone, or the client closes it. Open calls are still answered. */
+  /**
+   * Calls `end`, which ends a stream, when the client's token or expert is gone or the client closes the
+   * connection. Other requests of the client are still answered.
+   */
   #watch({ incoming, outgoing, caller }: Posted, end: () => void): void {
     const stops = [
       this.#grants.watch(caller.grant, end),
@@ -234,20 +238,24 @@ export class McpMount implements Mount {
     });
   }
 
-  /** Takes answers to the rack's questions, and cancellations. */
+  /**
+   * Handles a message that gets no answer: the client's answer to a question of the rack, or a notification.
+   */
   #handle(message: RpcMessage, { session }: Posted): void {
     if (message.kind === "response") session?.answer(message);
     else if (message.kind === "notification") handleNotification(message, session?.requests);
   }
 }
 
-/** A client of the legacy era without a session: it has not described itself, and cannot be asked anything. */
+/**
+ * A client of the legacy era without a session: it has not described itself, and cannot be asked questions.
+ */
 function statelessPeer(caller: Caller): Peer {
   const unknown = { version: undefined, client: undefined, logLevel: undefined };
   return { caller, codec: legacyCodec, abilities: {}, ...unknown };
 }
 
-/** One caller per grant, so that requests with the same grant share it. */
+/** For each grant, the caller without an expert, which all requests with that grant share. */
 const callersWithoutExpert = new WeakMap<Grant, Caller>();
 
 function newCallerWithoutExpert(grant: Grant): Caller {
@@ -283,7 +291,7 @@ const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 export function resourceMetadataMount(): Mount {
   return {
     access: "open",
-    // Also owns unknown paths below, because other mounts would answer them by asking for a token.
+    // Also owns unknown paths below `WELL_KNOWN`, because otherwise the server would ask for a token there.
     owns: (path) => path === WELL_KNOWN || path.startsWith(`${WELL_KNOWN}/`),
     handle(incoming, outgoing) {
       const { pathname } = new URL(incoming.url ?? "/", "http://localhost");

@@ -2,31 +2,34 @@ import type { Readable } from "node:stream";
 import { type LineHandler, LineSplitter } from "../../helpers/index.ts";
 
 interface PacedTaker extends LineHandler {
-  /** The input has ended, and every line has been read. */
+  /** Called when the input has ended and every line has been read. */
   end(): void;
-  /** The input was closed before its end. */
+  /** Called when the input was closed before its end. */
   close(): void;
   error(error: Error): void;
-  /** Whether no more lines are to be read for now. */
+  /** Whether reading is to pause for now. */
   isFull(): boolean;
-  /** Calls `act` once, when it may no longer be full. */
+  /** Calls `act` once, when `isFull` may have become false. */
   whenFreed(act: () => void): void;
 }
 
-/** How many lines are read before the event loop gets a turn: only then does `isFull` reflect the work they caused. */
+/**
+ * How many lines are read before the event loop gets a turn. Only then does `isFull` reflect the work that
+ * the lines caused.
+ */
 const SLICE = 64;
 
 /**
- * Reads the lines of a stream, but pauses the stream while the taker is full. Unread input then stays with the program
- * that writes it.
+ * Reads the lines of a stream and passes them to the taker, but pauses the stream while the taker is full.
+ * The program that writes the stream then has to wait.
  */
 export class PacedLines {
   readonly #input: Readable;
   readonly #taker: PacedTaker;
   readonly #lines: LineSplitter;
-  /** Input that has arrived and is not read yet. */
+  /** Input that has arrived and was not passed to the taker yet. */
   #rest: Buffer | undefined;
-  /** Lines read since the event loop last had a turn. */
+  /** How many lines were read since the event loop last had a turn. */
   #taken = 0;
   #isEnded = false;
   #isStopped = false;

@@ -7,18 +7,18 @@ import type { ClientRequest } from "./session.ts";
 
 type ListedTool = ReturnType<typeof toMcpTools>["tools"][number];
 
-/** The tools of one caller at one version of the rack, sorted by name. */
+/** The tools that a caller sees at one version of the rack, sorted by name. */
 interface ToolList {
   readonly tools: readonly ListedTool[];
   readonly byName: ReadonlyMap<string, ListedTool>;
   /** Whether the list has the meta-tools in place of most tools. */
   readonly isShortened: boolean;
-  /** The encoded pages of this list, by era and start. */
+  /** The encoded pages of this list, by era and by the position of the page's first tool. */
   readonly pages: Map<string, Buffer>;
 }
 
 interface MetaToolSettings {
-  /** `auto`: a caller with more tools than the threshold sees the meta-tools instead. */
+  /** `auto`: a caller who may use more tools than `threshold` is shown the meta-tools instead. */
   readonly mode: "auto" | "on" | "off";
   readonly threshold: number;
   /** Tools that are listed beside the meta-tools. */
@@ -68,7 +68,7 @@ export class ToolLists {
   }
 }
 
-/** What `tools/list` needs of the server. */
+/** The parts of the server that `tools/list` uses. */
 interface ListServices {
   readonly lists: ToolLists;
   /** The ids of this rack and of the racks that it is connected to. */
@@ -83,14 +83,16 @@ export async function listTools(services: ListServices, request: ClientRequest):
     throw paramError("tools/list", "cursor", expected("string", cursor));
   }
   const bytes = toolListBytes(services, caller, peer, cursor, meta[racksKey] === true);
-  // A short request makes a long answer, so the list is written only when the client has room for it.
+  // A short request makes a long answer, so the list is written only when the client has read the earlier
+  // output.
   await request.reply.waitForRoom();
   request.answer(bytes);
 }
 
 /**
- * The `result` of a list, encoded once per version of the list and era. Throws an `RpcError` when the cursor is not one of
- * this list. `isForRack`: the client is another rack, and is told the ids of the racks behind this one.
+ * The `result` of `tools/list` as JSON, encoded once per version of the list and era. Throws an `RpcError`
+ * when the cursor does not belong to this list. `isForRack`: the client is another rack, and is told the ids
+ * of the racks behind this one.
  */
 export function toolListBytes(
   { lists, racks }: ListServices,
@@ -110,7 +112,7 @@ export function toolListBytes(
     ...(isForRack ? { _meta: { [racksKey]: racks() } } : {}),
   };
   const bytes = Buffer.from(codec.encode("tools/list", result));
-  // A client may invent cursors that start anywhere. Only the pages of our own cursors are kept.
+  // A client may invent cursors that start anywhere. Only the pages that our own cursors lead to are kept.
   if (!isForRack && start % PAGE_SIZE === 0) pages.set(key, bytes);
   return bytes;
 }
@@ -119,8 +121,9 @@ export function toolListBytes(
 const PAGE_SIZE = 1000;
 
 /**
- * A page of a list that is sorted by `keyOf`. The cursor holds the name of the list and the key of the last item of the
- * page before. So it stays valid when items are added or removed, and is refused for any other list.
+ * A page of a list that is sorted by `keyOf`. The cursor holds the name of the list and the key of the last
+ * item of the page before. So the cursor stays valid when items are added or removed, and is refused for any
+ * other list.
  */
 export function pageOf<Item>(
   list: string,

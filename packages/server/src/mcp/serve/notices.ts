@@ -7,10 +7,10 @@ export type Notice =
 
 /** How many notices may wait. A client that is slower than the tool misses the rest. */
 const MOST = 100;
-/** How long they may be together, in characters. A single notice may be longer. */
+/** How long the waiting notices may be together, in characters. A single notice may be longer. */
 const LONGEST = 256 * 1024;
 
-/** Notices that wait to be sent. When there are too many, it keeps the latest progress and the first messages. */
+/** Notices that wait to be sent. Of too many, the latest progress and the first messages are kept. */
 export class NoticeQueue {
   #notices: Notice[] = [];
   #length = 0;
@@ -28,7 +28,7 @@ export class NoticeQueue {
       this.#dropped++;
       return;
     }
-    // Older progress is out of date, so it makes room.
+    // Older progress is out of date, so it is removed to make room.
     if (isFull) this.#keepMessages();
     this.#notices.push(notice);
     this.#length += length;
@@ -61,7 +61,7 @@ function lengthOf(notice: Notice): number {
   try {
     return JSON.stringify(data).length;
   } catch {
-    // It fails again when it is written, and is reported there.
+    // Data that cannot be encoded fails again when it is written, and is reported there.
     return 0;
   }
 }

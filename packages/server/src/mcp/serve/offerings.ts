@@ -7,10 +7,10 @@ import type { ClientRequest } from "./session.ts";
 
 type Result = Readonly<Record<string, unknown>>;
 
-/** How long clients of both eras may keep a skill. */
+/** How long clients of both eras may cache a skill. */
 const skillCache = { ttlMs: listCacheTime, cacheScope: "private" };
 
-/** The resource that holds the whole text of a result which was truncated for the model. */
+/** The template of the resources that hold the whole text of a result which was truncated for the model. */
 const resultTemplate = {
   uriTemplate: "toolrack://calls/{callId}/result",
   name: "call-result",
@@ -20,7 +20,7 @@ const resultTemplate = {
   mimeType: "text/plain",
 };
 
-/** Prompts, resources, completion and skills of all sources. */
+/** The methods for prompts, resources, completion and skills of all sources. */
 export const offeringMethods = {
   "prompts/list": listing(
     "prompts",
@@ -84,7 +84,7 @@ export const offeringMethods = {
   },
 };
 
-/** The method that lists all items of a kind, sorted by `keyOf`, page by page. */
+/** Makes the handler of a method that lists all items of a kind, sorted by `keyOf`, page by page. */
 function listing<Item>(
   member: string,
   read: (offerings: Offerings, reader: OfferingReader) => Promise<readonly Item[]>,
@@ -100,7 +100,7 @@ function listing<Item>(
   };
 }
 
-/** Runs work that may ask the client questions, and so may take several of its requests. */
+/** Runs work that may ask the client questions, so that it may have to repeat its request with answers. */
 function runDialog<Found extends object>(
   { waitingDialogs }: McpServing,
   request: ClientRequest,
@@ -115,7 +115,7 @@ function runDialog<Found extends object>(
   relayDialog(waitingDialogs, request, dialog, (answered, found) => answered.result(found));
 }
 
-/** The caller's reader. It aborts when the request is cancelled. */
+/** The caller's rights to offerings, with a signal that aborts when the request is cancelled. */
 export function readerOf(request: ClientRequest): OfferingReader {
   const gone = new AbortController();
   request.onCancel = (reason) => gone.abort(reason);
@@ -153,7 +153,7 @@ export async function uriOf(request: ClientRequest): Promise<string> {
   return uri;
 }
 
-/** How many characters of a result one read gives. */
+/** How many characters of a result one `resources/read` returns. */
 const PAGE = 100_000;
 
 /** A part of a result's text, for the caller who made the call and for admins. Undefined when this caller has no such result. */
@@ -179,7 +179,7 @@ async function readCallResult(
   }
   if (page === undefined) return undefined;
   const { total } = page;
-  // A pair at the end of the page goes to the next one.
+  // A surrogate pair that the end of the page would split goes to the next page.
   const isCut = offset + page.text.length < total && /[\uD800-\uDBFF]$/.test(page.text);
   const text = isCut ? page.text.slice(0, -1) : page.text;
   const next = offset + text.length;

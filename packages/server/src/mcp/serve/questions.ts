@@ -5,7 +5,7 @@ export interface Question {
   readonly key: string;
   readonly method: ClientMethod;
   readonly params: object;
-  /** Aborts when the answer is no longer wanted. */
+  /** Aborts when the question is no longer open, so that the client is not asked any longer. */
   readonly signal: AbortSignal;
 }
 
@@ -15,7 +15,7 @@ interface OpenQuestion extends Pick<PromiseWithResolvers<unknown>, "resolve" | "
   readonly withdrawn: AbortController;
 }
 
-/** In `_meta` of a question: the key that the tool chooses for it. */
+/** The member of a question's `_meta` in which the tool may choose the question's key. */
 const keyName = "toolrack/key";
 
 /** The questions that one call asks its client. Each stays open until it is answered, refused or withdrawn. */
@@ -28,7 +28,7 @@ export class Questions {
   #untold: Question[] = [];
   #asked = 0;
 
-  /** `answers`: what the client sent before it was asked, by the keys that the tool gives its questions. */
+  /** `answers`: sent with the client's first request, by the keys that the tool chooses for its questions. */
   constructor(answers: unknown, onAsked: () => void) {
     this.#answers = isRecord(answers) ? answers : {};
     this.#onAsked = onAsked;
@@ -48,7 +48,7 @@ export class Questions {
     return this.#untold.length > 0;
   }
 
-  /** The questions that were asked since this was called last and are still open. */
+  /** Returns the questions that were asked since the last call of `takeNew` and are still open. */
   takeNew(): readonly Question[] {
     const asked = this.#untold.filter(({ key }) => this.#open.has(key));
     this.#untold = [];
@@ -66,7 +66,8 @@ export class Questions {
     const question = { key, method, params: asked, signal: withdrawn.signal };
     const open: OpenQuestion = { question, resolve, reject, withdrawn };
     const onAbort = () => this.refuse(open.question.key, signal.reason);
-    // The call's signal lives longer than the question. Without this, listeners would pile up on it.
+    // The call's signal lives longer than the question. Without the removal, listeners would pile up on the
+    // signal.
     const close = () => {
       signal.removeEventListener("abort", onAbort);
       withdrawn.abort("the question is no longer asked");
@@ -78,7 +79,10 @@ export class Questions {
     return promise;
   }
 
-  /** Takes an answer. Returns false when it is invalid for the question, which then stays open. */
+  /**
+   * Takes the client's answer. Returns false when the answer is invalid, and the question stays open; also
+   * when the question is not open.
+   */
   answer(key: string, value: unknown): boolean {
     const open = this.#open.get(key);
     if (open === undefined || !isAcceptable(open.question.method, open.question.params, value)) return false;
@@ -96,7 +100,7 @@ export class Questions {
     this.#add(open);
   }
 
-  /** Rejects a question that the client cannot answer. */
+  /** Closes a question without an answer: the promise that `ask` returned rejects with the reason. */
   refuse(key: string, reason: unknown): void {
     const open = this.#open.get(key);
     this.#open.delete(key);
@@ -107,7 +111,7 @@ export class Questions {
     for (const key of [...this.#open.keys()]) this.refuse(key, new Error(reason));
   }
 
-  /** The call has ended, and nobody waits for answers. */
+  /** Closes all questions after the end of the call. Their promises stay pending; nobody awaits them. */
   close(): void {
     for (const { withdrawn } of this.#open.values()) withdrawn.abort("the call has ended");
     this.#open.clear();
@@ -130,7 +134,7 @@ export class Questions {
   }
 }
 
-/** Takes the tool's key out of the parameters: the client must not see it there. */
+/** Separates the key that the tool chose from the parameters, because the client must not see it there. */
 function splitKey(params: object): { readonly wanted: string | undefined; readonly asked: object } {
   if (!("_meta" in params) || !isRecord(params._meta)) return { wanted: undefined, asked: params };
   const { _meta, ...rest } = params;

@@ -8,7 +8,7 @@ import type { ToolLists } from "./lists.ts";
 import type { Tasks } from "./tasks.ts";
 import type { WaitingDialogs } from "./waiting-dialogs.ts";
 
-/** The parts of the rack that MCP clients reach. */
+/** The parts of the rack that the MCP surface uses. */
 export interface RackServices extends ExpertSource {
   readonly registry: ToolRegistry;
   readonly service: CallService;
@@ -21,7 +21,7 @@ export interface RackServices extends ExpertSource {
   readonly logger: Logger;
 }
 
-/** Everything that the handlers of requests use. */
+/** Everything that the handlers of MCP requests use. */
 export interface McpServing extends RackServices {
   readonly serverInfo: { readonly name: string; readonly title: string; readonly version: string };
   readonly modern: EraCodec;

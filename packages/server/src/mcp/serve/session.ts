@@ -15,7 +15,10 @@ import { type EraCodec, legacyCodec, paramError, toRpcError } from "./answers.ts
 import type { Caller } from "./caller.ts";
 import type { WriteFlow } from "./writer.ts";
 
-/** The client that sent a request. The modern era describes it in each request, the legacy era in its session. */
+/**
+ * The client that sent a request. It describes itself in each request (modern era) or once per session
+ * (legacy era).
+ */
 export interface Peer {
   readonly caller: Caller;
   readonly codec: EraCodec;
@@ -24,9 +27,9 @@ export interface Peer {
   readonly abilities: ClientAbilities;
   readonly client: ClientInfo | undefined;
   readonly logLevel: string | undefined;
-  /** Only for clients of the legacy era that opened one. */
+  /** Set only for a client of the legacy era that opened a session. */
   readonly session?: ClientSession;
-  /** Only of an HTTP request of the modern era: they may have to repeat arguments of a call. */
+  /** The headers of an HTTP request of the modern era; some repeat arguments of a call. */
   readonly headers?: IncomingHttpHeaders;
 }
 
@@ -35,25 +38,30 @@ export type AnswerText = string | readonly (string | Buffer)[];
 
 /** Sends answers to the client. Several requests may share one reply. Never throws. */
 export interface Reply {
-  /** Undefined until something has been written. */
+  /** Whether the client keeps up with reading. Undefined until something has been written. */
   readonly flow: WriteFlow | undefined;
-  /** Resolves when there is room for a long message. Undefined: there is room now. */
+  /** Resolves when the client has read enough for a long message to be sent. Undefined: send it now. */
   waitForRoom(): Promise<void> | undefined;
   /** Sends a notification or a question that belongs to an open request. */
   send(message: object): void;
-  /** Ends a request. Undefined: it gets no answer, because the client cancelled it or has gone. */
+  /** Ends a request, without an answer when the client cancelled the request or has gone. */
   end(answer: AnswerText | undefined, status: number): void;
 }
 
-/** Which notices a request wants to receive. */
+/** Which notifications the client wants to receive while its request is open. */
 export interface Wants {
   readonly progress: boolean;
   readonly messages: boolean;
-  /** The lowest level of the tool's log lines that the client wants. Undefined: it wants none of them. */
+  /**
+   * The lowest level of the tool's log lines that the client wants. Undefined: the client wants no log lines.
+   */
   readonly level?: string | undefined;
 }
 
-/** For a request that does not say what it wants: legacy clients accept messages with any answer. */
+/**
+ * What a request receives that asks for neither progress nor a log level: messages in the legacy era, nothing
+ * in the modern era.
+ */
 const defaultWants = {
   legacy: { progress: false, messages: true },
   modern: { progress: false, messages: false },
@@ -72,7 +80,7 @@ export class ClientRequest {
   readonly caller: Caller;
   readonly reply: Reply;
   readonly wants: Wants;
-  /** The request was answered or withdrawn. */
+  /** Whether the request was answered or withdrawn. */
   isOver = false;
   /** Cancels the work for the request. The request is still answered with the outcome. */
   onCancel: ((reason: string) => void) | undefined;
@@ -135,7 +143,7 @@ export interface Listener {
   listChanged(kind: ListKind): void;
   /** Called for every resource whose content changed, also those the client does not listen to. */
   resourceUpdated(uri: string): void;
-  /** The server is stopping. */
+  /** Called when the server stops. */
   stopped?(): void;
 }
 
@@ -145,7 +153,7 @@ export const answerTimeout = 10 * 60_000;
 type OpenQuestion = Pick<PromiseWithResolvers<unknown>, "resolve" | "reject">;
 
 /**
- * What the rack knows about a client of the legacy era between its requests: an HTTP session or a stdio connection.
+ * The state of a client of the legacy era between its requests, for one HTTP session or one stdio connection.
  * `send` delivers messages that belong to no request.
  */
 export class ClientSession implements Peer, Listener {
@@ -156,7 +164,7 @@ export class ClientSession implements Peer, Listener {
   version: string | undefined;
   abilities: ClientAbilities = {};
   client: ClientInfo | undefined;
-  /** Set by the client for all its requests. */
+  /** The lowest level of log messages that the client wants with all its requests. */
   logLevel: string | undefined;
   /** The resources that the client has subscribed to, each with a function that stops watching it. */
   readonly watched = new Map<string, () => void>();
@@ -194,7 +202,9 @@ export class ClientSession implements Peer, Listener {
     this.#send({ jsonrpc: "2.0", method: "notifications/resources/updated", params: { uri } });
   }
 
-  /** Asks the client a question as part of one of its requests. Rejects when it answers with an error, or not in time. */
+  /**
+   * Asks a question as part of the client's request. Rejects when the client answers late or with an error.
+   */
   async ask(request: ClientRequest, method: string, params: object, signal: AbortSignal): Promise<unknown> {
     if (this.#closed !== undefined) throw new Error(`Nothing can be asked: ${this.#closed}.`);
     const id = this.#asked++;

@@ -8,7 +8,7 @@ import type { McpServing } from "./serving.ts";
 import { ClientSession } from "./session.ts";
 
 export interface SessionLimits {
-  /** How many sessions there may be. A token other than the operator's may have half of them. */
+  /** How many sessions may be open at once. A token without admin rights may have at most half of them. */
   readonly most: number;
   /** How long an idle session is kept, in milliseconds. */
   readonly idle: number;
@@ -21,12 +21,12 @@ const SWEEP = 60_000;
 /** A session of a client of the legacy era over HTTP. */
 export class HttpSession extends ClientSession {
   readonly id = randomUUID();
-  /** How many of its requests and streams are being answered. */
+  /** How many HTTP responses of this session, answers and streams, are not closed yet. */
   responses = 0;
   usedAt = Date.now();
-  /** The session has ended. Its open requests are answered with `noSession`. */
+  /** Whether the session has ended. Its open requests are then answered with `noSession`. */
   isGone = false;
-  /** Functions that end the session's subscriptions. */
+  /** Functions that stop telling the session of changes and stop watching its expert. */
   readonly unsubscribe: (() => void)[] = [];
   #stream: EventStream | undefined;
 
@@ -54,7 +54,7 @@ export class HttpSession extends ClientSession {
     });
   }
 
-  /** Sends the messages that belong to no request on this response. */
+  /** Opens an event stream on this response, for the messages that belong to no request. */
   openStream(outgoing: ServerResponse, cutOff: (reason: string) => void): EventStream {
     const stream = new EventStream(outgoing, { cutOff, headers: ["mcp-session-id", this.id] });
     this.#stream = stream;
@@ -76,8 +76,9 @@ export class HttpSession extends ClientSession {
 const GIVEN_UP = "its session was given up";
 
 /**
- * The HTTP sessions of clients of the legacy era. Through its session the server can ask a client questions and send it
- * messages. Their number is limited: a new session ends the oldest idle one, first among those of the same token.
+ * The HTTP sessions of clients of the legacy era. Through its session the server can ask a client questions
+ * and send it messages. The number of sessions is limited: when it is reached, a new session ends the one
+ * that has been idle longest, preferably a session of the same token.
  */
 export class HttpSessions {
   readonly #serving: McpServing;
@@ -106,8 +107,8 @@ export class HttpSessions {
   }
 
   /**
-   * Opens a session with the parameters of `initialize`; throws an `RpcError` when they are invalid. Undefined when too
-   * many sessions are busy, or the server is stopping.
+   * Opens a session with the parameters of `initialize`; throws an `RpcError` when they are invalid. Returns
+   * undefined when no session can be ended to make room for it, or the server is stopping.
    */
   open(caller: Caller, params: RpcParams): HttpSession | undefined {
     const session = new HttpSession(caller);

@@ -35,18 +35,21 @@ export interface StdioStreams {
   readonly output: Writable;
 }
 
-/** How many characters a client may leave unread before its input is no longer read. */
+/** How many characters of output the client may leave unread before the server stops reading its input. */
 const FULL = 4 * 1024 * 1024;
-/** How many characters it may leave unread before it is cut off. */
+/** How many characters of output the client may leave unread before it is disconnected. */
 const MOST_UNREAD = 64 * 1024 * 1024;
-/** How many of its requests may be open while it does not read its answers. */
+/**
+ * How many requests of the client may be open, while it leaves output unread, before the server stops reading
+ * its input.
+ */
 const MOST_WAITING = 1_000;
 /**
  * How long to wait for the next answer after the input has ended, in milliseconds. Clients kill a server that has not
  * ended after two seconds.
  */
 const ANSWER_TIMEOUT = 1_000;
-/** How long to wait for the answers of cancelled calls. */
+/** How long to wait for the answers of cancelled calls, in milliseconds. */
 const CANCEL_TIMEOUT = 250;
 
 /**
@@ -63,7 +66,10 @@ export class StdioConnection implements Reply {
   readonly #writer: MessageWriter;
   readonly #unsubscribe: (() => void)[] = [];
   readonly #closed = Promise.withResolvers<void>();
-  /** Undefined until the client shows it; `asking` while the client has only called `server/discover`. */
+  /**
+   * The era of the protocol that the client speaks. Undefined until its first message; `asking` while the
+   * client has only called `server/discover`.
+   */
   #era: Era | "asking" | undefined;
   #isClosed = false;
   /** Why the connection is ending. Set when no more input is read. */
@@ -107,7 +113,7 @@ export class StdioConnection implements Reply {
     this.#unsubscribe.push(serving.expertWatch.watch(caller, endWithExpert));
   }
 
-  /** Resolves when either side has ended the connection. Open calls are cancelled. */
+  /** Resolves when either side has ended the connection. Calls that still run are cancelled. */
   get closed(): Promise<void> {
     return this.#closed.promise;
   }
@@ -131,7 +137,7 @@ export class StdioConnection implements Reply {
     if (this.#endReason !== undefined) this.#whenSettled();
   }
 
-  /** Stops reading, waits a moment for open answers, and ends the connection. */
+  /** Stops reading, waits a moment for answers to open requests, and ends the connection. */
   close(): Promise<void> {
     return this.#end("the server is stopping");
   }
@@ -187,8 +193,8 @@ export class StdioConnection implements Reply {
   }
 
   /**
-   * The sender of a message. The client's first message decides the era of the connection. Throws an `RpcError` for a
-   * request of the other era.
+   * The sender of a message. The client's first message other than `server/discover` decides the era of the
+   * connection. Throws an `RpcError` for a request of the other era.
    */
   #peerOf({ kind, method, params, meta }: RpcRequest | RpcNotification): Peer {
     if (this.#era === "legacy") {
@@ -224,7 +230,7 @@ export class StdioConnection implements Reply {
       // A garbled id belongs to no request.
       if (message?.kind === "request" && !String(message.id).includes("\uFFFD")) id = message.id;
     } catch {
-      // It is not JSON either, so it has no id.
+      // The line is not JSON either, so it has no id.
     }
     this.#refuse(id, { code: rpcCodes.parseError, message: "A line of the input is not text in UTF-8." });
   }
@@ -265,7 +271,7 @@ export class StdioConnection implements Reply {
     return true;
   }
 
-  /** Resolves when all requests are answered, or none has been for `limit` milliseconds. */
+  /** Resolves when all requests are answered, or no request has been answered for `limit` milliseconds. */
   #waitForAnswers(limit: number): Promise<void> | undefined {
     if (this.#isDone) return undefined;
     return new Promise((resolve) => {

@@ -9,7 +9,7 @@ type Result = Readonly<Record<string, unknown>>;
 
 /** How many resources a client may watch in one request or one session. */
 const MOST_WATCHED = 256;
-/** How many clients may listen at once. */
+/** How many clients may be told of changes at once. Beyond that, `subscriptions/listen` is refused. */
 const MOST_LISTENERS = 1024;
 
 const flags = {
@@ -19,8 +19,8 @@ const flags = {
 } as const satisfies Record<ListKind, string>;
 
 /**
- * A client of the modern era listens to changes. Its request stays open and receives them, until the client or the
- * server ends it.
+ * Answers `subscriptions/listen`, by which a client of the modern era is told of changes. The request stays
+ * open and receives notifications, until the client or the server ends it.
  */
 export async function listen(serving: McpServing, request: ClientRequest): Promise<void> {
   const { id, caller, reply } = request;
@@ -79,14 +79,14 @@ async function watchAll(
   const reader = caller.reader(new AbortController().signal);
   const watched = new Map<string, () => void>();
   for (const uri of new Set(uris.slice(0, MOST_WATCHED))) {
-    // A resource that cannot be watched must not fail the others.
+    // A resource that cannot be watched must not keep the others from being watched.
     const stop = await offerings.watchResource(uri, reader).catch(() => undefined);
     if (stop !== undefined) watched.set(uri, stop);
   }
   return watched;
 }
 
-/** In the legacy era a session subscribes to single resources. */
+/** The methods by which a session of the legacy era subscribes to single resources. */
 export const subscriptionMethods = {
   async "resources/subscribe"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
     const uri = await uriOf(request);

@@ -17,14 +17,17 @@ import { WaitingDialogs } from "./waiting-dialogs.ts";
 /** The rack as MCP clients reach it, over HTTP and stdio. */
 export interface McpSurface {
   readonly serving: McpServing;
-  /** The paths that the HTTP server serves. */
+  /** The mounts for the HTTP server: `/mcp`, and the metadata that says how it is protected. */
   mounts(options?: McpMountOptions): Mount[];
-  /** Serves the process that started us, with all tools or those of one expert. Rejects when there is no such expert. */
+  /**
+   * Serves the program that started this process, with all tools or those of one expert. Rejects when there
+   * is no such expert.
+   */
   stdio(streams: StdioStreams, expert?: string): Promise<StdioConnection>;
   close(): void;
 }
 
-/** The caller over stdio: whoever can start a process in the workspace is its operator. */
+/** The grant of a client over stdio: whoever can start a process in the workspace is its operator. */
 const operator: Grant = { ...masterGrant, caller: "mcp" };
 
 const USUAL_THRESHOLD = 100;
@@ -54,7 +57,8 @@ export function createMcpSurface({
     expertWatch: new ExpertWatch(services),
   };
   if (mode !== "off") services.registry.apply({ put: metaTools() });
-  // The config decides whether a client is asked for approvals at all; its grant decides whether it may answer.
+  // The config decides whether a client is asked for approvals at all; the client's grant decides whether it
+  // may answer.
   const mayAsk = (grant: Grant) => approvals === "client" || (approvals === "stdio" && grant === operator);
   const stopApproving = letClientsApprove(services.approvals, mayAsk, services.logger);
   return {

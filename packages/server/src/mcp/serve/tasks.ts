@@ -32,7 +32,7 @@ export const taskMethods = {
   },
 };
 
-/** Throws when the client did not declare the tasks extension. */
+/** Throws when the client did not declare the tasks extension, or `taskId` is not a string. */
 function taskIdOf({ method, params: { taskId }, peer }: ClientRequest): string {
   if (!knowsTasks(peer.abilities)) throw missingTasks();
   if (typeof taskId !== "string") throw paramError(method, "taskId", expected("string", taskId));
@@ -64,22 +64,26 @@ interface LiveTask {
   readonly createdAt: number;
   updatedAt: number;
   message: string | undefined;
-  /** Says that the client's last answer was invalid. Cleared by a valid answer. */
+  /** A message to the client that its last answer was invalid. Cleared by a valid answer. */
   invalidAnswer: string | undefined;
-  /** Fires when nobody has answered the task's questions in time. */
+  /** Refuses the task's questions when the client has not answered them in time. */
   answerTimer: NodeJS.Timeout | undefined;
   /** The protocol error that the task ended with. The call record does not have it. */
   error: object | undefined;
-  /** Fires when nothing has happened to the task for its time to live. */
+  /** Fires when nothing has happened to the task for `TIME_TO_LIVE`. */
   readonly lifetimeTimer: NodeJS.Timeout;
 }
 
-/** In milliseconds: how long a task can be fetched after its last change, and how often clients should ask. */
+/**
+ * How long a task that waits for a person may stay unchanged before it is cancelled, in milliseconds. Clients
+ * are told that they can fetch a task for this long after its last change.
+ */
 const TIME_TO_LIVE = 60 * 60_000;
+/** How often clients should ask how a task stands, in milliseconds. */
 const POLL_INTERVAL = 500;
 const MOST_FAILED = 1000;
 
-/** Marks the ids of calls that were tasks, so that their records can be told from those of other calls. */
+/** The beginning of every task's id. It tells the record of a task from the records of other calls. */
 const PREFIX = "task_";
 
 export function newTaskId(): string {
@@ -87,8 +91,9 @@ export function newTaskId(): string {
 }
 
 /**
- * Calls whose results clients fetch later. A task is a call and has the call's id. While it runs it is kept here;
- * afterwards its call record is the task, also after a restart. Only the caller who made the call can see it.
+ * Calls whose results clients fetch later. A task is a call and has the call's id. A running task is kept
+ * here; an ended task is read from its call record, also after a restart. Only the caller who made the call
+ * can see the task.
  */
 export class Tasks {
   readonly #services: TaskServices;
@@ -100,7 +105,10 @@ export class Tasks {
     this.#services = services;
   }
 
-  /** Makes a running call a task. `toError` returns the protocol error for an end that is no result. */
+  /**
+   * Makes a running call a task. `toError` returns the protocol error that the task ends with, or undefined
+   * when the call ended with a result.
+   */
   adopt(
     taskId: string,
     dialog: ClientDialog<EndedCall>,
@@ -137,7 +145,7 @@ export class Tasks {
     return storedView(call, listed?.outputSchema !== undefined);
   }
 
-  /** Returns whether there is such a task. Answers to questions that are not open are ignored, as the extension says. */
+  /** Returns whether this caller has the task. Answers to questions that are not open are ignored. */
   async update(taskId: string, answers: Readonly<Record<string, unknown>>, caller: Caller): Promise<boolean> {
     const live = this.#live.get(taskId);
     if (live === undefined || !isOwn(live, caller)) return this.#isKnown(taskId, caller);
@@ -156,7 +164,7 @@ export class Tasks {
     return true;
   }
 
-  /** Returns whether there is such a task. A task that has ended is not changed. */
+  /** Returns whether this caller has the task. A task that has ended is not changed. */
   async cancel(taskId: string, caller: Caller): Promise<boolean> {
     const live = this.#live.get(taskId);
     if (live === undefined || !isOwn(live, caller)) return this.#isKnown(taskId, caller);
@@ -164,7 +172,7 @@ export class Tasks {
     return true;
   }
 
-  /** To be called when the server stops. Refuses all open questions. */
+  /** To be called when the server stops. Refuses all open questions of all tasks. */
   close(): void {
     for (const { dialog } of this.#live.values()) dialog.questions.refuseAll("The server is stopping.");
   }
@@ -197,7 +205,10 @@ export class Tasks {
     }
   }
 
-  /** The time to live is over. A task that waits for an answer is cancelled; one that works goes on. */
+  /**
+   * Called when nothing has happened to the task for `TIME_TO_LIVE`. A task that waits for a person is
+   * cancelled; a task that works goes on.
+   */
   #expire(taskId: string, task: LiveTask): void {
     if (this.#services.service.isWaiting(taskId)) task.dialog.cancel(UNANSWERED);
     else task.lifetimeTimer.refresh();
@@ -229,7 +240,7 @@ function touch(task: LiveTask): void {
   task.lifetimeTimer.refresh();
 }
 
-/** Questions of a task stay open as long as those of a call that its client repeats with answers. */
+/** Refuses the task's open questions after `answerTimeout`, the time limit of all questions to clients. */
 function startAnswerTimer(task: LiveTask): void {
   clearTimeout(task.answerTimer);
   const { dialog } = task;
@@ -238,7 +249,10 @@ function startAnswerTimer(task: LiveTask): void {
 
 const tooLate = `The client did not answer within ${answerTimeout / 60_000} minutes.`;
 
-/** The time inside a task's id. With it, the live task and its record later show the same creation time. */
+/**
+ * When the call was made, according to the time inside the task's id. So a running task and its later call
+ * record show the same creation time.
+ */
 function createdAtOf(taskId: string): number | undefined {
   const found = /^task_([0-9a-f]{8})-([0-9a-f]{4})-7/.exec(taskId);
   return found === null ? undefined : Number.parseInt(`${found[1]}${found[2]}`, 16);
@@ -281,20 +295,26 @@ function storedView(call: StoredCall, hasOutputSchema: boolean): TaskView {
     };
   }
   if (error?.code === "cancelled") return common("cancelled");
-  // In the extension `failed` means a protocol error. A tool that failed has a result that says so.
+  // In the extension `failed` means a protocol error, so a tool that failed has a result that says so. The
+  // cast is safe: a running call has returned above.
   const ended = { callId, record: { ...call, status: call.status as "completed" }, recorded: true, result };
   return { ...common("completed"), result: toolAnswer(ended, { canLink: true, hasOutputSchema }) };
 }
 
 /** How a tool supports tasks, from its `metadata.task`. */
 export interface TaskSupport {
-  /** `required`: the tool takes too long for clients without tasks. */
+  /** `required`: clients that know no tasks cannot call the tool, because it takes too long. */
   readonly support: "optional" | "required";
-  /** Questions at the beginning are asked before the call becomes a task. */
+  /**
+   * Whether questions that the tool asks at the beginning reach the client before the call becomes a task.
+   */
   readonly asksFirst: boolean;
 }
 
-/** How the tool behind a call supports tasks, also when a meta-tool calls it. Undefined: the client waits for the result. */
+/**
+ * How the tool that a client wants to run supports tasks; for a call of a meta-tool, that is the tool the
+ * meta-tool calls. Returns undefined when the tool supports none, or the caller does not see it.
+ */
 export function taskSupportOf(caller: Caller, meant: ToolInfo): TaskSupport | undefined {
   const { task } = meant.metadata;
   if (!caller.sees(meant)) return undefined;
@@ -319,7 +339,10 @@ export function missingTasks(name?: string): RpcError {
   return missingCapability({ extensions: { [tasksExtension]: {} } }, message);
 }
 
-/** How long to wait for the first question of a call, in milliseconds. Later questions are asked in the task. */
+/**
+ * How long a call may take to ask its first question before it becomes a task, in milliseconds. Questions
+ * after that are asked as part of the task.
+ */
 const FIRST_QUESTION = 1_000;
 
 /** Whether the call asks its client something at the beginning. */
@@ -328,7 +351,8 @@ export async function asksAtFirst(dialog: ClientDialog<unknown>): Promise<boolea
   const late = wait(FIRST_QUESTION, undefined, { signal: settled.signal }).catch(() => {});
   await Promise.race([new Promise<void>((resolve) => dialog.whenStepReady(resolve)), late]);
   settled.abort();
-  // Waits for further questions of the same turn. Takes no step of the dialog: its next reader does.
+  // Waits for further questions of the same turn of the event loop. The steps of the dialog are left for the
+  // code that reads it next.
   await nextTurn();
   return dialog.open.length > 0;
 }

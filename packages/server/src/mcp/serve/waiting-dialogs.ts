@@ -4,14 +4,16 @@ import type { RpcParams } from "../wire/index.ts";
 import { invalidParams } from "./answers.ts";
 import { answerTimeout, type ClientRequest } from "./session.ts";
 
-/** The part of a dialog that matters while it waits. */
+/** The members of a `ClientDialog` that are used while it waits for the client's answers. */
 interface Waiting {
   readonly subject: string;
   readonly input: RpcParams;
   cancel(reason: string): void;
 }
 
-/** The request that a state was given to, or that comes back with it. */
+/**
+ * The request that was answered with questions. Only its caller can continue the dialog, by the same method.
+ */
 type Asker = Pick<ClientRequest, "method" | "caller">;
 
 interface WaitingDialog {
@@ -25,16 +27,20 @@ interface WaitingDialog {
 const STATE_BYTES = 32;
 
 /**
- * Dialogs that wait while their client fetches answers. The client receives a random state, which works once and only
- * in this process, because the dialog ends with the process.
+ * Dialogs whose request was answered with questions. They wait until the client repeats the request with
+ * answers and with the random `requestState` that it received. The state works once and only in this process,
+ * because the dialog ends with the process.
  */
 export class WaitingDialogs {
   readonly #dialogs = new Map<string, WaitingDialog>();
   readonly #closing = new AbortController();
-  /** Aborts when the server stops; open questions then stop waiting. */
+  /** Aborts when the server stops. Questions to clients with a session then stop waiting for an answer. */
   readonly closing: AbortSignal = this.#closing.signal;
 
-  /** Keeps the dialog and returns its state. Cancels the dialog when the client does not come back in time. */
+  /**
+   * Keeps the dialog and returns its `requestState`. Cancels the dialog when the client does not send a
+   * request with that state in time.
+   */
   keep(dialog: Waiting, { method, caller }: Asker, resume: WaitingDialog["resume"]): string {
     const state = randomBytes(STATE_BYTES).toString("base64url");
     const giveUp = () => {
@@ -47,9 +53,9 @@ export class WaitingDialogs {
   }
 
   /**
-   * Continues the dialog that a request names by its `requestState`. Throws an `RpcError` when the state is unknown,
-   * used, too old, or was given to another caller or for another request. The work runs with the first arguments, so a
-   * request with other arguments would get the wrong answer.
+   * Continues the dialog that a request names by its `requestState`. Throws an `RpcError` when the state is
+   * unknown, used, too old, or was given to another caller or for another request. A request with other
+   * arguments is refused too, because the work runs with the arguments of the first request.
    */
   resume(request: ClientRequest, subject: string, input: RpcParams = {}): void {
     const { method, caller, params } = request;

@@ -1,12 +1,12 @@
 import type { Writable } from "node:stream";
 
 /**
- * Says whether a client keeps up with reading what is written to it. Messages that can wait or be left out look here
- * first, because everything that a slow client has not read must be kept in memory.
+ * Says whether a client keeps up with reading what is written to it. Senders of messages that can wait or be
+ * left out ask first, because everything that a slow client has not read must be kept in memory.
  */
 export class WriteFlow {
   readonly #isFull: () => boolean;
-  /** What to call when there may be room again. */
+  /** Functions to call when the client may have read enough for more to be written. */
   readonly waiting = new Set<() => void>();
   #lastInLine: Promise<void> | undefined;
 
@@ -14,12 +14,12 @@ export class WriteFlow {
     this.#isFull = isFull;
   }
 
-  /** More has been written than the client has read. */
+  /** Whether so much is unread that messages which can wait should wait. */
   get isFull(): boolean {
     return this.#isFull();
   }
 
-  /** Calls `act` once, when there may be room again or the client has gone. Returns a function that stops waiting. */
+  /** Calls `act` once, when the client may have read enough or has gone. Returns a function that stops it. */
   whenFreed(act: () => void): () => void {
     this.waiting.add(act);
     return () => this.waiting.delete(act);
@@ -32,7 +32,7 @@ export class WriteFlow {
     for (const act of waiting) act();
   }
 
-  /** Resolves when there is room; those who wait are served in order. Undefined: there is room now. */
+  /** Resolves when the flow is not full, for one waiting caller after another. Undefined: it is not full. */
   waitForRoom(): Promise<void> | undefined {
     if (this.#lastInLine === undefined && !this.isFull) return undefined;
     const room = (this.#lastInLine ?? Promise.resolve()).then(async () => {
@@ -47,16 +47,19 @@ export class WriteFlow {
 export interface WriterOptions {
   /** The text before and after each message. */
   readonly frame: readonly [before: string, after: string];
-  /** How much a client may leave unread, in the units of the stream, not counting the message that is written next. */
+  /**
+   * How much a client may leave unread, not counting the message that is written next; in bytes or
+   * characters, as the stream counts.
+   */
   readonly most: number;
-  /** The client has left so much unread that nothing more is kept for it. Called once. */
+  /** Called once, when the client has left more than `most` unread. Nothing more is written to it. */
   overflowed(unread: number): void;
 }
 
-/** From how many gathered characters on the flow counts as full. */
+/** The flow counts as full when more characters than this wait to be written to the stream. */
 const MOST_GATHERED = 64 * 1024;
 
-/** Writes messages. All messages of one turn of the event loop are written together. */
+/** Writes messages to a stream. All messages of one turn of the event loop are written together. */
 export class MessageWriter {
   readonly flow = new WriteFlow(
     () => this.#output.writableNeedDrain || this.#unwritten.length > MOST_GATHERED,
@@ -64,7 +67,7 @@ export class MessageWriter {
   readonly #output: Writable;
   readonly #options: WriterOptions;
   #unwritten = "";
-  /** Change notices that wait until the client reads again. */
+  /** Notifications of changes that wait until the client reads again. */
   readonly #waitingNotices = new Set<string>();
   #isOverflowed = false;
 
@@ -79,14 +82,17 @@ export class MessageWriter {
     return this.#output.writableLength + this.#unwritten.length;
   }
 
-  /** Change notices for a client that does not read just now are kept, each once, until it reads again. */
+  /**
+   * Sends a message. While the client does not read, a notification of a change is kept until it reads again;
+   * of equal notifications one is kept.
+   */
   send(message: object): void {
     const text = JSON.stringify(message);
     if (!isChangeNotice(message) || !this.flow.isFull) {
       this.write(text);
       return;
     }
-    // Moved to the end: the client must hear of the change after every answer that came before it.
+    // Moved to the end, so that the notifications are sent in the order of the latest changes.
     this.#waitingNotices.delete(text);
     this.#waitingNotices.add(text);
   }

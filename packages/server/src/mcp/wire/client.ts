@@ -9,23 +9,23 @@ export interface ConnectedClient {
   readonly version?: string;
   readonly transport: "http";
   readonly era: Era;
-  /** The name of its token, as call records have it. */
+  /** The name of the client's token, as in call records. */
   readonly caller: string;
-  /** The expert that it is connected to instead of the whole rack. */
+  /** The expert that the client is connected to instead of the whole rack. */
   readonly expert?: string;
   /** Milliseconds since the epoch. */
   readonly lastSeenAt: number;
-  /** The tools have changed since it last listed them. */
+  /** True when the tools have changed since the client last listed them. */
   readonly stale?: true;
 }
 
-/** How a client introduces itself. */
+/** The name and version that a client sends about itself. */
 export interface ClientInfo {
   readonly name: string;
   readonly version?: string;
 }
 
-/** The capabilities that a client declares: what it can be asked. */
+/** The capabilities that a client declares: which questions it can answer, and which extensions it knows. */
 export interface ClientAbilities {
   readonly elicitation?: { readonly form?: object; readonly url?: object };
   readonly sampling?: { readonly tools?: object };
@@ -57,7 +57,7 @@ export function missingAbility(
       if (params === undefined) return undefined;
       const { form, url } = elicitation;
       if (params.mode === "url") return url === undefined ? { elicitation: { url: {} } } : undefined;
-      // Clients older than the two modes declare neither, and can show forms.
+      // Clients older than the two modes declare neither mode, and can show forms.
       return form !== undefined || url === undefined ? undefined : { elicitation: { form: {} } };
     }
     case "sampling/createMessage": {

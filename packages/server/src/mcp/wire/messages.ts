@@ -12,8 +12,9 @@ export interface RpcRequest {
   readonly kind: "request";
   readonly id: RpcId;
   readonly method: string;
-  /** Empty when the sender left it out, and so is `meta`, the `_meta` in it. */
+  /** Empty when the sender left it out. */
   readonly params: RpcParams;
+  /** The `_meta` of `params`; empty when the sender left it out. */
   readonly meta: RpcParams;
 }
 
@@ -23,13 +24,13 @@ export interface RpcNotification extends Omit<RpcRequest, "kind" | "id"> {
 
 export interface RpcResponse {
   readonly kind: "response";
-  /** Undefined only for an error. */
+  /** Undefined only in an error response that names no request. */
   readonly id: RpcId | undefined;
   readonly result: RpcParams | undefined;
   readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } | undefined;
 }
 
-/** The error codes. Those from -32000 to -32019 are free for implementations to define. */
+/** The error codes. Implementations may define those from -32000 to -32019 themselves. */
 export const rpcCodes = {
   parseError: -32700,
   invalidRequest: -32600,
@@ -39,7 +40,7 @@ export const rpcCodes = {
   refused: -32000,
   /** A session, an expert or a server does not exist, or cannot be reached now. */
   unavailable: -32001,
-  /** In the versions before 2026-07-28. */
+  /** Used only in versions of the protocol before 2026-07-28. */
   resourceNotFound: -32002,
   headerMismatch: -32020,
   missingCapability: -32021,
@@ -62,7 +63,7 @@ const none: RpcParams = Object.freeze({});
 const requestKeys: ReadonlySet<string> = new Set(["jsonrpc", "id", "method", "params"]);
 const responseKeys: ReadonlySet<string> = new Set(["jsonrpc", "id", "result", "error"]);
 
-/** Reads a value from outside as a message. Undefined when it is not one. */
+/** Reads a parsed JSON value as a message. Undefined when the value is not a valid message. */
 export function readRpc(value: unknown): RpcMessage | undefined {
   if (!isRecord(value) || value.jsonrpc !== "2.0") return undefined;
   const { id, method, params = none } = value;
@@ -73,7 +74,7 @@ export function readRpc(value: unknown): RpcMessage | undefined {
   const { _meta: meta = none } = params;
   if (!isRecord(meta) || (meta.progressToken !== undefined && !isId(meta.progressToken))) return undefined;
   if (typeof id === "string" || Number.isSafeInteger(id))
-    return { kind: "request", id: id as RpcId, method, params, meta }; // A string or an integer.
+    return { kind: "request", id: id as RpcId, method, params, meta }; // Checked above.
   return "id" in value ? undefined : { kind: "notification", method, params, meta };
 }
 
@@ -137,9 +138,9 @@ export const longestMessage = 10 * 1024 * 1024;
 
 /** The version of the protocol without sessions: every request describes its client. */
 export const modernVersion = "2026-07-28";
-/** The older versions, newest first. A client that asks for an unknown one is given the first. */
+/** The older versions, newest first. A client that asks for an unknown version is given the first. */
 export const legacyVersions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
-/** The only version with batches over stdio. Over HTTP the versions before it have them too. */
+/** The only version with batches over stdio. Over HTTP the older versions have batches too. */
 export const batchedVersion = "2025-03-26";
 
 const PREFIX = "io.modelcontextprotocol/";
@@ -200,7 +201,7 @@ export function readEnvelope(meta: RpcParams): Envelope {
   if (client !== undefined && !isClientInfo(client))
     throw envelopeError(metaKeys.client, "expected a name and a version, both of them strings");
   if (logLevel !== undefined && !isLogLevel(logLevel)) throw envelopeError(metaKeys.logLevel, notALevel);
-  // Every ability is an object, which is all that is asked of it.
+  // The loop has checked that every ability is an object. Nothing more is required of one.
   return { version, abilities: abilities as ClientAbilities, client, logLevel };
 }
 
@@ -209,7 +210,7 @@ function envelopeError(key: string, problem: string): RpcError {
   return new RpcError(rpcCodes.invalidParams, message, { envelope: { key, problem } });
 }
 
-/** Says that a value is not of this type, in the wording of the SDK. */
+/** A message that a value is not of this type, in the wording of the SDK. */
 export function expected(type: string, value: unknown): string {
   const received = Array.isArray(value) ? "array" : value === null ? "null" : typeof value;
   return `Invalid input: expected ${type}, received ${received}`;

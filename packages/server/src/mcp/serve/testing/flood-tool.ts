@@ -1,9 +1,12 @@
 import { Gate } from "./gate.ts";
 
-/** How often the tool speaks; it says 3 MB each time. */
+/** How many rounds of 3 MB of progress messages the tool sends. */
 export const FLOOD_ROUNDS = 25;
 
-/** Says 3 MB in each round, as fast as clients are told things, and ends when the gate opens. */
+/**
+ * A tool that sends 3 MB of progress messages in each round, with a pause after it, and ends when the gate
+ * opens.
+ */
 export const floodTool: string = `name: "flood", execute: async ({ progress }) => {
   const message = "x".repeat(100_000);
   for (let at = 1; at <= ${FLOOD_ROUNDS} * 30; at++) {

@@ -1,4 +1,7 @@
-/** Where a tool of a test waits until the test lets it go on; tools find it at this name on the global object. */
+/**
+ * A promise that a test's tool waits for until the test opens the gate. Tools find the gate by this name on
+ * the global object.
+ */
 export class Gate {
   static readonly global = "testGate";
   #opened = Promise.withResolvers<void>();
@@ -16,5 +19,5 @@ export class Gate {
   }
 }
 
-/** The fields of a tool that answers when the gate is open, whether it is cancelled or not. */
+/** The fields of a tool that ends when the gate is open, whether it is cancelled or not. */
 export const gatedTool = `name: "gated", execute: async () => { await globalThis.${Gate.global}.promise; return "done"; }`;

@@ -1,7 +1,7 @@
 import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A loopback proxy that adds a header: for programs that cannot be told to send a token. */
+/** A local proxy that adds a header to requests, for programs that cannot be told to send a token. */
 export async function startHeaderProxy(
   target: string,
   headers: Readonly<Record<string, string>>,

@@ -1,4 +1,4 @@
-/** With which a client of the legacy era begins a session. */
+/** The parameters with which a client of the legacy era begins a session. */
 export const initializeParams = {
   protocolVersion: "2025-11-25",
   capabilities: {},

@@ -1,12 +1,12 @@
 import type { RpcAnswer, ServedRack } from "./served-rack.ts";
 
-/** A session of a client of the older versions, to be talked to message by message. */
+/** A session of a client of the legacy era, to which a test sends single messages. */
 export interface TestSession {
   readonly headers: Record<string, string>;
   post(message: object, headers?: Record<string, string>): Promise<RpcAnswer>;
-  /** All messages of the answer, word for word as they came. */
+  /** Sends a message and returns all messages of the answer, unchanged. */
   postAll(message: object): Promise<{ readonly status: number; readonly messages: readonly unknown[] }>;
-  /** Begins to read what it is told beside its requests. */
+  /** Opens the stream of messages that belong to no request. */
   get(): Promise<Response>;
   end(): Promise<number>;
 }

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { Grant } from "../../../access/grants.ts";
 import type { Mount } from "../../../http/wire/route.ts";
 
-/** Serves one mount alone, to whoever comes as the bearer of this grant. */
+/** Serves one mount alone, and gives every request this grant. */
 export async function serveMount(mount: Mount, grant: Grant) {
   const server = createServer((incoming, outgoing) => void mount.handle(incoming, outgoing, grant));
   server.listen(0, "127.0.0.1");

@@ -6,10 +6,10 @@ import { temporaryFolder } from "../../../testing/temporary-folder.ts";
 
 const main = resolve(import.meta.dirname, "../../../main.ts");
 
-/** The words that run the real program. */
+/** The command that runs the real program. */
 export const program: readonly string[] = [process.execPath, "--conditions=toolrack-source", main];
 
-/** The workspace that has what the conformance suite asks for. */
+/** The workspace with the tools that the conformance suite calls. */
 export const conformanceWorkspace = join(import.meta.dirname, "conformance");
 
 export interface ServedWorkspace {
@@ -20,7 +20,7 @@ export interface ServedWorkspace {
   close(): Promise<void>;
 }
 
-/** A copy of a workspace, since what runs in it writes into it. */
+/** Copies a workspace, because the server writes into its folder. */
 export async function copyWorkspace(source: string): Promise<string> {
   const directory = temporaryFolder();
   await cp(source, directory, { recursive: true });

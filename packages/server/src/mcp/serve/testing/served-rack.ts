@@ -12,14 +12,14 @@ export type { Era } from "../../wire/client.ts";
 export interface RpcAnswer {
   readonly status: number;
   readonly headers: Headers;
-  /** The last message, word for word. */
+  /** The text of the last message. */
   readonly text: string;
-  /** The same, read. Tests look into it as they expect it to be. */
+  /** The last message as an object. Tests read its members without checks. */
   // biome-ignore lint/suspicious/noExplicitAny: what comes back is what the test is about.
   readonly message: any;
 }
 
-/** A workspace that is served for real, in this process, and ways to talk to it. */
+/** A workspace that is really served, in this process, with methods to send requests to it. */
 export class ServedRack {
   readonly workspace: TemporaryWorkspace;
   readonly serving: Serving;
@@ -38,7 +38,7 @@ export class ServedRack {
     return ServedRack.over(workspace);
   }
 
-  /** Serves a workspace that is there already, which it removes at its end. */
+  /** Serves an existing workspace, and removes it when the rack is disposed. */
   static async over(workspace: TemporaryWorkspace): Promise<ServedRack> {
     return new ServedRack(workspace, await serve(workspace.directory, { logger: silent, port: 0 }));
   }
@@ -73,7 +73,7 @@ export class ServedRack {
     return client;
   }
 
-  /** One request as a client of this era would send it. */
+  /** Sends one request as a client of this era would. */
   async post(
     era: Era,
     message: object,
@@ -136,7 +136,7 @@ function modernHeaders(message: object): Record<string, string> {
   };
 }
 
-/** A tool file of contract 3, by the fields of its tools. */
+/** The text of a tool file of contract 3. `tools` are the fields of its tools. */
 export function toolFile(...tools: string[]): string {
   return `import { Tool, Prompt, Resource } from "@toolrack/core";
 const nothing = { type: "object", properties: {} };

@@ -1,7 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 
-/** Writes lines to a program, reads lines from it until there are enough, closes its input and waits for its end. */
+/**
+ * Writes lines to a program, reads lines from it until `isEnough`, closes its input and waits for its end.
+ */
 export async function spawnLines(
   words: readonly string[],
   messages: readonly (object | string)[],

@@ -3,10 +3,10 @@ import { PassThrough } from "node:stream";
 // biome-ignore lint/suspicious/noExplicitAny: what comes back is what the test is about.
 type Message = any;
 
-/** The other end of a connection over two streams, in this process, message by message. */
+/** The client's end of a stdio connection, over two streams in this process. */
 export class StdioPeer {
   readonly streams = { input: new PassThrough(), output: new PassThrough() };
-  /** All that has come so far. */
+  /** All messages that have arrived so far. */
   readonly messages: Message[] = [];
   #seen = 0;
   #rest = "";
@@ -25,12 +25,12 @@ export class StdioPeer {
     this.streams.input.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
   }
 
-  /** Several messages in one line. */
+  /** Sends several messages in one line. */
   sendBatch(messages: readonly unknown[]): void {
     this.streams.input.write(`${JSON.stringify(messages)}\n`);
   }
 
-  /** The next message that is the one; those before it are passed over. */
+  /** Resolves to the next message for which `isIt` is true; messages before it are skipped. */
   async next(isIt: (message: Message) => boolean): Promise<Message> {
     for (;;) {
       while (this.#seen < this.messages.length) {
@@ -43,7 +43,7 @@ export class StdioPeer {
     }
   }
 
-  /** Begins with an older version of the protocol. */
+  /** Begins the connection with a version of the legacy era. */
   async initialize(protocolVersion = "2025-11-25"): Promise<void> {
     const clientInfo = { name: "t", version: "1" };
     const params = { protocolVersion, capabilities: {}, clientInfo };
@@ -53,7 +53,7 @@ export class StdioPeer {
   }
 }
 
-/** The parameters of a request of the newer version. */
+/** The parameters of a request of the modern era. */
 export function modernParams(params: object = {}): object {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -7,7 +7,10 @@ import type { ServedRack } from "./served-rack.ts";
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A surface of its own on the rack that is served, for tests that look inside. Its experts are those of the rack. */
+/**
+ * Makes a second MCP surface on a served rack, with the rack's experts, for tests that look inside the
+ * surface.
+ */
 export async function surfaceParts({ serving: { app, store } }: ServedRack) {
   const { experts } = app.skills;
   const { service, recorder } = openCalls({ book: app.book, store, logger });
