@@ -37,7 +37,7 @@ export interface ChatSession {
 interface ChatSessionState {
   /** The system prompt, besides the expert's instructions. */
   readonly system?: string;
-  /** The tools that were chosen, when not all could be offered. */
+  /** The names of the tools that were chosen for the session, when not all could be offered to the model. */
   readonly tools?: readonly string[];
   /** Ids, as the model gave them, of calls whose results are no longer shown to the model. */
   readonly compacted?: readonly string[];
@@ -68,7 +68,7 @@ export type MessageChanges = Pick<ChatMessage, "status" | "body">;
 
 export interface SessionQuery {
   readonly owner?: string;
-  /** At most 500; default 50. The most recently used come first. */
+  /** How many sessions a page has: at most 500, default 50. The most recently used sessions come first. */
   readonly limit?: number;
   readonly cursor?: string;
 }
@@ -87,8 +87,8 @@ export interface MessagePage {
 }
 
 /**
- * Messages that the rack added to a client's own conversation and the client has not seen. They are inserted again when
- * the client goes on.
+ * Messages that the rack added to a client's own conversation and the client has not seen. They are inserted
+ * again when the client continues the conversation.
  */
 export interface Handoff {
   readonly id: string;
@@ -348,7 +348,9 @@ export class ChatRepository {
 
 export type ChatStore = Omit<ChatRepository, "prune">;
 
-/** Bytes: the largest body that is read, and the limit for all bodies of a page together. */
+/**
+ * Bytes. MOST_READ: the largest body that is read. MOST_IN_PAGE: the limit for all bodies of a page together.
+ */
 const MOST_READ = 100_000_000;
 const MOST_IN_PAGE = 4_000_000;
 

@@ -3,7 +3,7 @@ export class ResultElsewhereError extends Error {
   override readonly name = "ResultElsewhereError";
 }
 
-/** A value that another row has already. */
+/** Another row has the same value already. `field` names the member that has this value. */
 class ConflictError extends Error {
   readonly field: string;
 

@@ -55,7 +55,7 @@ export interface Store {
   prune(options: { readonly maxAge?: number; readonly maxBytes?: number }): Promise<void>;
   /** Free bytes on the disk of the store's files; undefined when the system does not say. */
   room(): Promise<number | undefined>;
-  /** Writes what is waiting first. */
+  /** Writes the records that still wait, then closes the database. */
   close(): Promise<void>;
 }
 
@@ -64,7 +64,7 @@ export interface StoreOptions {
   readonly directory: string;
   /** `postgres://…`, `mysql://…` or `mariadb://…`; SQLite without it. */
   readonly url?: string;
-  /** Gets warnings about records of dead processes that could not be imported. Default: the console. */
+  /** Gets warnings and errors, such as that the database does not answer. Default: the console. */
   readonly logger?: Pick<Logger, "warn" | "error">;
 }
 
@@ -180,7 +180,7 @@ async function shrink(db: OpenedDatabase["db"]): Promise<void> {
   }
 }
 
-/** Without user and password. */
+/** Where the database is, for messages: without user and password. */
 function describePlace(engine: Engine, place: string): string {
   if (engine === "sqlite") return place;
   const { protocol, host, pathname } = new URL(place);
