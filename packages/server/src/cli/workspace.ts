@@ -71,7 +71,7 @@ function trusted(folder: string, mark: string): string {
 }
 
 export interface WithAppOptions extends Partial<OpenOptions> {
-  /** Absolute. Default: found with `--dir`. */
+  /** Absolute. Default: the workspace that `findWorkspace` finds. */
   readonly directory?: string;
 }
 
@@ -154,7 +154,7 @@ export function talkingLogger(cli: Cli): Logger {
 
 type Failure = NonNullable<FileReport["failure"]>;
 
-/** Files that could not be loaded, in whole or in their newest version. */
+/** The failures of files that could not be loaded, or whose newest version could not. */
 export function failuresIn(report: LoadReport): Failure[] {
   return report.files.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
 }

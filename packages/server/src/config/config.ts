@@ -125,8 +125,8 @@ export const defaultLimits = {
   /** Calls at once in one worker. When all workers are busy, another is started. */
   concurrency: 4,
   /**
-   * Workers at once for one key; further calls wait. Each depth of a chain has as many workers of its own: otherwise
-   * waiting calls could hold all the workers that they wait for.
+   * Workers at once for one version of a tool's code; further calls wait. Each depth of a chain has as many
+   * workers of its own: otherwise waiting calls could hold all the workers that they wait for.
    */
   workers: 4,
   /** How long evaluating the module and `init` together may take. */
