@@ -91,7 +91,7 @@ export async function withApp<Result>(
   }
 }
 
-/** Waits for a workspace to open. Only an error in its config keeps it from opening. */
+/** Waits for a workspace to open. Turns an error in its config into a `CliError`. */
 export async function opening<Opened>(root: string, opened: Promise<Opened>): Promise<Opened> {
   try {
     return await opened;

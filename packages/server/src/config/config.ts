@@ -133,7 +133,7 @@ export const defaultLimits = {
   initMs: 10_000,
   /** How long `cleanup` may take before the worker is killed. */
   cleanupMs: 2_000,
-  /** From the abort of a call's signal until a worker that ignores it is killed. */
+  /** Milliseconds from the abort of a call's signal until a worker that ignores it is killed. */
   graceMs: 1_000,
 };
 
@@ -188,7 +188,7 @@ const keys = {
   }),
   /** Where `toolrack serve` listens, unless its command line says otherwise. */
   server: group({
-    /** Default `127.0.0.1`: only this machine. */
+    /** The address to listen on. Default `127.0.0.1`: only this machine can connect. */
     host: text,
     /** Default 7300; 0 takes any free port. */
     port: integer(0, 65_535),

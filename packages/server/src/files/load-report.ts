@@ -23,7 +23,7 @@ export interface FileReport {
 
 export interface LoadReport {
   readonly files: readonly FileReport[];
-  /** Files that were compiled and evaluated this time. */
+  /** Files that this load compiled and evaluated. */
   readonly compiled: readonly string[];
   /** Names of the tools that this load has added, like `changed` and `removed`. */
   readonly added: readonly string[];
@@ -174,7 +174,7 @@ export class FileVersion {
 
   /** Waits for the calls under way, then runs the file's `destroy`. Returns the problem, if any; never rejects. */
   async retire(destroy: unknown): Promise<string | undefined> {
-    // A cancelled call whose function goes on is given a little time.
+    // For a cancelled call whose function goes on, waits only a little longer.
     for (const context of this.#underWay) {
       const giveUp = () => setTimeout(() => this.#leave(context), GRACE_MS).unref();
       if (context.signal.aborted) giveUp();

@@ -22,7 +22,7 @@ export interface ChatSession {
   /** The id of the grant that the session belongs to. */
   readonly owner: string;
   readonly title: string;
-  /** As the client named it. Empty: the default model. */
+  /** The model's name as the client gave it. Empty: the default model. */
   readonly model: string;
   /** The name or id of an expert. */
   readonly expert?: string;
@@ -30,7 +30,7 @@ export interface ChatSession {
   readonly updatedAt: number;
   /** Whether a message is being answered, in this process or another. */
   readonly running: boolean;
-  /** Plain JSON. */
+  /** What the chat remembers of the session, as plain JSON. */
   readonly state: ChatSessionState;
 }
 
@@ -75,12 +75,12 @@ export interface SessionQuery {
 
 export interface MessageQuery {
   readonly before?: number;
-  /** At most 500; default 50. */
+  /** How many messages a page has: at most 500, default 50. */
   readonly limit?: number;
 }
 
 export interface MessagePage {
-  /** Oldest first. */
+  /** The messages of the page, the oldest first. */
   readonly items: readonly ChatMessage[];
   /** Set when there are older messages: the `before` of the next query. */
   readonly previous?: number;
@@ -170,7 +170,7 @@ export class ChatRepository {
     });
   }
 
-  /** Oldest first. */
+  /** The oldest message first. */
   async listMessages(sessionId: string): Promise<ChatMessage[]> {
     const rows = await this.#selectMessages()
       .where("session_id", "=", toKey(sessionId))

@@ -170,7 +170,9 @@ function patchDriver(driver: Driver, reachability: Reachability): Driver {
   return driver;
 }
 
-/** Only SQLite answers that the database is busy. */
+/**
+ * Repeats a query while another process holds the SQLite file locked. The other engines never report `busy`.
+ */
 async function retryWhileLocked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   const end = performance.now() + LONGEST_WAIT;
   for (;;) {

@@ -27,7 +27,9 @@ interface Scan<Row> {
 }
 
 interface PromisedWriter {
-  /** Resolves when the database has all calls of the journal, or the named one. Never rejects. */
+  /**
+   * Resolves when the database has all calls of the journal, or the call with the given id. Never rejects.
+   */
   commit(callId?: string): Promise<void>;
 }
 
@@ -36,7 +38,9 @@ interface PromisedWriter {
  * `commit` first.
  */
 export class PromisedWrites extends Set<PromisedWriter> {
-  /** Must be awaited before calls are read: all of them, or the named one. Never rejects. */
+  /**
+   * Must be awaited before calls are read: for all calls, or for the call with the given id. Never rejects.
+   */
   async commit(callId?: string): Promise<void> {
     for (const writer of this) await writer.commit(callId);
   }

@@ -21,7 +21,7 @@ export class SkillConflictError extends ConflictError {
   override readonly name = "SkillConflictError";
 }
 
-/** Why something about an upstream server cannot be done. */
+/** Why an action on an upstream MCP server failed. */
 type McpServerErrorCode =
   | "mcp_server_not_found"
   | "mcp_server_exists"

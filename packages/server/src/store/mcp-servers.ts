@@ -65,7 +65,7 @@ export interface ClaimedName {
 /**
  * `decidedJson`: a person's decision; when it is not JSON it is read as raw text, so that it can be shown and
  * mended. `learntJson`: what a process learnt from the server; when it is damaged it is dropped and learnt
- * again.
+ * again. A damaged override is dropped too.
  */
 const decidedJson = looseJson((value, written) => value ?? written);
 const learntJson = looseJson((value) => (typeof value === "object" && value !== null ? value : undefined));

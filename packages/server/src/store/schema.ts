@@ -19,13 +19,14 @@ export const tables = {
     "size whole, result_type code(text|json|error)",
     // Characters of the whole text of the result, also when the row holds a part of it.
     "result_size whole",
-    // Names of blobs: the whole text, and everything else of the result.
+    // `result_blob` and `more_blob` name the blobs of the result's whole text and of everything else of the
+    // result.
     "result_blob code?, more_blob code?, parameters_hash code",
     // The part of `run_duration` that went into checking, masking and cutting the result; null in older rows.
     "after_duration real?",
     // The long texts come last: SQLite reads a row from its beginning. All but `result_text` are JSON.
     "flags text?, parameters text, error text?, result_text text",
-    // What a result has besides its text, and the tool's log lines.
+    // `more`: what a result has besides its text. `log`: the tool's log lines.
     "more text?, log text?",
   ],
   instances: ["id code primary, heartbeat_at whole"],
@@ -37,13 +38,14 @@ export const tables = {
     "edited_input text?",
     // Null in older rows means `before`.
     "stage code(before|during)?",
-    // The process that waits for the answer, and whether the call can be made anew when that process died.
+    // `instance`: the process that waits for the answer. `resumable`: whether the call can be made anew when
+    // that process died.
     "instance key?, resumable integer?",
     // The rule that the answer created; kept also after the rule was removed.
     "rule text?",
   ],
   approval_rules: [
-    // A glob over names of tools.
+    // `tool` is a glob over names of tools.
     "id code primary, tool key, decision code(allow|ask|deny)",
     // The rule is only for this session, this caller, these arguments; a null column does not restrict it.
     "session_id key?, caller key?, input text?, created_by key, created_at whole",
@@ -81,7 +83,7 @@ export const tables = {
   experts: [
     // `name_key` is the name in lower case: names that differ by case only are the same.
     "id code primary, name key, name_key key?, created_at whole=0, updated_at whole=0",
-    // JSON: patterns over the names of tools.
+    // `tools`: patterns of tool names, as JSON.
     "description text?, instructions text?, tools text?",
   ],
   // A skill that is defined in a folder has no row in `skills`, but may have one here.

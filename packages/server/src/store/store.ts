@@ -60,9 +60,14 @@ export interface Store {
 }
 
 export interface StoreOptions {
-  /** For the SQLite file, blobs and locks, readable by this user only. Made when it does not exist. */
+  /**
+   * The folder of the SQLite file, blobs and locks, whose files only this user can read. Made when it does
+   * not exist.
+   */
   readonly directory: string;
-  /** `postgres://…`, `mysql://…` or `mariadb://…`; SQLite without it. */
+  /**
+   * The URL of a database server: `postgres://…`, `mysql://…` or `mariadb://…`. Without it, SQLite is used.
+   */
   readonly url?: string;
   /** Gets warnings and errors, such as that the database does not answer. Default: the console. */
   readonly logger?: Pick<Logger, "warn" | "error">;

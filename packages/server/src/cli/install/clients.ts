@@ -146,7 +146,7 @@ function headers(token: string): Readonly<Record<string, string>> {
   return { Authorization: `Bearer ${token}` };
 }
 
-/** Folders in which programs keep their files. */
+/** The folders in which MCP clients keep their files. */
 export interface ClientPlaces {
   readonly home: string;
   /** The settings folder of programs that follow the Linux conventions on every system. */

@@ -19,7 +19,7 @@ export interface RunningCommand {
   readonly stdout: Readable;
   /** Null as long as the command runs. */
   readonly exitCode: number | null;
-  /** Ctrl-C. */
+  /** Does what Ctrl-C does. */
   kill(signal: "SIGINT"): void;
 }
 

@@ -15,9 +15,9 @@ export interface LoadedModule {
   readonly filename: string;
   readonly id: string;
   exports: unknown;
-  /** The files of the workspace that it imports. */
+  /** The files of the workspace that the module imports. */
   readonly dependencies: Set<string>;
-  /** Paths at which a new file would become one of its imports. */
+  /** Paths at which a new file would become an import of the module. */
   readonly places: Set<string>;
   readonly timers: TrackedTimers;
 }
@@ -33,7 +33,7 @@ export interface ModuleGraphParts {
 }
 
 interface PreparedFile extends CompiledFile {
-  /** The files of the workspace that it imports, missing ones included. */
+  /** The files of the workspace that the file imports, missing ones included. */
   readonly imports: ReadonlySet<string>;
   /** As in `LoadedModule`. */
   readonly places: ReadonlySet<string>;

@@ -74,7 +74,7 @@ export function filterCalls(
   if (query.since !== undefined) conditions.push(expression("timestamp", ">=", Math.ceil(query.since)));
   if (query.until !== undefined) conditions.push(expression("timestamp", "<=", Math.floor(query.until)));
   if (query.text !== undefined && query.text !== "") {
-    // The columns of JSON hold quotes and line breaks escaped.
+    // In columns of JSON, quotes and line breaks are escaped.
     const inJson = JSON.stringify(query.text).slice(1, -1);
     conditions.push(
       expression.or([

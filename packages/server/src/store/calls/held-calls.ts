@@ -99,7 +99,7 @@ export class HeldCalls {
     return this.#queue.find(({ row }) => row.call_id === callId)?.row;
   }
 
-  /** Tries to write everything once. Never rejects. */
+  /** Tries once to write all held records. Never rejects. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -176,7 +176,7 @@ export class HeldCalls {
   }
 }
 
-/** Records that wait in memory because the store cannot take them now. */
+/** How many records wait in memory because the store cannot take them now, and why. */
 export type HeldRecords = Pick<HeldCalls, "records" | "bytes" | "journaled" | "isFull" | "reason">;
 
 const MIB = 1024 * 1024;
