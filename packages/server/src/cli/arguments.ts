@@ -61,7 +61,7 @@ export function parsePairs(
   return args;
 }
 
-/** Written with `:=`, the text is JSON. */
+/** Splits `key=value`, or `key:=JSON`, whose text is JSON. */
 function split(word: string): { key: string; text: string; isJson: boolean } {
   const at = word.indexOf("=");
   if (at <= 0 || word === ":=") {
@@ -119,8 +119,9 @@ const no = new Set(["false", "no", "off", "0"]);
 const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 
 /**
- * The value of a word for a schema. Where the schema allows text, the word is text. A word that fits no type stays
- * text, so that the schema's own message says what is wrong.
+ * The value of a word for a schema. Where the schema allows text, the word is text, unless it is one of the
+ * listed values or a JSON list or object that the schema allows. A word that fits no type stays text, so that
+ * the schema's own message says what is wrong.
  */
 function typedValue(text: string, schema: JsonSchemaObject, root: JsonSchemaObject): unknown {
   const alternatives = alternativesOf(schema, root);

@@ -13,7 +13,7 @@ export const exitCodes = {
   /** A person, a policy or a missing permission kept the tool from running. */
   denied: 5,
   timedOut: 6,
-  /** Ctrl-C. */
+  /** The user pressed Ctrl-C. */
   interrupted: 130,
 } as const;
 
@@ -37,7 +37,7 @@ export function exitCodeOf(code: ToolErrorCode): number {
 
 export interface CliErrorOptions {
   readonly exitCode?: number;
-  /** For programs, so it stays stable. */
+  /** Programs rely on the code, so it never changes. */
   readonly code: string;
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }

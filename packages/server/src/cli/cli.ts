@@ -139,7 +139,7 @@ export class Cli {
     });
   }
 
-  /** From now on Ctrl-C calls this instead of ending the process. */
+  /** From now on Ctrl-C calls `handler` instead of ending the process. */
   onInterrupt(handler: () => void): void {
     this.#interrupt = handler;
   }
@@ -149,7 +149,7 @@ export class Cli {
     return new Promise((resolve) => this.onInterrupt(resolve));
   }
 
-  /** Returns whether the command handled it. */
+  /** Passes Ctrl-C to the command. Returns whether the command has a handler for it. */
   interrupt(): boolean {
     this.#interrupt?.();
     return this.#interrupt !== undefined;

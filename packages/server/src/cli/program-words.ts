@@ -14,7 +14,7 @@ export interface Standpoint {
  */
 export function programWords({ cwd, env, program }: Standpoint, own = import.meta.dirname): string {
   const isUnderNpm = env.npm_lifecycle_event !== undefined;
-  // npm runs scripts in the package's folder, and its changes to PATH end with it.
+  // npm runs scripts in the package's folder, and the PATH that it sets for a script ends with the script.
   const directory = isUnderNpm ? (env.INIT_CWD ?? cwd) : cwd;
   const isOnPath = (env.PATH ?? env.Path ?? "")
     .split(delimiter)
@@ -29,8 +29,8 @@ export function programWords({ cwd, env, program }: Standpoint, own = import.met
 }
 
 /**
- * The command that starts this program from any folder, without a shell: the same Node, its options, and the file that
- * it runs. Debugger options are left out, because two programs cannot share its port.
+ * The command that starts this program from any folder, without a shell: the same Node, its options, and the
+ * file that it runs. Debugger options are left out, because two programs cannot share the debugger's port.
  */
 export function ownProgram(): string[] {
   const options = process.execArgv.filter(

@@ -63,8 +63,8 @@ Examples:
   toolrack skills export "SearXNG Search" --to skills`;
 
 /**
- * All commands. The code of a command is imported only when it runs, so that help, completion and usage errors are
- * fast.
+ * Makes the program with all commands. The code of a command is imported only when it runs, so that help,
+ * completion and usage errors are fast.
  */
 export function makeProgram(perform: (options: GlobalOptions, action: Action) => Promise<void>): Command {
   const program = new Command("toolrack")
@@ -82,7 +82,9 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .showHelpAfterError("Add --help to see what there is.")
     .addHelpText("after", afterHelp);
   const command = (name: string, description: string) => program.command(name).description(description);
-  /** Runs the loaded command with the arguments and options from commander. */
+  /**
+   * Returns a function for commander that loads a command and runs it with commander's arguments and options.
+   */
   const runs =
     <Words extends readonly unknown[]>(load: () => Promise<(cli: Cli, ...words: Words) => Promise<void>>) =>
     (...words: Words) =>

@@ -1,13 +1,13 @@
 import { attributeConsole } from "../helpers/console-output.ts";
 
 /**
- * Tools run inside this process. This keeps them from writing to the standard output that carries our data, from ending
- * the process, and from crashing it with an uncaught error.
+ * Tools run inside this process. The protection keeps them from writing to the standard output that carries
+ * our data, from ending the process, and from crashing it with an uncaught error.
  */
 export interface ProtectedProcess {
   /** Writes to the real standard output. */
   readonly print: (text: string) => void;
-  /** Resolves when all output has been written: a pipe takes only so much at a time. */
+  /** Resolves when all output has been written: a pipe may take it in several parts. */
   readonly printed: () => Promise<void>;
   readonly exit: (code: number) => never;
 }

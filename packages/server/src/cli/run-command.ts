@@ -7,7 +7,8 @@ import { type ProtectedProcess, protectProcess } from "./protect-process.ts";
 import { printable } from "./text.ts";
 
 /**
- * A second Ctrl-C within this time, in milliseconds, is the first one again, forwarded by the program that started us.
+ * Milliseconds. A second Ctrl-C within this time is taken for the first one, forwarded by the program that
+ * started us.
  */
 const SAME_INTERRUPT = 500;
 

@@ -34,7 +34,7 @@ export class ServerClient {
     return new ServerClient(address.url, token, advice);
   }
 
-  /** Undefined when no server runs on the workspace. */
+  /** Like `find`, but resolves with undefined when no server runs on the workspace. */
   static async findIfAny(cli: Cli): Promise<ServerClient | undefined> {
     return ServerClient.find(cli).catch((thrown) => {
       if (!isCliError(thrown, "no_server")) throw thrown;
@@ -90,7 +90,7 @@ function refusal(response: Response, answer: unknown): CliError {
   });
 }
 
-/** How long a server may take to prove its identity. */
+/** How long a server may take to prove its identity, in milliseconds. */
 const PROOF_TIMEOUT = 10_000;
 
 async function checkProof(address: ServerAddress, token: string, advice: string): Promise<void> {

@@ -14,8 +14,8 @@ export interface TableOptions {
 const GAP = "  ";
 const LEAST_ROOM = 12;
 /**
- * Cells are padded at most to this width: off a terminal cells are not clipped, and one long cell would widen every
- * row.
+ * Cells are padded at most to this width. When the output is no terminal, cells are not clipped, and one long
+ * cell would widen every row.
  */
 const WIDEST_PADDING = 80;
 
@@ -74,12 +74,12 @@ export function printable(text: string): string {
     .replace(unsafe, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** The same on one line. */
+/** Like `printable`, but on one line. */
 export function oneLine(text: string): string {
   return printable(text.replace(/\s+/g, " ").trim());
 }
 
-/** On one line, cut to this many characters. */
+/** Like `oneLine`, but cut to `longest` characters. */
 export function shorten(text: string, longest: number): string {
   const shown = oneLine(text);
   return shown.length > longest ? `${shown.slice(0, longest - 1)}…` : shown;

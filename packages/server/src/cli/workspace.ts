@@ -71,7 +71,7 @@ function trusted(folder: string, mark: string): string {
 }
 
 export interface WithAppOptions extends Partial<OpenOptions> {
-  /** Absolute. Default: found with `--dir`. */
+  /** Absolute. Default: the workspace that `findWorkspace` finds. */
   readonly directory?: string;
 }
 
@@ -91,7 +91,7 @@ export async function withApp<Result>(
   }
 }
 
-/** Waits for a workspace to open. Only an error in its config keeps it from opening. */
+/** Waits for a workspace to open. Turns an error in its config into a `CliError`. */
 export async function opening<Opened>(root: string, opened: Promise<Opened>): Promise<Opened> {
   try {
     return await opened;
@@ -154,7 +154,7 @@ export function talkingLogger(cli: Cli): Logger {
 
 type Failure = NonNullable<FileReport["failure"]>;
 
-/** Files that could not be loaded, in whole or in their newest version. */
+/** The failures of files that could not be loaded, or whose newest version could not. */
 export function failuresIn(report: LoadReport): Failure[] {
   return report.files.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
 }

@@ -11,7 +11,7 @@ type ValueOf<Schema extends Key<unknown>> = NonNullable<Schema[typeof valueType]
 type Keys = Readonly<Record<string, Key<unknown>>>;
 type Members<Group extends Keys> = { readonly [Name in keyof Group]?: ValueOf<Group[Name]> };
 
-/** An object with these keys and no others. */
+/** The schema of an object with these keys and no others. */
 function group<Group extends Keys, Required extends keyof Group = never>(
   properties: Group,
   required: Required[] = [],
@@ -54,7 +54,7 @@ const notNegative: Key<number> = { type: "number", minimum: 0 };
 // biome-ignore lint/suspicious/noEmptyInterface: applications add their own members to it.
 export interface Services {}
 
-/** The same for `ctx.model`. */
+/** The host application's models, which tools of contract 1 get as `ctx.model`. Declared like `Services`. */
 // biome-ignore lint/suspicious/noEmptyInterface: applications add their own members to it.
 export interface Models {}
 
@@ -64,7 +64,7 @@ const modelTraits = {
   toolCalls: oneOf("native", "tags"),
   /** Whether the model accepts images that tools return. Default true. */
   images: choice,
-  /** Default: `chat.contextTokens`. */
+  /** The model's context size in tokens. Default: `chat.contextTokens`. */
   contextTokens: integer(1024),
 };
 
@@ -100,17 +100,23 @@ export type SandboxGrant = Members<typeof sandboxGrant>;
 /** What one worker may use. */
 export const defaultLimits = {
   /**
-   * The worker's heap with buffers. A worker that needs more ends, and its calls fail; so does a program that, with all
-   * that it started, needs more.
+   * The worker's heap with buffers. A worker that needs more is ended, and its calls fail. The same limit
+   * holds for a program that a tool runs, together with all processes that the program started.
    */
   memoryMb: 256,
   /** Processor time of one call; above it the worker is killed. Between calls a worker may use one second. */
   cpuSeconds: 60,
-  /** Processes and threads at once. At level 3 only programs that `run` started can make more. */
+  /**
+   * Processes and threads at once. At sandbox level 3, only programs that a tool started with `run` can start
+   * further ones.
+   */
   processes: 64,
   /** Bytes of a call's result, log and progress together. */
   outputBytes: 10 * 1024 * 1024,
-  /** Size of the private scratch directory. At level 2, a worker that writes more is ended a moment later. */
+  /**
+   * Size of the private scratch directory. At sandbox level 2, a worker that writes more is ended a moment
+   * later.
+   */
   scratchMb: 64,
   /** After this many calls a new worker replaces the old one. */
   maxCallsPerWorker: 1000,
@@ -119,15 +125,15 @@ export const defaultLimits = {
   /** Calls at once in one worker. When all workers are busy, another is started. */
   concurrency: 4,
   /**
-   * Workers at once for one key; further calls wait. Each depth of a chain has as many workers of its own: otherwise
-   * waiting calls could hold all the workers that they wait for.
+   * Workers at once for one version of a tool's code; further calls wait. Each depth of a chain has as many
+   * workers of its own: otherwise waiting calls could hold all the workers that they wait for.
    */
   workers: 4,
-  /** Evaluating the module and `init` together. */
+  /** How long evaluating the module and `init` together may take. */
   initMs: 10_000,
-  /** `cleanup`, before the worker is killed. */
+  /** How long `cleanup` may take before the worker is killed. */
   cleanupMs: 2_000,
-  /** From the abort of a call's signal until a worker that ignores it is killed. */
+  /** Milliseconds from the abort of a call's signal until a worker that ignores it is killed. */
   graceMs: 1_000,
 };
 
@@ -140,13 +146,13 @@ const limitsSchema: Key<Partial<WorkerLimits>> = group(
 const sandboxLevel: Key<2 | 3> = { type: "integer", enum: [2, 3] };
 
 const sandbox = {
-  /** By the name of the tool. */
+  /** What each tool is granted, by the name of the tool. */
   grants: map(group(sandboxGrant)),
   /** Refuse to run sandboxed tools if the sandbox is weaker than this level. */
   require: sandboxLevel,
-  /** Let tools from elsewhere run even if only level 2 is available. Default false. */
+  /** Let tools that lie outside the workspace run even if only level 2 is available. Default false. */
   allowForeign: choice,
-  /** For every sandboxed tool. */
+  /** The limits of every sandboxed tool's workers. */
   limits: limitsSchema,
 };
 
@@ -173,7 +179,7 @@ const keys = {
     allowPrivate: texts,
   }),
   log: group({
-    /** Default `log/ToolBox.log`. */
+    /** The log file. Default `log/ToolBox.log`. */
     file: text,
     /** A larger file is rotated. Default 10 MiB. */
     maxBytes: integer(1024),
@@ -182,7 +188,7 @@ const keys = {
   }),
   /** Where `toolrack serve` listens, unless its command line says otherwise. */
   server: group({
-    /** Default `127.0.0.1`: only this machine. */
+    /** The address to listen on. Default `127.0.0.1`: only this machine can connect. */
     host: text,
     /** Default 7300; 0 takes any free port. */
     port: integer(0, 65_535),
@@ -210,7 +216,7 @@ const keys = {
   }),
   /** How long `toolrack serve` keeps ended calls. */
   retention: group({
-    /** Older calls are deleted. Default 30. */
+    /** Calls older than this many days are deleted. Default 30. */
     days: positive,
     /** When all calls together are larger, the oldest are deleted. Default 1 GiB. */
     maxBytes: integer(1024),
@@ -220,9 +226,10 @@ const keys = {
     /** The file with the `mcpServers` that the rack uses, relative to the workspace. Default `mcp.json`. */
     file: text,
     /**
-     * What happens when the description or schema of such a server's tool differs from the approved one. `quarantine`
-     * (default): the tool is switched off until somebody approves the change. `trust`: the change is accepted. `off`:
-     * nothing is remembered. A tool that is seen for the first time is trusted.
+     * What happens when the description or schema of an MCP server's tool differs from the approved one.
+     * `quarantine` (default): the tool is switched off until somebody approves the change. `trust`: the
+     * change is accepted. `off`: no definitions are remembered. A tool that is seen for the first time is
+     * trusted.
      */
     pinning: oneOf("quarantine", "trust", "off"),
     /**
@@ -230,7 +237,7 @@ const keys = {
      * case. `auto` (default): when there are more than `threshold` tools.
      */
     metaTools: oneOf("auto", "on", "off"),
-    /** Default 100. */
+    /** The number of tools above which `auto` uses the meta-tools. Default 100. */
     threshold: integer(0),
     /** Tools that are listed beside the meta-tools, as patterns: `web_*`, `mcp:KEY`. Default none. */
     alwaysListed: texts,
@@ -282,7 +289,7 @@ const keys = {
 
 export interface Config extends Members<typeof keys> {}
 
-/** The keys of a config. The environment variables and their documentation are derived from it. */
+/** The schema of a config. The environment variables and their documentation are derived from it. */
 export const configSchema: Key<Config> = group(keys);
 
 /** Gives a workspace's `toolrack.config.ts` its types. */
@@ -327,7 +334,7 @@ export interface Workspace {
   readonly skillFolders?: readonly string[];
   /** Absolute: the file that names MCP servers. */
   readonly mcpFile?: string;
-  /** Absolute. */
+  /** The absolute path of the log file. */
   readonly logFile?: string;
   /**
    * Absolute paths of files outside these folders whose code runs too: imports of tools and the config, programs of

@@ -64,7 +64,10 @@ async function readConfigFile(path: string, graph: ConfigLoader): Promise<Config
   throw new LoadError(`The config is not valid. ${problems.join(" ")}`, "Correct these keys.", { path });
 }
 
-/** Replaces services and models by empty objects: they are live objects that the schema must not copy or look at. */
+/**
+ * Replaces services, models and context by empty objects: they hold live objects that the schema must not
+ * copy or look at.
+ */
 function withoutLiveObjects(config: unknown): unknown {
   if (!isRecord(config)) return config;
   const live = ["services", "models", "context"].filter(
@@ -157,8 +160,9 @@ const credentialsProblem =
 const environmentFiles = new Map<string, string>();
 
 /**
- * Loads the workspace's `.env.local` and `.env` into the environment, where tools and the config look. Variables that
- * are set already win. Returns a function that removes them again, so that the next workspace has its own.
+ * Loads the workspace's `.env.local` and `.env` into the environment, where tools and the config look.
+ * Variables that are set already win. Returns a function that removes the loaded variables again, so that
+ * another workspace can load its own.
  */
 export async function loadEnvironment(workspace: string, logger: Logger): Promise<() => void> {
   const added = new Map<string, string>();

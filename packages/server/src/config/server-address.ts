@@ -14,8 +14,8 @@ interface AddressFile extends ServerAddress {
 }
 
 /**
- * Writes the address to a file that only this user can read. Returns a function that removes it again; an earlier
- * server that still runs is then the newest.
+ * Writes the address to a file that only this user can read. Returns a function that removes the address
+ * again; commands then talk to the newest earlier server that still runs.
  */
 export async function writeServerAddress(workspace: string, url: string): Promise<() => Promise<void>> {
   const own: ServerAddress = { url, pid: process.pid };

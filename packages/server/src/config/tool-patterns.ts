@@ -8,7 +8,10 @@ export function matchesPattern(pattern: string, name: string): boolean {
   return matchesExactly(pattern.toLowerCase(), name.toLowerCase());
 }
 
-/** The same with regard to case, for names of other servers: there, `get` and `GET` may be two tools. */
+/**
+ * Like `matchesPattern`, but with regard to case, for names of other servers: there, `get` and `GET` may be
+ * two tools.
+ */
 function matchesExactly(pattern: string, text: string): boolean {
   let at = 0;
   let position = 0;
@@ -103,10 +106,10 @@ function matchesServer(wanted: readonly ServerPattern[], origin: UpstreamOrigin 
   return wanted.some(({ server, tool }) => server === origin.server && matchesExactly(tool, origin.tool));
 }
 
-/** The upstream MCP server that something on the rack comes from, and its name there. */
+/** The upstream MCP server that a tool, prompt or resource on the rack comes from, and its name there. */
 interface UpstreamOrigin {
   readonly server: string;
-  /** The server's own name for it. */
+  /** The server's own name for the tool, prompt or resource. */
   readonly tool: string;
 }
 

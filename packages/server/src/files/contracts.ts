@@ -27,7 +27,10 @@ export interface FilePlace {
   readonly origin: string;
 }
 
-/** Contract 1: an object with a `handler`. The folder is the group, and the name is made of both. */
+/**
+ * Contract 1: an object with a `handler`. The folder is the group, and the tool's name is made of the group
+ * and the object's name.
+ */
 export function adaptInternal(
   exported: unknown,
   place: FilePlace,
@@ -130,8 +133,9 @@ export function adaptToolbox(
 }
 
 /**
- * Most of these schemas describe the whole MCP result with its `content`, often loosely. They are shown, but results
- * are not checked against them. A schema of the data itself is enforced.
+ * Most output schemas of contract 2 describe the whole MCP result with its `content`, often loosely. They are
+ * shown, but results are not checked against them. A schema of the data itself is checked, but a result that
+ * does not fit it is only flagged (`outputCheck: "warn"`).
  */
 function outputOf(schema: JsonSchemaObject | undefined): { outputSchema?: JsonSchemaObject } {
   const { properties } = schema ?? {};
@@ -165,7 +169,7 @@ export async function adaptDefined(
   return distinct.length === 0 ? undefined : { contract, tools: distinct, warnings: [] };
 }
 
-/** The same tool, whose calls run through the file version: it counts them and maps their stack traces. */
+/** Returns the tool with its calls run by the file version, which counts them and maps their stack traces. */
 function runByVersion(info: ToolInfo, { origin }: FilePlace, version: FileVersion): ToolInfo {
   const run = Tool.implementationOf(info.execute);
   const execute = Tool.withImplementation(info.execute, {
@@ -187,7 +191,7 @@ function isPluginTool(value: unknown): value is PluginTool {
   return typeof execute === "function" && typeof (args ?? parameters) === "object";
 }
 
-/** The prompts and resources that a file exports, one or many, in lists too. */
+/** The prompts and resources that a file exports, as single values or in lists. */
 export function offeredBy(exports: Record<string, unknown>): {
   readonly prompts: readonly PromptInfo[];
   readonly resources: readonly ResourceInfo[];

@@ -23,9 +23,9 @@ export interface FileReport {
 
 export interface LoadReport {
   readonly files: readonly FileReport[];
-  /** Files that were compiled and evaluated this time. */
+  /** Files that this load compiled and evaluated. */
   readonly compiled: readonly string[];
-  /** Names of tools, before and after. */
+  /** Names of the tools that this load has added, like `changed` and `removed`. */
   readonly added: readonly string[];
   readonly changed: readonly string[];
   readonly removed: readonly string[];
@@ -77,8 +77,9 @@ export interface FailedFile {
   /** The files that the load looked at, missing ones included. */
   readonly inputs: readonly string[];
   /**
-   * When to try again. `changed`: when a file that was looked at has changed. `always`: at every load, because the
-   * missing part lies elsewhere. `name`: at every load, but without evaluating it anew, because only its name was taken.
+   * When to load the file again. `changed`: when a file that the load looked at has changed. `always`: at
+   * every load, because the missing part is outside the workspace's files. `name`: at every load, but without
+   * evaluating the file anew, because only its name was taken.
    */
   readonly retry: "changed" | "always" | "name";
 }
@@ -152,12 +153,15 @@ export class FileVersion {
     this.#stacks = stacks;
   }
 
-  /** The author's function, as calls of this version run it, with stack traces that point at the source. */
+  /**
+   * Wraps the author's function: counts its calls as calls of this version, and makes stack traces point at
+   * the source.
+   */
   watch<Input, Result>(call: (context: ToolContext<Input>) => Result | Promise<Result>) {
     return async (context: ToolContext<Input>): Promise<Result> => {
       this.#underWay.add(context);
       try {
-        // No function that looks up the current call reads its input, whose type differs.
+        // The type of the input differs, but no function that looks up the current call reads its input.
         return await currentCall.run(context as ToolContext, call, context);
       } catch (thrown) {
         throw this.#stacks.apply(thrown);
@@ -170,7 +174,7 @@ export class FileVersion {
 
   /** Waits for the calls under way, then runs the file's `destroy`. Returns the problem, if any; never rejects. */
   async retire(destroy: unknown): Promise<string | undefined> {
-    // A cancelled call whose function goes on is given a little time.
+    // For a cancelled call whose function goes on, waits only a little longer.
     for (const context of this.#underWay) {
       const giveUp = () => setTimeout(() => this.#leave(context), GRACE_MS).unref();
       if (context.signal.aborted) giveUp();
@@ -206,7 +210,9 @@ export interface RecognisedFile {
   readonly tools: readonly ToolInfo[];
   readonly prompts?: readonly PromptInfo[];
   readonly resources?: readonly ResourceInfo[];
-  /** What Toolrack reads differently from how it is written, each with what to write instead. */
+  /**
+   * Where the file is not written as the contract says, what Toolrack did about it and what to write instead.
+   */
   readonly warnings: readonly string[];
 }
 
@@ -214,7 +220,7 @@ export interface ServingFile {
   readonly version: FileVersion;
   /** Undefined for a file that is evaluated in the sandbox. */
   readonly module?: LoadedModule;
-  /** The file's own `destroy`; for a file in the sandbox, what ends its workers. */
+  /** The file's own `destroy`; for a file in the sandbox, the function that ends its workers. */
   readonly destroy: unknown;
   readonly recognised: RecognisedFile;
 }

@@ -2,15 +2,17 @@ import { DefinitionError, type RefusedTool, type ToolInfo } from "@toolrack/core
 import { namesOf, type ServingFile } from "./load-report.ts";
 
 export interface NameClaims {
-  /** New versions, by path. */
+  /** The new versions of the files that this load has loaded, by path. */
   readonly loaded: ReadonlyMap<string, ServingFile>;
-  /** Files that keep their current version. */
+  /** The files that keep their current version, by path. */
   readonly staying: ReadonlyMap<string, ServingFile>;
   readonly versionOf: (path: string) => ServingFile | undefined;
   readonly builtins: readonly ToolInfo[];
-  /** The tool that now has this name or alias. */
+  /** The tool that has this name or alias on the rack before this load is published. */
   readonly onRack: (name: string) => ToolInfo | undefined;
-  /** Whether this file had the sandboxed tool's name before. */
+  /**
+   * Whether the sandboxed tool's name belongs to the file `origin`, which published it in an earlier load.
+   */
   readonly owns: (name: string, origin: string | undefined) => boolean;
 }
 
@@ -21,9 +23,10 @@ export interface SettledNames {
 }
 
 /**
- * Decides which tool gets a name that several want. A tool that already has it keeps it. An alias never takes a name.
- * The operator's files may replace built-in tools by name. Sandboxed files, which anybody may have written, never do:
- * when two new ones want a name, the one that had it before gets it, or neither.
+ * Decides which tool gets a name that several tools claim. A tool that has the name already keeps it. An
+ * alias never takes a name from a tool. Files that are not sandboxed may replace a built-in tool of the same
+ * name. Sandboxed files, which anybody may have written, never may: when two new ones claim a name, the file
+ * that published it in an earlier load gets it, or neither.
  */
 export function settleNames(claims: NameClaims): SettledNames {
   const { loaded, staying, builtins, onRack } = claims;
@@ -50,7 +53,11 @@ export function settleNames(claims: NameClaims): SettledNames {
   };
 }
 
-/** First files that have their names, then the operator's, then sandboxed ones that had their names before. */
+/**
+ * Sorts the loaded files by their right to their names: first files that have them on the rack, then other
+ * files that are not sandboxed, then sandboxed files that published their names in an earlier load, then all
+ * others.
+ */
 function inOrder(claims: NameClaims): [string, ServingFile][] {
   const ranks = new Map([...claims.loaded].map(([path, file]) => [path, rankOf(path, file, claims)]));
   return [...claims.loaded].sort(([one], [other]) => ranks.get(one)! - ranks.get(other)!);
@@ -81,7 +88,7 @@ function refuseSandboxed(claims: NameClaims, builtins: readonly ToolInfo[]): Ref
     }
   }
   for (const [name, tools] of newcomers) {
-    // When another file has the name, it keeps it, and the registry refuses these.
+    // When another file has the name, that file keeps it, and the registry refuses the newcomers.
     if (tools.length < 2 || settled.has(name)) continue;
     const origins = tools.map(({ origin }) => origin).join(" and ");
     const problem = `${origins} both want the name "${tools[0]!.name}", and neither had it before, so neither is served.`;
@@ -105,7 +112,7 @@ function toolsLosingAlias({ loaded, staying, onRack }: NameClaims): [string, Too
 const BUILT_IN = "";
 
 class FreeAliases {
-  /** The path of the file that has each name. */
+  /** By name in lower case: the path of the file whose tool has it, or BUILT_IN. */
   readonly #holders = new Map<string, string>();
   readonly #claimed = new Map<string, ToolInfo>();
   readonly #claims: NameClaims;
@@ -124,7 +131,10 @@ class FreeAliases {
     );
   }
 
-  /** The tool with the aliases that are free. A sandboxed tool also loses aliases that any other tool has. */
+  /**
+   * Returns the tool with only those aliases that are no name of another file's tool. A sandboxed tool also
+   * loses aliases that any other tool has as an alias.
+   */
   apply(info: ToolInfo, path: string, isSandboxedTool: boolean): ToolInfo {
     const aliases = info.aliases?.filter((alias) => {
       if ((this.#holders.get(fold(alias)) ?? path) !== path) return false;

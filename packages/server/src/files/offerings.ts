@@ -33,7 +33,10 @@ export class FileOfferings implements OfferingSource {
   #resources: readonly ResourceInfo[] = [];
   #fixed: readonly FixedResource[] = [];
   #templates: readonly TemplateResource[] = [];
-  /** The watched URIs, so that a reload can watch the new version. */
+  /**
+   * By watched URI, the function that stops watching. A reload uses it to watch the new version of the
+   * resource instead.
+   */
   readonly #watching = new Map<string, () => void>();
 
   replace({ prompts, resources }: FileOffer): void {
@@ -127,7 +130,10 @@ export class FileOfferings implements OfferingSource {
     return () => this.#listeners.delete(listener);
   }
 
-  /** A prompt or template without completions returns an empty list, so that no other source is asked. */
+  /**
+   * For a prompt or template without completions, returns a function that finds none, so that no other source
+   * is asked.
+   */
   #completer(ref: CompletionRequest["ref"], argument: string, reader: OfferingReader): Completer | undefined {
     if (ref.type === "ref/prompt") {
       const prompt = this.#prompts.get(ref.name);
@@ -156,7 +162,7 @@ export class MissingPromptArguments extends Error {
   }
 }
 
-/** The protocol's limit. */
+/** MCP's limit for the values of one completion. */
 const MOST_VALUES = 100;
 
 type FixedResource = Extract<ResourceInfo, { readonly uri: string }>;
@@ -186,7 +192,7 @@ function toContents(body: ResourceBody, uri: string, mimeType: string | undefine
   return { contents: body as readonly ResourceContents[] }; // `isArray` does not narrow a readonly array.
 }
 
-/** Those that the reader may use, by name. */
+/** The offers that the reader may use, sorted by name. */
 function usable<Offer extends { readonly name: string }>(
   offers: readonly Offer[],
   reader: OfferingReader,

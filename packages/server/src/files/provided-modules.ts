@@ -55,12 +55,14 @@ export function provideModule(id: string, importer: string, parts: ProvidedParts
   }
 }
 
-/** Works for both `import { … }` and `import x from`. */
+/** Makes exports that work with both `import { … }` and `import x from`. */
 function asModule(exports: Record<string, unknown>): Record<string, unknown> {
   return { __esModule: true, default: exports, ...exports };
 }
 
-/** `tool.schema` is the Zod that is installed where the tool lies. */
+/**
+ * The `tool` function of opencode plugins. Its `schema` is the Zod that is installed beside the tool file.
+ */
 function pluginTool(importer: string): typeof core.tool {
   const tool = (definition: Parameters<typeof core.tool>[0]) => core.tool(definition);
   Object.defineProperty(tool, "schema", {

@@ -62,7 +62,7 @@ export class SingleFileTools {
   readonly #owners: ToolOwners;
   readonly #late = new Map<string, number>();
   readonly #prepared = new Map<string, Promise<PreparedFile>>();
-  /** The stored data of tools, by name: a new version of a tool keeps it. */
+  /** The stored data of each tool, by its name: a new version of the tool keeps using it. */
   readonly #items = new Map<string, KeptItems>();
 
   constructor(options: SingleFileOptions) {
@@ -125,7 +125,7 @@ export class SingleFileTools {
     };
   }
 
-  /** Whether the tool of this file had this name before. */
+  /** Whether the name belongs to the file `origin`, which published it in an earlier load. */
   owns(name: string, origin: string | undefined): boolean {
     return origin !== undefined && this.#owners.ownerOf(name) === origin;
   }
@@ -139,7 +139,10 @@ export class SingleFileTools {
     this.#options.logs.close();
   }
 
-  /** Keeps the secrets, grants and stored data of a name for the file that they were made for. Throws `LoadError`. */
+  /**
+   * Throws `LoadError` when the name is reserved, or when it belongs to another file and has secrets, grants
+   * or stored data, which only that file may use.
+   */
   async #refuseTaken(
     name: string,
     { origin }: FilePlace,
@@ -229,7 +232,10 @@ async function compile(compiler: Compiler, filename: string, text: string): Retu
   }
 }
 
-/** A link out of the workspace leads to code that somebody else wrote. */
+/**
+ * Whether the file is the workspace's own. A package, or a file behind a link out of the workspace, was
+ * written by somebody else.
+ */
 async function liesIn(path: string, workspace: string): Promise<boolean> {
   const [file, folder] = await Promise.all([realpath(path), realpath(workspace)]);
   return file.startsWith(folder + sep) && !file.includes(`${sep}node_modules${sep}`);
@@ -273,7 +279,8 @@ export function adaptSingleFile(
 }
 
 /**
- * The id when it differs from the name, the file's name, and the author's aliases, except names reserved for the rack.
+ * The aliases: the id when it differs from the name, the file's name, and the author's aliases, except names
+ * reserved for the rack.
  */
 function aliasesOf({ metadata }: Description, { stem }: FilePlace): { aliases?: string[] } {
   const name = canonicalName(metadata.id);

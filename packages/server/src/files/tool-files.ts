@@ -41,7 +41,7 @@ export interface ToolFilesOptions {
   readonly registry: ToolRegistry;
   /** Absolute. */
   readonly workspace: string;
-  /** Absolute folders; those that do not exist are empty. */
+  /** Absolute folders; a folder that does not exist counts as empty. */
   readonly folders: readonly string[];
   readonly surroundings: InternalSurroundings;
   readonly modules: ModuleGraphParts;
@@ -179,7 +179,8 @@ export class ToolFiles {
     const replaced = await this.#publish(candidate, loaded, gone);
     const leaving = [...this.#graph.modules()].filter((module) => candidate.get(module.path) !== module);
     this.#graph = candidate;
-    // A file that was looked at before keeps its signature: it may have changed since it was read.
+    // A file that was signed before the load keeps that signature, because it may have changed since it was
+    // read.
     const looked = new Set([...found, ...this.#importedOutside(found)]);
     const fresh = await signFiles([...looked].filter((path) => !seen.has(path)));
     this.#seen = new Map([...seen, ...fresh].filter(([path]) => looked.has(path)));
@@ -291,7 +292,10 @@ export class ToolFiles {
     return [...new Set([...paths, ...reals])].filter((path) => !this.#isInFolders(path));
   }
 
-  /** The files that tool files import and that are none themselves: a change of one reloads its importers. */
+  /**
+   * The files that tool files import and that are no tool files themselves. A change of such a file reloads
+   * its importers.
+   */
   #importedOutside(found: ReadonlySet<string>): string[] {
     const outside = this.#graph.paths().filter((path) => !found.has(path) && !this.#isInFolders(path));
     return [...outside, ...this.#failedInputs()];

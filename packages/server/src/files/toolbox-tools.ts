@@ -40,8 +40,8 @@ export function buildReloadTool(reload: () => Promise<LoadReport>): ToolInfo {
 }
 
 /**
- * `log_tool` of the toolbox contract: searches the log. A caller without an admin grant sees only its own calls and the
- * calls that those made, as over HTTP.
+ * `log_tool` of the toolbox contract: searches the log. A caller without an admin grant sees only its own
+ * calls and the calls nested in them, as over HTTP.
  */
 export function logTool(log: CallLog, book: Pick<CallBook, "firstCallerOf" | "isAdmin">): ToolInfo {
   return Tool.define({
@@ -89,8 +89,8 @@ export function logTool(log: CallLog, book: Pick<CallBook, "firstCallerOf" | "is
 }
 
 /**
- * Returns a check whether a line is of a call that the caller made, or of one nested in it. Two passes are needed
- * because nested calls are logged before their parent.
+ * Returns a function that tells whether a line of the log is about a call that the caller made, or about one
+ * nested in it. The log is read a first time for this, because nested calls are logged before their parent.
  */
 async function ownLines(
   file: string,

@@ -18,7 +18,10 @@ export function setConsoleLog(write: typeof logLine): void {
   log = write;
 }
 
-/** Patches `console` so that what a tool prints is also added to its call's log. It is printed as before. */
+/**
+ * Patches `console` so that text that a tool prints is also added to the log of its call. It is printed as
+ * before.
+ */
 export function attributeConsole(target: Pick<Console, keyof typeof methods> = console): void {
   // `entries` loses the types of the keys.
   for (const [name, level] of Object.entries(methods) as [keyof typeof methods, LogLevel][]) {
@@ -40,7 +43,7 @@ function formatValues(values: readonly unknown[]): string {
   }
 }
 
-/** Passes the two descriptors to the restarted program. */
+/** The environment variable that passes the two file descriptors to the restarted program. */
 const VARIABLE = "TOOLRACK_OWN_STREAMS";
 
 interface OwnStreams {
@@ -49,11 +52,11 @@ interface OwnStreams {
 }
 
 /**
- * Opens streams to the parent process that nothing else in this process can touch: tools, libraries and child processes
- * write to descriptors 0 and 1, which become `/dev/null` and standard error. Only a program that replaces this one can
- * move descriptors, so a shell does it and starts us again in the same process. Where that is impossible, returns the
- * usual streams, and only `console` and `process.stdout` of tools are kept away from them, by the process's own
- * protection.
+ * Opens streams to the parent process that nothing else in this process can touch: tools, libraries and child
+ * processes write to descriptors 0 and 1, which become `/dev/null` and standard error. Only a program that
+ * replaces this one can move descriptors, so a shell does it and starts us again in the same process. Where
+ * that is impossible, returns the usual streams, which `protectProcess` keeps safe only from `console` and
+ * `process.stdout` of tools.
  */
 export function ownStreams(print: (text: string) => void): OwnStreams {
   const given = process.env[VARIABLE];

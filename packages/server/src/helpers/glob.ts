@@ -13,16 +13,16 @@ export interface GlobOptions {
 }
 
 /**
- * Compiles a glob from outside for matching paths: `*`, `?`, `[a-z]`, `[!a-z]`, `**` between slashes, `{a,b}` and
- * `{1..9}`. A choice is matched in linear time and never expanded. A dot at the start of a name is not special. Throws
- * for a glob that is too long or invalid.
+ * Compiles a glob that a caller wrote, for matching paths: `*`, `?`, `[a-z]`, `[!a-z]`, `**` between slashes,
+ * `{a,b}` and `{1..9}`. A choice is matched in linear time and never expanded. A dot at the start of a name
+ * is not special. Throws for a glob that is too long or invalid.
  */
 export async function compileGlob(glob: string, options: GlobOptions = {}): Promise<Pattern> {
   await loadLinearPatterns();
   return globPattern(glob, options);
 }
 
-/** The same; `loadLinearPatterns` must have been awaited. */
+/** Like `compileGlob`, but `loadLinearPatterns` must have been awaited before. */
 export function globPattern(glob: string, options: GlobOptions = {}): Pattern {
   if (glob.length > LONGEST_GLOB)
     throw new Error(

@@ -5,7 +5,7 @@ export function parseJsonc(text: string): unknown {
   return plainValue(parseJsoncTree(text));
 }
 
-/** The same as a tree with the position of every value. */
+/** Like `parseJsonc`, but returns a tree with the position of every value. */
 export function parseJsoncTree(text: string): Node {
   const errors: ParseError[] = [];
   // Replaces a byte order mark by a blank, so that positions stay right.

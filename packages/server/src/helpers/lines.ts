@@ -16,18 +16,18 @@ const NEWLINE = 10;
 /** Bytes that are kept of both ends of a line that is too long. */
 const EDGE = 200;
 const nothing = Buffer.alloc(0);
-/** Replaces invalid bytes. A valid line may contain it too. */
+/** The character that replaces invalid bytes. A valid line may contain it too. */
 const REPLACEMENT = "\uFFFD";
 
 /** Splits a stream into lines of UTF-8. Looks at every byte once, however long a line is. */
 export class LineSplitter {
-  /** The longest line, in bytes. */
+  /** The most bytes of a line that is kept whole. */
   longest: number;
   readonly #handler: LineHandler;
   /** The pieces of a line that has not ended. */
   #pieces: Buffer[] = [];
   #length = 0;
-  /** The ends of a line that is too long. */
+  /** The first and last bytes of a line that is too long. */
   #skipped: { readonly start: Buffer; end: Buffer } | undefined;
 
   constructor(longest: number, handler: LineHandler) {
@@ -57,7 +57,7 @@ export class LineSplitter {
     return end + 1;
   }
 
-  /** The stream has ended; the last line may lack a line end. */
+  /** To be called when the stream has ended. Hands over the last line if it lacks a line end. */
   end(): void {
     if (this.#length > 0) this.#finish(nothing);
   }

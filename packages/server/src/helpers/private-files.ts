@@ -35,7 +35,10 @@ export async function makeOwnFile(file: string, text: string): Promise<void> {
   }
 }
 
-/** The trimmed text of such a file; undefined when there is none. Makes the file private if others can read it. */
+/**
+ * Reads a file that `makeOwnFile` wrote, trimmed; undefined when there is none. Makes the file private if
+ * others can read it.
+ */
 export async function readOwnFile(file: string): Promise<string | undefined> {
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;

@@ -8,14 +8,17 @@ export interface ProcessStat {
   readonly parent: number;
   /** The id of its process group. */
   readonly group: number;
-  /** The process has ended, and its parent has not collected it yet. */
+  /** True when the process has ended but its parent has not collected it yet. */
   readonly isOver: boolean;
   /**
-   * Processor time of the program and of the system for it. Linux counts in hundredths on all machines that Node
-   * supports.
+   * Processor time that the process used itself and that the system used for it. Linux counts it in
+   * hundredths of a second on all machines that Node supports.
    */
   readonly cpuSeconds: number;
-  /** In the system's own unit. Together with the id, it tells the process from a later one with the same id. */
+  /**
+   * The start time in the system's own unit. Together with the id, it tells the process from a later one with
+   * the same id.
+   */
   readonly startedAt: string;
 }
 

@@ -32,7 +32,7 @@ export class StackMapper {
     return thrown;
   }
 
-  /** A longer line is part of a message; searching it for positions could take long. */
+  /** A line longer than LONGEST_LINE is part of a message; searching it for positions could take long. */
   #mappedLine(text: string): string {
     if (text.length > LONGEST_LINE) return text;
     return text.replace(

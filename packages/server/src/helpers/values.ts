@@ -8,7 +8,10 @@ export function reasonOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
-/** Waits for the work. Throws the signal's reason when that aborts first; the work then goes on unobserved. */
+/**
+ * Waits for the work. Throws the signal's reason when the signal aborts first; the work then goes on
+ * unobserved.
+ */
 export async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
   const refuse = () => reject(signal.reason);
@@ -59,7 +62,7 @@ export interface LoadFailure {
   readonly file: string;
   readonly line?: number;
   readonly reason: string;
-  /** How to fix it. */
+  /** How to fix the file. */
   readonly remedy: string;
   /** The lines around the mistake, which is marked. They may be of an imported file. */
   readonly frame?: string;
@@ -91,12 +94,12 @@ export class LoadError extends Error {
   }
 }
 
-/** Packages could not be installed. `packageName`: the failed one, if known. */
+/** Packages could not be installed. `packageName`: the package that failed, if known. */
 export class DependencyError extends Error {
   override readonly name = "DependencyError";
   readonly packageName: string | undefined;
   readonly remedy: string;
-  /** Whether it may succeed later without a change, for example after a network failure. */
+  /** Whether the installation may succeed later without a change, for example after a network failure. */
   readonly isTemporary: boolean;
 
   constructor(

@@ -4,7 +4,8 @@ import { watch } from "chokidar";
 /** Milliseconds from one look at a file to the next. */
 const INTERVAL = 250;
 /**
- * Milliseconds. Editors write a file in several steps, and a checkout changes many files: these count as one change.
+ * Milliseconds without a further change after which `onChange` is called. Editors write a file in several
+ * steps, and a checkout changes many files: these count as one change.
  */
 const QUIET = 40;
 
@@ -13,14 +14,14 @@ interface Watcher {
 }
 
 /**
- * Calls `onChange` within a second after a file was changed, added or removed. Looks at it again and again, because
- * systems do not report a link that now points to another file, a file behind a link that was missing, and files on
- * some network drives.
+ * Calls `onChange` within a second after the file was changed, added or removed. Polls the file, because
+ * systems do not report a link that now points to another file, a file behind a link that was missing, and
+ * files on some network drives.
  */
 export function watchFile(path: string, onChange: () => Promise<unknown>): Watcher {
   const { run, settle } = oneAtATime(onChange);
   const look = (now: { ino: number }, before: { ino: number }) => {
-    // Node tells once of a file that is missing from the start.
+    // Node calls this once for a file that is missing from the start, which is no change.
     if (now.ino !== 0 || before.ino !== 0) void run();
   };
   watchStat(path, { interval: INTERVAL, persistent: false }, look);
@@ -57,7 +58,10 @@ export function watchFiles(paths: readonly string[], onChange: () => Promise<unk
   };
 }
 
-/** Changes during a call of `onChange` lead to one more call after it. It reports its own failures. */
+/**
+ * Runs `onChange` one call at a time: changes during a call lead to one more call after it. `onChange`
+ * reports its failures itself, so its rejections are ignored.
+ */
 function oneAtATime(onChange: () => Promise<unknown>) {
   let running: Promise<void> | undefined;
   let again = false;

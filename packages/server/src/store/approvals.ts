@@ -54,14 +54,15 @@ export interface ApprovalRule {
 export interface ApprovalQuery {
   readonly state?: StoredApproval["state"];
   readonly session?: string;
-  /** At most 500; default 50. Newest first. */
+  /** How many questions a page has: at most 500, default 50. The newest questions come first. */
   readonly limit?: number;
   readonly cursor?: string;
 }
 
 /**
- * Values of the column `resumable`. RESUMABLE: the call can be made anew. AGREED_ELSEWHERE: besides, another node
- * agreed to it, and no process has gone on with it yet.
+ * Values of the column `resumable`. RESUMABLE: the call can be made anew when its process has died.
+ * AGREED_ELSEWHERE: the same, and another process has stored the answer, but no process has continued the
+ * call yet.
  */
 const RESUMABLE = 1;
 export const AGREED_ELSEWHERE = 2;
@@ -175,8 +176,9 @@ export class ApprovalRepository {
   }
 
   /**
-   * As `decide`, for a question whose call waits in another process, which finds the answer and takes it. An answer is
-   * not accepted, though the question is still pending, when it is about to expire or belongs to this process.
+   * Like `decide`, for a question whose call waits in another process, which finds the answer and takes it.
+   * The answer is not accepted, though the question is still pending, when the question is about to expire or
+   * belongs to this process.
    */
   async decideElsewhere(...[id, decision, decidedBy, rule]: Parameters<ApprovalRepository["decide"]>) {
     const change = this.#buildDecision(id, decision, decidedBy, rule)
@@ -195,15 +197,18 @@ export class ApprovalRepository {
   }
 
   /**
-   * Claims a call that `decideElsewhere` agreed to and that can be made anew. True for exactly one process, which makes
-   * the call.
+   * Claims a call that can be made anew and whose question was answered with `decideElsewhere`. True for
+   * exactly one process, which makes the call.
    */
   async take(id: string): Promise<boolean> {
     const agreed = { id: asId(id), resumable: AGREED_ELSEWHERE };
     return (await updateRows(this.#db, "approvals", agreed, { resumable: 0 })) > 0;
   }
 
-  /** The same for all calls whose own process died before it could claim them. */
+  /**
+   * Claims, like `take`, every allowed call whose own process died before it could claim it. Returns their
+   * questions.
+   */
   async takeOrphans(): Promise<StoredApproval[]> {
     // A child call is made by its parent, when the parent is made again.
     const agreed = { state: "allowed", resumable: AGREED_ELSEWHERE, parent_call_id: null } as const;

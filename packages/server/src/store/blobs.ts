@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 type Encoding = "latin1" | "utf16le";
 
-/** A blob as a record refers to it. */
+/** What a record keeps of a blob: the name and size of its file. */
 export interface Blob {
   readonly name: string;
   readonly bytes: number;

@@ -22,7 +22,7 @@ export interface ChatSession {
   /** The id of the grant that the session belongs to. */
   readonly owner: string;
   readonly title: string;
-  /** As the client named it. Empty: the default model. */
+  /** The model's name as the client gave it. Empty: the default model. */
   readonly model: string;
   /** The name or id of an expert. */
   readonly expert?: string;
@@ -30,14 +30,14 @@ export interface ChatSession {
   readonly updatedAt: number;
   /** Whether a message is being answered, in this process or another. */
   readonly running: boolean;
-  /** Plain JSON. */
+  /** What the chat remembers of the session, as plain JSON. */
   readonly state: ChatSessionState;
 }
 
 interface ChatSessionState {
   /** The system prompt, besides the expert's instructions. */
   readonly system?: string;
-  /** The tools that were chosen, when not all could be offered. */
+  /** The names of the tools that were chosen for the session, when not all could be offered to the model. */
   readonly tools?: readonly string[];
   /** Ids, as the model gave them, of calls whose results are no longer shown to the model. */
   readonly compacted?: readonly string[];
@@ -68,27 +68,27 @@ export type MessageChanges = Pick<ChatMessage, "status" | "body">;
 
 export interface SessionQuery {
   readonly owner?: string;
-  /** At most 500; default 50. The most recently used come first. */
+  /** How many sessions a page has: at most 500, default 50. The most recently used sessions come first. */
   readonly limit?: number;
   readonly cursor?: string;
 }
 
 export interface MessageQuery {
   readonly before?: number;
-  /** At most 500; default 50. */
+  /** How many messages a page has: at most 500, default 50. */
   readonly limit?: number;
 }
 
 export interface MessagePage {
-  /** Oldest first. */
+  /** The messages of the page, the oldest first. */
   readonly items: readonly ChatMessage[];
   /** Set when there are older messages: the `before` of the next query. */
   readonly previous?: number;
 }
 
 /**
- * Messages that the rack added to a client's own conversation and the client has not seen. They are inserted again when
- * the client goes on.
+ * Messages that the rack added to a client's own conversation and the client has not seen. They are inserted
+ * again when the client continues the conversation.
  */
 export interface Handoff {
   readonly id: string;
@@ -170,7 +170,7 @@ export class ChatRepository {
     });
   }
 
-  /** Oldest first. */
+  /** The oldest message first. */
   async listMessages(sessionId: string): Promise<ChatMessage[]> {
     const rows = await this.#selectMessages()
       .where("session_id", "=", toKey(sessionId))
@@ -348,7 +348,9 @@ export class ChatRepository {
 
 export type ChatStore = Omit<ChatRepository, "prune">;
 
-/** Bytes: the largest body that is read, and the limit for all bodies of a page together. */
+/**
+ * Bytes. MOST_READ: the largest body that is read. MOST_IN_PAGE: the limit for all bodies of a page together.
+ */
 const MOST_READ = 100_000_000;
 const MOST_IN_PAGE = 4_000_000;
 

@@ -26,7 +26,7 @@ export class StoreUnavailable extends Error {
     this.reason = reason;
   }
 
-  /** Undefined for an error that does not mean that the store cannot be used. */
+  /** Returns undefined for an error that does not come from an unusable store. */
   static from(thrown: unknown): StoreUnavailable | undefined {
     if (thrown instanceof StoreUnavailable) return thrown;
     const reason = reasonOf(thrown);
@@ -56,7 +56,10 @@ function reasonOf(thrown: unknown): UnavailableReason | undefined {
   return isAway ? "away" : undefined;
 }
 
-/** `_BUSY` and `_LOCKED`; `_READONLY`, `_IOERR` and `_CANTOPEN`; `_CORRUPT` and `_NOTADB`; `_FULL`. */
+/**
+ * The codes are SQLITE_BUSY, _LOCKED, _READONLY, _IOERR, _CANTOPEN, _CORRUPT, _NOTADB and _FULL, in this
+ * order.
+ */
 const sqliteReasons: Readonly<Record<number, UnavailableReason>> = {
   5: "busy",
   6: "busy",
@@ -92,7 +95,7 @@ export function isTransientError(error: unknown): boolean {
   );
 }
 
-/** Whether a row with the same key is there already. */
+/** Whether the error means that a row with the same key exists already. */
 export function isDuplicateKey(error: unknown): boolean {
   const { code, errcode } = fieldsOf(error);
   // The numbers are SQLite's: a primary key, and a unique index.
@@ -108,7 +111,7 @@ function fieldsOf(thrown: unknown): Record<string, unknown> {
   return (thrown ?? {}) as Record<string, unknown>; // Anything thrown may have any property.
 }
 
-/** Called once when the database stops answering, and once when it answers again. */
+/** `lost` is called once when the database stops answering, `found` once when it answers again. */
 export interface Reachability {
   lost(error: StoreUnavailable): void;
   found(): void;
@@ -167,7 +170,9 @@ function patchDriver(driver: Driver, reachability: Reachability): Driver {
   return driver;
 }
 
-/** Only SQLite answers that the database is busy. */
+/**
+ * Repeats a query while another process holds the SQLite file locked. The other engines never report `busy`.
+ */
 async function retryWhileLocked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   const end = performance.now() + LONGEST_WAIT;
   for (;;) {

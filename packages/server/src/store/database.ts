@@ -13,7 +13,10 @@ export interface OpenedDatabase {
   readonly db: StoreDatabase;
   /** Runs a query that may look at many rows, without blocking this thread. */
   scan<Row>(query: Scan<Row>): Promise<Row[]>;
-  /** Shared by all in this process who have the same database open. */
+  /**
+   * The writers whose rows are not all in the database yet; shared by all parts of this process that have the
+   * same database open.
+   */
   readonly pending: PromisedWrites;
   close(): Promise<void>;
 }
@@ -24,16 +27,20 @@ interface Scan<Row> {
 }
 
 interface PromisedWriter {
-  /** Resolves when the database has all calls of the journal, or the named one. Never rejects. */
+  /**
+   * Resolves when the database has all calls of the journal, or the call with the given id. Never rejects.
+   */
   commit(callId?: string): Promise<void>;
 }
 
 /**
- * The writers of this process whose rows are safe in a journal and not yet in the database. A reader commits them
- * first.
+ * The writers of this process whose rows are safe in a journal and not yet in the database. A reader calls
+ * `commit` first.
  */
 export class PromisedWrites extends Set<PromisedWriter> {
-  /** Must be awaited before calls are read: all of them, or the named one. Never rejects. */
+  /**
+   * Must be awaited before calls are read: for all calls, or for the call with the given id. Never rejects.
+   */
   async commit(callId?: string): Promise<void> {
     for (const writer of this) await writer.commit(callId);
   }
@@ -67,7 +74,7 @@ const shared = new Map<string, { readonly opened: OpenedDatabase; users: number 
  */
 function openShared(file: string): OpenedDatabase {
   const database = shared.get(pathOf(file)) ?? { opened: openSqlite(file), users: 0 };
-  // The file exists by now.
+  // The file exists by now, so that links in its path can be resolved.
   const path = pathOf(file);
   shared.set(path, database);
   database.users++;
@@ -106,7 +113,7 @@ function connect(dialect: Dialect, reachability: Reachability): StoreDatabase {
   return new Kysely<Tables>({ dialect: reportAvailability(dialect, reachability) });
 }
 
-/** The path itself when the file does not exist yet. */
+/** The real path of the file, or the given path when the file does not exist yet. */
 function pathOf(file: string): string {
   try {
     return realpathSync(file);
@@ -139,7 +146,7 @@ async function createPostgresDialect(url: string): Promise<Dialect> {
   const pool = new pg.Pool({
     connectionString: url,
     connectionTimeoutMillis: 10_000,
-    // No query of ours takes that long: the server hangs.
+    // No query of ours takes this long, so the server must be hanging.
     query_timeout: QUERY_LIMIT,
     statement_timeout: QUERY_LIMIT,
     keepAlive: true,

@@ -3,7 +3,7 @@ export class ResultElsewhereError extends Error {
   override readonly name = "ResultElsewhereError";
 }
 
-/** A value that another row has already. */
+/** Another row has the same value already. `field` names the member that has this value. */
 class ConflictError extends Error {
   readonly field: string;
 
@@ -21,7 +21,7 @@ export class SkillConflictError extends ConflictError {
   override readonly name = "SkillConflictError";
 }
 
-/** Why something about an upstream server cannot be done. */
+/** Why an action on an upstream MCP server failed. */
 type McpServerErrorCode =
   | "mcp_server_not_found"
   | "mcp_server_exists"

@@ -17,7 +17,7 @@ export interface StoredExpert {
   readonly skills: readonly string[];
   /** Patterns of tool names, as in the scopes of tokens. */
   readonly tools: readonly string[];
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, like `updatedAt`. */
   readonly createdAt: number;
   readonly updatedAt: number;
 }
@@ -47,7 +47,7 @@ export class ExpertRepository {
     this.#version = version;
   }
 
-  /** Oldest first. */
+  /** The oldest expert first. */
   async list(): Promise<StoredExpert[]> {
     const rows = await findRows(this.#db, "experts", {}, "created_at", "id");
     const links = await findRows(this.#db, "expert_skills", {}, "position");

@@ -1,12 +1,18 @@
 import { reasonOf } from "../helpers/index.ts";
 
-/** Something that other processes on the same store may change. */
+/**
+ * Data that other processes on the same store may change. A "look" asks the store once whether the data has
+ * changed.
+ */
 export interface Followed {
-  /** Returns a value that changes with every change. Without it, every look refreshes. */
+  /**
+   * Reads a value that is different after every change of the data. Without `version`, every look calls
+   * `refresh`.
+   */
   readonly version?: () => Promise<unknown>;
   /** Reads the changes. When it rejects, it is called again at the next look. */
   readonly refresh: () => Promise<void>;
-  /** Called when a look fails; not again for the same reason until a look has succeeded. Must not throw. */
+  /** Called when a look fails, unless the look before failed for the same reason. Must not throw. */
   readonly failed: (error: unknown) => void;
   /** Seconds from one look to the next. Default 1. */
   readonly seconds?: number;
@@ -16,8 +22,8 @@ export interface Followed {
 
 export interface Following {
   /**
-   * Looks at once, also while another look is under way, which may have read the state before the change. Never
-   * rejects.
+   * Looks at once, even while another look is under way, because that one may have read the data before its
+   * latest change. Never rejects.
    */
   look(): Promise<void>;
   /** Ends the looks. Resolves when the look under way has ended; never rejects. */
@@ -42,7 +48,10 @@ export class Follower {
   #seconds = 0;
   #isClosed = false;
 
-  /** The first look comes after `seconds`. Followers of the same topic share one query for its version. */
+  /**
+   * The first look comes after `seconds`. Followers that give the same `name` share one query for the
+   * version.
+   */
   follow(name: string, followed: Followed): Following {
     const topic = makeTopic(name, followed);
     if (!this.#isClosed) {

@@ -10,8 +10,9 @@ const HEARTBEAT_INTERVAL = 10_000;
 const HEARTBEAT_LIMIT = 60_000;
 
 /**
- * One opening of the store. A running call bears its id, so that other processes can tell whether the process that runs
- * the call still lives: by a lock file in a shared directory, or by a heartbeat in a shared database.
+ * One opening of the store by a process. The row of a running call has the instance's id, so that other
+ * processes can tell whether the process that runs the call still lives: by a lock file in a shared
+ * directory, or by a heartbeat in a shared database.
  */
 export class Instance {
   readonly id = randomUUID();
@@ -50,7 +51,10 @@ export class Instance {
     });
   }
 
-  /** Removes lock files that no process holds. Must be called after the calls of their processes are settled. */
+  /**
+   * Removes the lock files of processes that have ended. Must be called after their calls were marked as
+   * interrupted.
+   */
   async removeFreeLocks(): Promise<void> {
     // A process that is just starting does not hold its lock yet.
     const youngest = Date.now() - LOCK_STARTUP;
@@ -83,7 +87,7 @@ export class Instance {
     if (this.#engine === "sqlite") return;
     await this.#beat();
     this.#timer = setInterval(() => {
-      // The next beat follows soon.
+      // A beat that failed is ignored: the next one follows soon.
       this.#beating = this.#beat().catch(() => {});
     }, HEARTBEAT_INTERVAL);
     this.#timer.unref();
@@ -123,13 +127,17 @@ function databaseNow(engine: Engine): RawBuilder<number> {
   }
 }
 
-/** Milliseconds. */
+/**
+ * Milliseconds. LONGEST_PROBE: for how long another process that probes a lock may hold it. LOCK_STARTUP: the
+ * age below which a lock file is never removed, because its process may not have locked it yet.
+ */
 const LONGEST_PROBE = 1_000;
 const LOCK_STARTUP = 10_000;
 
 /**
- * Locks a file as long as this process lives: the system releases the lock however the process ends, and a reused
- * process id cannot be mistaken for it. Node has no file locks, so SQLite's are used. Returns a function that ends it.
+ * Keeps a file locked as long as this process lives. The system releases the lock however the process ends,
+ * and a lock, unlike a process id, cannot pass to a later process. Node has no file locks, so SQLite's are
+ * used. Returns a function that unlocks and removes the file.
  */
 function lockInstance(directory: string, id: string): () => void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });

@@ -3,8 +3,8 @@ import type { ConnectionOptions } from "mysql2";
 import { parse, v7 } from "uuid";
 
 /**
- * Why a rule cannot be kept with this pattern, as a sentence; undefined when it can. One that the store shortened would
- * fit nothing any more, and what it denies would be allowed.
+ * Why an approval rule with this pattern cannot be stored, as a sentence; undefined when it can. A pattern
+ * that the store shortened would match no tool any more, and calls that the rule denies would be allowed.
  */
 export function problemOfRulePattern(pattern: string): string | undefined {
   if (toKey(pattern) === pattern) return undefined;
@@ -15,7 +15,7 @@ export const skillToolTypes = ["http", "script", "builtin"] as const;
 
 export type SkillToolType = (typeof skillToolTypes)[number];
 
-/** Base-36 digits of the number; enough until the year 2500. */
+/** Base-36 digits of an id; enough until the year 2500. */
 const DIGITS = 24;
 
 /**
@@ -28,8 +28,9 @@ export function newId(): string {
 }
 
 /**
- * A text that is looked up by: ids, names, sessions. One that is too long, or that an engine would hold or compare
- * differently, is shortened and told apart by its hash. The same text always gives the same key.
+ * Turns a text by which rows are looked up (an id, a name, a session) into its key. A text that is too long,
+ * or that some engine would store or compare differently, is shortened and gets its hash as a suffix. The
+ * same text always gives the same key.
  */
 export function toKey(text: string): string {
   // MySQL ignores blanks at the end when it compares.
@@ -40,12 +41,15 @@ export function toKey(text: string): string {
   return `${toStorableText(text.slice(0, LONGEST_KEY - 40)).trimEnd()}~${hash}`;
 }
 
-/** How much is held before calls are refused. */
+/**
+ * How many records of calls, and bytes of them, are held in memory for the store before new calls are
+ * refused.
+ */
 export const mostHeld = { records: 10_000, bytes: 64 * 1024 * 1024 } as const;
 
 /**
- * Where and as whom to connect, read from the URL by hand, so that its query string cannot switch on what is off
- * here.
+ * Reads the connection options from the URL by hand, so that its query string cannot switch on options of the
+ * driver that are off here.
  */
 export function mysqlAddress(url: string): ConnectionOptions {
   const { hostname, port, username, password, pathname, searchParams } = new URL(url);

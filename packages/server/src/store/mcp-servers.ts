@@ -6,20 +6,23 @@ import type { RegistryVersion } from "./versions.ts";
 
 /** An operator's changes to one tool of an upstream server. */
 export interface ToolOverride {
-  /** Replaces the last part of its name. */
+  /** Replaces the last part of the tool's name on the rack. */
   readonly rename?: string;
-  /** Replaces its description. */
+  /** Replaces the tool's description. */
   readonly describe?: string;
 }
 
 /** The stored state of an upstream MCP server. A server that only a file names has no `entry`. */
 export interface StoredMcpServer {
   readonly key: string;
-  /** As in `mcpServers`. Not checked: another version or a person may have written it. */
+  /**
+   * The server's entry, as in `mcpServers` of `mcp.json`. Not checked: another version or a person may have
+   * written it.
+   */
   readonly entry?: unknown;
-  /** An operator's choice, which wins over the entry. */
+  /** An operator's choice, which wins over `enabled` in the entry. */
   readonly enabled?: boolean;
-  /** How the server talks, found out once. */
+  /** Which protocol era and transport the server uses, found out once. */
   readonly verdict?: object;
   /** What the server offered when it was last seen. */
   readonly catalogue?: object;
@@ -34,7 +37,7 @@ type McpServerChange = {
 
 export interface StoredMcpTool {
   readonly server: string;
-  /** The name that the server gives it. */
+  /** The name that the server gives the tool. */
   readonly name: string;
   /** The definition that somebody approved. The raw text when the column is not JSON. */
   readonly approved?: unknown;
@@ -60,8 +63,9 @@ export interface ClaimedName {
 }
 
 /**
- * A decision that is not JSON is returned as raw text, so that it can be shown and mended. Learnt values that are
- * damaged are dropped and learnt again.
+ * `decidedJson`: a person's decision; when it is not JSON it is read as raw text, so that it can be shown and
+ * mended. `learntJson`: what a process learnt from the server; when it is damaged it is dropped and learnt
+ * again. A damaged override is dropped too.
  */
 const decidedJson = looseJson((value, written) => value ?? written);
 const learntJson = looseJson((value) => (typeof value === "object" && value !== null ? value : undefined));
@@ -83,9 +87,9 @@ const tools = rowMap<StoredMcpTool>()(
 const MOST_NAMES = 200;
 
 /**
- * Raises the registry's version for changes that other processes must follow: a server's entry, its switch, approvals
- * and overrides of its tools, its names. Values that a process only learnt, and writes that change nothing, do not
- * count.
+ * Raises the registry's version for changes that other processes must follow: a server's entry, its switch,
+ * approvals and overrides of its tools, its names. Values that a process only learnt, an `add` that was
+ * refused, and names that were known already do not raise it.
  */
 export class McpServerRepository {
   readonly #db: StoreDatabase;
@@ -125,7 +129,7 @@ export class McpServerRepository {
     );
   }
 
-  /** Makes the row when there is none. */
+  /** Changes the server's row, or inserts it when there is none. */
   async put(key: string, change: McpServerChange): Promise<void> {
     const isForOthers = change.entry !== undefined || change.enabled !== undefined;
     await this.#write(
@@ -144,13 +148,13 @@ export class McpServerRepository {
     });
   }
 
-  /** By name. */
+  /** Sorted by name. */
   async tools(server: string): Promise<StoredMcpTool[]> {
     const rows = await findRows(this.#db, "mcp_tools", { server_key: toKey(server) }, "tool_key");
     return rows.map((row) => ({ ...tools.toRecord(row), server }));
   }
 
-  /** Makes the row when there is none. */
+  /** Changes the tool's row, or inserts it when there is none. */
   async putTool(server: string, name: string, { approved, pending, override }: McpToolChange): Promise<void> {
     const columns = tools.toChanges({
       approved: approved?.definition,
@@ -198,7 +202,7 @@ export class McpServerRepository {
     );
   }
 
-  /** Raises the version for a change to a server that is kept elsewhere. */
+  /** Raises the version after a change that is not in these tables: a sign-in to a server, or a sign-out. */
   async tellOthers(): Promise<void> {
     await this.#version.bump();
   }

@@ -3,10 +3,11 @@ import { type Migration, Migrator } from "kysely/migration";
 import { type Engine, indexes, tables } from "./schema.ts";
 
 /**
- * The steps that bring a database to this version's tables. The database remembers each by its name. The first makes
- * the tables as `schema.ts` says them; a later one changes older databases, and leaves alone what is there already:
- * MySQL cannot undo a step that failed half-way. Databases from before the first release remember eleven steps that end
- * with the same number and tables.
+ * The steps that bring a database to this version's tables. The database records the name of each step that
+ * was done. The first step creates the tables of `schema.ts`; a later one changes older databases and skips
+ * what has been changed already, because MySQL cannot undo a step that failed half-way. Databases from before
+ * the first release have eleven other steps on record, of which the last has the same number and leads to the
+ * same tables.
  */
 const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Promise<void>>> = {
   "0011_tables": createTables,
@@ -25,9 +26,9 @@ export function isNewerStep(name: string): boolean {
  * changed.
  */
 export async function migrate<Tables>(opened: Kysely<Tables>, engine: Engine): Promise<void> {
-  // The tables of the type are only created here.
+  // The tables that the type promises are only created here.
   const db = opened as unknown as Kysely<unknown>;
-  // Almost every start ends with this, without the slow query for the list of tables.
+  // Almost every start returns here and saves the migrator's slow query for the list of tables.
   if (await isCurrent(db)) return;
   const migrations = Object.entries(steps).map(([name, step]): [string, Migration] => [
     name,
@@ -40,7 +41,7 @@ export async function migrate<Tables>(opened: Kysely<Tables>, engine: Engine): P
     provider: { getMigrations: async () => Object.fromEntries(migrations) },
   });
   const { error } = await migrator.migrateToLatest();
-  // A newer version may have migrated at the same moment.
+  // Another process may have migrated at the same moment. If it was a newer version, `isCurrent` throws.
   if (error !== undefined && !(await isCurrent(db))) throw error;
 }
 
@@ -80,7 +81,7 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
     const [table = "", columns = ""] = on.replace(")", "").split(" (");
     const names = columns.split(", ").map(quote).join(", ");
     const kind = unique === true ? "unique index" : "index";
-    // MySQL has no syntax for an index that may exist, only an error, and no partial indexes.
+    // MySQL has no `if not exists` for an index, only an error, and no partial indexes.
     if (engine === "mysql") {
       await run(`create ${kind} ${name} on ${quote(table)} (${names})`).catch((error) => {
         if (error.code !== "ER_DUP_KEYNAME") throw error;
@@ -90,13 +91,16 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
     const condition = only === undefined ? "" : ` where ${only}`;
     await run(`create ${kind} if not exists ${name} on ${quote(table)} (${names})${condition}`);
   }
-  // The only row exists from the start, so that counting is always an update.
+  // The table has its only row from the start, so that raising the version is always an update.
   await run(
     "insert into registry_version (id, version) select 1, 0 from (select count(*) as n from registry_version) as found where found.n = 0",
   );
 }
 
-/** The same meaning in all three engines: exact comparison, all of Unicode, no small limits. */
+/**
+ * The SQL types for the column types of `schema.ts`. They mean the same in all three engines: exact
+ * comparison, all of Unicode, no small limits.
+ */
 const types: Readonly<Record<string, string>> = {
   key: "varchar(255)",
   code: "varchar(80)",

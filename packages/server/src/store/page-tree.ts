@@ -3,10 +3,10 @@ import { closeSync, fstatSync, openSync, readSync, writeSync } from "node:fs";
 const LEAF = 0x0d;
 const INNER = 0x05;
 const INDEX_INNER = 0x02;
-/** The kind of an entry in the page map for a page that another page of its tree points to. */
+/** In the page map: the kind of a page that another page of its tree points to. */
 const BRANCH = 5;
 const DEEPEST = 20;
-/** A file may have had this many times the pages that are left of it. */
+/** A file that was cut off may have had this many times the pages that are left of it. */
 const LARGEST_CUT = 16;
 
 /**
@@ -33,12 +33,15 @@ export class PageTree implements Disposable {
     closeSync(this.#file);
   }
 
-  /** Makes SQLite count the pages of the file, which may have been cut off. */
+  /**
+   * Clears the number of pages in the header, so that SQLite counts the pages of a file that may have been
+   * cut off.
+   */
   forgetCount(): void {
     writeSync(this.#file, Buffer.alloc(4), 0, 4, 28);
   }
 
-  /** Takes the first page and the rest of the list of tables from another database. */
+  /** Copies the list of tables, which is the first page and the pages below it, from another database. */
   copySchema(from: PageTree): void {
     const visit = (number: number, head: number, depth: number) => {
       const page = from.#read(number);
@@ -49,7 +52,7 @@ export class PageTree implements Disposable {
     visit(1, 100, 0);
   }
 
-  /** Makes the inner pages that were lost again. */
+  /** Rebuilds the lost inner pages. */
   mend(): void {
     const children = this.#childrenByParent();
     const mendPage = (number: number) => {
@@ -129,7 +132,7 @@ export class PageTree implements Disposable {
       for (let byte = 0x80; byte >= 0x80; rowid = rowid * 128 + (byte & 0x7f)) byte = page.readUInt8(at++);
       return rowid;
     } catch {
-      return Number.NaN; // It points outside of the page.
+      return Number.NaN; // An offset points outside of the page.
     }
   }
 
@@ -152,7 +155,9 @@ function childrenOf(page: Buffer, head: number): number[] {
   return [...cells, page.readUInt32BE(head + 8)];
 }
 
-/** Seven bits in each byte; all but the last have the eighth bit. */
+/**
+ * A number as SQLite writes it: seven bits in each byte, and the eighth bit set in all bytes but the last.
+ */
 function toVarint(value: number): number[] {
   const bytes = [value % 128];
   for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) {

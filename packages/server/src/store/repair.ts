@@ -21,7 +21,7 @@ import { PageTree } from "./page-tree.ts";
 export interface RepairedTable {
   readonly name: string;
   readonly saved: number;
-  /** At least so many: how many rows an unreadable page had is unknown. */
+  /** How many rows were lost at least: how many an unreadable page had is unknown. */
   readonly lost: number;
 }
 
@@ -167,7 +167,7 @@ function refuseNewer(source: DatabaseSync): void {
     for (const { name } of source.prepare(`select name from ${MIGRATIONS}`).iterate())
       steps.push(String(name));
   } catch {
-    // Those that could be read are looked at.
+    // Goes on with the steps that could be read.
   }
   const newer = steps.find((name) => /^\d{4}_/.test(name) && isNewerStep(name));
   if (newer === undefined) return;
@@ -198,7 +198,7 @@ function copyRows(source: DatabaseSync, target: DatabaseSync, table: string) {
   for (let from: number | undefined = 1; from !== undefined; ) {
     try {
       for (const row of read.iterate(from)) {
-        const [rowid, ...values] = row as unknown as SQLInputValue[]; // As `setReturnArrays` says.
+        const [rowid, ...values] = row as unknown as SQLInputValue[]; // `setReturnArrays` makes rows arrays.
         from = Math.max(from, Number(rowid) + 1);
         try {
           insert.run(...values);
@@ -216,7 +216,7 @@ function copyRows(source: DatabaseSync, target: DatabaseSync, table: string) {
   return { saved, lost };
 }
 
-/** Row numbers. No damaged place is larger, unless nothing behind it can be read. */
+/** Row numbers. Behind a damaged place that is larger, nothing is expected to be readable. */
 const LARGEST_GAP = 2 ** 40;
 
 /** The first row number behind a damaged place from which SQLite can read on. */

@@ -9,7 +9,7 @@ interface Field<Value> {
   /** Default: the name of the member in lower case, with underscores. */
   readonly column?: string | undefined;
   write(value: Value): string | number;
-  /** Gets null only when `hasDefault` is set. Undefined leaves the member out. */
+  /** Gets null only when `hasDefault` is set. Returning undefined leaves the member out. */
   read(column: unknown): Value | undefined;
   readonly hasDefault?: true;
 }
@@ -60,7 +60,7 @@ class RowMap<Item extends object, Row extends object> {
       const value = values.get(member);
       return value === undefined ? [] : [[column, value === null ? null : write(value)]];
     });
-    return Object.fromEntries(columns) as Partial<Row>; // As above.
+    return Object.fromEntries(columns) as Partial<Row>; // As in `toRow`.
   }
 
   readonly toRecord = (row: { readonly [Column in keyof Row]: Row[Column] | null }): Item => {
@@ -87,13 +87,13 @@ function usualField(type: string): Field<unknown> {
   if (type.startsWith("key")) return { ...key(), write: (value) => toKey(String(value)) };
   if (type.startsWith("text")) return { ...text(), write: (value) => toStorableText(String(value)) };
   if (type.startsWith("whole")) return { read: Number, write: (value) => Math.round(Number(value)) };
-  // Written with the type that the table says.
+  // `write` got the type that the table says.
   return { read: (found) => found, write: (value) => value as string | number };
 }
 
 /** A column that holds the value itself: numbers, ids and fixed words. */
 export function plain<Value extends string | number>(column?: string): Field<Value> {
-  return { column, write: (value) => value, read: (found) => found as Value }; // Written with the same type.
+  return { column, write: (value) => value, read: (found) => found as Value }; // `write` got the same type.
 }
 
 /** A text by which rows are looked up; see `toKey`. */
@@ -105,7 +105,7 @@ export function text(column?: string): Field<string> {
   return { column, write: toStorableText, read: String };
 }
 
-/** Empty when a row that was written by hand leaves it out. */
+/** A text that is read as empty when a row that was written by hand leaves it out. */
 export function textOrEmpty(column?: string): Field<string> {
   return { column, write: toStorableText, read: (found) => String(found ?? ""), hasDefault: true };
 }
@@ -120,7 +120,10 @@ export function json<Value>(column?: string): Field<Value> {
   return { column, write: toJson, read: (found) => JSON.parse(String(found)) as Value };
 }
 
-/** JSON in a row that somebody may have written by hand. `accept` gets undefined when it is not JSON. */
+/**
+ * JSON in a row that somebody may have written by hand. `accept` gets the parsed value, or undefined when the
+ * column is not JSON, and the column's text.
+ */
 export function looseJson<Value>(
   accept: (value: unknown, written: string) => Value | undefined,
 ): Field<Value> {
@@ -136,14 +139,17 @@ function parseJson(written: string): unknown {
   }
 }
 
-/** Bytes of the longest arguments that are kept, and characters that are shown of longer ones. */
+/**
+ * LONGEST_JSON: bytes of the longest arguments that are kept whole. SHOWN_CHARACTERS: how many characters are
+ * kept of longer ones.
+ */
 const LONGEST_JSON = 1024 * 1024;
 const SHOWN_CHARACTERS = 4_000;
 
 /** JSON of any value. Values that JSON cannot hold are replaced, so that no record is lost. */
 export function toJson(value: unknown): string {
   try {
-    // Undefined for a function or a symbol.
+    // `stringify` returns undefined for a function or a symbol.
     return JSON.stringify(value) ?? "null";
   } catch {
     return JSON.stringify(redact(value)) ?? "null";
@@ -184,7 +190,10 @@ interface PageQuery<Selected, Row, Item> {
   readonly limit: number | undefined;
   /** `next` of the page before. */
   readonly cursor: string | undefined;
-  /** The columns of the order: newest first, and by id within one millisecond. */
+  /**
+   * `time` and `id` name the columns by which rows are sorted: the newest first, and by id within one
+   * millisecond.
+   */
   readonly time: string;
   readonly id: string;
   readonly toItem: (row: Row) => Item;
@@ -256,8 +265,9 @@ export function contains(engine: Engine, column: string, wanted: string): Expres
 export function matchesGlob(engine: Engine, column: string, glob: string): Expression<SqlBool> {
   const reference = sql.ref(column);
   if (!/[*?]/.test(glob)) return sql`${reference} = ${glob}`;
-  // SQLite's `like` ignores case, so `glob` is used, with brackets taken literally. The plus keeps SQLite from an index
-  // in another order: it would sort all matches, while a page needs a few.
+  // SQLite's `like` ignores case, so `glob` is used, with brackets taken literally. The plus keeps SQLite
+  // from using an index whose order is not that of the page: it would have to sort all matches, while a page
+  // needs a few.
   if (engine === "sqlite") return sql`+${reference} glob ${glob.replaceAll("[", "[[]")}`;
   const pattern = escapeLike(glob).replaceAll("*", "%").replaceAll("?", "_");
   return sql`${reference} like ${pattern} escape '!'`;
@@ -268,13 +278,16 @@ function escapeLike(wanted: string): string {
   return wanted.replace(/[!%_]/g, "!$&");
 }
 
-/** Values of columns: all of them must be equal. A list: one of them. Null: the column is empty. */
+/**
+ * Conditions on columns, which must all hold. A value: the column equals it. A list: the column equals one of
+ * its values. Null: the column is null.
+ */
 type Where<Row> = { readonly [Column in keyof Row]?: Row[Column] | readonly Row[Column][] };
 
 /** The tables without the types of their columns, which `Where` and the results have. */
 type AnyDatabase = Kysely<Record<string, Record<string, unknown>>>;
 
-/** The rows of a table with these values, in the order of these columns. */
+/** Reads the rows that meet the conditions, sorted by the columns of `order`. */
 export async function findRows<Name extends keyof Tables>(
   db: StoreDatabase,
   table: Name,
@@ -295,7 +308,7 @@ export async function findRow<Name extends keyof Tables>(
   return (await findRows(db, table, where))[0];
 }
 
-/** Changes the rows with these values. Returns how many. */
+/** Changes the rows that meet the conditions. Returns how many. */
 export async function updateRows<Name extends keyof Tables>(
   db: StoreDatabase,
   table: Name,
@@ -307,7 +320,7 @@ export async function updateRows<Name extends keyof Tables>(
   return Number(done.numUpdatedRows);
 }
 
-/** Deletes the rows with these values. Returns how many. */
+/** Deletes the rows that meet the conditions. Returns how many. */
 export async function deleteRows<Name extends keyof Tables>(
   db: StoreDatabase,
   table: Name,

@@ -23,7 +23,7 @@ export interface StoredSchedule {
   readonly lastCallId?: string;
   readonly runs: number;
   readonly createdAt: number;
-  /** When the last run was, or when it was cancelled. */
+  /** When the schedule was finished by its last run, or cancelled. */
   readonly endedAt?: number;
 }
 
@@ -33,11 +33,11 @@ export type NewSchedule = Pick<
 > & { readonly nextRunAt: number };
 
 interface ScheduleStep {
-  /** The due time as it was read from the schedule. */
+  /** The time that is due, as `nextRunAt` of the schedule was read. */
   readonly dueAt: number;
-  /** The next time; without it the schedule is finished. */
+  /** When the schedule is due next; without it the schedule is finished. */
   readonly nextRunAt?: number;
-  /** The call that runs now; without it this time is skipped. */
+  /** The call that is made for `dueAt`; without it that time is skipped. */
   readonly callId?: string;
 }
 
@@ -63,7 +63,7 @@ export class ScheduleRepository {
     return row && schedules.toRecord(row);
   }
 
-  /** The soonest first; ended schedules last. */
+  /** Sorted by `nextRunAt`, the soonest first; ended schedules last. */
   async list({ state }: { readonly state?: StoredSchedule["state"] } = {}): Promise<StoredSchedule[]> {
     const all = this.#db.selectFrom("schedules").selectAll();
     const rows = await (state === undefined ? all : all.where("state", "=", state))
@@ -89,8 +89,8 @@ export class ScheduleRepository {
   }
 
   /**
-   * Moves the schedule on from a due time, before the call is made. True for one caller only, over all nodes and
-   * crashes: that caller makes the call, so no time runs twice.
+   * Moves the schedule on from a due time, before the call is made. Of all processes that try this, on any
+   * node and after any crash, one gets true and makes the call, so that no due time is run twice.
    */
   advance(id: string, { dueAt, nextRunAt, callId }: ScheduleStep): Promise<boolean> {
     const change = this.#db

@@ -13,19 +13,20 @@ export const tables = {
     "call_id key primary, parent_call_id key?, replay_of key?, tool_name key, display_name key",
     "session_id key, message_id key, caller key, tid key?, depth integer",
     "state code(running|completed|error|interrupted), timestamp whole, duration real?, run_duration real?",
-    // The process that runs or ran it: see the class Instance.
+    // The process that runs or ran the call: see the class `Instance`.
     "instance code",
     // Bytes of the row's texts and of its blobs, for retention by size.
     "size whole, result_type code(text|json|error)",
     // Characters of the whole text of the result, also when the row holds a part of it.
     "result_size whole",
-    // Names of blobs: the whole text, and everything else of the result.
+    // `result_blob` and `more_blob` name the blobs of the result's whole text and of everything else of the
+    // result.
     "result_blob code?, more_blob code?, parameters_hash code",
-    // The last part of `run_duration`; null in older rows.
+    // The part of `run_duration` that went into checking, masking and cutting the result; null in older rows.
     "after_duration real?",
-    // The long texts come last: SQLite reads a row from its beginning. All but the result's are JSON.
+    // The long texts come last: SQLite reads a row from its beginning. All but `result_text` are JSON.
     "flags text?, parameters text, error text?, result_text text",
-    // What a result has besides its text, and the tool's log lines.
+    // `more`: what a result has besides its text. `log`: the tool's log lines.
     "more text?, log text?",
   ],
   instances: ["id code primary, heartbeat_at whole"],
@@ -37,15 +38,16 @@ export const tables = {
     "edited_input text?",
     // Null in older rows means `before`.
     "stage code(before|during)?",
-    // The process that waits for the answer, and whether the call can be made anew when that process died.
+    // `instance`: the process that waits for the answer. `resumable`: whether the call can be made anew when
+    // that process died.
     "instance key?, resumable integer?",
     // The rule that the answer created; kept also after the rule was removed.
     "rule text?",
   ],
   approval_rules: [
-    // A glob over names of tools.
+    // `tool` is a glob over names of tools.
     "id code primary, tool key, decision code(allow|ask|deny)",
-    // Only for this session, this caller, these arguments; for all of them when there is none.
+    // The rule is only for this session, this caller, these arguments; a null column does not restrict it.
     "session_id key?, caller key?, input text?, created_by key, created_at whole",
     // Whether a rule is only for calls without other arguments; null in older rules means no.
     "exact integer?",
@@ -64,9 +66,10 @@ export const tables = {
   registry_version: ["id integer primary, version whole"],
   skills: [
     "id code primary, name key, mark code?, enabled integer=1",
-    // 0 for what came from elsewhere: its scripts have no network, its tools no secrets.
+    // `trusted` is 0 for a skill that somebody else wrote: its scripts have no network, its tools no secrets.
     "trusted integer=1, created_at whole=0, updated_at whole=0, source_path text?, description text?",
-    // JSON: what a SKILL.md says of the skill beside its name and description; then as its author wrote it.
+    // `front_matter`: the front matter of `SKILL.md` without name and description, as JSON.
+    // `front_matter_text`: the front matter as its author wrote it.
     "front_matter text?, front_matter_text text?, skill_md text?",
   ],
   skill_tools: [
@@ -78,32 +81,35 @@ export const tables = {
   // The content is base64.
   skill_files: ["skill_id code, path key, executable integer=0, content text"],
   experts: [
-    // The key is the name in lower case: names that differ by case only are one.
+    // `name_key` is the name in lower case: names that differ by case only are the same.
     "id code primary, name key, name_key key?, created_at whole=0, updated_at whole=0",
-    // JSON: patterns over the names of tools.
+    // `tools`: patterns of tool names, as JSON.
     "description text?, instructions text?, tools text?",
   ],
-  // A skill may live in a folder and have no row.
+  // A skill that is defined in a folder has no row in `skills`, but may have one here.
   expert_skills: ["expert_id code, skill_id code, position integer=0"],
-  // The key is the name in lower case.
+  // `name_key` is the tool's name in lower case.
   tool_switches: ["name_key key primary, tool_name key, enabled integer, switched_by key, switched_at whole"],
   mcp_servers: [
-    // What an operator said; the entry's own word holds when it is empty.
+    // `enabled` is an operator's choice; when it is null, the server's entry decides.
     "server_key key primary, enabled integer?, created_at whole, updated_at whole",
-    // JSON: empty for a server that a file names; how the server talks; what it offered when it was last seen.
+    // All JSON. `entry`: null for a server that a file names. `verdict`: which protocol era and transport the
+    // server uses. `catalogue`: what the server offered when it was last seen.
     "entry text?, verdict text?, catalogue text?",
   ],
   mcp_tools: [
-    // The name is the server's own, of any length.
+    // `name` is the name that the server gives the tool, of any length.
     "server_key key, tool_key key, approved_at whole?, approved_by key?, name text",
-    // JSON: the definition that was agreed to, the one that it has changed to since, what an operator said about it.
+    // All JSON. `approved`: the definition that somebody approved. `pending`: the definition to which the
+    // server has changed the tool since. `override`: an operator's name or description for the tool.
     "approved text?, pending text?, override text?",
   ],
   // Which server had which names on the rack, so that no name silently passes to another server.
   mcp_names: ["name_key code, server_key key"],
   chat_sessions: [
     "id code primary, owner key, model key, expert key?, created_at whole, updated_at whole",
-    // The message that is being answered, and the process that does it. Empty while nothing happens.
+    // `turn`: the message that is being answered. `instance`: the process that answers it. Null while no
+    // message is answered.
     "turn code?, instance code?, title text, state text",
   ],
   chat_messages: [
@@ -116,8 +122,9 @@ export const tables = {
 } as const;
 
 /**
- * The indexes: table and columns by name. `unique`: no two rows are the same. `only`: rows for which an index is worth
- * its cost, which is half the cost of writing a call; queries must repeat the condition, or SQLite does not use it.
+ * The indexes by name, with table and columns. `unique`: no two rows have the same values there. `only`: the
+ * rows that a partial index covers, because indexes are half the cost of writing a call. Queries must repeat
+ * this condition, or SQLite does not use the index.
  */
 export const indexes: Readonly<Record<string, { on: string; unique?: true; only?: string }>> = {
   calls_by_time: { on: "calls (timestamp, call_id)" },

@@ -37,12 +37,15 @@ export interface StoredSkill {
   readonly frontMatter: Readonly<Record<string, unknown>>;
   /** The front matter as its author wrote it, so that an export keeps its wording and comments. */
   readonly frontMatterText?: string;
-  /** The folder of its scripts, relative to the workspace, when they are not files of the skill itself. */
+  /**
+   * The folder of the skill's scripts, relative to the workspace, when the scripts are not stored as files of
+   * the skill.
+   */
   readonly sourcePath?: string;
   readonly enabled: boolean;
-  /** False for a skill from elsewhere: its scripts get no network, and its tools no secrets. */
+  /** False for a skill that somebody else wrote: its scripts get no network, and its tools no secrets. */
   readonly trusted: boolean;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, like `updatedAt`. */
   readonly createdAt: number;
   readonly updatedAt: number;
 }
@@ -57,7 +60,7 @@ export interface StoredSkillTool {
   readonly displayName?: string;
   readonly description: string;
   readonly type: SkillToolType;
-  /** The parameters as they were written, usually JSON. Empty: none. */
+  /** The parameters as the tool's author wrote them, usually JSON. Empty when the tool has none. */
   readonly usage: string;
   readonly command?: string;
   readonly endpoint?: string;
@@ -69,7 +72,7 @@ export interface StoredSkillTool {
 
 /** A file beside `SKILL.md`. */
 export interface SkillFile {
-  /** Relative, with `/`. */
+  /** Relative to the skill's folder, with `/` between its parts. */
   readonly path: string;
   readonly content: Buffer;
   readonly executable: boolean;
@@ -78,7 +81,7 @@ export interface SkillFile {
 export type SkillChanges = Partial<
   Omit<StoredSkill, "id" | "createdAt" | "updatedAt" | "mark" | "sourcePath">
 > & {
-  /** Null removes it. */
+  /** Null clears the value, here and in `sourcePath`. */
   readonly mark?: string | null;
   readonly sourcePath?: string | null;
 };
@@ -132,7 +135,10 @@ function toTool(row: SkillToolRow): StoredSkillTool {
 export class SkillRepository {
   readonly #db: StoreDatabase;
   readonly #version: RegistryVersion;
-  /** Changes with every change of skills and experts by somebody else, also one that did not raise the version. */
+  /**
+   * Reads a text that changes with every change of skills and experts by another process or a database
+   * client, also when that change did not raise the registry's version.
+   */
   readonly fingerprint: () => Promise<string>;
 
   constructor(db: StoreDatabase, version: RegistryVersion) {
@@ -141,7 +147,7 @@ export class SkillRepository {
     this.fingerprint = skillFingerprint(db);
   }
 
-  /** Oldest first. */
+  /** The oldest skill first. */
   async list(): Promise<StoredSkill[]> {
     return (await findRows(this.#db, "skills", {}, "created_at", "id")).map(skills.toRecord);
   }
@@ -151,7 +157,7 @@ export class SkillRepository {
     return row && skills.toRecord(row);
   }
 
-  /** The tools of one skill, or of all; within a skill by position. */
+  /** The tools of one skill, or of all skills; those of one skill in the order of their `position`. */
   async listTools(skillId?: string): Promise<StoredSkillTool[]> {
     const where = skillId === undefined ? {} : { skill_id: skillId };
     return (await findRows(this.#db, "skill_tools", where, "skill_id", "position", "id")).map(toTool);
@@ -171,7 +177,10 @@ export class SkillRepository {
     }));
   }
 
-  /** Adds the skill, its tools and files in one transaction. Makes the ids that are missing. */
+  /**
+   * Adds the skill, its tools and files in one transaction. Makes an id for the skill or a tool that has
+   * none.
+   */
   add(bundle: SkillBundle): Promise<StoredSkill> {
     const id = bundle.skill.id ?? newId();
     return this.#change(async (db) => {
@@ -182,7 +191,9 @@ export class SkillRepository {
     });
   }
 
-  /** As `add`, in place of the skill with this id; tools keep their `createdAt`. */
+  /**
+   * Like `add`, but replaces the skill with this id. A tool whose id the old skill had keeps its `createdAt`.
+   */
   replace(id: string, bundle: SkillBundle): Promise<StoredSkill> {
     return this.#change(async (db) => {
       const old = await findRow(db, "skills", { id });
@@ -217,7 +228,7 @@ export class SkillRepository {
     });
   }
 
-  /** Removes its tools and files too, and takes it out of every expert. */
+  /** Removes the skill with its tools and files, and takes it out of every expert. */
   remove(id: string): Promise<boolean> {
     return this.#change(async (db) => {
       await deleteRows(db, "expert_skills", { skill_id: id });
@@ -263,7 +274,7 @@ export class SkillRepository {
     try {
       return await this.#version.change(edit);
     } catch (thrown) {
-      // Another node inserted between the check and the insert.
+      // Another node inserted the same name or id between our check and our insert.
       if (!isDuplicateKey(thrown)) throw thrown;
       throw new SkillConflictError(
         "name",
@@ -299,7 +310,7 @@ async function insertSkill(
   return skills.toRecord(row);
 }
 
-/** `createdTimes`: of tools that existed before, by id. */
+/** `createdTimes`: when the tools of the replaced skill were created, by the id of the tool. */
 function newToolRow(
   tool: NewSkillTool,
   skillId: string,

@@ -4,7 +4,7 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 export interface ReadRequest {
   readonly sql: string;
   readonly parameters: readonly unknown[];
-  /** Gets the answer. */
+  /** The thread sends its `ReadAnswer` to this port. */
   readonly port: MessagePort;
 }
 
@@ -24,7 +24,7 @@ function answer(database: DatabaseSync, sql: string, parameters: readonly unknow
     // The repositories bind texts, numbers and nulls only.
     return { rows: database.prepare(sql).all(...(parameters as SQLInputValue[])) };
   } catch (error) {
-    const { errcode } = error as { errcode?: number }; // Set when SQLite itself failed.
+    const { errcode } = error as { errcode?: number }; // `errcode` is set when SQLite itself failed.
     return { error: error instanceof Error ? error.message : String(error), errcode };
   }
 }

@@ -24,7 +24,7 @@ export class SqliteReader {
     const { port1, port2 } = new MessageChannel();
     const { promise, resolve } = Promise.withResolvers<ReadAnswer | undefined>();
     port1.on("message", resolve);
-    // The thread has ended.
+    // The port closes when the thread ends.
     port1.on("close", () => resolve(undefined));
     // A query must not keep the process alive.
     port1.unref();
@@ -66,5 +66,5 @@ export class SqliteReader {
 
 const LONGEST_IDLE = 60_000;
 
-/** Beside this file: TypeScript in the source tree, JavaScript when built. */
+/** The program of the thread, beside this file: `.ts` in the source tree, `.js` when built. */
 const PROGRAM = fileURLToPath(import.meta.url).replace(/(\.\w+)$/, "-thread$1");

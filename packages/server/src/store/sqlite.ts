@@ -13,10 +13,16 @@ import {
  * `reportAvailability` then waits on without blocking.
  */
 const BUSY_TIMEOUT = 50;
-/** Milliseconds. Opening blocks the thread anyway, and a process that has just closed the file may delay it. */
+/**
+ * Milliseconds to wait for a lock while the file is opened: opening blocks the thread anyway, and a process
+ * that has just closed the file may still hold a lock.
+ */
 const OPENING_TIMEOUT = 5_000;
 const CACHED_STATEMENTS = 200;
-/** Pages of the log, 16 MB. Calls change the same few pages again and again; a late checkpoint copies them once. */
+/**
+ * Pages in the write-ahead log (16 MB) after which SQLite copies them into the database. Calls change the
+ * same few pages again and again; a late checkpoint copies each of them once.
+ */
 const CHECKPOINT_AFTER = 4_000;
 
 /** Kysely on node:sqlite, with a cache of compiled statements. */
@@ -24,7 +30,10 @@ export function createSqliteDialect(file: string): Dialect {
   return new LockingDialect({ database: new CachingDatabase(openDatabase(file)) });
 }
 
-/** Lets migrations run in one transaction. It takes the write lock at once, which keeps other processes out. */
+/**
+ * Lets migrations run in one transaction, which takes the write lock when it begins and so keeps other
+ * processes out.
+ */
 class LockingDialect extends SqliteDialect {
   override createAdapter(): SqliteAdapter {
     return new LockingAdapter();
@@ -38,13 +47,14 @@ class LockingAdapter extends SqliteAdapter {
 }
 
 function openDatabase(file: string): DatabaseSync {
-  // SQLite gives its side files the mode of the main file, so that is made private first.
+  // SQLite gives its side files the mode of the main file, so the main file is made private first.
   closeSync(openSync(file, "a", 0o600));
   chmodSync(file, 0o600);
   const isNew = statSync(file).size === 0;
   const database = new DatabaseSync(file, { timeout: OPENING_TIMEOUT, enableForeignKeyConstraints: true });
   try {
-    // With it, deleted pages can be given back to the disk. An existing file can no longer be changed to it.
+    // With `auto_vacuum`, deleted pages can be given back to the disk. It can be switched on only while the
+    // file is empty.
     if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
     database.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_AFTER}; PRAGMA busy_timeout = ${BUSY_TIMEOUT}`);
@@ -55,7 +65,7 @@ function openDatabase(file: string): DatabaseSync {
   return database;
 }
 
-/** The database as Kysely needs it. Keeps statements compiled. */
+/** Gives Kysely the interface that it expects of a database, and keeps compiled statements for reuse. */
 class CachingDatabase implements SqliteDatabase {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, SqliteStatement>();

@@ -55,16 +55,21 @@ export interface Store {
   prune(options: { readonly maxAge?: number; readonly maxBytes?: number }): Promise<void>;
   /** Free bytes on the disk of the store's files; undefined when the system does not say. */
   room(): Promise<number | undefined>;
-  /** Writes what is waiting first. */
+  /** Writes the records that still wait, then closes the database. */
   close(): Promise<void>;
 }
 
 export interface StoreOptions {
-  /** For the SQLite file, blobs and locks, readable by this user only. Made when it does not exist. */
+  /**
+   * The folder of the SQLite file, blobs and locks, whose files only this user can read. Made when it does
+   * not exist.
+   */
   readonly directory: string;
-  /** `postgres://…`, `mysql://…` or `mariadb://…`; SQLite without it. */
+  /**
+   * The URL of a database server: `postgres://…`, `mysql://…` or `mariadb://…`. Without it, SQLite is used.
+   */
   readonly url?: string;
-  /** Gets warnings about records of dead processes that could not be imported. Default: the console. */
+  /** Gets warnings and errors, such as that the database does not answer. Default: the console. */
   readonly logger?: Pick<Logger, "warn" | "error">;
 }
 
@@ -180,7 +185,7 @@ async function shrink(db: OpenedDatabase["db"]): Promise<void> {
   }
 }
 
-/** Without user and password. */
+/** Where the database is, for messages: without user and password. */
 function describePlace(engine: Engine, place: string): string {
   if (engine === "sqlite") return place;
   const { protocol, host, pathname } = new URL(place);

@@ -11,9 +11,9 @@ export interface StoredToken {
     readonly tools?: readonly string[];
     readonly experts?: readonly string[];
     readonly admin?: boolean;
-    /** Patterns of the tools whose calls it may approve. Default: none. */
+    /** Patterns of the tools whose calls the token may approve. Default: none. */
     readonly approve?: readonly string[];
-    /** May talk to models. Default: when it may use tools or experts. */
+    /** Whether the token may chat with models. Default: true when the token may use any tools or experts. */
     readonly chat?: boolean;
   };
   readonly createdAt: number;
@@ -30,7 +30,7 @@ export class TokenRepository {
     this.#db = db;
   }
 
-  /** Only the hash is kept. */
+  /** Stores the hash of the token's text, never the text itself. */
   async add(token: StoredToken, hash: string): Promise<void> {
     await this.#db
       .insertInto("tokens")
@@ -56,7 +56,7 @@ export class TokenRepository {
       .updateTable("tokens")
       .set({ last_used_at: at })
       .where("id", "=", id)
-      // Several nodes may report uses in any order.
+      // Nodes may report uses out of order: an earlier time must not replace a later one.
       .where(({ or, eb }) => or([eb("last_used_at", "is", null), eb("last_used_at", "<", at)]))
       .execute();
   }
@@ -71,7 +71,7 @@ export interface SecretInfo {
   readonly updatedAt: number;
 }
 
-/** Keeps values that the caller has encrypted. */
+/** Stores the values of secrets, which the caller has encrypted. */
 export class SecretRepository {
   readonly #db: StoreDatabase;
 
@@ -92,13 +92,13 @@ export class SecretRepository {
     try {
       await this.#db.insertInto("secrets").values(row).execute();
     } catch (error) {
-      // Another process has set it in between.
+      // Another process has inserted the secret in between.
       if (!isDuplicateKey(error)) throw error;
       await this.#update(name, encrypted);
     }
   }
 
-  /** Only if the present value is `before`; otherwise returns false. */
+  /** Replaces the value only if it is still `before`; otherwise returns false. */
   replace(name: string, encrypted: string, before: string): Promise<boolean> {
     return this.#update(name, encrypted, before);
   }
@@ -107,7 +107,7 @@ export class SecretRepository {
     return (await findRow(this.#db, "secrets", { name: toKey(name) }))?.value;
   }
 
-  /** By name. */
+  /** Sorted by name. */
   async list(): Promise<SecretInfo[]> {
     const rows = await findRows(this.#db, "secrets", {}, "name");
     return rows.map(({ name, created_at, updated_at }) => ({
@@ -117,7 +117,7 @@ export class SecretRepository {
     }));
   }
 
-  /** With `encrypted`: only if that is the present value. */
+  /** With `encrypted`: removes the secret only if that is still its value. */
   async remove(name: string, encrypted?: string): Promise<boolean> {
     return (await deleteRows(this.#db, "secrets", withValue(name, encrypted))) > 0;
   }
@@ -128,7 +128,7 @@ export class SecretRepository {
   }
 }
 
-/** The secret, only if it has this value where one is given. */
+/** The condition that selects a secret by its name and, where a value is given, also by its value. */
 function withValue(name: string, value: string | undefined) {
   return { name: toKey(name), ...(value === undefined ? {} : { value }) };
 }
@@ -157,9 +157,9 @@ export class ToolSwitchRepository {
     this.#version = version;
   }
 
-  /** Replaces an earlier decision. Resolves when it is safely written. */
+  /** Replaces an earlier decision about the same tool. Resolves when the new one is safely written. */
   async set(decided: ToolSwitch): Promise<void> {
-    // Names do not differ by case.
+    // Names that differ only by case mean the same tool.
     const row = { ...switches.toRow(decided), name_key: toKey(decided.toolName.toLowerCase()) };
     const write = () =>
       this.#version.change(async (db) => {
@@ -167,13 +167,13 @@ export class ToolSwitchRepository {
         await db.insertInto("tool_switches").values(row).execute();
       });
     await write().catch((error) => {
-      // Another process has set it in between.
+      // Another process has inserted a decision about the same tool in between.
       if (!isDuplicateKey(error)) throw error;
       return write();
     });
   }
 
-  /** By name. */
+  /** Sorted by name. */
   async list(): Promise<ToolSwitch[]> {
     return (await findRows(this.#db, "tool_switches", {}, "name_key")).map(switches.toRecord);
   }

@@ -61,12 +61,15 @@ export function refuseUnseen(seen: number | undefined, now: SkillChangedError["n
   if (seen !== undefined && seen !== now.updatedAt) throw new SkillChangedError(now);
 }
 
-/** The row as it was seen: checked again in the update, because another node may write after the read. */
+/**
+ * The condition of an update: the row with this id, still in the version that the caller has seen. The update
+ * checks it once more because another node may write after our read.
+ */
 export function asSeen(id: string, seen: number | undefined) {
   return { id, ...(seen === undefined ? {} : { updated_at: seen }) };
 }
 
-/** A time after every earlier version, even when the clock was set back. */
+/** A time later than `updatedAt`, also when the clock was set back. */
 export function laterThan(updatedAt: number): number {
   return Math.max(Date.now(), updatedAt + 1);
 }
@@ -92,7 +95,7 @@ export function skillFingerprint(db: StoreDatabase): () => Promise<string> {
   };
 }
 
-/** Every row has the number of the transaction that wrote it. */
+/** Reads `xmin`, which holds the number of the transaction that wrote the row. */
 async function readFromPostgres(db: StoreDatabase): Promise<string> {
   const parts = tables.map(
     (table) =>

@@ -5,13 +5,16 @@ import type { StoreDatabase } from "./schema.ts";
 
 const HEADER = 32;
 const FRAME_HEADER = 24;
-/** Each restart of the log raises its first salt by one. A salt that is at most this much older is a leftover. */
+/**
+ * Each restart of the log raises the first salt in its header by one. A frame whose salt is at most this much
+ * lower is left over from before a restart.
+ */
 const GENERATIONS = 1 << 20;
 
 /**
- * SQLite reads the log with the latest changes up to the first damaged place and silently ignores the rest. Warns about
- * it and keeps a copy. Returns whether something was left out. To be called when the database has just been opened and
- * no other process has it open.
+ * SQLite reads the write-ahead log up to the first damaged place and silently ignores the rest. If
+ * transactions were ignored, logs a warning, keeps a copy of the log and returns true. Must be called when
+ * the database has just been opened and no other process has it open.
  */
 export async function warnOfDamagedLog(
   db: StoreDatabase,
@@ -21,7 +24,7 @@ export async function warnOfDamagedLog(
   const { rows } = await sql<{ log: number }>`pragma wal_checkpoint(passive)`.execute(db);
   const frames = Math.max(0, rows[0]?.log ?? 0);
   const { isForeign, dropped } = lookBehind(path, frames);
-  // A killed process leaves at most one change that is not whole.
+  // A process that was killed while it wrote leaves at most one incomplete transaction, which is no damage.
   if (!isForeign && dropped < 2) return false;
   const copy = `${path}.damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
   copyFileSync(path, copy);
@@ -33,8 +36,9 @@ export async function warnOfDamagedLog(
 }
 
 /**
- * Looks at the frames behind those that SQLite reads; a frame is one page. `dropped`: how many of them end a change of
- * this log. `isForeign`: some are neither of this log nor left over from an earlier one.
+ * Examines the frames (each holds one page) behind the `frames` that SQLite reads. `dropped`: how many of
+ * them end a transaction of this log. `isForeign`: some belong neither to this log nor to one before a
+ * restart.
  */
 function lookBehind(path: string, frames: number): { isForeign: boolean; dropped: number } {
   const file = openSync(path, "r");
@@ -52,7 +56,7 @@ function lookBehind(path: string, frames: number): { isForeign: boolean; dropped
       readSync(file, frame, 0, FRAME_HEADER, at);
       const age = (header.readUInt32BE(16) - frame.readUInt32BE(8)) >>> 0;
       if (age > GENERATIONS) isForeign = true;
-      // A frame that ends a change has the size of the database.
+      // Only the last frame of a transaction holds the size of the database here; other frames hold 0.
       else if (age === 0 && frame.readUInt32BE(4) > 0) dropped++;
     }
     return { isForeign, dropped };

@@ -110,8 +110,8 @@ async function readCallFile(cli: Cli, given: string): Promise<string> {
 }
 
 /**
- * Decides whether a dangerous tool may run: `--yes` allows it, else the person at the terminal is asked; without a
- * terminal it may not.
+ * Returns the function that decides whether a dangerous tool may run: `--yes` allows it, else the person at
+ * the terminal is asked; without a terminal it is denied.
  */
 function askerOf(cli: Cli, yes: boolean): NonNullable<ApprovalPolicy["ask"]> {
   if (yes) return async () => ({ decision: "allow", reason: "--yes" });
@@ -141,7 +141,7 @@ async function openRecorder(cli: Cli, app: App): Promise<CallRecorder | undefine
   }
 }
 
-/** Tools that are switched off on the server are off here too. */
+/** Switches off in this process the tools that are switched off on the server. */
 async function heedSwitches(cli: Cli, app: App): Promise<void> {
   const { ToolSwitches } = await import("../../access/index.ts");
   await ToolSwitches.open({ registry: app.registry, store: await app.store(), logger: talkingLogger(cli) });
@@ -197,7 +197,7 @@ function wholeResult(
   };
 }
 
-/** Faster calls show no progress line, in milliseconds. */
+/** Milliseconds. A faster call shows no progress line. */
 const QUIET = 300;
 const EVERY = 100;
 

@@ -125,7 +125,7 @@ export class LineReader implements TurnKeys {
     this.release();
   }
 
-  /** Undefined at the end of the input. */
+  /** `line` is undefined at the end of the input. */
   #addLine(line: string | undefined): void {
     const waiting = this.#waiting;
     this.#waiting = undefined;

@@ -133,9 +133,10 @@ const toolText =
   /\b(?:inputSchema|handler|getSchema)\b|\bTool\.define\b|@opencode-ai\/plugin|export const schema\b|exports\.schema\b/;
 
 /**
- * A check runs the top level of files, so only files that are meant as tools are chosen. A workspace is checked as one.
- * A file or folder inside the tool folders of a workspace is checked there, because its place decides the names. In any
- * other project the usual tool folders are checked.
+ * Decides which files to check. A check runs the top level of files, so only files that are meant as tools
+ * are chosen. A workspace is checked as a whole. A file or folder inside the tool folders of a workspace is
+ * checked as a part of it, because its place decides the names of its tools. In any other project the usual
+ * tool folders are checked.
  */
 async function subjectOf(cli: Cli, given: string | undefined): Promise<Subject> {
   if (given === undefined) return { open: { directory: findWorkspace(cli) } };
@@ -188,7 +189,10 @@ function toolFolderAround(folder: string): string | undefined {
   return undefined;
 }
 
-/** A project cloned into a tools folder is not part of the workspace around it. */
+/**
+ * The workspace around the folder. A project that was cloned into a tools folder is not part of the workspace
+ * around it.
+ */
 function workspaceAround(folder: string): string | undefined {
   for (let at = folder; at !== dirname(at); at = dirname(at)) {
     if (workspaceMark(at) !== undefined) return at;

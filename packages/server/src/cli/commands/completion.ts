@@ -25,7 +25,7 @@ interface Candidate {
   readonly about: string;
 }
 
-/** Loads the tools of the workspace that `--dir` names, or of the one that is found. */
+/** Loads the tools of the workspace that `--dir` names, or of the one that `findWorkspace` finds. */
 type LoadTools = (directory: string | undefined) => Promise<readonly ToolInfo[]>;
 
 /** An unfinished command line. The last word is the one to complete, and may be empty. */

@@ -44,7 +44,7 @@ export async function importMcpServers(
 interface FoundServer {
   readonly key: string;
   readonly entry: object;
-  /** The key of the list that holds it. */
+  /** The key of the object in the file that lists the server. */
   readonly place: string;
 }
 

@@ -13,7 +13,7 @@ export interface LogsOptions {
   readonly tool?: string;
   readonly status?: "success" | "error";
   readonly since?: string;
-  /** 0 shows all. */
+  /** How many calls are shown; 0 shows all. */
   readonly limit: number;
   readonly ids?: boolean;
 }

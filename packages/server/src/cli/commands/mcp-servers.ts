@@ -31,7 +31,7 @@ export interface McpServersOptions {
   readonly open?: boolean;
 }
 
-/** How many arguments may follow the key. */
+/** How many words may follow the key, by action; none for actions that are not named. */
 const MOST_WORDS: Partial<Record<McpServerAction, number>> = { add: Number.POSITIVE_INFINITY, approve: 2 };
 
 /** `toolrack mcp-servers`: the upstream MCP servers of the running server. */
@@ -281,7 +281,9 @@ async function login(cli: Cli, key: string, canOpen: boolean): Promise<void> {
   if (state !== "ready") cli.exitCode = exitCodes.failure;
 }
 
-/** Waits until the server has left its earlier state. `since`: when it entered that state. */
+/**
+ * Waits until the sign-in has ended and the server has left the state that it entered at the time `since`.
+ */
 async function settled(cli: Cli, key: string, since: number): Promise<McpServerView> {
   for (;;) {
     const server = await ask<McpServerView>(cli, key);

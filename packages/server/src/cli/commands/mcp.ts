@@ -7,7 +7,7 @@ export async function mcp(cli: Cli, { expert, watch }: McpCommandOptions): Promi
   const root = findWorkspace(cli);
   if (cli.interactive)
     cli.talk("This speaks MCP over standard input and output: let an MCP client start it.");
-  // Before any code of the workspace runs, so that only this program can write to the client.
+  // Opened before any code of the workspace runs, so that only this program can write to the client.
   const streams = ownStreams((text) => cli.write(text));
   const stopping = new AbortController();
   cli.onInterrupt(() => stopping.abort());

@@ -120,7 +120,10 @@ function isOnlyHere(host: string): boolean {
   return host === "localhost" || host.endsWith(".localhost") || /^127\.|^::1$/.test(host);
 }
 
-/** The addresses for other machines. `0.0.0.0` stands for all of them and cannot be typed. */
+/**
+ * The addresses at which other machines reach the server. `0.0.0.0` stands for all of them and is no address
+ * to connect to.
+ */
 export function reachOf(host: string, port: string): string[] {
   if (isOnlyHere(host)) return [];
   return addressesOf(host).map((address) => `http://${isIPv6(address) ? `[${address}]` : address}:${port}`);

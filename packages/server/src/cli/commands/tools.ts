@@ -160,7 +160,7 @@ function factsOf(info: ToolInfo, isolation: string | undefined): string[][] {
     ["category", category],
     ["tags", tags?.join(", ")],
     ["state", info.disabled ? "disabled" : "enabled"],
-    // Left out: schemas are long, and --json shows them.
+    // Objects such as schemas are left out: they are long, and --json shows them.
     ...Object.entries(rest).filter(([, value]) => typeof value !== "object" || Array.isArray(value)),
     ["isolation", isolation],
   ];
@@ -200,7 +200,7 @@ interface Manual {
   readonly examples?: readonly unknown[];
 }
 
-/** Undefined for a tool that does not run in the sandbox, and so cannot be tried without consequences. */
+/** The manual of a sandboxed tool. Undefined for any other tool, which therefore has no dry run either. */
 export function manualOf({ metadata }: ToolInfo): Manual | undefined {
   return isRecord(metadata.singleFile) ? metadata.singleFile : undefined;
 }

@@ -3,7 +3,7 @@ import { parseToolReference } from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import { usageError } from "../cli-error.ts";
 
-/** A call in the form of `toolx`. */
+/** A call in the YAML format of `toolx`. */
 export interface ToolxCall {
   readonly tool: string;
   readonly mode: "execute" | "dryrun" | "manual";

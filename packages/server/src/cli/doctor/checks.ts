@@ -141,7 +141,10 @@ async function checkFormatter({ workspace }: App): Promise<Check> {
   });
 }
 
-/** Checks through the tool that uses the databases, so that the result is the same. */
+/**
+ * Queries each database with the tool that uses databases, so that the check meets the same problems as the
+ * tool.
+ */
 async function checkDatabases({ registry, workspace }: App): Promise<Check[]> {
   if (registry.get("internal_database_query") === undefined) return [];
   return Promise.all(

@@ -34,7 +34,7 @@ export async function checkStore(cli: Cli, app: App): Promise<Check> {
   });
 }
 
-/** Less free disk space than this is a problem, in bytes. */
+/** Bytes of free disk space below which the check fails. */
 const LITTLE_ROOM = 4 * 1024 * 1024;
 
 /** Checks the free disk space. */
@@ -120,7 +120,7 @@ const answering = {
   inbox: "no MCP client answers questions about calls",
 } as const;
 
-/** Who may approve dangerous calls, beside the operator. */
+/** Reports who may approve dangerous calls, beside the operator. */
 export async function checkApprovals(app: App): Promise<Check> {
   const { approvals = "client" } = app.config.mcp ?? {};
   return attempt("approvals", "warn", "See the check of the store.", async () => {
@@ -178,7 +178,7 @@ export interface Check {
   readonly name: string;
   readonly status: "ok" | "warn" | "fail";
   readonly message: string;
-  /** What to do about it. */
+  /** What to do about the problem. */
   readonly remedy?: string;
 }
 

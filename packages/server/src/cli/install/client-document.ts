@@ -145,7 +145,7 @@ function lineOf(text: string, member: Member, end: number): TextEdit {
   const indent = /[ \t]*$/.exec(text.slice(lineStart(text, member.start), member.start))?.[0] ?? "";
   const start = member.start - indent.length;
   if (text[start - 1] !== "\n") return { start, end, text: "" };
-  // A comment after it stays, and so does the line.
+  // A comment after the member stays, and so does the line.
   if (!/^\r?\n/.test(text.slice(end + rest.length)))
     return { start: member.start, end: end + rest.length, text: "" };
   return { start: start - (text[start - 2] === "\r" ? 2 : 1), end, text: "" };
@@ -221,7 +221,10 @@ export function openTomlDocument(text: string, container: string, name: string):
     return blocksOf(own).map((block) => removal(text, block));
   }
 
-  /** The values of a file. A missing container counts as empty, so that both compare as equal. */
+  /**
+   * The values of a file. A missing container counts as empty, so that a file without it equals one with an
+   * empty container.
+   */
   function contentOf(read: AST.TOMLProgram): Members {
     const values = getStaticTOMLValue(read);
     return { ...values, [container]: values[container] ?? {} };
@@ -324,7 +327,10 @@ function blocksOf(own: readonly Statement[]): { start: number; end: number }[] {
   return blocks;
 }
 
-/** Removes the block, and the blank line before it unless it still separates the tables around it. */
+/**
+ * Removes the block, and the blank line before it unless that line still separates the tables around the
+ * block.
+ */
 function removal(text: string, { start, end }: { start: number; end: number }): TextEdit {
   const blank = /(?:^|\n)([ \t]*\r?\n)$/.exec(text.slice(Math.max(0, start - 200), start))?.[1] ?? "";
   const isDivided = end >= text.length || /^[ \t]*\r?\n/.test(text.slice(end));
@@ -372,7 +378,7 @@ export function describeEdits(
   // Both formats quote our values as JSON.
   const masked = (put: string) =>
     secrets.reduce((rest, secret) => rest.replaceAll(JSON.stringify(secret), '"…"'), put);
-  // A comma for a neighbour is not listed as a change.
+  // A line that holds only a neighbour's comma is not listed as a change.
   const linesOf = (part: string) => part.split(/\r?\n/).filter((line) => !/^[\s,]*$/.test(line));
   return edits
     .toSorted((one, other) => one.start - other.start)

@@ -11,7 +11,7 @@ export type RackEntry =
 /** What identifies this rack in an entry. */
 export interface OwnRack {
   readonly workspace: string;
-  /** Addresses of its server. */
+  /** The addresses of the rack's server. */
   readonly addresses: readonly string[];
   /** The folder in which the client starts programs, for relative paths. Undefined when it is not known. */
   readonly startedIn?: string | undefined;
@@ -29,10 +29,10 @@ const connectionKeys = new Set([
   "disabled",
 ]);
 
-/** Keys that hold headers, of which only one is ours. */
+/** Keys that hold headers, of which only `Authorization` is ours. */
 const headerKeys = new Set(["headers", "http_headers", "env_http_headers"]);
 
-/** Undefined for the entry of any other server. */
+/** Reads an entry that points to a rack. Undefined for the entry of any other server. */
 export function readRackEntry(entry: unknown): RackEntry | undefined {
   if (!isRecord(entry)) return undefined;
   const { command, args = [], url } = entry;
@@ -67,7 +67,9 @@ export function isSameConnection(existing: unknown, wanted: ClientEntry): boolea
   return !isOff && isDeepStrictEqual(withoutTokens(others), withoutTokens(own));
 }
 
-/** Keeps the user's own settings, unless the kind of connection changes. */
+/**
+ * The wanted entry with the user's own settings from the existing one, unless the kind of connection changes.
+ */
 export function mergeEntry(existing: unknown, wanted: ClientEntry): ClientEntry {
   if (!isRecord(existing) || "url" in existing !== "url" in wanted) return wanted;
   const others = Object.entries(existing).flatMap(([key, value]) => {
@@ -79,7 +81,7 @@ export function mergeEntry(existing: unknown, wanted: ClientEntry): ClientEntry 
   return { ...wanted, ...Object.fromEntries(others) };
 }
 
-/** The texts in a merged entry that the user set: they may be secrets. */
+/** The texts in a merged entry that the user wrote, which may be secrets. */
 export function ownTexts(merged: ClientEntry, wanted: ClientEntry): string[] {
   const known = new Set(textsIn(wanted));
   return textsIn(merged).filter((text) => text !== "" && !known.has(text));

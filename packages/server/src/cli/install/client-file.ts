@@ -47,10 +47,11 @@ export async function readClientFile(path: string): Promise<ClientFile> {
 }
 
 /**
- * Replaces the file's text. Readers see the old file or the new one, never a part; its mode stays, and a link stays a
- * link. A copy of an existing file is kept beside it, made once, unless it holds a token. Returns the path of the copy.
- * Throws `CliError` and leaves the file unchanged when it cannot be written or changed since it was read. Only one run
- * of this program writes at a time; a change that another program makes at the last moment is lost.
+ * Replaces the file's text. Readers see the old file or the new one, never a part; its mode stays, and a link
+ * stays a link. A copy of an existing file is kept beside it, made once, unless the file holds a token.
+ * Returns the path of the copy. Throws `CliError` and leaves the file unchanged when the file cannot be
+ * written, or was changed since it was read. Only one run of this program writes at a time; a change that
+ * another program makes at the last moment is lost.
  */
 export async function writeClientFile(file: ClientFile, text: string): Promise<string | undefined> {
   try {
@@ -76,13 +77,13 @@ async function read(path: string): Promise<{ bytes: Buffer; mode: number }> {
 /** The target of a link, also when it does not exist yet. */
 async function targetOf(path: string): Promise<string> {
   let target = path;
-  // The usual limit of operating systems.
+  // Operating systems usually follow this many links at most.
   for (let links = 0; links < 40; links++) {
     const real = await realpath(target).catch(() => undefined);
     if (real !== undefined) return real;
     const next = await readlink(target).catch(() => undefined);
     if (next === undefined) return target;
-    // Relative to the real folder of the link.
+    // A relative target begins at the real folder of the link.
     target = resolve(await realpath(dirname(target)), next);
   }
   return target;
@@ -141,7 +142,10 @@ async function requireUnchanged(file: ClientFile): Promise<void> {
   });
 }
 
-/** Makes the copy, unless a token stands in the text: it would stay readable in the copy long after it was removed here. */
+/**
+ * Copies the old file, unless its text holds a token, which would stay readable in the copy after it was
+ * removed from the file.
+ */
 async function backUp({ path, text = "" }: ClientFile, before: Stats): Promise<string | undefined> {
   if (/trk_[\w-]{43}/.test(text)) return undefined;
   const backup = `${path}.toolrack-backup`;

@@ -26,7 +26,10 @@ export interface Client {
   readonly mark: (places: ClientPlaces) => string;
   /** The user's own file. Of several, the last that exists is used; if none exists, the first is created. */
   readonly files: (places: ClientPlaces) => readonly string[];
-  /** The same for a project, relative to its folder. Undefined when the client has none. */
+  /**
+   * The same for the file of a project, relative to the project's folder. Undefined when the client has no
+   * such file.
+   */
   readonly projectFiles?: readonly string[];
   /** The entry with which the client starts the program. */
   readonly stdio: (words: readonly string[]) => ClientEntry;
@@ -59,7 +62,7 @@ export const clients: Readonly<Record<ClientId, Client>> = {
     files: ({ claudeCode, home, join }) => [join(claudeCode ?? home, ".claude.json")],
     projectFiles: [".mcp.json"],
     stdio: typedStart,
-    // It ignores an entry with an address but without a type.
+    // Claude Code ignores an entry with an address but without a type.
     http: typedAddress,
     next: "Start Claude Code anew; /mcp in it shows the server.",
   },
@@ -91,7 +94,7 @@ export const clients: Readonly<Record<ClientId, Client>> = {
     container: "mcp_servers",
     mark: ({ codex, home, join }) => codex ?? join(home, ".codex"),
     files: ({ codex, home, join }) => [join(codex ?? join(home, ".codex"), "config.toml")],
-    // Read only in projects that the user trusts.
+    // Codex reads this file only in projects that the user trusts.
     projectFiles: [".codex/config.toml"],
     stdio: started,
     http: (url, token) => ({ url, http_headers: headers(token) }),
@@ -143,16 +146,16 @@ function headers(token: string): Readonly<Record<string, string>> {
   return { Authorization: `Bearer ${token}` };
 }
 
-/** Folders in which programs keep their files. */
+/** The folders in which MCP clients keep their files. */
 export interface ClientPlaces {
   readonly home: string;
-  /** For programs that follow Linux conventions on every system. */
+  /** The settings folder of programs that follow the Linux conventions on every system. */
   readonly config: string;
-  /** For desktop programs; differs by system. */
+  /** The settings folder of desktop programs, which differs by operating system. */
   readonly applications: string;
-  /** Zed's folder, which no variable changes on macOS. */
+  /** Zed's folder. On macOS no environment variable changes it. */
   readonly zed: string;
-  /** From the clients' own environment variables, if set. */
+  /** The folder that CLAUDE_CONFIG_DIR names, if it is set; `codex` is the folder that CODEX_HOME names. */
   readonly claudeCode: string | undefined;
   readonly codex: string | undefined;
   readonly join: (...parts: string[]) => string;
@@ -188,7 +191,9 @@ function placesOf({ surroundings: { env } }: Cli): ClientPlaces {
   return clientPlaces(env, home || homedir());
 }
 
-/** The file for the entry. Throws `CliError` when the client has none for projects. */
+/**
+ * The client's file that has, or gets, the entry. Throws `CliError` when the client has no file for projects.
+ */
 export function clientFileOf(cli: Cli, id: ClientId, isProject: boolean): string {
   const { name, projectFiles, files } = clients[id];
   const candidates = isProject ? projectFiles?.map((file) => joinHere(cli.cwd, file)) : files(placesOf(cli));
@@ -198,7 +203,7 @@ export function clientFileOf(cli: Cli, id: ClientId, isProject: boolean): string
   return candidates.findLast((file) => existsSync(file)) ?? candidates[0] ?? "";
 }
 
-/** Whether the client has left its folder on this machine. */
+/** Whether the client's folder or file exists on this machine. */
 export function isClientThere(cli: Cli, id: ClientId): boolean {
   const { mark, files } = clients[id];
   const places = placesOf(cli);

@@ -232,7 +232,7 @@ async function describeClient(
   }
 }
 
-/** Whether the token of the entry can be kept. An expired, removed or unsuitable one is replaced. */
+/** Whether the token of the entry can be kept. An expired, removed or unsuitable token is replaced. */
 async function isGood(
   cli: Cli,
   { transport, expert }: ConnectionPlan,
@@ -244,7 +244,8 @@ async function isGood(
 }
 
 /**
- * Withdraws the entry's former token. Undefined when the entry had none, or the file still has it under another name.
+ * Withdraws the entry's former token. Undefined when the entry had no token, or another entry of the file
+ * still has it.
  */
 async function takeBack(
   cli: Cli,

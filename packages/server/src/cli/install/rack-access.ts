@@ -21,7 +21,7 @@ export interface ConnectionPlan {
   readonly id: ClientId;
   readonly workspace: string;
   readonly expert: NamedExpert | undefined;
-  /** Whether the client starts the program itself, or connects to the server. */
+  /** `stdio`: the client starts the program itself. `http`: it connects to the server. */
   readonly transport: "stdio" | "http";
   readonly addresses: readonly string[];
   readonly entry: (token: string) => ClientEntry;
@@ -107,7 +107,10 @@ async function findExpert(cli: Cli, wanted: string): Promise<NamedExpert> {
   });
 }
 
-/** Whether the server still accepts the token, for the expert if there is one, and it is not an operator's. */
+/**
+ * Whether the server still accepts the token, also for the expert if one is given, and the token is no
+ * admin's.
+ */
 export function isGoodToken(cli: Cli, token: string, expert: NamedExpert | undefined): Promise<boolean> {
   return withStore(cli, async ({ tokens }) => {
     const found = await tokens.findByHash(hashToken(token));
@@ -157,7 +160,7 @@ function unusedName(name: string, taken: readonly string[]): string {
 /** The outcome for a token that was removed from a client's file. */
 export interface FormerToken {
   readonly removed: boolean;
-  /** Undefined when the workspace does not know it. */
+  /** Undefined, like `name`, when the workspace does not know the token. */
   readonly id?: string;
   readonly name?: string;
 }

@@ -10,16 +10,16 @@ export interface RunOptions {
   /** Standard input; none when not given. */
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Called once, as soon as either output contains the text. */
+  /** `act` is called once, as soon as either output contains the text `says`. */
   readonly when?: { readonly says: string; readonly act: (running: RunningCommand) => void };
 }
 
 /** A running command, with the parts of a process that tests need. */
 export interface RunningCommand {
   readonly stdout: Readable;
-  /** Undefined as long as it runs. */
+  /** Null as long as the command runs. */
   readonly exitCode: number | null;
-  /** Ctrl-C. */
+  /** Does what Ctrl-C does. */
   kill(signal: "SIGINT"): void;
 }
 

@@ -16,7 +16,7 @@ export interface SpawnOptions {
   /** Standard input; none when not given. */
   readonly input?: string;
   readonly env?: Record<string, string>;
-  /** Called with the process as soon as either output contains the text. */
+  /** `act` is called once with the process, as soon as either output contains the text `says`. */
   readonly when?: { readonly says: string; readonly act: (child: ChildProcess) => void };
 }
 

@@ -105,7 +105,7 @@ function optionsFor(path: string, tsconfig: string): TransformOptions & { source
 }
 
 function toLoadError(thrown: unknown, path: string): LoadError {
-  const [first] = (thrown as { errors?: Message[] }).errors ?? []; // As esbuild throws.
+  const [first] = (thrown as { errors?: Message[] }).errors ?? []; // esbuild throws errors of this shape.
   if (first === undefined) {
     return new LoadError(
       String(thrown),
@@ -127,7 +127,7 @@ function placeOf({ line, column, lineText }: Location): { line: number; column: 
   return { line, column: Buffer.from(lineText).subarray(0, column).toString().length };
 }
 
-/** A larger cache holds mostly old versions and is started anew. */
+/** Characters. A larger cache file holds mostly old versions and is started anew. */
 const LARGEST = 64 * 1024 * 1024;
 
 /**

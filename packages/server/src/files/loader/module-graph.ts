@@ -11,13 +11,13 @@ import type { Resolution, Resolver } from "./resolver.ts";
 /** One evaluated version of one file. */
 export interface LoadedModule {
   readonly path: string;
-  /** The same as `path`, under the name that CommonJS code expects. */
+  /** The same as `path`, under the name that CommonJS code expects; so is `id`. */
   readonly filename: string;
   readonly id: string;
   exports: unknown;
-  /** The files of the workspace that it imports. */
+  /** The files of the workspace that the module imports. */
   readonly dependencies: Set<string>;
-  /** Paths at which a new file would become one of its imports. */
+  /** Paths at which a new file would become an import of the module. */
   readonly places: Set<string>;
   readonly timers: TrackedTimers;
 }
@@ -33,13 +33,15 @@ export interface ModuleGraphParts {
 }
 
 interface PreparedFile extends CompiledFile {
-  /** The files of the workspace that it imports, missing ones included. */
+  /** The files of the workspace that the file imports, missing ones included. */
   readonly imports: ReadonlySet<string>;
-  /** As of `LoadedModule`. */
+  /** As in `LoadedModule`. */
   readonly places: ReadonlySet<string>;
 }
 
-/** A package can only be imported asynchronously: `load` imports it and evaluates again. */
+/**
+ * Thrown when a package can only be imported asynchronously: `load` imports it and evaluates the file again.
+ */
 class NeedsImport extends Error {
   readonly url: string;
   constructor(url: string) {
@@ -196,7 +198,7 @@ export class ModuleGraph {
     if (known !== undefined) return known;
     const prepared = this.#compiled.get(path);
     const dependencies = new Set([...(prepared?.imports ?? [])].filter((file) => existsSync(file)));
-    // Imports inside functions belong to this version from the start, too.
+    // `dependencies` has imports inside functions from the start, too, although they are not evaluated yet.
     const module: LoadedModule = {
       path,
       filename: path,

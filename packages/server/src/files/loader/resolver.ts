@@ -73,7 +73,10 @@ export class Resolver {
     return /(^|\/)\.{0,2}$/.test(specifier) ? [join(path, "index")] : [path];
   }
 
-  /** The options of the nearest tsconfig.json that esbuild uses, as JSON text; `{}` when there is none. */
+  /**
+   * Those options of the nearest tsconfig.json that esbuild uses, as JSON text; no options when there is
+   * none.
+   */
   tsconfig(path: string): string {
     return this.#tsconfigFor(path).text;
   }
@@ -88,7 +91,10 @@ export class Resolver {
     this.#tsconfigs.clear();
   }
 
-  /** An existing file comes first; a provided module only replaces a missing one. */
+  /**
+   * A provided module with `always` comes first, then an existing file; other provided modules only replace a
+   * missing file.
+   */
   #resolveFile(path: string, specifier: string): Resolution {
     const always = this.#virtual.find((module) => module.always === true && module.pattern.test(specifier));
     if (always !== undefined) return { kind: "virtual", id: always.id };
@@ -120,7 +126,7 @@ function readTsconfig(path: string): TsConfigResult | null {
   try {
     return getTsconfig(path);
   } catch {
-    return null; // The files may load all the same.
+    return null; // The tool files may load without it.
   }
 }
 
@@ -223,8 +229,8 @@ export async function scanFiles(folder: string): Promise<Scan> {
 }
 
 /**
- * Signs files by path. A file with the same time and size as before counts as unchanged. An unreadable file gets a
- * signature too, and fails when it is loaded.
+ * Computes the signatures of files, by path. A file with the same time and size as in `before` counts as
+ * unchanged. An unreadable file gets a signature too, and fails when it is loaded.
  */
 export async function signFiles(
   paths: readonly string[],
@@ -258,7 +264,7 @@ function isSource(name: string): boolean {
   return sources.test(name) && !nonTools.test(name);
 }
 
-/** Follows links. */
+/** Whether the path is a file, or a link to one. */
 async function isToolFile(path: string): Promise<boolean> {
   return stat(path).then(
     (found) => found.isFile(),

@@ -10,15 +10,19 @@ import type { CallRow, StoreDatabase } from "../schema.ts";
 import { callColumns } from "./call-row.ts";
 import { CallTable } from "./call-table.ts";
 
-/** Bytes of a row that are worth writing twice. */
+/** Bytes. A larger row goes straight to the database, because writing it twice costs too much. */
 const LARGEST_ROW = 256 * 1024;
-/** Bytes of the file. The database is far behind when it is full, and whoever makes calls then waits for it. */
+/**
+ * Bytes of the file. When it is full, the database is far behind, and `CallWriter.finished` waits for the
+ * database.
+ */
 const LARGEST_FILE = 4 * 1024 * 1024;
 
 /**
- * A file beside the database that holds the rows which the database does not have yet, each a line of JSON. Adding to
- * it costs a fraction of a transaction and survives the end of the process just as well: a record of single calls costs
- * 22 µs with it and 48 µs without (`npm run bench -- record`, whose goal is 30). The first line makes the file.
+ * A file beside the database with the rows that the database does not have yet, each a line of JSON. Adding a
+ * row costs a fraction of a transaction and survives the end of the process just as well: recording a single
+ * call costs 22 µs with the journal and 48 µs without it (`npm run bench -- record`, whose goal is 30). The
+ * file is created with its first line.
  */
 export class CallJournal {
   readonly path: string;
@@ -26,23 +30,30 @@ export class CallJournal {
   readonly #largest: number;
   #file: number | undefined;
   #size = 0;
-  /** Set when the last line may be half a line that nothing must be added to. */
+  /** True while the file may end with half a line that could not be cut off. Then nothing may be added. */
   #isTorn = false;
   #isClosed = false;
 
-  /** `onFailure` is told when the file cannot be written. It takes nothing more once it has `largest` bytes. */
+  /**
+   * `onFailure` is called when the file cannot be written. The journal takes no more rows once it has more
+   * than `largest` bytes.
+   */
   constructor(path: string, onFailure: (error: unknown) => void, largest = LARGEST_FILE) {
     this.path = path;
     this.#onFailure = onFailure;
     this.#largest = largest;
   }
 
-  /** Adds all rows or none. False when they have to wait for the database; never throws. */
+  /**
+   * Adds all rows or none. Returns false when none was added, so that the rows have to wait for the database.
+   * Never throws.
+   */
   append(calls: readonly { readonly row: CallRow }[]): boolean {
     if (this.#isClosed || this.#isTorn || this.#size > this.#largest) return false;
     let text = "";
     for (const { row } of calls) {
-      // The size counts blobs too, which are not in the line: writing them took longer than a transaction does.
+      // `size` counts blobs too, although the line does not contain them: a row with large blobs has waited
+      // longer for them than a transaction takes.
       if (row.size > LARGEST_ROW) return false;
       text += `${JSON.stringify(row)}\n`;
     }
@@ -60,14 +71,17 @@ export class CallJournal {
     }
   }
 
-  /** To be called when the database has all rows. What is deleted there must not come back from here. */
+  /**
+   * Empties the journal. To be called when the database has all of its rows, so that a row that is deleted
+   * there later is not written again from here.
+   */
   clear(): void {
     if (this.#file === undefined || (this.#size === 0 && !this.#isTorn)) return;
     this.#size = 0;
     this.#mend();
   }
 
-  /** Takes nothing from now on. The file stays only for rows that the database does not have. */
+  /** Takes no more rows. Removes the file unless `isNeeded`: the database does not have all of its rows. */
   close(isNeeded: boolean): void {
     this.#isClosed = true;
     if (this.#file === undefined) return;
@@ -97,19 +111,20 @@ const ENDING = ".jsonl";
 const LARGEST_BATCH = 500;
 
 /**
- * The journals of all that have the database open, in the directory of their locks. The name of a file begins with the
- * instance that it belongs to. Those of an instance that no longer lives belong to whoever renames them first.
+ * The journals of all instances that have the database open, in the directory of their lock files. The name
+ * of a file begins with the id of its instance. The journals of a dead instance belong to the instance that
+ * renames them first.
  */
 export class CallJournals {
   readonly #db: StoreDatabase;
   readonly #directory: string;
   readonly #instance: Instance;
   readonly #logger: Pick<Logger, "warn" | "error">;
-  /** The names of those that are being written. */
+  /** The names of the journals that this process writes. */
   readonly #own = new Set<string>();
   readonly #told = new Set<string>();
 
-  /** `directory`: of the locks that tell which instance lives. */
+  /** `directory`: where the lock files are that tell which instances live. */
   constructor(
     db: StoreDatabase,
     directory: string,
@@ -122,7 +137,7 @@ export class CallJournals {
     this.#logger = logger;
   }
 
-  /** A new one of this instance, for rows that are safe once they are in it. */
+  /** Returns a new journal of this instance, for rows that count as safe once they are in it. */
   open(): CallJournal {
     const path = this.#newPath();
     return new CallJournal(path, (error) =>
@@ -133,7 +148,7 @@ export class CallJournals {
     );
   }
 
-  /** A new one for rows that are kept in memory too, and are no worse off when it cannot be written. */
+  /** Returns a new journal for rows that are kept in memory too, so that a failure to write it is ignored. */
   openSpare(largest: number): CallJournal {
     return new CallJournal(this.#newPath(), () => {}, largest);
   }
@@ -145,8 +160,8 @@ export class CallJournals {
   }
 
   /**
-   * Brings the calls of processes that ended into the database, each once, and removes their journals. Never rejects:
-   * what cannot be brought in stays for the next time.
+   * Writes the calls in the journals of ended processes to the database, each once, and removes these
+   * journals. Never rejects: a journal whose calls cannot be written stays for the next time.
    */
   async replay(): Promise<void> {
     try {
@@ -163,7 +178,7 @@ export class CallJournals {
     try {
       const lines = readJournal(await readFile(path, "utf8"));
       await this.#bringIn(path, lines);
-      // Somebody may still read what a person can of a line that is damaged.
+      // A person may still be able to read parts of the damaged lines.
       if (lines.some(({ row }) => row === undefined)) await rename(path, `${path}.damaged`);
       else await rm(path, { force: true });
     } catch (error) {
@@ -174,7 +189,10 @@ export class CallJournals {
     }
   }
 
-  /** The names of the files that are this instance's to bring in, also those that it could not before. */
+  /**
+   * Takes over the journals of dead instances. Returns their names, and the names of journals that this
+   * instance took over before but could not write to the database.
+   */
   async #claim(): Promise<string[]> {
     const names = (await readdir(this.#directory)).filter(
       (name) => name.endsWith(ENDING) && !this.#own.has(name),
@@ -185,7 +203,7 @@ export class CallJournals {
     for (const name of names) {
       if (!dead.has(holderOf(name))) continue;
       const ours = nameFor(this.#instance.id);
-      // Another process may have been faster.
+      // The rename fails when another process has renamed the file first.
       const isOurs = await rename(join(this.#directory, name), join(this.#directory, ours)).then(
         () => true,
         () => false,
@@ -210,14 +228,15 @@ export class CallJournals {
     const ids = rows.map(({ call_id }) => call_id);
     const [first] = rows;
     if (first === undefined) return;
-    // A journal is written by one instance.
+    // All rows of a journal were written by one instance.
     const table = new CallTable(this.#db, first.instance);
     try {
       return await table.write(rows, ids);
     } catch (error) {
       if (!isConstraintError(error)) throw error;
     }
-    // The process may have ended after the commit of some, and before they were taken out of the journal.
+    // Some rows may be in the database already, because the process ended between its commit and the clearing
+    // of the journal. So each row is written alone.
     for (const { line, row } of lines) {
       if (row === undefined) continue;
       try {
@@ -249,16 +268,16 @@ function holderOf(name: string): string {
 }
 
 interface JournalLine {
-  /** From 1. */
+  /** Counted from 1. */
   readonly line: number;
   /** Undefined when the line is damaged. */
   readonly row: CallRow | undefined;
 }
 
-/** The lines of a journal. Half a line at its end is left out: nobody was told that it is safe. */
+/** Parses the lines of a journal. Half a line at its end is left out: its call was never reported as safe. */
 export function readJournal(text: string): JournalLine[] {
   const lines = text.split("\n").map((json, at) => ({ line: at + 1, row: parseRow(json) }));
-  // Behind the last line break is nothing, or what a process that was killed did not write to its end.
+  // Behind the last line break is nothing, or a line that a killed process did not finish.
   if (lines.at(-1)?.row === undefined) lines.pop();
   return lines;
 }
@@ -269,11 +288,11 @@ function parseRow(json: string): CallRow | undefined {
   const { call_id, instance, state } = value;
   if (typeof call_id !== "string" || typeof instance !== "string") return undefined;
   if (state !== "completed" && state !== "error") return undefined;
-  // Only what the table has, in case that another version wrote the line.
+  // Only the columns that the table has, because another version may have written the line.
   const columns = callColumns.map((column) => [column, value[column] ?? null] as const);
   if (columns.some(([, field]) => field !== null && !/^(?:string|number)$/.test(typeof field)))
     return undefined;
-  // Every column of a row is in it, of a type that the database takes, which `fromEntries` cannot say.
+  // The object has every column of a row, of a type that the database takes, which `fromEntries` cannot say.
   return Object.fromEntries(columns) as unknown as CallRow;
 }
 

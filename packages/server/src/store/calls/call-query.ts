@@ -10,10 +10,12 @@ export interface CallQuery {
   readonly session?: string;
   readonly minDuration?: number;
   readonly maxDuration?: number;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, like `until`. */
   readonly since?: number;
   readonly until?: number;
-  /** Anywhere in the arguments, the recorded result or the error, whatever the case of Latin letters. */
+  /**
+   * Must occur in the arguments, the recorded result or the error. The case of Latin letters does not matter.
+   */
   readonly text?: string;
   readonly parent?: string;
   /** Only this call and its descendants. */
@@ -23,13 +25,15 @@ export interface CallQuery {
   /** Only calls that no other call made. */
   readonly top?: boolean;
   readonly flag?: "loop";
-  /** At most 500; default 50. Newest first. */
+  /** How many calls a page has: at most 500, default 50. The newest calls come first. */
   readonly limit?: number;
   /** `next` of the page before. */
   readonly cursor?: string;
 }
 
-/** Whether the query has a condition that no index helps with. */
+/**
+ * Whether the query has a condition that may make the database look at many rows, because no index fits it.
+ */
 export function looksAtMany({ text, tool, caller, minDuration, maxDuration, top, flag }: CallQuery): boolean {
   return [top || undefined, text, tool, caller, minDuration, maxDuration, flag].some(
     (condition) => condition !== undefined,
@@ -70,7 +74,7 @@ export function filterCalls(
   if (query.since !== undefined) conditions.push(expression("timestamp", ">=", Math.ceil(query.since)));
   if (query.until !== undefined) conditions.push(expression("timestamp", "<=", Math.floor(query.until)));
   if (query.text !== undefined && query.text !== "") {
-    // JSON escapes quotes and line breaks.
+    // In columns of JSON, quotes and line breaks are escaped.
     const inJson = JSON.stringify(query.text).slice(1, -1);
     conditions.push(
       expression.or([

@@ -4,23 +4,26 @@ import { toKey, toStorableText } from "../keys.ts";
 import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../rows.ts";
 import { type CallRow, tables } from "../schema.ts";
 
-/** A call as it is kept. */
+/** A call as the store returns it. */
 export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   /** `error` also for a call that was interrupted. */
   readonly status: "running" | "completed" | "error";
-  /** The bounded one; a larger whole is a blob, read by page. Empty while the call runs. */
+  /**
+   * The result with its text cut to a bounded length; the whole text is read by page. Empty while the call
+   * runs.
+   */
   readonly result: ToolResult;
   /** Characters of the whole result text. */
   readonly resultSize: number;
   /** The call that this one repeats. */
   readonly replayOf?: string;
-  /** `interrupted`: the process died while it ran. */
+  /** `interrupted`: the process died while the call ran. */
   readonly outcome: "running" | "completed" | "error" | "interrupted";
-  /** What the tool said while it ran, where it said something. Not in lists. */
+  /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
 }
 
-/** A call that has begun, noted so that a crash leaves a trace. */
+/** A call that has begun, recorded so that a crash leaves a trace of it. */
 export interface StartedCall {
   readonly callId: string;
   readonly parentCallId?: string;
@@ -29,12 +32,15 @@ export interface StartedCall {
   readonly sessionID: string;
   readonly caller: string;
   readonly timestamp: number;
-  /** How many calls it is away from the first one of its chain. Default 0. */
+  /** How many calls are above this one in its chain. Default 0. */
   readonly depth?: number;
   readonly parameters: Record<string, unknown>;
 }
 
-/** Something that a tool said while it ran. `note`: said by the rack, of lines that are not kept. */
+/**
+ * A line that a tool logged while it ran. The level `note` marks a line of the rack itself about lines that
+ * were not kept.
+ */
 export interface CallLine {
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -42,9 +48,9 @@ export interface CallLine {
   readonly text: string;
 }
 
-/** Characters of a text that a row holds; longer ones are blobs. */
+/** The most characters of a text in a row; longer texts become blobs. */
 const LONGEST_INLINE = 64 * 1024;
-/** Characters that a row keeps of a text that is a blob, when nobody has shortened it yet. */
+/** How many characters a row keeps of a text that became a blob, unless the text was shortened before. */
 const SHOWN = 16 * 1024;
 const LONGEST_LABEL = 250;
 
@@ -54,16 +60,16 @@ interface MoreOfResult {
   readonly attachments?: ToolResult["attachments"];
   readonly blocks?: ToolResult["blocks"];
   readonly metadata?: ToolResult["metadata"];
-  /** The text is the JSON of the structured value, which is therefore kept once. */
+  /** Set when the result's text is the JSON of the structured value, which is then not kept again. */
   readonly structuredIsText?: true;
 }
 
 const columns = tables.calls.flatMap((line) => line.split(", ")).map((text) => text.split(" "));
 
-/** The order of the columns is that of statements. */
-export const callColumns = columns.map(([name]) => name) as (keyof CallRow)[]; // As the type is made from them.
+/** The columns of a call, in the order in which statements name them. */
+export const callColumns = columns.map(([name]) => name) as (keyof CallRow)[]; // `CallRow` has these names.
 
-/** A row of which nothing is known. */
+/** A row with every column empty: null, an empty text or 0. */
 export const blankRow = Object.fromEntries(
   columns.map(([name, type = ""]) => {
     if (type.endsWith("?")) return [name, null];
@@ -71,7 +77,7 @@ export const blankRow = Object.fromEntries(
   }),
 ) as unknown as CallRow; // Every column is there, of its type or empty.
 
-/** What is known of a call from its beginning. */
+/** The columns that are known when a call begins. */
 function beginningOf(call: StartedCall | ToolCallRecord, parameters: string) {
   return {
     call_id: toKey(call.callId),
@@ -98,7 +104,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
   };
 }
 
-/** Everything that decides whether the row can be made now, or only after blobs have been written. */
+/** A finished call, from which its row is made: at once, or after its blobs have been written. */
 export interface FinishedCall {
   readonly record: ToolCallRecord;
   readonly result: ToolResult;
@@ -107,7 +113,7 @@ export interface FinishedCall {
   /** The whole text, where it is too long for the row or `result` has only a part of it. */
   readonly longText: string | undefined;
   readonly more: string | undefined;
-  /** Whether one of the two has to be written as a blob. */
+  /** Whether `longText` or `more` has to be written as a blob. */
   readonly needsBlobs: boolean;
   readonly log: readonly CallLine[] | undefined;
 }
@@ -175,7 +181,10 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
   };
 }
 
-/** `hasMore`: it has other members beside the structured value. */
+/**
+ * JSON of what the result has besides its text. `hasMore`: the result has other members than the structured
+ * value.
+ */
 function moreOf(result: ToolResult, hasMore: boolean): string {
   const { content, type, structured, attachments, blocks, metadata } = result;
   const isText =
@@ -193,14 +202,17 @@ function moreOf(result: ToolResult, hasMore: boolean): string {
   return toJson(more);
 }
 
-/** The part of a long text that stays in the row, unless it has been shortened for the model already. */
+/**
+ * The part of a result's text that stays in the row when the whole is a blob. A text that was shortened for
+ * the model already stays as it is.
+ */
 function shorten(content: string, callId: string): string {
   if (content.length <= LONGEST_INLINE) return content;
   const rest = content.length - SHOWN;
   return `${content.slice(0, SHOWN)}\n… ${rest} more characters: the whole result is kept as call ${callId}; read on from offset ${SHOWN} …`;
 }
 
-/** An error repeats the arguments; they are kept once. */
+/** JSON of the error. Leaves out the arguments that the error repeats, because the row has them. */
 function errorJson(error: ToolErrorResponse, parameters: string): string {
   const { details } = error;
   const json = toJson(
@@ -213,13 +225,13 @@ function errorJson(error: ToolErrorResponse, parameters: string): string {
   return toJson({ name, code, message: message.slice(0, SHOWN), recoverable });
 }
 
-/** For texts that are shown and not looked up by. */
+/** Shortens a text that is only shown, and by which no row is looked up. */
 function toLabel(text: string): string {
   if (text.length <= LONGEST_LABEL) return toStorableText(text);
   return `${toStorableText(text.slice(0, LONGEST_LABEL))}…`;
 }
 
-/** In a list, what is long is left in the database. */
+/** The long columns: a list reads none of them, or only a short part. */
 const unlisted = ["parameters", "result_text", "more", "more_blob", "log"] as const;
 
 /** The members of a call that stand in columns of their own. */
@@ -242,7 +254,10 @@ export const listedColumns = callColumns.filter(
   (column): column is Exclude<keyof CallRow, UnlistedColumn> => !unlisted.some((one) => one === column),
 );
 
-/** The call as it was recorded. `more`: what the result has besides its text, where that and the log have been read. */
+/**
+ * Turns a row into a call. `more` is JSON of what the result has besides its text; a list gives neither
+ * `more` nor `logged`.
+ */
 export function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
   const { error: recorded, ...call } = calls.toRecord(row);
   const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);

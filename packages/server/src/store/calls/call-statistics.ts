@@ -6,7 +6,7 @@ import type { StoreDatabase } from "../schema.ts";
 import { filterCalls } from "./call-query.ts";
 
 export interface StatisticsQuery {
-  /** Milliseconds since the epoch, both included. */
+  /** Milliseconds since the epoch. A call at exactly `since` or `until` is counted. */
   readonly since: number;
   readonly until: number;
   /** Glob over the tool's name. */
@@ -18,7 +18,7 @@ interface CallTotals {
   readonly calls: number;
   /** Calls that did not complete. */
   readonly errors: number;
-  /** Half of the calls, and 19 of 20, took at most this long. */
+  /** Half of the calls took at most `p50`, 19 of 20 at most `p95`. */
   readonly p50?: number;
   readonly p95?: number;
 }
@@ -26,7 +26,10 @@ interface CallTotals {
 export interface CallStatistics extends CallTotals {
   /** The length of a slice of time, in milliseconds. Slices begin at whole multiples of it since the epoch. */
   readonly interval: number;
-  /** Oldest first; slices without calls are left out. */
+  /**
+   * The slices of time, the oldest first, each with the time `at` which it begins; slices without calls are
+   * left out.
+   */
   readonly buckets: readonly (CallTotals & { readonly at: number })[];
   /** The tools with the most calls first, at most 500. */
   readonly tools: readonly (CallTotals & { readonly toolName: string })[];
@@ -66,8 +69,9 @@ export async function readStatistics(
 }
 
 /**
- * The totals of each group of calls. Calls are numbered by duration within their group, unknown durations last; a
- * percentile is the longest duration among the first so many. Integers only, because the engines divide differently.
+ * The totals of each group of calls. Calls are numbered by duration within their group, unknown durations
+ * last; `p50` is the longest duration in the first half of the known ones, `p95` in the first 19 of 20. Uses
+ * integers only, because the engines divide differently.
  */
 function totalsBy(
   { db, engine }: OpenedDatabase,
@@ -96,7 +100,7 @@ function totalsBy(
     )
     .select([
       "placed.key as key",
-      // PostgreSQL and MySQL answer with text.
+      // PostgreSQL and MySQL return these numbers as text.
       sql<number | string>`count(*)`.as("calls"),
       sql<number | string>`sum(case when state = 'completed' then 0 else 1 end)`.as("errors"),
       sql<number | null>`max(case when 2 * (place - 1) <= known then duration end)`.as("p50"),
@@ -121,7 +125,10 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** Gives a chart some dozens of slices of a familiar length. */
+/**
+ * The length of a slice for a span of time: a familiar unit that gives a chart neither too few nor too many
+ * slices.
+ */
 function intervalFor(span: number): number {
   if (span <= 2 * HOUR) return MINUTE;
   if (span <= 2 * DAY) return 15 * MINUTE;
@@ -129,9 +136,9 @@ function intervalFor(span: number): number {
 }
 
 interface Retention {
-  /** Milliseconds. */
+  /** Milliseconds after which a call is deleted. */
   readonly maxAge?: number;
-  /** Bytes of all calls, blobs included. */
+  /** The most bytes that all calls together may take, blobs included. */
   readonly maxBytes?: number;
 }
 

@@ -4,7 +4,10 @@ import { isDuplicateKey } from "../database-errors.ts";
 import type { CallRow, StoreDatabase } from "../schema.ts";
 import { blankRow, callColumns } from "./call-row.ts";
 
-/** The most rows and bytes of one insert: servers limit parameters and packets. */
+/**
+ * The most rows (LARGEST_STATEMENT) and bytes (LONGEST_STATEMENT) of one insert, because database servers
+ * limit parameters and packets.
+ */
 const LARGEST_STATEMENT = 32;
 const LONGEST_STATEMENT = 1024 * 1024;
 
@@ -57,7 +60,10 @@ export class CallTable {
     }
   }
 
-  /** True when this very row was committed, and the connection broke before the answer. */
+  /**
+   * True when this very row is in the table: an earlier attempt committed it, and the connection broke before
+   * the answer.
+   */
   async #isWritten({ call_id, timestamp, state }: CallRow): Promise<boolean> {
     const found = await this.#db
       .selectFrom("calls")
@@ -75,7 +81,7 @@ export class CallTable {
       .deleteFrom("calls")
       .where("call_id", "in", callIds)
       .where("instance", "=", this.#instance)
-      // Another node may have taken this instance for dead and marked the call.
+      // Another node may have taken this instance for dead and marked the call as interrupted.
       .where("state", "in", ["running", "interrupted"])
       .execute();
   }

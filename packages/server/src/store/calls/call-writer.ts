@@ -5,20 +5,23 @@ import type { CallJournal } from "./call-journal.ts";
 import type { CallTable } from "./call-table.ts";
 
 interface Start {
-  /** In milliseconds on the `performance` clock. */
+  /** When the row is to be written, in milliseconds on the `performance` clock. */
   readonly due: number;
   readonly makeRow: () => CallRow;
 }
 
-/** Calls that have begun and whose rows are held back for a moment, by id, in the order in which they began. */
+/**
+ * Calls that have begun and are not written yet, by id, in the order in which they began. Their rows are
+ * delayed for a moment, because most calls end within it.
+ */
 export class StartQueue extends Map<string, Start> {
-  /** Whether there is one whose row has been held back long enough. */
+  /** Whether the row of a call is due. */
   isDue(now: number): boolean {
     for (const { due } of this.values()) return due <= now;
     return false;
   }
 
-  /** The rows of those that are due, no more than `most`. */
+  /** Removes the calls that are due, at most `most` of them, and returns their rows. */
   take(now: number, most: number): CallRow[] {
     const rows: CallRow[] = [];
     for (const [callId, { due, makeRow }] of this) {
@@ -33,19 +36,28 @@ export class StartQueue extends Map<string, Start> {
 type CallSink = Pick<CallTable, "write" | "writeAlone">;
 
 interface CallWriterOptions {
-  /** Makes calls safe before the database has them. Without it, whoever waits for a call waits for the database. */
+  /**
+   * Keeps rows safe before the database has them. Without a journal, `finished` resolves when the database
+   * has the row.
+   */
   readonly journal?: CallJournal;
-  /** Is told, once for each, of rows that the database refuses although they were safe. They are tried again. */
+  /**
+   * Called once for each row that is safe in the journal and that the database refuses. The row is tried
+   * again.
+   */
   readonly onRefused?: (row: CallRow, error: unknown) => void;
-  /** Milliseconds for which the rows of calls that have begun are held back; tests make it long. */
+  /** Milliseconds that a call must run before its row is written as running; tests make it long. */
   readonly delay?: number;
 }
 
 interface Entry {
   readonly row: CallRow;
-  /** Takes the place of the row that claimed the call's id. */
+  /** Whether the row replaces the one with which `claim` reserved the call's id. */
   readonly isClaimed?: boolean;
-  /** Nobody waits for a started row, nor for one that is in the journal. */
+  /**
+   * The promise that `finished` returned. Absent for a call that still runs, and for a row that is in the
+   * journal.
+   */
   waiter?: PromiseWithResolvers<"safe"> | undefined;
   isInJournal?: boolean;
   isRefused?: boolean;
@@ -54,20 +66,26 @@ interface Entry {
 const LARGEST_BATCH = 500;
 /** A call that ends sooner than this, in milliseconds, is written once and not twice. */
 const DELAY = 5;
-/** Milliseconds for which rows that are safe in the journal wait for others to be written with them. */
+/**
+ * Milliseconds for which rows that are safe in the journal wait for more rows, to be written in one batch.
+ */
 const LONGEST_HELD_BACK = 25;
-/** Rows in the journal that are not left waiting for that time to pass. */
+/** With this many rows in the journal, they are written without waiting for LONGEST_HELD_BACK. */
 const MOST_HELD_BACK = 200;
-/** So many rows of one turn cost less in a transaction at once than in the journal first. */
+/**
+ * From this many rows in one turn of the event loop on, one transaction costs less than the journal and a
+ * later transaction.
+ */
 const WORTH_A_TRANSACTION = 16;
 const RETRY_DELAYS = [50, 200, 1_000, 4_000];
-/** Milliseconds between attempts to write what is safe in the journal and was refused. */
+/** Milliseconds between attempts to write rows that are safe in the journal and that the database refused. */
 const REFUSED_DELAY = 1_000;
 
 /**
- * Writes calls in batches: all that end in one turn of the event loop share a transaction, and all that end while it is
- * written share the next. With a journal, those that come one by one are safe there, and share a transaction a moment
- * later. A row that the database refuses does not take the others with it.
+ * Writes calls in batches: all calls that end in one turn of the event loop share a transaction, and all that
+ * end while it is written share the next. With a journal, calls that end one by one are added to the journal
+ * and share a transaction a moment later. When the database refuses a row, the other rows of its batch are
+ * written all the same.
  */
 export class CallWriter {
   readonly #table: CallSink;
@@ -77,15 +95,17 @@ export class CallWriter {
   readonly #starts = new StartQueue();
   /** Calls whose started row has been written, or is being written. */
   readonly #running = new Set<string>();
-  /** Calls that ended in this turn. */
+  /** Calls that ended in this turn of the event loop. */
   #ended: Entry[] = [];
   #turn: NodeJS.Immediate | undefined;
   #finishes: Entry[] = [];
-  /** Rows of the journal that the database does not have. */
+  /** How many rows of the journal the database does not have. */
   #inJournal = 0;
-  /** Since when the first of them waits for others, on the `performance` clock. */
+  /**
+   * When the oldest row that is only in the journal began to wait for more rows, on the `performance` clock.
+   */
   #heldSince = 0;
-  /** Those of them that it refused. */
+  /** The rows of the journal that the database refused. */
   #refused: Entry[] = [];
   #timer: NodeJS.Timeout | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
@@ -99,18 +119,24 @@ export class CallWriter {
     this.#delay = delay;
   }
 
-  /** How many rows are safe in the journal and refused by the database, which is asked again. */
+  /** How many rows of the journal the database has refused. They are tried again. */
   get refused(): number {
     return this.#refused.length;
   }
 
-  /** Resolves when the database has the row of a call that is about to begin. Rejects when it has one with that id. */
+  /**
+   * Resolves when the database has the row of a call that is about to begin. Rejects when it has a row with
+   * that id already.
+   */
   async claim(row: CallRow): Promise<void> {
     await this.#table.write([row], []);
     this.#running.add(row.call_id);
   }
 
-  /** Most calls end before their row is asked for. */
+  /**
+   * Queues the row of a call that has begun. Most calls end within the delay, so that `makeRow` is not
+   * called.
+   */
   started(callId: string, makeRow: () => CallRow): void {
     this.#starts.set(callId, { due: performance.now() + this.#delay, makeRow });
     this.#arm();
@@ -125,9 +151,9 @@ export class CallWriter {
     return waiter.promise;
   }
 
-  /** Resolves when the database has the calls that are safe by now, or only the one that is named. */
+  /** Resolves when the database has all calls that are safe by now, or only the call with the given id. */
   async commit(callId?: string): Promise<void> {
-    // What it has refused is tried again soon; a reader is not kept waiting for that.
+    // Rows that the database refused are tried again soon; a reader does not wait for them.
     if (this.#inJournal === this.#refused.length) return;
     const isMeant = ({ row }: Entry) => callId === undefined || row.call_id === callId;
     if (this.#drain === undefined && !this.#finishes.some(isMeant)) return;
@@ -145,7 +171,10 @@ export class CallWriter {
     this.#isHurried = false;
   }
 
-  /** To be called after `flush`. The journal stays if the database refused some of it: the next process has it then. */
+  /**
+   * To be called after `flush`. The journal stays if the database refused some of its rows: the next process
+   * writes them.
+   */
   close(): void {
     clearTimeout(this.#retryTimer);
     this.#journal?.close(this.#inJournal > 0);
@@ -154,7 +183,8 @@ export class CallWriter {
   readonly #endTurn = (): void => {
     const ended = this.#ended;
     this.#queueEnded();
-    // A database that refuses rows is waited for, so that whoever makes calls learns of it.
+    // While the database refuses rows, new rows skip the journal, so that `finished` rejects if they are
+    // refused too.
     const isForJournal = this.#refused.length === 0 && ended.length < WORTH_A_TRANSACTION;
     if (!isForJournal || this.#journal?.append(ended) !== true) {
       this.#begin();
@@ -196,7 +226,8 @@ export class CallWriter {
   }
 
   async #writeAll(): Promise<void> {
-    // What is taken first may be nothing, and this must not end before it is known to have begun.
+    // `#take` may return nothing at once. Without this wait, the method would clear `#drain` before `#begin`
+    // has set it.
     await undefined;
     for (let batch = this.#take(); batch.length > 0; batch = this.#take()) await this.#writeBatch(batch);
     if (this.#inJournal === 0) this.#journal?.clear();
@@ -217,7 +248,10 @@ export class CallWriter {
     return [...batch, ...finishes.slice(0, room)];
   }
 
-  /** Never rejects: whoever waits for a row is told. */
+  /**
+   * Never rejects: a failure is passed to the promise of each row in the batch, unless the row is safe in the
+   * journal.
+   */
   async #writeBatch(batch: readonly Entry[]): Promise<void> {
     const rows = batch.map(({ row }) => row);
     const replaced = batch.filter((entry) => this.#isReplacing(entry)).map(({ row }) => row.call_id);
@@ -233,7 +267,10 @@ export class CallWriter {
     }
   }
 
-  /** Tries for some seconds. Answers with the last error when it was all in vain. */
+  /**
+   * Repeats a write that fails with a transient error for some seconds. Resolves with the last error, or
+   * undefined after a success.
+   */
   async #persist(write: () => Promise<void>): Promise<unknown> {
     for (let attempt = 0; ; attempt++) {
       try {
@@ -258,14 +295,15 @@ export class CallWriter {
       this.#keep(entry, error);
       return;
     }
-    // A row that is written again later still takes the place of its beginning.
+    // While the store is unavailable the row is held; when it is written later, it still replaces the call's
+    // started row.
     if (StoreUnavailable.from(error) === undefined) this.#running.delete(row.call_id);
     if (isInJournal) this.#inJournal--;
     else if (error === undefined) waiter?.resolve("safe");
     else waiter?.reject(error);
   }
 
-  /** The row is safe where it is; the database may take it later. */
+  /** Keeps a row that the database refused: it is safe in the journal, and the database may take it later. */
   #keep(entry: Entry, error: unknown): void {
     this.#refused.push(entry);
     this.#retryTimer ??= setTimeout(() => {

@@ -28,11 +28,14 @@ import { CallTable } from "./call-table.ts";
 import { CallWriter } from "./call-writer.ts";
 import { WaitingRecords } from "./waiting-records.ts";
 
-/** Characters of the result, and of the arguments, that an item of a list has at the most. */
+/**
+ * The most characters that an item of a list has of the result (LISTED_RESULT) and of the arguments
+ * (LISTED_PARAMETERS).
+ */
 const LISTED_RESULT = 2_000;
 const LISTED_PARAMETERS = 16_000;
 
-/** Is told of a call by its id, and why the database refuses it. Must not throw. */
+/** Called with the id of a call whose row the database refuses, and with the reason. Must not throw. */
 type RefusalListener = (callId: string, reason: unknown) => void;
 
 interface CallRepositoryOptions {
@@ -50,13 +53,13 @@ export class CallRepository {
   readonly #instance: Instance;
   readonly #journals: CallJournals;
   /**
-   * The records that wait in memory until the store can take them. A property, so that a store that stands in front of
-   * this one need not know of it.
+   * The records that wait in memory until the store can take them. A property and not a method of the class,
+   * so that it also works on an object that inherits from this one and has no private members.
    */
   readonly held: WaitingRecords;
   #onRefused: RefusalListener = () => {};
   readonly #writer: CallWriter;
-  /** Calls whose blobs are being written, before their rows are. */
+  /** One promise for each call whose blobs are being written, before its row is. */
   readonly #blobWrites = new Set<Promise<void>>();
 
   constructor(database: OpenedDatabase, { blobs, instance, journals, logger, delay }: CallRepositoryOptions) {
@@ -66,7 +69,7 @@ export class CallRepository {
     this.#journals = journals;
     this.#writer = new CallWriter(new CallTable(database.db, instance.id), {
       ...(delay === undefined ? {} : { delay }),
-      // A server of its own may be shared by nodes that do not see each other's files.
+      // Only with SQLite: nodes that share a database server do not see each other's journal files.
       ...(database.engine === "sqlite" ? { journal: journals.open() } : {}),
       onRefused: ({ call_id }, error) => this.#onRefused(call_id, error),
     });
@@ -75,34 +78,37 @@ export class CallRepository {
   }
 
   /**
-   * Notes a call under an id that its caller chose, before it begins. False when there is a call with that id, here or at
-   * another process: of all that ask for the same id, one is told true. So a caller whose connection broke can ask again
-   * under the same id, also after the process was killed, and nothing is run twice. Rejects when the store cannot be read.
+   * Records a call under an id that its caller chose, before the call runs. Returns false when a call with
+   * that id exists, in this process or another: of all processes that claim one id, a single one gets true.
+   * So a caller whose connection broke can repeat its request under the same id, also after the process was
+   * killed, and the tool is not run twice. Rejects when the store cannot be read.
    */
   async claim(call: StartedCall): Promise<boolean> {
-    // One that ended a moment ago may be in the journal only.
+    // An earlier call with this id that ended a moment ago may be in the journal only.
     await this.#database.pending.commit(toKey(call.callId));
     try {
       await this.#writer.claim(toStartedRow(call, this.#instance.id));
       return true;
     } catch (error) {
       if (isDuplicateKey(error)) return false;
-      // A full disk can still be read, and tools go on: only that nothing is noted before they begin.
+      // A store that cannot be written (a full disk) may still be readable. Then the call may run without a
+      // record of its start, unless its id is taken.
       return (await this.get(call.callId)) === undefined;
     }
   }
 
-  /** Returns at once; written with the next batch. */
+  /** Returns at once. The row is written with the next batch, unless the call ends before. */
   started(call: StartedCall): void {
     this.#writer.started(toKey(call.callId), () => toStartedRow(call, this.#instance.id));
   }
 
   /**
-   * Resolves when it is safe, whatever happens to the process: in the database, or in a journal beside it from which the
-   * database has it a moment later, and at the next start if the process ends before. Every method here knows of it from
-   * then on. `whole` is the whole text, when `result` has only a part of it. A call with the id of an earlier one is kept
-   * beside it, under that id with an ending of its own. Resolves with `held` when the store cannot take it now: it is kept
-   * in memory and written when the store can. Rejects when the database never takes it.
+   * Resolves with `safe` when the record survives the end of the process: it is in the database, or in a
+   * journal beside it, from which it is written to the database a moment later or at the next start. From
+   * then on every method here returns the call. `whole` is the whole text of the result, when `result` has
+   * only a part of it. When another call has the same id already, the record is kept under that id with a
+   * suffix. Resolves with `held` when the store cannot take the record now: it is kept in memory and written
+   * when the store can. Rejects when the database refuses the record for good.
    */
   finished(
     record: ToolCallRecord,
@@ -138,8 +144,9 @@ export class CallRepository {
   }
 
   /**
-   * Tells of calls that are safe in the journal and that the database refuses, once for each. They stay there and are
-   * tried again, by the next process at the latest. A property for the same reason as `held`.
+   * Sets the listener that is called once for each call that is safe in the journal and that the database
+   * refuses. The call stays in the journal and is tried again, by the next process at the latest. A property
+   * for the same reason as `held`.
    */
   readonly onRefused = (listener: RefusalListener): void => {
     this.#onRefused = listener;
@@ -156,8 +163,9 @@ export class CallRepository {
   }
 
   /**
-   * Running calls too. So that a page stays small, an item has the first 2,000 characters of the result's text and
-   * nothing else of the result, and no arguments longer than 16,000: `get` has all. Throws `InvalidCursorError`.
+   * Lists running calls too, the newest first. So that a page stays small, an item has the first 2,000
+   * characters of the result's text and nothing else of the result, and no arguments longer than 16,000
+   * characters; `get` returns everything. Throws `InvalidCursorError`.
    */
   async list(query: CallQuery): Promise<Page<StoredCall>> {
     const { db, engine, pending, scan } = this.#database;
@@ -181,7 +189,10 @@ export class CallRepository {
     });
   }
 
-  /** A page of the whole text of the result, in characters. Rejects when its blob is not on this node. */
+  /**
+   * Reads a page of the result's whole text; `offset` and `limit` count characters. Rejects when the text is
+   * a blob that is not on this node.
+   */
   async readResult(
     callId: string,
     offset: number,
@@ -212,8 +223,9 @@ export class CallRepository {
   }
 
   /**
-   * Settles what a process that died left running; never a call of a process that lives, here or on another node.
-   * Returns how many. To be called at the start, and on a shared database every minute or so.
+   * Marks the calls that dead processes left running as interrupted; never a call of a process that lives,
+   * here or on another node. Returns how many. To be called at the start, and on a shared database every
+   * minute or so.
    */
   async settleInterrupted(): Promise<number> {
     await this.settle();
@@ -242,7 +254,8 @@ export class CallRepository {
         .where("state", "=", "running")
         .where(isNotCompleted)
         .where("instance", "in", dead);
-    // First those of which it is known that they did nothing: nobody had agreed to them, or nobody had gone on with them.
+    // First the calls that certainly did not run: nobody had approved them, or no process had continued them
+    // after the approval.
     const unagreed = await left(neverBegunError)
       .where("call_id", "in", (query) =>
         query
@@ -259,7 +272,10 @@ export class CallRepository {
     return Number(unagreed.numUpdatedRows + others.numUpdatedRows);
   }
 
-  /** Resolves when the database has all calls that are safe, here and in the journals of processes that ended. */
+  /**
+   * Writes the calls that are only in a journal to the database: those of this process and those of processes
+   * that ended.
+   */
   async settle(): Promise<void> {
     await this.#database.pending.commit();
     await this.#journals.replay();
@@ -280,13 +296,16 @@ export class CallRepository {
   }
 }
 
-/** Long arguments are left out; measuring them is left out too where the row as a whole is small. */
+/**
+ * Selects null in place of long arguments. In a row that is small as a whole, the arguments need not be
+ * measured.
+ */
 function listedParameters(expression: ExpressionBuilder<Tables, "calls">) {
   const isShort = sql<SqlBool>`size <= ${sql.lit(LISTED_PARAMETERS)} or length(parameters) <= ${sql.lit(LISTED_PARAMETERS)}`;
   return expression.case().when(isShort).then(expression.ref("parameters")).end().as("parameters");
 }
 
-/** What is recorded of a call whose process died while its question whether it may run was not agreed to. */
+/** The error that is recorded for a call whose process died before anybody approved the call. */
 const neverBegunError: ToolErrorResponse = {
   name: "ApprovalDeniedError",
   code: "approval_denied",
@@ -295,7 +314,7 @@ const neverBegunError: ToolErrorResponse = {
   recoverable: true,
 };
 
-/** What is recorded of any other call whose process died. */
+/** The error that is recorded for any other call whose process died. */
 const interruptedError: ToolErrorResponse = {
   name: "OutcomeUnknownError",
   code: "outcome_unknown",
@@ -304,5 +323,5 @@ const interruptedError: ToolErrorResponse = {
   recoverable: true,
 };
 
-/** What others need of it. */
+/** The repository as other rooms see it. */
 export type CallStore = Omit<CallRepository, "settle" | "flush" | "close">;

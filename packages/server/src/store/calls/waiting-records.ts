@@ -8,41 +8,48 @@ import type { CallWriter } from "./call-writer.ts";
 /** A finished call whose record could not be written. */
 export interface HeldCall {
   readonly row: CallRow;
-  /** Of the record with all texts of its result. */
+  /** Bytes of the record, with all texts of its result. */
   readonly bytes: number;
-  /** Whether `row` is all there is to write. A row without its blobs is not worth keeping in the journal. */
+  /**
+   * Whether `row` is the whole record. False when blobs belong to it: such a row is not added to the journal.
+   */
   readonly isWhole: boolean;
-  /** Tries once more. Rejects with `StoreUnavailable` while the store cannot take it. */
+  /** Tries once more to write the record. Rejects with `StoreUnavailable` while the store cannot take it. */
   write(): Promise<unknown>;
 }
 
-/** Milliseconds from one attempt to write what is held to the next. */
+/** Milliseconds from one attempt to write the held records to the next. */
 const RETRY = 1_000;
 const LARGEST_BATCH = 100;
 
 /**
- * Keeps the records of calls that ran while the store is away, full or failing, and writes them in their order as soon
- * as it takes records again. Nothing that was added is ever thrown away: the bound is kept by refusing calls before they
- * run.
+ * Keeps in memory the records of calls that ended while the store was away, full or failing, and writes them
+ * in their order as soon as the store takes records again. When too many are held, new calls are refused
+ * before they run. A held record is dropped only when the database refuses it for good.
  */
 export class WaitingRecords {
   readonly #logger: Pick<Logger, "warn" | "error">;
   readonly #journal: CallJournal;
   readonly #writer: Pick<CallWriter, "refused">;
   readonly #inJournal = new WeakSet<HeldCall>();
-  /** True when no more are to be taken: whoever would make a call is refused. */
+  /** True when no more records may be held: new calls are then refused before they run. */
   isFull = false;
-  /** While it holds some, others are added behind them rather than tried first: one that waits tells all. */
+  /**
+   * True while records are held. New records are then added behind them without an attempt of their own,
+   * because the store is known to take none.
+   */
   isHolding = false;
   #queue: HeldCall[] = [];
   #bytes = 0;
   #why: StoreUnavailable | undefined;
-  /** How many were held since the store last took everything. */
+  /** How many records were added since the store last took all of them. */
   #total = 0;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
 
-  /** `journal` has what is held as well, where there is room for it, so that it outlives the process. */
+  /**
+   * `journal`: gets a copy of each held record, where there is room, so that the record outlives the process.
+   */
   constructor(
     journal: CallJournal,
     writer: Pick<CallWriter, "refused">,
@@ -61,17 +68,20 @@ export class WaitingRecords {
     return this.#bytes;
   }
 
-  /** Others that are safe in the journal, and that the database has refused so far. They do not count as held. */
+  /**
+   * How many other records are safe in the writer's journal and were refused by the database. They do not
+   * count as held.
+   */
   get journaled(): number {
     return this.#writer.refused;
   }
 
-  /** Why the store takes none; undefined when nothing waits. */
+  /** Why the store takes no records; undefined when none is held. */
   get reason(): UnavailableReason | undefined {
     return this.#queue.length === 0 ? undefined : this.#why?.reason;
   }
 
-  /** `why` is left out for a call that joins others. */
+  /** `why` is left out for a call that is added behind others. */
   add(call: HeldCall, why?: StoreUnavailable): void {
     const wasFull = this.isFull;
     this.#why = why ?? this.#why;
@@ -89,7 +99,7 @@ export class WaitingRecords {
     return this.#queue.find(({ row }) => row.call_id === callId)?.row;
   }
 
-  /** Tries to write everything once. Never rejects. */
+  /** Tries once to write all held records. Never rejects. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -99,7 +109,10 @@ export class WaitingRecords {
     await this.#writing;
   }
 
-  /** To be called after `flush`. What is left is in the journal for the next process, or lost, which is said. */
+  /**
+   * To be called after `flush`. A record that is still held stays in the journal for the next process; one
+   * that is not there is lost, which is logged.
+   */
   close(): void {
     clearTimeout(this.#timer);
     this.#journal.close(this.#queue.length > 0);
@@ -138,14 +151,17 @@ export class WaitingRecords {
     this.#why = undefined;
   }
 
-  /** Answers why the store cannot take it yet; undefined when nothing is left to be done for it. */
+  /**
+   * Resolves with the reason why the store cannot take the record yet, or with undefined when the record was
+   * written or refused for good.
+   */
   async #write(call: HeldCall): Promise<StoreUnavailable | undefined> {
     try {
       await call.write();
     } catch (error) {
       const unavailable = StoreUnavailable.from(error);
       if (unavailable !== undefined) return unavailable;
-      // It is never going to be taken: keeping it would keep all behind it too.
+      // The database will never take this record: holding it would hold up all records behind it.
       this.#logger.error(`The call ${call.row.call_id} could not be recorded: ${String(error)}`);
     }
     this.#bytes -= call.bytes;
@@ -153,14 +169,14 @@ export class WaitingRecords {
     return undefined;
   }
 
-  /** How things stand is asked for with every call, and changes seldom. */
+  /** Updates the two flags, which every call reads and which change seldom. */
   #look(): void {
     this.isHolding = this.#queue.length > 0;
     this.isFull = this.#queue.length >= mostHeld.records || this.#bytes >= mostHeld.bytes;
   }
 }
 
-/** Records that wait in memory because the store cannot take them now. */
+/** How many records wait in memory because the store cannot take them now, and why. */
 export type HeldRecords = Pick<WaitingRecords, "records" | "bytes" | "journaled" | "isFull" | "reason">;
 
 const MIB = 1024 * 1024;
