@@ -3,7 +3,7 @@ import { text } from "node:stream/consumers";
 import { styleText } from "node:util";
 import { shellQuote } from "../helpers/values.ts";
 import { exitCodes } from "./cli-error.ts";
-import { programWords } from "./program-words.ts";
+import { programWords } from "./start-command.ts";
 import { clipDisplay, oneLine, renderTable } from "./text.ts";
 
 export interface GlobalOptions {

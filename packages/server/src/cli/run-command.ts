@@ -2,8 +2,8 @@ import { CommanderError } from "commander";
 import { Cli, type OutputStream, type Surroundings } from "./cli.ts";
 import { type CliError, exitCodes, toCliError, usageError } from "./cli-error.ts";
 import { makeProgram } from "./program.ts";
-import { ownProgram } from "./program-words.ts";
 import { type ProtectedProcess, protectProcess } from "./protect-process.ts";
+import { ownProgram } from "./start-command.ts";
 import { printable } from "./text.ts";
 
 /**

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type CompiledSchema, compileSchema } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
-import { toHttpError } from "./refusals.ts";
+import { toHttpError } from "./error-translation.ts";
 import { settleTarget } from "./request-guard.ts";
 import type { HttpServices } from "./services.ts";
 import type { Mount, Route, RouteRequest } from "./wire/index.ts";

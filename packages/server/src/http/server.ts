@@ -14,9 +14,9 @@ import { ApprovalInbox, type Calls, openCalls } from "../calls/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { Store } from "../store/index.ts";
 import type { ConsoleHandler } from "./console.ts";
+import { callEvents, publishLibrary, publishRack, publishServices, ReloadLog } from "./event-publishers.ts";
 import { EventFeed } from "./events.ts";
 import { Metrics } from "./metrics.ts";
-import { callEvents, publishLibrary, publishRack, publishServices, ReloadLog } from "./publish.ts";
 import {
   GuardedResponse,
   RequestGuard,

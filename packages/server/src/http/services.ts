@@ -7,9 +7,9 @@ import type { McpServers } from "../mcp/connect/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
+import type { ConnectedClients, ReloadLog } from "./event-publishers.ts";
 import type { EventFeed } from "./events.ts";
 import type { Metrics } from "./metrics.ts";
-import type { ConnectedClients, ReloadLog } from "./publish.ts";
 import type { RequestGuard } from "./request-guard.ts";
 
 /** The parts of an opened workspace that the server uses. */

@@ -14,7 +14,7 @@ import {
   readPage,
   rowMap,
   updateRows,
-} from "./rows.ts";
+} from "./row-mapping.ts";
 import type { ApprovalRow, StoreDatabase } from "./schema.ts";
 
 /** A question that was put to a person, and the answer. */

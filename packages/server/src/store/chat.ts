@@ -14,7 +14,7 @@ import {
   rowMap,
   toJson,
   updateRows,
-} from "./rows.ts";
+} from "./row-mapping.ts";
 import type { ChatMessageRow, ChatSessionRow, StoreDatabase } from "./schema.ts";
 
 export interface ChatSession {

@@ -1,7 +1,16 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { ExpertConflictError, SkillChangedError } from "./errors.ts";
 import { newId, toStorableText } from "./keys.ts";
-import { deleteRows, findRow, findRows, looseJson, rowMap, text, textOrEmpty, updateRows } from "./rows.ts";
+import {
+  deleteRows,
+  findRow,
+  findRows,
+  looseJson,
+  rowMap,
+  text,
+  textOrEmpty,
+  updateRows,
+} from "./row-mapping.ts";
 import type { StoreDatabase } from "./schema.ts";
 import { asSeen, laterThan, type RegistryVersion, refuseUnseen, type SeenVersion } from "./versions.ts";
 

@@ -41,7 +41,7 @@ export type {
   ToolOverride,
 } from "./mcp-servers.ts";
 export type { RepairReport } from "./repair.ts";
-export type { Page } from "./rows.ts";
+export type { Page } from "./row-mapping.ts";
 export type { NewSchedule, ScheduleTiming, StoredSchedule } from "./schedules.ts";
 export type {
   NewSkill,

@@ -3,7 +3,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync, statSy
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { type RawBuilder, sql } from "kysely";
-import { deleteRows } from "./rows.ts";
+import { deleteRows } from "./row-mapping.ts";
 import type { Engine, StoreDatabase } from "./schema.ts";
 
 const HEARTBEAT_INTERVAL = 10_000;

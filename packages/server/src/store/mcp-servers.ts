@@ -1,6 +1,6 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
-import { deleteRows, findRow, findRows, flag, key, looseJson, rowMap, updateRows } from "./rows.ts";
+import { deleteRows, findRow, findRows, flag, key, looseJson, rowMap, updateRows } from "./row-mapping.ts";
 import type { StoreDatabase } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
 

@@ -16,7 +16,7 @@ import { openDatabase } from "./database.ts";
 import { RepairRefused } from "./errors.ts";
 import { livingInstances } from "./instances.ts";
 import { isNewerStep, migrate } from "./migrations.ts";
-import { PageTree } from "./page-tree.ts";
+import { PageTree } from "./sqlite-page-repair.ts";
 
 export interface RepairedTable {
   readonly name: string;

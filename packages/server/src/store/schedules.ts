@@ -1,5 +1,5 @@
 import { toKey } from "./keys.ts";
-import { changesRows, findRow, json, rowMap, updateRows } from "./rows.ts";
+import { changesRows, findRow, json, rowMap, updateRows } from "./row-mapping.ts";
 import type { StoreDatabase } from "./schema.ts";
 
 export type ScheduleTiming =

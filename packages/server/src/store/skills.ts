@@ -12,7 +12,7 @@ import {
   text,
   textOrEmpty,
   updateRows,
-} from "./rows.ts";
+} from "./row-mapping.ts";
 import type { SkillToolRow, StoreDatabase } from "./schema.ts";
 import {
   asSeen,

@@ -1,6 +1,17 @@
 import { isDuplicateKey } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
-import { deleteRows, findRow, findRows, flag, json, key, plain, rowMap, text, updateRows } from "./rows.ts";
+import {
+  deleteRows,
+  findRow,
+  findRows,
+  flag,
+  json,
+  key,
+  plain,
+  rowMap,
+  text,
+  updateRows,
+} from "./row-mapping.ts";
 import type { StoreDatabase } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
 

@@ -1,3 +1,3 @@
-import { ownProgram } from "../program-words.ts";
+import { ownProgram } from "../start-command.ts";
 
 console.log(JSON.stringify(ownProgram()));

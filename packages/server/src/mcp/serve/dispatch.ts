@@ -19,12 +19,12 @@ import { invalidParams, missingCapability, paramError, toolAnswer, toRpcError } 
 import { answerWithQuestions, ClientDialog, currentDialog, relayDialog } from "./dialog.ts";
 import { discover, initialize, setLevel } from "./handshake.ts";
 import { checkParamHeaders } from "./http-checks.ts";
-import { listTools } from "./lists.ts";
+import type { McpServing } from "./mcp-services.ts";
 import { offeringMethods } from "./offerings.ts";
-import type { McpServing } from "./serving.ts";
 import type { ClientRequest, RequestTable } from "./session.ts";
 import { listen, subscriptionMethods } from "./subscriptions.ts";
 import { asksAtFirst, knowsTasks, missingTasks, newTaskId, taskMethods, taskSupportOf } from "./tasks.ts";
+import { listTools } from "./tool-lists.ts";
 
 /**
  * Handles a request. Returns the result or a promise of it, or undefined when the handler answers the request

@@ -1,7 +1,7 @@
 import { isLogLevel, modernVersion, notALevel, skillsExtension, tasksExtension } from "../wire/index.ts";
 import { paramError } from "./answers.ts";
 import type { Caller } from "./caller.ts";
-import type { McpServing } from "./serving.ts";
+import type { McpServing } from "./mcp-services.ts";
 import type { ClientRequest } from "./session.ts";
 
 type Result = Readonly<Record<string, unknown>>;

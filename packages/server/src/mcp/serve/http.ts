@@ -31,9 +31,9 @@ import {
   toRefusal,
 } from "./http-checks.ts";
 import { HttpReply, noSession, type OwedAnswers, sendJson } from "./http-reply.ts";
-import type { McpServing } from "./serving.ts";
+import { type HttpSession, HttpSessions, type SessionLimits } from "./http-sessions.ts";
+import type { McpServing } from "./mcp-services.ts";
 import { ClientRequest, type Peer } from "./session.ts";
-import { type HttpSession, HttpSessions, type SessionLimits } from "./sessions.ts";
 
 export interface McpMountOptions {
   readonly sessions?: SessionLimits;

@@ -4,7 +4,7 @@ import { ElicitRequestSchema, LoggingMessageNotificationSchema } from "@modelcon
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Grant, masterGrant } from "../../access/grants.ts";
 import { Caller, type ExpertView } from "./caller.ts";
-import { HttpSessions } from "./sessions.ts";
+import { HttpSessions } from "./http-sessions.ts";
 import { initializeParams } from "./testing/initialize-params.ts";
 import { ServedRack, toolFile } from "./testing/served-rack.ts";
 import { surfaceParts } from "./testing/surface-parts.ts";

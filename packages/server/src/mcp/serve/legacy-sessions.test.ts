@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { Caller } from "./caller.ts";
-import { HttpSessions } from "./sessions.ts";
+import { HttpSessions } from "./http-sessions.ts";
 import { initializeParams } from "./testing/initialize-params.ts";
 import { ServedRack } from "./testing/served-rack.ts";
 import { surfaceParts } from "./testing/surface-parts.ts";

@@ -1,9 +1,9 @@
 import type { OfferingReader, Offerings, ResourceAnswer } from "../../calls/index.ts";
 import { invalidParams, listCacheTime, paramError, resourceNotFound, resultUri } from "./answers.ts";
 import { ClientDialog, currentDialog, relayDialog } from "./dialog.ts";
-import { pageOf } from "./lists.ts";
-import type { McpServing } from "./serving.ts";
+import type { McpServing } from "./mcp-services.ts";
 import type { ClientRequest } from "./session.ts";
+import { pageOf } from "./tool-lists.ts";
 
 type Result = Readonly<Record<string, unknown>>;
 

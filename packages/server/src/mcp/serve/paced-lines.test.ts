@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
-import { PacedLines } from "./lines.ts";
+import { PacedLines } from "./paced-lines.ts";
 
 function reading(isFull: () => boolean = () => false, input = new PassThrough()) {
   const lines: string[] = [];

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { legacyCodec } from "./answers.ts";
 import { Caller } from "./caller.ts";
-import { toolListBytes } from "./lists.ts";
 import { type Era, ServedRack } from "./testing/served-rack.ts";
 import { surfaceParts } from "./testing/surface-parts.ts";
+import { toolListBytes } from "./tool-lists.ts";
 
 let rack: ServedRack;
 const COUNT = 2_345;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { Caller } from "./caller.ts";
+import { HttpSessions } from "./http-sessions.ts";
 import { ClientRequest } from "./session.ts";
-import { HttpSessions } from "./sessions.ts";
 import { initializeParams } from "./testing/initialize-params.ts";
 import { ServedRack, toolFile } from "./testing/served-rack.ts";
 import { surfaceParts } from "./testing/surface-parts.ts";

@@ -25,8 +25,8 @@ import { toRpcError } from "./answers.ts";
 import { BatchReply, batchProblem } from "./batch.ts";
 import type { Caller } from "./caller.ts";
 import { dispatch, handleNotification } from "./dispatch.ts";
-import { PacedLines } from "./lines.ts";
-import type { McpServing } from "./serving.ts";
+import type { McpServing } from "./mcp-services.ts";
+import { PacedLines } from "./paced-lines.ts";
 import { type AnswerText, ClientRequest, ClientSession, type Peer, type Reply } from "./session.ts";
 import { MessageWriter, type WriteFlow } from "./writer.ts";
 

@@ -1,8 +1,8 @@
 import { metaKeys, RpcError, rpcCodes } from "../wire/index.ts";
 import { invalidParams, resourceNotFound } from "./answers.ts";
 import type { Caller } from "./caller.ts";
+import type { McpServing } from "./mcp-services.ts";
 import { parse, readerOf, uriOf } from "./offerings.ts";
-import type { McpServing } from "./serving.ts";
 import type { ClientRequest, Listener, ListKind } from "./session.ts";
 
 type Result = Readonly<Record<string, unknown>>;

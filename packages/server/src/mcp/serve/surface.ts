@@ -6,12 +6,12 @@ import type { Mount } from "../../http/wire/index.ts";
 import { modernCodec } from "./answers.ts";
 import { letClientsApprove } from "./approvals.ts";
 import { Caller, ConnectedClients } from "./caller.ts";
-import { ChangePublisher, ExpertWatch } from "./changes.ts";
+import { ChangePublisher, ExpertWatch } from "./change-publisher.ts";
 import { McpMount, type McpMountOptions, resourceMetadataMount } from "./http.ts";
-import { ToolLists } from "./lists.ts";
-import type { McpServing, RackServices } from "./serving.ts";
+import type { McpServing, RackServices } from "./mcp-services.ts";
 import { StdioConnection, type StdioStreams } from "./stdio.ts";
 import { Tasks } from "./tasks.ts";
+import { ToolLists } from "./tool-lists.ts";
 import { WaitingDialogs } from "./waiting-dialogs.ts";
 
 /** The rack as MCP clients reach it, over HTTP and stdio. */

@@ -7,8 +7,8 @@ import { type ClientAbilities, expected, type RpcError, tasksExtension } from ".
 import { invalidParams, missingCapability, paramError, toolAnswer } from "./answers.ts";
 import type { Caller } from "./caller.ts";
 import type { ClientDialog } from "./dialog.ts";
-import type { ToolLists } from "./lists.ts";
 import { answerTimeout, type ClientRequest } from "./session.ts";
+import type { ToolLists } from "./tool-lists.ts";
 
 type Result = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,6 @@
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import { toKey, toStorableText } from "../keys.ts";
-import { contains, matchesGlob } from "../rows.ts";
+import { contains, matchesGlob } from "../row-mapping.ts";
 import type { Engine, Tables } from "../schema.ts";
 
 export interface CallQuery {

@@ -1,7 +1,7 @@
 import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
 import type { Blob, BlobDirectory } from "../blobs.ts";
 import { toKey, toStorableText } from "../keys.ts";
-import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../rows.ts";
+import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../row-mapping.ts";
 import { type CallRow, tables } from "../schema.ts";
 
 /** A call as the store returns it. */

@@ -7,7 +7,7 @@ import { isDuplicateKey, StoreUnavailable } from "../database-errors.ts";
 import { ResultElsewhereError } from "../errors.ts";
 import type { Instance } from "../instances.ts";
 import { mostHeld, toKey } from "../keys.ts";
-import { findRow, type Page, readPage } from "../rows.ts";
+import { findRow, type Page, readPage } from "../row-mapping.ts";
 import type { Tables } from "../schema.ts";
 import type { CallJournals } from "./call-journal.ts";
 import { type CallQuery, filterCalls, isNotCompleted, looksAtMany } from "./call-query.ts";

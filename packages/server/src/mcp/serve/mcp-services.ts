@@ -3,9 +3,9 @@ import type { ApprovalInbox, CallRecorder, CallService, Offerings } from "../../
 import type { Store } from "../../store/index.ts";
 import type { EraCodec } from "./answers.ts";
 import type { ConnectedClients } from "./caller.ts";
-import type { ChangePublisher, ExpertSource, ExpertWatch } from "./changes.ts";
-import type { ToolLists } from "./lists.ts";
+import type { ChangePublisher, ExpertSource, ExpertWatch } from "./change-publisher.ts";
 import type { Tasks } from "./tasks.ts";
+import type { ToolLists } from "./tool-lists.ts";
 import type { WaitingDialogs } from "./waiting-dialogs.ts";
 
 /** The parts of the rack that the MCP surface uses. */

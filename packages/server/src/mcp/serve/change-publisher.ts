@@ -3,8 +3,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ToolRegistry } from "@toolrack/core";
 import type { Offerings } from "../../calls/index.ts";
 import { type Caller, type ExpertResolver, type ExpertView, mayUseExpert } from "./caller.ts";
-import type { ToolLists } from "./lists.ts";
 import type { Listener, ListKind } from "./session.ts";
+import type { ToolLists } from "./tool-lists.ts";
 
 /** How long changes are gathered before clients are told, in milliseconds. A reload makes several changes. */
 const GATHER = 50;

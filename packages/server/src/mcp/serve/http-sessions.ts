@@ -4,7 +4,7 @@ import type { Grant } from "../../access/index.ts";
 import type { RpcParams } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
 import { EventStream } from "./http-reply.ts";
-import type { McpServing } from "./serving.ts";
+import type { McpServing } from "./mcp-services.ts";
 import { ClientSession } from "./session.ts";
 
 export interface SessionLimits {
