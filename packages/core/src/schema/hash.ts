@@ -32,7 +32,7 @@ export function hashValue(value: unknown): string {
   try {
     absorb(value, 0);
   } catch {
-    // Something in it is very deep, circular or throws.
+    // A part of the value is very deep, circular or throws.
     first = 0;
     second = 0;
     absorb(plainCopy(value, DEEPEST), 0);
@@ -47,7 +47,7 @@ function absorb(value: unknown, depth: number): void {
       return;
     case "number":
       if (!Number.isFinite(value)) {
-        combine(NULL); // As JSON does.
+        combine(NULL); // JSON writes these numbers as null.
         return;
       }
       double[0] = value === 0 ? 0 : value; // Minus zero is zero in JSON.
@@ -74,7 +74,7 @@ function absorb(value: unknown, depth: number): void {
 }
 
 const NULL = 0x9011;
-/** The bits of a number. */
+/** Two views of the same memory, to read the bits of a number. */
 const double = new Float64Array(1);
 const words = new Int32Array(double.buffer);
 /** Deeper than any argument a tool takes, and shallow enough for every stack. */
