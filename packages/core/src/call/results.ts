@@ -24,7 +24,7 @@ export class KeptResults {
     this.#room = room;
   }
 
-  /** False for a text that is larger than the whole room. */
+  /** Returns false, and keeps nothing, for a text that is larger than the whole room. */
   keep(callId: string, text: string): boolean {
     if (text.length > this.#room) return false;
     const before = this.#texts.get(callId);

@@ -180,7 +180,10 @@ class GeminiLowering extends SchemaLowering {
     }
   }
 
-  /** A model may send more than the tool takes; the rack checks it. */
+  /**
+   * Does nothing: the schema for Gemini may accept more than the tool does, because the rack checks the
+   * arguments.
+   */
   protected widen(): void {}
 
   protected toNullable(schema: JsonSchemaObject): JsonSchemaObject {

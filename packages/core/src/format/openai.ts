@@ -57,7 +57,9 @@ export function toOpenAITools(
   });
 }
 
-/** The `tools` of a Responses request, where `strict` is on by default. */
+/**
+ * The `tools` of a Responses request. `strict` is always sent, because the provider turns it on by default.
+ */
 export function toOpenAIResponsesTools(
   tools: Iterable<ToolInfo | ToolDefinition>,
   options: OpenAIOptions = {},
@@ -89,7 +91,7 @@ function formatFunctions<Tool>(
   });
 }
 
-/** OpenAI refuses arrays without `items`. */
+/** Adds `items` to arrays that have none, because OpenAI refuses them. */
 function withItems(schema: JsonSchemaObject, note: TakeNote): JsonSchemaObject {
   const visit = (node: JsonSchema, at: string): JsonSchema => {
     if (!isRecord(node)) return node;

@@ -247,7 +247,7 @@ export class ToolRegistry extends CatalogReader {
     return this.#sessions.get(sessionID);
   }
 
-  /** `owner`: the `sessionCaller` of the session's calls. */
+  /** `owner`: the `sessionCaller` in the options of the session's calls. */
   restoreLoopState(sessionID: string, state: LoopState, owner?: string): void {
     this.#sessions.restore(sessionKey(sessionID, owner), state);
   }
@@ -264,7 +264,7 @@ export class ToolRegistry extends CatalogReader {
     this.#sessions.change(sessionID, clearForNewMessage);
   }
 
-  /** Removes calls from loop detection, when the provider had to be asked again. */
+  /** Removes calls from the loop state of a session: for a model turn that had to be requested again. */
   rollbackCalls(sessionID: string, callIds: readonly string[]): void {
     this.#sessions.change(sessionID, (state) => rollback(state, callIds));
   }
@@ -349,7 +349,9 @@ export class ToolRegistry extends CatalogReader {
     };
   }
 
-  /** The registry as the call sees it: without tools that it may not use. */
+  /**
+   * The registry as the call sees it: without tools that it may not use. Only `getStats` counts all tools.
+   */
   #viewFor(frame: CallFrame): RegistryView {
     const snapshot = this.snapshot();
     const isThere = (info: ToolInfo) => isWithinReach(info, frame);
