@@ -147,8 +147,8 @@ export class FrameContext implements ToolContext {
       const params = { mode: "form", message, requestedSchema: schema };
       const canBeAsked = client.can("elicitation/create", params);
       try {
-        // Asks even a client that says it cannot be asked. If such a client fails, the tool gets the general
-        // refusal.
+        // Asks even a client that says it cannot be asked, because the client may then report the missing
+        // ability to the caller in its own protocol. The tool gets the refusal.
         return (await client.request("elicitation/create", params, frame.signal)) as ElicitAnswer;
       } catch (thrown) {
         throw canBeAsked ? thrown : refusal();

@@ -232,8 +232,8 @@ function quietly(report: () => void): void {
 }
 
 /**
- * Adds to the result what the pipeline did to the call and the reader must know, such as that a person edited
- * the arguments.
+ * Adds notes to the result about what the pipeline did to the call, such as that a person edited the
+ * arguments.
  */
 function explain(frame: CallFrame): void {
   const { flags, result } = frame;

@@ -5,7 +5,8 @@ const REDACTED_BYTES = "W3JlZGFjdGVkXQ==";
 /** Shorter values are not masked: they occur in almost any text, and nobody's secret has three characters. */
 const SHORTEST = 4;
 /**
- * Shorter values are found only in their exact case: in any case, they would occur in many texts by chance.
+ * Shorter values are found only in their exact case: with case ignored, they would occur in many texts by
+ * chance.
  */
 const SHORTEST_IN_ANY_CASE = 6;
 /**
@@ -13,7 +14,10 @@ const SHORTEST_IN_ANY_CASE = 6;
  * would be too large.
  */
 const BEGINNING = 40;
-/** How deep a value is searched. Deeper parts are replaced by a word, because they could contain secrets. */
+/**
+ * How deep `apply` searches a value; `shown` searches `DEEPEST_SHOWN` deep. Deeper parts are replaced by a
+ * word, because they could contain secrets.
+ */
 const DEEPEST = 500;
 const DEEPEST_SHOWN = 64;
 

@@ -4,13 +4,13 @@ export interface ResultPage {
   readonly offset: number;
   /** Where the next page starts; absent on the last one. */
   readonly nextOffset?: number;
-  /** Characters in all. */
+  /** Characters of the whole result. */
   readonly total: number;
 }
 
 export interface PageOptions {
   readonly offset?: number;
-  /** Characters a page; default 20,000. */
+  /** Characters per page; default 20,000. */
   readonly limit?: number;
 }
 

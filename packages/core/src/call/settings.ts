@@ -180,7 +180,10 @@ export interface ApprovalPolicy {
    * now.
    */
   decide?(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict | Promise<ApprovalVerdict>;
-  /** Called when the verdict is `ask`. The signal aborts when the call ends before an answer came. */
+  /**
+   * Called when the verdict is `ask`. The signal aborts when the call ends, or time is up, before an answer
+   * came.
+   */
   ask?(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision>;
   /**
    * Where people find the question, such as "the inbox". Told to the caller when nobody has answered in time.

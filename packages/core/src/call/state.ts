@@ -180,7 +180,7 @@ export function shownInput(
   const plain = known.shown(source, found);
   let input: Record<string, unknown> = {};
   if (typeof plain === "object" && plain !== null && !Array.isArray(plain)) {
-    input = plain as Record<string, unknown>; // A copy of its own, by key.
+    input = plain as Record<string, unknown>; // `known.shown` makes plain objects.
   } else if (plain !== undefined && plain !== null) input = { raw: plain };
   if (found.size > 0) spare = new Set();
   const shown = { source, known, input, found: found.size > 0 ? found : none };

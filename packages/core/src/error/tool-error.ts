@@ -38,7 +38,7 @@ export class ToolError extends Error {
     Object.defineProperty(this, brand, { value: true });
   }
 
-  /** The error as plain JSON, safe to log and to send: long and secret arguments are left out. */
+  /** The error as plain JSON, safe to log and to send: long arguments are cut and secrets in them masked. */
   toResponse(): ToolErrorResponse {
     const data = safeJson(this.data).value;
     return {

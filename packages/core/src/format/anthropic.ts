@@ -13,7 +13,7 @@ import {
   type ToolDefinition,
 } from "./tools.ts";
 
-/** A member of `tools` in Messages. */
+/** A member of `tools` in Anthropic's Messages API. */
 export interface AnthropicTool {
   readonly name: string;
   readonly description?: string;
@@ -26,7 +26,7 @@ const names = { accepts: /^[a-zA-Z0-9_-]{1,64}$/, maxLength: 64 };
  */
 const propertyNames = /^[a-zA-Z0-9_.-]{1,64}$/;
 
-/** The `tools` of a Messages request. */
+/** The `tools` of a request to Anthropic's Messages API. */
 export function toAnthropicTools(tools: Iterable<ToolInfo | ToolDefinition>): FormattedTools<AnthropicTool> {
   return formatTools(tools, {
     names,

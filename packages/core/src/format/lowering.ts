@@ -33,9 +33,9 @@ const handledByAll = [
 type Json = Record<string, unknown>;
 
 /**
- * Rewrites a schema for one provider, from the root down. The traversal is the same for all providers: it
- * handles a reference first, then `allOf`, alternatives, several types, and one type. Subclasses decide how
- * each is rewritten. Expects a schema in modern form whose root is an object.
+ * Rewrites ("lowers") a schema for one provider, from the root down. The traversal is the same for all
+ * providers: it handles a reference first, then `allOf`, alternatives, several types, and one type.
+ * Subclasses decide how each is rewritten. Expects a schema from `prepareSchema`.
  */
 export abstract class SchemaLowering {
   protected readonly root: JsonSchemaObject;
@@ -127,7 +127,9 @@ export abstract class SchemaLowering {
     return this.unite(branches, annotations, path);
   }
 
-  /** Type, title, description with remarks, and the keywords that the provider keeps for this type. */
+  /**
+   * Returns type, title, description with remarks, and the keywords that the provider accepts for this type.
+   */
   protected frame(
     node: JsonSchemaObject,
     type: JsonType,
@@ -142,7 +144,7 @@ export abstract class SchemaLowering {
     return { type, ...words, ...Object.fromEntries(kept.map((keyword) => [keyword, node[keyword]])) };
   }
 
-  /** Title, and description with remarks on keywords that are not kept. */
+  /** Returns the title, and the description with remarks on keywords that the provider does not accept. */
   protected words(
     node: JsonSchemaObject,
     path: string,

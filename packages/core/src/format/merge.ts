@@ -29,8 +29,8 @@ export const maxDepth = 24;
 const conflict = new Error("The schemas do not merge.");
 
 /**
- * Merges schemas into one that accepts exactly the values that all of them accept; undefined when that is
- * impossible. Where only annotations such as descriptions differ, the earlier schema wins.
+ * Merges schemas into one that accepts the values that all of them accept; undefined when that is impossible.
+ * Where only annotations such as descriptions differ, the earlier schema wins.
  */
 export function mergeSchemas(
   schemas: readonly JsonSchema[],

@@ -259,7 +259,7 @@ class StrictLowering extends SchemaLowering {
 /** Whether the target of a reference leads back to it. */
 function isRecursive(reference: string, root: JsonSchemaObject): boolean {
   const reached = new Set<unknown>();
-  // The loop also goes through what is added meanwhile.
+  // The loop also goes through the references that it adds to this list.
   const waiting = [reference];
   for (const next of waiting) {
     const target = resolveReference(root, next);

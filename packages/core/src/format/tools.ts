@@ -5,7 +5,7 @@ import type { FilePart, ToolResult } from "../tool/result.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
 import type { FormatNote, TakeNote } from "./notes.ts";
 
-/** Tools in a provider's format, and the conversion of its calls back. */
+/** Tools in a provider's format, and functions that convert the provider's calls back. */
 export interface FormattedTools<Tool> {
   /** Sorted by name, so that the same tools always give the same text and prompt caches hold. */
   readonly tools: readonly Tool[];

@@ -120,7 +120,7 @@ function previousResult(entries: readonly LoopEntry[], end: number, head: LoopEn
   return sibling;
 }
 
-/** The same for every repetition of the loop, at whichever call it was noticed. */
+/** A hash that is the same for every repetition of the loop, at whichever call it was noticed. */
 function fingerprint(
   { signal, since }: LoopSighting,
   entries: readonly LoopEntry[],

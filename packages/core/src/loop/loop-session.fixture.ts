@@ -13,7 +13,7 @@ export interface Step {
   readonly readOnly?: boolean;
   readonly poll?: boolean;
   readonly round?: string;
-  /** Milliseconds since the call before; one second unless told. */
+  /** Milliseconds since the call before. Default: one second. */
   readonly after?: number;
   readonly infrastructure?: boolean;
   readonly refusal?: string;

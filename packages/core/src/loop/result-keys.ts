@@ -167,7 +167,10 @@ function epochsAround(day: number): string {
 const duration = String.raw`(?:\d+ ?h ?)?(?:\d+ ?m ?)?\d+(?:\.\d+)? ?(?:[nuµμm]?s|m?secs?|(?:milli)?seconds?|min(?:ute)?s?)\b`;
 const hasDuration = /\d ?[smnuµμ]/;
 
-/** "took 3s", "done in 3s", "failed after 3s", "duration: 3s". Not "ready in 3s" or "retry after 3s". */
+/**
+ * Words before a measured duration: "took 3s", "done in 3s", "failed after 3s", "duration: 3s". Not "ready in
+ * 3s" or "retry after 3s".
+ */
 const measure = [
   "took",
   "elapsed",

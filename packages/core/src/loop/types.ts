@@ -112,7 +112,7 @@ export interface LoopSighting {
   readonly ladder: LoopLadder;
   /** How many repetitions there are, without weights. */
   readonly count: number;
-  /** The weighted count: one quarter for a repetition while waiting, four for any other. */
+  /** The weighted count: one quarter for a repetition while waiting, four quarters for any other. */
   readonly quarters: number;
   /**
    * In how many rounds the repetitions were made. Each round was a chance for the model to notice the loop.

@@ -43,8 +43,8 @@ export function describeKeyword(
 }
 
 /**
- * Describes the values that a `not` allows. Shows the forbidden schema itself where words would forbid too
- * much.
+ * Describes the values that a `not` allows. Shows the forbidden schema itself where a description in words
+ * would forbid more than the schema does.
  */
 export function describeAllBut(forbidden: unknown, root: JsonSchemaObject, depth = 0): string {
   const schema = (isRecord(forbidden) ? followed(forbidden, root) : undefined) ?? forbidden;

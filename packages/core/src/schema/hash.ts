@@ -21,10 +21,11 @@ export function hashText(text: string): string {
 }
 
 /**
- * A fingerprint of a JSON value, the same for any order of keys: equal values give equal texts, and different
- * ones almost surely different texts. Reads the value as `JSON.stringify` does, but a BigInt by its digits, and a set or
- * map by its members. It builds no text of the value, which makes it several times faster than hashing its JSON. Never
- * throws: a part that is circular, too deep or unreadable counts as a word that says so.
+ * A fingerprint of a JSON value, the same for any order of keys: equal values have equal fingerprints, and
+ * different values almost surely different ones. Reads the value as `JSON.stringify` does, but a BigInt by
+ * its digits, and a set or map by its members. It builds no text of the value, which makes it several times
+ * faster than hashing its JSON. Never throws: a part that is circular, too deep or unreadable counts as a
+ * word that says so.
  */
 export function hashValue(value: unknown): string {
   first = 0;

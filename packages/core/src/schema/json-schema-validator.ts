@@ -34,7 +34,10 @@ export class JsonSchemaValidator implements CompiledSchema {
   #explain: ValidateFunction | undefined;
   #known: KnownKeys | undefined;
   #guide: KeyGuide | undefined;
-  /** True when every value that passes the check has only listed keys, so that no `KeyGuide` is needed. */
+  /**
+   * True when the schema has a rule for other keys wherever it lists properties, so that a `KeyGuide` would
+   * find nothing.
+   */
   #needsNoGuide: boolean | undefined;
   #broken: SchemaError | undefined;
 

@@ -12,7 +12,7 @@ const keywordsOfForm = {
   types: "type",
   values: "enum",
   object: "dependentRequired",
-  // Draft 4 wrote booleans as exclusive limits; they are translated before they are compiled.
+  // In draft 4, exclusive limits are booleans; `renameLimit` translates them before the schema is compiled.
   any: `exclusiveMinimum exclusiveMaximum const default title description examples example deprecated readOnly
     writeOnly nullable discriminator contentEncoding contentMediaType $comment $vocabulary $recursiveAnchor`,
 };

@@ -129,7 +129,10 @@ function memberSchemas(part: JsonSchemaObject, key: string): unknown[] {
   return [part.additionalProperties, part.unevaluatedProperties].filter((other) => other !== undefined);
 }
 
-/** What a schema says about the keys of one object, or where the schemas of one array's items are. */
+/**
+ * What the schemas of one object say about its keys. Of an array, only `parts` is used, to find the schemas
+ * of its items.
+ */
 interface KeyPlace {
   readonly parts: JsonSchemaObject[];
   readonly names: Set<string>;

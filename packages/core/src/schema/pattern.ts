@@ -1,6 +1,6 @@
 import type { RE2JS } from "re2js";
 
-/** The part of `RegExp` that is used of patterns from callers, schemas and upstreams. */
+/** The only part of `RegExp` that is used with patterns from callers, schemas and upstreams. */
 export interface Pattern {
   test(text: string): boolean;
 }

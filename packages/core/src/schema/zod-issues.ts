@@ -50,8 +50,7 @@ export function zodIssues(
 }
 
 /**
- * The issues of each alternative of a union that the value fits in none of its forms; undefined for other
- * issues.
+ * If the value fits no alternative of a union: the issues of each alternative. Undefined for any other issue.
  */
 function alternativesOf(issue: ZodIssue): readonly (readonly ZodIssue[])[] | undefined {
   if (issue.code !== "invalid_union") return undefined;

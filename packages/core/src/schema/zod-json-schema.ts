@@ -221,7 +221,7 @@ function enumValues(entries: unknown): unknown[] {
 /** The author's annotations of a schema. All copies of Zod 4 keep them in one global registry. */
 function annotationsOf(schema: unknown): Json {
   if (!isZod4(schema)) return isRecord(schema) ? defined({ description: schema.description }) : {};
-  const registry = (globalThis as { __zod_globalRegistry?: { get(schema: unknown): Json | undefined } }) // Not in any type.
+  const registry = (globalThis as { __zod_globalRegistry?: { get(schema: unknown): Json | undefined } }) // No type declares it.
     .__zod_globalRegistry;
   const { title, description, examples, deprecated } = registry?.get(schema) ?? {};
   return defined({ title, description, examples, deprecated });

@@ -99,7 +99,7 @@ function parseSync(schema: ZodSchema, value: unknown): ZodResult {
 
 /** Reads a Standard Schema result, for schemas built from Zod's core alone, which have no `safeParse`. */
 function fromStandard(result: unknown): ZodResult {
-  const { issues, value } = result as { issues?: readonly ZodIssue[]; value?: unknown }; // The Standard Schema contract.
+  const { issues, value } = result as { issues?: readonly ZodIssue[]; value?: unknown }; // The Standard Schema contract promises these members.
   return issues === undefined ? { success: true, data: value } : { success: false, error: { issues } };
 }
 

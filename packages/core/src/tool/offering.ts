@@ -2,7 +2,7 @@ import { DefinitionError } from "./define.ts";
 import type { ContentBlock } from "./result.ts";
 import type { CallClient } from "./types.ts";
 
-/** The context of the functions of a prompt or a resource. */
+/** What the functions of a prompt or a resource are told about their caller. */
 export interface OfferingContext {
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
@@ -103,7 +103,7 @@ export interface ResourceContents {
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
-/** What a read may return: a text, bytes, or parts with URIs of their own. */
+/** What `read` may return: a text, bytes, or parts with URIs of their own. */
 export type ResourceBody = string | Uint8Array | readonly ResourceContents[];
 
 interface ResourceDescription {
@@ -116,16 +116,19 @@ interface ResourceDescription {
 export interface FixedResourceConfig extends ResourceDescription {
   readonly uri: string;
   readonly size?: number;
-  /** May throw: the caller is told its message. */
+  /** If the function throws, the caller gets the error's message. */
   readonly read: (context: OfferingContext) => ResourceBody | Promise<ResourceBody>;
-  /** Calls `changed` whenever the content changes. Returns a function that stops it. */
+  /** Calls `changed` whenever the content changes. Returns a function that stops the watching. */
   readonly watch?: (changed: () => void) => () => void;
 }
 
 export interface ResourceTemplateConfig extends ResourceDescription {
-  /** `notes://{folder}/{name}`; a variable stands for one segment, `{+name}` for any number. */
+  /**
+   * Such as `notes://{folder}/{name}`. A variable `{name}` stands for one segment, `{+name}` for any number
+   * of segments.
+   */
   readonly uriTemplate: string;
-  /** Undefined when there is no such resource. */
+  /** Returns undefined when there is no such resource. */
   readonly read: (
     variables: Readonly<Record<string, string>>,
     context: OfferingContext,

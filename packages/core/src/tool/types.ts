@@ -84,7 +84,7 @@ export interface ToolMetadata {
   /** Why the tool is off and how to switch it on, as a sentence for callers. */
   readonly disabledReason?: string;
   /**
-   * The tool changes nothing. Loop detection takes equal results of such a tool as no progress, even for
+   * The tool changes nothing. Loop detection counts equal results of such a tool as no progress, even for
    * different arguments.
    */
   readonly readOnly?: boolean;
@@ -199,8 +199,8 @@ export interface CallClient {
    */
   readonly logLevel?: string | undefined;
   /**
-   * Whether the caller can be asked this. With `params`: whether it accepts these parameters too, such as a
-   * certain `mode`.
+   * Whether the caller can answer this kind of question. With `params`: whether it accepts these parameters
+   * too, such as a certain `mode`.
    */
   can(method: ClientMethod, params?: object): boolean;
   /** Resolves with the caller's answer; rejects when the caller gives none, or when the signal aborts. */

@@ -68,7 +68,7 @@ export function isWithinReach(tool: ToolInfo, from: CallFrame): boolean {
   return true;
 }
 
-/** Compares the tool's permissions with the caller's. */
+/** Refuses a call whose caller lacks a permission that the tool requires. */
 export function permit(frame: CallFrame): void {
   const { info } = frame.tool;
   const own = info.metadata.permissions;

@@ -121,6 +121,6 @@ export function readArguments(frame: CallFrame): void {
     const parsed: unknown = JSON.parse(raw);
     if (typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)) frame.raw = parsed;
   } catch {
-    // Validation reports it.
+    // Validation reports the invalid text.
   }
 }

@@ -24,7 +24,7 @@ interface SearchField {
    * length varies by chance.
    */
   readonly lengthDiscount: number;
-  /** Names and titles keep words such as `who` and `not`; in prose they only add noise. */
+  /** Names and titles keep words such as `who` and `not`; in prose, such words only add noise. */
   readonly keepsStopWords: boolean;
 }
 

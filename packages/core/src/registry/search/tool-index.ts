@@ -22,7 +22,9 @@ interface IndexedDocument {
  * fields of `SearchDocument`. Scores depend only on the documents in the index, not on its history.
  */
 export class ToolIndex {
-  /** By slot. The slot of a removed document is empty until another takes it. */
+  /**
+   * The documents by slot number. The slot of a removed document is empty until another document takes it.
+   */
   readonly #documents: (IndexedDocument | undefined)[] = [];
   readonly #emptySlots: number[] = [];
   readonly #slots = new Map<string, number>();
@@ -135,8 +137,8 @@ export class ToolIndex {
   }
 
   /**
-   * Raises tools whose name or alias is the query above all others; those spelt exactly like the query above
-   * those with the same words.
+   * Raises the scores of tools whose name or alias is the query above all other scores. A name spelt exactly
+   * like the query ranks above a name with the same words.
    */
   #raiseExactMatches(query: string, scores: Float32Array): void {
     if (query.length > MAX_NAME_LENGTH) return;
@@ -204,7 +206,7 @@ function wordSpelling(name: string): string {
 /** Six fields of five bits each fit into one number of 32 bits. */
 const COUNT_BITS = 5;
 const MAX_COUNT = 2 ** COUNT_BITS - 1;
-/** BM25's `k1`: how soon further occurrences of the same word stop to matter. */
+/** BM25's `k1`: how soon further occurrences of the same word stop counting. */
 const SATURATION = 1.2;
 const DEFAULT_LIMIT = 10;
 const MAX_NAME_LENGTH = 512;
