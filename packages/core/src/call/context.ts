@@ -33,8 +33,8 @@ export function isCallContext(context: unknown): boolean {
 }
 
 /**
- * Emits a log line of the context's call that did not come from its logger, such as one of the console. Does nothing
- * without a call and after its end. Never throws.
+ * Emits a log line for the call of a context, for lines that do not come from the context's logger, such as
+ * those of `console`. Does nothing if the context has no call or its call has ended. Never throws.
  */
 export function logLine(context: unknown, level: LogLevel, ...values: unknown[]): void {
   const frame = frameOf(context);
@@ -147,7 +147,8 @@ export class FrameContext implements ToolContext {
       const params = { mode: "form", message, requestedSchema: schema };
       const canBeAsked = client.can("elicitation/create", params);
       try {
-        // Asks even a client that says it cannot: the client may have an error of its own to report.
+        // Asks even a client that says it cannot be asked, because the client may then report the missing
+        // ability to the caller in its own protocol. The tool gets the refusal.
         return (await client.request("elicitation/create", params, frame.signal)) as ElicitAnswer;
       } catch (thrown) {
         throw canBeAsked ? thrown : refusal();
@@ -197,7 +198,7 @@ function inherited<Key extends Inherited>(frame: CallFrame, key: Key): CallFrame
   return undefined;
 }
 
-/** Stops the tool's time limits while the caller answers a question. */
+/** Wraps a client so that the tool's time limits stop while the caller answers a question. */
 function pausingClient(frame: CallFrame, client: CallClient): ToolClient {
   return {
     get name() {
@@ -219,9 +220,12 @@ function pausingClient(frame: CallFrame, client: CallClient): ToolClient {
   };
 }
 
-/** Characters of a log line. */
+/** The most characters of a log line. */
 const LONGEST_LINE = 2_000;
-/** Characters that are masked before a line is cut: cutting first could leave half a secret. */
+/**
+ * The most characters of a text that are masked before the line is cut: cutting to the line's length first
+ * could leave half a secret.
+ */
 const LONGEST_MASKED = 64 * 1024;
 
 /** A logger that also emits each line as an event of this call. */
@@ -240,7 +244,7 @@ function emitLog(frame: CallFrame, level: LogLevel, values: readonly unknown[]):
   const { events } = frame.host;
   if (frame.ended || !events.wanted) return;
   const mask = maskOf(frame);
-  // Values are masked before they become text, because their keys matter too.
+  // Values are masked before they become text, because the mask also looks at keys such as `password`.
   const text = values.map((value) => textOf(value, mask)).join(" ");
   if (text.trim() === "") return;
   events.emit({
@@ -253,7 +257,7 @@ function emitLog(frame: CallFrame, level: LogLevel, values: readonly unknown[]):
   });
 }
 
-/** Masks the rack's secrets and those of the arguments. */
+/** A mask for the rack's secrets and for the secrets in the call's arguments. */
 function maskOf(frame: CallFrame): Mask {
   return frame.host.settings.secrets().and(shownInput(frame).found);
 }
@@ -274,8 +278,9 @@ function errorText(error: Error): string {
 }
 
 /**
- * Calls `act` when the call is aborted, at once if it is already. Returns a function that stops waiting. Does the same
- * as listening to the context's signal, without making a signal, which costs more than most tools.
+ * Calls `act` when the call is aborted, or at once if it is already aborted. Returns a function that stops
+ * waiting. Does the same as listening to the context's signal, without making a signal, which costs more than
+ * most tools.
  */
 export function whenAborted(
   context: Pick<ToolContext, "signal">,

@@ -31,7 +31,7 @@ const advance = compose([resolve, reach, validate, permit, guard, approve, run, 
 export function startCall(frame: CallFrame): Promise<ToolResult> {
   return new Promise((settle) => {
     frame.resolve = settle;
-    // An id that the caller chose is taken at once, or another call could choose it meanwhile.
+    // A call whose caller chose its id begins at once, or another call could take the id meanwhile.
     if (frame.parent === undefined || frame.options.callId !== undefined) begin(frame);
     else beginInTurn(() => begin(frame), frame.createdAt);
   });
@@ -63,7 +63,10 @@ function begin(frame: CallFrame): void {
   }
 }
 
-/** Aborts the signal, then ends the call at once, whether the tool heeds the signal or not. Its children too. */
+/**
+ * Aborts the call's signal, then ends the call and its children at once, whether the tool heeds the signal or
+ * not.
+ */
 export function abortCall(frame: CallFrame, reason: ToolError): void {
   if (frame.ended) return;
   frame.abortReason = reason;
@@ -81,7 +84,7 @@ export function cancelCall(frame: CallFrame, reason?: string): void {
 export function expireCall(frame: CallFrame, kind: "total" | "idle"): void {
   const { toolName, startedAt } = frame;
   const elapsed = Math.round(performance.now() - startedAt);
-  // Also where the limit is that of a call above.
+  // Computed from the deadline, because the limit may be that of a call above.
   const limit = kind === "idle" ? frame.idleLimit : Math.round(frame.deadline - startedAt);
   const message = frame.waitsForTurn ? neverBegun(toolName, limit) : timedOut(toolName, kind, limit);
   abortCall(frame, frame.refusal(ToolTimeoutError, message, { data: { kind, limit, elapsed } }));
@@ -136,13 +139,16 @@ function fail(frame: CallFrame, thrown: unknown): void {
   quietly(() => bound(frame));
   const { structuredSize: _, ...draft } = frame.draft;
   const response = error.toResponse();
-  // Another tool, which is a program, is told all.
+  // A calling tool gets the error unmasked; any other caller gets it with known secrets masked.
   const told = frame.parent === undefined ? frame.host.settings.secrets().apply(response) : response;
   frame.result = { ...draft, type: "error", error: told };
   end(frame, "error");
 }
 
-/** Which call an error ended. A tool may throw the same object twice, and it may pass on that of a child. */
+/**
+ * The call that each error ended. A tool may throw the same object twice, and may pass on the error of a
+ * child.
+ */
 const owners = new WeakMap<ToolError, CallFrame>();
 
 function errorFor(frame: CallFrame, thrown: unknown): ToolError {
@@ -155,12 +161,12 @@ function errorFor(frame: CallFrame, thrown: unknown): ToolError {
   return error;
 }
 
-/** The record stage: exactly once for every call. Nothing in here may keep the caller from its answer. */
+/** Ends and records a call, exactly once. Nothing in here may keep the caller from its result. */
 function end(frame: CallFrame, status: "completed" | "error"): void {
   const { host, parent } = frame;
   frame.endedAt = performance.now();
   const { onCallerAbort } = frame;
-  // It is not known what kind of signal it is.
+  // The caller's signal may be any object, so its methods may throw.
   if (onCallerAbort !== undefined)
     quietly(() => frame.options.signal?.removeEventListener("abort", onCallerAbort));
   if (parent !== undefined) parent.children?.delete(frame);
@@ -176,17 +182,17 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
     stateChanged(frame);
     if (host.events.wanted) tellRecord(frame, result);
   } catch {
-    // The call itself has its outcome; there is nobody left to tell.
+    // The call has its result already; a failed report must not change it.
   }
   try {
     host.history.shrink(frame);
   } catch {
-    // What cannot be looked at is kept as it is, for as long as the history remembers it.
+    // A call that cannot be shrunk stays in the history as it is.
   }
   const turn = overdueTurn(frame.endedAt);
   if (turn === undefined) frame.resolve(result);
   else turn.then(() => frame.resolve(result));
-  // A child has the time of its parent, never more: what nobody waited for ends here.
+  // Cancels the children that are still running: a child never outlives its parent.
   if (frame.children === undefined) return;
   for (const child of [...frame.children]) {
     cancelCall(child, `"${frame.toolName}", which called it, has ended`);
@@ -200,7 +206,8 @@ function tellRecord(frame: CallFrame, result: ToolResult): void {
   const record = recordOf(frame, input, secrets);
   let shown = result;
   if (frame.parent !== undefined) {
-    // The tool got the structured value whole; the record has it in the text.
+    // The calling tool got the structured value whole. The record leaves it out: the kept text has it as
+    // JSON.
     const { structured: _, ...rest } = result;
     shown = host.settings
       .secrets()
@@ -213,16 +220,21 @@ function tellRecord(frame: CallFrame, result: ToolResult): void {
   host.events.emit({ type: "record", record, result: shown, ...(error && { error }) });
 }
 
-/** Runs something that only reports. Whatever it throws must not keep the caller from its answer. */
+/**
+ * Runs a function that only reports, and ignores its errors: they must not keep the caller from its result.
+ */
 function quietly(report: () => void): void {
   try {
     report();
   } catch {
-    // The call itself has its outcome; there is nobody left to tell.
+    // The call has its result already; a failed report must not change it.
   }
 }
 
-/** What was done to the call and changes how its result must be read is said in the result. */
+/**
+ * Adds notes to the result about what the pipeline did to the call, such as that a person edited the
+ * arguments.
+ */
 function explain(frame: CallFrame): void {
   const { flags, result } = frame;
   if (flags === undefined || result === undefined) return;
@@ -247,9 +259,9 @@ function reasonText(reason: unknown): string | undefined {
 }
 
 /**
- * One step in the life of a call. It reads and fills the frame, and throws to refuse. It returns a promise only
- * when it really has to wait; what that resolves to is the frame's `output` for the next stage. So a call that
- * waits for nothing but its tool costs one turn of the loop.
+ * One step in the life of a call. It reads and fills the frame, and throws to refuse the call. It returns a
+ * promise only when it really has to wait; the value of the promise becomes the frame's `output` for the next
+ * stage. So a call that waits for nothing but its tool costs one turn of the event loop.
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a stage that does not wait returns nothing at all.
 export type Stage = (frame: CallFrame) => Promise<unknown> | void;
@@ -261,7 +273,10 @@ interface Ending {
   fail(frame: CallFrame, thrown: unknown): void;
 }
 
-/** Runs the stages in order and ends the call exactly once. A call that ended meanwhile goes no further. */
+/**
+ * Returns a function that runs the stages in order and ends the call exactly once. If the call has ended
+ * meanwhile, the remaining stages do not run.
+ */
 export function compose(stages: readonly Stage[], ending: Ending): (frame: CallFrame) => void {
   return function advance(frame: CallFrame, from = 0): void {
     try {

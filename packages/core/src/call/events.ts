@@ -10,18 +10,21 @@ export type LogLevel = keyof Logger;
 
 /** What the pipeline did to a call that a reader of the record should know. */
 export interface CallFlags {
-  /** The arguments were not JSON and were mended. */
+  /** The arguments were not valid JSON and were repaired. */
   repaired?: boolean;
   /** Unknown arguments that were dropped. */
   dropped?: readonly string[];
   /** A person changed the arguments before agreeing. */
   edited?: boolean;
-  /** The model was given a part of the result only; of a call that a tool made, the record has a part only. */
+  /**
+   * The model was given only a part of the result. For a call that a tool made: the tool got the whole
+   * result, but the record has only a part of it.
+   */
   truncated?: boolean;
-  /** The result does not fit the output schema, and the tool is not held to it. */
+  /** How the result differs from the output schema, for a tool whose `outputCheck` is `warn`. */
   outputMismatch?: string;
   loop?: LoopVerdict;
-  /** Milliseconds that it waited for a person to agree, before it ran. */
+  /** Milliseconds that the call waited for a person's consent before it ran. */
   waited?: number;
 }
 
@@ -36,9 +39,9 @@ export type RackEvent =
       readonly sessionID: string;
       readonly caller: string;
       readonly status: ToolStatus;
-      /** That of the state. */
+      /** The title in `state`. */
       readonly title?: string | undefined;
-      /** Made when it is read: who needs the status only reads that, which costs nothing. */
+      /** Made when it is first read, so that it costs nothing for a listener that reads only `status`. */
       readonly state: ToolState;
     }
   | {
@@ -58,7 +61,10 @@ export type RackEvent =
       readonly at: number;
     }
   | {
-      /** Somebody is asked something, by the call or by one that it makes, or nobody is any more. One that ended waits no more. */
+      /**
+       * The call, or one below it in the chain, has begun to wait for somebody's answer, or waits for none
+       * any more. A call that ends while it waits emits no further event of this type.
+       */
       readonly type: "waiting";
       readonly callId: string;
       readonly toolName: string;
@@ -75,11 +81,11 @@ export type RackEvent =
       readonly type: "record";
       readonly record: ToolCallRecord;
       readonly result: ToolResult;
-      /** With its stack, for logs. */
+      /** The error with its stack, for logs. */
       readonly error?: ToolError;
     };
 
-/** Is told of every change and call; see `ToolRegistry.subscribe`. */
+/** Called with events; see `ToolRegistry.subscribe`. */
 export type RackListener = (event: RackEvent) => void;
 
 type EventType = RackEvent["type"];
@@ -95,9 +101,14 @@ const eventTypes: readonly EventType[] = [
   "record",
 ];
 
-/** Tells listeners. One that throws is told on, and never becomes the cause of a failed call. */
+/**
+ * Passes events to listeners. A listener that throws still gets later events, and never makes a call fail.
+ */
 export class EventHub {
-  /** Listeners by what they listen to. Lists are replaced, so that one may come or go while they are told. */
+  /**
+   * Listeners by event type. Every change replaces the list, so that a listener may be added or removed while
+   * an event is being passed on.
+   */
   readonly #listeners = new Map<EventType, readonly RackListener[]>();
   #failures = 0;
   /** False while nobody listens: then no event need be made. */
@@ -108,7 +119,7 @@ export class EventHub {
     return this.#failures;
   }
 
-  /** Returns a function that ends it. Without types, the listener is told of everything. */
+  /** Returns a function that unsubscribes. Without types, the listener gets all events. */
   subscribe(listener: RackListener, types: readonly EventType[] = eventTypes): () => void {
     for (const type of types) this.#listeners.set(type, [...(this.#listeners.get(type) ?? []), listener]);
     this.wanted = true;
@@ -128,7 +139,7 @@ export class EventHub {
     for (const listener of listeners) this.tell(listener, event);
   }
 
-  /** Calls something that only watches. Counts its failure, whether it comes at once or later. */
+  /** Calls a listener. Counts a failure, whether the listener throws or its promise rejects. */
   tell<News>(listener: (news: News) => unknown, news: News): void {
     try {
       const later = listener(news);
@@ -145,7 +156,7 @@ export interface ToolCallRecord {
   /** The name people see. */
   readonly displayName: string;
   readonly parameters: Record<string, unknown>;
-  /** The same for the same arguments in any order of keys. */
+  /** Equal for equal arguments, whatever the order of their keys. */
   readonly parametersHash: string;
   /** When the call arrived, in milliseconds since the epoch. */
   readonly timestamp: number;
@@ -157,7 +168,10 @@ export interface ToolCallRecord {
   readonly caller: string;
   readonly tid?: string;
   readonly status: "completed" | "error";
-  /** Milliseconds from arrival to end, and the part of it that the tool itself ran. */
+  /**
+   * Milliseconds from the arrival of the call to its end; `runDuration` is the part from the start of the
+   * tool.
+   */
   readonly duration: number;
   readonly runDuration: number;
   /** The last part of `runDuration`: checking, masking and cutting the result. 0 when that was not measured. */

@@ -13,12 +13,12 @@ import type { CallOptions, CheckedSettings } from "./settings.ts";
 const noInput: Record<string, unknown> = Object.freeze({});
 
 /**
- * One call on its way through the pipeline. Every field is set at birth so that all frames have one shape;
- * whatever a call does not use stays undefined and costs nothing.
+ * One call on its way through the pipeline. Every field is set from the start, so that all frames have one
+ * shape for the JavaScript engine; a field that a call does not use stays undefined and costs nothing.
  */
 export class CallFrame {
   readonly host: CallHost;
-  /** Counts the calls of a registry; the id is made of it when somebody asks. */
+  /** The number of the call in its registry. The call id is made from it when the id is first read. */
   readonly sequence: number;
   #callId: string | undefined;
   /** The name as the caller wrote it. */
@@ -33,19 +33,22 @@ export class CallFrame {
   readonly createdAt: number;
 
   entry: ToolEntry | undefined = undefined;
-  /** The same, for the stages after the one that finds it. */
+  /** The same as `entry`, for the stages after `resolve`, which finds the tool. */
   tool!: ToolEntry;
-  /** The tool as it is registered now, when that is not the version that runs. What it demands counts as well. */
+  /**
+   * The tool as it is registered now, if that is not the version that runs. Its permissions, and whether it
+   * is dangerous, count as well.
+   */
   current: ToolEntry | undefined = undefined;
   input: Record<string, unknown> = noInput;
-  /** That of the tool; the name as the caller wrote it until it is found. */
+  /** The name of the tool; until the tool is found, the name as the caller wrote it. */
   toolName: string;
   status: ToolStatus = "pending";
   ended = false;
   /** Whether a stage had to wait, so that time has passed since the call was made. */
   waited = false;
   startedAt = 0;
-  /** When the tool gave its result; 0 while it has not, and where nobody listens. */
+  /** When the tool returned; 0 before that, and when nobody listens to events. */
   ranAt = 0;
   endedAt = 0;
   title: string | undefined = undefined;
@@ -57,23 +60,23 @@ export class CallFrame {
   error: ToolError | undefined = undefined;
   flags: CallFlags | undefined = undefined;
 
-  /** The arguments as others see them, once somebody has looked. */
+  /** The arguments with secrets masked, once somebody has asked for them. */
   shown: ShownInput | undefined = undefined;
-  /** Kept when the arguments themselves are too large to keep. */
+  /** The hash of the whole arguments, set when they are too large to keep. */
   parametersHash: string | undefined = undefined;
   argsKey: string | undefined = undefined;
   resultKeys: ResultKeys | undefined = undefined;
 
-  /** Milliseconds on the `performance` clock. */
+  /** When the call's time is over, in milliseconds on the `performance` clock. */
   deadline = Number.POSITIVE_INFINITY;
   timeLimit = 0;
   idleLimit = 0;
   lastActivity = 0;
   /** How many questions to a person this call and its children are waiting for. */
   asking = 0;
-  /** Since when, on the `performance` clock, while it waits for any. */
+  /** Since when the call has been waiting for answers, on the `performance` clock. */
   askingSince = 0;
-  /** It has done nothing yet: others are before it. */
+  /** The tool has done nothing yet, because other calls come first. */
   waitsForTurn = false;
 
   /** The neighbours in the list of calls under way. */
@@ -82,7 +85,7 @@ export class CallFrame {
 
   controller: AbortController | undefined = undefined;
   abortReason: ToolError | undefined = undefined;
-  /** Is told when the call is aborted, by whoever needs nothing else of a signal. */
+  /** Called when the call is aborted. `whenAborted` sets it, to avoid the cost of a signal. */
   onAbort: ((reason: ToolError) => void) | undefined = undefined;
   /** Listens to the caller's signal. */
   onCallerAbort: (() => void) | undefined = undefined;
@@ -133,12 +136,12 @@ export class CallFrame {
     return this.controller.signal;
   }
 
-  /** What the call was given: the arguments once they fit the schema, and until then what came. */
+  /** The validated arguments; until they are validated, the arguments as the caller sent them. */
   get given(): unknown {
     return this.input === noInput ? this.raw : this.input;
   }
 
-  /** An error about this call. */
+  /** Makes an error with the tool and the arguments of this call. */
   refusal<Refusal extends ToolError>(
     Type: new (message: string, options: ToolErrorOptions) => Refusal,
     message: string,
@@ -152,7 +155,7 @@ export class CallFrame {
     return this.flags;
   }
 
-  /** A sign of life: the idle limit starts anew. */
+  /** Restarts the idle limit, because the tool has shown that it is working. */
   touch(): void {
     if (this.idleLimit > 0) this.lastActivity = performance.now();
   }
@@ -160,7 +163,7 @@ export class CallFrame {
 
 function ignore(): void {}
 
-/** Arguments as others may see them. Made once for all who are told of a call. */
+/** Arguments with secrets masked. Made once per call, for all listeners and records. */
 export interface ShownInput {
   readonly source: unknown;
   readonly known: Mask;
@@ -193,16 +196,16 @@ export interface CallHost {
 }
 
 const LONGEST_RAW = 10_000;
-/** Arguments with a text this long are remembered clipped. */
+/** Characters. Arguments with a longer text are cut before the history keeps them. */
 const LARGE = 100_000;
 const DEPTH_LOOKED_AT = 3;
 const MOST_LOOKED_AT = 50;
 
 /**
- * The calls under way and the last few that ended; the oldest ended call makes room for the newest. A call id is
- * made of the call's number, so that a call whose id nobody asks for costs no text and no map entry; only ids
- * that callers chose themselves are kept in a map. The calls under way are a list through the frames themselves: a Set
- * would make a call half as dear again.
+ * The calls under way and the last few that ended; the oldest ended call makes room for the newest. A call id
+ * is made from the call's number, so that a call whose id nobody reads costs no text and no map entry; only
+ * ids that callers chose themselves are kept in a map. The calls under way are a linked list through the
+ * frames themselves: a Set would make a call half as expensive again.
  */
 export class CallHistory {
   /** The newest call under way. */
@@ -274,7 +277,10 @@ export class CallHistory {
     if (chosen !== undefined && this.#chosen.get(chosen) === frame) this.#chosen.delete(chosen);
   }
 
-  /** Lets go of what only the caller needs, so that a hundred large results do not stay in memory. May throw. */
+  /**
+   * Drops the parts of an ended call that only its caller needs, so that a hundred large results do not stay
+   * in memory. May throw.
+   */
   shrink(frame: CallFrame): void {
     const { result } = frame;
     frame.shown = undefined;
@@ -311,7 +317,7 @@ export class CallHistory {
   }
 }
 
-/** A quick look, not a count: what is large shows near the top. */
+/** Whether a value is probably large. Looks only at its first levels, where large parts mostly show. */
 function isLarge(value: unknown, depth: number): boolean {
   if (typeof value === "string") return value.length > LARGE;
   if (typeof value !== "object" || value === null || depth === 0) return false;
@@ -322,7 +328,7 @@ function isLarge(value: unknown, depth: number): boolean {
   let looked = 0;
   for (const key in value) {
     if (++looked > MOST_LOOKED_AT) return true;
-    // The key is its own.
+    // Any object may be read by its keys.
     if (isLarge((value as Record<string, unknown>)[key], depth - 1)) return true;
   }
   return false;

@@ -9,12 +9,15 @@ import type { RawResult } from "../tool/result.ts";
 import type { CallFrame } from "./frame.ts";
 import { toEpoch } from "./time.ts";
 
-/** Sessions end silently, so the one that was quiet longest is forgotten. */
+/**
+ * How many sessions are remembered. Nobody reports the end of a session, so the one without calls for the
+ * longest time is forgotten.
+ */
 const MOST_SESSIONS = 10_000;
 
 /**
- * Loop detection per session. Only calls of models are watched, not those of tools, which are programs. Everything is
- * guarded, so that detection never fails a call.
+ * Loop detection per session. Only calls of models are watched, not those of tools, which are programs.
+ * Errors in detection are caught, so that it never fails a call.
  */
 export class LoopSessions {
   readonly #enabled: boolean;
@@ -29,7 +32,7 @@ export class LoopSessions {
     return this.#enabled && frame.sessionID !== "" && isWatchable(frame);
   }
 
-  /** Whether the call may run. */
+  /** The verdict on whether the call may run; undefined when detection fails. */
   assessNext(frame: CallFrame): LoopVerdict | undefined {
     try {
       const key = keyOf(frame);
@@ -91,7 +94,8 @@ export class LoopSessions {
   }
 
   #remember(sessionID: string, state: LoopState): void {
-    // Removed and added again, a session is the last of the map; the first was quiet longest.
+    // A session that is removed and added again becomes the last of the map, so the first one has made no
+    // calls for the longest time.
     if (sessionID !== this.#latest) this.#states.delete(sessionID);
     this.#states.set(sessionID, state);
     this.#latest = sessionID;
@@ -114,8 +118,8 @@ function keyOf({ sessionID, options }: CallFrame): string {
 }
 
 /**
- * Takes the keys of a result while it is whole: later it may be cut, explained or dropped. A result that stays
- * unchanged gets its keys on first use.
+ * Computes the keys of a result while it is whole: later it may be cut, dropped, or get a text appended. For
+ * a result that stays unchanged, the keys are computed on first use.
  */
 export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolean): void {
   if (stays && !frame.flags?.edited && !showsBeyondText(draft)) return;
@@ -138,7 +142,7 @@ export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
     if (!isWatchable(frame)) continue;
     const calls = sessions.get(frame.sessionID) ?? [];
     calls.push(frame);
-    // Removed and added again, the session of the latest call is the last of the map.
+    // The session is removed and added again, so that the session of the latest call is the last of the map.
     sessions.delete(frame.sessionID);
     sessions.set(frame.sessionID, calls);
   }
@@ -150,7 +154,7 @@ export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
   return strongest;
 }
 
-/** Calls of tools are not watched, nor tools that opt out. */
+/** Whether loop detection watches the call: not if a tool made it, and not if the called tool opts out. */
 function isWatchable(frame: CallFrame): boolean {
   return frame.parent === undefined && frame.entry?.info.metadata.loop !== false;
 }
@@ -196,7 +200,10 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
   };
 }
 
-/** Two calls are the same when their arguments are, or the part of them that the tool declared as its key. */
+/**
+ * A key that is equal for calls with equal arguments, or with equal values of the part that the tool declared
+ * as its key.
+ */
 function argsKeyOf(frame: CallFrame): string {
   // A person may have edited the arguments after the key was taken.
   if (frame.argsKey !== undefined && !frame.flags?.edited) return frame.argsKey;

@@ -2,28 +2,40 @@ const REDACTED = "[redacted]";
 /** `[redacted]` in base64. */
 const REDACTED_BYTES = "W3JlZGFjdGVkXQ==";
 
-/** A shorter value would mask half of any text; nobody's secret has three characters. */
+/** Shorter values are not masked: they occur in almost any text, and nobody's secret has three characters. */
 const SHORTEST = 4;
-/** Shorter values are found as they are written only: in any case, they would stand in many a text by chance. */
+/**
+ * Shorter values are found only in their exact case: with case ignored, they would occur in many texts by
+ * chance.
+ */
 const SHORTEST_IN_ANY_CASE = 6;
-/** How much of a value is looked for at first: a pattern of whole keys and certificates would be too large. */
+/**
+ * How many characters of each value the first search looks for: a pattern of whole keys and certificates
+ * would be too large.
+ */
 const BEGINNING = 40;
-/** What lies deeper is not looked at, so it is not shown either. */
+/**
+ * How deep `apply` searches a value; `shown` searches `DEEPEST_SHOWN` deep. Deeper parts are replaced by a
+ * word, because they could contain secrets.
+ */
 const DEEPEST = 500;
 const DEEPEST_SHOWN = 64;
 
 /**
- * Hides secrets. It knows secret values, made ready for being found in texts, in any mix of upper and lower case: one pass
- * over a text, however many there are. Iterating it gives the values.
+ * Hides a set of secret values, in any mix of upper and lower case. One pass finds out whether a text
+ * contains any of them, however many there are. Iterating a mask gives its values.
  */
 export class Mask implements Iterable<string> {
   static readonly none = new Mask([]);
 
   readonly #values: readonly string[];
   readonly #short: readonly string[];
-  /** All others, in lower case. */
+  /** The values that are not in `#short`, in lower case. */
   readonly #folded: readonly string[];
-  /** Says quickly, and without a copy of the text, that none of those is in it, which is nearly always so. */
+  /**
+   * Finds the beginning of any value in `#folded`. Nearly every text has none, which this tells quickly and
+   * without a copy of the text.
+   */
   readonly #beginnings: RegExp | undefined;
   /** Another mask, whose values are hidden too. */
   readonly #other: Mask | undefined;
@@ -59,23 +71,24 @@ export class Mask implements Iterable<string> {
     return this.#other?.finds(text) === true;
   }
 
-  /** The text with every value masked; the same text when there is none in it. */
+  /** The text with every value masked; the same text when it contains none. */
   inText(text: string): string {
     return this.finds(text) ? this.#masked(this.#other?.inText(text) ?? text) : text;
   }
 
   /**
-   * The value with every secret in its texts and keys masked. What holds none is given back as it is, not copied. For plain
-   * JSON; nothing else is looked into.
+   * The value with every secret in its texts and keys masked. Parts without a secret are returned as they
+   * are, not copied. Expects plain JSON.
    */
   apply<Value>(value: Value): Value {
     return this.isEmpty ? value : (masked(value, this, "", 0) as Value); // Only texts change, into texts.
   }
 
   /**
-   * A copy of the value that may be logged: secrets masked by key, by value and by their place in a text, circular and very
-   * deep parts replaced, everything plain JSON. `found` is given what was masked for its key or its place, to mask it where
-   * it is repeated. Never throws and never changes what it is given.
+   * A copy of the value that may be logged: secrets masked by key, by value and by their place in a text,
+   * circular and very deep parts replaced, everything plain JSON. Adds to `found` what was masked because of
+   * its key or its place, so that it can be masked where it occurs again. Never throws and never changes the
+   * value.
    */
   shown(value: unknown, found?: Set<string>): unknown {
     try {
@@ -85,7 +98,7 @@ export class Mask implements Iterable<string> {
     }
   }
 
-  /** What values cover is masked as one, where they overlap or stand side by side: no rest of a value is left. */
+  /** Masks values that overlap or stand side by side as one, so that no part of a value is left. */
   #masked(text: string): string {
     const folded = inLowerCase(text);
     const covered = new Uint8Array(text.length);
@@ -102,15 +115,19 @@ export class Mask implements Iterable<string> {
   }
 }
 
-/** Secret values, or what says them. A list is read again when another one has taken its place. */
+/**
+ * Secret values: a function that returns them, or an object with their list. Both are read again for every
+ * use, so the values may change.
+ */
 export type SecretValues = (() => Iterable<string>) | { readonly list: readonly string[] };
 
 /**
- * The secrets made ready for masking, again only when they have changed. A host that cannot say them must not cost a
- * call its record; those that it said before are masked.
+ * Returns a function that gives the mask of the current secrets and makes a new one only when they have
+ * changed. If the host fails to give its secrets, the last known ones are masked, so that no call loses its
+ * record.
  */
 export function readyMask(secrets: SecretValues): () => Mask {
-  /** The list that was read last, when it can never change. */
+  /** The list that was read last, if it is frozen and can never change. */
   let fixed: Iterable<string> | undefined;
   let values: readonly string[] = [];
   let mask = Mask.none;
@@ -125,15 +142,16 @@ export function readyMask(secrets: SecretValues): () => Mask {
       }
       fixed = Object.isFrozen(now) ? now : undefined;
     } catch {
-      // Nobody is left to tell.
+      // The mask of the last known secrets stays.
     }
     return mask;
   };
 }
 
 /**
- * A copy of the value that may be logged. Every occurrence of `values` inside a text is masked too. `found` is given what
- * was masked for its key or its place in a text, to mask it where it is repeated.
+ * A copy of the value that may be logged. Every occurrence of `values` inside a text is masked too. Adds to
+ * `found` what was masked because of its key or its place in a text, so that it can be masked where it occurs
+ * again.
  */
 export function redact(
   value: unknown,
@@ -148,8 +166,8 @@ function cover(covered: Uint8Array, text: string, value: string): void {
 }
 
 /**
- * In lower case, with every character at the place where it was. Of all characters, İ becomes two, and Σ another one at
- * the end of a word.
+ * The text in lower case, with every character at the same index. Two characters need care: `İ` would become
+ * two, and `Σ` would become another letter at the end of a word.
  */
 function inLowerCase(text: string): string {
   const lower = text.toLowerCase();
@@ -186,7 +204,10 @@ function masked(value: unknown, mask: Mask, key: string, depth: number): unknown
   return isChanged ? Object.fromEntries(entries) : value;
 }
 
-/** Bytes with a part replaced would be none: they are withheld as a whole. */
+/**
+ * Masks a text that contains a secret. Base64 with a part replaced would be invalid, so it is replaced as a
+ * whole.
+ */
 function maskedText(text: string, mask: Mask, key: string): string {
   const isBytes = (key === "data" || key === "blob") && /^[\w+/-]+={0,2}$/.test(text);
   if (isBytes) return REDACTED_BYTES;
@@ -200,7 +221,7 @@ const secretWords = new Set(
     " ",
   ),
 );
-/** Pairs of words that do. */
+/** Pairs of words in a key that make its value secret. */
 const secretPairs = new Set([
   "api key",
   "private key",
@@ -210,7 +231,7 @@ const secretPairs = new Set([
   "encryption key",
 ]);
 
-/** Words of a query parameter that do, beside those of a key. */
+/** Further words that make the value of a query parameter secret. */
 const secretParameters = new Set(["token", "key", "signature", "sig"]);
 
 type Found = Set<string> | undefined;
@@ -250,7 +271,7 @@ function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], dep
   return result;
 }
 
-/** JSON would make `{}` of them. */
+/** Converts a map to an object and a set to a list, because JSON would make `{}` of both. */
 function unpacked(value: object): unknown {
   if (value instanceof Map) return Object.fromEntries(value);
   return value instanceof Set ? [...value] : value;
@@ -259,13 +280,16 @@ function unpacked(value: object): unknown {
 function isSecret(key: string, item: unknown): boolean {
   if (item === undefined || item === null || typeof item === "boolean") return false;
   const holds = known.get(key) ?? heldBy(key);
-  // `token` also counts things (`max_tokens`), so only its texts are secret.
+  // A key that ends in `token` may also hold a count, so only a text is secret there.
   return holds === "secrets" || (holds === "tokens" && typeof item === "string");
 }
 
 type Held = "secrets" | "tokens" | "anything";
 
-/** The same few keys come with every call, and taking them apart costs more than all the rest. */
+/**
+ * What each known key holds. Cached, because the same few keys come with every call, and splitting a key into
+ * words costs more than all the rest.
+ */
 const known = new Map<string, Held>();
 const MOST_KNOWN = 2_000;
 
@@ -275,7 +299,7 @@ function heldBy(key: string): Held {
     (word, index) => secretWords.has(word) || secretPairs.has(`${words[index - 1]} ${word}`),
   );
   const held = isNamed ? "secrets" : words.at(-1) === "token" ? "tokens" : "anything";
-  // Keys may be data: they must not pile up.
+  // Keys may come from data, so the cache must not grow without end.
   if (known.size >= MOST_KNOWN) known.clear();
   known.set(key, held);
   return held;
@@ -289,7 +313,7 @@ function wordsOf(key: string): string[] {
     .split(/[^\p{L}\p{N}]+/u);
 }
 
-/** The texts of something secret, however it is packed. */
+/** Adds all texts and numbers of a secret value to `found`, at any depth. */
 function collect(item: unknown, found: Set<string>, seen: Set<unknown>): void {
   const value = typeof item === "object" && item !== null ? unpacked(item) : item;
   if (typeof value === "string" || typeof value === "number" || typeof value === "bigint") {
@@ -308,7 +332,8 @@ function shownText(text: string, mask: Mask, found: Found): string {
       return `${before}${REDACTED}@`;
     });
   }
-  // Prose can stand in these places ("Bearer tokens"), and must not be masked wherever else it stands.
+  // Ordinary words can stand in these places ("Bearer tokens"); they are masked here, but not wherever else
+  // they occur.
   const hide = (secret: string): string => {
     if (looksRandom(secret)) found?.add(secret);
     return REDACTED;
@@ -329,12 +354,12 @@ function shownText(text: string, mask: Mask, found: Found): string {
   );
 }
 
-/** In `scheme://user:password@host`; the user may stay. */
+/** The password in `scheme://user:password@host`; the user is not masked. */
 const password = /(:\/\/[^\s/?#@:"']*:)([^\s/?#"']+)@/g;
 const parameter = /([?&])([\w.%-]{1,64})=([^&#\s"'<>]+)/g;
 const scheme = /\b((authorization\W{1,4})?(bearer|basic) {1,4})([\w.~+/=-]{4,})/gi;
 
-/** As keys and base64 do, and words do not. */
+/** Whether a text looks like a key or base64, and not like a word. */
 function looksRandom(text: string): boolean {
   return text.length >= 8 && /\d|[a-z][A-Z]|=$/.test(text);
 }

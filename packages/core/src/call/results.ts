@@ -4,13 +4,13 @@ export interface ResultPage {
   readonly offset: number;
   /** Where the next page starts; absent on the last one. */
   readonly nextOffset?: number;
-  /** Characters in all. */
+  /** Characters of the whole result. */
   readonly total: number;
 }
 
 export interface PageOptions {
   readonly offset?: number;
-  /** Characters a page; default 20,000. */
+  /** Characters per page; default 20,000. */
   readonly limit?: number;
 }
 
@@ -24,7 +24,7 @@ export class KeptResults {
     this.#room = room;
   }
 
-  /** False for a text that is larger than the whole room. */
+  /** Returns false, and keeps nothing, for a text that is larger than the whole room. */
   keep(callId: string, text: string): boolean {
     if (text.length > this.#room) return false;
     const before = this.#texts.get(callId);

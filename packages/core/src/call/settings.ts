@@ -5,21 +5,24 @@ import { type Mask, readyMask, type SecretValues } from "./mask.ts";
 
 /** How a registry runs calls. Every value has a safe default. */
 export interface CallSettings {
-  /** Longest run in milliseconds for tools that set none; 0 means no limit. Default 120,000. */
+  /** Longest run in milliseconds for tools that set no `timeout`; 0 means no limit. Default 120,000. */
   readonly timeout: number;
   /** Longest arguments, in characters of JSON text. Default 8 Mi. */
   readonly maxArguments: number;
-  /** What a model is given of a result at the most. Default 50,000 characters. */
+  /** The most characters of a result's text that a model is given. Default 50,000. */
   readonly maxContent: number;
-  /** The largest structured value that a result has, in characters of JSON. Default 1 Mi. */
+  /** The most characters of JSON that a result's structured value may have. Default 1 Mi. */
   readonly maxStructured: number;
   /** How deep calls may nest. Default 16. */
   readonly maxDepth: number;
   /** How many finished calls are remembered. Default 100. */
   readonly historyLimit: number;
-  /** How many characters of whole results are kept for reading on. Default 64 Mi. */
+  /**
+   * How many characters of results that were cut are kept in all, so that callers can read the rest. Default
+   * 64 Mi.
+   */
   readonly keptResults: number;
-  /** What a caller holds who does not say. Default: nothing. */
+  /** The permissions of a call whose options name none. Default: none. */
   readonly permissions: readonly string[];
   /** Refuse unknown arguments for every tool. Default false. */
   readonly strict: boolean;
@@ -30,13 +33,13 @@ export interface CallSettings {
   /** What tools see as their directory when the caller names none. Default empty. */
   readonly directory: string;
   /**
-   * Secret values that are masked in records, events and results. Asked several times in every call, so the same frozen
-   * array should be given until something in it changes; or something whose `list` is such an array.
+   * Secret values that are masked in records, events and results. They are read several times in every call,
+   * so the function, or `list`, should give the same frozen array until a value in it changes.
    */
   readonly secrets: SecretValues;
 }
 
-/** The settings as the pipeline has them. */
+/** The settings as the pipeline uses them: checked, with the secrets as a mask. */
 export interface CheckedSettings extends Omit<CallSettings, "secrets"> {
   readonly secrets: () => Mask;
 }
@@ -81,39 +84,42 @@ export function checkedSettings(given: Partial<CallSettings>): CheckedSettings {
 
 /** What a caller says about a call. Everything is optional. */
 export interface CallOptions {
-  /** Must be new; made when not given. */
+  /** Must not be in use by another call. The registry makes one when none is given. */
   readonly callId?: string;
   /** Calls of one session share history and loop detection. Without one, loop detection is off. */
   readonly sessionID?: string;
-  /** Whose session it is, where callers choose the names of sessions: those of two owners share nothing. */
+  /**
+   * The owner of the session, where callers choose the names of sessions: loop detection keeps sessions of
+   * different owners apart, even under the same name.
+   */
   readonly sessionCaller?: string;
   /** The model turn that makes the call; identical calls of one turn count once for loop detection. */
   readonly messageID?: string;
   /** Cancels the call. */
   readonly signal?: AbortSignal;
   readonly caller?: string;
-  /** What the caller holds. Without it, the registry's own default applies. */
+  /** The permissions that the caller holds. Default: the `permissions` of the registry's settings. */
   readonly permissions?: readonly string[];
   /**
-   * Which tools the caller may reach at all. It holds for the whole chain: what a tool calls in turn must be allowed
-   * too, unless that tool says in `metadata.calls` that it calls it for whoever may use it.
+   * Returns whether the caller may use a tool at all. It applies to the whole chain: a tool that another tool
+   * calls must be allowed too, unless the calling tool lists it in `metadata.calls`.
    */
   readonly allow?: (tool: ToolInfo) => boolean;
   /**
-   * Asked when the call, or one that it makes, has waited for a person to agree, with the id of this one: a sentence that
-   * says why the caller may have nothing run any more, such as that its token was taken back. May reject: then it does not
-   * run.
+   * Called with the id of this call after this call, or one below it in the chain, has waited for a person's
+   * consent. Returns a sentence that says why the caller may not have anything run any more, such as that its
+   * token was taken back; undefined when it may. If it rejects, the call that waited does not run.
    */
   readonly withdrawn?: (callId: string) => Promise<string | undefined>;
   /** The caller, when it can be asked something while the call runs. */
   readonly client?: CallClient;
-  /** Shortens the tool's own time limit, in milliseconds. */
+  /** The caller's time limit in milliseconds. It can shorten the tool's own limit, not extend it. */
   readonly timeout?: number;
-  /** The list the caller was shown: its names decide which tool is meant. */
+  /** The tools that the caller was shown: the called name is looked up among them. */
   readonly snapshot?: RegistrySnapshot;
   readonly env?: Readonly<Record<string, string>>;
   readonly logger?: Logger;
-  /** Is told of every change of the call's state. */
+  /** Called with the new state whenever the call's state changes. */
   readonly metadata?: (state: ToolState) => void;
   /** A task that the call belongs to, for logs. */
   readonly tid?: string;
@@ -131,7 +137,10 @@ export interface ApprovalRequest {
   readonly toolName: string;
   readonly displayName: string;
   readonly input: Readonly<Record<string, unknown>>;
-  /** The question: the tool's own `confirm` text, or one made for it. */
+  /**
+   * The question: the tool's own `confirm` text, the text that a running tool asks, or a text made from the
+   * tool's name.
+   */
   readonly message: string;
   readonly details?: Readonly<Record<string, unknown>>;
   readonly dangerous: boolean;
@@ -143,11 +152,14 @@ export interface ApprovalRequest {
   readonly expiresAt: number;
 }
 
-/** What a person or a policy said to an approval. */
+/** The answer of a person or a policy to an approval request. */
 export type ApprovalDecision =
   | {
       readonly decision: "allow";
-      /** Run with these arguments instead; they are validated like any others. Too late for a question `during` a run. */
+      /**
+       * Run the call with these arguments instead; they are validated like any others. Has no effect on a
+       * question asked `during` the run, because the tool already has its arguments.
+       */
       readonly arguments?: Readonly<Record<string, unknown>>;
       readonly reason?: string;
     }
@@ -162,14 +174,20 @@ export type ApprovalVerdict = "allow" | "deny" | "ask" | ApprovalDecision;
  */
 export interface ApprovalPolicy {
   /**
-   * Called for every call that reached this stage, and for every question that a tool asks `during` its run. Without
-   * it: dangerous tools and questions `ask`, all others `allow`. `tool` is the one that the call runs, also where another
-   * has its name by now.
+   * Called for every call that has passed the stages before approval, and for every question that a tool asks
+   * `during` its run. Without this function, a person is asked about dangerous tools and such questions, and
+   * all other calls are allowed. `tool` is the tool that the call runs, even if another tool has its name by
+   * now.
    */
   decide?(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict | Promise<ApprovalVerdict>;
-  /** Called when the verdict is `ask`. The signal aborts when the call ends before an answer came. */
+  /**
+   * Called when the verdict is `ask`. The signal aborts when the call ends, or time is up, before an answer
+   * came.
+   */
   ask?(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision>;
-  /** Where people find the question, for the caller of a call that nobody answered for: "the inbox". */
+  /**
+   * Where people find the question, such as "the inbox". Told to the caller when nobody has answered in time.
+   */
   readonly place?: string;
   /** How long an answer may take, in milliseconds. Default: 5 minutes. */
   readonly timeout?: number | undefined;

@@ -14,8 +14,8 @@ export function stateOf(frame: CallFrame): ToolState {
 }
 
 /**
- * What a tool, or whoever runs it, says of a call under way: a title, and metadata that is merged. Only the
- * pipeline moves the status, and a finished state never changes.
+ * Sets the title of a call under way and merges metadata into its state, as its tool or its host reports
+ * them. Only the pipeline changes the status, and a finished state never changes.
  */
 export function updateState(frame: CallFrame, update: Partial<ToolState> | undefined): void {
   if (frame.ended || typeof update !== "object" || update === null) return;
@@ -26,7 +26,10 @@ export function updateState(frame: CallFrame, update: Partial<ToolState> | undef
   stateChanged(frame);
 }
 
-/** Tells whoever wants to know. Costs nothing when nobody does. */
+/**
+ * Passes the new state to the caller's `metadata` function and to listeners. Costs nothing when there are
+ * none.
+ */
 export function stateChanged(frame: CallFrame): void {
   const { events } = frame.host;
   const { metadata } = frame.options;
@@ -37,8 +40,8 @@ export function stateChanged(frame: CallFrame): void {
 }
 
 /**
- * Where a call stands at one moment. Its state, a masked copy of what there is, is made when it is read for the first
- * time: most who are told of a change look at the status only.
+ * The event for the state of a call at one moment. `state`, a masked copy, is made when it is read for the
+ * first time, because most listeners read only the status.
  */
 class StateEvent {
   readonly type = "state";
@@ -71,7 +74,7 @@ class StateEvent {
     this.#error = frame.error;
   }
 
-  /** Masked like all the rest of the state, which is only made when there is one. */
+  /** Masked, like the rest of the state. The state is made for it only when there is a title. */
   get title(): string | undefined {
     return this.#title === undefined ? undefined : this.state.title;
   }
@@ -88,7 +91,7 @@ class StateEvent {
   #masked(): ToolState {
     const { input, found } = shownInput(this.#frame, this.#source);
     const state = this.#raw(input);
-    // Of a call under way there are mostly the arguments alone, which are masked already.
+    // The state of a call under way mostly has only the arguments, which are masked already.
     const isMasked = found.size === 0 && this.#title === undefined && this.#metadata === undefined;
     if (isMasked && (state.status === "pending" || state.status === "running")) return state;
     const mask = this.#frame.host.settings.secrets().and(ownSecrets(this.#error, found));
@@ -113,7 +116,10 @@ class StateEvent {
   }
 }
 
-/** `shown` are its arguments; `secrets` are those of the arguments and of the error. */
+/**
+ * Makes the record of a call. `shown`: its masked arguments. `secrets`: the secrets found in the arguments
+ * and in the error.
+ */
 export function recordOf(
   frame: CallFrame,
   shown = shownInput(frame),
@@ -137,7 +143,7 @@ export function recordOf(
     runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
     afterDuration: frame.ranAt === 0 ? 0 : frame.endedAt - frame.ranAt,
   };
-  // Most records end here.
+  // Most records need nothing more.
   if (parent === undefined && tid === undefined && error === undefined && flags === undefined) return record;
   const known = frame.host.settings.secrets();
   return {
@@ -158,13 +164,13 @@ function tidOf(frame: CallFrame): string | undefined {
 }
 
 const none: ReadonlySet<string> = new Set();
-/** Taken by the next arguments that hold a secret, which most do not. */
+/** An empty set for the next arguments that contain a secret. Most do not, so it is reused. */
 let spare = new Set<string>();
 
-/** The arguments with secrets masked; what came, in a field of its own, when it never became arguments. */
+/** The arguments with secrets masked. Input that is not an object is shown under the key `raw`. */
 export function shownInput(
   frame: CallFrame,
-  // The arguments once they fit the schema, and until then what came.
+  // The validated arguments once the tool has started; until then, the arguments as the caller sent them.
   source: unknown = frame.status !== "pending" && frame.startedAt > 0 ? frame.input : frame.raw,
 ): ShownInput {
   const known = frame.host.settings.secrets();
@@ -174,7 +180,7 @@ export function shownInput(
   const plain = known.shown(source, found);
   let input: Record<string, unknown> = {};
   if (typeof plain === "object" && plain !== null && !Array.isArray(plain)) {
-    input = plain as Record<string, unknown>; // A copy of its own, by key.
+    input = plain as Record<string, unknown>; // `known.shown` makes plain objects.
   } else if (plain !== undefined && plain !== null) input = { raw: plain };
   if (found.size > 0) spare = new Set();
   const shown = { source, known, input, found: found.size > 0 ? found : none };
@@ -185,7 +191,7 @@ export function shownInput(
 /** The secrets of the call's own arguments, which its result or error may repeat. */
 export function ownSecrets(error: ToolError | undefined, found: ReadonlySet<string>): ReadonlySet<string> {
   if (error === undefined) return found;
-  // Of large arguments only a masked extract is remembered; the error still has them.
+  // The frame keeps only a masked extract of large arguments; the error still has the whole.
   const all = new Set(found);
   Mask.none.shown(error.input, all);
   return all;

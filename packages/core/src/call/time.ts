@@ -1,6 +1,9 @@
 import type { CallFrame, CallHistory } from "./frame.ts";
 
-/** Milliseconds between comparisons of the two clocks: comparing costs more than adding. */
+/**
+ * Milliseconds between comparisons of the `performance` clock with the system clock: comparing costs more
+ * than adding.
+ */
 const COMPARE_EVERY = 1_000;
 
 /** Milliseconds by which the clocks may differ. */
@@ -47,7 +50,7 @@ export class Deadlines {
     this.#expire = expire;
   }
 
-  /** Makes sure that the call is expired in time. */
+  /** Makes sure that the timer fires in time to end this call. */
   watch(frame: CallFrame): void {
     const { lastActivity: now, deadline, idleLimit, asking } = frame;
     const due = idleLimit > 0 || asking > 0 ? dueTime(frame) : deadline;
@@ -66,7 +69,7 @@ export class Deadlines {
   #setTimer(due: number, now: number): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     this.#due = due;
-    // A timer longer than 24 days fires at once; sweeping once a day is cheap.
+    // A timer longer than 24 days would fire at once, so it is set to a day at most.
     const delay = Math.min(Math.max(0, Math.ceil(due - now)), 86_400_000);
     this.#timer = setTimeout(() => this.#expireDue(), delay);
   }
@@ -126,13 +129,13 @@ export function overdueTurn(now: number): Promise<void> | undefined {
   return nextTurn;
 }
 
-/** Calls that wait for a turn of the event loop, and how many of them have begun. */
+/** `later` has the calls that wait for a turn of the event loop; the first `begun` of them have begun. */
 let later: (() => void)[] = [];
 let begun = 0;
 
 /**
- * Begins a tool's call, at once or after a turn of the event loop. Otherwise a tool that makes thousands of calls at
- * once would block timers, requests and signals until the last is done.
+ * Begins a call that a tool makes, at once or after a turn of the event loop. Otherwise a tool that makes
+ * thousands of calls at once would block timers, requests and signals until the last is done.
  */
 export function beginInTurn(begin: () => void, now: number): void {
   const turn = overdueTurn(now);
@@ -157,7 +160,7 @@ function beginLater(): void {
   begun = 0;
 }
 
-/** Milliseconds by which calls of an ended tool are answered late. */
+/** How many milliseconds late a call is answered if the tool that made it has already ended. */
 const ANSWER_AFTER_END = 100;
 
 /** Slows down an ended tool that goes on making calls, or it would fill the log with refusals. */

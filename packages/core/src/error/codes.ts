@@ -86,6 +86,6 @@ export interface ToolErrorResponse {
     readonly cause?: string;
     readonly [key: string]: unknown;
   };
-  /** Whether the same caller can get past it by doing something differently. */
+  /** Whether the same caller can avoid this error by doing something differently. */
   readonly recoverable: boolean;
 }

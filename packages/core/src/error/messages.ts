@@ -11,23 +11,26 @@ export function notFound(name: string, suggestions: readonly string[], total: nu
   return `There is no tool named "${shown}". The nearest names are ${suggestions.map(quote).join(", ")}.`;
 }
 
-/** The rack may have tools, but none for this caller. */
+/** For a caller that may use none of the rack's tools. */
 export function noneForCaller(name: string): string {
   return `There is no tool named "${shortened(name)}": this caller may use none. The operator can grant it some.`;
 }
 
-/** `reason`: from whoever switched the tool off. */
+/** `reason`: why the tool is switched off and how to switch it on, if the tool's metadata says so. */
 export function disabled(name: string, reason?: unknown): string {
   if (typeof reason === "string" && reason !== "") return `The tool "${name}" is switched off: ${reason}`;
   return `The tool "${name}" is switched off. Use another tool, or ask the operator to enable it.`;
 }
 
-/** Removed while its call waited for consent. */
+/** For a tool that was removed while its call waited for consent. */
 export function takenDown(name: string): string {
   return `The tool "${name}" was taken down while its call waited for consent. It did not run. Use one of the listed tools.`;
 }
 
-/** `why`: a sentence about the caller. */
+/**
+ * For a call that a person agreed to, but whose caller may not make it any more. `why`: a sentence about the
+ * caller.
+ */
 export function callerGone(name: string, why: string): string {
   return `"${name}" was agreed to, but did not run. ${why}`;
 }

@@ -13,11 +13,13 @@ export interface ToolErrorOptions {
   readonly cause?: unknown;
   /** Further facts for programs; they appear in `details`. */
   readonly data?: Readonly<Record<string, unknown>>;
-  /** Overrides the default of the code. */
+  /** Overrides the value that `toolErrorCodes` gives for the code. */
   readonly recoverable?: boolean;
 }
 
-/** Everything that can go wrong with a call. Recognise it with `isToolError`, never with `instanceof`. */
+/**
+ * The error of a call that failed or was refused. Recognise it with `isToolError`, never with `instanceof`.
+ */
 export class ToolError extends Error {
   readonly code: ToolErrorCode;
   readonly recoverable: boolean;
@@ -36,7 +38,7 @@ export class ToolError extends Error {
     Object.defineProperty(this, brand, { value: true });
   }
 
-  /** The error as plain JSON, safe to log and to send: long and secret arguments are left out. */
+  /** The error as plain JSON, safe to log and to send: long arguments are cut and secrets in them masked. */
   toResponse(): ToolErrorResponse {
     const data = safeJson(this.data).value;
     return {
@@ -80,7 +82,7 @@ export class ToolNotFoundError extends withCode("tool_not_found") {}
 export class ToolDisabledError extends withCode("tool_disabled") {}
 /** The arguments do not fit the schema; the tool did not run. */
 export class InvalidArgumentError extends withCode("invalid_arguments") {}
-/** The caller may not use the tool; it did not run. */
+/** The caller may not use the tool; the tool did not run. */
 export class PermissionDeniedError extends withCode("permission_denied") {}
 /** The session repeats itself without progress; the tool did not run. */
 export class LoopBlockedError extends withCode("loop_blocked") {}
@@ -88,7 +90,7 @@ export class LoopBlockedError extends withCode("loop_blocked") {}
 export class ApprovalDeniedError extends withCode("approval_denied") {}
 /** The tool ran, or was silent, longer than its limit. */
 export class ToolTimeoutError extends withCode("timed_out") {}
-/** The caller, or the call that made this one, cancelled it. */
+/** The caller, or the parent call, cancelled the call. */
 export class ToolCancelledError extends withCode("cancelled") {}
 /** A failure that the author of the tool foresaw; for tools to throw. */
 export class BusinessError extends withCode("business_error") {}
@@ -97,7 +99,7 @@ export class ToolExecutionError extends withCode("execution_failed") {}
 /** The process that ran the tool ended before the call did. */
 export class OutcomeUnknownError extends withCode("outcome_unknown") {}
 
-/** A tool may throw megabytes. */
+/** Shortens a message, because a tool may throw megabytes of text. */
 function clipMessage(message: string): string {
   return message.length > LONGEST_MESSAGE
     ? `${message.slice(0, LONGEST_MESSAGE)}… (${message.length} characters)`
@@ -113,9 +115,9 @@ function causeText(cause: unknown): string {
 }
 
 /**
- * Converts anything thrown to a `ToolError`; the only place that does. Keeps the stack and the cause. A `ToolError` of
- * the tool itself stays; that of a child call becomes the cause of this call's failure, so that the record shows which
- * of the two failed. Never throws.
+ * Converts anything thrown to a `ToolError`; the only place that does. Keeps the stack and the cause. A
+ * `ToolError` that the tool itself threw is kept; the `ToolError` of a child call becomes the cause of this
+ * call's failure, so that the record shows which of the two calls failed. Never throws.
  */
 export function toToolError(thrown: unknown, toolName: string, input: unknown): ToolError {
   if (isToolError(thrown)) {
@@ -169,7 +171,10 @@ function withStackOf(thrown: unknown, error: ToolError): ToolError {
 const LONGEST_TEXT = 300;
 const MOST_KEYS = 50;
 
-/** The arguments for an error: masked, long texts cut, at most a screenful. */
+/**
+ * Returns the arguments for an error's details: secrets masked, long texts cut, at most `MOST_KEYS` members
+ * on each level.
+ */
 export function clip(input: unknown): Record<string, unknown> {
   const plain = Mask.none.shown(input);
   if (typeof plain !== "object" || plain === null || Array.isArray(plain)) {

@@ -13,7 +13,7 @@ import {
   type ToolDefinition,
 } from "./tools.ts";
 
-/** A member of `tools` in Messages. */
+/** A member of `tools` in Anthropic's Messages API. */
 export interface AnthropicTool {
   readonly name: string;
   readonly description?: string;
@@ -21,10 +21,12 @@ export interface AnthropicTool {
 }
 
 const names = { accepts: /^[a-zA-Z0-9_-]{1,64}$/, maxLength: 64 };
-/** Checked for the properties at the root only. */
+/**
+ * The property names that Anthropic accepts at the root of a schema. It does not check names below the root.
+ */
 const propertyNames = /^[a-zA-Z0-9_.-]{1,64}$/;
 
-/** The `tools` of a Messages request. */
+/** The `tools` of a request to Anthropic's Messages API. */
 export function toAnthropicTools(tools: Iterable<ToolInfo | ToolDefinition>): FormattedTools<AnthropicTool> {
   return formatTools(tools, {
     names,
@@ -48,7 +50,7 @@ export function parseAnthropicToolUses(content: unknown): ToolCallRequest[] {
 /** The block that answers a call; images and PDF files go with it. */
 export function toAnthropicToolResult(callId: string, result: ToolResult) {
   const head = { type: "tool_result", tool_use_id: callId } as const;
-  // An error must say something, and may hold nothing but text.
+  // Anthropic refuses an error without content, and an error with anything but text.
   if (result.type === "error") {
     return {
       ...head,
@@ -58,7 +60,7 @@ export function toAnthropicToolResult(callId: string, result: ToolResult) {
   }
   const { text, carried } = splitResult(result, isCarried);
   if (carried.length === 0) return { ...head, ...(text !== "" && { content: text }) };
-  // Empty text blocks are refused.
+  // Anthropic refuses empty text blocks.
   const words = text === "" ? [] : [{ type: "text" as const, text }];
   return { ...head, content: [...words, ...carried.map(toBlock)] };
 }

@@ -61,7 +61,7 @@ export function toGeminiTools(
       if (options.schemaField === "parametersJsonSchema")
         return { tool: { ...head, parametersJsonSchema: schema }, restore };
       const parameters = toGeminiSchema(schema, note);
-      // An object without properties is refused at the root.
+      // Gemini refuses an object without properties at the root.
       return { tool: parameters.properties === undefined ? head : { ...head, parameters }, restore };
     },
   });
@@ -97,8 +97,8 @@ const maxRepeats = 2;
 class TooLarge extends Error {}
 
 /**
- * The schema in the subset of OpenAPI that Gemini's `parameters` takes: no references, no `oneOf`, `allOf` or
- * `const`, one type each. Takes a schema in modern form whose root is an object.
+ * The schema in the subset of OpenAPI that Gemini's `parameters` accepts: no references, no `oneOf`, `allOf`
+ * or `const`, one type for each schema. Expects a schema from `prepareSchema`.
  */
 function toGeminiSchema(root: JsonSchemaObject, note: TakeNote): JsonSchemaObject {
   for (const referenceDepth of referenceDepths) {
@@ -180,7 +180,10 @@ class GeminiLowering extends SchemaLowering {
     }
   }
 
-  /** A model may send more than the tool takes; the rack checks it. */
+  /**
+   * Does nothing: the schema for Gemini may accept more than the tool does, because the rack checks the
+   * arguments.
+   */
   protected widen(): void {}
 
   protected toNullable(schema: JsonSchemaObject): JsonSchemaObject {

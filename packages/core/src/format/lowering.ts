@@ -11,11 +11,11 @@ import {
 import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
 import { annotationKeywords, mergeAllOf, mergeSchemas } from "./schema-merge.ts";
 
-/** What a provider takes of JSON Schema. */
+/** The parts of JSON Schema that a provider accepts. */
 export interface ProviderRules {
   /** Accepted keywords by type; all others go into the description. */
   readonly kept: Readonly<Partial<Record<JsonType, readonly string[]>>>;
-  /** Whether an accepted keyword can keep this value. */
+  /** Whether the provider accepts this value of an accepted keyword. */
   keeps(keyword: string, value: unknown, type: JsonType): boolean;
   /** Further keywords that the code handles, or that a model need not see. */
   readonly handled: readonly string[];
@@ -33,9 +33,9 @@ const handledByAll = [
 type Json = Record<string, unknown>;
 
 /**
- * Rewrites a schema for one provider, from the root down. The traversal is the same for all providers: a reference,
- * `allOf`, alternatives, several types, one type. Subclasses decide what becomes of each. Expects a schema in modern
- * form whose root is an object.
+ * Rewrites ("lowers") a schema for one provider, from the root down. The traversal is the same for all
+ * providers: it handles a reference first, then `allOf`, alternatives, several types, and one type.
+ * Subclasses decide how each is rewritten. Expects a schema from `prepareSchema`.
  */
 export abstract class SchemaLowering {
   protected readonly root: JsonSchemaObject;
@@ -68,7 +68,10 @@ export abstract class SchemaLowering {
   }
 
   protected abstract tooLarge(path: string): Error;
-  /** Called where the result would accept other values than the tool. May throw, if the provider must not get it. */
+  /**
+   * Called where the rewritten schema would accept other values than the tool does. May throw, if the
+   * provider must not get such a schema.
+   */
   protected abstract widen(path: string, keyword: string, reason: string): void;
   /** For a boolean schema, or one without a type. */
   protected abstract lowerAnyValue(node: JsonSchema, path: string): JsonSchemaObject;
@@ -79,7 +82,7 @@ export abstract class SchemaLowering {
   ): JsonSchemaObject;
   protected abstract lowerType(node: JsonSchemaObject, type: JsonType, path: string): JsonSchemaObject;
   protected abstract toNullable(schema: JsonSchemaObject): JsonSchemaObject;
-  /** Joins lowered alternatives; `annotations` are those of the whole. */
+  /** Joins rewritten alternatives; `annotations` are those of the schema that has the alternatives. */
   protected abstract unite(
     branches: readonly JsonSchemaObject[],
     annotations: JsonSchemaObject,
@@ -124,7 +127,9 @@ export abstract class SchemaLowering {
     return this.unite(branches, annotations, path);
   }
 
-  /** Type, title, description with remarks, and the keywords that the provider keeps for this type. */
+  /**
+   * Returns type, title, description with remarks, and the keywords that the provider accepts for this type.
+   */
   protected frame(
     node: JsonSchemaObject,
     type: JsonType,
@@ -139,7 +144,7 @@ export abstract class SchemaLowering {
     return { type, ...words, ...Object.fromEntries(kept.map((keyword) => [keyword, node[keyword]])) };
   }
 
-  /** Title, and description with remarks on keywords that are not kept. */
+  /** Returns the title, and the description with remarks on keywords that the provider does not accept. */
   protected words(
     node: JsonSchemaObject,
     path: string,

@@ -11,7 +11,10 @@ import { isRecord } from "../schema/visit.ts";
  */
 type FormatAction = "described" | "rewritten" | "dropped" | "shortened" | "not_strict" | "left_out";
 
-/** One difference between a tool and what its provider is sent. The rack still checks the original. */
+/**
+ * One difference between a tool and the definition that a provider is sent. The rack still validates by the
+ * original schema.
+ */
 export interface FormatNote {
   /** The tool's name on the rack. */
   readonly tool: string;
@@ -23,7 +26,7 @@ export interface FormatNote {
   readonly message: string;
 }
 
-/** Records what a lowering step did; the formatter adds the tool. */
+/** Records a change that was made to a schema for a provider; `formatTools` adds the name of the tool. */
 export type TakeNote = (path: string, keyword: string, action: FormatAction, message: string) => void;
 
 /** Cuts the description at a word to the provider's limit. */

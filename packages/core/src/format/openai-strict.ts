@@ -39,9 +39,9 @@ class NotStrict extends Error {
 }
 
 /**
- * Rewrites a tool's schema for OpenAI's strict mode: every object closed, every property required (optional ones accept
- * `null`, which `fromStrictArguments` removes again). Unknown constraints go into the description. Undefined, with a
- * note, if the rules would change what the tool accepts.
+ * Rewrites a tool's schema for OpenAI's strict mode: every object closed, every property required (optional
+ * ones accept `null`, which `fromStrictArguments` removes again). Constraints that strict mode does not know
+ * go into the description. Undefined, with a note, if strict mode would change what the tool accepts.
  */
 export function toStrictSchema(schema: JsonSchemaObject, note: TakeNote): JsonSchemaObject | undefined {
   const alternative = shapedAlternative(toModernSchema(schema, () => {}));
@@ -66,7 +66,7 @@ export function toStrictSchema(schema: JsonSchemaObject, note: TakeNote): JsonSc
   }
 }
 
-/** The keyword of alternatives that differ in more than their required keys. */
+/** `anyOf` or `oneOf`, if its branches differ in more than their required keys; otherwise undefined. */
 function shapedAlternative(root: JsonSchemaObject): string | undefined {
   const harmless = ["required", "title", "description", "type"];
   const isRequirement = (branch: unknown) =>
@@ -97,7 +97,7 @@ const strictRules: ProviderRules = {
 
 class StrictLowering extends SchemaLowering {
   protected readonly rules = strictRules;
-  /** The names under `$defs` of the references in use, wherever their targets were. */
+  /** For each reference in use, the name that its target gets under `$defs`. */
   readonly #definitions = new Map<string, string>();
   readonly #taken = new Set<string>();
 
@@ -259,7 +259,7 @@ class StrictLowering extends SchemaLowering {
 /** Whether the target of a reference leads back to it. */
 function isRecursive(reference: string, root: JsonSchemaObject): boolean {
   const reached = new Set<unknown>();
-  // The loop also goes through what is added meanwhile.
+  // The loop also goes through the references that it adds to this list.
   const waiting = [reference];
   for (const next of waiting) {
     const target = resolveReference(root, next);
@@ -311,7 +311,7 @@ function lengthOf(values: readonly unknown[]): number {
   return values.reduce<number>((sum, value) => sum + String(value).length, 0);
 }
 
-/** The levels of nesting in a schema, along its references; a recursive one is followed once. */
+/** The levels of nesting in a schema, its references included; a recursive reference is followed once. */
 function levelsOf(schema: unknown, root: JsonSchemaObject, known: Map<unknown, number>): number {
   if (!isRecord(schema)) return 0;
   const { $ref, anyOf, items, properties } = schema;
@@ -350,7 +350,7 @@ export function fromStrictArguments(args: unknown, definition: Pick<ToolDefiniti
   const root = definition.inputSchema;
   return restore(parseObject(args) ?? args, [root]);
 
-  /** `schemas`: everything that may describe the value. */
+  /** `schemas`: all schemas that may describe the value. */
   function restore(value: unknown, schemas: readonly unknown[]): unknown {
     if (typeof value !== "object" || value === null) return value;
     const possible = schemas

@@ -22,7 +22,7 @@ import {
   type ToolDefinition,
 } from "./tools.ts";
 
-/** A member of `tools` in Chat Completions. */
+/** A member of `tools` in OpenAI's Chat Completions API. */
 export interface OpenAITool {
   readonly type: "function";
   readonly function: {
@@ -33,7 +33,7 @@ export interface OpenAITool {
   };
 }
 
-/** A member of `tools` in Responses. */
+/** A member of `tools` in OpenAI's Responses API. */
 interface OpenAIResponsesTool {
   readonly type: "function";
   readonly name: string;
@@ -57,7 +57,9 @@ export function toOpenAITools(
   });
 }
 
-/** The `tools` of a Responses request, where `strict` is on by default. */
+/**
+ * The `tools` of a Responses request. `strict` is always sent, because the provider turns it on by default.
+ */
 export function toOpenAIResponsesTools(
   tools: Iterable<ToolInfo | ToolDefinition>,
   options: OpenAIOptions = {},
@@ -89,7 +91,7 @@ function formatFunctions<Tool>(
   });
 }
 
-/** OpenAI refuses arrays without `items`. */
+/** Adds `items` to arrays that have none, because OpenAI refuses them. */
 function withItems(schema: JsonSchemaObject, note: TakeNote): JsonSchemaObject {
   const visit = (node: JsonSchema, at: string): JsonSchema => {
     if (!isRecord(node)) return node;
@@ -117,7 +119,7 @@ export function parseOpenAIToolCalls(message: unknown): ToolCallRequest[] {
   });
 }
 
-/** The calls among the output items of Responses. Never throws. */
+/** The calls among the output items of the Responses API. Never throws. */
 export function parseOpenAIResponsesCalls(items: unknown): ToolCallRequest[] {
   return readCalls(items, "output", ({ type, call_id, id, name, input, arguments: args }) => {
     const isCustom = type === "custom_tool_call";
@@ -137,7 +139,7 @@ type OpenAIOutputPart =
   | { readonly type: "input_file"; readonly filename: string; readonly file_data: string }
   | { readonly type: "input_file"; readonly file_url: string };
 
-/** The item that answers a call in Responses; images and PDF files go with it. */
+/** The item that answers a call in the Responses API; images and PDF files go with it. */
 export function toOpenAIFunctionCallOutput(callId: string, result: ToolResult) {
   const { text, carried } = splitResult(result, isCarried);
   const words: OpenAIOutputPart[] = text === "" ? [] : [{ type: "input_text", text }];

@@ -67,7 +67,7 @@ const validValues: readonly [keywords: readonly string[], isValid: (value: unkno
   [["required"], (value) => Array.isArray(value) && value.every(isString)],
 ];
 
-/** A provider refuses the whole request for one invalid keyword. */
+/** Removes invalid keywords, because a provider refuses the whole request for one of them. */
 function takeOutInvalid(schema: Record<string, unknown>, path: string, note: TakeNote): void {
   for (const [keywords, isValid] of validValues) {
     for (const keyword of keywords) {
@@ -162,7 +162,7 @@ export function keepReferences(
   }
 }
 
-/** The stem, or the stem with a number when it is taken. Takes the name. */
+/** Returns the stem, or the stem with a number if it is taken. Adds the returned name to `taken`. */
 export function freeName(stem: string, taken: Set<string>): string {
   let name = stem;
   for (let next = 2; taken.has(name); next++) name = `${stem}_${next}`;
@@ -179,8 +179,9 @@ const introductions = {
 };
 
 /**
- * Rewrites the root as one object: no `$ref`, no `allOf`, no alternatives. Alternatives become one object with the
- * properties of all; the description says which go together. Throws when the arguments are not an object.
+ * Rewrites the root as one object: no `$ref`, no `allOf`, no alternatives. Alternatives become one object
+ * with the properties of all; the description says which properties go together. Throws when the arguments
+ * are not an object.
  */
 function flattenRoot(root: JsonSchemaObject, note: TakeNote): JsonSchemaObject {
   const flat: Record<string, unknown> = { ...flatten(root, 0) };
@@ -280,7 +281,10 @@ function alternatives(schemas: readonly JsonSchema[]): JsonSchema {
   return fixedValues(distinct) ?? { anyOf: distinct };
 }
 
-/** One `enum` for schemas that are only values and share their wording. */
+/**
+ * Joins schemas into one `enum`. Undefined unless each schema is an `enum` or a `const`, and all have the
+ * same type, title and description and no other keywords.
+ */
 function fixedValues(schemas: readonly JsonSchema[]): JsonSchemaObject | undefined {
   const values: unknown[] = [];
   const frames: JsonSchemaObject[] = [];
@@ -295,7 +299,10 @@ function fixedValues(schemas: readonly JsonSchema[]): JsonSchemaObject | undefin
   return isShared ? { ...frames[0], enum: distinctJson(values) } : undefined;
 }
 
-/** A prepared schema whose arguments have names that the provider takes. `restore` gives them their own names back. */
+/**
+ * A schema in which the provider accepts the names of all arguments. `restore` gives the arguments of a call
+ * their original names back; it is absent when no argument was renamed.
+ */
 interface RenamedProperties {
   readonly schema: JsonSchemaObject;
   readonly restore?: (args: unknown) => unknown;
@@ -344,7 +351,10 @@ function renameKeys(object: object, names: ReadonlyMap<string, string>): Record<
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [names.get(key) ?? key, value]));
 }
 
-/** The arguments as an object; undefined for anything else, which goes to the pipeline unchanged. */
+/**
+ * The arguments as an object; undefined for anything else, which the caller of this function passes on
+ * unchanged.
+ */
 export function parseObject(args: unknown): Record<string, unknown> | undefined {
   try {
     const value: unknown = typeof args === "string" ? JSON.parse(args) : args;

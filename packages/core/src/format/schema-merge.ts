@@ -22,15 +22,15 @@ const containerKeywords = ["$defs", "definitions", "$id", "$anchor", "$dynamicAn
 const lowerLimits = ["minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"];
 const upperLimits = ["maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"];
 
-/** How deep references and parts are followed. */
+/** How many levels of references and `allOf` parts are followed. */
 export const maxDepth = 24;
 
-/** Thrown inside, where one schema cannot say what two say. */
+/** Thrown and caught in `mergeSchemas` when no single schema can express what two schemas demand together. */
 const conflict = new Error("The schemas do not merge.");
 
 /**
- * Merges schemas into one that accepts what all of them accept; undefined when that is impossible. Earlier schemas win
- * where only wording differs.
+ * Merges schemas into one that accepts the values that all of them accept; undefined when that is impossible.
+ * Where only annotations such as descriptions differ, the earlier schema wins.
  */
 export function mergeSchemas(
   schemas: readonly JsonSchema[],

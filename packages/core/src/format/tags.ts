@@ -21,7 +21,10 @@ export function parseTagCalls(text: string): ToolCallRequest[] {
   return readTagText(text).calls;
 }
 
-/** Separates calls and text; see `parseTagCalls`. Leaves out what follows an answer that the model invented. */
+/**
+ * Splits the text into calls and prose; see `parseTagCalls`. If the model wrote a `<tool_output>` itself
+ * after a call, leaves out that tag and everything after it, because only the rack writes results.
+ */
 export function readTagText(text: string): TagText {
   const calls: ToolCallRequest[] = [];
   const kept: string[] = [];
@@ -60,7 +63,7 @@ export function readTagText(text: string): TagText {
           : findClosing(text, tag, closing);
     if (tag === undefined || end === undefined) {
       if (tag !== undefined) unclosed.add(kind);
-      // A call is followed by parameters. If words follow, the text only mentions it.
+      // In a call, parameters follow the tag. If words follow, the text only mentions the tag.
       const isCall = tag === undefined || /^\s*(?:<|$)/.test(text.slice(tag.end, tag.end + 200));
       if (name !== undefined && isCall) open ??= { at: match.index, name };
       continue;
@@ -83,7 +86,10 @@ export function readTagText(text: string): TagText {
   return { calls, text: kept.join("") + text.slice(from, open.at), unfinished: open.name };
 }
 
-/** The result of such a call for the next message. Tags inside it are escaped. */
+/**
+ * The result of a tag call as text for the next message to the model. Tags of this format inside the result
+ * are escaped.
+ */
 export function toTagResult(name: string, result: ToolResult): string {
   const status = result.type === "error" ? "error" : "ok";
   const text = modelText(result, result.attachments).replaceAll(ownTag, "&lt;");
@@ -110,14 +116,17 @@ export function fromTagArguments(args: unknown, definition: Pick<ToolDefinition,
   );
 }
 
-/** The end of the code block that these characters opened; an unclosed block takes up the rest. */
+/** The end of the code block that `fence` opened; an unclosed block takes up the rest of the text. */
 function endOfFence(text: string, from: number, fence: string): number {
   const closing = new RegExp(`\\n[ \\t>]*${fence}${fence[0]}*[ \\t]*(?=\\n|$)`, "g");
   closing.lastIndex = from;
   return closing.exec(text) === null ? text.length : closing.lastIndex;
 }
 
-/** The end of the code span: the same number of backticks in the same paragraph. Without them it is not a span. */
+/**
+ * The end of the code span: the same number of backticks in the same paragraph. Returns `from` if there are
+ * none, because then it is not a span.
+ */
 function endOfSpan(text: string, from: number, length: number): number {
   const notable = /`+|\n[ \t]*\n/g;
   notable.lastIndex = from;
@@ -129,8 +138,8 @@ function endOfSpan(text: string, from: number, length: number): number {
 }
 
 /**
- * Returns a function that tells whether a position is quoted, by a mark before it or as a quoted line. It must be
- * called from left to right.
+ * Returns a function that tells whether a position is quoted: by a quotation mark before it, or because its
+ * line begins with `>`. The function must be called with increasing positions.
  */
 function quotationIn(text: string): (at: number) => boolean {
   let line = 0;
@@ -152,7 +161,7 @@ interface Tag {
   readonly end: number;
 }
 
-/** The tag that begins at a position, or nothing when there is none or it does not end. */
+/** The tag that begins at a position; undefined when there is none or it does not end. */
 function readTag(text: string, start: number): Tag | undefined {
   const head = /<([\p{L}_][\p{L}\p{N}_.-]*)/uy;
   head.lastIndex = start;

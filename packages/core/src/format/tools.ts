@@ -5,7 +5,7 @@ import type { FilePart, ToolResult } from "../tool/result.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
 import type { FormatNote, TakeNote } from "./notes.ts";
 
-/** Tools in a provider's format, and the conversion of its calls back. */
+/** Tools in a provider's format, and functions that convert the provider's calls back. */
 export interface FormattedTools<Tool> {
   /** Sorted by name, so that the same tools always give the same text and prompt caches hold. */
   readonly tools: readonly Tool[];
@@ -19,7 +19,10 @@ export interface FormattedTools<Tool> {
   restore(call: ToolCallRequest): ToolCallRequest;
 }
 
-/** `restore` undoes what rewriting the schema did to the arguments. */
+/**
+ * A tool in a provider's format. `restore` converts arguments that fit the rewritten schema to arguments for
+ * the tool's own schema.
+ */
 export interface FormattedTool<Tool> {
   readonly tool: Tool;
   readonly restore?: ((args: unknown) => unknown) | undefined;
@@ -79,7 +82,7 @@ export function formatTools<Tool>(
   };
 }
 
-/** Sources outside TypeScript may give `null` for missing texts. */
+/** Leaves out a title or description that is not a text: sources outside TypeScript may give `null`. */
 function withProperText(definition: ToolDefinition): ToolDefinition {
   const { title, description, ...rest } = definition;
   return {
@@ -136,7 +139,7 @@ function providerNames(names: ReadonlySet<string>, rule: NameRule): Map<string, 
   );
 }
 
-/** Unlike an order by language, the same on every machine. */
+/** Compares by code units: unlike an order by language, the result is the same on every machine. */
 function byCodeUnit(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
@@ -174,7 +177,7 @@ export function isMadeUpCallId(id: string): boolean {
   return id.startsWith(madeUpPrefix);
 }
 
-/** A call in a provider's list, as far as it has the members. */
+/** A call from a provider's list before its id and name are checked. */
 interface GivenCall {
   readonly id?: unknown;
   readonly name?: unknown;

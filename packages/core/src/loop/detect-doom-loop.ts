@@ -29,7 +29,8 @@ export function assessFinished(state: LoopState, callId: string): LoopVerdict {
   try {
     const end = state.entries.length - 1;
     const head = state.entries[end];
-    // A call that is not evidence was not kept; the entry before it has been judged.
+    // A call that is no evidence of a loop was not kept in the state; the last entry is then an earlier call,
+    // which has been judged.
     if (head === undefined || head.callId !== callId) return noLoop;
     return judge(state.entries, end, head, head.executed ? nudgeRank : stopRank);
   } catch {
@@ -119,7 +120,7 @@ function previousResult(entries: readonly LoopEntry[], end: number, head: LoopEn
   return sibling;
 }
 
-/** The same for every repetition of the loop, at whichever call it was noticed. */
+/** A hash that is the same for every repetition of the loop, at whichever call it was noticed. */
 function fingerprint(
   { signal, since }: LoopSighting,
   entries: readonly LoopEntry[],

@@ -13,7 +13,7 @@ export interface Step {
   readonly readOnly?: boolean;
   readonly poll?: boolean;
   readonly round?: string;
-  /** Milliseconds since the call before; one second unless told. */
+  /** Milliseconds since the call before. Default: one second. */
   readonly after?: number;
   readonly infrastructure?: boolean;
   readonly refusal?: string;
@@ -111,7 +111,10 @@ export function session({ enforce = false } = {}) {
 
 const noVerdict: LoopVerdict = { action: "none", count: 0 };
 
-/** The call at which each rung is reached first when every call is run regardless, 0 for never. */
+/**
+ * The numbers of the calls at which nudge, block and stop are reached first, when every call is run
+ * regardless; 0 for never.
+ */
 export function ladder(steps: readonly Step[]) {
   const verdicts = session().all(steps);
   const at = (reached: (verdict: (typeof verdicts)[number]) => boolean) => verdicts.findIndex(reached) + 1;

@@ -136,9 +136,9 @@ function toEntry(
 }
 
 interface Comparison {
-  /** No call like this gave this result since the world last changed. */
+  /** No identical call gave this result since a call last changed something. */
   readonly isNew: boolean;
-  /** No call like this gave this result at all. */
+  /** No identical call gave this result at all. */
   readonly isFirst: boolean;
   /** The latest identical call, or else the latest call of the tool. */
   readonly like: LoopEntry | undefined;

@@ -20,7 +20,7 @@ export interface RecalledCall {
     readonly error?: ToolErrorResponse | undefined;
     readonly flags?: { readonly loop?: LoopVerdict; readonly waited?: number } | undefined;
   };
-  /** With its whole text. */
+  /** The result with its whole text. */
   readonly result: ToolResult;
   /** What the tool says about itself. */
   readonly metadata: ToolMetadata;

@@ -21,8 +21,8 @@ export function resultKeys(result: Parts, at: number): ResultKeys {
 }
 
 /**
- * A quick test whether the result has more than its text; JSON text is taken for the structured value. `resultKeys`
- * looks closely.
+ * A quick test whether the result has more than its text; a text that looks like JSON is assumed to be the
+ * structured value. `resultKeys` compares the two.
  */
 export function showsBeyondText({ content, type, attachments, structured, blocks }: Parts): boolean {
   if (attachments !== undefined || blocks !== undefined) return true;
@@ -31,7 +31,7 @@ export function showsBeyondText({ content, type, attachments, structured, blocks
   return typeof structured === "object" && content[0] !== "{" && content[0] !== "[" && content !== "null";
 }
 
-/** The other parts of the result as a text, in which times and ids can be masked. */
+/** The parts of the result besides its text, as one text in which times and ids can be masked. */
 function partsBeyondText({ content, attachments, structured, blocks }: Parts): string | undefined {
   if (attachments === undefined && structured === undefined && blocks === undefined) return undefined;
   const parts: string[] = [];
@@ -118,7 +118,10 @@ function maskVolatile(text: string, at: number): string {
   return rest === text || rest.length > longEnough || tellingWord.test(rest) ? rest : text;
 }
 
-/** The same without UUIDs: if arguments differ, an id may be the requested one. */
+/**
+ * Masks the same except UUIDs: if the arguments of two calls differ, a UUID may be the one that was asked
+ * for.
+ */
 function maskNoise(text: string, at: number): string {
   const rest = text.includes("q") ? text.replace(requestId, masked) : text;
   const timed = rest.replace(clockOf(at), masked);
@@ -164,7 +167,10 @@ function epochsAround(day: number): string {
 const duration = String.raw`(?:\d+ ?h ?)?(?:\d+ ?m ?)?\d+(?:\.\d+)? ?(?:[nuµμm]?s|m?secs?|(?:milli)?seconds?|min(?:ute)?s?)\b`;
 const hasDuration = /\d ?[smnuµμ]/;
 
-/** "took 3s", "done in 3s", "failed after 3s", "duration: 3s". Not "ready in 3s" or "retry after 3s". */
+/**
+ * Words before a measured duration: "took 3s", "done in 3s", "failed after 3s", "duration: 3s". Not "ready in
+ * 3s" or "retry after 3s".
+ */
 const measure = [
   "took",
   "elapsed",

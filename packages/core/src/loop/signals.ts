@@ -9,8 +9,8 @@ import {
 } from "./types.ts";
 
 /**
- * One kind of loop. `head` is the judged call, `entries[0..end)` are the calls before it. Returns `undefined` below the
- * nudge threshold, the common case.
+ * Looks for one kind of loop. `head` is the judged call, `entries[0..end)` are the calls before it. Returns
+ * `undefined` below the nudge threshold, the common case.
  */
 type LoopSignalFunction = (
   entries: readonly LoopEntry[],
@@ -40,8 +40,8 @@ class Series {
   }
 
   /**
-   * The first call of a series cannot have waited, so each entry weighs as much as its successor: a series of waits then
-   * gets exactly four times as many repetitions.
+   * Adds an earlier call. The first call of a series cannot have waited, so each call weighs as much as the
+   * call after it: a series of waits then gets exactly four times as many repetitions.
    */
   add(entry: LoopEntry, index: number, weight = this.#weight): void {
     this.since = index;
@@ -59,7 +59,7 @@ class Series {
   }
 }
 
-/** Refusals that do not depend on the arguments. */
+/** Refusals that count as the same whatever the arguments are. */
 const refusedWhateverTheArguments: ReadonlySet<string | undefined> = new Set([
   "tool_not_found",
   "tool_disabled",
@@ -75,7 +75,7 @@ const refused: LoopSignalFunction = (entries, end, head) => {
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.tool !== head.tool) continue;
-    // A successful call of the tool shows that the model understood.
+    // A call that ran shows that the model understood the refusal.
     if (anyArguments && entry.executed) break;
     if (!entry.refused || entry.resultKey !== head.resultKey) continue;
     if (anyArguments || entry.argsKey === head.argsKey) series.add(entry, index);
@@ -125,7 +125,7 @@ function cycleOf(
   end: number,
   head: LoopEntry,
 ): LoopSighting | undefined {
-  // How many of the last calls equal the call one period before. The head is known to.
+  // How many of the last calls equal the call one period before them. The head is known to do so.
   let matched = 1;
   while (
     end - matched - period >= 0 &&
@@ -151,9 +151,10 @@ function cycleOf(
 }
 
 /**
- * One tool fails in the same way again, with any arguments, without a change in between. Calls of other tools do not
- * end the series unless they change something; any other result of this tool does. After a block, new arguments get one
- * run if something was learned since, or the tool would be closed for good. That run still counts towards the stop.
+ * One tool fails in the same way again, with any arguments, without a change in between. Calls of other tools
+ * do not end the series unless they change something; any other result of this tool does. After a block, a
+ * call with new arguments may run once if another tool has given a new result since; otherwise the tool would
+ * stay blocked for good. That run still counts towards the stop.
  */
 const sameError: LoopSignalFunction = (entries, end, head) => {
   if (!head.isError || head.refused) return undefined;

@@ -12,10 +12,13 @@ export const interleavedReach = 12;
 /** Milliseconds. A repetition after a longer pause is waiting, not looping. */
 export const waitingGap = 10_000;
 
-/** Quarters that a repetition counts; while waiting it counts one, so waiting may repeat four times as often. */
+/**
+ * How many quarters a repetition counts. While waiting it counts one quarter, so waiting may repeat four
+ * times as often.
+ */
 export const fullWeight = 4;
 
-/** After so many blocked attempts in a row, the next one stops the run. */
+/** After this many blocked rounds in a row, the next block stops the run. */
 export const blockedBeforeStop = 3;
 
 /** Characters. Shorter results are acknowledgements: many different writes answer "ok". */
@@ -40,7 +43,10 @@ export const thresholds = {
   cycle: { nudge: 2, block: 3, stop: 4 },
   /** The same error of one tool, whatever the arguments, while nothing was changed. */
   sameError: { nudge: 3, block: 5, stop: 8 },
-  /** The same, but the call has new arguments and something was learned since the last one was blocked. */
+  /**
+   * The same error, but the call has new arguments, and another tool gave a new result since the last call
+   * was blocked.
+   */
   sameErrorAfterLearning: { nudge: 3, block: never, stop: 8 },
   /** A read-only tool that answers different arguments with the same result. */
   stagnation: { nudge: 4, block: 6, stop: 9 },
@@ -49,6 +55,9 @@ export const thresholds = {
   /** The same call with the same result between others. Only a nudge, since the model may re-read a reference. */
   interleaved: { nudge: 4, block: never, stop: never },
   interleavedError: { nudge: 4, block: 5, stop: never },
-  /** The same refusal: unknown tool, bad arguments, denied. In a row it is a repeat, which stops. */
+  /**
+   * The same refusal: unknown tool, bad arguments, denied. One after the other, refusals are also a `repeat`,
+   * which can stop the run.
+   */
   refused: { nudge: 2, block: 3, stop: never },
 } satisfies Record<string, LoopLadder>;

@@ -50,13 +50,16 @@ export interface LoopEntry
   readonly round: string | undefined;
   /** The number of the call in its session, from 1. */
   readonly ordinal: number;
-  /** This call had not given this result since the last change. */
+  /** The same call had not given this result since the last change by any call (`changedWorld`). */
   readonly isNew: boolean;
-  /** It succeeded, was not read-only and had not done the same before, so repeating a check after it makes sense. */
+  /**
+   * The call succeeded, was not read-only and had not given the same result before, so repeating a check
+   * after it makes sense.
+   */
   readonly changedWorld: boolean;
-  /** It is part of a wait, which may repeat four times as often. */
+  /** The call is part of a wait, which may repeat four times as often. */
   readonly waiting: boolean;
-  /** Its arguments are nearly those of the entry before. Known only with `tokens`. */
+  /** The arguments are nearly those of the entry before. Known only with `tokens`. */
   readonly similar: boolean;
   readonly tokens: readonly string[] | undefined;
 }
@@ -84,7 +87,7 @@ export type LoopSignal =
 export interface LoopVerdict {
   readonly action: "none" | "nudge" | "block" | "stop";
   readonly signal?: LoopSignal;
-  /** How often it was seen, this call included. */
+  /** How often the loop was seen, this call included. */
   readonly count: number;
   /** Length of the cycle, 1 for everything that is not a cycle. */
   readonly period?: number;
@@ -107,14 +110,16 @@ export interface LoopLadder {
 export interface LoopSighting {
   readonly signal: LoopSignal;
   readonly ladder: LoopLadder;
-  /** How often, as people count. */
+  /** How many repetitions there are, without weights. */
   readonly count: number;
-  /** The weighted count: one quarter for a repetition while waiting, four for any other. */
+  /** The weighted count: one quarter for a repetition while waiting, four quarters for any other. */
   readonly quarters: number;
-  /** In how many rounds: the model's chances to notice. */
+  /**
+   * In how many rounds the repetitions were made. Each round was a chance for the model to notice the loop.
+   */
   readonly rounds: number;
   readonly period: number;
-  /** Index of the first entry that belongs to it. */
+  /** Index of the first entry that belongs to the loop. */
   readonly since: number;
 }
 

@@ -6,15 +6,15 @@ import type { SearchDocument } from "./search/search-document.ts";
 import { ToolIndex } from "./search/tool-index.ts";
 
 /**
- * The tools and the indexes over them. It is changed in place while only the registry holds it; after a snapshot the
- * registry clones it before the next change. Search covers enabled tools only.
+ * The tools and the indexes over them. The registry changes its catalog in place until a snapshot uses it;
+ * then the registry makes the next change in a clone. Search covers enabled tools only.
  */
 export class Catalog {
-  /** By folded name, in order of registration. */
+  /** Tools by lower-case name, in order of registration. */
   #entries = new Map<string, ToolEntry>();
-  /** By exact name and alias, for fast lookups. */
+  /** Tools by exact name and alias, for fast lookups. */
   #exact = new Map<string, ToolEntry>();
-  /** By folded name and alias, for uniqueness and lookups without regard to case. */
+  /** Tools by lower-case name and alias, for uniqueness and for lookups without regard to case. */
   #folded = new Map<string, ToolEntry>();
   #index: ToolIndex | undefined;
   #all: readonly ToolInfo[] | undefined;
@@ -53,7 +53,10 @@ export class Catalog {
     this.drop(old);
   }
 
-  /** Removes a tool from every index but keeps its position for a successor. */
+  /**
+   * Removes a tool from every index but keeps its place in the order of registration for a tool that replaces
+   * it.
+   */
   suspend(entry: ToolEntry): void {
     const { info } = entry;
     this.#forgetLists();
@@ -63,7 +66,7 @@ export class Catalog {
     if (!info.disabled) this.#index?.remove(entry.key);
   }
 
-  /** Gives up the position of a suspended tool. */
+  /** Frees the place of a suspended tool, unless another tool has taken that place. */
   drop(entry: ToolEntry): void {
     if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key);
     this.#forgetLists();
@@ -124,7 +127,8 @@ export class Catalog {
 function toDocument({ key, info, schema }: ToolEntry): SearchDocument {
   const { aliases, title, displayName, description } = info;
   const { tags, category } = info.metadata;
-  // A rewritten name is found by its author's words, not by the hash in it.
+  // If the tool's name was rewritten, search uses the author's original name, not the one with the hash in
+  // it.
   const name = aliases?.find((alias) => canonicalName(alias) === info.name) ?? info.name;
   return {
     key,

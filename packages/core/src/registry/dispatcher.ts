@@ -5,7 +5,7 @@ import type { ToolResult } from "../tool/result.ts";
 import type { ToolContext, ToolInfo } from "../tool/types.ts";
 import { ToolRegistry } from "./registry.ts";
 
-/** What an agent loop sees of a call. */
+/** The outcome of a call in the form that agent loops read. */
 export interface Observation {
   readonly toolName: string;
   readonly status: "success" | "error";
@@ -17,7 +17,10 @@ export interface Observation {
   readonly duration: number;
 }
 
-/** The registry for agent loops that dispatch by name. It holds no tools and runs none itself. */
+/**
+ * Calls the tools of a registry by name, for agent loops that expect an observation of every call. All tools
+ * are kept in the registry.
+ */
 export class ToolDispatcher {
   readonly registry: ToolRegistry;
 
@@ -55,7 +58,10 @@ export class ToolDispatcher {
     return this.registry.list();
   }
 
-  /** With the context of a running call, the new call is its child; any other context is used as options. */
+  /**
+   * If `context` is that of a running call, the new call becomes a child of that call; any other context is
+   * used as call options.
+   */
   executeWithContext(
     toolName: string,
     input: Record<string, unknown>,

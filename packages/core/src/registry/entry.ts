@@ -13,7 +13,7 @@ import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
 /** A registered tool with its compiled schemas. Immutable. */
 export class ToolEntry {
   readonly info: ToolInfo;
-  /** The folded name: names do not differ by case. */
+  /** The name in lower case: names that differ only in case are the same name. */
   readonly key: string;
   readonly schema: CompiledSchema;
   readonly output: CompiledSchema | undefined;
@@ -27,7 +27,7 @@ export class ToolEntry {
     this.implementation = implementationOf(info.execute);
   }
 
-  /** All folded names of the tool, its own first. */
+  /** The tool's name and its aliases in lower case, the name first. */
   keys(): string[] {
     const aliases = this.info.aliases ?? [];
     return aliases.length === 0 ? [this.key] : [...new Set([this.key, ...aliases.map(fold)])];

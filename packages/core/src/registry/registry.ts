@@ -60,13 +60,13 @@ export class ToolRegistry extends CatalogReader {
     return this.#host.settings.timeout;
   }
 
-  /** Throws `DefinitionError` and changes nothing when the tool is invalid or a name of it is taken. */
+  /** Throws `DefinitionError` and changes nothing when the tool is invalid or one of its names is taken. */
   register(info: ToolInfo): void {
     const entry = toEntry(info);
     this.#change((catalog) => catalog.add(entry));
   }
 
-  /** False when there is no such tool. Running calls end as usual. */
+  /** Removes a tool; its running calls finish as usual. Returns false when there is no such tool. */
   unregister(name: string): boolean {
     const entry = this.catalog.find(name);
     if (entry === undefined) return false;
@@ -77,7 +77,7 @@ export class ToolRegistry extends CatalogReader {
     return true;
   }
 
-  /** Replaces a tool by a new version; running calls end on the version they started on. */
+  /** Replaces a tool by a new version; running calls finish with the version that they started with. */
   update(name: string, updates: Partial<ToolInfo>): void {
     const entry = this.#require(name);
     const next = entry.with(updates);
@@ -85,8 +85,8 @@ export class ToolRegistry extends CatalogReader {
   }
 
   /**
-   * Removes and registers tools in one step: readers see all of it or nothing. A tool that replaces a disabled one of
-   * its name stays disabled. Returns the tools that could not be registered.
+   * Removes and registers tools in one step: readers see all of the changes or none. A tool that replaces a
+   * disabled tool of the same name is disabled too. Returns the tools that could not be registered.
    */
   apply(changes: { readonly remove?: Iterable<string>; readonly put?: Iterable<ToolInfo> }): RefusedTool[] {
     const leaving = new Map<string, ToolEntry>();
@@ -121,12 +121,12 @@ export class ToolRegistry extends CatalogReader {
     this.update(name, { disabled: false });
   }
 
-  /** Throws `ToolNotFoundError`, which suggests similar names. */
+  /** Returns the tool. Throws `ToolNotFoundError`, which suggests similar names, when there is none. */
   require(name: string): ToolInfo {
     return this.#require(name).info;
   }
 
-  /** Makes the error for an unknown tool. `isThere`: which tools the caller may know of. */
+  /** Makes the error for an unknown tool. `isThere` returns whether the caller may know of a tool. */
   notFound(name: string, isThere?: (tool: ToolInfo) => boolean): ToolNotFoundError {
     const names = isThere && this.getAll().flatMap((info) => (isThere(info) ? [info.name] : []));
     const suggestions = names === undefined ? this.#host.nearest(name) : nearestNames(name, names, NEAREST);
@@ -148,7 +148,7 @@ export class ToolRegistry extends CatalogReader {
     return startCall(this.#frame(name, input, context ?? noOptions, undefined));
   }
 
-  /** Calls a tool as a child of a running call, with no more rights and no more time. */
+  /** Calls a tool as a child of a running call, with no more rights and no more time than that call has. */
   executeChild(
     parent: string | Partial<ToolContext>,
     name: string,
@@ -157,7 +157,8 @@ export class ToolRegistry extends CatalogReader {
   ): Promise<ToolResult> {
     const frame = typeof parent === "string" ? this.#host.history.get(parent) : frameOf(parent);
     if (frame?.host === this.#host) return startCall(this.#frame(name, input, context, frame));
-    // The rights of an unknown call are unknown, so this call gets none.
+    // The parent call is unknown, and so are its rights: the new call gets no permissions and is cancelled at
+    // once.
     const signal = AbortSignal.abort("the call that makes it is not known here");
     return this.execute(name, input, { ...context, signal, permissions: [] });
   }
@@ -171,7 +172,7 @@ export class ToolRegistry extends CatalogReader {
   ): Promise<ToolResult> {
     const frame = frameOf(origin);
     const session = frame === undefined ? {} : { sessionID: frame.sessionID };
-    // The limits of the original call apply.
+    // The new call may use only tools that the original call may use.
     const allow = (tool: ToolInfo) =>
       (frame === undefined || isWithinReach(tool, frame)) && context.allow?.(tool) !== false;
     return this.execute(name, input, {
@@ -182,7 +183,7 @@ export class ToolRegistry extends CatalogReader {
     });
   }
 
-  /** Cancels a call and its children. False when it does not run. */
+  /** Cancels a call and its children. Returns false when the call is not running. */
   cancel(callId: string, reason?: string): boolean {
     const frame = this.#host.history.get(callId);
     if (frame === undefined || frame.ended) return false;
@@ -201,7 +202,7 @@ export class ToolRegistry extends CatalogReader {
     if (frame !== undefined) updateState(frame, state);
   }
 
-  /** Forgets the states and the history of finished calls. */
+  /** Forgets the states and the history of finished calls, and the loop states of all sessions. */
   clearStates(): void {
     this.#host.history.clear();
     this.#sessions.clear();
@@ -221,8 +222,8 @@ export class ToolRegistry extends CatalogReader {
   }
 
   /**
-   * Judges whether the last calls repeat themselves: those of one session ("" for calls without one), or of all, each
-   * session by itself. Changes nothing.
+   * Tells whether the last finished calls repeat themselves. Looks at the calls of one session ("" for calls
+   * without a session) or, without `sessionID`, at each session separately. Changes nothing.
    */
   detectDoomLoop(sessionID?: string): DoomLoopDetectionResult {
     const calls = this.#host.history.recent(this.#host.settings.historyLimit);
@@ -238,50 +239,58 @@ export class ToolRegistry extends CatalogReader {
     };
   }
 
-  /** The loop state of a session as plain JSON; store it, and pass it to `restoreLoopState` to go on. */
+  /**
+   * The loop state of a session as plain JSON. Store it, and pass it to `restoreLoopState` to continue the
+   * session.
+   */
   getLoopState(sessionID: string): LoopState {
     return this.#sessions.get(sessionID);
   }
 
-  /** `owner`: the `sessionCaller` of the session's calls. */
+  /** `owner`: the `sessionCaller` in the options of the session's calls. */
   restoreLoopState(sessionID: string, state: LoopState, owner?: string): void {
     this.#sessions.restore(sessionKey(sessionID, owner), state);
   }
 
-  /** Forgets the loop state of a session, also a stop, so that it may go on. */
+  /**
+   * Forgets the loop state of a session, so that a session stopped by loop detection may make calls again.
+   */
   resumeSession(sessionID: string): void {
     this.#sessions.clear(sessionID);
   }
 
-  /** Must be called at a new message of the user: repetitions before it no longer count. */
+  /** Must be called when the user sends a new message: repetitions before it no longer count. */
   startNewMessage(sessionID: string): void {
     this.#sessions.change(sessionID, clearForNewMessage);
   }
 
-  /** Removes calls from loop detection, when the provider had to be asked again. */
+  /** Removes calls from the loop state of a session: for a model turn that had to be requested again. */
   rollbackCalls(sessionID: string, callIds: readonly string[]): void {
     this.#sessions.change(sessionID, (state) => rollback(state, callIds));
   }
 
-  /** A page of a result's whole text, also if it was cut for the model. */
+  /** A page of the whole text of a call's result, even if the text was cut for the model. */
   readResult(callId: string, page: PageOptions = {}): ResultPage | undefined {
     const { results, history, settings } = this.#host;
     const text = results.get(callId) ?? history.get(callId)?.result?.content;
     return text === undefined ? undefined : pageOf(settings.secrets().inText(text), page);
   }
 
-  /** Masks every known secret in plain JSON. Returns the same value when there is none. */
+  /** Masks every known secret in plain JSON. Returns the same value when it contains no secret. */
   mask<Value>(value: Value): Value {
     return this.#host.settings.secrets().apply(value);
   }
 
-  /** Calls the listener for all events, or for those of these types. Returns a function that unsubscribes. */
+  /**
+   * Calls the listener for all events, or only for events of the given types. Returns a function that
+   * unsubscribes.
+   */
   subscribe(listener: RackListener, types?: readonly RackEvent["type"][]): () => void {
     return this.#host.events.subscribe(listener, types);
   }
 
   #change(edit: (catalog: Catalog) => void): void {
-    // A snapshot keeps its catalog; the change goes into a copy.
+    // If a snapshot uses the catalog, the change goes into a copy.
     const catalog = this.#snapshot === undefined ? this.catalog : this.catalog.clone();
     edit(catalog);
     this.catalog = catalog;
@@ -291,7 +300,9 @@ export class ToolRegistry extends CatalogReader {
     if (this.#host.undecided.size > 0) this.#endUndecided();
   }
 
-  /** Ends calls that wait for consent and could not run any more. */
+  /**
+   * Ends calls that wait for consent but may not run any more, for instance because their tool was removed.
+   */
   #endUndecided(): void {
     for (const frame of [...this.#host.undecided]) {
       try {
@@ -338,7 +349,9 @@ export class ToolRegistry extends CatalogReader {
     };
   }
 
-  /** The registry as the call sees it: without tools that it may not use. */
+  /**
+   * The registry as the call sees it: without tools that it may not use. Only `getStats` counts all tools.
+   */
   #viewFor(frame: CallFrame): RegistryView {
     const snapshot = this.snapshot();
     const isThere = (info: ToolInfo) => isWithinReach(info, frame);
@@ -352,7 +365,7 @@ export class ToolRegistry extends CatalogReader {
       search(query, limit = USUAL_LIMIT) {
         const best = snapshot.search(query, limit);
         if (best.every(isThere)) return best;
-        // Some matches may not be used, so the next best are taken.
+        // The call may not use some of the matches, so the next best matches take their place.
         return snapshot.search(query, Number.POSITIVE_INFINITY).filter(isThere).slice(0, limit);
       },
       findByTag: (tag) => snapshot.findByTag(tag).filter(isThere),
@@ -361,7 +374,10 @@ export class ToolRegistry extends CatalogReader {
     };
   }
 
-  /** For `ctx.call`: a failed child rejects; an unobserved failure does not end the process. */
+  /**
+   * For `ctx.call`: the promise rejects when the child fails, but a rejection that nobody handles does not
+   * end the process.
+   */
   #callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult> {
     const child = this.#frame(name, input, options, parent);
     const answer = startCall(child).then((result) => {

@@ -35,23 +35,29 @@ export interface JsonSchemaFacts {
   readonly usesInheritedNames: boolean;
   /** A pattern could take long by backtracking, so the linear engine must be loaded. */
   readonly usesRiskyPatterns: boolean;
-  /** It contains references, so it may expand to far more schemas than it has. */
+  /**
+   * The schema contains references, so one value may be checked against far more schemas than are written in
+   * it.
+   */
   readonly usesReferences: boolean;
 }
 
 export interface SchemaFlaw {
   readonly schema: object;
-  /** The keyword and its member; undefined for the schema as a whole. */
+  /**
+   * The path below `schema`: a keyword, and a name or index in it; undefined when the schema as a whole is
+   * wrong.
+   */
   readonly steps?: readonly (string | number)[] | undefined;
-  /** A sentence that continues after the name of the place. */
+  /** The rest of a sentence that begins with the name of the place, such as "must be a number." */
   readonly problem: string;
 }
 
 const maximumDepth = 200;
 
 /**
- * Refuses an invalid JSON Schema, in linear time and without loading a validator. Subtler flaws show on first use.
- * Throws `SchemaError` for the first flaw, or reports all to `onFlaw`.
+ * Refuses an invalid JSON Schema, in linear time and without loading a validator. Flaws that only compiling
+ * finds show on first use. Throws `SchemaError` for the first flaw, or reports all flaws to `onFlaw`.
  */
 export function checkJsonSchema(
   root: JsonSchemaObject,
@@ -186,7 +192,7 @@ class SchemaCheck {
     }
   }
 
-  /** With nested ids, references are left to the validator. */
+  /** Checks that a reference has a target. If a subschema has an `$id`, that is left to the validator. */
   #checkReference(target: string, place: SchemaPlace): void {
     if (this.#hasNestedIds) return;
     const { $id } = this.#root;
@@ -240,7 +246,7 @@ const forms: Readonly<Record<string, Form>> = {
   map: ["an object of schemas", isRecord],
 };
 
-/** What a keyword must hold, if it is known. */
+/** The form that the value of a keyword must have; undefined for an unknown keyword. */
 function formOf(keyword: string): Form | undefined {
   if (keyword === "dependencies") return forms.object;
   const known = Object.hasOwn(plainKeywords, keyword) ? plainKeywords[keyword] : undefined;
@@ -307,7 +313,10 @@ export function jsonSchemaFlaws(root: JsonSchemaObject): SchemaFlaw[] {
   return flaws;
 }
 
-/** The names of the schema by keyword; undefined for an invalid name. */
+/**
+ * The names by which references can point to the schema, each with its keyword; undefined for an invalid
+ * name.
+ */
 function namesOf({ schema, base }: AddressedSchema): [keyword: string, name: string | undefined][] {
   const names: [string, string | undefined][] = [];
   const { $id, $anchor, $dynamicAnchor } = schema;
@@ -321,7 +330,10 @@ function namesOf({ schema, base }: AddressedSchema): [keyword: string, name: str
   return names;
 }
 
-/** Validators look for names in all objects, even where no schema is expected. */
+/**
+ * Whether an object in the value has an id or an anchor. Validators look for these in all objects, even where
+ * no schema is expected.
+ */
 function holdsNames(value: unknown): boolean {
   const waiting = [value];
   while (waiting.length > 0) {

@@ -42,7 +42,10 @@ function compile(schema: object): CompiledSchema {
   return compileShape(schema) ?? new JsonSchemaValidator(checkKeywords(schema));
 }
 
-/** An object with one library schema counts as a shape; then all members must be library schemas. */
+/**
+ * Compiles an object of library schemas. If one member is a library schema, all members must be; undefined
+ * when none is.
+ */
 function compileShape(schema: JsonSchemaObject): CompiledSchema | undefined {
   const names = Object.keys(schema);
   if (!names.some((name) => isLibrarySchema(schema[name]))) return undefined;
@@ -65,7 +68,10 @@ function isLibrarySchema(value: unknown): boolean {
   return isZod4(value) || isZod3(value) || isStandardSchema(value);
 }
 
-/** An object without any keyword is mostly a list of properties without its wrapper. */
+/**
+ * Refuses an object without any keyword: mostly, its author wrote the properties without the schema around
+ * them.
+ */
 function checkKeywords(schema: JsonSchemaObject): JsonSchemaObject {
   const keys = Object.keys(schema);
   if (keys.length === 0 || keys.some(isKeyword)) return schema;
@@ -98,7 +104,7 @@ function shapeSchema(fields: ReadonlyMap<string, CompiledSchema>): LibrarySchema
       if (!outcomes.some(isPromise)) return joinFields(fields, outcomes as SchemaOutcome[]); // None is a promise.
       return Promise.all(outcomes).then((settled) => joinFields(fields, settled));
     },
-    // The fields look at the keys below them themselves.
+    // Only the names of the fields: each field checks the keys inside its own value.
     keySchema: () => ({ properties: Object.fromEntries([...fields.keys()].map((name) => [name, true])) }),
     jsonSchema: () => toJsonSchema(fields),
   };
@@ -118,7 +124,7 @@ function joinFields(
   return issues.length > 0 ? { ok: false, issues: issues.slice(0, maximumIssues) } : { ok: true, value };
 }
 
-/** Moves an issue of a field to the whole object. */
+/** Rewrites an issue of a field so that its path starts at the whole object. */
 function below(name: string, issue: SchemaIssue): SchemaIssue {
   const key = issuePath([name]);
   if (issue.path === "") {
@@ -142,7 +148,10 @@ function toJsonSchema(fields: ReadonlyMap<string, CompiledSchema>): JsonSchemaOb
   return required.length === 0 ? { type: "object", properties } : { type: "object", properties, required };
 }
 
-/** References in a field's schema are relative to that field's place. */
+/**
+ * Rewrites the references in a field's schema, which start at that schema, to start at the root of the whole
+ * schema.
+ */
 function moveReferences(schema: unknown, place: string): unknown {
   if (!isRecord(schema)) return schema;
   const moved = mapSchemas(schema, (part) => moveReferences(part, place));

@@ -2,10 +2,16 @@ import { issuePath, UnsafeValue } from "./issue.ts";
 
 /** Deeper than any real argument, and shallow enough for every validator's stack. */
 const maximumDepth = 500;
-/** Members of all objects and arrays together; a larger value is an attack or an unrolled shared structure. */
+/**
+ * The most members of all objects and arrays of a value together; a larger value is an attack, or repeats a
+ * shared part many times.
+ */
 const maximumSize = 1_000_000;
 
-/** Keys in one JSON text of a caller. Unlike list items, keys are looked at many times. */
+/**
+ * The most keys in one JSON text from a caller. Only keys are limited, because they are looked at many times;
+ * list items are not.
+ */
 const mostKeys = 100_000;
 /** Shorter texts are parsed quickly, whatever they contain. */
 const harmlessText = 64 * 1024;
@@ -35,7 +41,7 @@ export function withoutPrototypeKeys(value: unknown): unknown {
   return copyMember(value, false, 0, value);
 }
 
-/** Whether the value needs no copy and no refusal. */
+/** Whether the value has no own `__proto__` key and is neither too deep nor too large. */
 function isHarmless(value: object, depth: number): boolean {
   if (depth >= maximumDepth) return false;
   if (Array.isArray(value)) {
@@ -151,7 +157,10 @@ function tooLarge(root: object): UnsafeValue {
   return unsafe(root, "members in all", maximumSize, "a larger value");
 }
 
-/** A circular value is endlessly deep, so a circle is looked for only when a value is too deep or too large. */
+/**
+ * Makes the error for a value that is too deep or too large. Looks for a circular reference only here,
+ * because a circular value is endlessly deep.
+ */
 function unsafe(root: object, measure: string, limit: number, excess: string): UnsafeValue {
   const circle = pathOfCircle(root, [], new Set());
   const path = issuePath(circle ?? []);
@@ -168,7 +177,9 @@ function unsafe(root: object, measure: string, limit: number, excess: string): U
   });
 }
 
-/** The path to a container that is its own ancestor, if there is one. `cleared`: those that lead to none. */
+/**
+ * The path to a container that is its own ancestor, if there is one. `cleared`: containers that lead to none.
+ */
 function pathOfCircle(value: object, chain: object[], cleared: Set<object>): unknown[] | undefined {
   if (chain.includes(value)) return [];
   if (cleared.has(value) || chain.length > maximumDepth) return undefined;

@@ -24,8 +24,8 @@ export function describeExpected(schema: unknown, root: JsonSchemaObject, depth 
 }
 
 /**
- * Describes one keyword with the others of the same type. A limit may stand beside a reference or alternatives that the
- * value fits, so describing those would mislead.
+ * Describes what a violated keyword demands, together with the other keywords for the same type. References
+ * and alternatives beside the keyword are left out: the value may fit them, so describing them would mislead.
  */
 export function describeKeyword(
   keyword: string,
@@ -42,7 +42,10 @@ export function describeKeyword(
   return describeType(typeof value === "number" ? "number" : subject, schema, root, 0);
 }
 
-/** Describes what `not` leaves. Shows the schema itself where words would forbid too much. */
+/**
+ * Describes the values that a `not` allows. Shows the forbidden schema itself where a description in words
+ * would forbid more than the schema does.
+ */
 export function describeAllBut(forbidden: unknown, root: JsonSchemaObject, depth = 0): string {
   const schema = (isRecord(forbidden) ? followed(forbidden, root) : undefined) ?? forbidden;
   if (!isRecord(schema) || Object.keys(schema).length === 0) return "nothing";
@@ -65,7 +68,7 @@ export function anyOf(descriptions: readonly string[], conjunction = " or "): st
   return shown.join(conjunction) + (distinct.length > shown.length ? `${conjunction}…` : "");
 }
 
-/** `string of 1 to 5 characters` and the like: the limits on a size, with the noun counted. */
+/** Describes the limits on a size, such as ` of 1 to 5 characters`. */
 export function sizeLimits(minimum: unknown, maximum: unknown, noun: string): string {
   const plural = (count: unknown) => (count === 1 ? noun : noun === "property" ? "properties" : `${noun}s`);
   if (typeof minimum === "number" && typeof maximum === "number") {

@@ -21,10 +21,11 @@ export function hashText(text: string): string {
 }
 
 /**
- * A fingerprint of a JSON value, the same for any order of keys: equal values give equal texts, and different
- * ones almost surely different texts. Reads the value as `JSON.stringify` does, but a BigInt by its digits, and a set or
- * map by its members. It builds no text of the value, which makes it several times faster than hashing its JSON. Never
- * throws: a part that is circular, too deep or unreadable counts as a word that says so.
+ * A fingerprint of a JSON value, the same for any order of keys: equal values have equal fingerprints, and
+ * different values almost surely different ones. Reads the value as `JSON.stringify` does, but a BigInt by
+ * its digits, and a set or map by its members. It builds no text of the value, which makes it several times
+ * faster than hashing its JSON. Never throws: a part that is circular, too deep or unreadable counts as a
+ * word that says so.
  */
 export function hashValue(value: unknown): string {
   first = 0;
@@ -32,7 +33,7 @@ export function hashValue(value: unknown): string {
   try {
     absorb(value, 0);
   } catch {
-    // Something in it is very deep, circular or throws.
+    // A part of the value is very deep, circular or throws.
     first = 0;
     second = 0;
     absorb(plainCopy(value, DEEPEST), 0);
@@ -47,7 +48,7 @@ function absorb(value: unknown, depth: number): void {
       return;
     case "number":
       if (!Number.isFinite(value)) {
-        combine(NULL); // As JSON does.
+        combine(NULL); // JSON writes these numbers as null.
         return;
       }
       double[0] = value === 0 ? 0 : value; // Minus zero is zero in JSON.
@@ -74,7 +75,7 @@ function absorb(value: unknown, depth: number): void {
 }
 
 const NULL = 0x9011;
-/** The bits of a number. */
+/** Two views of the same memory, to read the bits of a number. */
 const double = new Float64Array(1);
 const words = new Int32Array(double.buffer);
 /** Deeper than any argument a tool takes, and shallow enough for every stack. */

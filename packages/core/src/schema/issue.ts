@@ -2,14 +2,14 @@ import { editDistance } from "../tool/name.ts";
 
 /** One thing that is wrong with a value. */
 export interface SchemaIssue {
-  /** Where, as people write it: `items[0].name`; empty for the value itself. */
+  /** The path of the wrong part, as people write it: `items[0].name`; empty for the value itself. */
   readonly path: string;
   readonly expected: string;
   readonly received: string;
   readonly message: string;
 }
 
-/** Only the first issues are shown. */
+/** How many issues of a value are reported at most. */
 export const maximumIssues = 20;
 
 /** Makes an issue in the common wording. `message` replaces the standard sentence with the author's. */
@@ -25,7 +25,7 @@ export function mismatch(
   return { path, expected, received: came, message: own ?? sentence(path, expected, came) };
 }
 
-/** Makes an issue for an unknown key. `known`: the keys of the schema, if known. */
+/** Makes an issue for an unknown key. `known`: the keys that the schema lists, if it lists any. */
 export function unknownKey(
   parent: readonly unknown[],
   key: string,

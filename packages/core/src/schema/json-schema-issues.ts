@@ -3,14 +3,17 @@ import { anyOf, describeAllBut, describeExpected, describeKeyword } from "./desc
 import { maximumIssues, mismatch, type SchemaIssue, unknownKey } from "./issue.ts";
 import { type JsonSchemaObject, keysOf, listOf, memberAt, pointerSteps } from "./visit.ts";
 
-/** The engine's errors as issues: alternatives condensed, repetitions left out, at most 20. */
+/**
+ * Converts the errors of the validation engine (Ajv) to issues: the errors of alternatives are condensed,
+ * repetitions left out, at most 20 reported.
+ */
 export function jsonSchemaIssues(
   errors: readonly ErrorObject[],
   value: unknown,
   root: JsonSchemaObject,
 ): SchemaIssue[] {
   const expected = (schema: unknown) => describeExpected(schema, root);
-  // Each issue once, in the order of the first.
+  // Reports each issue once, in the order of first occurrence.
   const issues = new Map(condense(errors).map((issue) => [`${issue.path}\n${issue.expected}`, issue]));
   return [...issues.values()].slice(0, maximumIssues);
 
@@ -93,7 +96,10 @@ export function jsonSchemaIssues(
 
 const branchingKeywords = new Set(["anyOf", "oneOf", "contains", "propertyNames"]);
 
-/** Whether an error comes from a branch of the composite: at or below its place, and not from a sibling keyword. */
+/**
+ * Whether an error comes from a branch of the keyword that `composite` reports: at the same place in the
+ * value or below, and not from a keyword beside it.
+ */
 function belongsTo(error: ErrorObject, composite: ErrorObject): boolean {
   if (error.keyword === "required" && error.parentSchema === composite.parentSchema) return false;
   if (!`${error.instancePath}/`.startsWith(`${composite.instancePath}/`)) return false;

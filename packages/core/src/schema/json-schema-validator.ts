@@ -11,14 +11,19 @@ import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./patter
 import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
 import { isRecord, type JsonSchemaObject } from "./visit.ts";
 
-/** Larger values get only their first errors, to save memory. */
+/** In a value with this many members or more, only the first errors are reported, to save memory. */
 const largestFullyExplained = 5_000;
 
-/** Limits on checked subschemas, for schemas whose references could multiply endlessly. */
+/**
+ * How many subschemas may be visited to check a value, and to collect all of its errors. The limits apply to
+ * schemas with references, which could multiply the visits endlessly.
+ */
 const MOST_STEPS = 100_000;
 const MOST_STEPS_TO_EXPLAIN = 20_000;
 
-/** Loads the engine and compiles the schema on first use. */
+/**
+ * Validates values by a JSON Schema. Loads the validation engine (Ajv) and compiles the schema on first use.
+ */
 export class JsonSchemaValidator implements CompiledSchema {
   readonly kind = "json-schema";
   readonly #schema: JsonSchemaObject;
@@ -29,7 +34,10 @@ export class JsonSchemaValidator implements CompiledSchema {
   #explain: ValidateFunction | undefined;
   #known: KnownKeys | undefined;
   #guide: KeyGuide | undefined;
-  /** No key is unlisted that the check lets through. */
+  /**
+   * True when the schema has a rule for other keys wherever it lists properties, so that a `KeyGuide` would
+   * find nothing.
+   */
   #needsNoGuide: boolean | undefined;
   #broken: SchemaError | undefined;
 
@@ -110,15 +118,18 @@ export class JsonSchemaValidator implements CompiledSchema {
   }
 }
 
-/** Makes the function for a schema; with `everyIssue` a slower one that goes on after an error. Throws `SchemaError`. */
+/**
+ * Makes the function that checks values against a schema; with `everyIssue` a slower one that goes on after
+ * an error. Throws `SchemaError`.
+ */
 type Compile = (schema: JsonSchemaObject, facts: JsonSchemaFacts, everyIssue: boolean) => ValidateFunction;
 
 const MOST_REMEMBERED = 500;
 const LONGEST_REMEMBERED = 20_000;
-/** More than browsers accept. */
+/** Characters. A longer text does not count as a URL. */
 const LONGEST_URL = 4_000;
 
-/** The loaded engines, and those that are being loaded. */
+/** `engines` has the loaded engines; `loading` also has those that are still being loaded. */
 const engines = new Map<Dialect, Compile>();
 const loading = new Map<Dialect, Promise<Compile>>();
 
@@ -141,7 +152,8 @@ async function importEngine(dialect: Dialect): Promise<Compile> {
     import("ajv-formats/dist/formats.js"),
   ]);
   const { url } = fullFormats;
-  // The only format expression whose time is not linear in the text.
+  // The regular expression of `url` is the only format whose time is not linear in the text, so the text is
+  // limited.
   const isUrl = (text: string) => text.length <= LONGEST_URL && url instanceof RegExp && url.test(text);
   const formats = { ...fullFormats, url: isUrl };
   const make = (prepared: object, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction => {
@@ -168,7 +180,8 @@ async function importEngine(dialect: Dialect): Promise<Compile> {
       });
     }
   };
-  // By text, since reloaded files and similar tools have equal schemas. The last used comes last.
+  // Compiled functions by the text of their schema, since reloaded files and similar tools have equal
+  // schemas. The function that was used last comes last.
   const recent = new Map<string, ValidateFunction>();
   const compile: Compile = (schema, facts, everyIssue) => {
     const prepared = prepareJsonSchema(schema, dialect, facts.usesReferences ? STEP : undefined);
@@ -232,7 +245,7 @@ function areUnique(isWanted: boolean, items: readonly unknown[]): boolean {
 /** The engine reads a keyword's errors here. */
 areUnique.errors = [] as { keyword: string; params: { i: number; j: number } }[];
 
-/** A keyword that is added to every schema with references, to count the checks. */
+/** A keyword that is added to every part of a schema with references, to count the visited subschemas. */
 const STEP = "toolrack:step";
 const step: KeywordDefinition = {
   keyword: STEP,
@@ -244,7 +257,10 @@ const step: KeywordDefinition = {
   errors: false,
 };
 
-/** References can multiply the checks without end, even for a small value. */
+/**
+ * Thrown when a check visits too many subschemas: references can multiply the visits without end, even for a
+ * small value.
+ */
 class TooManySteps extends Error {
   constructor() {
     super(
@@ -253,12 +269,15 @@ class TooManySteps extends Error {
   }
 }
 
-/** Additional steps per member of the value. */
+/** How many more steps each member of the value allows. */
 const STEPS_FOR_MEMBER = 100;
 let stepsLeft = 0;
 let checked: unknown;
 
-/** Must be called before checking a schema with references. Allows so many steps, and more for a large value. */
+/**
+ * Must be called before a value is checked against a schema with references. Allows `steps` steps; when they
+ * are used up, `extend` allows more for a large value.
+ */
 function beginCheck(value: unknown, steps: number): void {
   stepsLeft = steps;
   checked = value;
@@ -277,7 +296,7 @@ const commonOptions: Options = {
   strict: false,
   logger: false,
   useDefaults: true,
-  // `check-json-schema.ts` replaces the slow metaschemas.
+  // `check-json-schema.ts` checks the schema instead, because checking against metaschemas is slow.
   validateSchema: false,
   // We write the issues ourselves, from the schema and value of each error.
   messages: false,

@@ -1,8 +1,8 @@
 import { isRecord } from "./visit.ts";
 
 /**
- * Returns the value as JSON text and as plain JSON. Copies only a value that JSON cannot hold (circular, BigInt, too
- * deep).
+ * Returns the JSON text of a value and the value itself, or a plain copy of a value that JSON cannot hold
+ * (circular, BigInt, too deep).
  */
 export function safeJson(value: unknown): { readonly text: string; readonly value: unknown } {
   try {
@@ -15,7 +15,10 @@ export function safeJson(value: unknown): { readonly text: string; readonly valu
   }
 }
 
-/** A copy in which a word stands for every part that is circular, unreadable, or below so many levels. */
+/**
+ * A copy for JSON in which a word such as `[circular]` replaces every part that is circular, unreadable, or
+ * more than `levels` deep.
+ */
 export function plainCopy(value: unknown, levels: number, ancestors: object[] = []): unknown {
   if (typeof value === "bigint") return value.toString();
   if (typeof value === "function" || typeof value === "symbol") return undefined;

@@ -12,7 +12,7 @@ const keywordsOfForm = {
   types: "type",
   values: "enum",
   object: "dependentRequired",
-  // Draft 4 wrote booleans as exclusive limits; they are translated before they are compiled.
+  // In draft 4, exclusive limits are booleans; `renameLimit` translates them before the schema is compiled.
   any: `exclusiveMinimum exclusiveMaximum const default title description examples example deprecated readOnly
     writeOnly nullable discriminator contentEncoding contentMediaType $comment $vocabulary $recursiveAnchor`,
 };
@@ -26,7 +26,7 @@ export function isKnownKeyword(key: string): boolean {
   return arrangementOf(key) !== undefined || Object.hasOwn(plainKeywords, key);
 }
 
-/** Includes custom keywords. */
+/** Whether the key is a known keyword or a custom one (`$…` or `x-…`). */
 export function isKeyword(key: string): boolean {
   return isKnownKeyword(key) || /^(\$|x-)/.test(key);
 }
@@ -41,7 +41,7 @@ export function dialectOf(schema: JsonSchemaObject): Dialect {
   return /draft-0[3-7]/.test(declared) ? "draft-07" : "2020-12";
 }
 
-/** Metaschemas ship with every validator, so a reference to one needs no network. */
+/** Whether a reference names a metaschema. Metaschemas ship with every validator, so no network is needed. */
 export function isMetaschema(reference: string): boolean {
   return /^https?:\/\/json-schema\.org\/(draft\/20(19-09|20-12)\/|draft-07\/)?schema\b/.test(reference);
 }
@@ -91,8 +91,9 @@ function isJson(value: unknown, depth: number): boolean {
 }
 
 /**
- * Copies a schema in the form that the engine accepts. Authors mix drafts and OpenAPI: keywords with one obvious
- * meaning are translated, others dropped. `mark`: a keyword that is added to every schema in it.
+ * Copies a schema in the form that the validation engine accepts. Authors mix drafts and OpenAPI: keywords
+ * with one obvious meaning are translated, others dropped. `mark`: a keyword that is added to the schema and
+ * to every schema inside it.
  */
 export function prepareJsonSchema(
   schema: JsonSchemaObject,
@@ -103,7 +104,7 @@ export function prepareJsonSchema(
     isRecord(part) ? prepareJsonSchema(part, dialect, mark) : part,
   );
   if (mark !== undefined) prepared[mark] = true;
-  // `id` is draft 4's `$id`; `$async` would turn the answer into a promise, which counts as true.
+  // `id` is draft 4's `$id`; `$async` would make the engine return a promise, which counts as true.
   for (const ignored of ["$schema", "id", "$async"]) delete prepared[ignored];
   if (prepared.type === undefined) delete prepared.nullable;
   if (dialect === "2020-12") renameTuple(prepared);
@@ -114,7 +115,10 @@ export function prepareJsonSchema(
   return prepared;
 }
 
-/** Translates the tuples before 2020-12, a list in `items` with `additionalItems`. False when there is none. */
+/**
+ * Translates a tuple of drafts before 2020-12: a list in `items` with `additionalItems`. Returns false when
+ * the schema has none.
+ */
 export function renameTuple(schema: Record<string, unknown>): boolean {
   if (!Array.isArray(schema.items)) return false;
   schema.prefixItems = schema.items;
@@ -124,7 +128,7 @@ export function renameTuple(schema: Record<string, unknown>): boolean {
   return true;
 }
 
-/** Translates `exclusiveMinimum: true` of draft 4. False when there is none. */
+/** Translates `exclusiveMinimum: true` of draft 4. Returns false when the schema has no such limit. */
 export function renameLimit(schema: Record<string, unknown>, exclusive: string, inclusive: string): boolean {
   if (typeof schema[exclusive] !== "boolean") return false;
   const isExclusive = schema[exclusive] && schema[inclusive] !== undefined;

@@ -22,8 +22,8 @@ export interface KnownKeys {
 }
 
 /**
- * The known keys; all others are dropped. Undefined when the schema lists no properties or has rules for other keys:
- * then all are kept.
+ * The known keys of a schema; validation drops all others. Undefined when the schema lists no properties or
+ * has rules for other keys: then validation keeps all keys.
  */
 export function knownKeys(root: JsonSchemaObject): KnownKeys | undefined {
   const { isClosed, names, patterns } = readKeyPlace(root, [root], undefined);
@@ -42,8 +42,8 @@ export function unknownKeys(value: object, { names, patterns }: KnownKeys): stri
 }
 
 /**
- * Whether a schema without references says something about other keys wherever it lists properties, if only that there
- * are none: then a `KeyGuide` finds no key in any value.
+ * Whether a schema without references has `additionalProperties` wherever it lists properties. Then a
+ * `KeyGuide` would find no unlisted key in any value.
  */
 export function isOpenThroughout(root: JsonSchemaObject): boolean {
   let isOpen = true;
@@ -70,9 +70,9 @@ interface FoundKeys {
 }
 
 /**
- * Finds the keys of a value, at any depth, that a JSON Schema does not list. Checks objects whose properties are listed
- * without a rule for other keys; for alternatives, if that is true for all that fit. Reads the schema on demand and
- * caches.
+ * Finds the keys of a value, at any depth, that a JSON Schema does not list. Checks an object only if the
+ * schema lists its properties without a rule for other keys; if the schema has alternatives, only if this is
+ * so in every alternative that fits the object. Reads the schema on demand and caches.
  */
 export class KeyGuide {
   readonly #root: JsonSchemaObject;
@@ -82,7 +82,7 @@ export class KeyGuide {
     this.#root = root;
   }
 
-  /** For a value that is a finite tree. Instances of classes are not entered. */
+  /** The value must be a finite tree. Instances of classes are not entered. */
   find(value: unknown): FoundKeys {
     const found: FoundKeys = { unlisted: [], doubtful: [] };
     const visit = (schemas: readonly unknown[], part: object, path: readonly (string | number)[]) => {
@@ -129,16 +129,19 @@ function memberSchemas(part: JsonSchemaObject, key: string): unknown[] {
   return [part.additionalProperties, part.unevaluatedProperties].filter((other) => other !== undefined);
 }
 
-/** What a schema says about the keys of one object, or where the schemas of one array's items are. */
+/**
+ * What the schemas of one object say about its keys. Of an array, only `parts` is used, to find the schemas
+ * of its items.
+ */
 interface KeyPlace {
   readonly parts: JsonSchemaObject[];
   readonly names: Set<string>;
   /** The names that do not depend on the chosen alternative. */
   readonly certain: Set<string>;
   readonly patterns: Pattern[];
-  /** Whether unlisted keys are unknown. False in doubt. */
+  /** Whether unlisted keys count as unknown. False in doubt. */
   isClosed: boolean;
-  /** Whether all this is the same for every value. */
+  /** Whether this description is the same for every value, so that it can be cached. */
   isFixed: boolean;
 }
 
@@ -149,8 +152,9 @@ const openingKeywords =
 const countingKeywords = ["minProperties", "maxProperties", "not"];
 
 /**
- * Reads the key rules of schemas that all apply to a value, or to any value if none is given. Then a list of properties
- * in an alternative does not count: another alternative may be meant.
+ * Reads the key rules of schemas that all apply to a value. Without a value, reads the rules that hold for
+ * any value: then a list of properties in an alternative does not count, because another alternative may be
+ * meant.
  */
 function readKeyPlace(
   root: JsonSchemaObject,
@@ -172,7 +176,7 @@ function readKeyPlace(
   place.isClosed = !isOpen && lists.every(Boolean);
   return place;
 
-  /** Returns whether every value of the schema goes through a list of properties. */
+  /** Returns whether the schema lists properties for every value that it accepts. */
   function collect(schema: unknown, isAlternative: boolean): boolean {
     if (!isRecord(schema)) return false;
     const before = seen.get(schema);
@@ -199,7 +203,7 @@ function readKeyPlace(
     }
     const dependent = [...valuesOf(schema.dependentSchemas), ...valuesOf(schema.dependencies)];
     for (const part of [schema.then, schema.else, ...dependent]) collect(part, isAlternative);
-    // A condition mentions keys, but does not describe members.
+    // `if` mentions keys, but does not describe their values, so it is not among the parts.
     const described = place.parts.length;
     collect(schema.if, isAlternative);
     place.parts.length = described;
@@ -215,7 +219,7 @@ function readKeyPlace(
   }
 }
 
-/** All key names in the schema itself. */
+/** All key names that the schema mentions outside of its subschemas. */
 function mentioned(schema: JsonSchemaObject): string[] {
   const { properties, required, dependentRequired, dependencies, dependentSchemas } = schema;
   return [
@@ -224,7 +228,10 @@ function mentioned(schema: JsonSchemaObject): string[] {
   ];
 }
 
-/** The keys of a value, at any depth, that are missing after parsing, where the shape is the same. */
+/**
+ * The keys of a value, at any depth, that are missing after parsing. Compares only parts that are still an
+ * object, or an array of the same length.
+ */
 export function lostKeys(value: unknown, parsed: unknown): FoundKey[] {
   const lost: FoundKey[] = [];
   compare(value, parsed, []);

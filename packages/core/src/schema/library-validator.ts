@@ -11,7 +11,7 @@ import {
 } from "./types.ts";
 import { type JsonSchemaObject, memberAt } from "./visit.ts";
 
-/** A schema of a library. Each library has a file that makes these. */
+/** What `LibraryValidator` needs of a schema of a library such as Zod. */
 export interface LibrarySchema {
   readonly kind: SchemaKind;
   /** Parses with the library's own code. May throw what an author's callback throws. */
@@ -94,7 +94,10 @@ export class LibraryValidator implements CompiledSchema {
     }
   }
 
-  /** Without a list of keys, a smaller result shows that some were dropped. */
+  /**
+   * The top-level keys that parsing dropped. If the schema does not list its keys, looks for them only when
+   * the result has fewer keys than the value.
+   */
   #droppedKeys(value: object, result: unknown): string[] | undefined {
     if (typeof result !== "object" || result === null || Array.isArray(value)) return undefined;
     const { known } = this.#listedKeys();

@@ -1,6 +1,6 @@
 import type { RE2JS } from "re2js";
 
-/** The part of `RegExp` that patterns from outside need. */
+/** The only part of `RegExp` that is used with patterns from callers, schemas and upstreams. */
 export interface Pattern {
   test(text: string): boolean;
 }
@@ -17,7 +17,9 @@ export function toRegExp(pattern: string, flags = ""): RegExp {
 
 let linear: typeof RE2JS | undefined;
 
-/** Loads the linear-time engine. It takes some 30 ms, so only schemas that need it do this. */
+/**
+ * Loads the linear-time engine. Loading takes some 30 ms, so it is done only when a schema needs the engine.
+ */
 export async function loadLinearPatterns(): Promise<void> {
   linear ??= (await import("re2js")).RE2JS;
 }
@@ -32,9 +34,10 @@ export function isRiskyPattern(source: string): boolean {
 }
 
 /**
- * Compiles a pattern from a caller, a schema or an upstream so that matching can never block the process. Short texts
- * are matched by the platform, longer ones in linear time, once `loadLinearPatterns` has been awaited. `flags` as in
- * `RegExp`; `g` and `y` do nothing. Throws `SyntaxError`.
+ * Compiles a pattern from a caller, a schema or an upstream so that matching can never block the process.
+ * Short texts are matched by the platform's engine. Long texts are matched by the linear engine, and never
+ * match if `loadLinearPatterns` has not been awaited. `flags` as in `RegExp`; `g` and `y` do nothing. Throws
+ * `SyntaxError`.
  */
 export function toPattern(source: string, flags = ""): Pattern {
   const platform = toRegExp(source, flags);
@@ -52,12 +55,18 @@ export function toPattern(source: string, flags = ""): Pattern {
 
 /** Steps allowed on the platform's engine: some hundredths of a second at worst. */
 const MOST_STEPS = 3_000_000;
-/** A pattern with so few steps per character of a long text is linear. */
+/**
+ * A pattern counts as linear if a text of `LONG` characters needs at most `MOST_STEPS_FOR_EACH` steps per
+ * character.
+ */
 const LONG = 1_000_000;
 const MOST_STEPS_FOR_EACH = 20;
 const lengths = [2_000, 1_000, 500, 300, 200, 150, 100, 75, 50, 35, 25, 16, 12, 8, 6, 4, 2];
 
-/** The longest text that can be matched by backtracking without delay. */
+/**
+ * The length of the longest text that can be matched by backtracking without delay; infinite for a linear
+ * pattern.
+ */
 function longestFor(source: string): number {
   if (mostSteps(source, LONG) <= LONG * MOST_STEPS_FOR_EACH) return Number.POSITIVE_INFINITY;
   return lengths.find((length) => mostSteps(source, length) <= MOST_STEPS) ?? 0;
@@ -66,7 +75,10 @@ function longestFor(source: string): number {
 /** Compiling a longer pattern can itself take long. */
 const LONGEST_SOURCE = 3_000;
 
-/** Lookaround and back-references have no linear form: a text that is too long for the platform does not match. */
+/**
+ * Compiles the pattern for the linear engine. Lookaround and back-references have no linear form: with them,
+ * a text that is too long for the platform's engine does not match.
+ */
 function carefulPattern(source: string, flags: string): Pattern {
   try {
     if (linear === undefined || source.length > LONGEST_SOURCE) throw new Error("no linear form");
@@ -83,7 +95,7 @@ function carefulPattern(source: string, flags: string): Pattern {
 
 const BLANKS = "\\t\\n\\v\\f\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff";
 
-/** The linear engine's `\s` covers ASCII only. */
+/** Replaces `\s` and `\S`, because those of the linear engine cover ASCII only. */
 function withWideBlanks(source: string): string {
   let isInClass = false;
   return source.replace(/\\[sS]|\\.|[[\]]/gs, (sign) => {
@@ -133,7 +145,7 @@ function mostSteps(source: string, length: number): number {
     return whole;
   }
 
-  /** A group, a class of characters, an escaped character, or any other. */
+  /** Reads a group, a class of characters, an escaped character, or any other character. */
   function atom(): Part {
     const head = read(/\((?:\?(?:(<?[=!])|<[^>]*>|[a-z-]*:))?/y);
     if (head === null) {

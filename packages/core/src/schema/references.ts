@@ -18,7 +18,7 @@ export interface AddressedSchema {
 
 const noAddress = "schema://root/";
 
-/** All schemas inside a schema, and the targets of its references, also by ids. */
+/** All schemas inside a schema. Finds the targets of its references: by pointer, by id or by anchor. */
 export class Addresses {
   readonly schemas: AddressedSchema[] = [];
   readonly #named = new Map<string, AddressedSchema>();
@@ -81,8 +81,9 @@ function resolveAddress(address: string, base: string): string {
 const mostChecks = 10_000;
 
 /**
- * Finds a schema whose references multiply: thirty definitions of two references each to the next one are three
- * kilobytes, and a thousand million checks of one value. Takes time linear in the size of the schema.
+ * Finds a schema that takes too many checks of one value, or that leads back to itself. References multiply:
+ * thirty definitions with two references each to the next definition take three kilobytes, and a thousand
+ * million checks of one value. Takes time linear in the size of the schema.
  */
 export function findEndless(root: JsonSchemaObject): { schema: object; problem: string } | undefined {
   const addresses = new Addresses(root);
@@ -117,7 +118,7 @@ export function findEndless(root: JsonSchemaObject): { schema: object; problem: 
   return undefined;
 }
 
-/** The schemas that the same value is checked against too. */
+/** The schemas that a value must also be checked against when it is checked against this one. */
 function checkedWith({ schema, base }: AddressedSchema, addresses: Addresses): AddressedSchema[] {
   const found: AddressedSchema[] = [];
   const add = (part: unknown, from: string) => {

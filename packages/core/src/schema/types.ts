@@ -46,7 +46,7 @@ export class SchemaError extends Error {
     Object.defineProperty(this, brand, { value: true });
   }
 
-  /** Recognises it across copies of this package, which `instanceof` does not. */
+  /** Recognises a `SchemaError` of any copy of this package, which `instanceof` does not. */
   static is(value: unknown): value is SchemaError {
     return typeof value === "object" && value !== null && brand in value;
   }
@@ -104,7 +104,7 @@ type ShapeOutput<Schema> = Flatten<
 type TakesUndefined<Schema> =
   undefined extends LibraryOutput<Schema> ? (unknown extends LibraryOutput<Schema> ? false : true) : false;
 
-/** An empty schema still gets an object. */
+/** Arguments are always an object, even if the schema says nothing about them. */
 type JsonRoot<Output> = unknown extends Output ? Record<string, unknown> : Output;
 
 /** The values a JSON Schema allows, as far as its keywords are literals. */
@@ -127,7 +127,10 @@ type JsonUnion<Branch> = Branch extends unknown ? JsonOutput<Branch> : never;
 /** OpenAPI's `nullable`; the validator uses it only beside a `type`. */
 type JsonNull<Schema> = Schema extends { readonly nullable: true } ? null : never;
 
-/** Distributes over several types. A widened `string` tells nothing. */
+/**
+ * The TypeScript type of one or several JSON types. If a literal was widened to `string`, the type is not
+ * known.
+ */
 type JsonType<Type, Schema> = string extends Type
   ? unknown
   : Type extends "object"

@@ -41,7 +41,10 @@ export function arrangementOf(keyword: string): Arrangement | undefined {
   return arrangements.get(keyword);
 }
 
-/** Subschemas that apply to the same value as their parent; all others apply to a part of it. */
+/**
+ * Keywords whose subschemas apply to the same value as their parent; those of all other keywords apply to a
+ * part of it.
+ */
 export const sameValueKeywords: readonly string[] =
   "allOf anyOf oneOf not if then else dependentSchemas dependencies".split(" ");
 export const referenceKeywords: readonly string[] = ["$ref", "$dynamicRef", "$recursiveRef"];
@@ -98,9 +101,9 @@ export interface SchemaPlace {
 }
 
 /**
- * Walks through all schemas inside a schema, in written order. `enter` returns whether to go on below one; if a schema
- * may contain an object twice, or itself, `enter` must return false for a repetition. `other` gets values in the place
- * of a schema that are not objects.
+ * Walks through all schemas inside a schema, in written order. `enter` gets each schema and returns whether
+ * to walk through the schemas inside it; if the same object may occur twice, or inside itself, `enter` must
+ * return false the second time. `other` gets values in the place of a schema that are not objects.
  */
 export function walkSchemas(
   root: JsonSchemaObject,
@@ -116,7 +119,7 @@ export function walkSchemas(
       if (isRecord(schema)) waiting.push({ schema, parent: place, steps, depth: place.depth + 1 });
       else other?.(schema, steps, place);
     });
-    // Reversed, so that the first is popped first.
+    // Reversed, so that the first subschema is popped first.
     if (waiting.length - start > 1) reverseFrom(waiting, start);
   };
   enterAll({ schema: root, parent: undefined, steps: [], depth: 0 });
@@ -156,8 +159,8 @@ function anchored(root: JsonSchemaObject, anchor: string): JsonSchemaObject | un
 }
 
 /**
- * The schema and all others that may describe the same value: targets, parts and alternatives. A circular reference is
- * followed once.
+ * The schema and all others that may describe the same value: the targets of its references, its parts
+ * (`allOf`) and its alternatives (`anyOf`, `oneOf`). A circular reference is followed once.
  */
 export function describingSchemas(
   schema: unknown,
@@ -187,7 +190,10 @@ export function mayDescribe(schema: unknown, value: object, root: JsonSchemaObje
   );
 }
 
-/** Whether `const` and `enum`, also behind references and branches, allow the value. True for all but scalars. */
+/**
+ * Whether `const` and `enum`, also behind references and branches, allow the value. True for a value that is
+ * not a scalar.
+ */
 function allowsScalar(schema: unknown, value: unknown, root: JsonSchemaObject, seen: string[]): boolean {
   if (!isRecord(schema) || typeof value === "object" || value === undefined) return true;
   if ("const" in schema && schema.const !== value) return false;
@@ -200,7 +206,7 @@ function allowsScalar(schema: unknown, value: unknown, root: JsonSchemaObject, s
   return branches.length === 0 || branches.some((branch) => allowsScalar(branch, value, root, seen));
 }
 
-/** The schemas of an item. Until 2020-12, `items` could be a list. */
+/** The schemas that apply to the item at an index. Until 2020-12, `items` could be a list. */
 export function itemSchemas(schema: JsonSchemaObject, index: number): unknown[] {
   const listed = listOf(schema.prefixItems ?? schema.items);
   if (index < listed.length) return [listed[index]];
@@ -208,7 +214,10 @@ export function itemSchemas(schema: JsonSchemaObject, index: number): unknown[] 
   return [others, schema.unevaluatedItems].filter((other) => other !== undefined);
 }
 
-/** `#/a/0/b~1c` as `["a", "0", "b/c"]`. A URI fragment may also be percent-encoded. */
+/**
+ * Splits a JSON pointer: `#/a/0/b~1c` becomes `["a", "0", "b/c"]`. A URI fragment may also be
+ * percent-encoded.
+ */
 export function pointerSteps(reference: string): string[] {
   const [, ...steps] = reference.replace(/^#/, "").split("/");
   return steps.map((step) => decoded(step).replaceAll("~1", "/").replaceAll("~0", "~"));
@@ -266,7 +275,7 @@ export function namesIn(value: unknown): string[] {
   return listOf(value).filter((name) => typeof name === "string");
 }
 
-/** A value that is not a schema accepts anything. */
+/** The value if it is a schema; otherwise `true`, which accepts anything. */
 export function schemaFrom(value: unknown): JsonSchema {
   return isSchema(value) ? value : true;
 }
@@ -313,7 +322,7 @@ const keywordsOfType = (
   ] as const
 ).map(([type, keywords]): [JsonType, string[]] => [type, keywords.split(" ")]);
 
-/** The type to which a keyword applies; it accepts all values of other types. */
+/** The type to which a keyword applies; the keyword accepts all values of other types. */
 export function subjectOf(keyword: string): JsonType | undefined {
   return keywordsOfType.find(([, keywords]) => keywords.includes(keyword))?.[0];
 }

@@ -103,7 +103,7 @@ export function called(make: unknown): unknown {
   }
 }
 
-/** Whether an author's callback gets the value before the schema. */
+/** Whether a callback of the author changes the value before the schema checks it. */
 export function isPreprocess({ type, in: input }: ZodDefinition): boolean {
   return type === "preprocess" || (type === "pipe" && definitionOf(input)?.type === "transform");
 }

@@ -49,7 +49,9 @@ export function zodIssues(
   }
 }
 
-/** The issues of each alternative, where none was met. */
+/**
+ * If the value fits no alternative of a union: the issues of each alternative. Undefined for any other issue.
+ */
 function alternativesOf(issue: ZodIssue): readonly (readonly ZodIssue[])[] | undefined {
   if (issue.code !== "invalid_union") return undefined;
   if (Array.isArray(issue.errors) && issue.errors.length > 0) return issue.errors;
@@ -150,9 +152,9 @@ function asNumber(limit: unknown): unknown {
 }
 
 /**
- * Copies a refused value with dates, big integers, sets and maps made from their JSON forms; undefined when there are
- * none. Zod's issues give the exact places, through every wrapper, recursion and alternative. A made value is never
- * made again, so repetition ends.
+ * Copies a refused value with dates, big integers, sets and maps made from their JSON forms; undefined when
+ * there is nothing to convert. Zod's issues give the exact places, through every wrapper, recursion and
+ * alternative. A converted part is never converted again, so repeated parsing ends.
  */
 export function convertRefused(issues: readonly ZodIssue[], value: unknown): unknown {
   const found = issues.flatMap((issue) => conversionsIn(issue, []));
@@ -177,7 +179,10 @@ export function convertRefused(issues: readonly ZodIssue[], value: unknown): unk
   }
 }
 
-/** By Zod's name of the expected type. Each returns `undefined` for an unsuitable value. */
+/**
+ * Functions that make a value from its JSON form, by Zod's name of the expected type. Each returns
+ * `undefined` for an unsuitable value.
+ */
 const makers = new Map<unknown, (json: unknown) => unknown>([
   ["date", toDate],
   ["bigint", toBigInt],
@@ -185,7 +190,10 @@ const makers = new Map<unknown, (json: unknown) => unknown>([
   ["map", toMap],
 ]);
 
-/** A day, or a time with its zone; without a zone it would differ between machines. */
+/**
+ * A day, or a time with its zone: without a zone, the same text would mean different times on different
+ * machines.
+ */
 const isoDate = /^\d{4}-(\d\d)-(\d\d)(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d))?$/;
 
 function toDate(json: unknown): Date | undefined {

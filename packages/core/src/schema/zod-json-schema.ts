@@ -50,7 +50,10 @@ function madeByZod(schema: ZodSchema): Json | undefined {
 
 const libraryOptions = {
   unrepresentable: "any",
-  /** The JSON forms that `convertRefused` takes; a model has to be told them. */
+  /**
+   * Describes dates, big integers, sets and maps in the JSON forms that `convertRefused` accepts, because a
+   * model has to be told them.
+   */
   override({ zodSchema, jsonSchema }: { zodSchema: Zod4Schema; jsonSchema: Json }): void {
     const type = zodSchema._zod.def.type;
     if (type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });
@@ -62,9 +65,9 @@ const libraryOptions = {
 const deepest = 100;
 
 /**
- * Converts a definition to a JSON Schema of its input. Parts that JSON Schema cannot express accept anything. Before a
- * preprocessing callback any input is possible: a model is shown the schema after it, but for `keys` it is left open. A
- * recursive schema becomes a reference into `$defs`; all others are inlined.
+ * Converts a definition to a JSON Schema of its input. Parts that JSON Schema cannot express accept anything.
+ * A preprocessing callback accepts any input: for `model`, the schema after the callback is used; for `keys`,
+ * such a part accepts anything. A recursive schema becomes a reference into `$defs`; all others are inlined.
  */
 export function convertZod(root: ZodSchema, purpose: "model" | "keys" = "model"): Json {
   const active = new Map<unknown, string | undefined>();
@@ -183,8 +186,9 @@ function convertTuple({ items, rest }: ZodDefinition, convert: Convert): Json {
 }
 
 /**
- * Whether a key may be left out. Read from the definition, since parsing would run the author's callbacks. Zod 4 has a
- * flag; after a preprocessing callback, the following schema decides.
+ * Whether a key with this schema may be left out. Read from the definition, since parsing would run the
+ * author's callbacks. Zod 4 has a flag for it; if a preprocessing callback comes first, the schema after the
+ * callback decides.
  */
 function mayBeLeftOut(schema: unknown, depth: number): boolean {
   const definition = definitionOf(schema);
@@ -207,17 +211,17 @@ function commonType(values: readonly unknown[]): Json {
   return others.length === 0 && (type === "string" || type === "number") ? { type } : {};
 }
 
-/** Leaves out the reverse mapping of numeric TypeScript enums. */
+/** The values of an enum, without the reverse mapping of numeric TypeScript enums. */
 function enumValues(entries: unknown): unknown[] {
   const pairs = Object.entries(entries ?? {});
   const numbers = new Set(pairs.map(([, value]) => value).filter((value) => typeof value === "number"));
   return pairs.filter(([name]) => !numbers.has(Number(name))).map(([, value]) => value);
 }
 
-/** The author's description and title. Zod 4 keeps them in one registry for all its copies. */
+/** The author's annotations of a schema. All copies of Zod 4 keep them in one global registry. */
 function annotationsOf(schema: unknown): Json {
   if (!isZod4(schema)) return isRecord(schema) ? defined({ description: schema.description }) : {};
-  const registry = (globalThis as { __zod_globalRegistry?: { get(schema: unknown): Json | undefined } }) // Not in any type.
+  const registry = (globalThis as { __zod_globalRegistry?: { get(schema: unknown): Json | undefined } }) // No type declares it.
     .__zod_globalRegistry;
   const { title, description, examples, deprecated } = registry?.get(schema) ?? {};
   return defined({ title, description, examples, deprecated });
@@ -231,7 +235,7 @@ function defined(json: Json): Json {
 function limitsOf(definition: ZodDefinition): Json {
   const json: Json = {};
   const isArray = definition.type === "array" || definition.type === "set";
-  // A format such as z.email() is its own check; others are attached.
+  // The definition of a format such as z.email() is itself a check; all other checks are in a list.
   for (const check of [definition, ...checksOf(definition)]) writeLimit(json, check, isArray);
   return json;
 }
@@ -267,7 +271,7 @@ function writeLimit(json: Json, check: Json, isArray: boolean): void {
   }
 }
 
-/** Names of Zod's formats in JSON Schema, where they differ, and those that are the same. */
+/** Zod's formats that have another name in JSON Schema. */
 const renamedFormats: Readonly<Record<string, string>> = { url: "uri", guid: "uuid", datetime: "date-time" };
 const sameFormats = ["email", "uuid", "date", "time", "duration", "ip", "ipv4", "ipv6", "hostname"];
 

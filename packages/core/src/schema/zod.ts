@@ -14,7 +14,10 @@ import {
 import { convertRefused, type ZodIssue, zodIssues } from "./zod-issues.ts";
 import { zodJsonSchema, zodKeySchema } from "./zod-json-schema.ts";
 
-/** Compiling pays for itself once a schema is used again and again. */
+/**
+ * After this many parses a schema is compiled: compiling is worth its time only for schemas that are used
+ * often.
+ */
 const parsesBeforeCompiling = 32;
 
 /** A schema of Zod 3, or of Zod 4 in its classic or mini form. */
@@ -46,9 +49,10 @@ export function zodSchema(schema: ZodSchema): LibrarySchema {
   }
 
   /**
-   * Runs in the mode that allows promises; a synchronous schema still returns at once. The synchronous mode would leave
-   * an author's promise unobserved, and its rejection would end the process. Decides only after a value has passed,
-   * since a failing value does not reach every check.
+   * Parses in Zod's asynchronous mode, to learn whether the schema is asynchronous; a synchronous schema
+   * still returns at once. Zod's synchronous mode would leave an author's promise unobserved, and its
+   * rejection would end the process. Sets `mode` to `sync` only after a value has passed, since a failing
+   * value does not reach every check.
    */
   function decide(zod4: Zod4Schema, value: unknown, came: unknown): SchemaOutcome | Promise<SchemaOutcome> {
     const result = zod4._zod.run({ value, issues: [] }, { async: true });
@@ -93,9 +97,9 @@ function parseSync(schema: ZodSchema, value: unknown): ZodResult {
   return fromStandard(schema["~standard"]?.validate(value));
 }
 
-/** Schemas built from Zod's core alone have no `safeParse`. */
+/** Reads a Standard Schema result, for schemas built from Zod's core alone, which have no `safeParse`. */
 function fromStandard(result: unknown): ZodResult {
-  const { issues, value } = result as { issues?: readonly ZodIssue[]; value?: unknown }; // The Standard Schema contract.
+  const { issues, value } = result as { issues?: readonly ZodIssue[]; value?: unknown }; // The Standard Schema contract promises these members.
   return issues === undefined ? { success: true, data: value } : { success: false, error: { issues } };
 }
 
@@ -105,9 +109,10 @@ function objectKeys(schema: unknown): readonly string[] | undefined {
 }
 
 /**
- * Whether parsing must allow for promises from the start. Zod 3 wraps callbacks, so an asynchronous one shows only when it
- * runs; in the synchronous mode its promise would go unwatched, and a rejection would end the process. So any callback
- * of Zod 3 counts, and of Zod 4 any `async` function in sight. Others that return promises are noticed when they run.
+ * Whether parsing must allow for promises from the start. Zod 3 wraps callbacks, so an asynchronous one shows
+ * only when it runs; in the synchronous mode its promise would go unwatched, and a rejection would end the
+ * process. So for Zod 3 any callback counts, and for Zod 4 any function declared as `async`. Other functions
+ * in Zod 4 that return promises are noticed when they run.
  */
 function hasCallbacks(root: ZodSchema): boolean {
   const seen = new Set<unknown>();

@@ -14,7 +14,7 @@ import type {
   ToolParameters,
 } from "./types.ts";
 
-/** The body of a tool in the older shape, where arguments come first. */
+/** The body of a tool in the older shape, whose `execute` gets the arguments first and the context second. */
 export interface ToolBody<Parameters extends ToolParameters = ToolParameters> {
   readonly description?: string;
   readonly parameters: Parameters;
@@ -23,7 +23,7 @@ export interface ToolBody<Parameters extends ToolParameters = ToolParameters> {
   readonly metadata?: ToolMetadata;
 }
 
-/** The same with `args`, as `tool({...})` writes it. */
+/** The older shape with `args` instead of `parameters`, as in `tool({...})`. */
 export interface PluginTool<Args extends ToolParameters = ToolParameters> {
   readonly description?: string;
   readonly args: Args;
@@ -36,13 +36,16 @@ interface ValidationFailure {
   readonly issues: readonly SchemaIssue[];
 }
 
-/** What the pipeline runs: the author's function, without the wrapper that checks direct calls. */
+/**
+ * What the pipeline runs: the author's function, without the wrapper that validates the arguments of direct
+ * calls.
+ */
 export interface ToolImplementation {
   run(context: ToolContext): unknown;
   readonly formatValidationError?: (error: ValidationFailure) => string;
 }
 
-/** The result of `define` for the body that an `init` returns. */
+/** What `define(id, init)` returns: a promise of the tool if `init` returns a promise. */
 type Defined<Body> = Body extends PromiseLike<unknown> ? Promise<ToolInfo> : ToolInfo;
 
 const implementation = Symbol.for("toolrack.implementation");
@@ -53,7 +56,8 @@ const implementation = Symbol.for("toolrack.implementation");
  * `DefinitionError` when something is missing or wrong, naming the field.
  */
 export function define<const Parameters extends ToolParameters>(config: ToolConfig<Parameters>): ToolInfo;
-// One overload for both kinds of `init`: with two, the compiler infers the arguments of `execute` in one only.
+// One overload for synchronous and asynchronous `init`: with two overloads, the compiler infers the arguments
+// of `execute` for one of them only.
 export function define<const Parameters extends ToolParameters, Init extends () => unknown>(
   id: string,
   init: Init & (() => ToolBody<Parameters> | Promise<ToolBody<Parameters>>),
@@ -64,25 +68,34 @@ export function define<const Parameters extends ToolParameters>(
   body: ToolBody<Parameters>,
 ): ToolInfo;
 export function define(first: unknown, second?: unknown): ToolInfo | Promise<ToolInfo> {
-  if (typeof first !== "string") return fromConfig(first as ToolConfig); // Its members are checked there.
+  if (typeof first !== "string") return fromConfig(first as ToolConfig); // `fromConfig` checks its members.
   if (typeof second !== "function") return fromBody(first, second);
   const body: unknown = second();
   return isPromise(body) ? body.then((ready) => fromBody(first, ready)) : fromBody(first, body);
 }
 
-/** Marks an opencode-style tool. `Tool.define(name, tool({…}))` gives it its name. */
+/**
+ * Returns the definition of an opencode-style tool unchanged, with its types inferred. `Tool.define(name,
+ * tool({…}))` gives the tool its name.
+ */
 export function tool<const Args extends ToolParameters>(definition: PluginTool<Args>): PluginTool<Args> {
   return definition;
 }
 
-/** The function behind a tool's `execute`, for the pipeline, which has already validated. */
+/**
+ * Returns the function behind a tool's `execute`, for the pipeline, which has already validated the
+ * arguments.
+ */
 export function implementationOf(execute: ToolInfo["execute"]): ToolImplementation {
   // Only `build` and `withImplementation` set this symbol.
   const known = (execute as { [implementation]?: ToolImplementation })[implementation]; // See above.
   return known ?? { run: execute };
 }
 
-/** Returns the same `execute` with another implementation, for hosts that wrap every run. */
+/**
+ * Returns a function that does the same as `execute` when called directly, but for which the pipeline runs
+ * `body`. For hosts that wrap every run.
+ */
 export function withImplementation(
   execute: ToolInfo["execute"],
   body: ToolImplementation,
@@ -134,7 +147,10 @@ function build(config: Omit<ToolConfig, "execute">, body: ToolImplementation): T
   });
 }
 
-/** `info.execute(ctx)` may also be called outside a registry; then it validates and converts by itself. */
+/**
+ * Makes the `execute` of a tool. It may also be called outside a registry, so it validates the arguments and
+ * converts the result itself.
+ */
 function checkedExecute(
   name: string,
   parameters: ToolParameters,
@@ -180,7 +196,7 @@ function checkSchema(name: string, field: "parameters" | "outputSchema", schema:
   }
 }
 
-/** A tool cannot be defined or registered. Never thrown during a call. */
+/** Thrown when a tool, a prompt or a resource cannot be defined or registered; never thrown during a call. */
 export class DefinitionError extends Error {
   override readonly name = "DefinitionError";
   /** The part of the definition that is wrong. */

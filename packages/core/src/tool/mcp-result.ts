@@ -3,12 +3,18 @@ import { sameJson } from "../schema/json.ts";
 import { isRecord, memberAt } from "../schema/visit.ts";
 import type { ContentBlock, FilePart, ToolResult } from "./result.ts";
 
-/** The key in a block's `_meta` for a file name, which images and sounds have no field for. */
+/**
+ * The key in a block's `_meta` that holds a file name, because MCP's image and audio blocks have no field for
+ * it.
+ */
 const filenameKey = "toolrack/filename";
 const attachmentScheme = "attachment:///";
 const unknownMime = "application/octet-stream";
 
-/** MCP content as a model's text and files. `isExact`: whether `writeBlocks` gives the same blocks back. */
+/**
+ * Reads MCP content as the text and the files that a model gets. `isExact`: whether `writeBlocks` restores
+ * the same blocks.
+ */
 function readBlocks(blocks: readonly ContentBlock[]) {
   const [only] = blocks;
   if (blocks.length === 1 && only?.type === "text" && Object.keys(only).length === 2) {
@@ -20,7 +26,7 @@ function readBlocks(blocks: readonly ContentBlock[]) {
   return { text, attachments, isExact: sameJson(writeBlocks(text, attachments), blocks) };
 }
 
-/** One block of text, when there is any, and one for each attachment. */
+/** Makes one text block, unless the text is empty, and one block for each attachment. */
 function writeBlocks(text: string, attachments: readonly FilePart[]): ContentBlock[] {
   const words = text === "" ? [] : [{ type: "text", text }];
   return [...words, ...attachments.map(toBlock)];
@@ -77,7 +83,7 @@ function lastSegment(uri: unknown): string | undefined {
   }
 }
 
-/** The result of `tools/call`. */
+/** The result of an MCP `tools/call` request. */
 export interface McpCallToolResult {
   readonly content: readonly ContentBlock[];
   readonly structuredContent?: unknown;
@@ -85,17 +91,21 @@ export interface McpCallToolResult {
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
-/** Keys in `_meta` for what MCP has no field for, so that a rack behind a rack loses nothing. */
+/**
+ * Keys in `_meta` for the parts of a result that MCP has no field for, so that a rack whose tools hang on
+ * another rack loses nothing.
+ */
 const typeKey = "toolrack/type";
 const errorKey = "toolrack/error";
 
 /** Converts a result to MCP. `fromMcpResult` restores the same result. */
 export function toMcpResult(result: ToolResult): McpCallToolResult {
   const isDerivable = result.error === undefined || sameJson(result.error, errorFrom(result.content));
-  // A client must see the reason even if the text is empty.
+  // If the text is empty, the client gets the error's message as text.
   const said = result.content || (isDerivable ? "" : (result.error?.message ?? ""));
   const content = result.blocks ?? writeBlocks(said, result.attachments ?? []);
-  // The structured value of a result that the bound stage has cut would contain the whole result again.
+  // When the bound stage has cut a result, its structured value is left out, because it would contain the
+  // whole result again.
   const isCut = typeof memberAt(result.metadata, ["truncated", "callId"]) === "string";
   const meta = {
     ...result.metadata,
@@ -111,8 +121,8 @@ export function toMcpResult(result: ToolResult): McpCallToolResult {
 }
 
 /**
- * Reads the result of an MCP server. Never throws: anything else becomes text. Keeps the blocks only if text and
- * attachments cannot rebuild them.
+ * Reads what an MCP server returned. Never throws: a value that is not an MCP result becomes text. Keeps the
+ * blocks only if text and attachments cannot rebuild them.
  */
 export function fromMcpResult(value: unknown): ToolResult {
   const given = isRecord(value) ? value : { content: value };
@@ -176,7 +186,7 @@ function toResultBlock(value: unknown): ContentBlock {
   return { type: "text", text: typeof value === "string" ? value : (JSON.stringify(value) ?? String(value)) };
 }
 
-/** The parts of a base64 `data:` URL without parameters; nothing for any other address. */
+/** The parts of a base64 `data:` URL without parameters; undefined for any other URL. */
 export function parseDataUrl(url: string): { readonly mime: string; readonly data: string } | undefined {
   const match = /^data:([^;,]*);base64,/.exec(url);
   return match === null ? undefined : { mime: match[1] ?? "", data: url.slice(match[0].length) };

@@ -1,7 +1,7 @@
 import { hashText } from "../schema/hash.ts";
 
 const canonical = /^[A-Za-z0-9_-]{1,64}$/;
-// 48 bits: among 100,000 names that share a stem, the odds of one collision are about 1 in 50,000.
+// 48 bits: among 100,000 names with the same readable part, the odds of one collision are about 1 in 50,000.
 const hashLength = 12;
 
 /** Whether all supported providers accept the name unchanged. */
@@ -10,12 +10,12 @@ export function isCanonicalName(name: string): boolean {
 }
 
 /**
- * The name of a tool on the rack. A canonical name stays. Any other keeps its readable head and tail and gets a hash of
- * the original, so that two names never become one. It depends only on the name, not on the machine or the order of
- * loading.
+ * Makes the name under which a tool is registered. A canonical name is returned unchanged. Any other name
+ * keeps its readable start and end and gets a hash of the whole original name, so that different names stay
+ * different. The result depends only on the given name, not on the machine or the order of loading.
  */
 export function canonicalName(name: string, limit = 64): string {
-  // A leading hyphen would be an option on a command line.
+  // On a command line, a name with a leading hyphen would be taken for an option.
   if (isCanonicalName(name) && name.length <= limit && !name.startsWith("-")) return name;
   const hash = hashText(name).slice(0, hashLength);
   const readable = name.replace(/[^A-Za-z0-9_-]+/g, "_").replace(/^[_-]+|[_-]+$/g, "") || "tool";
@@ -54,15 +54,18 @@ export function nearestNames(name: string, candidates: Iterable<string>, limit =
   return best.map((entry) => entry.name);
 }
 
-/** Exact from `needed` on; lower scores may be 0, which saves most of the work. */
+/**
+ * How similar the candidate is to the wanted name, at most 1. A score below `needed` may be returned as 0,
+ * which saves most of the work.
+ */
 function similarity(wanted: string, words: readonly string[], candidate: string, needed: number): number {
   if (wanted !== "" && candidate.startsWith(`${wanted}_`)) return completion(wanted, candidate);
   return Math.max(spelling(wanted, candidate, needed), overlap(wanted, words, candidate, needed));
 }
 
 /**
- * A name that continues the wanted one is nearer than one with another letter: two tools that want the same name get a
- * hash after it.
+ * The score of a candidate that is the wanted name with `_` and more after it. It is higher than the score of
+ * a misspelling, because two tools that claim the same name are registered with a hash after it.
  */
 function completion(wanted: string, candidate: string): number {
   const extra = candidate.length - wanted.length;
@@ -78,7 +81,7 @@ function spelling(wanted: string, candidate: string, needed: number): number {
   return edits > allowed ? 0 : 1 - edits / (longest + 1);
 }
 
-/** The share of the wanted words in the candidate, less for longer candidates. */
+/** The share of the wanted name's words that occur in the candidate; lower for longer candidates. */
 function overlap(wanted: string, words: readonly string[], candidate: string, needed: number): number {
   const extra = Math.max(0, candidate.length - wanted.length);
   const most = 0.6 + 0.3 / (1 + extra / wanted.length);
@@ -100,13 +103,16 @@ function wordsOf(name: string): string[] {
   return [...new Set(parts.filter((part) => part.length >= 3 || /[^\p{ASCII}]/u.test(part)))].slice(0, 12);
 }
 
-/** The last three rows of the table, reused by every comparison. They grow with the longest text. */
+/**
+ * The last three rows of the table in `editDistance`, reused by every call. A longer text replaces them with
+ * longer rows.
+ */
 let rows = [new Uint16Array(129), new Uint16Array(129), new Uint16Array(129)] as const;
 
 /**
- * Levenshtein distance of two texts, where swapping two neighbours counts once; `allowed + 1` when it is more than
- * `allowed`. What the texts have in common at both ends is skipped, and of the rest only a band of `allowed` edits is
- * computed. `tally` counts that work.
+ * Levenshtein distance of two texts, where swapping two neighbours counts once; `allowed + 1` when it is more
+ * than `allowed`. The common start and end of the texts are skipped. Of the remaining table, only the cells
+ * at most `allowed` away from the diagonal are computed; `tally` counts them.
  */
 export function editDistance(a: string, b: string, allowed: number, tally?: { cells: number }): number {
   let start = 0;

@@ -2,7 +2,7 @@ import { DefinitionError } from "./define.ts";
 import type { ContentBlock } from "./result.ts";
 import type { CallClient } from "./types.ts";
 
-/** The context of the functions of a prompt or a resource. */
+/** What the functions of a prompt or a resource are told about their caller. */
 export interface OfferingContext {
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
@@ -40,14 +40,20 @@ export interface PromptConfig {
   readonly title?: string;
   readonly description?: string;
   readonly arguments?: readonly PromptArgument[];
-  /** Makes the messages. A text is one message of the user. May throw: the caller is told its message. */
+  /**
+   * Makes the messages of the prompt. A returned text becomes one message of the user. If the function
+   * throws, the caller gets the error's message.
+   */
   readonly messages: (
     args: Readonly<Record<string, string>>,
     context: OfferingContext,
   ) => string | readonly PromptMessage[] | Promise<string | readonly PromptMessage[]>;
 }
 
-/** Recognised by a brand, not by a class: a workspace may have its own copy of this package. */
+/**
+ * Prompts and resources are recognised by these symbols, not by a class, because a workspace may have its own
+ * copy of this package.
+ */
 const promptBrand = Symbol.for("toolrack.prompt");
 const resourceBrand = Symbol.for("toolrack.resource");
 
@@ -60,12 +66,12 @@ function requireName(name: unknown, kind: string): void {
   throw new DefinitionError(`A ${kind} needs a name: a text that is not empty.`, "name");
 }
 
-/** A text with arguments that a person fills in and gives to a model. */
+/** A prompt: messages for a model, made from arguments that a person fills in. */
 export interface PromptInfo extends PromptConfig {
   readonly arguments: readonly PromptArgument[];
 }
 
-/** Throws `DefinitionError` when it could not be served. */
+/** Throws `DefinitionError` when something is missing or wrong, naming the field. */
 export function definePrompt(config: PromptConfig): PromptInfo {
   const { name, messages } = config;
   requireName(name, "prompt");
@@ -97,7 +103,7 @@ export interface ResourceContents {
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
-/** What a read may return: a text, bytes, or parts with URIs of their own. */
+/** What `read` may return: a text, bytes, or parts with URIs of their own. */
 export type ResourceBody = string | Uint8Array | readonly ResourceContents[];
 
 interface ResourceDescription {
@@ -110,16 +116,19 @@ interface ResourceDescription {
 export interface FixedResourceConfig extends ResourceDescription {
   readonly uri: string;
   readonly size?: number;
-  /** May throw: the caller is told its message. */
+  /** If the function throws, the caller gets the error's message. */
   readonly read: (context: OfferingContext) => ResourceBody | Promise<ResourceBody>;
-  /** Calls `changed` whenever the content changes. Returns a function that stops it. */
+  /** Calls `changed` whenever the content changes. Returns a function that stops the watching. */
   readonly watch?: (changed: () => void) => () => void;
 }
 
 export interface ResourceTemplateConfig extends ResourceDescription {
-  /** `notes://{folder}/{name}`; a variable stands for one segment, `{+name}` for any number. */
+  /**
+   * Such as `notes://{folder}/{name}`. A variable `{name}` stands for one segment, `{+name}` for any number
+   * of segments.
+   */
   readonly uriTemplate: string;
-  /** Undefined when there is no such resource. */
+  /** Returns undefined when there is no such resource. */
   readonly read: (
     variables: Readonly<Record<string, string>>,
     context: OfferingContext,
@@ -134,7 +143,7 @@ export type ResourceConfig = FixedResourceConfig | ResourceTemplateConfig;
 /** Something that can be read by its URI. */
 export type ResourceInfo = ResourceConfig;
 
-/** Throws `DefinitionError` when it could not be served. */
+/** Throws `DefinitionError` when something is missing or wrong, naming the field. */
 export function defineResource(config: FixedResourceConfig): FixedResourceConfig;
 export function defineResource(config: ResourceTemplateConfig): ResourceTemplateConfig;
 export function defineResource(config: ResourceConfig): ResourceConfig {

@@ -4,7 +4,7 @@ import type { ToolErrorResponse } from "../error/codes.ts";
 export interface FilePart {
   readonly type: "file";
   readonly mime: string;
-  /** A `data:` URL or an address. */
+  /** A `data:` URL, or the address of the file. */
   readonly url: string;
   readonly filename?: string;
 }
@@ -30,9 +30,12 @@ export interface ToolResult {
   readonly error?: ToolErrorResponse;
 }
 
-/** A result before the pipeline has looked at it: an error here is one that the tool returned, not threw. */
+/**
+ * A tool's return value as a result, before the pipeline has checked it. Type `error` means that the tool
+ * returned an error; a thrown error never gets this form.
+ */
 export interface RawResult extends Omit<ToolResult, "error"> {
   readonly title?: string;
-  /** Characters of the structured value as JSON, where its text is something else. */
+  /** The number of characters of `structured` as JSON, when `content` is another text. */
   readonly structuredSize?: number;
 }

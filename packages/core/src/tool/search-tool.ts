@@ -6,7 +6,7 @@ interface SearchOptions {
   readonly signal: AbortSignal;
 }
 
-/** Looks something up. What it returns is cut to `limit` when it is a list. */
+/** Finds what the query asks for. A returned list is cut to `limit` items. */
 export type SearchFunction = (query: string, options: SearchOptions) => unknown;
 
 /** A read-only tool that takes a query and a limit and answers with what `searchFn` finds. */

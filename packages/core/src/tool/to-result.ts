@@ -39,7 +39,7 @@ function fromObject(value: Record<string, unknown>): RawResult {
 const STREAM =
   "The tool returned a stream, a response or a generator, which is not a result. Read it, and return what it gave.";
 
-/** Values that JSON would silently turn into `{}`. */
+/** Whether the value is a stream, a response or a generator, which JSON would silently turn into `{}`. */
 function isStream(value: object): boolean {
   return (
     Symbol.asyncIterator in value ||
@@ -49,7 +49,7 @@ function isStream(value: object): boolean {
   );
 }
 
-/** Makes structured value, metadata and blocks plain JSON. */
+/** Makes sure that JSON can hold the structured value, the metadata and the blocks of a result. */
 function plain(result: RawResult): RawResult {
   const { content, structured, metadata, blocks } = result;
   if (structured === undefined && metadata === undefined && blocks === undefined) return result;
@@ -60,7 +60,7 @@ function plain(result: RawResult): RawResult {
     ...(known === undefined || known.text.length === content.length
       ? {}
       : { structuredSize: known.text.length }),
-    // As plain JSON, both keep their form.
+    // Both casts hold: as plain JSON, metadata is still an object, and blocks are still a list of blocks.
     ...(metadata === undefined ? {} : { metadata: safeJson(metadata).value as RawResult["metadata"] }), // See above.
     ...(blocks === undefined ? {} : { blocks: safeJson(blocks).value as RawResult["blocks"] }), // See above.
   };
@@ -71,7 +71,8 @@ function isResultType(type: unknown): type is ToolResult["type"] {
 }
 
 function fromToolResult(value: Record<string, unknown>): RawResult {
-  // Each field is checked where it matters; a tool's extra fields are dropped, its known ones kept.
+  // The caller has checked `content` and `type`; the other fields are checked below. Fields that a
+  // `ToolResult` does not have are dropped.
   const { content, type, attachments, structured, blocks, metadata } = value as unknown as ToolResult;
   const known = structured === undefined && type === "json" ? parseJson(content) : structured;
   return plain({
@@ -98,7 +99,10 @@ function fromFailure(value: Record<string, unknown>): RawResult {
   };
 }
 
-/** `{title?, output, metadata?, attachments?}` and `{success:true, output, …}`, with nothing that would be lost. */
+/**
+ * The keys of `{title?, output, metadata?, attachments?}` and `{success: true, output, …}`. An object with
+ * any other key is converted as JSON instead, so that no other key is lost.
+ */
 const outputKeys = new Set("title output metadata attachments success duration exitCode error".split(" "));
 
 function fromOutput(value: Record<string, unknown>): RawResult {
@@ -127,7 +131,7 @@ function fromBytes(bytes: Uint8Array): RawResult {
 }
 
 function toBase64(bytes: Uint8Array): string {
-  // Node has it since 25.
+  // Node has `toBase64` since version 25.
   if ("toBase64" in bytes && typeof bytes.toBase64 === "function") return String(bytes.toBase64());
   let binary = "";
   for (let start = 0; start < bytes.length; start += 0x8000) {

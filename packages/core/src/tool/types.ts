@@ -7,8 +7,8 @@ import type { FilePart, ToolResult } from "./result.ts";
 export type ToolParameters = object;
 
 /**
- * Runs the tool. It may return a `ToolResult`, an MCP result, a string or any JSON value, and may throw
- * anything: the pipeline turns both into one form.
+ * Runs the tool. The function may return a `ToolResult`, an MCP result, a string or any JSON value: the
+ * pipeline turns each into a `ToolResult`. It may throw anything: the pipeline turns that into a `ToolError`.
  */
 export type ToolExecuteFunction<Input = Record<string, unknown>> = (
   context: ToolContext<Input>,
@@ -25,13 +25,13 @@ export interface ToolConfig<Parameters extends ToolParameters = ToolParameters> 
   readonly title?: string;
   /** The name people see in logs and lists when it differs from `name`, such as `SearXNG Search/网页搜索`. */
   readonly displayName?: string;
-  /** Other names under which the tool answers. */
+  /** Other names by which callers can call the tool. */
   readonly aliases?: readonly string[];
-  /** What `structured` must look like. */
+  /** The schema of `structured` in the tool's results. */
   readonly outputSchema?: ToolParameters;
 }
 
-/** A tool as the registry holds it. Frozen: a change makes a new one. */
+/** A tool as the registry stores it. The object is frozen: every change makes a new object. */
 export interface ToolInfo {
   /** Matches `^[A-Za-z0-9_-]{1,64}$` once registered. */
   readonly name: string;
@@ -45,19 +45,25 @@ export interface ToolInfo {
   readonly displayName?: string;
   readonly aliases?: readonly string[];
   readonly outputSchema?: ToolParameters;
-  /** The source, for people: a file, a table row, an MCP server. */
+  /** Where the tool comes from, as a text for people: a file, a table row, an MCP server. */
   readonly origin?: string;
 }
 
 /** How a tool takes part in loop detection. */
 export interface LoopPolicy {
-  /** What makes two calls the same: the named arguments, or whatever the function returns. */
+  /**
+   * What loop detection compares to see whether two calls are the same: the values of these arguments, or the
+   * value that the function returns.
+   */
   readonly key?: readonly string[] | ((input: Record<string, unknown>) => unknown);
-  /** `"poll"`: the tool is meant to be repeated while waiting, so it may repeat four times as often. */
+  /**
+   * `"poll"`: the tool is meant to be called repeatedly while waiting, so loop detection allows four times as
+   * many repetitions.
+   */
   readonly repeatable?: "poll";
 }
 
-/** A tool's description of itself besides its schema. Unknown keys are kept. */
+/** What a tool says about itself besides its schema. Keys that this type does not list are kept. */
 export interface ToolMetadata {
   readonly category?: string;
   /** Permissions that the caller needs. `*` in a caller's permission matches any run of characters. */
@@ -66,7 +72,9 @@ export interface ToolMetadata {
   readonly calls?: readonly string[];
   /** Longest run in milliseconds; 0 means no limit. */
   readonly timeout?: number;
-  /** Longest silence in milliseconds; every `progress()` and `metadata()` starts it anew. */
+  /**
+   * Longest time in milliseconds without a `progress()` or `metadata()` call of the tool; 0 means no limit.
+   */
   readonly idleTimeout?: number;
   /** Needs a person's consent before it runs. */
   readonly dangerous?: boolean;
@@ -75,20 +83,27 @@ export interface ToolMetadata {
   readonly tags?: readonly string[];
   /** Why the tool is off and how to switch it on, as a sentence for callers. */
   readonly disabledReason?: string;
-  /** Changes nothing: repeating it with the same result brings nothing new. */
+  /**
+   * The tool changes nothing. Loop detection counts equal results of such a tool as no progress, even for
+   * different arguments.
+   */
   readonly readOnly?: boolean;
-  /** May be run twice with the effect of once. */
+  /** Running the tool twice with the same arguments has the same effect as running it once. */
   readonly idempotent?: boolean;
   /** Uses systems outside the rack's control. */
   readonly openWorld?: boolean;
   /**
-   * Refuse unknown arguments, at any depth, instead of dropping or keeping them. A key is unknown where the schema
-   * lists the keys of an object without it and says nothing about other keys, and where parsing would lose it.
+   * Refuse unknown arguments, at any depth, instead of dropping or keeping them. An argument is unknown when
+   * the schema lists the keys of its object without it and says nothing about other keys, and when parsing
+   * would drop it.
    */
   readonly strict?: boolean;
-  /** A result that does not fit `outputSchema`: an error (`strict`, the default) or only a note in the record. */
+  /**
+   * What happens to a result that does not fit `outputSchema`: the call fails (`strict`, the default), or the
+   * record gets a note (`warn`).
+   */
   readonly outputCheck?: "strict" | "warn";
-  /** `false`: never part of loop detection. */
+  /** `false`: loop detection ignores the calls of this tool. */
   readonly loop?: false | LoopPolicy;
   readonly [key: string]: unknown;
 }
@@ -114,11 +129,11 @@ export interface AskRequest {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** What a tool may say about a call that it makes. */
+/** Options for a call that a tool makes to another tool. */
 export interface ChildOptions {
-  /** Who calls; default `<this tool>_<this call's id>`. */
+  /** The caller of the new call. Default: `<name of the calling tool>_<id of its call>`. */
   readonly caller?: string;
-  /** A task that the call belongs to; default that of this call. */
+  /** The task that the new call belongs to. Default: the task of the calling tool's own call. */
   readonly tid?: string;
 }
 
@@ -130,19 +145,22 @@ export interface ToolContext<Input = Record<string, unknown>> {
   /** Empty when the caller has no session. */
   readonly sessionID: string;
   readonly messageID: string;
-  /** Aborted on cancel and on timeout. */
+  /** Aborted when the call is cancelled or times out. */
   readonly signal: AbortSignal;
   readonly tool: ToolInfo;
   /** The rack as this call sees it. Calls made through it are children of this call. */
   readonly registry: RegistryView;
-  /** Who called: a client's name, or `<parent tool>_<suffix>` in a chain. */
+  /** Who called: a client's name or, when another tool made the call, `<name of that tool>_<suffix>`. */
   readonly caller: string;
   /** Settings and secrets granted to this tool. */
   readonly env: Readonly<Record<string, string>>;
   readonly logger: Logger;
-  /** The same for every retry of this call; for services that support it. */
+  /**
+   * A key made of the session, the call id, the tool and the arguments. Send it to services that support
+   * idempotency keys, so that a repeated request has no second effect.
+   */
   readonly idempotencyKey: string;
-  /** Updates the call's state. Never throws; ignored once the call has ended. A tool cannot end its own call. */
+  /** Updates the call's state, but cannot end the call. Never throws; ignored once the call has ended. */
   metadata(update: Partial<ToolState>): void;
   /** Tells listeners how far the work is, and restarts the idle timeout. Never throws. */
   progress(update: ProgressUpdate | number, total?: number, message?: string): void;
@@ -155,7 +173,7 @@ export interface ToolContext<Input = Record<string, unknown>> {
    * `client?.can("elicitation/create")` tells beforehand.
    */
   elicit(request: string | ElicitRequest): Promise<ElicitAnswer>;
-  /** The caller, if it can be asked. */
+  /** For questions to the caller; undefined when the caller cannot be asked. */
   readonly client: ToolClient | undefined;
 
   /** `callId`, as older tools spell it. */
@@ -169,39 +187,44 @@ export interface ToolContext<Input = Record<string, unknown>> {
   readonly extra: Readonly<Record<string, unknown>>;
 }
 
-/** Questions to a caller during its call, by their MCP names. */
+/** The questions that a tool can ask the caller during a call, by their MCP method names. */
 export type ClientMethod = "elicitation/create" | "sampling/createMessage" | "roots/list";
 
-/** The caller of a running call, if it can be asked. */
+/** The caller of a running call, for questions and notifications to it. */
 export interface CallClient {
-  /** The caller's own name: `Cursor 2.4`. Not to be trusted. */
+  /** The name that the caller gives itself, such as `Cursor 2.4`. Nothing proves that it is true. */
   readonly name?: string;
-  /** The lowest log level that the caller wants, as MCP names it. Undefined when it has not said. */
+  /**
+   * The lowest log level that the caller wants, as MCP names it. Undefined when the caller has not set one.
+   */
   readonly logLevel?: string | undefined;
-  /** With `params`: whether it accepts this very question, such as one of a certain `mode`. */
+  /**
+   * Whether the caller can answer this kind of question. With `params`: whether it accepts these parameters
+   * too, such as a certain `mode`.
+   */
   can(method: ClientMethod, params?: object): boolean;
-  /** Resolves with the caller's answer; rejects when it has none, or when the signal aborts. */
+  /** Resolves with the caller's answer; rejects when the caller gives none, or when the signal aborts. */
   request(method: ClientMethod, params: object, signal: AbortSignal): Promise<unknown>;
   /** Tells the caller something that needs no answer, such as a line of a log. Never throws. */
   notify(method: string, params: object): void;
 }
 
-/** The client as a tool uses it. */
+/** The caller as a tool uses it: a question needs neither parameters nor a signal. */
 export interface ToolClient extends CallClient {
   /** Without a signal, the question is withdrawn when the call ends. */
   request(method: ClientMethod, params?: object, signal?: AbortSignal): Promise<unknown>;
 }
 
-/** A question to the person at the client, with the wanted values. */
+/** A question to the person at the client, with a schema of the values to enter. */
 export interface ElicitRequest {
   readonly message: string;
-  /** A flat JSON Schema of what is wanted: texts, numbers, booleans and choices. */
+  /** A flat JSON Schema of the values to enter: texts, numbers, booleans and choices. */
   readonly schema?: object;
 }
 
 export interface ElicitAnswer {
   readonly action: "accept" | "decline" | "cancel";
-  /** What was entered, when the action is `accept`. */
+  /** The values that the person entered, when the action is `accept`. */
   readonly content?: Readonly<Record<string, unknown>>;
 }
 
@@ -227,28 +250,28 @@ export type ToolState =
       readonly time: { readonly start: number; readonly end: number };
     });
 
-/** The steps of a call. */
+/** The names of a call's states: `pending`, `running`, `completed`, `error`. */
 export type ToolStatus = ToolState["status"];
 
-/** How many tools there are. */
+/** Counts of the registered tools. `categories` counts the enabled tools of each category. */
 export interface RegistryStats {
   readonly totalTools: number;
   readonly disabledTools: number;
   readonly categories: Readonly<Record<string, number>>;
 }
 
-/** Read access to the rack. All reads are consistent: no change shows half. */
+/** Read access to the rack. A reader sees each change of the tools completely or not at all. */
 export interface RegistryReader {
   get(name: string): ToolInfo | undefined;
   getAll(): ToolInfo[];
   list(category?: string): ToolInfo[];
-  /** Best first; at most `limit`, default 20. */
+  /** The tools that match the query, best match first; at most `limit`, default 20. */
   search(query: string, limit?: number): ToolInfo[];
   findByTag(tag: string): ToolInfo[];
   getStats(): RegistryStats;
 }
 
-/** The rack as a running tool sees it: reads, and calls that become children of its own. */
+/** The rack as a running tool sees it. Calls made through it are children of the tool's own call. */
 export interface RegistryView extends RegistryReader {
   execute(name: string, input?: unknown): Promise<ToolResult>;
 }

@@ -57,8 +57,8 @@ export function reach(frame: CallFrame): void {
 }
 
 /**
- * Whether a call may use a tool. Checks the limits of each call upwards, until one whose tool lists the other in
- * `metadata.calls`.
+ * Whether a call may use a tool. Asks the `allow` of the call and of each call above it, up to the first call
+ * whose tool lists the wanted tool in `metadata.calls`.
  */
 export function isWithinReach(tool: ToolInfo, from: CallFrame): boolean {
   for (let at: CallFrame | undefined = from; at !== undefined; at = at.parent) {
@@ -68,7 +68,7 @@ export function isWithinReach(tool: ToolInfo, from: CallFrame): boolean {
   return true;
 }
 
-/** Compares the tool's permissions with the caller's. */
+/** Refuses a call whose caller lacks a permission that the tool requires. */
 export function permit(frame: CallFrame): void {
   const { info } = frame.tool;
   const own = info.metadata.permissions;
@@ -117,7 +117,7 @@ export function guard(frame: CallFrame): void {
  * the rack has a newer one.
  */
 export async function recheck(frame: CallFrame): Promise<void> {
-  // Asks for every call of the chain, up to the first caller.
+  // Asks for each call of the chain, up to the first, whether its caller may still have anything run.
   for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
     const why = await whyWithdrawn(at);
     if (why !== undefined) throw frame.refusal(PermissionDeniedError, callerGone(frame.toolName, why));
@@ -143,7 +143,7 @@ async function whyWithdrawn({ callId, options, host }: CallFrame): Promise<strin
   try {
     return await options.withdrawn?.(callId);
   } catch (thrown) {
-    // The failure is for the operator, not for the caller.
+    // The operator finds the failure in the log; the caller is only told that there was one.
     host.settings.logger.error(`It is not known whether the caller of ${callId} is still there:`, thrown);
     return callerUnknown;
   }

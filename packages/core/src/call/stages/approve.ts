@@ -15,7 +15,10 @@ export function approve(frame: CallFrame): Promise<void> | undefined {
   return consent(frame);
 }
 
-/** Also if the tool was marked as dangerous after the caller was shown its list. */
+/**
+ * Whether the tool is dangerous, in the version that runs or in the one that is registered now: it may have
+ * been marked as dangerous after the caller was shown its list.
+ */
 function isDangerous({ tool, current }: CallFrame): boolean {
   return tool.info.metadata.dangerous === true || current?.info.metadata.dangerous === true;
 }
@@ -108,7 +111,10 @@ async function askPerson(
   }
 }
 
-/** Waits until the request expires or the call ends. A question that throws is a denial. */
+/**
+ * Waits for the answer to `question` until the request expires or the call ends. If `question` throws, the
+ * answer is a denial.
+ */
 async function inTime(
   frame: CallFrame,
   request: ApprovalRequest,

@@ -13,7 +13,8 @@ import { shownInput, stateChanged } from "../state.ts";
 export function run(frame: CallFrame): Promise<unknown> | undefined {
   const { implementation, info } = frame.tool;
   const { settings, events, deadlines } = frame.host;
-  // What came before took no time worth asking for, unless somebody wants to know.
+  // The stages before took hardly any time, so the clock is read only if one of them waited or somebody
+  // listens.
   const now = frame.waited || events.wanted ? performance.now() : frame.createdAt;
   frame.status = "running";
   frame.startedAt = now;
@@ -28,8 +29,8 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   if (frame.parent !== undefined) frame.deadline = Math.min(frame.deadline, frame.parent.deadline);
   deadlines.watch(frame);
   stateChanged(frame);
-  if (frame.ended) return; // Somebody who was told of the start cancelled it.
-  // The arguments have passed the schema, which promises what the tool declares.
+  if (frame.ended) return; // A listener that was told of the start cancelled the call.
+  // The arguments have passed the schema, so they have the types that the tool declares.
   const output = implementation.run(new FrameContext(frame));
   if (output instanceof Promise) return output;
   if (!isThenable(output)) {
@@ -44,8 +45,8 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 /**
- * Makes a result of what the tool returned and holds it to the output schema. An error that the tool returned
- * is an error in every record, like one that it threw.
+ * Makes a result of what the tool returned and checks it by the output schema. An error that the tool
+ * returned fails the call, like one that it threw.
  */
 export function check(frame: CallFrame): Promise<void> | undefined {
   if (frame.host.events.wanted) frame.ranAt = performance.now();
@@ -75,8 +76,8 @@ function hold(frame: CallFrame, outcome: SchemaOutcome): void {
 }
 
 /**
- * Hides known secrets from whoever reads the result. A call made by another tool keeps them: its reader is a program,
- * which may need them; what others are told of it is masked on the way.
+ * Masks known secrets in the result. The result of a call made by another tool keeps them, because that tool
+ * may need them; in its records and events they are masked separately.
  */
 export function mask(frame: CallFrame): void {
   const { draft, parent, host } = frame;
@@ -85,9 +86,9 @@ export function mask(frame: CallFrame): void {
 }
 
 /**
- * Caps what goes to a model. The whole text is kept and can be read in pages by call id; a structured value that is too
- * large for an answer stands in it as JSON, behind the text. A call made by another tool is not cut: its reader is a
- * program.
+ * Cuts a result that is too large for a model. The whole text is kept and can be read in pages by call id; a
+ * structured value that is too large is left out of the result and appended to the kept text as JSON. The
+ * result of a call made by another tool is not cut.
  */
 export function bound(frame: CallFrame): void {
   const draft = frame.draft;
@@ -98,17 +99,18 @@ export function bound(frame: CallFrame): void {
   const fits = draft.content.length <= maxContent && !isBulky;
   const isText =
     draft.structured === undefined && draft.attachments === undefined && draft.blocks === undefined;
-  // What loop detection needs of a text that stays as it is can be taken from it at any time.
+  // From a text that stays as it is, loop detection can compute its keys at any later time.
   const isKept = fits && isText && !frame.flags?.edited;
   if (frame.parent === undefined && !isKept) keepResultKeys(frame, draft, fits);
   if (fits) return;
-  // What is kept can be read by others than the caller. Of a call that no tool made, known secrets are masked already.
+  // Others than the caller can read the kept text, so secrets are masked in it. In the result of a call that
+  // no tool made, the `mask` stage has already masked the known ones.
   const known = frame.parent === undefined ? Mask.none : frame.host.settings.secrets();
   const mask = known.and(shownInput(frame).found);
   const content = mask.inText(draft.content);
   const { structured, structuredSize: _, ...rest } = draft;
   const json = isBulky ? JSON.stringify(mask.apply(structured)) : "";
-  // The text of most results with a structured value is its JSON already.
+  // In most results with a structured value, the text is already its JSON.
   const isJson = content === json || content === "";
   const whole = isBulky ? (isJson ? json : `${content}\n\n${json}`) : content;
   if (isBulky) frame.flag().truncated = true;
@@ -142,7 +144,7 @@ function shorten(frame: CallFrame, draft: RawResult, whole: string): RawResult {
   };
 }
 
-/** Never between the two halves of a character. */
+/** Moves a cut that would separate the two halves of a character. */
 function cutPoint(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return code >= 0xdc00 && code <= 0xdfff ? at + 1 : at;

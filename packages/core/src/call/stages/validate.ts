@@ -44,7 +44,7 @@ export function validate(frame: CallFrame): Promise<void> | undefined {
   accept(frame, outcome);
 }
 
-/** Also used for arguments that a person edited. */
+/** Validates arguments by the tool's schema. Also used for arguments that a person edited. */
 export function outcomeOf(frame: CallFrame, value: unknown): SchemaOutcome | Promise<SchemaOutcome> {
   const { schema, info } = frame.tool;
   const strict = info.metadata.strict ?? frame.host.settings.strict;
@@ -121,6 +121,6 @@ export function readArguments(frame: CallFrame): void {
     const parsed: unknown = JSON.parse(raw);
     if (typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)) frame.raw = parsed;
   } catch {
-    // Validation reports it.
+    // Validation reports the invalid text.
   }
 }

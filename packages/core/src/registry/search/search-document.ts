@@ -19,9 +19,12 @@ export interface SearchDocument {
 interface SearchField {
   /** The weight of an occurrence, relative to the description. */
   readonly weight: number;
-  /** How strongly a longer text discounts each of its words (BM25's `b`); short fields vary by chance. */
+  /**
+   * How much a longer text lowers the weight of each of its words (BM25's `b`). Lower for short fields, whose
+   * length varies by chance.
+   */
   readonly lengthDiscount: number;
-  /** Names and titles keep words such as `who` and `not`; in prose they only add noise. */
+  /** Names and titles keep words such as `who` and `not`; in prose, such words only add noise. */
   readonly keepsStopWords: boolean;
 }
 
@@ -35,7 +38,7 @@ export const SEARCH_FIELDS: readonly SearchField[] = [
   { weight: 1, lengthDiscount: 0.5, keepsStopWords: false }, // tags and category
 ];
 
-/** The texts of each field, none of them longer in sum than `MAX_FIELD_LENGTH` characters. */
+/** The texts of each field in `SEARCH_FIELDS`, cut to `MAX_FIELD_LENGTH` characters per field. */
 export function fieldTexts(document: SearchDocument): readonly (readonly string[])[] {
   const { name, aliases = [], title = "", displayName = "", description = "", tags = [] } = document;
   const parameters = parameterText(document.parameters);
@@ -77,8 +80,8 @@ interface SchemaText {
 
 /**
  * Collects the names and descriptions of a parameter schema, however deep they are nested. Reads at most
- * `MAX_DEPTH` levels and `MAX_NODES` schemas, so a schema that refers to itself or is huge ends too. Never
- * throws for a malformed schema: what is not understood is left out.
+ * `MAX_DEPTH` levels and `MAX_NODES` schemas, so that reading a huge or recursive schema ends. Never throws
+ * for a malformed schema: parts that it does not understand are left out.
  */
 export function schemaText(schema: JsonSchema): SchemaText {
   const names: string[] = [];
@@ -104,17 +107,19 @@ export function schemaText(schema: JsonSchema): SchemaText {
 const MAX_DEPTH = 12;
 const MAX_NODES = 1_000;
 const MAX_ENUM_VALUES = 50;
-/** Without `if` and `not`, which do not describe a tool's arguments. */
+/**
+ * The keywords whose subschemas are read: without `if` and `not`, which do not describe a tool's arguments.
+ */
 const READ_KEYWORDS = new Set([
   ..."properties patternProperties additionalProperties $defs definitions items prefixItems".split(" "),
   ...["anyOf", "oneOf", "allOf", "then", "else"],
 ]);
 
 /**
- * Terms that may be meant by a term that no tool contains: for an unfinished last word, the terms that begin with it;
- * for any word, the terms one edit away (a letter missing, added, changed, or two swapped); and for an unfinished word
- * that is longer than its stem (`calculat`), the stem (`calcul`). Reads the whole vocabulary, so it is meant for short
- * requests.
+ * Finds the terms that the user may have meant by a term that no tool contains: for an unfinished last word,
+ * the terms that begin with it; for any word, the terms one edit away (a letter missing, added, changed, or
+ * two swapped); and for an unfinished word that is longer than its stem (`calculat`), the stem (`calcul`).
+ * Reads the whole vocabulary, so it is meant for short requests.
  */
 export function similarTerms(term: string, vocabulary: Iterable<string>, unfinished: boolean): string[] {
   const continued: string[] = [];
@@ -132,7 +137,7 @@ export function similarTerms(term: string, vocabulary: Iterable<string>, unfinis
   return outgrown === "" ? [] : [outgrown];
 }
 
-/** The shortest first; equal lengths alphabetically, so that the result is stable. */
+/** The shortest terms first; terms of equal length alphabetically, so that the result is stable. */
 function nearest(found: string[]): string[] {
   return found
     .sort((left, right) => left.length - right.length || (left < right ? -1 : 1))

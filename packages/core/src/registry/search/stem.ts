@@ -25,7 +25,7 @@ function markConsonantY(word: string): string {
   return word.includes("y") ? word.replace(/^y|(?<=[aeiouy])y/g, "Y") : word;
 }
 
-/** Where the part begins that suffixes may be taken from: after the first consonant that follows a vowel. */
+/** The index from which suffixes may be removed: after the first consonant that follows a vowel. */
 function followingRegion(word: string, from: number): number {
   let index = from;
   while (index < word.length && !isVowel(word, index)) index++;
@@ -55,7 +55,10 @@ function dropPastAndProgressive(word: string, r1: number): string {
 
 type Rule = readonly [suffix: string, replacement: string, condition?: RegExp | "r2"];
 
-/** Applies the rule with the longest suffix the word ends in; a rule whose suffix starts too early ends the step. */
+/**
+ * Applies the rule with the longest suffix that the word ends in. If that suffix begins before the region or
+ * the rule's condition fails, the word is returned unchanged.
+ */
 function replaceLongest(word: string, rules: readonly Rule[], region: number, r2 = region): string {
   for (const [suffix, replacement, condition] of rules) {
     if (!word.endsWith(suffix)) continue;
@@ -83,7 +86,7 @@ function isVowel(word: string, index: number): boolean {
 
 const VOWEL = /[aeiouy]/;
 const SHORT_SYLLABLE = /^[aeiouy][^aeiouy]$|[^aeiouy][aeiouy][^aeiouywxY]$/;
-/** Beginnings that are one unit: without them `general` and `generate` would share a stem. */
+/** Prefixes that count as one unit: otherwise `general` and `generate` would share a stem. */
 const WHOLE_PREFIX = /^(?:gener|commun|arsen)/;
 
 const IRREGULAR = new Map(

@@ -1,6 +1,9 @@
 import { stem } from "./stem.ts";
 
-/** `joined` tells that the term is two neighbours, each of which is emitted on its own as well. */
+/**
+ * `joined`: whether the term is made of two neighbouring words or characters, which are also emitted
+ * separately.
+ */
 type EmitTerm = (term: string, word: string, joined: boolean) => void;
 
 /**
@@ -36,8 +39,8 @@ export function tokenize(text: string, emit: EmitTerm): void {
 
 /**
  * The terms of words that stand side by side in a sentence, joined as `tokenize` joins the parts of a name:
- * `current weather` meets `getCurrentWeather`, and `data base` meets `database`. `skip` tells which words join
- * with nothing.
+ * `current weather` matches `getCurrentWeather`, and `data base` matches `database`. A word for which `skip`
+ * returns true is joined with nothing.
  */
 export function joinNeighbours(text: string, skip: (word: string) => boolean): string[] {
   const joined: string[] = [];
@@ -65,13 +68,16 @@ function emitPairs(text: string, emit: EmitTerm): void {
   }
 }
 
-/** One spelling for what reads the same: compatibility forms, accents of Latin letters, contracted endings. */
+/**
+ * Gives texts that read the same one spelling: replaces compatibility forms, and removes accents of Latin
+ * letters and contracted endings such as `'s`.
+ */
 function fold(text: string): string {
   const folded = NOT_ASCII.test(text) ? foldLetters(text) : text;
   return folded.replace(/(?<=\p{L})['’](?:s|t|d|m|re|ve|ll)(?!\p{L})/giu, "");
 }
 
-/** Marks are dropped from Latin letters only: in other scripts they tell words apart. */
+/** Removes accents from Latin letters only: in other scripts they distinguish words. */
 function foldLetters(text: string): string {
   return text
     .normalize("NFKD")
@@ -89,7 +95,7 @@ function toTerm(word: string): string {
   return term;
 }
 
-/** Stemming costs more than a look-up and texts repeat their words, so the last few thousand are kept. */
+/** The stems of words. Cached, because stemming costs more than a look-up and texts repeat their words. */
 const terms = new Map<string, string>();
 const MAX_CACHED_TERMS = 10_000;
 /** Longer runs are keys, hashes and encoded data, which nobody searches for. */
@@ -142,9 +148,12 @@ export const STOP_WORDS: ReadonlySet<string> = new Set(
 
 interface QueryTerm {
   readonly term: string;
-  /** Before the rarity of the term comes in. */
+  /** The weight before it is multiplied by the rarity of the term. */
   readonly weight: number;
-  /** A word, not a number or a joined pair: when no tool contains it, a similar one may stand in. */
+  /**
+   * Whether the term is a word, not a number or a joined pair. If no tool contains a word, a similar word may
+   * replace it.
+   */
   readonly isWord: boolean;
 }
 
@@ -186,9 +195,11 @@ function isStopWord(word: string): boolean {
   return STOP_WORDS.has(word);
 }
 
-/** Longer requests are cut: what a tool is wanted for is said before this. */
+/** Longer requests are cut to this length: a request says at its start what the tool should do. */
 const MAX_QUERY_LENGTH = 8_192;
 /** A number in a request is mostly an argument, and seldom says which tool is meant. */
 const NUMBER_WEIGHT = 0.5;
-/** Both words count on their own already; standing together is a hint on top. */
+/**
+ * The weight of two neighbouring words as one term. Low, because each of the words already counts on its own.
+ */
 const NEIGHBOURS_WEIGHT = 0.5;

@@ -3,7 +3,7 @@ import { queryTerms, STOP_WORDS, splitWords, tokenize } from "./tokenize.ts";
 
 interface SearchMatch {
   readonly key: string;
-  /** Comparable within one answer only. */
+  /** Comparable only with other scores of the same search. */
   readonly score: number;
 }
 
@@ -13,7 +13,7 @@ interface IndexedDocument {
   /** How many words each of its fields has. */
   readonly lengths: readonly number[];
   readonly terms: readonly string[];
-  /** Its name and aliases, as they are written and as words. */
+  /** The tool's name and aliases, each both as written and as separate words, in lower case. */
   readonly spellings: ReadonlySet<string>;
 }
 
@@ -22,11 +22,16 @@ interface IndexedDocument {
  * fields of `SearchDocument`. Scores depend only on the documents in the index, not on its history.
  */
 export class ToolIndex {
-  /** By slot. The slot of a removed document is empty until another takes it. */
+  /**
+   * The documents by slot number. The slot of a removed document is empty until another document takes it.
+   */
   readonly #documents: (IndexedDocument | undefined)[] = [];
   readonly #emptySlots: number[] = [];
   readonly #slots = new Map<string, number>();
-  /** For every term that some document contains now, the slots of those documents with the counts by field. */
+  /**
+   * For every term that some document contains now: the slots of those documents, each with the term's packed
+   * counts by field (see `countTerms`).
+   */
   readonly #postings = new Map<string, Map<number, number>>();
   /** Slots by the spellings of names and aliases. */
   readonly #named = new Map<string, Map<number, true>>();
@@ -36,7 +41,10 @@ export class ToolIndex {
     return this.#slots.size;
   }
 
-  /** Replaces the document that has the same key. Never throws for what a tool says about itself. */
+  /**
+   * Adds a document, or replaces the document that has the same key. Never throws, whatever the tool's texts
+   * contain.
+   */
   add(document: SearchDocument): void {
     const { key, name, aliases = [] } = document;
     const { lengths, counts } = countTerms(document);
@@ -79,7 +87,10 @@ export class ToolIndex {
     return matches.slice(0, Math.floor(limit));
   }
 
-  /** The terms of a query that some document contains; the highest weights when there are very many. */
+  /**
+   * The terms of a query that some document contains, with their weights; if there are very many, only those
+   * with the highest weights.
+   */
   #weighTerms(query: string): [term: string, weight: number][] {
     const wanted = queryTerms(query);
     const words = wanted.filter((each) => each.isWord);
@@ -114,7 +125,10 @@ export class ToolIndex {
     }
   }
 
-  /** A field that is long beside the same field of other tools says less with each word. */
+  /**
+   * The weight of one occurrence of a word in a field; lower when the field is longer than the same field of
+   * other tools.
+   */
   #occurrenceWeight(field: number, length: number): number {
     const { weight, lengthDiscount } = SEARCH_FIELDS[field]!;
     const { total, documents } = this.#fields[field]!;
@@ -122,7 +136,10 @@ export class ToolIndex {
     return weight / (1 - lengthDiscount + lengthDiscount * relativeLength);
   }
 
-  /** Lifts the tools the request names over all others, and the literal spelling over the same words. */
+  /**
+   * Raises the scores of tools whose name or alias is the query above all other scores. A name spelt exactly
+   * like the query ranks above a name with the same words.
+   */
   #raiseExactMatches(query: string, scores: Float32Array): void {
     if (query.length > MAX_NAME_LENGTH) return;
     const literal = [...(this.#named.get(literalSpelling(query))?.keys() ?? [])];
@@ -134,7 +151,10 @@ export class ToolIndex {
     }
   }
 
-  /** The mean length of a field is taken over the documents that have it, or a rare title would weigh nothing. */
+  /**
+   * Adds the field lengths of a document, or subtracts them. Only documents that have a field count for its
+   * mean length; otherwise a title would weigh almost nothing where few tools have one.
+   */
   #countLengths(lengths: readonly number[], sign: 1 | -1): void {
     this.#fields.forEach((field, index) => {
       field.total += sign * lengths[index]!;
@@ -183,10 +203,10 @@ function wordSpelling(name: string): string {
   return splitWords(name).join(" ");
 }
 
-/** Six fields of five bits fit the 32 bits beside each document. */
+/** Six fields of five bits each fit into one number of 32 bits. */
 const COUNT_BITS = 5;
 const MAX_COUNT = 2 ** COUNT_BITS - 1;
-/** BM25's `k1`: how soon more of the same word stops to matter. */
+/** BM25's `k1`: how soon further occurrences of the same word stop counting. */
 const SATURATION = 1.2;
 const DEFAULT_LIMIT = 10;
 const MAX_NAME_LENGTH = 512;
