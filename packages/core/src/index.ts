@@ -32,9 +32,9 @@ export {
   toAnthropicToolResult,
   toAnthropicTools,
 } from "./format/anthropic.ts";
+export type { FormatNote } from "./format/format-notes.ts";
 export { parseGeminiFunctionCalls, toGeminiFunctionResponse, toGeminiTools } from "./format/gemini.ts";
 export { parseMcpToolCall, toMcpTools } from "./format/mcp.ts";
-export type { FormatNote } from "./format/notes.ts";
 export {
   parseOpenAIResponsesCalls,
   parseOpenAIToolCalls,
@@ -44,7 +44,7 @@ export {
   toOpenAITools,
 } from "./format/openai.ts";
 export { fromStrictArguments } from "./format/openai-strict.ts";
-export { fromTagArguments, parseTagCalls, toTagResult } from "./format/tags.ts";
+export { fromTagArguments, parseTagCalls, toTagResult } from "./format/tag-calls.ts";
 export {
   type FormattedTools,
   type ToolCallRequest,

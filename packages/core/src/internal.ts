@@ -2,8 +2,8 @@
 
 export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
 export { Mask, redact } from "./call/mask.ts";
-export { hasParts } from "./call/stages/admission.ts";
-export { readTagText } from "./format/tags.ts";
+export { hasParts } from "./call/stages/access-checks.ts";
+export { readTagText } from "./format/tag-calls.ts";
 export { type RecalledCall, recallCalls } from "./loop/records.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
 export { tooMuchJson } from "./schema/copy.ts";

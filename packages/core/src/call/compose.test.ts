@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ToolRegistry } from "../index.ts";
+import { CallFrame, type CallHost } from "./call-frame.ts";
 import { compose, type Stage } from "./engine.ts";
-import { CallFrame, type CallHost } from "./frame.ts";
 
 /** A frame of a registry that the stages below never touch. */
 function frameOf(): CallFrame {

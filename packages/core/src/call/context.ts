@@ -13,8 +13,8 @@ import type {
   ToolContext,
   ToolInfo,
 } from "../tool/types.ts";
+import type { CallFrame } from "./call-frame.ts";
 import type { LogLevel } from "./events.ts";
-import type { CallFrame } from "./frame.ts";
 import type { Mask } from "./mask.ts";
 import { ask } from "./stages/approve.ts";
 import { shownInput, updateState } from "./state.ts";

@@ -12,9 +12,9 @@ import {
   toToolError,
 } from "../error/tool-error.ts";
 import type { ToolResult } from "../tool/result.ts";
-import type { CallFrame } from "./frame.ts";
+import type { CallFrame } from "./call-frame.ts";
 import { Mask } from "./mask.ts";
-import { guard, permit, reach, resolve } from "./stages/admission.ts";
+import { guard, permit, reach, resolve } from "./stages/access-checks.ts";
 import { approve } from "./stages/approve.ts";
 import { bound, check, mask, run } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";

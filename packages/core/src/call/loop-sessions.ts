@@ -6,7 +6,7 @@ import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult } from "../tool/result.ts";
-import type { CallFrame } from "./frame.ts";
+import type { CallFrame } from "./call-frame.ts";
 import { toEpoch } from "./time.ts";
 
 /**

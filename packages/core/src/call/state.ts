@@ -3,8 +3,8 @@ import type { ToolError } from "../error/tool-error.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ToolState, ToolStatus } from "../tool/types.ts";
+import type { CallFrame, ShownInput } from "./call-frame.ts";
 import type { ToolCallRecord } from "./events.ts";
-import type { CallFrame, ShownInput } from "./frame.ts";
 import { Mask } from "./mask.ts";
 import { toEpoch } from "./time.ts";
 

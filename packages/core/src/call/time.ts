@@ -1,4 +1,4 @@
-import type { CallFrame, CallHistory } from "./frame.ts";
+import type { CallFrame, CallHistory } from "./call-frame.ts";
 
 /**
  * Milliseconds between comparisons of the `performance` clock with the system clock: comparing costs more

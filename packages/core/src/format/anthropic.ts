@@ -2,7 +2,7 @@ import type { JsonSchemaObject } from "../schema/visit.ts";
 import { parseDataUrl } from "../tool/mcp-result.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
 import type { ToolInfo } from "../tool/types.ts";
-import { prepareSchema, renameProperties } from "./prepare.ts";
+import { prepareSchema, renameProperties } from "./provider-schema.ts";
 import {
   type FormattedTools,
   formatTools,

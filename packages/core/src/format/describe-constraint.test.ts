@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describeConstraint, withRemarks } from "./notes.ts";
+import { describeConstraint, withRemarks } from "./format-notes.ts";
 
 it("says each constraint as a model reads it", () => {
   const constraints: [string, unknown][] = [

@@ -14,10 +14,10 @@ import {
 } from "../schema/visit.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ToolInfo } from "../tool/types.ts";
-import { type ProviderRules, SchemaLowering } from "./lowering.ts";
-import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
-import { prepareSchema, renameProperties } from "./prepare.ts";
+import { describeConstraint, type TakeNote, withRemarks } from "./format-notes.ts";
+import { prepareSchema, renameProperties } from "./provider-schema.ts";
 import { mergeSchemas } from "./schema-merge.ts";
+import { type ProviderRules, SchemaLowering } from "./schema-rewriter.ts";
 import {
   type FormattedTools,
   formatTools,

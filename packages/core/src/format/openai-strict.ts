@@ -18,10 +18,10 @@ import {
   valuesOf,
   walkSchemas,
 } from "../schema/visit.ts";
-import { isOfType, type ProviderRules, SchemaLowering } from "./lowering.ts";
-import type { TakeNote } from "./notes.ts";
-import { freeName, parseObject, prepareSchema, toModernSchema } from "./prepare.ts";
+import type { TakeNote } from "./format-notes.ts";
+import { freeName, parseObject, prepareSchema, toModernSchema } from "./provider-schema.ts";
 import { annotationKeywords, mergeSchemas } from "./schema-merge.ts";
+import { isOfType, type ProviderRules, SchemaLowering } from "./schema-rewriter.ts";
 import type { ToolDefinition } from "./tools.ts";
 
 /** A schema with more nodes has references that multiply each other. */

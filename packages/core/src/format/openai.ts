@@ -8,9 +8,9 @@ import {
 } from "../schema/visit.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
 import type { ToolInfo } from "../tool/types.ts";
-import { clipDescription, type TakeNote } from "./notes.ts";
+import { clipDescription, type TakeNote } from "./format-notes.ts";
 import { fromStrictArguments, toStrictSchema } from "./openai-strict.ts";
-import { prepareSchema } from "./prepare.ts";
+import { prepareSchema } from "./provider-schema.ts";
 import {
   type FormattedTool,
   type FormattedTools,

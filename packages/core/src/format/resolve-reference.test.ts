@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { resolveReference } from "../schema/visit.ts";
-import { keepReferences } from "./prepare.ts";
+import { keepReferences } from "./provider-schema.ts";
 
 const root = {
   $id: "https://example.com/tool",

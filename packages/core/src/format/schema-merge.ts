@@ -12,7 +12,7 @@ import {
   schemasIn,
   typesOf,
 } from "../schema/visit.ts";
-import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
+import { describeConstraint, type TakeNote, withRemarks } from "./format-notes.ts";
 
 /** Keywords that constrain nothing. */
 export const annotationKeywords =

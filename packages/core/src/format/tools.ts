@@ -3,7 +3,7 @@ import { isRecord, type JsonSchemaObject, listOf } from "../schema/visit.ts";
 import { canonicalName } from "../tool/name.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
-import type { FormatNote, TakeNote } from "./notes.ts";
+import type { FormatNote, TakeNote } from "./format-notes.ts";
 
 /** Tools in a provider's format, and functions that convert the provider's calls back. */
 export interface FormattedTools<Tool> {

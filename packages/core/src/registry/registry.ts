@@ -1,7 +1,7 @@
+import { CallFrame, CallHistory, type CallHost } from "../call/call-frame.ts";
 import { frameOf } from "../call/context.ts";
 import { abortCall, cancelCall, expireCall, startCall } from "../call/engine.ts";
 import { EventHub, type RackEvent, type RackListener, type ToolCallRecord } from "../call/events.ts";
-import { CallFrame, CallHistory, type CallHost } from "../call/frame.ts";
 import { assessHistory, LoopSessions, sessionKey } from "../call/loop-sessions.ts";
 import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/results.ts";
 import {
@@ -10,7 +10,7 @@ import {
   type CheckedSettings,
   checkedSettings,
 } from "../call/settings.ts";
-import { isWithinReach, requireStanding } from "../call/stages/admission.ts";
+import { isWithinReach, requireStanding } from "../call/stages/access-checks.ts";
 import { recordOf, stateOf, updateState } from "../call/state.ts";
 import { Deadlines } from "../call/time.ts";
 import { noneForCaller, notFound } from "../error/messages.ts";

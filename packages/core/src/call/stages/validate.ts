@@ -9,7 +9,7 @@ import {
 import { InvalidArgumentError, ToolExecutionError } from "../../error/tool-error.ts";
 import { tooMuchJson } from "../../schema/copy.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
-import type { CallFrame } from "../frame.ts";
+import type { CallFrame } from "../call-frame.ts";
 
 /** Characters. Longer texts are not repaired. */
 const LONGEST_REPAIR = 256 * 1024;

@@ -14,7 +14,7 @@ import {
   schemasIn,
   typesOf,
 } from "../schema/visit.ts";
-import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
+import { describeConstraint, type TakeNote, withRemarks } from "./format-notes.ts";
 import { maxDepth, mergeAllOf, mergeSchemas } from "./schema-merge.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { cpuTime } from "../../../../scripts/cpu-time.ts";
-import { fromTagArguments, parseTagCalls, readTagText, toTagResult } from "./tags.ts";
+import { fromTagArguments, parseTagCalls, readTagText, toTagResult } from "./tag-calls.ts";
 
 describe("parseTagCalls", () => {
   it("reads calls between words", () => {

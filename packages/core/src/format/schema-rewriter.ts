@@ -8,7 +8,7 @@ import {
   typeOfValue,
   typesOf,
 } from "../schema/visit.ts";
-import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
+import { describeConstraint, type TakeNote, withRemarks } from "./format-notes.ts";
 import { annotationKeywords, mergeAllOf, mergeSchemas } from "./schema-merge.ts";
 
 /** The parts of JSON Schema that a provider accepts. */

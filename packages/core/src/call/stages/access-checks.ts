@@ -17,7 +17,7 @@ import {
 } from "../../error/tool-error.ts";
 import { loopMessage } from "../../loop/loop-messages.ts";
 import type { ToolInfo } from "../../tool/types.ts";
-import type { CallFrame } from "../frame.ts";
+import type { CallFrame } from "../call-frame.ts";
 
 /**
  * Finds the tool. The list that the caller was shown decides what a name means, but a tool that was disabled or removed
