@@ -117,7 +117,7 @@ describe("the reference", () => {
 
   it("names every key of the config and every field of the log", () => {
     const keys = configVariables.map(({ key }) => key);
-    const fields = membersOf("packages/server/src/calls/log-line.ts", "LogLine");
+    const fields = membersOf("packages/server/src/calls/log.ts", "LogLine");
     expect(keys).toContain("log.maxBytes");
     const config = textOf("docs/reference/config.md");
     const log = textOf("docs/reference/log.md");

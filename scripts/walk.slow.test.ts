@@ -4,9 +4,9 @@ import { type Surface, walk } from "./walk.ts";
 /** The most files and functions of ours that one warm call may run. The goal of all ways is 45 and 150. */
 const limits: Record<Surface, { readonly files: number; readonly functions: number }> = {
   http: { files: 45, functions: 150 },
-  stdio: { files: 47, functions: 150 },
-  mcp: { files: 52, functions: 168 },
-  sandbox: { files: 56, functions: 195 },
+  stdio: { files: 45, functions: 150 },
+  mcp: { files: 49, functions: 160 },
+  sandbox: { files: 54, functions: 188 },
 };
 
 test.each(Object.entries(limits))(

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 import { CallLog } from "./log.ts";
-import { readLog } from "./log-line.ts";
+import { readLog } from "./log-reader.ts";
 
 let directory: string;
 beforeAll(async () => {

@@ -22,8 +22,16 @@ export {
   unknownTool,
 } from "./call-service.ts";
 export type { InternalTool, InternalToolContext } from "./internal-tool.ts";
-export { CallLog, type CallLogOptions, knownSecrets, LineGatherer } from "./log.ts";
-export { type LogLine, type LogQuery, logText, matcher, parse, readLog, toLogLine } from "./log-line.ts";
+export {
+  CallLog,
+  type CallLogOptions,
+  knownSecrets,
+  LineGatherer,
+  type LogLine,
+  logText,
+  toLogLine,
+} from "./log.ts";
+export { type LogQuery, matcher, parse, readLog } from "./log-reader.ts";
 export {
   calledTool,
   callToolName,

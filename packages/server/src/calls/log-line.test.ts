@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isoTime } from "./log-line.ts";
+import { isoTime } from "./log.ts";
 
 test("a time is written as a date writes itself, whatever time was written before", () => {
   const times = [

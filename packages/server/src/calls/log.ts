@@ -10,8 +10,8 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import type { RackEvent } from "@toolrack/core";
-import { type LogLine, logText } from "./log-line.ts";
+import type { RackEvent, ToolCallRecord, ToolError } from "@toolrack/core";
+import { redact } from "@toolrack/core/internal";
 
 /** Milliseconds that a line waits, so that several are written together. */
 const GATHER_MS = 10;
@@ -283,4 +283,108 @@ function passwordsOf(url: string): string[] {
   } catch {
     return [password];
   }
+}
+
+/**
+ * How many characters of an error or a stack are logged. The whole output of a failed command does not belong
+ * in a log.
+ */
+const LONGEST = 4_000;
+/** How many characters of the error's message are logged above its stack. `err` has more of the message. */
+const LONGEST_HEAD = 1_000;
+
+/** One line of `ToolBox.log`. The first eight fields are those of the toolbox contract. */
+export interface LogLine {
+  /** ISO 8601. */
+  readonly ts: string;
+  readonly tool: string;
+  readonly caller: string;
+  readonly args: Record<string, unknown>;
+  readonly stat: "success" | "error";
+  /** How many milliseconds the call took. */
+  readonly cost: number;
+  readonly err?: string;
+  readonly trace?: string;
+  readonly callId: string;
+  readonly parentCallId?: string;
+  readonly tid?: string;
+  readonly session?: string;
+  /** The tool's display name, when it differs from `tool`. */
+  readonly display?: string;
+  readonly code?: string;
+}
+
+export function toLogLine(record: ToolCallRecord, error: ToolError | undefined): LogLine {
+  const { toolName, displayName, callId, parentCallId, tid, sessionID } = record;
+  return {
+    ts: isoTime(record.timestamp),
+    tool: toolName,
+    caller: record.caller,
+    args: record.parameters,
+    stat: record.status === "error" ? "error" : "success",
+    cost: Math.round(record.duration * 1000) / 1000,
+    err: record.error && shorten(record.error.message, LONGEST),
+    code: record.error?.code,
+    trace: error && traceOf(error, record),
+    callId,
+    parentCallId,
+    tid,
+    session: sessionID === "" ? undefined : sessionID,
+    display: displayName === toolName ? undefined : displayName,
+  };
+}
+
+/**
+ * `secondText` is the text of `second`, kept because formatting a whole date takes longer than the rest of a
+ * line.
+ */
+let second = Number.NaN;
+let secondText = "";
+
+export function isoTime(milliseconds: number): string {
+  const now = Math.floor(milliseconds / 1_000);
+  if (now !== second) {
+    secondText = new Date(now * 1_000).toISOString().slice(0, -"000Z".length);
+    second = now;
+  }
+  return `${secondText}${String(Math.floor(milliseconds) - now * 1_000).padStart(3, "0")}Z`;
+}
+
+/**
+ * The last line is cached: the log and the command line ask for the same record one right after the other.
+ */
+let latest: { readonly record: ToolCallRecord; readonly text: string } | undefined;
+
+/** The line as JSON, without a line break. */
+export function logText(record: ToolCallRecord, error: ToolError | undefined): string {
+  if (latest?.record !== record) latest = { record, text: JSON.stringify(toLogLine(record, error)) };
+  return latest.text;
+}
+
+/**
+ * The error's stack below the record's message. The error's own message is not used: its secrets are not
+ * masked.
+ */
+function traceOf(error: ToolError, { error: response }: ToolCallRecord): string | undefined {
+  if (error.stack === undefined || response === undefined) return undefined;
+  const head = shorten(`${response.name}: ${response.message}`, LONGEST_HEAD);
+  return shorten([head, ...framesOf(error)].join("\n"), LONGEST);
+}
+
+/**
+ * The frames of the error's stack, with secrets masked. The message is cut off first, because its lines may
+ * look like frames and hold secrets.
+ */
+function framesOf({ stack = "", message, input }: ToolError): string[] {
+  const start = message === "" ? -1 : stack.indexOf(message);
+  const below = start === -1 ? stack : stack.slice(start + message.length);
+  const frames = below.split("\n").filter((line) => line.trimStart().startsWith("at "));
+  const values = new Set<string>();
+  redact(input, { found: values });
+  return frames.map((line) => String(redact(line, { values })));
+}
+
+function shorten(text: string, longest: number): string {
+  if (text.length <= longest) return text;
+  return `${text.slice(0, longest)}… [cut; ${text.length.toLocaleString("en-US")} characters in all]`;
 }

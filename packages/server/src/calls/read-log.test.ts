@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type LogLine, matcher } from "./log-line.ts";
+import type { LogLine } from "./log.ts";
+import { matcher } from "./log-reader.ts";
 
 const line = (tool: string) =>
   ({ ts: "2026-03-15T02:29:40.000Z", tool, caller: "cli", args: {}, stat: "success", cost: 1 }) as LogLine; // What is looked at.

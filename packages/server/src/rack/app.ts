@@ -130,11 +130,14 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     () => options.secrets?.() ?? [],
   );
   // The option `secrets` does not report when its values change, so they are read each time.
-  const ready = {
-    get list() {
-      return options.secrets === undefined ? masked.list : masked.refresh();
-    },
-  };
+  const ready =
+    options.secrets === undefined
+      ? masked
+      : {
+          get list() {
+            return masked.refresh();
+          },
+        };
   const parts = openParts(root, config, logger, isTemporary);
   const openSecrets = async (isWriting: boolean) => {
     const secrets = options.toolSecrets ?? (await parts.secrets(isWriting));

@@ -1,3 +1,4 @@
+import { isRecord } from "@toolrack/core/internal/schema";
 import {
   type CallRequest,
   calledTool,
@@ -6,7 +7,6 @@ import {
   unknownTool,
   unknownToolText,
 } from "../../calls/index.ts";
-import { isRecord } from "../../helpers/index.ts";
 import {
   cancellationOf,
   expected,

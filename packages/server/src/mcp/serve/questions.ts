@@ -1,5 +1,5 @@
 import { type ClientMethod, compileSchema } from "@toolrack/core";
-import { isRecord } from "../../helpers/index.ts";
+import { isRecord } from "@toolrack/core/internal/schema";
 
 export interface Question {
   readonly key: string;

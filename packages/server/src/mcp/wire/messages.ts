@@ -1,4 +1,4 @@
-import { isRecord } from "../../helpers/index.ts";
+import { isRecord } from "@toolrack/core/internal/schema";
 import type { ClientAbilities, ClientInfo } from "./client.ts";
 
 export type RpcId = string | number;
