@@ -13,6 +13,7 @@ it.each<[declared: string[] | undefined, granted: string[], hosts: string[], mis
   [["A.example"], ["a.EXAMPLE"], ["A.example"], []],
   [["a.example:8080"], ["a.example"], [], ["a.example:8080"]],
   [["a.example:8080"], ["a.example:8080"], ["a.example:8080"], []],
+  [["a.example:443"], ["a.example"], ["a.example:443"], []],
   [["evil-a.example"], ["*.a.example"], [], ["evil-a.example"]],
 ])("a tool that declares %j and was granted %j may reach %j", (declared, granted, hosts, missing) => {
   expect(grantedHosts(declared, granted)).toEqual(hosts);

@@ -106,14 +106,12 @@ export function missingHosts(declared: readonly string[] | undefined, granted: r
   );
 }
 
-/**
- * Whether `given` includes every host that `wanted` names. Both must name the same port, or no port, which
- * stands for the usual ports of the web.
- */
+/** Whether `given` includes every host that `wanted` names. No port stands for the usual ports of the web. */
 function covers(given: string, wanted: string): boolean {
   const [givenName, givenPort] = split(given);
   const [wantedName, wantedPort] = split(wanted);
-  if (givenPort !== wantedPort) return false;
+  const isUsual = givenPort === "" && ["80", "443"].includes(wantedPort);
+  if (givenPort !== wantedPort && !isUsual) return false;
   if (givenName === wantedName || givenName === "*") return true;
   return givenName.startsWith("*.") && wantedName.endsWith(givenName.slice(1));
 }
