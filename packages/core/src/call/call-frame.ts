@@ -29,6 +29,8 @@ export class CallFrame {
   readonly parent: CallFrame | undefined;
   readonly depth: number;
   readonly sessionID: string;
+  /** The caller that the host named; for a call that a tool makes, otherwise the name and id of the tool's own call. */
+  readonly caller: string;
   readonly permissions: readonly string[];
   readonly createdAt: number;
 
@@ -111,6 +113,7 @@ export class CallFrame {
     this.parent = parent;
     this.depth = parent === undefined ? 0 : parent.depth + 1;
     this.sessionID = (parent === undefined ? options.sessionID : parent.sessionID) ?? "";
+    this.caller = options.caller ?? (parent === undefined ? "" : `${parent.toolName}_${parent.callId}`);
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
     this.createdAt = performance.now();
@@ -119,13 +122,6 @@ export class CallFrame {
   get callId(): string {
     this.#callId ??= this.host.history.idOf(this.sequence);
     return this.#callId;
-  }
-
-  get caller(): string {
-    return (
-      this.options.caller ??
-      (this.parent === undefined ? "" : `${this.parent.toolName}_${this.parent.callId}`)
-    );
   }
 
   get signal(): AbortSignal {

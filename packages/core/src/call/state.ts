@@ -64,7 +64,7 @@ class StateEvent {
     this.parentCallId = frame.parent?.callId;
     this.toolName = frame.toolName;
     this.sessionID = frame.sessionID;
-    this.caller = frame.options.caller ?? frame.caller;
+    this.caller = frame.caller;
     this.status = frame.status;
     this.#frame = frame;
     this.#source = frame.status !== "pending" && frame.startedAt > 0 ? frame.input : frame.raw;
@@ -137,7 +137,7 @@ export function recordOf(
     depth: frame.depth,
     sessionID: frame.sessionID,
     messageID: options.messageID ?? parent?.options.messageID ?? "",
-    caller: options.caller ?? frame.caller,
+    caller: frame.caller,
     status: error === undefined ? ("completed" as const) : ("error" as const),
     duration: frame.endedAt - frame.createdAt,
     runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,

@@ -1,3 +1,4 @@
+export { isRecord } from "@toolrack/core/internal/schema";
 export { compileGlob, globPattern } from "./glob.ts";
 export { parseJsonc, parseJsoncTree } from "./jsonc.ts";
 export { type LineHandler, LineSplitter } from "./lines.ts";
@@ -10,7 +11,6 @@ export {
   DependencyError,
   defined,
   headOfLongMessage,
-  isRecord,
   LoadError,
   type LoadFailure,
   plainHost,

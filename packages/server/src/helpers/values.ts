@@ -1,4 +1,7 @@
-/** An object with keys: neither null nor a list. */
+/**
+ * An object with keys: neither null nor a list. The same as core's `isRecord`, for the programs in the sandbox and for
+ * commands that start fast, which do not load core.
+ */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,7 +1,8 @@
 import { toMcpResult } from "@toolrack/core";
-import { isRecord, type JsonSchema, mapSchemas } from "@toolrack/core/internal/schema";
+import { type JsonSchema, mapSchemas } from "@toolrack/core/internal/schema";
 import { CallRefused, type EndedCall } from "../../calls/index.ts";
 import { MissingPromptArguments } from "../../files/index.ts";
+import { isRecord } from "../../helpers/index.ts";
 import { StoreUnavailable } from "../../store/index.ts";
 import type { RpcId } from "../wire/index.ts";
 import { type Era, errorText, metaKeys, type NeededAbility, RpcError, rpcCodes } from "../wire/index.ts";

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { setTimeout as wait } from "node:timers/promises";
 import type { CallClient, ClientMethod, ProgressUpdate } from "@toolrack/core";
-import { isRecord } from "@toolrack/core/internal/schema";
 import { type LogEvent, UnfitAnswer } from "../../calls/index.ts";
+import { isRecord } from "../../helpers/index.ts";
 import {
   type ClientAbilities,
   type ClientInfo,

@@ -1,4 +1,3 @@
-import { isRecord } from "@toolrack/core/internal/schema";
 import {
   type CallRequest,
   calledTool,
@@ -7,6 +6,7 @@ import {
   unknownTool,
   unknownToolText,
 } from "../../calls/index.ts";
+import { isRecord } from "../../helpers/index.ts";
 import {
   cancellationOf,
   expected,

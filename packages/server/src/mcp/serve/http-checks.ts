@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { type ToolInfo, toDefinition } from "@toolrack/core";
-import { isRecord } from "@toolrack/core/internal/schema";
+import { isRecord } from "../../helpers/index.ts";
 import { HttpError } from "../../http/wire/index.ts";
 import {
   type Envelope,

@@ -1,5 +1,5 @@
 import { type ClientMethod, compileSchema } from "@toolrack/core";
-import { isRecord } from "@toolrack/core/internal/schema";
+import { isRecord } from "../../helpers/index.ts";
 
 export interface Question {
   readonly key: string;

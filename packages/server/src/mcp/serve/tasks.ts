@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as wait } from "node:timers/promises";
 import type { ToolInfo } from "@toolrack/core";
-import { isRecord } from "@toolrack/core/internal/schema";
 import { type CallRecorder, type CallService, type EndedCall, newCallId } from "../../calls/index.ts";
+import { isRecord } from "../../helpers/index.ts";
 import type { Store, StoredCall } from "../../store/index.ts";
 import { type ClientAbilities, expected, type RpcError, tasksExtension } from "../wire/index.ts";
 import { invalidParams, missingCapability, paramError, toolAnswer } from "./answers.ts";

@@ -1,4 +1,4 @@
-import { isRecord } from "@toolrack/core/internal/schema";
+import { isRecord } from "../../helpers/index.ts";
 import type { ClientAbilities, ClientInfo } from "./client.ts";
 
 export type RpcId = string | number;
