@@ -20,6 +20,7 @@ import {
   failureOf,
   type LoadEvent,
   type LoadListener,
+  type LoadOptions,
   type LoadReport,
   namesOf,
   type RecognisedFile,
@@ -84,11 +85,11 @@ export class ToolFiles {
   }
 
   /** Loads what changed since the last load. Loads run one after another. */
-  load(): Promise<LoadReport> {
+  load(options: LoadOptions = {}): Promise<LoadReport> {
     const next = this.#pending.then(async () => {
       this.#notify({ type: "started" });
       try {
-        const report = await this.#load();
+        const report = await this.#load(options);
         this.#options.onOffered?.(this.offered());
         this.#notify({ type: "finished", report });
         return report;
@@ -114,7 +115,14 @@ export class ToolFiles {
     for (const { module } of this.#serving.values()) if (module) this.#addImports(module, helpers);
     const files = [...paths].sort().map((path) => {
       const failure = this.#failed.get(path)?.failure;
-      return reportOf(relative(workspace, path), this.#serving.get(path), failure, helpers.has(path));
+      const { exports } = this.#graph.get(path) ?? {};
+      return reportOf(
+        relative(workspace, path),
+        this.#serving.get(path),
+        failure,
+        helpers.has(path),
+        exports,
+      );
     });
     const remedy = "Let the user that Toolrack runs as read it.";
     const unreadable = this.#unreadable.map(({ path, reason }) =>
@@ -149,13 +157,14 @@ export class ToolFiles {
     }
   }
 
-  async #load(): Promise<LoadReport> {
+  async #load({ force = false }: LoadOptions): Promise<LoadReport> {
     const start = performance.now();
     const { registry, workspace, logger } = this.#options;
     this.#options.modules.resolver.refresh();
     const found = await this.#scan();
     const seen = await signFiles([...new Set([...found, ...this.#importedOutside(found)])], this.#seen);
     const changed = changesBetween(this.#seen, seen);
+    if (force) for (const path of seen.keys()) changed.add(path);
     const retried = this.#retried(changed);
     const candidate = this.#graph.without(changed);
     const stale = this.#graph.importersOf(changed);
