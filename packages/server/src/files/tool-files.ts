@@ -359,14 +359,31 @@ export class ToolFiles {
     const exports = toRecord(module.exports);
     const place = this.#placeOf(module.path);
     const { surroundings } = this.#options;
-    const recognised =
+    const found =
       adaptInternal(exports.default, place, version, surroundings) ??
       adaptInternal(module.exports, place, version, surroundings) ??
-      (await adaptDefined(exports, place, version)) ??
+      (await this.#withinLimit(adaptDefined(exports, place, version))) ??
       adaptToolbox(exports, place, version);
+    const { refused } = module.timers;
+    const recognised =
+      found === undefined || refused.size === 0
+        ? found
+        : { ...found, warnings: [...found.warnings, timersRefused(refused)] };
     const { prompts, resources } = offeredBy(exports);
     if (prompts.length + resources.length === 0) return recognised;
     return { contract: "define", tools: [], warnings: [], ...recognised, prompts, resources };
+  }
+
+  /** A file may export a promise of a tool. One that never settles must not hold up the other files. */
+  async #withinLimit<Value>(awaited: Promise<Value>): Promise<Value> {
+    const limit = this.#options.modules.evaluationLimit;
+    const late = Symbol();
+    const outcome = await Promise.race([awaited, wait(limit, late, { ref: false })]);
+    if (typeof outcome !== "symbol") return outcome;
+    throw new LoadError(
+      `A promise that it exports did not settle within ${limit} ms.`,
+      "Export the tool itself, and do the waiting inside its function.",
+    );
   }
 
   #keepLastGood(path: string, old: ServingFile | undefined, candidate: ModuleGraph): void {
@@ -412,6 +429,13 @@ export class ToolFiles {
       if (module !== undefined) this.#addImports(module, helpers);
     }
   }
+}
+
+function timersRefused(names: ReadonlySet<string>): string {
+  return (
+    `It starts a timer while it loads (${[...names].join(", ")}), which did not run in this check. ` +
+    "When the tool is served it runs: stop it in destroy."
+  );
 }
 
 /** The files that are new, gone, or have other content. */

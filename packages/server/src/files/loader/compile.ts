@@ -273,6 +273,25 @@ function refuseExit(): never {
  */
 export class TrackedTimers {
   readonly #running = new Set<NodeJS.Timeout>();
+  /** The timer functions that the file has called although it may start no timer. */
+  readonly refused = new Set<string>();
+
+  /**
+   * The timer functions for a file that is only checked: what they start never runs. What they return can be used as
+   * usual.
+   */
+  readonly refusing = {
+    setInterval: () => this.#refuse("setInterval"),
+    setTimeout: () => this.#refuse("setTimeout"),
+    setImmediate: () => this.#refuse("setImmediate"),
+  };
+
+  #refuse(name: string): NodeJS.Timeout {
+    this.refused.add(name);
+    const timer = setTimeout(() => {}, 0);
+    clearTimeout(timer);
+    return timer;
+  }
 
   readonly setInterval = (...args: Parameters<typeof setInterval>): NodeJS.Timeout => {
     const timer = setInterval(...args);

@@ -30,6 +30,8 @@ export interface ModuleGraphParts {
   readonly provide: (id: string, importer: string) => unknown;
   /** How long evaluating one file may take, in milliseconds. */
   readonly evaluationLimit: number;
+  /** The files are only checked, so no timer that they start may run. */
+  readonly isCheck?: boolean;
 }
 
 interface PreparedFile extends CompiledFile {
@@ -229,17 +231,24 @@ export class ModuleGraph {
     const { path, timers } = module;
     const { code, map } = this.#compiled.get(path) ?? this.#compileNow(path);
     this.#parts.stacks.add(path, map);
+    const { setInterval, clearInterval, refusing } = timers;
+    const values = {
+      exports: module.exports,
+      require: this.#requireFor(module),
+      module,
+      __filename: path,
+      __dirname: dirname(path),
+      [importMeta.url]: pathToFileURL(path).href,
+      setInterval,
+      clearInterval,
+      ...(this.#parts.isCheck === true ? refusing : {}),
+    };
     // The extra function lets a file declare names such as __filename itself.
-    const run = vm.compileFunction(
-      `return (function () {${code}\n}).call(this);`,
-      `exports require module __filename __dirname ${importMeta.url} setInterval clearInterval`.split(" "),
-      { filename: path, importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER },
-    );
-    const url = pathToFileURL(path).href;
-    const { setInterval, clearInterval } = timers;
-    const require = this.#requireFor(module);
-    const values = [module.exports, require, module, path, dirname(path), url, setInterval, clearInterval];
-    const call = () => run.apply(module.exports, values);
+    const run = vm.compileFunction(`return (function () {${code}\n}).call(this);`, Object.keys(values), {
+      filename: path,
+      importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+    });
+    const call = () => run.apply(module.exports, Object.values(values));
     // Only the outermost evaluation has a time limit; its imports share it.
     if (this.#evaluating > 1) call();
     else withinTime(call, this.#parts.evaluationLimit);
