@@ -48,13 +48,6 @@ describe("a bad file is reported with place, reason and remedy, and stops nothin
       /npm install not-a-package-at-all/,
     ],
     [
-      "uses tool.schema where Zod is not installed",
-      "import { tool } from '@opencode-ai/plugin';\nexport default tool({ description: '', args: { a: tool.schema.string() }, execute: async () => '' });",
-      undefined,
-      /tool\.schema.*Zod.*not installed/,
-      /npm install zod/,
-    ],
-    [
       "imports a file that is not there",
       "import x from './nowhere.js';\nexport default x;",
       undefined,

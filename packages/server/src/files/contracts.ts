@@ -80,7 +80,7 @@ function hinting(run: (context: ToolContext) => unknown, hints: readonly string[
 function actionOf(tool: InternalTool, place: FilePlace, prefix: string, warnings: string[]): string {
   const written = typeof tool.name === "string" && tool.name.trim() !== "" ? tool.name.trim() : undefined;
   if (written === undefined) {
-    warnings.push(`It has no name; the file name "${place.stem}" is used.`);
+    warnings.push(`It has no name; the file name "${place.stem}" is used. Write name: "${place.stem}".`);
     return place.stem;
   }
   if (!written.startsWith("internal_")) return written;

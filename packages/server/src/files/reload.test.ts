@@ -39,6 +39,31 @@ describe("reload", () => {
     expect((await registry.execute("fresh", {})).error?.code).toBe("tool_not_found");
   });
 
+  it("buildReload_tool with force, and loadTools(true), load unchanged files anew", async () => {
+    const counting = "globalThis.toolrackLoads = (globalThis.toolrackLoads ?? 0) + 1;";
+    await using workspace = await TemporaryWorkspace.create({
+      "tools/versioned.ts": versioned(1, counting),
+      "tools/again.ts": `import { loadTools } from "../handler/ToolHandler.js";
+        export const schema = { name: "again", description: "x", type: "object", properties: {} };
+        export default async () => { await loadTools(true); return { content: [] }; };`,
+    });
+    const { registry } = await workspace.open();
+    const loads = () => Reflect.get(globalThis, "toolrackLoads");
+    const before = loads();
+    expect((await registry.execute("buildReload_tool", {})).structured).toMatchObject({
+      build: { compiled: [] },
+    });
+    expect(loads()).toBe(before);
+    expect((await registry.execute("buildReload_tool", { force: true })).structured).toMatchObject({
+      success: true,
+      build: { compiled: ["tools/again.ts", "tools/versioned.ts"] },
+      reload: { changed: ["again", "versioned"] },
+    });
+    expect(loads()).toBe(before + 1);
+    await registry.execute("again", {});
+    expect(loads()).toBe(before + 2);
+  });
+
   it("a file that stops compiling keeps serving its last good version and says so everywhere", async () => {
     await using workspace = await TemporaryWorkspace.create({ "tools/versioned.ts": versioned(1) });
     const { registry, files } = await workspace.open();

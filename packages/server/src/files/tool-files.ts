@@ -377,13 +377,11 @@ export class ToolFiles {
   /** A file may export a promise of a tool. One that never settles must not hold up the other files. */
   async #withinLimit<Value>(awaited: Promise<Value>): Promise<Value> {
     const limit = this.#options.modules.evaluationLimit;
-    const late = Symbol();
-    const outcome = await Promise.race([awaited, wait(limit, late, { ref: false })]);
-    if (typeof outcome !== "symbol") return outcome;
-    throw new LoadError(
-      `A promise that it exports did not settle within ${limit} ms.`,
-      "Export the tool itself, and do the waiting inside its function.",
-    );
+    const settled = new AbortController();
+    const late = wait(limit, undefined, { signal: settled.signal }).then(() => {
+      throw neverSettled(limit);
+    });
+    return Promise.race([awaited, late]).finally(() => settled.abort());
   }
 
   #keepLastGood(path: string, old: ServingFile | undefined, candidate: ModuleGraph): void {
@@ -429,6 +427,13 @@ export class ToolFiles {
       if (module !== undefined) this.#addImports(module, helpers);
     }
   }
+}
+
+function neverSettled(limit: number): LoadError {
+  return new LoadError(
+    `A promise that it exports did not settle within ${limit} ms.`,
+    "Export the tool itself, and do the waiting inside its function.",
+  );
 }
 
 function timersRefused(names: ReadonlySet<string>): string {
