@@ -156,15 +156,20 @@ describe("contract 3", () => {
   });
 });
 
-it("an error that a tool returns is logged with the author's lines", async () => {
+it.each([
+  ["with its Error", "isError: true, error }"],
+  ["as a text, as the seed does", "isError: true }"],
+])("an error that a tool returns %s is logged with the author's lines", async (_, end) => {
   await using workspace = await TemporaryWorkspace.create({
     "tools/fails.ts": `export const schema = { name: "fails", description: "x", type: "object", properties: {} };
 type Nothing = never;
 export default async () => {
   try {
-    throw new Error("no paper");
+    throw new Error("no paper" as string);
   } catch (error) {
-    return { content: [{ type: "text", text: "Error: no paper" }], isError: true, error };
+    JSON.parse("[1]");
+    try { JSON.parse("{"); } catch (other) { String(other); }
+    return { content: [{ type: "text", text: \`Error: \${error instanceof Error ? error.message : error}\` }], ${end};
   }
 };`,
   });

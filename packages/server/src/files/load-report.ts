@@ -3,8 +3,8 @@ import { relative } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { PromptInfo, ResourceInfo, ToolContext, ToolInfo } from "@toolrack/core";
 import { returnedError } from "@toolrack/core/internal";
-import { currentCall } from "../helpers/current-call.ts";
-import { LoadError, type LoadFailure, reasonOf, type StackMapper } from "../helpers/index.ts";
+import { currentCall, quotedError } from "../helpers/current-call.ts";
+import { isRecord, LoadError, type LoadFailure, reasonOf, type StackMapper } from "../helpers/index.ts";
 import { missingPart } from "./contract-checks.ts";
 import { codeFrame } from "./loader/compile.ts";
 import type { LoadedModule } from "./loader/module-graph.ts";
@@ -167,8 +167,7 @@ export class FileVersion {
       try {
         // The type of the input differs, but no function that looks up the current call reads its input.
         const result = await currentCall.run(context as ToolContext, call, context);
-        this.#stacks.apply(returnedError(result));
-        return result;
+        return this.#withError(result, context);
       } catch (thrown) {
         throw this.#stacks.apply(thrown);
       } finally {
@@ -176,6 +175,22 @@ export class FileVersion {
         this.#onChange?.();
       }
     };
+  }
+
+  /**
+   * Gives an error that the tool returned the stack of its `Error`: the one in the result, or else one that the file
+   * caught and whose message the result quotes.
+   */
+  #withError<Result>(result: Result, context: ToolContext<unknown>): Result {
+    const returned = returnedError(result);
+    if (returned !== undefined) this.#stacks.apply(returned);
+    if (returned !== undefined || !isRecord(result) || result.isError !== true) return result;
+    const blocks: unknown[] = Array.isArray(result.content) ? result.content : [];
+    const texts = blocks.flatMap((block) =>
+      isRecord(block) && typeof block.text === "string" ? [block.text] : [],
+    );
+    const cause = this.#stacks.apply(quotedError(context, texts));
+    return cause === undefined ? result : { ...result, cause };
   }
 
   /** Waits for the calls under way, then runs the file's `destroy`. Returns the problem, if any; never rejects. */

@@ -9,7 +9,7 @@ import { isWholeDepth, testDepth } from "../../../../scripts/test-depth.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 
 function versioned(version: string | number, extra = ""): string {
-  return `export const schema = { name: "versioned", description: "v${version}", type: "object", properties: { ms: { type: "number" } } };
+  return `export const schema = { name: "versioned", description: "v${version}", type: "object", properties: { ms: { type: "number", description: "How long." } } };
     const version = "${version}";
     ${extra}
     export default async ({ params: { arguments: { ms = 0 } } }) => {

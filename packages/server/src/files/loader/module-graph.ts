@@ -4,8 +4,16 @@ import { createRequire } from "node:module";
 import { dirname, extname } from "node:path";
 import { pathToFileURL } from "node:url";
 import vm from "node:vm";
+import { noteCaught } from "../../helpers/current-call.ts";
 import { LoadError, reasonOf, type StackMapper } from "../../helpers/index.ts";
-import { type CompiledFile, type Compiler, importMeta, TrackedTimers, withinTime } from "./compile.ts";
+import {
+  type CompiledFile,
+  type Compiler,
+  importMeta,
+  noteCatches,
+  TrackedTimers,
+  withinTime,
+} from "./compile.ts";
 import type { Resolution, Resolver } from "./resolver.ts";
 
 /** One evaluated version of one file. */
@@ -241,10 +249,12 @@ export class ModuleGraph {
       [importMeta.url]: pathToFileURL(path).href,
       setInterval,
       clearInterval,
+      [NOTE_CAUGHT]: noteCaught,
       ...(this.#parts.isCheck === true ? refusing : {}),
     };
     // The extra function lets a file declare names such as __filename itself.
-    const run = vm.compileFunction(`return (function () {${code}\n}).call(this);`, Object.keys(values), {
+    const body = `return (function () {${noteCatches(code, NOTE_CAUGHT)}\n}).call(this);`;
+    const run = vm.compileFunction(body, Object.keys(values), {
       filename: path,
       importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     });
@@ -322,6 +332,8 @@ export class ModuleGraph {
     return new LoadError(`It threw while loading: ${reasonOf(thrown)}`, remedy, where);
   }
 }
+
+const NOTE_CAUGHT = "__toolrack_caught";
 
 /** More than there are cores: most of the time is spent waiting for files. */
 const MOST_COMPILING = 32;
