@@ -251,9 +251,10 @@ describe("keys that a tool does not have", () => {
   });
 
   it("the older form refuses what would guard the tool, and leaves other keys alone", () => {
-    const body = { description: "", parameters, execute };
-    expect(() => Tool.define("t", { ...body, dangerous: true })).toThrow(/metadata: \{ dangerous: … \}/);
-    expect(Tool.define("t", { ...body, wonder: 1 }).name).toBe("t");
+    const guarded = { description: "", parameters, execute, dangerous: true };
+    const odd = { description: "", parameters, execute, wonder: 1 };
+    expect(() => Tool.define("t", guarded)).toThrow(/metadata: \{ dangerous: … \}/);
+    expect(Tool.define("t", odd).name).toBe("t");
   });
 
   it("a finished tool can be defined anew, and a key without a value counts as absent", () => {

@@ -87,8 +87,9 @@ function list(names: readonly string[]): string {
 /** Contract 1: lower case and underscores, and a file that is named after its action. */
 export function nameWarnings(action: string, stem: string, folders: readonly string[]): string[] {
   const warnings: string[] = [];
-  for (const [what, text] of [["name", action], ...folders.map((folder) => ["folder", folder])] as const) {
-    const wanted = text!.replaceAll("-", "_").toLowerCase();
+  const parts = [{ what: "name", text: action }, ...folders.map((text) => ({ what: "folder", text }))];
+  for (const { what, text } of parts) {
+    const wanted = text.replaceAll("-", "_").toLowerCase();
     if (wanted !== text)
       warnings.push(
         `Its ${what} "${text}" has capitals or hyphens, which this contract does not use. Write "${wanted}".`,
@@ -110,7 +111,7 @@ const uses = /\b(?:ctx|context)\s*\.\s*(service|model)\s*\.\s*([A-Za-z_$][\w$]*)
 const taken = /\{([^{}]*)\}\s*=\s*(?:ctx|context)\s*\.\s*(service|model)\b(?!\s*\.)/g;
 
 /** What the handler's own code takes from `ctx.service` and `ctx.model` and the config does not give. */
-export function missingMembers(handler: () => unknown, host: HostMembers): string[] {
+export function missingMembers(handler: (...args: never[]) => unknown, host: HostMembers): string[] {
   const code = String(handler);
   const used = [
     ...[...code.matchAll(uses)].map(([, kind, name]) => [kind, name]),

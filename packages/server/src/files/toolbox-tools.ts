@@ -17,7 +17,7 @@ export function buildReloadTool(reload: (options: LoadOptions) => Promise<LoadRe
         force: {
           type: "boolean",
           default: false,
-          description: "Also loads files anew that have not changed. 强制重新加载所有工具。",
+          description: "Also loads files anew that have not changed.",
         },
       },
     },
