@@ -42,7 +42,10 @@ function fromObject(value: Record<string, unknown>): RawResult {
   if (value instanceof Map) return fromJson(Object.fromEntries(value), false);
   if (value instanceof Set) return fromJson([...value], false);
   if (isStream(value)) throw new TypeError(STREAM);
-  return fromJson(value, value.isError === true);
+  if (value.isError !== true) return fromJson(value, false);
+  // JSON has no form for an `Error`, so its message is the text.
+  const { message = "" } = returnedError(value) ?? {};
+  return message === "" ? fromJson(value, true) : { ...fromJson(value, true), content: message };
 }
 
 const STREAM =
