@@ -247,7 +247,9 @@ describe("keys that a tool does not have", () => {
     [{ wonder: 1 }, "wonder", /Remove it, or write it into metadata/],
   ])("%j is refused, and the right place is named", (extra, field, message) => {
     const config = { name: "t", parameters, execute, ...extra };
-    expect(() => Tool.define(config)).toThrow(expect.objectContaining({ field, message: expect.stringMatching(message) }));
+    expect(() => Tool.define(config)).toThrow(
+      expect.objectContaining({ field, message: expect.stringMatching(message) }),
+    );
   });
 
   it("the older form refuses what would guard the tool, and leaves other keys alone", () => {

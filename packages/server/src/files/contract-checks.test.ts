@@ -19,7 +19,11 @@ describe("contract 1", () => {
   });
 
   it.each([
-    ["name", `description: 'x', ${object}, handler() {}`, /no name; the file name "read" is used.*Write name/],
+    [
+      "name",
+      `description: 'x', ${object}, handler() {}`,
+      /no name; the file name "read" is used.*Write name/,
+    ],
     ["description", `name: 'read', ${object}, handler() {}`, /no description.*Write one/],
     ["inputSchema", "name: 'read', description: 'x', handler() {}", /no inputSchema.*Add one/],
     [
@@ -64,8 +68,18 @@ describe("contract 1", () => {
 
   it.each([
     ["has none", `name: 'read', description: 'x', ${object}`, /has no handler\./, /Add one: handler: async/],
-    ["calls it otherwise", `name: 'read', ${object}, run() {}`, /no handler, but a function "run"/, /Rename it: handler/],
-    ["has a text there", `name: 'read', ${object}, handler: 'x'`, /handler is string, no function/, /handler: async/],
+    [
+      "calls it otherwise",
+      `name: 'read', ${object}, run() {}`,
+      /no handler, but a function "run"/,
+      /Rename it: handler/,
+    ],
+    [
+      "has a text there",
+      `name: 'read', ${object}, handler: 'x'`,
+      /handler is string, no function/,
+      /handler: async/,
+    ],
   ])("a file without a handler fails and says so: it %s", async (_, members, reason, remedy) => {
     const { status, failure } = await openOne("tools/file/read.js", internal(members));
     expect(status).toBe("failed");
@@ -91,7 +105,8 @@ describe("contract 1", () => {
   it("names missing services and models when it is loaded, and again when a call fails for them", async () => {
     await using workspace = await TemporaryWorkspace.create({
       "toolrack.config.mjs": "export default { services: { project: {} } };",
-      "tools/code/search.js": internal(`name: 'search', description: 'x', ${object}, handler: async (args, ctx) => {
+      "tools/code/search.js":
+        internal(`name: 'search', description: 'x', ${object}, handler: async (args, ctx) => {
         ctx.service.project; ctx.service.optional?.go();
         const { User, Role: role } = ctx.model;
         const searchService = ctx.service.search;
@@ -105,7 +120,9 @@ describe("contract 1", () => {
       "ctx.model.Role is missing: give it in toolrack.config.ts, models: { Role: … }.",
     ]);
     const { content } = await registry.execute("internal_code_search", {});
-    expect(content).toMatch(/reading 'search'.*ctx\.service\.search is missing: give it in toolrack\.config\.ts/);
+    expect(content).toMatch(
+      /reading 'search'.*ctx\.service\.search is missing: give it in toolrack\.config\.ts/,
+    );
   });
 });
 
@@ -131,7 +148,9 @@ describe("contract 2", () => {
   it("a schema without a default function fails and says so, unless the file is a helper", async () => {
     const schema = `export const schema = { name: "hello", description: "x", type: "object", properties: {} };`;
     const { failure } = await openOne("tools/hello.ts", schema);
-    expect(`${failure?.reason} ${failure?.remedy}`).toMatch(/no default function.*export default async function/);
+    expect(`${failure?.reason} ${failure?.remedy}`).toMatch(
+      /no default function.*export default async function/,
+    );
     const importer = `import "./hello.ts";\n${schema}\n${run}`;
     expect((await openOne("tools/hello.ts", schema, { "tools/other.ts": importer })).status).toBe("helper");
   });
@@ -175,9 +194,10 @@ export default async () => {
   });
   const { registry } = await workspace.open({ builtins: false });
   const stacks: string[] = [];
-  registry.subscribe((event) => void (event.type === "record" && stacks.push(String(event.error?.stack))), [
-    "record",
-  ]);
+  registry.subscribe(
+    (event) => void (event.type === "record" && stacks.push(String(event.error?.stack))),
+    ["record"],
+  );
   expect((await registry.execute("fails", {})).content).toBe("Error: no paper");
   expect(stacks[0]).toContain("tools/fails.ts:5:11");
 });

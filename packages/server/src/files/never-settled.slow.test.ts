@@ -1,7 +1,9 @@
 import { expect, it } from "vitest";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 
-it("a promise of a tool that never settles does not hold up the other files", { timeout: 60_000 }, async () => {
+it("a promise of a tool that never settles does not hold up the other files", {
+  timeout: 60_000,
+}, async () => {
   await using workspace = await TemporaryWorkspace.create({
     "tools/a.ts": "export default new Promise(() => {});",
     "tools/b.ts": `import { Tool } from "@toolrack/core";

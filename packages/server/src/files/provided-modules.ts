@@ -91,7 +91,9 @@ function requireZod(id: string, importer: string): { z: unknown } {
 
 function isMissing(thrown: unknown, id: string): boolean {
   const { code, message } = thrown as NodeJS.ErrnoException; // Node throws errors with these members.
-  return code === "ERR_PACKAGE_PATH_NOT_EXPORTED" || (code === "MODULE_NOT_FOUND" && message.includes(`'${id}'`));
+  return (
+    code === "ERR_PACKAGE_PATH_NOT_EXPORTED" || (code === "MODULE_NOT_FOUND" && message.includes(`'${id}'`))
+  );
 }
 
 /** The paths that toolbox tools read from their config module. */

@@ -66,7 +66,10 @@ it.each([
   ["itself", (error: Error) => error],
   ["in success: false", (error: Error) => ({ success: false, error })],
   ["beside isError", (error: Error) => ({ isError: true, error })],
-  ["beside MCP content", (error: Error) => ({ isError: true, content: [{ type: "text", text: "full" }], error })],
+  [
+    "beside MCP content",
+    (error: Error) => ({ isError: true, content: [{ type: "text", text: "full" }], error }),
+  ],
 ])("an Error that a tool returns %s gives the call its stack", async (_, wrap) => {
   const registry = new ToolRegistry();
   const errors: (ToolError | undefined)[] = [];

@@ -83,7 +83,11 @@ function keyOf(path: string, source: string, tsconfig: string): string {
     .digest("base64url");
 }
 
-function optionsFor(path: string, source: string, tsconfig: string): TransformOptions & { sourcemap: "external" } {
+function optionsFor(
+  path: string,
+  source: string,
+  tsconfig: string,
+): TransformOptions & { sourcemap: "external" } {
   return {
     loader: loaders[extname(path)] ?? "js",
     format: "cjs",
