@@ -106,7 +106,9 @@ describe("toolrack serve", { timeout: 180_000 }, () => {
   it("says what was loaded, what failed and how to connect", () => {
     const token = readFileSync(join(workspace.directory, ".toolrack/token"), "utf8").trim();
     expect(served.output).toMatch(/1 tool file loaded in .*, 1 failed/);
-    expect(served.output).toContain("[loader] found 2 tool files\n[loader] loaded tool: greet\n");
+    expect(served.output).toContain(
+      "[loader] found 2 tool files\n[loader] loaded tool: endless\n[loader] loaded tool: greet\n",
+    );
     expect(served.output).toMatch(/\[loader\] 5 tools of 1 files serve, 1 files refused/);
     expect(served.output).not.toContain("[loader] refused");
     expect(served.output).toMatch(/tools\/broken\.ts:\d+: .+\n {2}.+/);
