@@ -118,6 +118,7 @@ const translations: Readonly<Record<string, string>> = {
     "运行一条改动数据库的 SQL 语句，数据库须由工作区声明：INSERT、UPDATE、DELETE、CREATE TABLE 等。返回受影响的行数、最后插入的行的 id（数据库有此概念时；PostgreSQL 请用 RETURNING），以及 RETURNING 的各行。在事务中运行，成功时提交，失败、超时或取消时回滚；MySQL 会立即提交结构的改动，无论之后发生什么。外键约束有效。",
   "Compiles and reloads the tool files of the workspace, and says what was compiled, loaded, removed and refused. Call it after a tool file was added or changed; when it succeeds the tool can be called at once.":
     "编译并重新加载工作区的工具文件，并说明编译、加载、移除和拒绝了什么。在增加或改动工具文件之后调用；成功后即可调用该工具。",
+  "Also loads files anew that have not changed.": "未改动的文件也重新加载。",
   "Looks up recorded tool calls in the log by tool, status, duration and time, a page at a time. Only an admin sees the calls of others.":
     "按工具、状态、时长和时间查询日志中记录的工具调用，每次一页。只有管理员能看到他人的调用。",
   "A name, a glob such as internal_file_*, or /a regular expression/.":

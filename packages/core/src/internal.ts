@@ -9,4 +9,6 @@ export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts"
 export { tooMuchJson } from "./schema/copy.ts";
 export { hashValue } from "./schema/hash.ts";
 export { loadLinearPatterns, type Pattern, toPattern } from "./schema/pattern.ts";
+export { metadataProblem, misplacedMetadata } from "./tool/define.ts";
 export { canonicalName, isCanonicalName, nearestNames } from "./tool/name.ts";
+export { returnedError } from "./tool/to-result.ts";

@@ -157,7 +157,8 @@ function messageOf(thrown: unknown): string {
   }
 }
 
-function withStackOf(thrown: unknown, error: ToolError): ToolError {
+/** Gives the error the stack of what was thrown or returned, which points at the author's code. */
+export function withStackOf<Failure extends ToolError>(thrown: unknown, error: Failure): Failure {
   try {
     const stack =
       typeof thrown === "object" && thrown !== null && "stack" in thrown ? thrown.stack : undefined;

@@ -234,3 +234,34 @@ describe("convenience tools", () => {
     expect((await run(text, { query: "x" })).content).toBe("x 10");
   });
 });
+
+describe("keys that a tool does not have", () => {
+  const parameters = { type: "object" };
+  const execute = async () => "ran";
+
+  it.each([
+    [{ dangerous: true }, "dangerous", /beside its name.*metadata: \{ dangerous: … \}/],
+    [{ permissions: ["a"] }, "permissions", /metadata: \{ permissions: … \}/],
+    [{ desciption: "x" }, "desciption", /Write "description"/],
+    [{ handler: execute }, "handler", /Write "execute"/],
+    [{ wonder: 1 }, "wonder", /Remove it, or write it into metadata/],
+  ])("%j is refused, and the right place is named", (extra, field, message) => {
+    const config = { name: "t", parameters, execute, ...extra };
+    expect(() => Tool.define(config)).toThrow(
+      expect.objectContaining({ field, message: expect.stringMatching(message) }),
+    );
+  });
+
+  it("the older form refuses what would guard the tool, and leaves other keys alone", () => {
+    const guarded = { description: "", parameters, execute, dangerous: true };
+    const odd = { description: "", parameters, execute, wonder: 1 };
+    expect(() => Tool.define("t", guarded)).toThrow(/metadata: \{ dangerous: … \}/);
+    expect(Tool.define("t", odd).name).toBe("t");
+  });
+
+  it("a finished tool can be defined anew, and a key without a value counts as absent", () => {
+    const first = Tool.define({ name: "t", parameters, execute });
+    const again = { ...first, name: "u", execute, dangerous: undefined };
+    expect(Tool.define(again).name).toBe("u");
+  });
+});

@@ -4,6 +4,7 @@ import { compileSchema } from "../schema/compile-schema.ts";
 import type { SchemaIssue } from "../schema/issue.ts";
 import { isPromise } from "../schema/library-validator.ts";
 import type { InferInput } from "../schema/types.ts";
+import { nearestNames } from "./name.ts";
 import { toResult } from "./to-result.ts";
 import type {
   ToolConfig,
@@ -109,6 +110,7 @@ function fromConfig(config: ToolConfig): ToolInfo {
   if (typeof config !== "object" || config === null) {
     throw new DefinitionError("Tool.define needs an object with name, parameters and execute.", "config");
   }
+  checkKeys(config, config.name);
   checkNameAndExecute(config.name, config.execute);
   return build(config, { run: config.execute });
 }
@@ -120,6 +122,8 @@ function fromBody(id: string, candidate: unknown): ToolInfo {
   const body = candidate as Partial<ToolBody & PluginTool>; // Its members are checked below.
   const { execute, formatValidationError } = body;
   checkNameAndExecute(id, execute);
+  const [misplaced] = misplacedMetadata(body);
+  if (misplaced !== undefined) throw new DefinitionError(metadataProblem(id, misplaced), misplaced);
   const parameters = body.parameters ?? body.args;
   const said = {
     ...(body.description !== undefined && { description: body.description }),
@@ -175,6 +179,46 @@ function checkedExecute(
       throw isToolError(thrown) ? thrown : toToolError(thrown, name, input);
     }
   };
+}
+
+/** The keys of a `ToolConfig`; the last three are those of a finished tool that is defined anew. */
+const toolKeys = new Set(
+  "name description parameters execute metadata title displayName aliases outputSchema createdAt disabled origin".split(
+    " ",
+  ),
+);
+const metadataKeys =
+  "category permissions calls timeout idleTimeout dangerous confirm tags disabledReason readOnly idempotent openWorld strict outputCheck loop".split(
+    " ",
+  );
+/** What other frameworks call the same things. */
+const otherNames: Readonly<Record<string, string>> = {
+  ...{ inputSchema: "parameters", args: "parameters", schema: "parameters", input: "parameters" },
+  ...{ handler: "execute", run: "execute", id: "name" },
+};
+
+/** A key without effect may be one that guards the tool, such as `dangerous`, so each is refused. */
+function checkKeys(config: object, name: unknown): void {
+  const unknown = Object.entries(config).find(([key, value]) => value !== undefined && !toolKeys.has(key));
+  if (unknown === undefined) return;
+  const [key] = unknown;
+  const tool = typeof name === "string" ? name : "";
+  if (metadataKeys.includes(key)) throw new DefinitionError(metadataProblem(tool, key), key);
+  const meant = otherNames[key] ?? nearestNames(key, toolKeys)[0];
+  const remedy =
+    meant === undefined ? "Remove it, or write it into metadata, which keeps any key." : `Write "${meant}".`;
+  throw new DefinitionError(`The tool "${tool}" has a key "${key}", which no tool has. ${remedy}`, key);
+}
+
+/** The keys beside a tool's name that have an effect only in its `metadata`. */
+export function misplacedMetadata(definition: object): string[] {
+  return Object.entries(definition).flatMap(([key, value]) =>
+    value !== undefined && metadataKeys.includes(key) ? [key] : [],
+  );
+}
+
+export function metadataProblem(name: string, key: string): string {
+  return `The tool "${name}" has "${key}" beside its name, where it has no effect. Write it into metadata: metadata: { ${key}: … }.`;
 }
 
 export function checkNameAndExecute<Execute>(

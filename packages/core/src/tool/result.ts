@@ -38,4 +38,6 @@ export interface RawResult extends Omit<ToolResult, "error"> {
   readonly title?: string;
   /** The number of characters of `structured` as JSON, when `content` is another text. */
   readonly structuredSize?: number;
+  /** The `Error` that the tool returned, or that lies in what it returned. */
+  readonly cause?: Error;
 }

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { toResult } from "./to-result.ts";
 
+const far = new RangeError("far");
+
 describe("toResult", () => {
   it.each([
     ["text", "hi", { content: "hi", type: "text" }],
@@ -20,7 +22,7 @@ describe("toResult", () => {
       { output: "o", cost: 3 },
       { content: '{"output":"o","cost":3}', type: "json", structured: { output: "o", cost: 3 } },
     ],
-    ["a returned Error", new RangeError("far"), { content: "far", type: "error" }],
+    ["a returned Error", far, { content: "far", type: "error", cause: far }],
   ])("%s", (_, value, expected) => {
     expect(toResult(value)).toEqual(expected);
   });

@@ -11,10 +11,19 @@ export function toResult(value: unknown): RawResult {
   if (typeof value === "string") return { content: value, type: "text" };
   if (value === undefined) return { content: "", type: "text" };
   if (typeof value !== "object" || value === null) return fromPrimitive(value);
-  if (value instanceof Error) return { content: value.message || value.name, type: "error" };
+  if (value instanceof Error) return { content: value.message || value.name, type: "error", cause: value };
   if (value instanceof Uint8Array) return fromBytes(value);
   if (value instanceof ArrayBuffer) return fromBytes(new Uint8Array(value));
-  return fromObject(value as Record<string, unknown>); // Any object may be read by its keys.
+  const result = fromObject(value as Record<string, unknown>); // Any object may be read by its keys.
+  const cause = result.type === "error" ? returnedError(value) : undefined;
+  return cause === undefined ? result : { ...result, cause };
+}
+
+/** The `Error` that a tool returned instead of throwing it: the value itself, or its `error` or `cause`. */
+export function returnedError(value: unknown): Error | undefined {
+  if (value instanceof Error) return value;
+  if (!isRecord(value)) return undefined;
+  return [value.error, value.cause].find((part) => part instanceof Error);
 }
 
 function fromPrimitive(value: unknown): RawResult {
@@ -33,7 +42,10 @@ function fromObject(value: Record<string, unknown>): RawResult {
   if (value instanceof Map) return fromJson(Object.fromEntries(value), false);
   if (value instanceof Set) return fromJson([...value], false);
   if (isStream(value)) throw new TypeError(STREAM);
-  return fromJson(value, value.isError === true);
+  if (value.isError !== true) return fromJson(value, false);
+  // JSON has no form for an `Error`, so its message is the text.
+  const { message = "" } = returnedError(value) ?? {};
+  return message === "" ? fromJson(value, true) : { ...fromJson(value, true), content: message };
 }
 
 const STREAM =

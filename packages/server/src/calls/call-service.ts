@@ -30,6 +30,8 @@ export interface CallRequest {
   readonly callId?: string;
   readonly sessionID?: string;
   readonly messageID?: string;
+  /** The task that the call belongs to. Calls that it makes belong to the same task. */
+  readonly tid?: string;
   readonly timeout?: number;
   /** Only sandboxed tools have a dry run; the surface must check that the tool is sandboxed. */
   readonly dryRun?: boolean;
@@ -121,12 +123,13 @@ export class CallService implements CallFollower {
       live = this.#book.enter(call, request.grant, request.watcher);
       const recording = Promise.withResolvers<RecordedCall>();
       live.settle = recording.resolve;
-      const { name, input, headers, grant, sessionID, messageID, signal, client, timeout } = request;
+      const { name, input, headers, grant, sessionID, messageID, tid, signal, client, timeout } = request;
       const options: CallOptions = {
         callId,
         caller: grant.caller,
         sessionID,
         messageID,
+        tid,
         signal,
         client,
         timeout,

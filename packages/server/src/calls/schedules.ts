@@ -168,7 +168,7 @@ export class ScheduleRunner {
     const grant = { ...creator, caller: `${SCHEDULE_TOOL}_${id}` };
     this.#running.add(id);
     try {
-      const { result } = await service.run({ name: toolName, input, grant, callId });
+      const { result } = await service.run({ name: toolName, input, grant, callId, tid: id });
       if (result.error !== undefined)
         logger.warn(`The schedule ${id} ran "${toolName}", which failed: ${result.error.message}`);
     } catch (thrown) {

@@ -123,6 +123,16 @@ describe("a schedule", () => {
     expect(node.runs).toHaveLength(1);
   });
 
+  it("is the task of its runs and of the calls that these make", async () => {
+    const node = await startNode();
+    const id = await create(node, { delaySeconds: 1, toolName: "relay", toolArgs: { name: "note" } });
+    await pass(SECOND);
+    expect(node.runs.map(({ toolName, tid }) => [toolName, tid])).toEqual([
+      ["note", id],
+      ["relay", id],
+    ]);
+  });
+
   it("runs at every interval, the first time after one", async () => {
     const node = await startNode();
     await create(node, { interval: "every@5s" });

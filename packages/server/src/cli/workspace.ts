@@ -133,15 +133,19 @@ export async function withStore<Result>(
 }
 
 /**
- * Prints log messages of tools to standard error. Messages of the loader are left out, because commands report them in
- * their own form.
+ * Prints log messages of tools to standard error. Messages of the loader are left out unless `isTold` wants them,
+ * because most commands report them in their own form.
  */
-export function talkingLogger(cli: Cli): Logger {
+export function talkingLogger(
+  cli: Cli,
+  isTold: (line: string, isWarning: boolean) => boolean = () => false,
+): Logger {
   const isVerbose = cli.surroundings.env.TOOLRACK_DEBUG !== undefined;
   const say =
     (prefix: string) =>
     (...values: unknown[]) => {
-      if (!isVerbose && String(values[0]).startsWith("[loader] ")) return;
+      const line = String(values[0]);
+      if (!isVerbose && line.startsWith("[loader] ") && !isTold(line, prefix !== "")) return;
       cli.talk(prefix + printable(format(...values)));
     };
   return {

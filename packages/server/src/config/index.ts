@@ -25,6 +25,7 @@ export {
 export { isAlive, readServerAddress, type ServerAddress, writeServerAddress } from "./server-address.ts";
 export {
   matchesPattern,
+  originOf,
   problemOfKey,
   problemOfToolPattern,
   type RackItem,

@@ -22,6 +22,15 @@ describe("toolrack.config", () => {
     await expect(workspace.open()).rejects.toThrow(/toools.*tools[\s\S]*timeout|timeout[\s\S]*toools/);
   });
 
+  it("says where a key belongs that stands outside its group", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.ts": "export default { port: 8080, hosts: ['example.com'] };",
+    });
+    await expect(workspace.open()).rejects.toThrow(
+      /`port` is written as `server\.port`\..*`hosts` is written as `sandbox\.grants\.NAME\.hosts`/,
+    );
+  });
+
   it("says which grant of a host grants nothing, and what to write", async () => {
     await using workspace = await TemporaryWorkspace.create({
       "toolrack.config.mjs": `export default { sandbox: { grants: { rates: { hosts: ["api.example.com", "https://other.example.com/v1"] } } } };`,

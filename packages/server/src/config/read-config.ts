@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { parseEnv } from "node:util";
 import { compileSchema, type Logger } from "@toolrack/core";
+import { propertiesOf, type SchemaPlace, walkSchemas } from "@toolrack/core/internal/schema";
 import { defined, isRecord, LoadError } from "../helpers/index.ts";
 import { type Config, configSchema } from "./config.ts";
 import { type ConfigVariable, configVariables, readVariable } from "./config-variables.ts";
@@ -59,9 +60,39 @@ async function readConfigFile(path: string, graph: ConfigLoader): Promise<Config
   const config = given as Config; // Used only when the schema accepts it.
   const problems = outcome.ok
     ? [...addressProblems(config), ...patternProblems(config)]
-    : outcome.issues.map(({ path: key, message }) => (key === "" ? message : `${key}: ${message}`));
+    : [
+        ...outcome.issues.map(({ path: key, message }) => (key === "" ? message : `${key}: ${message}`)),
+        ...misplacedKeys(given),
+      ];
   if (problems.length === 0) return config;
   throw new LoadError(`The config is not valid. ${problems.join(" ")}`, "Correct these keys.", { path });
+}
+
+/** For unknown keys of the config that belong into one of its groups: where each is to be written. */
+function misplacedKeys(given: unknown): string[] {
+  const known = propertiesOf(configSchema);
+  const unknown = isRecord(given) ? Object.keys(given).filter((key) => !Object.hasOwn(known, key)) : [];
+  return unknown.flatMap((key) => {
+    const places = placesOf(key).map((place) => `\`${place}\``);
+    return places.length === 0 ? [] : [`\`${key}\` is written as ${places.join(" or ")}.`];
+  });
+}
+
+/** Where the schema of the config has a key of this name: `server.port`, `sandbox.grants.NAME.hosts`. */
+function placesOf(key: string): string[] {
+  const found: string[] = [];
+  walkSchemas(configSchema, (place) => {
+    const [keyword, member] = place.steps;
+    if (keyword === "properties" && member === key) found.push(pathOf(place));
+    return true;
+  });
+  return found;
+}
+
+function pathOf({ steps, parent }: SchemaPlace): string {
+  const [keyword, member] = steps;
+  const own = keyword === "properties" ? String(member) : keyword === "additionalProperties" ? "NAME" : "";
+  return [parent === undefined ? "" : pathOf(parent), own].filter((part) => part !== "").join(".");
 }
 
 /**

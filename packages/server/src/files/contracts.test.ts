@@ -15,17 +15,17 @@ describe("contract 1", () => {
           context: { helper: { now: () => 7 } },
         });`,
       "tools/team/position.js": `module.exports = {
-        name: 'position', description: '职位', inputSchema: { type: 'object', properties: { who: { type: 'string' } }, required: ['who'] },
+        name: 'position', description: '职位', inputSchema: { type: 'object', properties: { who: { type: 'string', description: '谁' } }, required: ['who'] },
         handler: async (args, ctx) => {
           ctx.logger.info('looking up', args.who);
           const users = await ctx.model.User.findAll();
           return { content: [{ type: 'text', text: [args.who, ctx.service.project.getProjectPath(), users[0], ctx.helper.now(), ctx.callId].join('|') }] };
         },
       }`,
-      "tools/math/add.mjs": `export default { name: "add", description: "Adds.", inputSchema: { type: "object", properties: { a: { type: "number" }, b: { type: "number" } } }, handler: ({ a, b }) => a + b };`,
+      "tools/math/add.mjs": `export default { name: "add", description: "Adds.", inputSchema: { type: "object", properties: { a: { type: "number", description: "One." }, b: { type: "number", description: "Other." } } }, handler: ({ a, b }) => a + b };`,
       "tools/hello.ts": `
         interface Args { name: string }
-        const tool = { name: "hello", description: "Greets.", inputSchema: { type: "object", properties: { name: { type: "string" } } },
+        const tool = { name: "hello", description: "Greets.", inputSchema: { type: "object", properties: { name: { type: "string", description: "Whom." } } },
           handler: async (args: Args) => \`Hello, \${args.name}\` };
         export default tool;`,
     });

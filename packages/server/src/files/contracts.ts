@@ -12,6 +12,7 @@ import {
 } from "@toolrack/core";
 import type { InternalTool, InternalToolContext } from "../calls/index.ts";
 import { isRecord } from "../helpers/index.ts";
+import { definitionWarnings, missingMembers, nameWarnings, withHints } from "./contract-checks.ts";
 import type { FileVersion, RecognisedFile } from "./load-report.ts";
 
 /** What handlers of contract 1 get beside the context of every tool. */
@@ -45,24 +46,41 @@ export function adaptInternal(
   const { description, inputSchema, outputSchema, metadata } = exported;
   if (inputSchema === undefined)
     warnings.push("It has no inputSchema, so its arguments are not checked. Add one.");
+  const name = prefix + action;
+  warnings.push(
+    ...nameWarnings(action, place.stem, place.folders),
+    ...definitionWarnings({ name, description, parameters: inputSchema, written: exported }),
+  );
+  const hints = missingMembers(exported.handler, surroundings);
+  warnings.push(...hints);
+  const run = (context: ToolContext) => exported.handler(context.input, contextFor(context, surroundings));
 
   const info = Tool.define({
-    name: prefix + action,
+    name,
     description: description ?? "",
     parameters: inputSchema ?? { type: "object" },
     ...(outputSchema === undefined ? {} : { outputSchema }),
     metadata: { ...(group === "" ? {} : { category: group }), ...metadata },
-    execute: version.watch((context: ToolContext) =>
-      exported.handler(context.input, contextFor(context, surroundings)),
-    ),
+    execute: version.watch(hints.length === 0 ? run : hinting(run, hints)),
   });
   return { contract: "internal", tools: [{ ...info, origin: place.origin }], warnings };
+}
+
+/** Wraps the function so that errors of missing services and models say what is missing. */
+function hinting(run: (context: ToolContext) => unknown, hints: readonly string[]) {
+  return async (context: ToolContext) => {
+    try {
+      return await run(context);
+    } catch (thrown) {
+      throw withHints(thrown, hints);
+    }
+  };
 }
 
 function actionOf(tool: InternalTool, place: FilePlace, prefix: string, warnings: string[]): string {
   const written = typeof tool.name === "string" && tool.name.trim() !== "" ? tool.name.trim() : undefined;
   if (written === undefined) {
-    warnings.push(`It has no name; the file name "${place.stem}" is used.`);
+    warnings.push(`It has no name; the file name "${place.stem}" is used. Write name: "${place.stem}".`);
     return place.stem;
   }
   if (!written.startsWith("internal_")) return written;
@@ -110,9 +128,13 @@ export function adaptToolbox(
       "It exports no schema, so the file name is its name and its arguments are not checked. Export one.",
     );
   }
-  const name =
-    typeof schema?.name === "string" && schema.name.trim() !== "" ? schema.name.trim() : place.stem;
+  const isNamed = typeof schema?.name === "string" && schema.name.trim() !== "";
+  const name = isNamed ? String(schema.name).trim() : place.stem;
+  if (schema !== undefined && !isNamed)
+    warnings.push(`Its schema has no name; the file name "${place.stem}" is used. Write name into schema.`);
   const { name: _, description, outputSchema, metadata, ...parameters } = schema ?? { type: "object" };
+  if (schema !== undefined)
+    warnings.push(...definitionWarnings({ name, description, parameters, written: schema }));
 
   const info = Tool.define({
     name,

@@ -1,5 +1,11 @@
 export { adaptInternal, type InternalSurroundings } from "./contracts.ts";
 export {
+  InternalToolLoader,
+  InternalToolsService,
+  McpService,
+  type RackContext,
+} from "./internal-services.ts";
+export {
   type FileReport,
   FileVersion,
   type LoadEvent,

@@ -2,8 +2,10 @@ import { readFile } from "node:fs/promises";
 import { relative } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { PromptInfo, ResourceInfo, ToolContext, ToolInfo } from "@toolrack/core";
-import { currentCall } from "../helpers/current-call.ts";
-import { LoadError, type LoadFailure, reasonOf, type StackMapper } from "../helpers/index.ts";
+import { returnedError } from "@toolrack/core/internal";
+import { currentCall, quotedError } from "../helpers/current-call.ts";
+import { isRecord, LoadError, type LoadFailure, reasonOf, type StackMapper } from "../helpers/index.ts";
+import { missingPart } from "./contract-checks.ts";
 import { codeFrame } from "./loader/compile.ts";
 import type { LoadedModule } from "./loader/module-graph.ts";
 
@@ -19,6 +21,11 @@ export interface FileReport {
   readonly tools: readonly string[];
   readonly warnings: readonly string[];
   readonly failure?: LoadFailure;
+}
+
+export interface LoadOptions {
+  /** Also loads the files anew that have not changed. */
+  readonly force?: boolean;
 }
 
 export interface LoadReport {
@@ -51,7 +58,7 @@ export function whereOf({ file, line }: Pick<LoadFailure, "file" | "line">): str
 }
 
 export function describeLoad(report: LoadReport): { readonly info: string[]; readonly warn: string[] } {
-  const { files, added, changed, removed, duration } = report;
+  const { files, compiled, added, changed, removed, duration } = report;
   const refused = failures(report);
   const tools = files.flatMap((file) => file.tools);
   return {
@@ -63,7 +70,9 @@ export function describeLoad(report: LoadReport): { readonly info: string[]; rea
       `[loader] ${tools.length} tools of ${files.length - refused.length} files serve, ${refused.length} files refused (${Math.round(duration)} ms)`,
     ],
     warn: [
-      ...files.flatMap(({ file, warnings }) => warnings.map((warning) => `[loader] ${file}: ${warning}`)),
+      ...files
+        .filter(({ file }) => compiled.includes(file))
+        .flatMap(({ file, warnings }) => warnings.map((warning) => `[loader] ${file}: ${warning}`)),
       ...refused.map(
         (failure) => `[loader] refused ${whereOf(failure)}: ${failure.reason} ${failure.remedy}`,
       ),
@@ -117,6 +126,7 @@ export function reportOf(
   serving: ServingFile | undefined,
   failure: LoadFailure | undefined,
   isHelper: boolean,
+  exports: unknown,
 ): FileReport {
   if (serving !== undefined) {
     const { contract, warnings } = serving.recognised;
@@ -125,18 +135,12 @@ export function reportOf(
     return failure === undefined ? found : { ...found, failure };
   }
   if (isHelper && failure === undefined) return { file, status: "helper", tools: [], warnings: [] };
-  return failedReport(failure ?? { file, ...noTool });
+  return failedReport(failure ?? { file, ...missingPart(exports) });
 }
 
 export function failedReport(failure: LoadFailure): FileReport {
   return { file: failure.file, status: "failed", tools: [], warnings: [], failure };
 }
-
-const noTool = {
-  reason: "It exports no tool, and no tool imports it.",
-  remedy:
-    "Export an object with a handler, a schema with a default function, or a value made by Tool.define.",
-};
 
 const DESTROY_LIMIT_MS = 5_000;
 const GRACE_MS = 1_000;
@@ -162,7 +166,8 @@ export class FileVersion {
       this.#underWay.add(context);
       try {
         // The type of the input differs, but no function that looks up the current call reads its input.
-        return await currentCall.run(context as ToolContext, call, context);
+        const result = await currentCall.run(context as ToolContext, call, context);
+        return this.#withError(result, context);
       } catch (thrown) {
         throw this.#stacks.apply(thrown);
       } finally {
@@ -170,6 +175,22 @@ export class FileVersion {
         this.#onChange?.();
       }
     };
+  }
+
+  /**
+   * Gives an error that the tool returned the stack of its `Error`: the one in the result, or else one that the file
+   * caught and whose message the result quotes.
+   */
+  #withError<Result>(result: Result, context: ToolContext<unknown>): Result {
+    const returned = returnedError(result);
+    if (returned !== undefined) this.#stacks.apply(returned);
+    if (returned !== undefined || !isRecord(result) || result.isError !== true) return result;
+    const blocks: unknown[] = Array.isArray(result.content) ? result.content : [];
+    const texts = blocks.flatMap((block) =>
+      isRecord(block) && typeof block.text === "string" ? [block.text] : [],
+    );
+    const cause = this.#stacks.apply(quotedError(context, texts));
+    return cause === undefined ? result : { ...result, cause };
   }
 
   /** Waits for the calls under way, then runs the file's `destroy`. Returns the problem, if any; never rejects. */

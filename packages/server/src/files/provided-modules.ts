@@ -11,13 +11,17 @@ import {
 } from "@toolrack/core";
 import { defineConfig } from "../config/index.ts";
 import { currentCall } from "../helpers/current-call.ts";
-import { LoadError } from "../helpers/index.ts";
+import { InternalToolLoader, McpService } from "./internal-services.ts";
 import type { VirtualModule } from "./loader/resolver.ts";
+
+const zodEntries = ["zod", "zod/v3", "zod/v4", "zod/mini", "zod/v4-mini"];
 
 /** The modules that tool files may import although nobody installed or wrote them. */
 export const providedModules: readonly VirtualModule[] = [
   { id: "core", pattern: /^@toolrack\/core$/ },
   { id: "toolrack", pattern: /^toolrack$/ },
+  // Only where the file's own project has none.
+  ...zodEntries.map((id) => ({ id, pattern: new RegExp(`^${id}$`) })),
   { id: "plugin", pattern: /^@opencode-ai\/plugin(?:\/tool)?$/ },
   // Replaces the project's own handler, so that calls always go through the rack.
   { id: "handler", pattern: /^(?:\.\.\/)+handler\/ToolHandler(?:\.[jt]s)?$/, always: true },
@@ -32,22 +36,25 @@ export interface ProvidedParts {
   readonly toolsFolder: string;
   readonly logFile: string;
   readonly callToolHandler: CallToolHandler;
-  readonly loadTools: () => Promise<unknown>;
+  readonly loadTools: (force?: boolean) => Promise<unknown>;
   readonly logLine: (entry: unknown) => void;
+  /** The files are only checked, so nothing is written into the workspace. */
+  readonly isCheck: boolean;
 }
 
 export function provideModule(id: string, importer: string, parts: ProvidedParts): unknown {
+  if (zodEntries.includes(id)) return requireZod(id, importer);
   switch (id) {
     case "core":
       return asModule(core);
     case "toolrack":
-      return asModule({ defineConfig, ...core });
+      return asModule({ defineConfig, InternalToolLoader, McpService, ...core });
     case "plugin":
       return asModule({ tool: pluginTool(importer) });
     case "handler":
       return asModule({ callToolHandler: parts.callToolHandler, loadTools: parts.loadTools });
     case "config":
-      return asModule(makeFolders(toolboxConfig(parts)));
+      return asModule(parts.isCheck ? toolboxConfig(parts) : makeFolders(toolboxConfig(parts)));
     case "logService":
       return asModule({ LogService: logService(parts), default: logService(parts) });
     default:
@@ -60,31 +67,33 @@ function asModule(exports: Record<string, unknown>): Record<string, unknown> {
   return { __esModule: true, default: exports, ...exports };
 }
 
-/**
- * The `tool` function of opencode plugins. Its `schema` is the Zod that is installed beside the tool file.
- */
+/** The `tool` function of opencode plugins, with Zod as its `schema`. */
 function pluginTool(importer: string): typeof core.tool {
   const tool = (definition: Parameters<typeof core.tool>[0]) => core.tool(definition);
   Object.defineProperty(tool, "schema", {
     get() {
-      return requireZod(importer).z;
+      return requireZod("zod", importer).z;
     },
   });
   return tool as typeof core.tool; // The same function, with the schema library beside it.
 }
 
-function requireZod(importer: string): { z: unknown } {
-  const require = createRequire(importer);
+/** The Zod that is installed where the file lies, or else Toolrack's own. Loaded on first use. */
+function requireZod(id: string, importer: string): { z: unknown } {
+  const installed = createRequire(importer);
   try {
-    require.resolve("zod");
-  } catch (cause) {
-    throw new LoadError(
-      "It uses tool.schema, which is Zod, and Zod is not installed.",
-      "Install it in the workspace: npm install zod",
-      { path: importer, cause, retry: true },
-    );
+    return installed(id);
+  } catch (thrown) {
+    if (!isMissing(thrown, id)) throw thrown;
+    return createRequire(import.meta.url)(id);
   }
-  return require("zod");
+}
+
+function isMissing(thrown: unknown, id: string): boolean {
+  const { code, message } = thrown as NodeJS.ErrnoException; // Node throws errors with these members.
+  return (
+    code === "ERR_PACKAGE_PATH_NOT_EXPORTED" || (code === "MODULE_NOT_FOUND" && message.includes(`'${id}'`))
+  );
 }
 
 /** The paths that toolbox tools read from their config module. */

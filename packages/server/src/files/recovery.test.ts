@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 
 const tool = (name: string, body: string, head = "") =>
-  `${head}\nexport const schema = { name: "${name}", description: "", type: "object", properties: {} };
+  `${head}\nexport const schema = { name: "${name}", description: "x", type: "object", properties: {} };
    export default async () => ({ content: [{ type: "text", text: String(${body}) }] });`;
 
 describe("a file that failed is tried again when what it depends on changes", () => {

@@ -9,7 +9,7 @@ import { isWholeDepth, testDepth } from "../../../../scripts/test-depth.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 
 function versioned(version: string | number, extra = ""): string {
-  return `export const schema = { name: "versioned", description: "v${version}", type: "object", properties: { ms: { type: "number" } } };
+  return `export const schema = { name: "versioned", description: "v${version}", type: "object", properties: { ms: { type: "number", description: "How long." } } };
     const version = "${version}";
     ${extra}
     export default async ({ params: { arguments: { ms = 0 } } }) => {
@@ -37,6 +37,31 @@ describe("reload", () => {
       reload: { removed: ["fresh"] },
     });
     expect((await registry.execute("fresh", {})).error?.code).toBe("tool_not_found");
+  });
+
+  it("buildReload_tool with force, and loadTools(true), load unchanged files anew", async () => {
+    const counting = "globalThis.toolrackLoads = (globalThis.toolrackLoads ?? 0) + 1;";
+    await using workspace = await TemporaryWorkspace.create({
+      "tools/versioned.ts": versioned(1, counting),
+      "tools/again.ts": `import { loadTools } from "../handler/ToolHandler.js";
+        export const schema = { name: "again", description: "x", type: "object", properties: {} };
+        export default async () => { await loadTools(true); return { content: [] }; };`,
+    });
+    const { registry } = await workspace.open();
+    const loads = () => Reflect.get(globalThis, "toolrackLoads");
+    const before = loads();
+    expect((await registry.execute("buildReload_tool", {})).structured).toMatchObject({
+      build: { compiled: [] },
+    });
+    expect(loads()).toBe(before);
+    expect((await registry.execute("buildReload_tool", { force: true })).structured).toMatchObject({
+      success: true,
+      build: { compiled: ["tools/again.ts", "tools/versioned.ts"] },
+      reload: { changed: ["again", "versioned"] },
+    });
+    expect(loads()).toBe(before + 1);
+    await registry.execute("again", {});
+    expect(loads()).toBe(before + 2);
   });
 
   it("a file that stops compiling keeps serving its last good version and says so everywhere", async () => {

@@ -20,6 +20,7 @@ import {
   failureOf,
   type LoadEvent,
   type LoadListener,
+  type LoadOptions,
   type LoadReport,
   namesOf,
   type RecognisedFile,
@@ -84,11 +85,11 @@ export class ToolFiles {
   }
 
   /** Loads what changed since the last load. Loads run one after another. */
-  load(): Promise<LoadReport> {
+  load(options: LoadOptions = {}): Promise<LoadReport> {
     const next = this.#pending.then(async () => {
       this.#notify({ type: "started" });
       try {
-        const report = await this.#load();
+        const report = await this.#load(options);
         this.#options.onOffered?.(this.offered());
         this.#notify({ type: "finished", report });
         return report;
@@ -114,7 +115,14 @@ export class ToolFiles {
     for (const { module } of this.#serving.values()) if (module) this.#addImports(module, helpers);
     const files = [...paths].sort().map((path) => {
       const failure = this.#failed.get(path)?.failure;
-      return reportOf(relative(workspace, path), this.#serving.get(path), failure, helpers.has(path));
+      const { exports } = this.#graph.get(path) ?? {};
+      return reportOf(
+        relative(workspace, path),
+        this.#serving.get(path),
+        failure,
+        helpers.has(path),
+        exports,
+      );
     });
     const remedy = "Let the user that Toolrack runs as read it.";
     const unreadable = this.#unreadable.map(({ path, reason }) =>
@@ -149,13 +157,14 @@ export class ToolFiles {
     }
   }
 
-  async #load(): Promise<LoadReport> {
+  async #load({ force = false }: LoadOptions): Promise<LoadReport> {
     const start = performance.now();
     const { registry, workspace, logger } = this.#options;
     this.#options.modules.resolver.refresh();
     const found = await this.#scan();
     const seen = await signFiles([...new Set([...found, ...this.#importedOutside(found)])], this.#seen);
     const changed = changesBetween(this.#seen, seen);
+    if (force) for (const path of seen.keys()) changed.add(path);
     const retried = this.#retried(changed);
     const candidate = this.#graph.without(changed);
     const stale = this.#graph.importersOf(changed);
@@ -350,14 +359,29 @@ export class ToolFiles {
     const exports = toRecord(module.exports);
     const place = this.#placeOf(module.path);
     const { surroundings } = this.#options;
-    const recognised =
+    const found =
       adaptInternal(exports.default, place, version, surroundings) ??
       adaptInternal(module.exports, place, version, surroundings) ??
-      (await adaptDefined(exports, place, version)) ??
+      (await this.#withinLimit(adaptDefined(exports, place, version))) ??
       adaptToolbox(exports, place, version);
+    const { refused } = module.timers;
+    const recognised =
+      found === undefined || refused.size === 0
+        ? found
+        : { ...found, warnings: [...found.warnings, timersRefused(refused)] };
     const { prompts, resources } = offeredBy(exports);
     if (prompts.length + resources.length === 0) return recognised;
     return { contract: "define", tools: [], warnings: [], ...recognised, prompts, resources };
+  }
+
+  /** A file may export a promise of a tool. One that never settles must not hold up the other files. */
+  async #withinLimit<Value>(awaited: Promise<Value>): Promise<Value> {
+    const limit = this.#options.modules.evaluationLimit;
+    const settled = new AbortController();
+    const late = wait(limit, undefined, { signal: settled.signal }).then(() => {
+      throw neverSettled(limit);
+    });
+    return Promise.race([awaited, late]).finally(() => settled.abort());
   }
 
   #keepLastGood(path: string, old: ServingFile | undefined, candidate: ModuleGraph): void {
@@ -403,6 +427,20 @@ export class ToolFiles {
       if (module !== undefined) this.#addImports(module, helpers);
     }
   }
+}
+
+function neverSettled(limit: number): LoadError {
+  return new LoadError(
+    `A promise that it exports did not settle within ${limit} ms.`,
+    "Export the tool itself, and do the waiting inside its function.",
+  );
+}
+
+function timersRefused(names: ReadonlySet<string>): string {
+  return (
+    `It starts a timer while it loads (${[...names].join(", ")}), which did not run in this check. ` +
+    "When the tool is served it runs: stop it in destroy."
+  );
 }
 
 /** The files that are new, gone, or have other content. */

@@ -1,20 +1,29 @@
 import { Tool, type ToolInfo } from "@toolrack/core";
 import type { CallBook, CallLog } from "../calls/index.ts";
 import { type LogLine, readLog } from "../calls/index.ts";
-import { failures, type LoadReport, whereOf } from "./load-report.ts";
+import { failures, type LoadOptions, type LoadReport, whereOf } from "./load-report.ts";
 
 /** `buildReload_tool` of the toolbox contract: reloads the tool files and reports the outcome. */
-export function buildReloadTool(reload: () => Promise<LoadReport>): ToolInfo {
+export function buildReloadTool(reload: (options: LoadOptions) => Promise<LoadReport>): ToolInfo {
   return Tool.define({
     name: "buildReload_tool",
     description:
       "Compiles and reloads the tool files of the workspace, and says what was compiled, loaded, removed and " +
       "refused. Call it after a tool file was added or changed; when it succeeds the tool can be called at once. " +
       "编译并重新加载工作区的所有工具文件，并报告结果。",
-    parameters: { type: "object", properties: {} },
+    parameters: {
+      type: "object",
+      properties: {
+        force: {
+          type: "boolean",
+          default: false,
+          description: "Also loads files anew that have not changed.",
+        },
+      },
+    },
     metadata: { category: "toolbox", idempotent: true, loop: false },
-    execute: async () => {
-      const report = await reload();
+    execute: async ({ input }) => {
+      const report = await reload({ force: input.force === true });
       const refused = failures(report);
       const { compiled, added, changed, removed, duration } = report;
       const tools = report.files.flatMap((file) => file.tools);

@@ -1,5 +1,11 @@
 import { join, resolve } from "node:path";
-import { type ApprovalPolicy, type Logger, type ToolInfo, ToolRegistry } from "@toolrack/core";
+import {
+  type ApprovalPolicy,
+  type Logger,
+  ToolDisabledError,
+  type ToolInfo,
+  ToolRegistry,
+} from "@toolrack/core";
 import { logLine, redact } from "@toolrack/core/internal";
 import { MaskedValues, readMasterToken, type Secrets } from "../access/index.ts";
 import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
@@ -11,17 +17,21 @@ import {
   Compiler,
   FileOfferings,
   forgetCompiledSources,
+  InternalToolsService,
   logTool,
+  McpService,
   ModuleGraph,
   type ModuleGraphParts,
   makeCallToolHandler,
   type ProvidedParts,
   providedModules,
   provideModule,
+  type RackContext,
   Resolver,
   ToolFiles,
 } from "../files/index.ts";
 import { setConsoleLog } from "../helpers/console-output.ts";
+import { currentCall } from "../helpers/current-call.ts";
 import { StackMapper, watchFiles } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
@@ -44,6 +54,8 @@ export interface OpenOptions {
   readonly folders?: readonly string[];
   /** `false` keeps compiled files in memory only, so that opening the workspace writes nothing into it. */
   readonly cache?: boolean;
+  /** The tool files are only checked: no tool runs, and no timer that a file starts. */
+  readonly isCheck?: boolean;
 }
 
 export interface App {
@@ -86,7 +98,7 @@ const EVALUATION_LIMIT = 10_000;
 export async function openWorkspace(directory: string, options: OpenOptions): Promise<App> {
   forgetCompiledSources();
   setConsoleLog(logLine);
-  const { logger } = options;
+  const { logger, isCheck = false } = options;
   const isTemporary = options.cache === false;
   const root = resolve(directory);
   const stacks = new StackMapper();
@@ -98,6 +110,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     stacks,
     provide: (id, importer) => provideModule(id, importer, provided ?? unavailable(id)),
     evaluationLimit: EVALUATION_LIMIT,
+    isCheck,
   };
   const unloadEnvironment = await loadEnvironment(root, logger);
   const configGraph = ModuleGraph.empty(modules);
@@ -155,6 +168,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     secrets: ready,
     approval: options.approval,
   });
+  if (isCheck) refuseCalls(registry, logger);
   const book = new CallBook(registry);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
   registry.subscribe(log.listen, ["record"]);
@@ -162,7 +176,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   const surroundings: InternalSurroundings = {
     ...config.context,
     // An application may declare the types of its services; only its own config can satisfy them.
-    service: (config.services ?? {}) as InternalSurroundings["service"],
+    service: withRackServices(config.services ?? {}, registry) as InternalSurroundings["service"],
     model: (config.models ?? {}) as InternalSurroundings["model"], // As for `service`.
     workspace,
   };
@@ -186,7 +200,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
       ...(config.builtins === false || options.builtins === false
         ? []
         : loadBuiltins(surroundings, (callId) => book.isAdmin(callId)).map(withBuiltinName)),
-      { ...buildReloadTool(() => files.load()), origin: "built-in toolbox/buildReload_tool" },
+      { ...buildReloadTool((wish) => files.load(wish)), origin: "built-in toolbox/buildReload_tool" },
       { ...logTool(log, book), origin: "built-in toolbox/log_tool" },
     ],
   });
@@ -195,8 +209,10 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     toolsFolder: folders[0] ?? join(root, "tools"),
     logFile: log.file,
     callToolHandler: makeCallToolHandler(registry),
-    loadTools: () => files.load(),
+    isCheck,
+    loadTools: (force) => files.load({ force: force === true }),
     logLine: (entry) => {
+      if (isCheck) return;
       const plain = redact(entry, { values: ready.list });
       log.write(typeof plain === "object" && plain !== null ? { ...plain } : { message: plain });
     },
@@ -265,6 +281,31 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   };
 }
 
+/**
+ * Adds `tools` and `mcp` as contract 1 knows them, unless the application has its own. An object of a class stays as it
+ * is: its members may need it as `this`.
+ */
+function withRackServices(services: object, registry: ToolRegistry): object {
+  const prototype = Object.getPrototypeOf(services);
+  if (prototype !== null && prototype !== Object.prototype) return services;
+  const context: RackContext = {
+    get registry() {
+      return currentCall.getStore()?.registry ?? registry;
+    },
+  };
+  return { tools: new InternalToolsService(context), mcp: new McpService(context), ...services };
+}
+
+/** Lets no way lead to a run of a tool, whoever asks for it: a check runs the top level of files only. */
+function refuseCalls(registry: ToolRegistry, logger: Logger): void {
+  registry.execute = async (name) => {
+    const problem = `A check runs no tool, so the call of "${name}" that a file makes while it loads was refused.`;
+    logger.warn(problem);
+    const error = new ToolDisabledError(problem, { toolName: name }).toResponse();
+    return { content: problem, type: "error", error };
+  };
+}
+
 /** Adds the name by which skills refer to a built-in tool. */
 function withBuiltinName(info: ToolInfo): ToolInfo {
   return { ...info, aliases: [...(info.aliases ?? []), info.name.replace(/^internal_/, "builtin_")] };
@@ -296,6 +337,6 @@ function logFileOf(directory: string, config: Config): string {
 }
 
 function unavailable(id: string): ProvidedParts {
-  if (id === "core" || id === "toolrack" || id === "plugin") return {} as ProvidedParts; // These modules need no parts.
+  if (/^(?:core|toolrack|plugin|zod.*)$/.test(id)) return {} as ProvidedParts; // These modules need no parts.
   throw new Error("The config cannot call tools: they are loaded after it.");
 }

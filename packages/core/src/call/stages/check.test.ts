@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { Tool, ToolRegistry } from "../../index.ts";
+import { Tool, type ToolError, ToolRegistry } from "../../index.ts";
 
 async function run(value: unknown, config: { outputSchema?: object; metadata?: Tool.Metadata } = {}) {
   const registry = new ToolRegistry();
@@ -60,4 +60,24 @@ describe("check", () => {
       output: "x",
     });
   });
+});
+
+it.each([
+  ["itself", (error: Error) => error],
+  ["in success: false", (error: Error) => ({ success: false, error })],
+  ["beside isError", (error: Error) => ({ isError: true, error })],
+  [
+    "beside MCP content",
+    (error: Error) => ({ isError: true, content: [{ type: "text", text: "full" }], error }),
+  ],
+])("an Error that a tool returns %s gives the call its stack", async (_, wrap) => {
+  const registry = new ToolRegistry();
+  const errors: (ToolError | undefined)[] = [];
+  registry.subscribe((event) => void (event.type === "record" && errors.push(event.error)), ["record"]);
+  const made = new Error("full");
+  registry.register(Tool.define({ name: "t", parameters: {}, execute: async () => wrap(made) }));
+  const result = await registry.execute("t");
+  expect(result).toMatchObject({ type: "error", content: expect.stringContaining("full") });
+  expect(result).not.toHaveProperty("cause");
+  expect(errors[0]?.stack).toBe(made.stack);
 });

@@ -1,5 +1,5 @@
 import { badOutput } from "../../error/messages.ts";
-import { ToolExecutionError } from "../../error/tool-error.ts";
+import { ToolExecutionError, withStackOf } from "../../error/tool-error.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
 import { toResult } from "../../tool/to-result.ts";
@@ -56,7 +56,10 @@ export function check(frame: CallFrame): Promise<void> | undefined {
   if (draft.title !== undefined) frame.title = draft.title;
   if (draft.type === "error") {
     const message = draft.content || "The tool reported an error without saying which.";
-    throw frame.refusal(ToolExecutionError, message, { data: { returned: true } });
+    const { cause, ...kept } = draft;
+    frame.draft = kept;
+    const error = frame.refusal(ToolExecutionError, message, { cause, data: { returned: true } });
+    throw withStackOf(cause, error);
   }
   const { output } = frame.tool;
   if (output === undefined) return;

@@ -6,7 +6,7 @@ import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 import { runCli } from "../testing/run-cli.ts";
 
 const internal = (name: string) =>
-  `module.exports = { name: '${name}', description: '', inputSchema: { type: 'object' }, handler: async () => 'ok' }`;
+  `module.exports = { name: '${name}', description: 'x', inputSchema: { type: 'object' }, handler: async () => 'ok' }`;
 const leavesTrace = `require("node:fs").writeFileSync(__filename + ".ran", "")`;
 
 describe("check touches nothing", { timeout: 180_000 }, () => {
@@ -37,6 +37,34 @@ describe("check touches nothing", { timeout: 180_000 }, () => {
     });
     expect(code).toBe(0);
     expect(await readFile(join(fresh.directory, ".toolrack/toolrack.db"), "utf8")).toBe("calls");
+  });
+});
+
+describe("check runs no tool", { timeout: 180_000 }, () => {
+  it("calls and timers that a file starts at its top level are refused, and the file is still judged", async () => {
+    const trace = `require("node:fs").writeFileSync(require("node:path").join(__dirname, "..", "ran"), "")`;
+    await using fresh = await TemporaryWorkspace.create({
+      "tools/schedule_tool.ts": `import { callToolHandler } from "../handler/ToolHandler.js";
+        import { tasksFilePath } from "../config.js";
+        import { LogService } from "../logService.js";
+        export const schema = { name: "schedule_tool", description: "x", type: "object", properties: {} };
+        LogService.log({ ts: new Date().toISOString(), file: tasksFilePath });
+        const due = () => callToolHandler({ params: { name: "touch", arguments: {} } }, "schedule_tool_1");
+        due();
+        setTimeout(due, 0).unref();
+        const timer = setInterval(due, 1);
+        setImmediate(due);
+        export async function destroy() { clearInterval(timer); }
+        export default async () => ({ content: [] });`,
+      "tools/touch.ts": `export const schema = { name: "touch", description: "x", type: "object", properties: {} };
+        export default async () => { ${trace}; return { content: [] }; };`,
+    });
+    const { code, stdout, stderr } = await runCli(["check"], { cwd: fresh.directory });
+    expect(stdout).toContain("adapted  tools/schedule_tool.ts  toolbox: schedule_tool\n");
+    expect(stdout).toContain("starts a timer while it loads (setTimeout, setInterval, setImmediate)");
+    expect(stderr).toContain('the call of "touch" that a file makes while it loads was refused');
+    expect(await readdir(fresh.directory)).toEqual(["tools"]);
+    expect(code).toBe(0);
   });
 });
 

@@ -35,7 +35,7 @@ export async function check(
 ): Promise<void> {
   const subject = await subjectOf(cli, path);
   // A check writes nothing into the project.
-  return withApp(cli, { ...subject.open, cache: false }, async (app) => {
+  return withApp(cli, { ...subject.open, cache: false, isCheck: true }, async (app) => {
     const report = narrowed(app.report, subject);
     print(cli, report, watch);
     if (watch) await follow(cli, app, subject);
@@ -208,7 +208,7 @@ function isProject(folder: string): boolean {
 /** The tool folders of a workspace. Reads its config and loads no tool. */
 async function toolFolders(cli: Cli, directory: string): Promise<string[]> {
   if (configOf(directory) === undefined) return [join(directory, "tools")];
-  return withApp(cli, { directory, folders: [], cache: false }, async ({ config }) =>
+  return withApp(cli, { directory, folders: [], cache: false, isCheck: true }, async ({ config }) =>
     (config.tools ?? ["tools"]).map((folder) => resolve(directory, folder)),
   );
 }

@@ -1,5 +1,4 @@
 import { mkdir, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
@@ -26,10 +25,9 @@ export async function newTool(
     throw usageError(`With --style only the name is given: ${cli.commandLine(`new NAME --style ${style}`)}`);
   const { contract, name } = await complete(cli, given, style === undefined ? second : first);
   // Names are checked before anything is opened.
-  scaffold(contract, name, { hasZod: false });
+  const made = scaffold(contract, name);
   return withApp(cli, {}, async (app) => {
     const folder = resolve(app.workspace.directory, app.config.tools?.[0] ?? "tools");
-    const made = scaffold(contract, name, { hasZod: hasZod(folder) });
     const path = join(folder, made.file);
     refuseTaken(app, made, path);
     await write(path, made.text);
@@ -71,16 +69,6 @@ async function complete(
   });
   if (isCancel(answer)) throw interruptedError("Nothing was made.");
   return { contract, name: answer };
-}
-
-/** Whether the workspace has Zod, which `tool.schema` needs. */
-function hasZod(folder: string): boolean {
-  try {
-    createRequire(join(folder, "x.js")).resolve("zod");
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function refuseTaken({ registry }: App, { tool }: Scaffold, path: string): void {

@@ -9,7 +9,7 @@ it.each<[ContractName, string, string]>([
   ["plugin", "greet_plugin", "greet_plugin"],
   ["single-file", "greet-file", "greet-file"],
 ])("the scaffold of %s loads without a warning and runs", async (contract, name, tool) => {
-  const made = scaffold(contract, name, { hasZod: false });
+  const made = scaffold(contract, name);
   await using workspace = await TemporaryWorkspace.create({ [`tools/${made.file}`]: made.text });
   const { registry, report } = await workspace.open();
   expect(report.files).toMatchObject([{ status: "loaded", contract, tools: [tool] }]);
@@ -19,20 +19,6 @@ it.each<[ContractName, string, string]>([
     type: "text",
   });
   expect((await registry.execute(tool, {})).error?.code).toBe("invalid_arguments");
-});
-
-it("the plugin scaffold uses tool.schema where Zod is installed", async () => {
-  const made = scaffold("plugin", "greet", { hasZod: true });
-  // A package that does what the scaffold needs of Zod, through the interface that all schema libraries share.
-  const zod = `const string = () => { const schema = { describe: () => schema, "~standard": { version: 1, vendor: "test",
-    validate: (value) => typeof value === "string" ? { value } : { issues: [{ message: "no text" }] } } }; return schema; };
-    module.exports = { z: { string } };`;
-  await using workspace = await TemporaryWorkspace.create({
-    [`tools/${made.file}`]: made.text,
-    "node_modules/zod/index.js": zod,
-  });
-  const { registry } = await workspace.open();
-  expect((await registry.execute("greet", { name: "Ada" })).content).toBe("Hello, Ada!");
 });
 
 it("says what is wrong with a name", () => {

@@ -21,10 +21,6 @@ export interface Scaffold {
   readonly tool: string;
 }
 
-export interface ScaffoldSurroundings {
-  readonly hasZod: boolean;
-}
-
 const simpleName = /^[A-Za-z][A-Za-z0-9_-]{0,59}$/;
 const groupAndAction = /^([a-z][a-z0-9_]{0,24})\/([a-z][a-z0-9_]{0,24})$/;
 
@@ -40,7 +36,7 @@ export function nameProblem(contract: ContractName, name: string): string | unde
     : `A tool's name begins with a letter and has letters, digits, _ and - in it, such as greet; "${name}" is not one.`;
 }
 
-export function scaffold(contract: ContractName, name: string, surroundings: ScaffoldSurroundings): Scaffold {
+export function scaffold(contract: ContractName, name: string): Scaffold {
   const problem = nameProblem(contract, name);
   if (problem !== undefined) throw usageError(problem);
   switch (contract) {
@@ -54,7 +50,7 @@ export function scaffold(contract: ContractName, name: string, surroundings: Sca
     case "define":
       return { file: `${name}.ts`, text: defineText(name), tool: name };
     case "plugin":
-      return { file: `${name}.ts`, text: pluginText(surroundings), tool: name };
+      return { file: `${name}.ts`, text: pluginText, tool: name };
     case "single-file":
       return { file: `${name}.tool.js`, text: singleFileText(name), tool: name };
   }
@@ -138,23 +134,14 @@ export default Tool.define({
 });
 `;
 
-const zodArguments = `{
-    name: tool.schema.string().describe("Whom to greet."),
-  }`;
-
-const jsonSchemaArguments = `{
-    // With Zod installed this may be written as { name: tool.schema.string() }, which opencode runs as well.
-    type: "object",
-    properties: { name: { type: "string", description: "Whom to greet." } },
-    required: ["name"],
-  }`;
-
-const pluginText = ({ hasZod }: ScaffoldSurroundings) => `import { tool } from "@opencode-ai/plugin";
+const pluginText = `import { tool } from "@opencode-ai/plugin";
 
 // The file name is the name of the tool.
 export default tool({
   description: "Greets somebody by name. Say here what the tool does and when to use it.",
-  args: ${hasZod ? zodArguments : jsonSchemaArguments},
+  args: {
+    name: tool.schema.string().describe("Whom to greet."),
+  },
   async execute(args) {
     return \`Hello, \${args.name}!\`;
   },

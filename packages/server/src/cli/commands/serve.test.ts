@@ -106,6 +106,11 @@ describe("toolrack serve", { timeout: 180_000 }, () => {
   it("says what was loaded, what failed and how to connect", () => {
     const token = readFileSync(join(workspace.directory, ".toolrack/token"), "utf8").trim();
     expect(served.output).toMatch(/1 tool file loaded in .*, 1 failed/);
+    expect(served.output).toContain(
+      "[loader] found 2 tool files\n[loader] loaded tool: endless\n[loader] loaded tool: greet\n",
+    );
+    expect(served.output).toMatch(/\[loader\] 5 tools of 1 files serve, 1 files refused/);
+    expect(served.output).not.toContain("[loader] refused");
     expect(served.output).toMatch(/tools\/broken\.ts:\d+: .+\n {2}.+/);
     expect(served.output).toMatch(/Serving at http:\/\/127\.0\.0\.1:\d+/);
     expect(served.output).toContain(token);
@@ -132,6 +137,18 @@ describe("toolrack serve", { timeout: 180_000 }, () => {
   it("serves calls, and shows each on a line", async () => {
     expect((await served.call("greet", "Ada")).body.result.content).toBe("hello Ada");
     await served.says(/success +[\d.]+ ms +greet +http/);
+  });
+
+  it("says what a tool file lacks that its contract asks for", async () => {
+    await workspace.write(
+      "tools/old/peek.js",
+      "module.exports = { name: 'Peek', description: 'x', inputSchema: { type: 'object' }, handler: async () => 'ok' }",
+    );
+    await served.says(
+      /warning: \[loader\] tools\/old\/peek\.js: Its name "Peek" has capitals .* Write "peek"/,
+    );
+    await workspace.remove("tools/old/peek.js");
+    await served.says("removed internal_old_Peek");
   });
 
   it("loads tool files anew, and tells of it", async () => {

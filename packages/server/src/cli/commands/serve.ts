@@ -23,14 +23,19 @@ export interface ServeCommandOptions {
 export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<void> {
   const root = findWorkspace(cli);
   const lines = new LineGatherer((waiting) => cli.write(waiting.join("")));
+  let isReady = false;
+  // Refused files, and what a reload changed, are told below in a form of their own.
+  const isTold = (line: string, isWarning: boolean) =>
+    isWarning ? !line.startsWith("[loader] refused") : !isReady && !cli.json;
   const serving = await start(cli, root, {
-    logger: talkingLogger(cli),
+    logger: talkingLogger(cli, isTold),
     program: cli.surroundings.program,
     watchdog: true,
     ...(host === undefined ? {} : { host }),
     ...(port === undefined ? {} : { port }),
     ...(watch ? { onReload: (report) => tellReload(cli, lines, report) } : {}),
   });
+  isReady = true;
   const stopped = cli.untilInterrupt();
   serving.app.registry.subscribe(await callTeller(cli, lines), ["record"]);
   serving.app.registry.subscribe(

@@ -30,7 +30,7 @@ const loaders: Record<string, Loader> = {
 };
 
 /** Must be raised whenever the options below change the output, so that old cache entries are not used. */
-const FORMAT = 1;
+const FORMAT = 2;
 
 /** The parameter names that replace parts of `import.meta`, which CommonJS lacks. */
 export const importMeta = {
@@ -53,7 +53,7 @@ export class Compiler {
     const cached = await this.#cache?.get(key);
     if (cached !== undefined) return cached;
     try {
-      const { code, map } = await transform(source, optionsFor(path, tsconfig));
+      const { code, map } = await transform(source, optionsFor(path, source, tsconfig));
       this.#cache?.add(key, { code, map });
       return { code, map };
     } catch (thrown) {
@@ -64,7 +64,7 @@ export class Compiler {
   /** Like `compile`, for a file that is first imported during an evaluation, where nothing can be awaited. */
   compileNow(path: string, source: string, tsconfig: string): CompiledFile {
     try {
-      const { code, map } = transformSync(source, optionsFor(path, tsconfig));
+      const { code, map } = transformSync(source, optionsFor(path, source, tsconfig));
       return { code, map };
     } catch (thrown) {
       throw toLoadError(thrown, path);
@@ -83,7 +83,11 @@ function keyOf(path: string, source: string, tsconfig: string): string {
     .digest("base64url");
 }
 
-function optionsFor(path: string, tsconfig: string): TransformOptions & { sourcemap: "external" } {
+function optionsFor(
+  path: string,
+  source: string,
+  tsconfig: string,
+): TransformOptions & { sourcemap: "external" } {
   return {
     loader: loaders[extname(path)] ?? "js",
     format: "cjs",
@@ -93,8 +97,12 @@ function optionsFor(path: string, tsconfig: string): TransformOptions & { source
     sourcemap: "external",
     sourcesContent: false,
     tsconfigRaw: tsconfig,
-    // A dynamic import becomes a require, so that it stays within the file's version.
-    supported: { "dynamic-import": false },
+    supported: {
+      // A dynamic import becomes a require, so that it stays within the file's version.
+      "dynamic-import": false,
+      // Without template texts no text goes over several lines, as `noteCatches` needs it.
+      ...(returnsErrors(source) ? { "template-literal": false } : {}),
+    },
     define: {
       "import.meta.url": importMeta.url,
       "import.meta.filename": importMeta.filename,
@@ -102,6 +110,21 @@ function optionsFor(path: string, tsconfig: string): TransformOptions & { source
     },
     logLevel: "silent",
   };
+}
+
+/** Whether a file may return an error that it has caught, as a text without its stack. */
+function returnsErrors(text: string): boolean {
+  return text.includes("isError") && text.includes("catch");
+}
+
+/**
+ * Lets every `catch` of a compiled file note its error by a call of the function with this name, so that the log has the
+ * stack of an error that the file returns as a text. A line that ends with the head of a `catch` is one, unless it is
+ * part of a template text: files with such texts are left as they are.
+ */
+export function noteCatches(code: string, functionName: string): string {
+  if (!returnsErrors(code) || code.includes("`")) return code;
+  return code.replace(/\bcatch \(([A-Za-z_$][\w$]*)\) \{$/gm, `$& ${functionName}($1);`);
 }
 
 function toLoadError(thrown: unknown, path: string): LoadError {
@@ -273,6 +296,25 @@ function refuseExit(): never {
  */
 export class TrackedTimers {
   readonly #running = new Set<NodeJS.Timeout>();
+  /** The timer functions that the file has called although it may start no timer. */
+  readonly refused = new Set<string>();
+
+  /**
+   * The timer functions for a file that is only checked: what they start never runs. What they return can be used as
+   * usual.
+   */
+  readonly refusing = {
+    setInterval: () => this.#refuse("setInterval"),
+    setTimeout: () => this.#refuse("setTimeout"),
+    setImmediate: () => this.#refuse("setImmediate"),
+  };
+
+  #refuse(name: string): NodeJS.Timeout {
+    this.refused.add(name);
+    const timer = setTimeout(() => {}, 0);
+    clearTimeout(timer);
+    return timer;
+  }
 
   readonly setInterval = (...args: Parameters<typeof setInterval>): NodeJS.Timeout => {
     const timer = setInterval(...args);

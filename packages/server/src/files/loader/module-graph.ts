@@ -4,8 +4,16 @@ import { createRequire } from "node:module";
 import { dirname, extname } from "node:path";
 import { pathToFileURL } from "node:url";
 import vm from "node:vm";
+import { noteCaught } from "../../helpers/current-call.ts";
 import { LoadError, reasonOf, type StackMapper } from "../../helpers/index.ts";
-import { type CompiledFile, type Compiler, importMeta, TrackedTimers, withinTime } from "./compile.ts";
+import {
+  type CompiledFile,
+  type Compiler,
+  importMeta,
+  noteCatches,
+  TrackedTimers,
+  withinTime,
+} from "./compile.ts";
 import type { Resolution, Resolver } from "./resolver.ts";
 
 /** One evaluated version of one file. */
@@ -30,6 +38,8 @@ export interface ModuleGraphParts {
   readonly provide: (id: string, importer: string) => unknown;
   /** How long evaluating one file may take, in milliseconds. */
   readonly evaluationLimit: number;
+  /** The files are only checked, so no timer that they start may run. */
+  readonly isCheck?: boolean;
 }
 
 interface PreparedFile extends CompiledFile {
@@ -229,17 +239,26 @@ export class ModuleGraph {
     const { path, timers } = module;
     const { code, map } = this.#compiled.get(path) ?? this.#compileNow(path);
     this.#parts.stacks.add(path, map);
+    const { setInterval, clearInterval, refusing } = timers;
+    const values = {
+      exports: module.exports,
+      require: this.#requireFor(module),
+      module,
+      __filename: path,
+      __dirname: dirname(path),
+      [importMeta.url]: pathToFileURL(path).href,
+      setInterval,
+      clearInterval,
+      [NOTE_CAUGHT]: noteCaught,
+      ...(this.#parts.isCheck === true ? refusing : {}),
+    };
     // The extra function lets a file declare names such as __filename itself.
-    const run = vm.compileFunction(
-      `return (function () {${code}\n}).call(this);`,
-      `exports require module __filename __dirname ${importMeta.url} setInterval clearInterval`.split(" "),
-      { filename: path, importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER },
-    );
-    const url = pathToFileURL(path).href;
-    const { setInterval, clearInterval } = timers;
-    const require = this.#requireFor(module);
-    const values = [module.exports, require, module, path, dirname(path), url, setInterval, clearInterval];
-    const call = () => run.apply(module.exports, values);
+    const body = `return (function () {${noteCatches(code, NOTE_CAUGHT)}\n}).call(this);`;
+    const run = vm.compileFunction(body, Object.keys(values), {
+      filename: path,
+      importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+    });
+    const call = () => run.apply(module.exports, Object.values(values));
     // Only the outermost evaluation has a time limit; its imports share it.
     if (this.#evaluating > 1) call();
     else withinTime(call, this.#parts.evaluationLimit);
@@ -313,6 +332,8 @@ export class ModuleGraph {
     return new LoadError(`It threw while loading: ${reasonOf(thrown)}`, remedy, where);
   }
 }
+
+const NOTE_CAUGHT = "__toolrack_caught";
 
 /** More than there are cores: most of the time is spent waiting for files. */
 const MOST_COMPILING = 32;

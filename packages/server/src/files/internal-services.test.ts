@@ -1,0 +1,100 @@
+import { expect, it } from "vitest";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
+
+const tool = (name: string, handler: string) =>
+  `module.exports = { name: '${name}', description: 'x', inputSchema: { type: 'object', properties: {} }, handler: ${handler} }`;
+
+it("InternalToolLoader and McpService read the rack as contract 1 writes them", async () => {
+  await using workspace = await TemporaryWorkspace.create({
+    "tools/text/upper.js": tool("upper", "async () => ({ content: [{ type: 'text', text: 'UP' }] })"),
+    "tools/text/look.js": tool(
+      "look",
+      `async (args, ctx) => {
+        const { InternalToolLoader, McpService } = require("toolrack");
+        const loader = new InternalToolLoader(ctx);
+        const tools = loader.loadAllTools();
+        const one = new InternalToolLoader(ctx);
+        one.loadToolFile("tools/text/upper.js");
+        const folder = new InternalToolLoader(ctx);
+        folder.loadToolsFromDirectory("tools/text", "text");
+        const mcp = new McpService(ctx);
+        await mcp.ensureInitialized();
+        return {
+          names: [...tools.keys()].filter((name) => name.startsWith("internal_text_")),
+          groups: loader.groups.get("text"),
+          one: [...one.tools.keys()],
+          folder: [...folder.tools.keys()].sort(),
+          said: (await tools.get("internal_text_upper").handler({})).content[0].text,
+          servers: await mcp.getInstalledServers(),
+        };
+      }`,
+    ),
+  });
+  const { registry } = await workspace.open({ builtins: false });
+  expect((await registry.execute("internal_text_look", {})).structured).toEqual({
+    names: ["internal_text_look", "internal_text_upper"],
+    groups: ["internal_text_look", "internal_text_upper"],
+    one: ["internal_text_upper"],
+    folder: ["internal_text_look", "internal_text_upper"],
+    said: "UP",
+    servers: [],
+  });
+});
+
+it("ctx.service has tools and mcp, whose calls are children of the tool's own call", async () => {
+  await using workspace = await TemporaryWorkspace.create({
+    "tools/text/upper.js": tool("upper", "async () => ({ content: [{ type: 'text', text: 'UP' }] })"),
+    "tools/text/chat.js": tool(
+      "chat",
+      `async (args, ctx) => {
+        const offered = await ctx.service.tools.getTools();
+        const ran = await ctx.service.tools.runTools("internal_text_upper", {});
+        const called = await ctx.service.mcp.callInternalTool("internal_text_upper", {});
+        const unknown = await ctx.service.tools.runTools("nonsense", {}).catch((error) => error.message);
+        return { first: offered.find((tool) => tool.function.name === "internal_text_upper"), ran, called, unknown };
+      }`,
+    ),
+  });
+  const { registry } = await workspace.open({ builtins: false });
+  const { structured } = await registry.execute("internal_text_chat", {}, { callId: "c" });
+  const said = { content: [{ type: "text", text: "UP" }] };
+  expect(structured).toMatchObject({
+    first: { type: "function", function: { description: "x" } },
+    ran: said,
+    called: said,
+    unknown: expect.stringContaining("未知的工具: nonsense"),
+  });
+  const inner = registry.getCallHistory(10).filter(({ toolName }) => toolName === "internal_text_upper");
+  expect(inner.map(({ parentCallId }) => parentCallId)).toEqual(["c", "c"]);
+});
+
+it("an application's own services of these names stay", async () => {
+  await using workspace = await TemporaryWorkspace.create({
+    "toolrack.config.mjs": "export default { services: { mcp: { mine: () => 'mine' } } };",
+    "tools/own.js": tool("own", "async (args, ctx) => ctx.service.mcp.mine()"),
+  });
+  const { registry } = await workspace.open({ builtins: false });
+  expect((await registry.execute("internal_own", {})).content).toBe("mine");
+});
+
+it("Zod is provided to tool files, and one that is installed beside them comes first", async () => {
+  await using workspace = await TemporaryWorkspace.create({
+    "tools/add.ts": `import { z } from "zod";
+      import { Tool } from "@toolrack/core";
+      export default Tool.define({ name: "add", parameters: z.object({ a: z.number() }), execute: async ({ input }) => input.a + 1 });`,
+    "tools/old.ts": `import { z } from "zod/v3";
+      import { Tool } from "@toolrack/core";
+      export default Tool.define({ name: "old", parameters: z.object({ a: z.number() }), execute: async ({ input }) => input.a + 2 });`,
+    "tools/colour.ts": `import { tool } from "@opencode-ai/plugin";
+      export default tool({ description: "x", args: { hex: tool.schema.string() }, execute: async ({ hex }) => hex });`,
+    "src/tools/own.js": tool("own", "async () => require('zod').z"),
+    "src/tools/node_modules/zod/index.js": "exports.z = 'installed';",
+    "toolrack.config.mjs": "export default { tools: ['tools', 'src/tools'] };",
+  });
+  const { registry } = await workspace.open({ builtins: false });
+  expect((await registry.execute("add", { a: 1 })).content).toBe("2");
+  expect((await registry.execute("add", { a: "x" })).error?.code).toBe("invalid_arguments");
+  expect((await registry.execute("old", { a: 1 })).content).toBe("3");
+  expect((await registry.execute("colour", { hex: "#fff" })).content).toBe("#fff");
+  expect((await registry.execute("internal_own", {})).content).toBe("installed");
+});
