@@ -110,7 +110,7 @@ export class CallFrame {
     this.options = options;
     this.parent = parent;
     this.depth = parent === undefined ? 0 : parent.depth + 1;
-    this.sessionID = (parent === undefined ? options.sessionID : parent.sessionID) ?? "";
+    this.sessionID = options.sessionID ?? parent?.sessionID ?? "";
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
     this.createdAt = performance.now();
@@ -126,6 +126,13 @@ export class CallFrame {
       this.options.caller ??
       (this.parent === undefined ? "" : `${this.parent.toolName}_${this.parent.callId}`)
     );
+  }
+
+  /** The tool's name for people to read: with its display name, where that is another. */
+  get shownName(): string {
+    const displayName = this.entry?.info.displayName;
+    if (displayName === undefined || displayName === this.toolName) return this.toolName;
+    return `${displayName} (${this.toolName})`;
   }
 
   get signal(): AbortSignal {

@@ -4,7 +4,7 @@ import { describe, expectTypeOf, it } from "vitest";
 import * as z from "zod";
 import * as zm from "zod/mini";
 import * as z3 from "zod3";
-import type { InferInput } from "./types.ts";
+import type { AnyInput, InferInput } from "./types.ts";
 
 /** Keeps literals as `Tool.define` does. */
 function infer<const Schema extends object>(_schema: Schema): InferInput<Schema> {
@@ -112,12 +112,12 @@ describe("InferInput", () => {
 
   it("gives a record where the literals were widened or nothing is known", () => {
     const widened = { type: "object", properties: { a: { type: "string" } } };
-    expectTypeOf<InferInput<typeof widened>>().toEqualTypeOf<Record<string, unknown>>();
+    expectTypeOf<InferInput<typeof widened>>().toEqualTypeOf<AnyInput>();
     // biome-ignore lint/suspicious/noExplicitAny: a schema of this type must not spread it.
-    expectTypeOf<InferInput<any>>().toEqualTypeOf<Record<string, unknown>>();
-    expectTypeOf<InferInput<object>>().toEqualTypeOf<Record<string, unknown>>();
-    expectTypeOf<InferInput<Record<string, unknown>>>().toEqualTypeOf<Record<string, unknown>>();
-    expectTypeOf(infer({})).toEqualTypeOf<Record<string, unknown>>();
-    expectTypeOf(infer({ type: "object" })).toEqualTypeOf<Record<string, unknown>>();
+    expectTypeOf<InferInput<any>>().toEqualTypeOf<AnyInput>();
+    expectTypeOf<InferInput<object>>().toEqualTypeOf<AnyInput>();
+    expectTypeOf<InferInput<Record<string, unknown>>>().toEqualTypeOf<AnyInput>();
+    expectTypeOf(infer({})).toEqualTypeOf<AnyInput>();
+    expectTypeOf(infer({ type: "object" })).toEqualTypeOf<AnyInput>();
   });
 });
