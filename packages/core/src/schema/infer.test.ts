@@ -4,6 +4,7 @@ import { describe, expectTypeOf, it } from "vitest";
 import * as z from "zod";
 import * as zm from "zod/mini";
 import * as z3 from "zod3";
+import { Tool } from "../index.ts";
 import type { AnyInput, InferInput } from "./types.ts";
 
 /** Keeps literals as `Tool.define` does. */
@@ -108,6 +109,18 @@ describe("InferInput", () => {
     });
     expectTypeOf(value.a).toEqualTypeOf<string | undefined>();
     expectTypeOf(value.other).toBeUnknown();
+  });
+
+  it("lets an author read what the types do not tell, and take a tool's schema for what it is", () => {
+    const read = (context: Tool.Context) => context.input.city.toUpperCase();
+    expectTypeOf(read).returns.toBeAny();
+    const defined = Tool.define({
+      name: "t",
+      parameters: z.object({ city: z.string() }),
+      execute: async (context: Tool.Context) => read(context),
+    });
+    const schema: z.ZodType = defined.parameters;
+    expectTypeOf(schema.safeParse({}).success).toEqualTypeOf<boolean>();
   });
 
   it("gives a record where the literals were widened or nothing is known", () => {
