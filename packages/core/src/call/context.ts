@@ -225,12 +225,12 @@ const overridable = [
 /** The members of a copy of a context that differ from the context itself, as options for a call. */
 export function overriddenIn(copy: Partial<ToolContext>): CallOptions {
   const frame = frameOf(copy);
-  if (frame === undefined) return copy;
+  if (frame === undefined) return {};
   const original = new FrameContext(frame);
   const changed = overridable.filter((key) => copy[key] !== undefined && copy[key] !== original[key]);
   const { metadata, logger } = copy;
   return {
-    ...Object.fromEntries(changed.map((key) => [key, copy[key]])),
+    ...(Object.fromEntries(changed.map((key) => [key, copy[key]])) as CallOptions), // The same members have the same types.
     ...(metadata !== undefined && frameOf(metadata) === undefined && { metadata }),
     ...(logger !== undefined && frameOf(logger) === undefined && { logger }),
   };

@@ -171,7 +171,7 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (onCallerAbort !== undefined)
     quietly(() => frame.options.signal?.removeEventListener("abort", onCallerAbort));
   if (parent !== undefined) parent.children?.delete(frame);
-  if (status === "completed" && frame.endedAt > frame.deadline) {
+  if (status === "completed" && frame.endedAt > frame.deadline && frame.asking === 0) {
     frame.flag().overran = { limit: Math.round(frame.deadline - frame.startedAt) };
   }
   if (frame.flags !== undefined) quietly(() => explain(frame));
