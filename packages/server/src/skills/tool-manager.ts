@@ -64,7 +64,7 @@ export class ToolManager {
   /** The skills by their ids, each with the definitions of its tools. Made anew each time from what the rack has now. */
   get skills(): ReadonlyMap<string, ManagedSkill> {
     const skills = this.#skills().map((skill): ManagedSkill => {
-      const { id, name, description = "" } = skill;
+      const { id, name, description } = skill;
       return { id, name, description, tools: this.skillLoader.definitionsOf(skill) };
     });
     return new Map(skills.map((skill) => [skill.id, skill]));
@@ -171,8 +171,7 @@ interface SkillToolDefinition extends OpenAITool {
 }
 
 /** A skill as a chat service knows it. */
-export interface ManagedSkill extends Pick<LoadedSkill, "id" | "name"> {
-  readonly description: string;
+export interface ManagedSkill extends Pick<LoadedSkill, "id" | "name" | "description"> {
   readonly tools: readonly SkillToolDefinition[];
 }
 
