@@ -158,14 +158,19 @@ export function fromMcpResult(value: unknown): ToolResult {
     return { ...result, type: "error", error: isErrorResponse(error) ? error : errorFrom(text) };
   }
   const isJson = type === "json" || (structured !== undefined && type !== "text");
-  return { ...result, type: isJson && isJsonText(text) ? "json" : "text" };
+  return { ...result, type: isJson && mayBeJson(text) ? "json" : "text" };
 }
 
 /** Whether `fromMcpResult` finds the type of the result by itself. The text of type `json` is JSON. */
 function isTypeDerivable({ type, structured, content }: ToolResult): boolean {
   if (type === "error") return true;
   if (structured === undefined) return type === "text";
-  return type === "json" || !isJsonText(content);
+  return type === "json" || !mayBeJson(content);
+}
+
+/** A server may leave out the text beside structured content. The value's JSON then stands for it. */
+function mayBeJson(text: string): boolean {
+  return text === "" || isJsonText(text);
 }
 
 function errorFrom(text: string): ToolErrorResponse {

@@ -89,6 +89,14 @@ describe("toResult", () => {
     expect(toMcpResult(toResult(words))).toEqual(words);
   });
 
+  it("a structured value without a text is its own text", () => {
+    expect(toResult({ content: [], structuredContent: { a: 1 } })).toEqual({
+      content: '{"a":1}',
+      type: "json",
+      structured: { a: 1 },
+    });
+  });
+
   it("bytes become an attachment, not text", () => {
     const result = toResult(new Uint8Array([104, 105]));
     expect(result.content).toBe("2 bytes of binary data, attached.");

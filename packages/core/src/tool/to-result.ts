@@ -55,10 +55,12 @@ function plain(result: RawResult): RawResult {
   const { content, structured, metadata, blocks } = result;
   if (structured === undefined && metadata === undefined && blocks === undefined) return result;
   const known = structured === undefined ? undefined : safeJson(structured);
+  const isMissing = known !== undefined && content === "" && result.type === "json" && blocks === undefined;
   return {
     ...result,
+    ...(isMissing ? { content: known.text } : {}),
     ...(known === undefined ? {} : { structured: known.value }),
-    ...(known === undefined || known.text.length === content.length
+    ...(known === undefined || isMissing || known.text.length === content.length
       ? {}
       : { structuredSize: known.text.length }),
     // Both casts hold: as plain JSON, metadata is still an object, and blocks are still a list of blocks.
