@@ -52,13 +52,14 @@ function isStream(value: object): boolean {
 
 /** Makes sure that JSON can hold the structured value, the metadata and the blocks of a result. */
 function plain(result: RawResult): RawResult {
-  const { content, structured, metadata, blocks } = result;
+  const { content, structured, metadata, blocks, attachments } = result;
   if (structured === undefined && metadata === undefined && blocks === undefined) return result;
   const known = structured === undefined ? undefined : safeJson(structured);
-  const isMissing = known !== undefined && content === "" && result.type === "json" && blocks === undefined;
+  // A value without a text or a file beside it is its own text.
+  const isMissing = content === "" && result.type === "json" && !blocks && !attachments;
   return {
     ...result,
-    ...(isMissing ? { content: known.text } : {}),
+    ...(known !== undefined && isMissing ? { content: known.text } : {}),
     ...(known === undefined ? {} : { structured: known.value }),
     ...(known === undefined || isMissing || known.text.length === content.length
       ? {}
