@@ -117,7 +117,9 @@ function causeText(error: ToolError): string {
   try {
     let cause = error.cause;
     for (let depth = 0; cause !== undefined && depth < DEEPEST_CAUSE; depth++) {
-      texts.push(cause instanceof Error ? cause.message : String(cause));
+      const text = cause instanceof Error ? cause.message : String(cause);
+      // The error of a call repeats the message of what its tool threw.
+      if (text !== texts.at(-1)) texts.push(text);
       cause = isRecord(cause) || cause instanceof Error ? cause.cause : undefined;
     }
   } catch {
