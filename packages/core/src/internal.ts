@@ -3,6 +3,7 @@
 export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
 export { Mask, redact } from "./call/mask.ts";
 export { hasParts } from "./call/stages/access-checks.ts";
+export { inEnvelope } from "./format/openai.ts";
 export { readTagText } from "./format/tag-calls.ts";
 export { type RecalledCall, recallCalls } from "./loop/records.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";

@@ -112,7 +112,7 @@ export class CallFrame {
     this.options = options;
     this.parent = parent;
     this.depth = parent === undefined ? 0 : parent.depth + 1;
-    this.sessionID = (parent === undefined ? options.sessionID : parent.sessionID) ?? "";
+    this.sessionID = options.sessionID ?? parent?.sessionID ?? "";
     this.caller = options.caller ?? (parent === undefined ? "" : `${parent.toolName}_${parent.callId}`);
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
@@ -122,6 +122,13 @@ export class CallFrame {
   get callId(): string {
     this.#callId ??= this.host.history.idOf(this.sequence);
     return this.#callId;
+  }
+
+  /** The tool's name for people to read: with its display name, where that is another. */
+  get shownName(): string {
+    const displayName = this.entry?.info.displayName;
+    if (displayName === undefined || displayName === this.toolName) return this.toolName;
+    return `${displayName} (${this.toolName})`;
   }
 
   get signal(): AbortSignal {

@@ -12,17 +12,19 @@ import type {
   ToolClient,
   ToolContext,
   ToolInfo,
+  ToolState,
 } from "../tool/types.ts";
 import type { CallFrame } from "./call-frame.ts";
 import type { LogLevel } from "./events.ts";
 import type { Mask } from "./mask.ts";
+import type { CallOptions } from "./settings.ts";
 import { ask } from "./stages/approve.ts";
 import { shownInput, updateState } from "./state.ts";
 import { pausing } from "./time.ts";
 
 const frameKey = Symbol("frame");
 
-/** The call behind a context, a copy of a context, or an object that inherits from one. */
+/** The call behind a context, a copy of a context, an object that inherits from one, or a member that it made. */
 export function frameOf(context: unknown): CallFrame | undefined {
   // Only this file has the symbol.
   return (context as { [frameKey]?: CallFrame } | null | undefined)?.[frameKey];
@@ -43,6 +45,7 @@ export function logLine(context: unknown, level: LogLevel, ...values: unknown[])
 
 const noEnvironment: Readonly<Record<string, string>> = Object.freeze({});
 const noExtra: Readonly<Record<string, unknown>> = Object.freeze({});
+const noMessages: readonly unknown[] = Object.freeze([]);
 
 /**
  * The context of a tool. Members are made on first use, so that a tool pays only for what it reads. The functions are
@@ -94,10 +97,10 @@ export class FrameContext implements ToolContext {
 
   get metadata(): ToolContext["metadata"] {
     const frame = this[frameKey];
-    return (update) => {
+    return ofFrame(frame, (update: Partial<ToolState>) => {
       frame.touch();
       updateState(frame, update);
-    };
+    });
   }
 
   get progress(): ToolContext["progress"] {
@@ -140,7 +143,7 @@ export class FrameContext implements ToolContext {
     const client = this.client;
     return async (request: string | ElicitRequest) => {
       const refusal = () =>
-        new ToolExecutionError(cannotAskCaller(frame.toolName), { toolName: frame.toolName });
+        new ToolExecutionError(cannotAskCaller(frame.shownName), { toolName: frame.toolName });
       if (client === undefined) throw refusal();
       const { message, schema = { type: "object", properties: {} } } =
         typeof request === "string" ? { message: request } : request;
@@ -172,11 +175,65 @@ export class FrameContext implements ToolContext {
     return inherited(this[frameKey], "worktree") ?? this.directory;
   }
   get messages(): readonly unknown[] {
-    return inherited(this[frameKey], "messages") ?? [];
+    return inherited(this[frameKey], "messages") ?? noMessages;
   }
   get extra(): Readonly<Record<string, unknown>> {
     return inherited(this[frameKey], "extra") ?? noExtra;
   }
+}
+
+/** Remembers that a call's context made this member, so that `overriddenIn` knows it again. */
+function ofFrame<Member extends object>(frame: CallFrame, member: Member): Member {
+  return Object.defineProperty(member, frameKey, { value: frame });
+}
+
+/** The members of a context, and the key by which a copy of it is recognised. */
+const ownKeys = Object.getOwnPropertyNames(FrameContext.prototype).filter((name) => name !== "constructor");
+const contextKeys = Object.freeze([...ownKeys, "input", frameKey]);
+
+const spreadHandler: ProxyHandler<FrameContext> = {
+  ownKeys: () => contextKeys,
+  getOwnPropertyDescriptor: (context, key) =>
+    contextKeys.includes(key)
+      ? { get: () => Reflect.get(context, key), enumerable: true, configurable: true }
+      : undefined,
+};
+
+/**
+ * A context that can be spread: its members count as its own, and are still made on first use. Own getters would have
+ * to be defined anew for every call, which takes longer than most tools.
+ */
+export function spreadableContext(frame: CallFrame): FrameContext {
+  return new Proxy(new FrameContext(frame), spreadHandler);
+}
+
+/** What an author may change in a copy of a context. Permissions are not among it: a child never has more. */
+const overridable = [
+  "callId",
+  "sessionID",
+  "messageID",
+  "signal",
+  "caller",
+  "env",
+  "agent",
+  "directory",
+  "worktree",
+  "messages",
+  "extra",
+] as const;
+
+/** The members of a copy of a context that differ from the context itself, as options for a call. */
+export function overriddenIn(copy: Partial<ToolContext>): CallOptions {
+  const frame = frameOf(copy);
+  if (frame === undefined) return {};
+  const original = new FrameContext(frame);
+  const changed = overridable.filter((key) => copy[key] !== undefined && copy[key] !== original[key]);
+  const { metadata, logger } = copy;
+  return {
+    ...(Object.fromEntries(changed.map((key) => [key, copy[key]])) as CallOptions), // The same members have the same types.
+    ...(metadata !== undefined && frameOf(metadata) === undefined && { metadata }),
+    ...(logger !== undefined && frameOf(logger) === undefined && { logger }),
+  };
 }
 
 type Inherited =
@@ -236,7 +293,7 @@ function callLogger(frame: CallFrame, logger: Logger): Logger {
       logger[level](...values);
       emitLog(frame, level, values);
     };
-  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+  return ofFrame(frame, { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") });
 }
 
 /** Emits a log line with secrets masked. Never throws; does nothing after the call has ended. */

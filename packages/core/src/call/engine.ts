@@ -52,7 +52,7 @@ function begin(frame: CallFrame): void {
     if (parent !== undefined && now >= parent.deadline) expireOverdue(parent, now);
     if (parent?.ended) {
       answerLate(frame);
-      cancelCall(frame, `"${parent.toolName}", which makes it, has already ended`);
+      cancelCall(frame, `"${parent.shownName}", which makes it, has already ended`);
       return;
     }
     if (options.signal !== undefined) listen(frame, options.signal);
@@ -78,15 +78,15 @@ export function abortCall(frame: CallFrame, reason: ToolError): void {
 
 export function cancelCall(frame: CallFrame, reason?: string): void {
   const data = reason === undefined ? undefined : { reason };
-  abortCall(frame, frame.refusal(ToolCancelledError, cancelled(frame.toolName, reason), { data }));
+  abortCall(frame, frame.refusal(ToolCancelledError, cancelled(frame.shownName, reason), { data }));
 }
 
 export function expireCall(frame: CallFrame, kind: "total" | "idle"): void {
-  const { toolName, startedAt } = frame;
+  const { shownName, startedAt } = frame;
   const elapsed = Math.round(performance.now() - startedAt);
   // Computed from the deadline, because the limit may be that of a call above.
   const limit = kind === "idle" ? frame.idleLimit : Math.round(frame.deadline - startedAt);
-  const message = frame.waitsForTurn ? neverBegun(toolName, limit) : timedOut(toolName, kind, limit);
+  const message = frame.waitsForTurn ? neverBegun(shownName, limit) : timedOut(shownName, kind, limit);
   abortCall(frame, frame.refusal(ToolTimeoutError, message, { data: { kind, limit, elapsed } }));
 }
 
@@ -156,7 +156,8 @@ function errorFor(frame: CallFrame, thrown: unknown): ToolError {
   const owner = isToolError(thrown) ? owners.get(thrown) : undefined;
   let error: ToolError;
   if (!isToolError(thrown) || owner === undefined) error = toToolError(thrown, toolName, given);
-  else error = (owner.parent === frame ? childFailure : copyFor)(thrown, toolName, given);
+  else if (owner.parent !== frame) error = copyFor(thrown, toolName, given);
+  else error = childFailure(thrown, toolName, given, [owner.shownName, frame.shownName]);
   owners.set(error, frame);
   return error;
 }
@@ -170,6 +171,9 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (onCallerAbort !== undefined)
     quietly(() => frame.options.signal?.removeEventListener("abort", onCallerAbort));
   if (parent !== undefined) parent.children?.delete(frame);
+  if (status === "completed" && frame.endedAt > frame.deadline && frame.asking === 0) {
+    frame.flag().overran = { limit: Math.round(frame.deadline - frame.startedAt) };
+  }
   if (frame.flags !== undefined) quietly(() => explain(frame));
   if (frame.sessionID !== "") host.sessions.observe(frame);
   frame.status = status;
@@ -195,7 +199,7 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   // Cancels the children that are still running: a child never outlives its parent.
   if (frame.children === undefined) return;
   for (const child of [...frame.children]) {
-    cancelCall(child, `"${frame.toolName}", which called it, has ended`);
+    cancelCall(child, `"${frame.shownName}", which called it, has ended`);
   }
 }
 
@@ -244,11 +248,14 @@ function explain(frame: CallFrame): void {
   if (flags.repaired) notes.repaired = true;
   if (flags.dropped) notes.dropped = flags.dropped;
   if (flags.outputMismatch) notes.outputMismatch = flags.outputMismatch;
+  if (flags.overran) notes.overran = flags.overran;
   if (Object.keys(notes).length === 0) return;
   const said = flags.edited
     ? `\n\n(A person changed the arguments before it ran: ${JSON.stringify(clip(input))})`
     : "";
-  frame.result = { ...result, content: result.content + said, metadata: { ...result.metadata, ...notes } };
+  const type = said !== "" && result.type === "json" ? "text" : result.type;
+  const metadata = { ...result.metadata, ...notes };
+  frame.result = { ...result, type, content: result.content + said, metadata };
 }
 
 function reasonText(reason: unknown): string | undefined {

@@ -21,8 +21,10 @@ export interface CallFlags {
    * result, but the record has only a part of it.
    */
   truncated?: boolean;
-  /** How the result differs from the output schema, for a tool whose `outputCheck` is `warn`. */
+  /** How the result differs from the output schema, for a tool whose `outputCheck` is not `strict`. */
   outputMismatch?: string;
+  /** The tool ended after its limit of milliseconds: it kept the process busy, so that it could not be stopped. */
+  overran?: { readonly limit: number };
   loop?: LoopVerdict;
   /** Milliseconds that the call waited for a person's consent before it ran. */
   waited?: number;

@@ -221,6 +221,7 @@ function nudge(frame: CallFrame, verdict: LoopVerdict): void {
   const text = loopMessage(verdict);
   frame.result = {
     ...rest,
+    type: rest.type === "json" ? "text" : rest.type,
     content: content === "" ? text : `${content}\n\n${text}`,
     ...(blocks && { blocks: [...blocks, { type: "text", text }] }),
     metadata: { ...metadata, loop: verdict },

@@ -69,4 +69,18 @@ describe("toToolError", () => {
     const thrown = new RangeError("far");
     expect(toToolError(thrown, "t", {}).stack).toBe(thrown.stack);
   });
+
+  it("its response tells the causes of what the tool threw", () => {
+    const root = new Error("connect ECONNREFUSED 127.0.0.1:5432");
+    const thrown = new Error("Operation failed", { cause: new Error("no database", { cause: root }) });
+    const error = toToolError(thrown, "t", {});
+    expect(error.cause).toBe(thrown);
+    expect(error.toResponse().details?.cause).toBe(
+      "no database; caused by connect ECONNREFUSED 127.0.0.1:5432",
+    );
+    expect(toToolError(new Error("alone"), "t", {}).toResponse().details?.cause).toBe("alone");
+    const circle = new Error("a");
+    circle.cause = circle;
+    expect(toToolError(circle, "t", {}).toResponse().details?.cause).toContain("a");
+  });
 });

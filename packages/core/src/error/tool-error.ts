@@ -49,7 +49,7 @@ export class ToolError extends Error {
         ...(isRecord(data) && data),
         toolName: this.toolName,
         input: clip(this.input),
-        ...(this.cause !== undefined && { cause: causeText(this.cause) }),
+        ...(this.cause !== undefined && { cause: causeText(this) }),
       },
       recoverable: this.recoverable,
     };
@@ -106,12 +106,27 @@ function clipMessage(message: string): string {
     : message;
 }
 
-function causeText(cause: unknown): string {
+const DEEPEST_CAUSE = 8;
+
+/**
+ * The causes of an error, from the nearest to the first. What the tool threw is left out if it has a cause of its
+ * own, because the error already says its message.
+ */
+function causeText(error: ToolError): string {
+  const texts: string[] = [];
   try {
-    return clipMessage(cause instanceof Error ? cause.message : String(cause));
+    let cause = error.cause;
+    for (let depth = 0; cause !== undefined && depth < DEEPEST_CAUSE; depth++) {
+      const text = cause instanceof Error ? cause.message : String(cause);
+      // The error of a call repeats the message of what its tool threw.
+      if (text !== texts.at(-1)) texts.push(text);
+      cause = isRecord(cause) || cause instanceof Error ? cause.cause : undefined;
+    }
   } catch {
-    return "something that cannot be printed";
+    texts.push("something that cannot be printed");
   }
+  const [first, ...others] = texts;
+  return clipMessage((first === error.message && others.length > 0 ? others : texts).join("; caused by "));
 }
 
 /**
@@ -134,12 +149,19 @@ export function copyFor(error: ToolError, toolName: string, input: unknown): Too
   return withStackOf(error, new ToolError(code, message, { toolName, input, data, recoverable, cause }));
 }
 
-/** The error of a call that did not handle a child's failure. */
-export function childFailure(child: ToolError, toolName: string, input: unknown): ToolError {
-  return new ToolExecutionError(
-    `Tool "${child.toolName}", called by "${toolName}", failed: ${child.message}`,
-    { toolName, input, cause: child, data: { causeCode: child.code } },
-  );
+/** The error of a call that did not handle a child's failure. `names`: of the child and of this call, for people. */
+export function childFailure(
+  child: ToolError,
+  toolName: string,
+  input: unknown,
+  [called, caller]: readonly [string, string] = [child.toolName, toolName],
+): ToolError {
+  return new ToolExecutionError(`Tool "${called}", called by "${caller}", failed: ${child.message}`, {
+    toolName,
+    input,
+    cause: child,
+    data: { causeCode: child.code },
+  });
 }
 
 function messageOf(thrown: unknown): string {

@@ -233,12 +233,20 @@ function ownResults(): fc.Arbitrary<ToolResult> {
     }),
   };
   const fine = fc.record(
-    { ...rest, type: fc.constantFrom("text" as const, "json" as const) },
+    { ...rest, type: fc.constant("text" as const) },
+    { requiredKeys: ["content", "type"], noNullPrototype: true },
+  );
+  const json = fc.record(
+    {
+      ...rest,
+      content: fc.jsonValue().map((value) => JSON.stringify(value)),
+      type: fc.constant("json" as const),
+    },
     { requiredKeys: ["content", "type"], noNullPrototype: true },
   );
   const failed = fc.record(
     { ...rest, type: fc.constant("error" as const), error },
     { requiredKeys: ["content", "type", "error"], noNullPrototype: true },
   );
-  return fc.oneof(fine, failed);
+  return fc.oneof(fine, json, failed);
 }

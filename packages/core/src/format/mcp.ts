@@ -39,7 +39,8 @@ export function toMcpTools(tools: Iterable<ToolInfo | ToolDefinition>): Formatte
           ...(title !== undefined && { title }),
           ...(description !== undefined && { description }),
           inputSchema: withObjectRoot(cloneJson(inputSchema)),
-          ...(outputSchema !== undefined && { outputSchema: cloneJson(outputSchema) }),
+          ...(outputSchema !== undefined &&
+            metadata.outputCheck !== "hint" && { outputSchema: cloneJson(outputSchema) }),
           ...(annotations !== undefined && { annotations }),
           ...(isRecord(metadata._meta) && { _meta: cloneJson(metadata._meta) }),
         },

@@ -1,8 +1,10 @@
+import { parseJson } from "../schema/json.ts";
 import {
   isRecord,
   type JsonSchema,
   type JsonSchemaObject,
   mapSchemas,
+  memberAt,
   pointer,
   typesOf,
 } from "../schema/visit.ts";
@@ -128,9 +130,38 @@ export function parseOpenAIResponsesCalls(items: unknown): ToolCallRequest[] {
   });
 }
 
+interface ToolMessageOptions {
+  /** Send the text in an envelope, `{"success": …}`, as `inEnvelope` makes it. Default false. */
+  readonly envelope?: boolean;
+}
+
 /** The message that answers a call in Chat Completions; text only. */
-export function toOpenAIToolMessage(callId: string, result: ToolResult) {
-  return { role: "tool", tool_call_id: callId, content: modelText(result, result.attachments) } as const;
+export function toOpenAIToolMessage(
+  callId: string,
+  result: ToolResult,
+  { envelope = false }: ToolMessageOptions = {},
+) {
+  const text = modelText(result, result.attachments);
+  // A result that was cut is sent as cut; its structured value would contain the whole again.
+  const isWhole = memberAt(result.metadata, ["truncated"]) === undefined && !result.attachments;
+  const content = envelope
+    ? inEnvelope(result.type !== "error", text, isWhole ? result.structured : undefined)
+    : text;
+  return { role: "tool", tool_call_id: callId, content } as const;
+}
+
+/**
+ * The outcome of a call as JSON, `{success: true, data}` or `{success: false, error}`, for models and agent loops that
+ * look for the flag. The data is the structured value, or the text, parsed where it is JSON. A text that already is such
+ * an envelope is not wrapped again.
+ */
+export function inEnvelope(isSuccess: boolean, text: string, structured?: unknown): string {
+  const parsed = parseJson(text);
+  if (isRecord(parsed) && parsed.success === isSuccess) return text;
+  if (!isSuccess) return JSON.stringify({ success: false, error: text });
+  const data = structured ?? parsed ?? text;
+  const isEnvelope = isRecord(data) && data.success === true;
+  return JSON.stringify(isEnvelope ? data : { success: true, data });
 }
 
 type OpenAIOutputPart =

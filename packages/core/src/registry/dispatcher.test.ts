@@ -90,4 +90,72 @@ describe("ToolDispatcher", () => {
     await dispatcher.registry.execute("outer", {}, { callId: "p" });
     expect(dispatcher.registry.getCallHistory(2)[0]).toMatchObject({ toolName: "add", parentCallId: "p" });
   });
+
+  it("executeWithContext takes over what was changed in a copy of the context, but no permissions", async () => {
+    const dispatcher = new ToolDispatcher(new ToolRegistry({ permissions: [] }));
+    const told: string[] = [];
+    const seen: Record<string, unknown>[] = [];
+    dispatcher.registerTool(
+      Tool.define({
+        name: "inner",
+        parameters: {},
+        execute: async (context) => {
+          seen.push({ ...context });
+          context.metadata({ title: "inner works" });
+          context.logger.info("a line");
+          return "done";
+        },
+      }),
+    );
+    dispatcher.registerTool(
+      Tool.define({
+        name: "outer",
+        parameters: {},
+        execute: async (context) => {
+          const own = new AbortController();
+          const changed = {
+            ...context,
+            callId: "mine",
+            sessionID: "other",
+            messageID: "m2",
+            caller: "somebody",
+            agent: "planner",
+            extra: { n: 1 },
+            permissions: ["*"],
+            signal: own.signal,
+            metadata: ({ title }: { title?: string }) => void (title && told.push(title)),
+          };
+          await dispatcher.executeWithContext("inner", {}, changed);
+          own.abort();
+          const stopped = await dispatcher.executeWithContext(
+            "inner",
+            {},
+            { ...context, signal: own.signal },
+          );
+          await dispatcher.executeWithContext("inner", {}, { ...context });
+          return stopped.error?.code;
+        },
+      }),
+    );
+    const result = await dispatcher.registry.execute("outer", {}, { callId: "p", sessionID: "s" });
+    expect(result.content).toBe("cancelled");
+    expect(seen[0]).toMatchObject({
+      callId: "mine",
+      sessionID: "other",
+      messageID: "m2",
+      caller: "somebody",
+      agent: "planner",
+      extra: { n: 1 },
+    });
+    expect(told).toContain("inner works");
+    expect(seen[1]).toMatchObject({ sessionID: "s" });
+    expect(seen[1]?.callId).not.toBe("p");
+    expect(dispatcher.registry.getState("p")?.title).toBeUndefined();
+    expect(dispatcher.registry.getCallHistory(10).map(({ parentCallId }) => parentCallId)).toEqual([
+      "p",
+      "p",
+      "p",
+      undefined,
+    ]);
+  });
 });

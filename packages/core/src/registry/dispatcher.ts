@@ -1,6 +1,7 @@
-import { isCallContext } from "../call/context.ts";
+import { isCallContext, overriddenIn } from "../call/context.ts";
 import type { CallOptions } from "../call/settings.ts";
 import type { ToolErrorResponse } from "../error/codes.ts";
+import type { AnyInput } from "../schema/types.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ToolContext, ToolInfo } from "../tool/types.ts";
 import { ToolRegistry } from "./registry.ts";
@@ -59,15 +60,16 @@ export class ToolDispatcher {
   }
 
   /**
-   * If `context` is that of a running call, the new call becomes a child of that call; any other context is
-   * used as call options.
+   * If `context` is that of a running call, or a copy of it, the new call becomes a child of that call, with the
+   * members that were changed in the copy, such as `sessionID` or `signal`. Any other context is used as call options.
    */
   executeWithContext(
     toolName: string,
-    input: Record<string, unknown>,
+    input: AnyInput,
     context: Partial<ToolContext> & CallOptions,
   ): Promise<ToolResult> {
-    if (isCallContext(context)) return this.registry.executeChild(context, toolName, input);
+    if (isCallContext(context))
+      return this.registry.executeChild(context, toolName, input, overriddenIn(context));
     return this.registry.execute(toolName, input, context);
   }
 }

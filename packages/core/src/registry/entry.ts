@@ -18,6 +18,7 @@ export class ToolEntry {
   readonly schema: CompiledSchema;
   readonly output: CompiledSchema | undefined;
   readonly implementation: ToolImplementation;
+  #keepsContext: boolean | undefined;
 
   constructor(info: ToolInfo) {
     this.info = info;
@@ -25,6 +26,12 @@ export class ToolEntry {
     this.schema = compileSchema(info.parameters);
     this.output = info.outputSchema === undefined ? undefined : compileSchema(info.outputSchema);
     this.implementation = implementationOf(info.execute);
+  }
+
+  /** Whether the function can keep its whole context: false if it only takes members out of it, `({ input }) => …`. */
+  get keepsContext(): boolean {
+    this.#keepsContext ??= !takesMembers.test(String(this.implementation.run));
+    return this.#keepsContext;
   }
 
   /** The tool's name and its aliases in lower case, the name first. */
@@ -37,6 +44,9 @@ export class ToolEntry {
     return toEntry({ ...this.info, ...updates }, this.info.createdAt);
   }
 }
+
+/** A function whose parameter is a list of members, without a rest and without defaults. */
+const takesMembers = /^(?:async\b\s*)?(?:function\b)?\s*[\w$]*\s*\(\s*\{[\w$\s,:]*\}\s*\)/;
 
 /** Checks and normalizes a tool. Throws `DefinitionError`, which names the wrong field. */
 export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEntry {

@@ -4,7 +4,8 @@ import { describe, expectTypeOf, it } from "vitest";
 import * as z from "zod";
 import * as zm from "zod/mini";
 import * as z3 from "zod3";
-import type { InferInput } from "./types.ts";
+import { Tool } from "../index.ts";
+import type { AnyInput, InferInput } from "./types.ts";
 
 /** Keeps literals as `Tool.define` does. */
 function infer<const Schema extends object>(_schema: Schema): InferInput<Schema> {
@@ -110,14 +111,26 @@ describe("InferInput", () => {
     expectTypeOf(value.other).toBeUnknown();
   });
 
+  it("lets an author read what the types do not tell, and take a tool's schema for what it is", () => {
+    const read = (context: Tool.Context) => context.input.city.toUpperCase();
+    expectTypeOf(read).returns.toBeAny();
+    const defined = Tool.define({
+      name: "t",
+      parameters: z.object({ city: z.string() }),
+      execute: async (context: Tool.Context) => read(context),
+    });
+    const schema: z.ZodType = defined.parameters;
+    expectTypeOf(schema.safeParse({}).success).toEqualTypeOf<boolean>();
+  });
+
   it("gives a record where the literals were widened or nothing is known", () => {
     const widened = { type: "object", properties: { a: { type: "string" } } };
-    expectTypeOf<InferInput<typeof widened>>().toEqualTypeOf<Record<string, unknown>>();
+    expectTypeOf<InferInput<typeof widened>>().toEqualTypeOf<AnyInput>();
     // biome-ignore lint/suspicious/noExplicitAny: a schema of this type must not spread it.
-    expectTypeOf<InferInput<any>>().toEqualTypeOf<Record<string, unknown>>();
-    expectTypeOf<InferInput<object>>().toEqualTypeOf<Record<string, unknown>>();
-    expectTypeOf<InferInput<Record<string, unknown>>>().toEqualTypeOf<Record<string, unknown>>();
-    expectTypeOf(infer({})).toEqualTypeOf<Record<string, unknown>>();
-    expectTypeOf(infer({ type: "object" })).toEqualTypeOf<Record<string, unknown>>();
+    expectTypeOf<InferInput<any>>().toEqualTypeOf<AnyInput>();
+    expectTypeOf<InferInput<object>>().toEqualTypeOf<AnyInput>();
+    expectTypeOf<InferInput<Record<string, unknown>>>().toEqualTypeOf<AnyInput>();
+    expectTypeOf(infer({})).toEqualTypeOf<AnyInput>();
+    expectTypeOf(infer({ type: "object" })).toEqualTypeOf<AnyInput>();
   });
 });

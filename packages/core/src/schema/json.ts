@@ -15,6 +15,23 @@ export function safeJson(value: unknown): { readonly text: string; readonly valu
   }
 }
 
+/** What JSON can begin with, after white space. Tested first, because a failed parse is slow. */
+const jsonStart = /^[ \t\n\r]*(?:[{["\d-]|true|false|null)/;
+
+/** The value of a JSON text; undefined for any other text. */
+export function parseJson(text: string): unknown {
+  if (!jsonStart.test(text)) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+export function isJsonText(text: string): boolean {
+  return parseJson(text) !== undefined;
+}
+
 /**
  * A copy for JSON in which a word such as `[circular]` replaces every part that is circular, unreadable, or
  * more than `levels` deep.

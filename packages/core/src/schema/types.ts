@@ -52,12 +52,16 @@ export class SchemaError extends Error {
   }
 }
 
+/** Arguments of which the types say nothing. Their schema has been checked when a tool reads them. */
+// biome-ignore lint/suspicious/noExplicitAny: authors read `input.city.length` without a cast, as the schema allows.
+export type AnyInput = Record<string, any>;
+
 /**
  * The type of the arguments that `execute` gets: the output of the schema. Reads Zod, Standard Schemas, objects of
- * them, and literal JSON Schemas; for anything else `Record<string, unknown>`.
+ * them, and literal JSON Schemas; for anything else `Record<string, any>`.
  */
 export type InferInput<Schema> = unknown extends Schema
-  ? Record<string, unknown>
+  ? AnyInput
   : [Schema] extends [LibrarySchema]
     ? LibraryOutput<Schema>
     : IsShape<Schema> extends true
@@ -77,8 +81,8 @@ type LibraryOutput<Schema> = Schema extends { readonly _zod: { readonly output: 
     : Schema extends { readonly "~standard": { readonly types?: infer Types } }
       ? NonNullable<Types> extends { readonly output: infer Output }
         ? Output
-        : Record<string, unknown>
-      : Record<string, unknown>;
+        : AnyInput
+      : AnyInput;
 
 /** Whether every member is a schema of a library. An object without members is a JSON Schema. */
 type IsShape<Schema> = keyof Schema extends never
@@ -105,7 +109,7 @@ type TakesUndefined<Schema> =
   undefined extends LibraryOutput<Schema> ? (unknown extends LibraryOutput<Schema> ? false : true) : false;
 
 /** Arguments are always an object, even if the schema says nothing about them. */
-type JsonRoot<Output> = unknown extends Output ? Record<string, unknown> : Output;
+type JsonRoot<Output> = unknown extends Output ? AnyInput : Output;
 
 /** The values a JSON Schema allows, as far as its keywords are literals. */
 type JsonOutput<Schema> = Schema extends { readonly const: infer Constant }
@@ -162,8 +166,10 @@ type JsonObject<Schema> = Schema extends { readonly properties: infer Properties
       } & JsonOtherKeys<Schema>
     >
   : Schema extends { readonly additionalProperties: infer Others }
-    ? Record<string, Others extends boolean ? unknown : JsonOutput<Others>>
-    : Record<string, unknown>;
+    ? Others extends boolean
+      ? AnyInput
+      : Record<string, JsonOutput<Others>>
+    : AnyInput;
 
 /** Keys that are present after parsing: required ones, and those with a default. */
 type PresentKeys<Schema, Properties> =

@@ -3,6 +3,7 @@ import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
 import { Tool, ToolRegistry } from "../index.ts";
+import type { AnyInput } from "../schema/types.ts";
 import { tool } from "./define.ts";
 
 async function run(info: Tool.Info, input: unknown) {
@@ -116,11 +117,11 @@ describe("Tool.define", () => {
     Tool.define({
       name: "read",
       parameters: read,
-      execute: ({ input }) => expectTypeOf(input).toEqualTypeOf<Record<string, unknown>>(),
+      execute: ({ input }) => expectTypeOf(input).toEqualTypeOf<AnyInput>(),
     });
     Tool.define("read", {
       parameters: read,
-      execute: (args) => expectTypeOf(args).toEqualTypeOf<Record<string, unknown>>(),
+      execute: (args) => expectTypeOf(args).toEqualTypeOf<AnyInput>(),
     });
   });
 

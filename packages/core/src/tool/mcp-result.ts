@@ -1,5 +1,5 @@
 import { type ToolErrorResponse, toolErrorCodes } from "../error/codes.ts";
-import { sameJson } from "../schema/json.ts";
+import { isJsonText, safeJson, sameJson } from "../schema/json.ts";
 import { isRecord, memberAt } from "../schema/visit.ts";
 import type { ContentBlock, FilePart, ToolResult } from "./result.ts";
 
@@ -33,9 +33,20 @@ function writeBlocks(text: string, attachments: readonly FilePart[]): ContentBlo
 }
 
 function textOf(block: ContentBlock): string[] {
-  if (block.type === "text") return typeof block.text === "string" ? [block.text] : [];
+  if (block.type === "text") return block.text === undefined ? [] : [textIn(block)];
   const resource = block.type === "resource" ? block.resource : undefined;
   return isRecord(resource) && typeof resource.text === "string" ? [resource.text] : [];
+}
+
+/** The text of a text block. Tools that hand over data put it there as it is; it is read as its JSON. */
+function textIn({ text }: ContentBlock): string {
+  return typeof text === "string" ? text : safeJson(text).text;
+}
+
+/** The block as the protocol wants it, in which the text of a text block is always a string. */
+function toProperBlock(block: ContentBlock): ContentBlock {
+  if (block.type !== "text" || typeof block.text === "string") return block;
+  return { ...block, text: block.text === undefined ? "" : textIn(block) };
 }
 
 function attachmentOf(block: ContentBlock): FilePart[] {
@@ -98,18 +109,21 @@ export interface McpCallToolResult {
 const typeKey = "toolrack/type";
 const errorKey = "toolrack/error";
 
-/** Converts a result to MCP. `fromMcpResult` restores the same result. */
+/**
+ * Converts a result to MCP. `fromMcpResult` restores the same result, except that data in place of a block's
+ * text has become its JSON.
+ */
 export function toMcpResult(result: ToolResult): McpCallToolResult {
   const isDerivable = result.error === undefined || sameJson(result.error, errorFrom(result.content));
   // If the text is empty, the client gets the error's message as text.
   const said = result.content || (isDerivable ? "" : (result.error?.message ?? ""));
-  const content = result.blocks ?? writeBlocks(said, result.attachments ?? []);
+  const content = result.blocks?.map(toProperBlock) ?? writeBlocks(said, result.attachments ?? []);
   // When the bound stage has cut a result, its structured value is left out, because it would contain the
   // whole result again.
   const isCut = typeof memberAt(result.metadata, ["truncated", "callId"]) === "string";
   const meta = {
     ...result.metadata,
-    ...(result.type !== typeFrom(result) && { [typeKey]: result.type }),
+    ...(!isTypeDerivable(result) && { [typeKey]: result.type }),
     ...(!isDerivable && { [errorKey]: result.error }),
   };
   return {
@@ -143,12 +157,20 @@ export function fromMcpResult(value: unknown): ToolResult {
   if (given.isError === true) {
     return { ...result, type: "error", error: isErrorResponse(error) ? error : errorFrom(text) };
   }
-  return { ...result, type: type === "json" || type === "text" ? type : typeFrom(result) };
+  const isJson = type === "json" || (structured !== undefined && type !== "text");
+  return { ...result, type: isJson && mayBeJson(text) ? "json" : "text" };
 }
 
-function typeFrom(result: Pick<ToolResult, "structured"> & { readonly type?: string }): ToolResult["type"] {
-  if (result.type === "error") return "error";
-  return result.structured === undefined ? "text" : "json";
+/** Whether `fromMcpResult` finds the type of the result by itself. The text of type `json` is JSON. */
+function isTypeDerivable({ type, structured, content }: ToolResult): boolean {
+  if (type === "error") return true;
+  if (structured === undefined) return type === "text";
+  return type === "json" || !mayBeJson(content);
+}
+
+/** A server may leave out the text beside structured content. The value's JSON then stands for it. */
+function mayBeJson(text: string): boolean {
+  return text === "" || isJsonText(text);
 }
 
 function errorFrom(text: string): ToolErrorResponse {

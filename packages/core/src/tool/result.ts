@@ -19,6 +19,7 @@ export interface ContentBlock {
 export interface ToolResult {
   /** The text a model reads. */
   readonly content: string;
+  /** `json`: `content` is JSON. A text for people beside a `structured` value is of type `text`. */
   readonly type: "text" | "json" | "error";
   readonly attachments?: readonly FilePart[];
   /** The machine-readable value, when there is one. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { toMcpResult } from "./mcp-result.ts";
 import { toResult } from "./to-result.ts";
 
 const far = new RangeError("far");
@@ -54,6 +55,47 @@ describe("toResult", () => {
       content: "a\nb",
       attachments: [{ type: "file", mime: "image/png", url: "data:image/png;base64,aGk=" }],
       structured: { ok: true },
+    });
+  });
+
+  it("data in place of a text is read as its JSON, and kept as it is", () => {
+    const blocks = [{ type: "text", text: { city: "Oslo", degrees: 21n } }];
+    const result = toResult({ content: blocks });
+    expect(result).toMatchObject({ content: '{"city":"Oslo","degrees":"21"}', type: "text" });
+    expect(result.blocks).toEqual([{ type: "text", text: { city: "Oslo", degrees: "21" } }]);
+    expect(toMcpResult(result).content).toEqual([{ type: "text", text: result.content }]);
+    expect(toResult({ content: [{ type: "text", text: 5 }] }).content).toBe("5");
+    expect(toMcpResult(toResult({ content: [{ type: "text" }] })).content).toEqual([
+      { type: "text", text: "" },
+    ]);
+  });
+
+  it.each([
+    [
+      "words beside structured content",
+      { content: [{ type: "text", text: "2 rows" }], structuredContent: [1, 2] },
+    ],
+    ["words called JSON", { content: "2 rows", type: "json" }],
+    ["words called JSON, with a value", { content: "2 rows", type: "json", structured: [1, 2] }],
+    ["a number that JSON does not have", Number.NaN],
+  ])("type json means that the content is JSON: %s", (_, value) => {
+    expect(toResult(value).type).toBe("text");
+  });
+
+  it("JSON beside structured content is of type json, on the way through MCP too", () => {
+    const given = { content: [{ type: "text", text: '{ "a": 1 }' }], structuredContent: { a: 1 } };
+    const result = toResult(given);
+    expect(result.type).toBe("json");
+    expect(toMcpResult(result)).toEqual(given);
+    const words = { content: [{ type: "text", text: "one" }], structuredContent: { a: 1 } };
+    expect(toMcpResult(toResult(words))).toEqual(words);
+  });
+
+  it("a structured value without a text is its own text", () => {
+    expect(toResult({ content: [], structuredContent: { a: 1 } })).toEqual({
+      content: '{"a":1}',
+      type: "json",
+      structured: { a: 1 },
     });
   });
 

@@ -1,4 +1,4 @@
-import { safeJson } from "../schema/json.ts";
+import { parseJson, safeJson } from "../schema/json.ts";
 import { isRecord } from "../schema/visit.ts";
 import { fromMcpResult } from "./mcp-result.ts";
 import type { FilePart, RawResult, ToolResult } from "./result.ts";
@@ -27,7 +27,8 @@ export function returnedError(value: unknown): Error | undefined {
 }
 
 function fromPrimitive(value: unknown): RawResult {
-  if (typeof value === "bigint" || typeof value === "symbol" || typeof value === "function") {
+  const isNoJson = typeof value === "number" && !Number.isFinite(value);
+  if (isNoJson || typeof value === "bigint" || typeof value === "symbol" || typeof value === "function") {
     return { content: String(value), type: "text" };
   }
   return { content: String(value), type: "json", structured: value };
@@ -63,13 +64,16 @@ function isStream(value: object): boolean {
 
 /** Makes sure that JSON can hold the structured value, the metadata and the blocks of a result. */
 function plain(result: RawResult): RawResult {
-  const { content, structured, metadata, blocks } = result;
+  const { content, structured, metadata, blocks, attachments } = result;
   if (structured === undefined && metadata === undefined && blocks === undefined) return result;
   const known = structured === undefined ? undefined : safeJson(structured);
+  // A value without a text or a file beside it is its own text.
+  const isMissing = content === "" && result.type === "json" && !blocks && !attachments;
   return {
     ...result,
+    ...(known !== undefined && isMissing ? { content: known.text } : {}),
     ...(known === undefined ? {} : { structured: known.value }),
-    ...(known === undefined || known.text.length === content.length
+    ...(known === undefined || isMissing || known.text.length === content.length
       ? {}
       : { structuredSize: known.text.length }),
     // Both casts hold: as plain JSON, metadata is still an object, and blocks are still a list of blocks.
@@ -86,10 +90,12 @@ function fromToolResult(value: Record<string, unknown>): RawResult {
   // The caller has checked `content` and `type`; the other fields are checked below. Fields that a
   // `ToolResult` does not have are dropped.
   const { content, type, attachments, structured, blocks, metadata } = value as unknown as ToolResult;
-  const known = structured === undefined && type === "json" ? parseJson(content) : structured;
+  const parsed = type === "json" ? parseJson(content) : undefined;
+  const known = structured ?? parsed;
   return plain({
     content,
-    type,
+    // Readers of type `json` may parse the content, so a text that is not JSON is given as text.
+    type: type === "json" && parsed === undefined ? "text" : type,
     ...(Array.isArray(attachments) ? { attachments: attachments.filter(isFilePart) } : {}),
     ...(known === undefined ? {} : { structured: known }),
     ...(Array.isArray(blocks) ? { blocks } : {}),
@@ -150,14 +156,6 @@ function toBase64(bytes: Uint8Array): string {
     binary += String.fromCharCode(...bytes.subarray(start, start + 0x8000));
   }
   return btoa(binary);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function isFilePart(value: unknown): value is FilePart {

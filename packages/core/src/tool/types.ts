@@ -1,4 +1,4 @@
-import type { InferInput } from "../schema/types.ts";
+import type { AnyInput, InferInput } from "../schema/types.ts";
 import type { FilePart, ToolResult } from "./result.ts";
 
 /**
@@ -10,7 +10,7 @@ export type ToolParameters = object;
  * Runs the tool. The function may return a `ToolResult`, an MCP result, a string or any JSON value: the
  * pipeline turns each into a `ToolResult`. It may throw anything: the pipeline turns that into a `ToolError`.
  */
-export type ToolExecuteFunction<Input = Record<string, unknown>> = (
+export type ToolExecuteFunction<Input = AnyInput> = (
   context: ToolContext<Input>,
 ) => Promise<ToolResult | unknown>;
 
@@ -36,7 +36,9 @@ export interface ToolInfo {
   /** Matches `^[A-Za-z0-9_-]{1,64}$` once registered. */
   readonly name: string;
   readonly description?: string;
-  readonly parameters: ToolParameters;
+  /** The schema as the author wrote it. A reader who knows which library it is from may say so: `z.ZodType`. */
+  // biome-ignore lint/suspicious/noExplicitAny: the schema may be of any library, and its reader knows which.
+  readonly parameters: any;
   readonly execute: ToolExecuteFunction<never>;
   readonly metadata: ToolMetadata;
   readonly createdAt: number;
@@ -100,9 +102,10 @@ export interface ToolMetadata {
   readonly strict?: boolean;
   /**
    * What happens to a result that does not fit `outputSchema`: the call fails (`strict`, the default), or the
-   * record gets a note (`warn`).
+   * record gets a note (`warn`). `hint` is like `warn`, and MCP clients are not shown the schema, because they
+   * refuse results that do not fit it.
    */
-  readonly outputCheck?: "strict" | "warn";
+  readonly outputCheck?: "strict" | "warn" | "hint";
   /** `false`: loop detection ignores the calls of this tool. */
   readonly loop?: false | LoopPolicy;
   readonly [key: string]: unknown;
@@ -137,8 +140,8 @@ export interface ChildOptions {
   readonly tid?: string;
 }
 
-/** The context of a call. Members may be destructured; unused members cost nothing. */
-export interface ToolContext<Input = Record<string, unknown>> {
+/** The context of a call. It may be destructured and spread; unused members cost nothing. */
+export interface ToolContext<Input = AnyInput> {
   readonly callId: string;
   /** The validated arguments, defaults filled in. */
   readonly input: Input;

@@ -209,10 +209,11 @@ export class CallService implements CallFollower {
     const running = this.#running.get(toolName) ?? 0;
     const waiting = this.#waiting.size === 0 ? 0 : (this.#waiting.get(waitingKey(call)) ?? 0);
     if (running >= limit || waiting >= limit) {
+      const shown = displayName === toolName ? toolName : `${displayName} (${toolName})`;
       const problem =
         running >= limit
-          ? `"${toolName}" is running ${running} times, which is as often as it may. Call it when one has ended.`
-          : `${waiting} calls of "${toolName}" by this caller wait for an answer, which is as many as may. Answer one of them, or cancel it, and call again.`;
+          ? `"${shown}" is running ${running} times, which is as often as it may. Call it when one has ended.`
+          : `${waiting} calls of "${shown}" by this caller wait for an answer, which is as many as may. Answer one of them, or cancel it, and call again.`;
       throw new CallRefused("too_many_calls", problem, { toolName, limit }, 1);
     }
     this.#running.set(toolName, running + 1);

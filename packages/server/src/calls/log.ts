@@ -368,7 +368,10 @@ export function logText(record: ToolCallRecord, error: ToolError | undefined): s
 function traceOf(error: ToolError, { error: response }: ToolCallRecord): string | undefined {
   if (error.stack === undefined || response === undefined) return undefined;
   const head = shorten(`${response.name}: ${response.message}`, LONGEST_HEAD);
-  return shorten([head, ...framesOf(error)].join("\n"), LONGEST);
+  const cause = response.details?.cause;
+  const isNews = cause !== undefined && cause !== response.message;
+  const causes = isNews ? [`Caused by: ${shorten(cause, LONGEST_HEAD)}`] : [];
+  return shorten([head, ...causes, ...framesOf(error)].join("\n"), LONGEST);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { FilePart } from "@toolrack/core";
+import { inEnvelope } from "@toolrack/core/internal";
 import { type ModelContentPart, type ModelMessage, newCall, parsedJson } from "./model.ts";
 import { isSettled, isTool, type MessagePart, type ToolPart, textOfParts } from "./turn.ts";
 
@@ -43,8 +44,10 @@ function roundMessages(
   };
   // The client itself sends the results of the tools that it runs.
   const answered = calls.filter((part) => !part.client || isSettled(part));
-  const answers = answered.map(({ id, name, state }): ModelMessage => {
-    return { role: "tool", tool_call_id: id, name, content: answerText(state) };
+  const answers = answered.map(({ id, name, state, envelope }): ModelMessage => {
+    const text = answerText(state);
+    const content = envelope ? inEnvelope(state.status === "completed", text) : text;
+    return { role: "tool", tool_call_id: id, name, content };
   });
   return [asked, ...answers, ...(takesImages ? calls.flatMap(imageMessage) : [])];
 }

@@ -1,4 +1,5 @@
 import { v7 as uuid } from "uuid";
+import { skillToolInfo } from "../skills/index.ts";
 import { type AnswerFacts, DeltaMerger } from "./answer-chunks.ts";
 import { Compactor, tokensOf } from "./compactor.ts";
 import { toModelMessages, withoutImages } from "./messages.ts";
@@ -201,6 +202,7 @@ function addCall(
     ...(kind === "function" ? {} : { kind }),
     ...(own === undefined ? {} : { client: true }),
     ...(answer.echo === undefined ? {} : { echo: answer.echo }),
+    ...(info !== undefined && skillToolInfo(info) !== undefined && { envelope: true }),
     state: { status: "pending", input: {}, raw: written },
   };
   parts.push(part);

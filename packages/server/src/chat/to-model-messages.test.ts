@@ -34,3 +34,14 @@ it("of a call that could not be mended, nothing is made up", () => {
   } as const;
   expect(toldArguments(part("{text: ", state))).toBe("{}");
 });
+
+it("of a call of a skill's tool, the model is told in an envelope whether it succeeded", () => {
+  const time = { start: 0, end: 1 };
+  const told = (state: ToolPart["state"]) =>
+    toModelMessages([{ ...part("{}", state), envelope: true }], false)[1]?.content;
+  const done = { status: "completed", input: {}, time } as const;
+  expect(told({ ...done, output: '{"sum":5}' })).toBe('{"success":true,"data":{"sum":5}}');
+  expect(told({ ...done, output: "words" })).toBe('{"success":true,"data":"words"}');
+  expect(told({ ...done, output: '{"success":true,"data":1}' })).toBe('{"success":true,"data":1}');
+  expect(told({ status: "error", input: {}, error: "no", time })).toBe('{"success":false,"error":"no"}');
+});

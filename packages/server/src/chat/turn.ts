@@ -214,6 +214,8 @@ export interface ToolPart {
   /** The client runs the tool and sends the result. */
   readonly client?: true;
   readonly echo?: Echo;
+  /** The model reads the outcome as `{success, data}` or `{success, error}`: the tool belongs to a skill. */
+  readonly envelope?: true;
   /** Set before the call is made, so that recovery knows that it may have run. */
   started?: true | undefined;
   state: ToolState;

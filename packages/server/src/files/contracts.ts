@@ -144,8 +144,8 @@ export function adaptToolbox(
     ...outputOf(outputSchema),
     metadata: {
       ...(place.folders.length === 0 ? {} : { category: place.folders.join("/") }),
+      ...(outputSchema === undefined ? {} : { resultSchema: outputSchema, outputCheck: "hint" }),
       ...metadata,
-      ...(outputSchema === undefined ? {} : { resultSchema: outputSchema, outputCheck: "warn" }),
     },
     execute: version.watch((context: ToolContext) =>
       run({ method: "tools/call", params: { name, arguments: context.input } }, context),
@@ -157,7 +157,8 @@ export function adaptToolbox(
 /**
  * Most output schemas of contract 2 describe the whole MCP result with its `content`, often loosely. They are
  * shown, but results are not checked against them. A schema of the data itself is checked, but a result that
- * does not fit it is only flagged (`outputCheck: "warn"`).
+ * does not fit it is only flagged (`outputCheck: "hint"`). An author who writes `outputCheck: "strict"` promises
+ * that results fit: then MCP clients see the schema, and a result that does not fit fails the call.
  */
 function outputOf(schema: JsonSchemaObject | undefined): { outputSchema?: JsonSchemaObject } {
   const { properties } = schema ?? {};

@@ -145,7 +145,9 @@ export function makeCallToolHandler(registry: ToolRegistry): CallToolHandler {
       ...(caller === undefined ? {} : { caller }),
       ...(tid === undefined ? {} : { tid }),
     };
-    return toMcpResult(await call(registry, parent, name, args, options));
+    const result = await call(registry, parent, name, args, options);
+    // The caller reads data that the tool put in place of a text as it is: `content[0].text.temperature`.
+    return { ...toMcpResult(result), ...(result.blocks && { content: result.blocks }) };
   };
 }
 

@@ -5,13 +5,15 @@ export interface ThrownData {
   readonly code?: string | number;
   readonly data?: unknown;
   readonly stack?: string;
+  readonly cause?: ThrownData;
 }
 
 /**
  * Turns anything thrown into data. Never throws, whatever the value's getters do. Data that is not JSON is left out.
- * The text of this function is also sent into the sandbox, so it uses nothing but its argument.
+ * The text of this function is also sent into the sandbox, so it uses nothing but its arguments and itself. `causes`: how
+ * many causes are described.
  */
-export function describeThrown(thrown: unknown): ThrownData {
+export function describeThrown(thrown: unknown, causes = 4): ThrownData {
   const longest = 20_000;
   const isJson = (value: unknown): boolean => {
     try {
@@ -22,7 +24,7 @@ export function describeThrown(thrown: unknown): ThrownData {
   };
   try {
     if (typeof thrown !== "object" || thrown === null) return { name: "Error", message: String(thrown) };
-    const { name, message, code, data, stack } = thrown as Record<string, unknown>; // Any of them may be missing.
+    const { name, message, code, data, stack, cause } = thrown as Record<string, unknown>; // Any of them may be missing.
     const printed = () => JSON.stringify(thrown)?.slice(0, 500) ?? String(thrown);
     return {
       name: typeof name === "string" && name !== "" ? name : "Error",
@@ -30,6 +32,9 @@ export function describeThrown(thrown: unknown): ThrownData {
       ...(typeof code === "string" || typeof code === "number" ? { code } : {}),
       ...(isJson(data) ? { data } : {}),
       ...(typeof stack === "string" ? { stack: stack.slice(0, longest) } : {}),
+      ...(causes > 0 && (cause ?? undefined) !== undefined
+        ? { cause: describeThrown(cause, causes - 1) }
+        : {}),
     };
   } catch {
     return { name: "Error", message: "Something was thrown that cannot be printed." };
@@ -53,8 +58,8 @@ export class RemoteError extends Error {
   readonly code: string | number | undefined;
   readonly data: unknown;
 
-  constructor({ name, message, code, data, stack }: ThrownData) {
-    super(message);
+  constructor({ name, message, code, data, stack, cause }: ThrownData) {
+    super(message, cause === undefined ? undefined : { cause: new RemoteError(cause) });
     this.name = name;
     this.code = code;
     this.data = data;

@@ -263,7 +263,7 @@ export class Worker {
       }
     } catch (error) {
       // The worker must not see the host's stack.
-      const { stack: _stack, ...thrown } = describeThrown(error);
+      const { stack: _stack, ...thrown } = describeThrown(error, 0);
       this.#channel.send({ type: "answer", id, error: thrown });
     }
   }

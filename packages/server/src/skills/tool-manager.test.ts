@@ -157,6 +157,43 @@ describe("ToolManager and SkillLoader", () => {
     expect(manager.formatToolDisplay("gone")).toBe("gone");
   });
 
+  it("tell each tool's skill, and each skill's tools", () => {
+    expect(manager.toolToSkill).toEqual(
+      new Map([
+        ["abc123tool456", "mm0o9un9nbdcy31jfsxr"],
+        ["def789tool012", "mm0o9un9nbdcy31jfsxr"],
+      ]),
+    );
+    expect([...manager.skills.values()]).toMatchObject([
+      {
+        id: "mm0o9un9nbdcy31jfsxr",
+        name: "SearXNG Search",
+        description: "搜索互联网获取信息",
+        tools: [
+          { function: { name: "abc123tool456" }, _meta: { toolName: "web_search" } },
+          { function: { name: "def789tool012" }, _meta: { toolName: "image_search" } },
+        ],
+      },
+    ]);
+  });
+
+  it("take a skill beside those of the expert", async () => {
+    const expertId = fixture.library.experts.require("Searcher").id;
+    const wider = new ToolManager({ registry: fixture.registry, library: fixture.library, expertId });
+    wider.registerSkill("Weather");
+    expect(wider.toolRegistry.get("xyz789tool345")).toMatchObject({ skillName: "Weather" });
+    expect(wider.toolToSkill.get("xyz789tool345")).toBe("weather456");
+    expect([...wider.skills.keys()]).toEqual(["mm0o9un9nbdcy31jfsxr", "weather456"]);
+    expect((await wider.executeTool("xyz789tool345", {})).structured).toEqual({ temperature: 21 });
+    expect(() => wider.registerSkill("Nothing")).toThrow('There is no skill "Nothing"');
+    expect(manager.toolRegistry.has("xyz789tool345")).toBe(false);
+  });
+
+  it("name a tool as people know it when they refuse its arguments", async () => {
+    const { error } = await manager.executeTool("abc123tool456", {});
+    expect(error?.message).toContain('"SearXNG Search/网页搜索 (abc123tool456)"');
+  });
+
   it("refuse what the expert does not have", async () => {
     const { error } = await manager.executeTool("xyz789tool345", {});
     expect(error?.name).toBe("PermissionDeniedError");

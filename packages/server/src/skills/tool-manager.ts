@@ -4,6 +4,7 @@ import {
   type ToolInfo,
   type ToolRegistry,
   type ToolResult,
+  toOpenAIToolMessage,
   toOpenAITools,
 } from "@toolrack/core";
 import type { StoredSkillTool } from "../store/index.ts";
@@ -39,6 +40,8 @@ export interface ToolMessage {
 export class ToolManager {
   readonly skillLoader: SkillLoader;
   readonly #parts: ToolManagerParts;
+  /** The ids of the skills that were registered beside those of the expert. */
+  readonly #registered = new Set<string>();
 
   constructor(parts: ToolManagerParts) {
     this.#parts = parts;
@@ -47,8 +50,29 @@ export class ToolManager {
 
   /** The expert's skills, or all skills without one. Throws `SkillMissingError` for an unknown expert. */
   async initialize(): Promise<LoadedSkill[]> {
-    const { library, expertId } = this.#parts;
-    return expertId === undefined ? library.list() : this.skillLoader.loadSkillsForExpert(expertId);
+    return this.#skills();
+  }
+
+  /**
+   * Adds a skill of the rack, given by its id or name, to the expert's. Without an expert all skills are there already.
+   * Throws `SkillMissingError`.
+   */
+  registerSkill(skill: string | Pick<LoadedSkill, "id">): void {
+    this.#registered.add(this.#parts.library.require(typeof skill === "string" ? skill : skill.id).id);
+  }
+
+  /** The skills by their ids, each with the definitions of its tools. Made anew each time from what the rack has now. */
+  get skills(): ReadonlyMap<string, ManagedSkill> {
+    const skills = this.#skills().map((skill): ManagedSkill => {
+      const { id, name, description } = skill;
+      return { id, name, description, tools: this.skillLoader.definitionsOf(skill) };
+    });
+    return new Map(skills.map((skill) => [skill.id, skill]));
+  }
+
+  /** The id of each tool's skill, by the name that models use. */
+  get toolToSkill(): ReadonlyMap<string, string> {
+    return new Map(Array.from(this.toolRegistry, ([name, { skillId }]) => [name, skillId]));
   }
 
   /** Information on the skills' tools, by the name that models use. */
@@ -91,19 +115,18 @@ export class ToolManager {
     const { registry, library, expertId } = this.#parts;
     if (expertId === undefined) return registry.execute(toolId, params, context);
     const expert = library.experts.find(expertId);
-    const allow = (tool: ToolInfo) => expert?.allows(tool) === true && context.allow?.(tool) !== false;
+    const has = (tool: ToolInfo) => expert?.allows(tool) === true || this.#isRegistered(tool);
+    const allow = (tool: ToolInfo) => expert !== undefined && has(tool) && context.allow?.(tool) !== false;
     const extra = { ...context.extra, expertId: expert?.id ?? expertId };
     return registry.execute(toolId, params, { ...context, allow, extra });
   }
 
   /** The messages that answer the calls, each with the name that the model used. */
   formatToolResultsForLLM(outcomes: readonly ToolCallOutcome[]): ToolMessage[] {
-    return outcomes.map(({ toolCallId, toolName, ...outcome }) => ({
-      role: "tool",
-      tool_call_id: toolCallId,
-      name: toolName,
-      content: JSON.stringify(wrapOutcome(outcome)),
-    }));
+    return outcomes.map(({ toolCallId, toolName, result }) => {
+      const { content, ...message } = toOpenAIToolMessage(toolCallId, result, { envelope: true });
+      return { ...message, name: toolName, content };
+    });
   }
 
   /** The name of a tool in logs: `SearXNG Search/web_search`, or its own name when it belongs to no skill. */
@@ -115,7 +138,22 @@ export class ToolManager {
 
   #tools(): ToolInfo[] {
     const { registry, library, expertId } = this.#parts;
-    return expertId === undefined ? registry.list() : library.experts.require(expertId).list();
+    if (expertId === undefined) return registry.list();
+    const own = library.experts.require(expertId).list();
+    if (this.#registered.size === 0) return own;
+    return [...new Set([...own, ...registry.list().filter((tool) => this.#isRegistered(tool))])];
+  }
+
+  #skills(): LoadedSkill[] {
+    const { library, expertId } = this.#parts;
+    if (expertId === undefined) return library.list();
+    const ids = new Set([...library.experts.require(expertId).skills, ...this.#registered]);
+    return [...ids].flatMap((id) => library.find(id) ?? []);
+  }
+
+  #isRegistered(tool: ToolInfo): boolean {
+    const skill = skillToolInfo(tool);
+    return skill !== undefined && this.#registered.has(skill.skillId);
   }
 }
 
@@ -125,18 +163,16 @@ function withModelName(info: ToolInfo): ToolInfo {
   return builtin === undefined ? info : { ...info, name: builtin };
 }
 
-/** Makes `{success, data}` or `{success, error}`. A result that already has this form is not wrapped. */
-function wrapOutcome({ success, data, error }: Omit<ToolCallOutcome, "toolCallId" | "toolName">): object {
-  if (!success) return { success: false, error };
-  const isEnvelope = typeof data === "object" && data !== null && "success" in data;
-  return isEnvelope ? data : { success: true, data };
-}
-
 type OpenAITool = ReturnType<typeof toOpenAITools>["tools"][number];
 
 /** A definition with information on the tool. `_meta` never goes to a model. */
 interface SkillToolDefinition extends OpenAITool {
   readonly _meta: SkillToolInfo;
+}
+
+/** A skill as a chat service knows it. */
+export interface ManagedSkill extends Pick<LoadedSkill, "id" | "name" | "description"> {
+  readonly tools: readonly SkillToolDefinition[];
 }
 
 /** Skills and their tools as OpenAI definitions. The registry holds the tools and runs them. */
@@ -155,6 +191,10 @@ export class SkillLoader {
 
   /** The tools of the skill that can be called: on the rack and not disabled. */
   async loadSkillTools(skill: LoadedSkill): Promise<SkillToolDefinition[]> {
+    return this.definitionsOf(skill);
+  }
+
+  definitionsOf(skill: LoadedSkill): SkillToolDefinition[] {
     return skill.tools.flatMap((tool) => {
       const info = this.#parts.registry.get(tool.id);
       return info === undefined || info.disabled ? [] : [this.convertToolToOpenAIFormat(tool, skill)];

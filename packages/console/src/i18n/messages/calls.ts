@@ -105,6 +105,10 @@ export const calls = {
     edited: ["A person changed the arguments", "参数经人工修改"],
     truncated: ["The model was given a part of the result only", "模型只得到了结果的一部分"],
     outputMismatch: ["The result does not fit its schema: {problem}", "结果不符合定义：{problem}"],
+    overran: [
+      "It ended after its limit of {limit} ms: it kept the process busy and could not be stopped",
+      "超过 {limit} 毫秒的时限后才结束：它占用了进程，无法被中断",
+    ],
     loop: ["Loop detected: {evidence}", "检测到死循环：{evidence}"],
   },
   approvals: {

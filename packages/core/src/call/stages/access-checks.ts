@@ -39,12 +39,12 @@ export function resolve(frame: CallFrame): void {
   if (current !== entry) frame.current = current;
   if (current.info.disabled) refuseDisabled(frame, current.info);
   const { maxDepth } = host.settings;
-  if (frame.depth > maxDepth) throw frame.refusal(ToolExecutionError, tooDeep(frame.toolName, maxDepth));
+  if (frame.depth > maxDepth) throw frame.refusal(ToolExecutionError, tooDeep(frame.shownName, maxDepth));
 }
 
 function refuseDisabled(frame: CallFrame, now: ToolInfo): void {
   if (!now.disabled) return;
-  throw frame.refusal(ToolDisabledError, disabled(frame.toolName, now.metadata.disabledReason));
+  throw frame.refusal(ToolDisabledError, disabled(frame.shownName, now.metadata.disabledReason));
 }
 
 /** Refuses a tool that the caller may not use, before an error can reveal its schema. */
@@ -53,7 +53,7 @@ export function reach(frame: CallFrame): void {
   if (options.allow === undefined && parent === undefined) return;
   const { info } = frame.tool;
   if (options.allow?.(info) !== false && (parent === undefined || isWithinReach(info, parent))) return;
-  throw frame.refusal(PermissionDeniedError, outOfReach(info.name, parent?.toolName));
+  throw frame.refusal(PermissionDeniedError, outOfReach(info.name, parent?.shownName));
 }
 
 /**
@@ -79,7 +79,9 @@ export function permit(frame: CallFrame): void {
     (permission) => !frame.permissions.some((held) => covers(held, permission)),
   );
   if (missing.length === 0) return;
-  throw frame.refusal(PermissionDeniedError, permissionDenied(info.name, missing), { data: { missing } });
+  throw frame.refusal(PermissionDeniedError, permissionDenied(frame.shownName, missing), {
+    data: { missing },
+  });
 }
 
 /** `file:*` covers `file:read`; `*` covers everything. */
@@ -120,7 +122,7 @@ export async function recheck(frame: CallFrame): Promise<void> {
   // Asks for each call of the chain, up to the first, whether its caller may still have anything run.
   for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
     const why = await whyWithdrawn(at);
-    if (why !== undefined) throw frame.refusal(PermissionDeniedError, callerGone(frame.toolName, why));
+    if (why !== undefined) throw frame.refusal(PermissionDeniedError, callerGone(frame.shownName, why));
   }
   requireStanding(frame);
 }
@@ -131,7 +133,7 @@ export function requireStanding(frame: CallFrame): void {
   const now = frame.host.find(before.info.name);
   // Another tool may now have the name as an alias.
   if (now === undefined || now.key !== before.key) {
-    throw frame.refusal(ToolNotFoundError, takenDown(frame.toolName), { data: { suggestions: [] } });
+    throw frame.refusal(ToolNotFoundError, takenDown(frame.shownName), { data: { suggestions: [] } });
   }
   if (now !== frame.entry) frame.current = now;
   refuseDisabled(frame, now.info);

@@ -54,7 +54,7 @@ async function requireConsent(
   if (decision.decision === "allow") return decision.arguments;
   const { reason } = decision;
   const denied = frame.startedAt > 0 ? goingOnDenied : approvalDenied;
-  throw frame.refusal(ApprovalDeniedError, denied(frame.toolName, reason), {
+  throw frame.refusal(ApprovalDeniedError, denied(frame.shownName, reason), {
     data: reason === undefined ? undefined : { reason },
   });
 }
@@ -80,7 +80,7 @@ async function askPerson(
   request: ApprovalRequest,
 ): Promise<ApprovalDecision> {
   const person = policy?.ask;
-  if (person === undefined) throw frame.refusal(ApprovalDeniedError, nobodyToAsk(frame.toolName));
+  if (person === undefined) throw frame.refusal(ApprovalDeniedError, nobodyToAsk(frame.shownName));
   const { events, undecided, settings } = frame.host;
   const secrets = settings.secrets();
   const emit = (decision?: ApprovalDecision) => {
@@ -135,7 +135,7 @@ async function inTime(
   try {
     const answer = await Promise.race([asked, unanswered]);
     if (answer !== undefined) return answer;
-    const message = approvalExpired(frame.toolName, limit, frame.host.settings.approval?.place);
+    const message = approvalExpired(frame.shownName, limit, frame.host.settings.approval?.place);
     const data = { reason: "no answer in time", limit };
     throw frame.abortReason ?? frame.refusal(ApprovalDeniedError, message, { data });
   } finally {

@@ -34,6 +34,16 @@ describe("check", () => {
     expect(record?.flags?.outputMismatch).toContain("total");
   });
 
+  it("holds JSON text to the output schema, and gives its value", async () => {
+    const text = JSON.stringify({ total: 2 }, null, 2);
+    const { result } = await run({ content: [{ type: "text", text }] }, { outputSchema });
+    expect(result).toEqual({ content: text, type: "json", structured: { total: 2 } });
+    const misfit = await run({ content: [{ type: "text", text: '{"total":"many"}' }] }, { outputSchema });
+    expect(misfit.result.error?.message).toContain("total");
+    const data = await run({ content: [{ type: "text", text: { total: 3 } }] }, { outputSchema });
+    expect(data.result).toMatchObject({ type: "json", structured: { total: 3 } });
+  });
+
   it("an error that the tool returned is an error in result, state and record, content kept", async () => {
     const { result, record, state } = await run({
       content: [

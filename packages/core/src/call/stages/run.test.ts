@@ -2,6 +2,62 @@ import { describe, expect, it } from "vitest";
 import { type RackEvent, Tool, ToolRegistry } from "../../index.ts";
 
 describe("run", () => {
+  it("gives a context that can be spread: every member is in the copy, and works there", async () => {
+    const registry = new ToolRegistry();
+    const copies: Tool.Context[] = [];
+    registry.register(Tool.define({ name: "add", parameters: {}, execute: async () => "3" }));
+    registry.register(
+      Tool.define({
+        name: "t",
+        parameters: { type: "object", properties: { a: { type: "number" } } },
+        execute: async (context) => {
+          const { callId: _, ...rest } = context;
+          copies.push({ ...context }, Object.assign({ callId: "" }, rest));
+          copies[0]!.metadata({ title: "from the copy" });
+          return (await copies[0]!.call("add", {})).content + copies[0]!.registry.list().length;
+        },
+      }),
+    );
+    const options = { callId: "c", sessionID: "s", messageID: "m", caller: "me" };
+    expect((await registry.execute("t", { a: 1 }, options)).content).toBe("32");
+    expect(copies[0]).toMatchObject({ ...options, input: { a: 1 }, tool: { name: "t" }, callID: "c" });
+    expect(copies[0]?.signal).toBe(copies[0]?.abort);
+    expect(copies[1]).toMatchObject({ callId: "", sessionID: "s", input: { a: 1 } });
+    expect(registry.getState("c")?.title).toBe("from the copy");
+  });
+
+  it("spreads the rest of a context whose other members were taken out in the parameter", async () => {
+    const registry = new ToolRegistry();
+    registry.register(
+      Tool.define({
+        name: "t",
+        parameters: {},
+        execute: async ({ input, ...rest }) => [input, rest.sessionID, typeof rest.call],
+      }),
+    );
+    const { structured } = await registry.execute("t", {}, { sessionID: "s" });
+    expect(structured).toEqual([{}, "s", "function"]);
+  });
+
+  it("notes a tool that ended after its limit, because nothing could stop it", async () => {
+    const registry = new ToolRegistry();
+    registry.register(
+      Tool.define({
+        name: "busy",
+        parameters: {},
+        metadata: { timeout: 20 },
+        execute: () => {
+          const end = performance.now() + 60;
+          while (performance.now() < end);
+          return "done";
+        },
+      }),
+    );
+    const result = await registry.execute("busy");
+    expect(result).toMatchObject({ content: "done", metadata: { overran: { limit: 20 } } });
+    expect(registry.getCallHistory(1)[0]?.flags).toMatchObject({ overran: { limit: 20 } });
+  });
+
   it("gives the tool everything that the context promises, destructured or not", async () => {
     const registry = new ToolRegistry();
     const seen: Record<string, unknown> = {};

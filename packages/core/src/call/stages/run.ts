@@ -1,10 +1,11 @@
 import { badOutput } from "../../error/messages.ts";
 import { ToolExecutionError, withStackOf } from "../../error/tool-error.ts";
+import { parseJson } from "../../schema/json.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
 import { toResult } from "../../tool/to-result.ts";
 import type { CallFrame } from "../call-frame.ts";
-import { FrameContext } from "../context.ts";
+import { FrameContext, spreadableContext } from "../context.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
 import { shownInput, stateChanged } from "../state.ts";
@@ -31,7 +32,8 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   stateChanged(frame);
   if (frame.ended) return; // A listener that was told of the start cancelled the call.
   // The arguments have passed the schema, so they have the types that the tool declares.
-  const output = implementation.run(new FrameContext(frame));
+  const context = frame.tool.keepsContext ? spreadableContext(frame) : new FrameContext(frame);
+  const output = implementation.run(context);
   if (output instanceof Promise) return output;
   if (!isThenable(output)) {
     frame.output = output;
@@ -63,15 +65,23 @@ export function check(frame: CallFrame): Promise<void> | undefined {
   }
   const { output } = frame.tool;
   if (output === undefined) return;
-  const outcome = output.validate(draft.structured);
+  const outcome = output.validate(structuredOf(frame, draft));
   if (outcome instanceof Promise) return outcome.then((settled) => hold(frame, settled));
   hold(frame, outcome);
 }
 
+/** The structured value of a result; for a tool that returns its data as JSON text, the value of the text. */
+function structuredOf(frame: CallFrame, draft: RawResult): unknown {
+  if (draft.structured !== undefined) return draft.structured;
+  const structured = parseJson(draft.content);
+  if (structured !== undefined) frame.draft = { ...draft, type: "json", structured };
+  return structured;
+}
+
 function hold(frame: CallFrame, outcome: SchemaOutcome): void {
   if (outcome.ok) return;
-  const message = badOutput(frame.toolName, outcome.issues);
-  if (frame.tool.info.metadata.outputCheck === "warn") {
+  const message = badOutput(frame.shownName, outcome.issues);
+  if ((frame.tool.info.metadata.outputCheck ?? "strict") !== "strict") {
     frame.flag().outputMismatch = message;
     return;
   }
@@ -141,6 +151,8 @@ function shorten(frame: CallFrame, draft: RawResult, whole: string): RawResult {
   const shortened = `${whole.slice(0, head)}\n… ${hidden} characters left out here: ${where} …\n${whole.slice(tail)}`;
   return {
     ...draft,
+    // A part of JSON is no JSON.
+    type: draft.type === "json" ? "text" : draft.type,
     content: shortened,
     ...(others === undefined ? {} : { blocks: [{ type: "text", text: shortened }, ...others] }),
     metadata: { ...draft.metadata, truncated: { total: whole.length, head, tail, callId: frame.callId } },

@@ -23,9 +23,9 @@ export function validate(frame: CallFrame): Promise<void> | undefined {
   let value: unknown = raw ?? {};
   if (typeof raw === "string") {
     const { maxArguments } = frame.host.settings;
-    if (raw.length > maxArguments) throw refuse(frame, tooLarge(frame.toolName, raw.length, maxArguments));
+    if (raw.length > maxArguments) throw refuse(frame, tooLarge(frame.shownName, raw.length, maxArguments));
     const excess = tooMuchJson(raw);
-    if (excess !== undefined) throw refuse(frame, tooIntricate(frame.toolName, excess));
+    if (excess !== undefined) throw refuse(frame, tooIntricate(frame.shownName, excess));
     try {
       value = raw.trim() === "" ? {} : (JSON.parse(raw) ?? {});
     } catch (thrown) {
@@ -37,7 +37,7 @@ export function validate(frame: CallFrame): Promise<void> | undefined {
   }
   if (typeof value !== "object" || Array.isArray(value)) {
     const kind = Array.isArray(value) ? "list" : typeof value === "string" ? "text" : typeof value;
-    throw refuse(frame, notAnObject(frame.toolName, `a ${kind}`));
+    throw refuse(frame, notAnObject(frame.shownName, `a ${kind}`));
   }
   const outcome = outcomeOf(frame, value);
   if (outcome instanceof Promise) return outcome.then((settled) => accept(frame, settled));
@@ -59,7 +59,7 @@ export function outcomeOf(frame: CallFrame, value: unknown): SchemaOutcome | Pro
 /** An unusable schema is the tool's fault, not the caller's. */
 function fault(frame: CallFrame, thrown: unknown): never {
   const problem = thrown instanceof Error ? thrown.message : String(thrown);
-  const message = brokenSchema(frame.toolName, problem);
+  const message = brokenSchema(frame.shownName, problem);
   throw frame.refusal(ToolExecutionError, message, { cause: thrown, recoverable: false });
 }
 
@@ -71,7 +71,7 @@ export function accept(frame: CallFrame, outcome: SchemaOutcome): void {
 }
 
 function misfit(frame: CallFrame, { issues }: Extract<SchemaOutcome, { ok: false }>): InvalidArgumentError {
-  const message = invalidArguments(frame.toolName, issues);
+  const message = invalidArguments(frame.shownName, issues);
   return refuse(frame, customMessage(frame, message, issues) ?? message, { issues });
 }
 
@@ -86,7 +86,7 @@ function customMessage(frame: CallFrame, message: string, issues: SchemaIssues):
 type SchemaIssues = Extract<SchemaOutcome, { ok: false }>["issues"];
 
 async function repair(frame: CallFrame, text: string, problem: string): Promise<void> {
-  const refusal = refuse(frame, notJson(frame.toolName, problem));
+  const refusal = refuse(frame, notJson(frame.shownName, problem));
   if (frame.tool.info.metadata.dangerous === true || text.length > LONGEST_REPAIR) throw refusal;
   const mended = await parseRepaired(text);
   if (typeof mended !== "object" || mended === null || Array.isArray(mended)) throw refusal;

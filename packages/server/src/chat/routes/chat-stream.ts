@@ -17,7 +17,7 @@ export function messageView(whole: ChatMessage): Record<string, unknown> {
   const shown = { ...message, ...bodyOf(whole) };
   if (whole.role === "user") return shown;
   const parts = assistantBody(whole).parts.map((part) => {
-    const { echo: _echo, kind: _kind, started: _started, ...rest } = Object(part);
+    const { echo: _echo, kind: _kind, started: _started, envelope: _envelope, ...rest } = Object(part);
     return rest;
   });
   return { ...shown, parts };

@@ -246,11 +246,14 @@ async function report(
   record: ToolCallRecord | undefined,
   output: string | undefined,
 ): Promise<void> {
-  const { dropped = [], outputMismatch } = record?.flags ?? {};
+  const { dropped = [], outputMismatch, overran } = record?.flags ?? {};
   if (dropped.length > 0) {
     cli.talk(`warning: the tool has no ${dropped.map((key) => `"${printable(key)}"`).join(", ")}; left out`);
   }
   if (outputMismatch !== undefined) cli.talk(`warning: ${printable(outputMismatch)}`);
+  if (overran !== undefined) {
+    cli.talk(`warning: it ended after its limit of ${overran.limit} ms, and kept the process busy meanwhile`);
+  }
   const { error, content, attachments = [] } = result;
   if (error !== undefined) {
     cli.answer({ error, result, record }, () => cli.talk(cli.styleTalk("red", printable(content))));

@@ -42,8 +42,20 @@ describe("experts over HTTP", () => {
   it("run their own tools, and those behind them, and refuse all others", async () => {
     const own = await post("/openai/tool-calls?expert=Support", callOf(toolId, { a: 4 }));
     expect(own.body).toEqual([
-      { role: "tool", tool_call_id: "call_xyz789", name: toolId, content: '{"sum":5}' },
+      {
+        role: "tool",
+        tool_call_id: "call_xyz789",
+        name: toolId,
+        content: '{"success":true,"data":{"sum":5}}',
+      },
     ]);
+    const plain = await post("/openai/tool-calls?expert=Support&envelope=false", callOf(toolId, { a: 4 }));
+    expect(plain.body[0].content).toBe('{"sum":5}');
+    const wrong = await post("/openai/tool-calls?expert=Support", callOf(toolId, { a: "four" }));
+    expect(JSON.parse(wrong.body[0].content)).toEqual({
+      success: false,
+      error: expect.stringContaining("do not fit its schema"),
+    });
     const other = await post("/openai/tool-calls?expert=Support", callOf("add", { a: 4 }));
     expect(other.body[0].content).toContain("not among those that this caller may use");
     const direct = await server.ask("/api/tools/add/calls?expert=Support", {
@@ -70,7 +82,7 @@ describe("experts over HTTP", () => {
     expect(await namesOf("/openai/tools", token)).toEqual([]);
     expect(await namesOf("/openai/tools?expert=Support", token)).toHaveLength(3);
     const own = await post("/openai/tool-calls?expert=Support", callOf(toolId, { a: 4 }), token);
-    expect(own.body[0].content).toBe('{"sum":5}');
+    expect(own.body[0].content).toBe('{"success":true,"data":{"sum":5}}');
     const outside = await server.ask("/api/tools/add/calls?expert=Support", {
       method: "POST",
       body: { arguments: { a: 1 } },

@@ -62,6 +62,16 @@ describe("GET /openai/tools", () => {
 });
 
 describe("POST /openai/tool-calls", () => {
+  it("says in an envelope, on request, whether a call succeeded", async () => {
+    const body = { tool_calls: [call("c1", "echo", { text: "hi" }), call("c2", "echo", {})] };
+    const { body: messages } = await server.ask("/openai/tool-calls?envelope=true", { method: "POST", body });
+    const contents = messages.map(({ content }: { content: string }) => JSON.parse(content));
+    expect(contents).toEqual([
+      { success: true, data: "hi" },
+      { success: false, error: expect.stringContaining("text") },
+    ]);
+  });
+
   it("runs the calls of a message side by side and answers in their order", async () => {
     arrived.length = 0;
     const message = {

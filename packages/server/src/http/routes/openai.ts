@@ -6,6 +6,7 @@ import {
   toOpenAIToolMessage,
   toOpenAITools,
 } from "@toolrack/core";
+import { skillToolInfo } from "../../skills/index.ts";
 import type { HttpServices } from "../services.ts";
 import {
   callerGone,
@@ -51,6 +52,10 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
         expert: expertQuery,
         sessionID: s.text({ maxLength: 200, description: "Calls of one session share loop detection." }),
         messageID: s.text({ maxLength: 200, description: "The model turn that makes the calls." }),
+        envelope: s.boolean({
+          description:
+            'Whether the contents are `{"success": true, "data": …}` or `{"success": false, "error": …}`. Default: for tools of skills.',
+        }),
       },
       body: {
         anyOf: [
@@ -65,7 +70,7 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
       answer: ["Append them to the messages of the conversation.", s.list(s.ref("OpenAIToolMessage"))],
       errors: ["stopping", "expert_not_found"],
       async handle({ query, body, grant: ownGrant, incoming, outgoing }) {
-        const { strict: isStrict = false, expert, ...options } = query;
+        const { strict: isStrict = false, expert, envelope: isWrapped, ...options } = query;
         const reach = reachOf(ownGrant, experts, expert);
         const { grant, allow } = reach;
         const format = isStrict ? strictly : plain;
@@ -74,13 +79,16 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
         const gone = callerGone(incoming, outgoing);
         const answer = async (request: ToolCallRequest) => {
           const info = registry.get(request.name);
-          const isKnown = info?.name === request.name && isVisible(info, reach);
+          const isSeen = info !== undefined && isVisible(info, reach);
+          const isKnown = isSeen && info.name === request.name;
+          const envelope = isWrapped ?? (isSeen && skillToolInfo(info) !== undefined);
           const { name, arguments: input } = isKnown ? format(info).restore(request) : request;
           const { signal } = gone;
           const call = { name, input, grant, allow, signal, headers: incoming.headers, ...options };
           const { role, tool_call_id, content } = toOpenAIToolMessage(
             request.id,
             await resultOf(() => service.run(call)),
+            { envelope },
           );
           // Returns the name as the model wrote it, even if the rack uses another.
           return { role, tool_call_id, name: request.name, content };

@@ -128,6 +128,10 @@ export const callSchemas = {
       "edited?": s.boolean("A person changed the arguments before agreeing."),
       "truncated?": s.boolean("The model was given a part of the result only."),
       "outputMismatch?": s.text("How the result does not fit the output schema."),
+      "overran?": s.object(
+        { limit: s.amount() },
+        "It ended after its limit of milliseconds, because it kept the process busy and could not be stopped.",
+      ),
       "loop?": s.anyObject("What the loop guard said: `action`, `signal`, `count`, `evidence`."),
       "waited?": s.amount("Milliseconds that it waited for a person to agree."),
     },

@@ -162,8 +162,10 @@ export function resultUri(callId: string, offset = 0): string {
  */
 function withStructuredContent(answer: CallAnswer, { record, result }: EndedCall): CallAnswer {
   const { type, structured } = result;
-  if (answer.structuredContent !== undefined || type !== "json") return answer;
+  if (answer.structuredContent !== undefined || type === "error") return answer;
   if (structured !== undefined) return { ...answer, structuredContent: structured };
+  const { truncated, outputMismatch } = record.flags ?? {};
+  if (truncated !== true || outputMismatch !== undefined) return answer; // It never had a structured value.
   const text = `The call of ${record.toolName} succeeded, but its structured result is too large to be answered with. Its beginning and end follow. Ask for less, or read the whole by the call's id.`;
   return { ...answer, content: [{ type: "text", text }, ...answer.content], isError: true };
 }

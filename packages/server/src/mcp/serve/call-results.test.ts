@@ -1,13 +1,25 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ServedRack, toolFile } from "./testing/served-rack.ts";
+import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
 
 let rack: ServedRack;
 /** Each of these characters is written as two, so that every other place is in the middle of one. */
 const FACES = 80_000;
 
+/** A tool of the toolbox contract, whose output schema describes its data. */
+function toolbox(name: string, outputCheck: string | undefined, text: string): string {
+  const outputSchema = { type: "object", properties: { total: { type: "number" } }, required: ["total"] };
+  const metadata = outputCheck && { outputCheck };
+  const schema = { name, description: "d", type: "object", properties: {}, outputSchema, metadata };
+  return `export const schema = ${JSON.stringify(schema)};
+    export default async () => ({ content: [{ type: "text", text: ${text} }] });`;
+}
+
 beforeAll(async () => {
   rack = await ServedRack.open({
     "tools/all.ts": toolFile(`name: "faces", execute: async () => "x" + "😀".repeat(${FACES})`),
+    "tools/rows.ts": toolbox("rows", "strict", "JSON.stringify({ total: 2 }, null, 2)"),
+    "tools/words.ts": toolbox("words", undefined, '"two rows"'),
+    "tools/data.ts": toolbox("data", undefined, "{ total: 2 }"),
   });
 });
 
@@ -43,3 +55,25 @@ test("who asks for the middle of a character is given the whole of it, and is to
   expect([text.isWellFormed(), text.startsWith("😀"), meta["toolrack/offset"]]).toEqual([true, true, 1]);
   expect((await read(`${uri}?offset=3`)).meta["toolrack/offset"]).toBe(3);
 });
+
+test.each<Era>(["modern", "legacy"])(
+  "%s clients can call a tool whose output schema describes its data, whatever it returns as text",
+  async (era) => {
+    const client = await rack.connect(era);
+    const { tools } = await client.listTools();
+    const promised = tools.filter(({ outputSchema }) => outputSchema !== undefined).map(({ name }) => name);
+    // Only this one promises that its results fit.
+    expect(promised).toEqual(["rows"]);
+    expect(await client.callTool({ name: "rows", arguments: {} })).toMatchObject({
+      content: [{ type: "text", text: '{\n  "total": 2\n}' }],
+      structuredContent: { total: 2 },
+    });
+    expect(await client.callTool({ name: "words", arguments: {} })).toMatchObject({
+      content: [{ type: "text", text: "two rows" }],
+    });
+    expect(await client.callTool({ name: "data", arguments: {} })).toMatchObject({
+      content: [{ type: "text", text: '{"total":2}' }],
+      structuredContent: { total: 2 },
+    });
+  },
+);

@@ -103,10 +103,12 @@ function callTool(serving: McpServing, request: ClientRequest) {
   relayDialog(waitingDialogs, request, dialog, (answered, ended) => {
     const { codec, version = "" } = answered.peer;
     const isModern = codec.era === "modern";
-    const { type, structured } = ended.result;
+    const { record, result } = ended;
+    const { type, structured } = result;
     if (isModern && dialog.missed !== undefined && type === "error")
-      return answered.fail(missingCapability(dialog.missed, ended.result.content));
-    const hasValue = type === "json" || structured !== undefined;
+      return answered.fail(missingCapability(dialog.missed, result.content));
+    // Cutting a result may take its structured value away.
+    const hasValue = structured !== undefined || record.flags?.truncated === true;
     const listed = hasValue ? serving.lists.of(answered.caller).byName.get(name) : undefined;
     const hasOutputSchema = listed?.outputSchema !== undefined;
     // Resource links exist since version 2025-06-18 of the protocol.

@@ -132,7 +132,7 @@ describe("a single-file tool", { timeout: 120_000 }, () => {
           if (kind === "code") throw Object.assign(new Error("x"), { code: "ENOTHERE" });
           if (kind === "name") throw new RangeError("x");
           if (kind === "function") throw Object.assign(new Error("x"), { status: 418 });
-          throw new TypeError("unforeseen");
+          throw new TypeError("unforeseen", { cause: new Error("no disk", { cause: "worn out" }) });
         }`,
       ),
     });
@@ -145,7 +145,11 @@ describe("a single-file tool", { timeout: 120_000 }, () => {
     expect(await detailsOf("name")).toMatchObject({ details: { code: "BY_NAME", retryable: false } });
     expect(await detailsOf("name")).toMatchObject({ details: { code: "BY_NAME" } });
     expect(await detailsOf("function")).toMatchObject({ details: { code: "BY_FUNCTION" } });
-    expect(await detailsOf("other")).toMatchObject({ code: "execution_failed", message: "unforeseen" });
+    expect(await detailsOf("other")).toMatchObject({
+      code: "execution_failed",
+      message: "unforeseen",
+      details: { cause: "no disk; caused by worn out" },
+    });
     expect(registry.get("e")?.metadata.singleFile).toMatchObject({
       businessErrors: [
         { match: "ENOTHERE" },
