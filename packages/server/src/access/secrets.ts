@@ -1,4 +1,4 @@
-import type { SecretInfo, Store } from "../store/index.ts";
+import type { Store, ValueInfo } from "../store/index.ts";
 import { decrypt, EncryptionKey, encrypt, type Keyring, osKeyring, SecretError } from "./encryption.ts";
 
 export interface SecretsOptions {
@@ -15,6 +15,8 @@ export interface SecretsOptions {
  */
 const validName = /^(?:[A-Za-z0-9_-]{1,64}\/)?[A-Za-z_][A-Za-z0-9_.-]{0,99}$/;
 const LONGEST_VALUE = 64 * 1024;
+/** Shorter values occur in many texts by chance, which a mask would spoil. */
+const SHORTEST_VALUE = 8;
 /** How many values of one secret are masked: the current one, its parts, and some earlier ones. */
 const MOST_VALUES = 16;
 
@@ -85,12 +87,17 @@ export class Secrets {
   }
 
   async #encrypt(name: string, value: string): Promise<string> {
-    if (!validName.test(name)) {
+    if (!isValueName(name)) {
       throw new SecretError(
         `"${name}" cannot be the name of a secret. Use letters, digits, _ . and -, at most 100, not beginning with a digit.`,
       );
     }
     if (value === "") throw new SecretError(`The value of the secret "${name}" is empty.`);
+    if (value.trim().length < SHORTEST_VALUE) {
+      throw new SecretError(
+        `The value of the secret "${name}" is shorter than ${SHORTEST_VALUE} characters. A secret is masked wherever its value shows, and one this short shows in many texts by chance. If it need not be hidden, set it as a setting: toolrack settings set ${name.replace("/", " ")}`,
+      );
+    }
     if (value.length > LONGEST_VALUE) {
       throw new SecretError(`The value of the secret "${name}" is longer than ${LONGEST_VALUE} characters.`);
     }
@@ -118,7 +125,7 @@ export class Secrets {
   }
 
   /** Returns names and times, sorted by name; never a value. Needs no encryption key. */
-  list(): Promise<SecretInfo[]> {
+  list(): Promise<ValueInfo[]> {
     return this.#store.list();
   }
 
@@ -184,7 +191,12 @@ export class Secrets {
   }
 }
 
-/** The name under which a secret of a single tool is stored. */
+/** Whether a secret or a setting may have this name. */
+export function isValueName(name: string): boolean {
+  return validName.test(name);
+}
+
+/** The name under which a secret or a setting of a single tool is stored. */
 export function toolSecretName(tool: string, name: string): string {
   return `${tool}/${name}`;
 }

@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "@toolrack/core";
-import { ensureMasterToken, openSecrets, type Secrets, Unapproved } from "../access/index.ts";
+import { ensureMasterToken, openValues, type Secrets, type ToolValues, Unapproved } from "../access/index.ts";
 import {
   ApprovalInbox,
   type Calls,
@@ -38,7 +38,7 @@ export interface OpenedRack {
   /** Must be closed before the server waits for calls to end, since some calls wait for an MCP client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
-  readonly secrets: Secrets;
+  readonly values: ToolValues;
   /** How many calls of dead processes were marked as interrupted. */
   readonly interrupted: number;
 }
@@ -62,7 +62,8 @@ export async function openRack(
   const store = await openStore({ directory, logger, url: process.env.DATABASE_URL });
   opened.defer(() => closeWithinLimit(store.close(), "The store", logger));
   const interrupted = await store.calls.settleInterrupted();
-  const secrets = await openSecrets({ directory, store });
+  const values = await openValues({ directory, store });
+  const { secrets } = values;
   for (const reason of secrets.unreadable.values()) logger.warn(reason);
   // The token is created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
@@ -80,7 +81,7 @@ export async function openRack(
   });
   opened.defer(() => closeWithinLimit(approvals.close(), "The approvals", logger));
 
-  const app = await openWorkspace(root, { logger, toolSecrets: secrets, store, approval: approvals.policy });
+  const app = await openWorkspace(root, { logger, toolValues: values, store, approval: approvals.policy });
   opened.defer(() => Promise.race([app.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
   rack = { app };
   app.skills.follow();
@@ -109,7 +110,7 @@ export async function openRack(
     expertById: (id) => expertView(skills.experts.byId(id)),
     onExpertsChanged: (listener) => skills.experts.subscribe(listener),
   });
-  const parts = { app, store, approvals, calls, mcp, mcpServers, secrets, interrupted };
+  const parts = { app, store, approvals, calls, mcp, mcpServers, values, interrupted };
   followOthers(parts, logger);
   return parts;
 }
@@ -122,17 +123,18 @@ function expertView(expert: Expert | undefined): ExpertView | undefined {
 }
 
 /** Follows changes of other processes on the same store, until the store's follower is closed. */
-function followOthers({ store, approvals, secrets, mcpServers }: OpenedRack, logger: Logger): void {
+function followOthers({ store, approvals, values, mcpServers }: OpenedRack, logger: Logger): void {
   const warn = (text: string) => (error: unknown) => logger.warn(`${text}: ${reasonOf(error)}`);
   store.follower.follow("registry", {
     version: () => store.registryVersion.read(),
     refresh: () => mcpServers.refresh(),
     failed: warn("What other processes changed could not be read"),
   });
-  // Secrets that another process set are masked here too, and an MCP server may have waited for one.
+  // Secrets that another process set are masked here too, tools are given what was set for them, and an MCP
+  // server may have waited for a value.
   store.follower.follow("secrets", {
-    refresh: () => secrets.refresh().then(() => mcpServers.followSecrets()),
-    failed: warn("Secrets that were set meanwhile could not be read"),
+    refresh: () => values.refresh().then(() => mcpServers.followSecrets()),
+    failed: warn("Settings and secrets that were set meanwhile could not be read"),
   });
   store.follower.follow("remains", {
     seconds: ORPHAN_CHECK_SECONDS,

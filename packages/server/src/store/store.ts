@@ -23,7 +23,6 @@ import { ScheduleRepository } from "./schedules.ts";
 import type { Engine } from "./schema.ts";
 import { SkillRepository, type SkillStore } from "./skills.ts";
 import {
-  SecretRepository,
   TokenRepository,
   type TokenStore,
   ToolSwitchRepository,
@@ -38,7 +37,8 @@ export interface Store {
   readonly calls: CallStore;
   readonly tokens: TokenStore;
   readonly approvals: ApprovalStore;
-  readonly secrets: SecretRepository;
+  readonly secrets: ValueRepository;
+  readonly settings: ValueRepository;
   readonly schedules: ScheduleRepository;
   readonly skills: SkillStore;
   readonly mcpServers: McpServerStore;
@@ -106,7 +106,8 @@ export async function openStore({ directory, url = "", logger = console }: Store
     calls,
     tokens: new TokenRepository(db),
     approvals,
-    secrets: new SecretRepository(db),
+    secrets: new ValueRepository(db, "secrets"),
+    settings: new ValueRepository(db, "settings"),
     schedules,
     skills: new SkillRepository(db, registryVersion),
     mcpServers: new McpServerRepository(db, registryVersion),

@@ -30,6 +30,13 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   deadlines.watch(frame);
   stateChanged(frame);
   if (frame.ended) return; // A listener that was told of the start cancelled the call.
+  const environment = frame.options.env === undefined ? settings.environment?.(info) : undefined;
+  if (environment !== undefined) {
+    return environment.then((given) => {
+      frame.environment = given;
+      return frame.ended ? undefined : implementation.run(new FrameContext(frame));
+    });
+  }
   // The arguments have passed the schema, so they have the types that the tool declares.
   const output = implementation.run(new FrameContext(frame));
   if (output instanceof Promise) return output;
@@ -82,7 +89,7 @@ function hold(frame: CallFrame, outcome: SchemaOutcome): void {
 export function mask(frame: CallFrame): void {
   const { draft, parent, host } = frame;
   if (draft === undefined || parent !== undefined) return;
-  frame.draft = host.settings.secrets().apply(draft);
+  frame.draft = host.settings.secrets().inResult(draft);
 }
 
 /**

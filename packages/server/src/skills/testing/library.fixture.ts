@@ -45,7 +45,7 @@ export class TestLibrary {
       logger,
       surroundings: {
         allowPrivate: options.allowPrivate ?? [],
-        readSecret: async (name) => secrets.get(name),
+        readValue: async (name) => secrets.get(name),
         sandbox: () => {
           this.#sandbox ??= openSandbox({
             directory: join(directory, ".toolrack", "sandbox"),
