@@ -178,7 +178,14 @@ describe("a mask over what a tool gives back", () => {
   });
 
   it("never touches the envelope", async () => {
-    const words = ["resource", "mimeType", "text/plain", "completed", "execution_failed", "ToolExecutionError"];
+    const words = [
+      "resource",
+      "mimeType",
+      "text/plain",
+      "completed",
+      "execution_failed",
+      "ToolExecutionError",
+    ];
     const block = { type: "resource", resource: { uri: "a:b", mimeType: "text/plain", text: "a resource" } };
     const result = await answers({ content: [block, { type: "text", text: "text/plain" }] }, words);
     expect(result.type).toBe("text");
@@ -206,7 +213,12 @@ describe("a mask over what a tool gives back", () => {
   it("never masks the state of a call", async () => {
     const registry = new ToolRegistry({ secrets: () => ["completed"] });
     registry.register(
-      Tool.define({ name: "tells", description: "Tells.", parameters: none, execute: async () => "completed!" }),
+      Tool.define({
+        name: "tells",
+        description: "Tells.",
+        parameters: none,
+        execute: async () => "completed!",
+      }),
     );
     await registry.execute("tells", {}, { callId: "one" });
     expect(registry.getState("one")).toMatchObject({ status: "completed", output: "[redacted]!" });

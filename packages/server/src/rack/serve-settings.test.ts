@@ -102,7 +102,9 @@ describe("settings and secrets", { timeout: 120_000 }, () => {
     const { items } = (await ask("GET", "/api/settings")).body;
     expect(items.map(({ name }: { name: string }) => name)).not.toContain("rows/NOTE");
     expect(items).toContainEqual(expect.objectContaining({ name: "REGION", value: "eu" }));
-    expect((await put("settings", "rows/NOTE", "again")).body.error.message).toContain("secrets remove rows NOTE");
+    expect((await put("settings", "rows/NOTE", "again")).body.error.message).toContain(
+      "secrets remove rows NOTE",
+    );
     expect((await ask("DELETE", "/api/settings/REGION")).body).toEqual({ name: "REGION" });
     expect((await ask("DELETE", "/api/settings/REGION")).body.error.code).toBe("setting_not_found");
   });

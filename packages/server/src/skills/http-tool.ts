@@ -24,9 +24,9 @@ import {
   hasSecretWithin,
   type ReadValue,
   type SkillSurroundings,
-  valuesFor,
   skillResult,
   type ToolRunner,
+  valuesFor,
 } from "./checked-tool.ts";
 import { type ToolUsage, UsageError } from "./tool-usage.ts";
 

@@ -95,9 +95,7 @@ export class ValueRepository {
   /** Adds or replaces the value. */
   async set(name: string, value: string): Promise<void> {
     if (toKey(name) !== name) {
-      throw new Error(
-        "The name is too long, or has characters that not every database can hold.",
-      );
+      throw new Error("The name is too long, or has characters that not every database can hold.");
     }
     if (await this.#update(name, value)) return;
     const now = Date.now();

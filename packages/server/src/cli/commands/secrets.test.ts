@@ -79,7 +79,10 @@ describe("toolrack settings", { timeout: 180_000 }, () => {
     await secrets(["set", "mail", "PASSWORD"], "seen by none");
     expect((await settings(["list"])).stdout).not.toContain("PASSWORD");
     const refused = await settings(["set", "mail", "PASSWORD=seen again"]);
-    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("secrets remove mail PASSWORD")]);
+    expect([refused.code, refused.stderr]).toEqual([
+      1,
+      expect.stringContaining("secrets remove mail PASSWORD"),
+    ]);
   });
 
   it.each<[string, string[]]>([

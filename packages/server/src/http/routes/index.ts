@@ -11,8 +11,8 @@ import { skillToolRoutes } from "./skill-tools.ts";
 import { skillTransferRoutes } from "./skill-transfer.ts";
 import { expertRoutes, skillRoutes } from "./skills.ts";
 import { tokenRoutes } from "./tokens.ts";
-import { secretRoutes, settingRoutes } from "./values.ts";
 import { toolRoutes } from "./tools.ts";
+import { secretRoutes, settingRoutes } from "./values.ts";
 
 /** All routes. The API, its validation and its description are made from this table. */
 export function apiRoutes(services: HttpServices, extensions: readonly HttpExtension[]): Route[] {

@@ -27,7 +27,9 @@ export function secretRoutes({ values }: HttpServices): Route[] {
       errors: ["secret_invalid"],
       async handle({ params: { name }, body }) {
         await values.setSecret(name, body.value);
-        return (await values.secrets.list()).find((secret) => secret.name === name) ?? unknown("secret", name);
+        return (
+          (await values.secrets.list()).find((secret) => secret.name === name) ?? unknown("secret", name)
+        );
       },
     }),
     route("DELETE /api/secrets/{name}", "removeSecret", "Deletes a secret", {
