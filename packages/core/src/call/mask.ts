@@ -116,8 +116,7 @@ export class Mask implements Iterable<string> {
   inResult<Result extends RawResult | ToolResult>(result: Result): Result {
     if (this.isEmpty) return result;
     const { content, type, structured, attachments, blocks, metadata } = result;
-    const title = "title" in result ? result.title : undefined;
-    const error = "error" in result ? result.error : undefined;
+    const { title, error }: Partial<RawResult & ToolResult> = result;
     const isJson = type === "json" && this.finds(content);
     const text = (isJson ? this.#inJson(content) : undefined) ?? this.inText(content);
     // Where the text is hidden as a whole, the value that it was made of is too.
@@ -153,7 +152,7 @@ export class Mask implements Iterable<string> {
     return {
       ...error,
       message: this.inText(message),
-      details: { ...Object.fromEntries(parts), toolName: details.toolName },
+      details: { ...Object.fromEntries(parts), input: this.apply(details.input), toolName: details.toolName },
     };
   }
 

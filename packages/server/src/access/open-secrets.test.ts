@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { redact } from "@toolrack/core/internal";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openStore, type Store } from "../store/store.ts";
-import type { Keyring } from "./encryption.ts";
+import { EncryptionKey, encrypt, type Keyring } from "./encryption.ts";
 import { openSecrets } from "./secrets.ts";
 
 let directory: string;
@@ -137,6 +137,18 @@ describe("secrets", () => {
       /shorter than 8 characters.*toolrack settings set tool TIMEOUT/,
     );
     expect([...secrets.values()]).not.toContain("5000");
+  });
+
+  it("that are short, from before such were refused, are named with what to do", async () => {
+    const secrets = await open();
+    await secrets.set("tool/TIMEOUT", "long enough");
+    const key = await new EncryptionKey(directory, async () => undefined).ensure();
+    await store.secrets.set("tool/TIMEOUT", encrypt(key, "tool/TIMEOUT", "5000"));
+    const later = await open();
+    expect(await later.get("tool/TIMEOUT")).toBe("5000");
+    expect(later.problems().join()).toContain("toolrack settings set tool TIMEOUT");
+    await later.remove("tool/TIMEOUT");
+    expect(later.problems()).toEqual([]);
   });
 
   it("need no key where there are none", async () => {

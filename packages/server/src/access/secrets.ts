@@ -36,6 +36,8 @@ export class Secrets {
   readonly #store: Store["secrets"];
   readonly #key: EncryptionKey;
   readonly #unreadable = new Map<string, string>();
+  /** Names of secrets from before short values were refused. */
+  readonly #short = new Set<string>();
   /** For each secret, by name: when the value that was last read had been set. */
   readonly #readAt = new Map<string, number>();
   /**
@@ -52,6 +54,15 @@ export class Secrets {
     this.#key = key;
   }
 
+  /** What an operator should know and do: about secrets that cannot be read, and about those that are too short. */
+  problems(): string[] {
+    const short = [...this.#short].map((name) => {
+      const words = name.replace("/", " ");
+      return `The secret "${name}" is shorter than ${SHORTEST_VALUE} characters, so results are masked where it stands by chance. If nobody has to hide it, make it a setting: toolrack secrets remove ${words} && toolrack settings set ${words}`;
+    });
+    return [...this.#unreadable.values(), ...short];
+  }
+
   /** By name, why each secret that could not be read is unreadable. */
   get unreadable(): ReadonlyMap<string, string> {
     return this.#unreadable;
@@ -65,8 +76,10 @@ export class Secrets {
       if (this.#readAt.get(name) === updatedAt) continue;
       this.#readAt.set(name, updatedAt);
       try {
-        await this.get(name);
+        const value = await this.get(name);
         this.#unreadable.delete(name);
+        if (value !== undefined && isShort(value)) this.#short.add(name);
+        else this.#short.delete(name);
       } catch (thrown) {
         if (!(thrown instanceof SecretError)) throw thrown;
         this.#unreadable.set(name, thrown.message);
@@ -78,6 +91,7 @@ export class Secrets {
   async set(name: string, value: string): Promise<void> {
     await this.#store.set(name, await this.#encrypt(name, value));
     this.#unreadable.delete(name);
+    this.#short.delete(name);
   }
 
   /** Like `set`, but only when the current value is `before`. Returns whether the value was replaced. */
@@ -93,7 +107,7 @@ export class Secrets {
       );
     }
     if (value === "") throw new SecretError(`The value of the secret "${name}" is empty.`);
-    if (value.trim().length < SHORTEST_VALUE) {
+    if (isShort(value)) {
       throw new SecretError(
         `The value of the secret "${name}" is shorter than ${SHORTEST_VALUE} characters. A secret is masked wherever its value shows, and one this short shows in many texts by chance. If it need not be hidden, set it as a setting: toolrack settings set ${name.replace("/", " ")}`,
       );
@@ -138,6 +152,7 @@ export class Secrets {
     if (value !== undefined && there === undefined) return false;
     const isRemoved = await this.#store.remove(name, there);
     this.#unreadable.delete(name);
+    this.#short.delete(name);
     return isRemoved;
   }
 
@@ -189,6 +204,10 @@ export class Secrets {
     this.#values = [...this.#known.values(), ...this.#maskedFor.values()].flatMap((some) => [...some]);
     for (const listener of this.#listeners) listener();
   }
+}
+
+function isShort(value: string): boolean {
+  return value.trim().length < SHORTEST_VALUE;
 }
 
 /** Whether a secret or a setting may have this name. */

@@ -154,9 +154,10 @@ async function environment(
   names: ReadonlySet<string> | undefined,
   lookUp: LookUp,
 ): Promise<Environment> {
-  const values =
+  const values: Record<string, unknown> =
     schema === undefined ? {} : await resolveEnvironment({ tool, schema, lookUp, isLenient: false });
-  for (const name of names ?? []) values[name] ??= await lookUp(name, false);
+  const others = [...(names ?? [])].filter((name) => !Object.hasOwn(asRecord(schema?.properties), name));
+  for (const name of others) values[name] = await lookUp(name, false);
   const texts = Object.entries(values).flatMap(([name, value]) => {
     if (value === undefined) return [];
     return [[name, typeof value === "string" ? value : JSON.stringify(value)]];

@@ -15,7 +15,7 @@ import {
 } from "../calls/index.ts";
 import { ChatService, Providers, readResultTool, type StreamOptions } from "../chat/index.ts";
 import { loadEnvironment, readServerAddress } from "../config/index.ts";
-import { productVersion, reasonOf } from "../helpers/index.ts";
+import { defined, productVersion, reasonOf } from "../helpers/index.ts";
 import { McpServers, readMcpFile, type ServerEntry } from "../mcp/connect/index.ts";
 import { createMcpSurface, type ExpertView, type McpSurface } from "../mcp/serve/index.ts";
 import { DependencyStore } from "../sandbox/index.ts";
@@ -64,7 +64,7 @@ export async function openRack(
   const interrupted = await store.calls.settleInterrupted();
   const values = await openValues({ directory, store });
   const { secrets } = values;
-  for (const reason of secrets.unreadable.values()) logger.warn(reason);
+  for (const problem of secrets.problems()) logger.warn(problem);
   // The token is created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
   // Set below: the workspace needs the inbox, and the inbox needs the workspace.
@@ -86,7 +86,14 @@ export async function openRack(
   rack = { app };
   app.skills.follow();
 
-  const mcpServers = await openMcpServers({ app, store, secrets, identity: identityOf(root, token), logger });
+  const mcpServers = await openMcpServers({
+    app,
+    store,
+    secrets,
+    setting: (name) => values.getSetting(name),
+    identity: identityOf(root, token),
+    logger,
+  });
   rack.mcpServers = mcpServers;
   opened.defer(() => mcpServers.close());
   if (options.watch) mcpServers.watch();
@@ -165,10 +172,11 @@ export async function openMcpServers(parts: {
   readonly app: Pick<App, "registry" | "offerings" | "workspace" | "config" | "addUsedFiles">;
   readonly store: Pick<Store, "mcpServers">;
   readonly secrets: Pick<Secrets, "get" | "set" | "replace" | "remove" | "learn" | "maskFor" | "values">;
+  readonly setting?: (name: string) => Promise<string | undefined>;
   readonly identity: RackIdentity;
   readonly logger: Logger;
 }): Promise<McpServers> {
-  const { app, store, secrets, identity, logger } = parts;
+  const { app, store, secrets, setting, identity, logger } = parts;
   const { registry, offerings, workspace, config } = app;
   const { directory } = workspace;
   const npmrc = join(directory, ".npmrc");
@@ -177,6 +185,7 @@ export async function openMcpServers(parts: {
     offerings,
     store: store.mcpServers,
     secrets,
+    ...defined({ setting }),
     logger,
     packages: new DependencyStore({ directory: join(directory, ".toolrack", "mcp"), npmrc, logger }),
     directory,

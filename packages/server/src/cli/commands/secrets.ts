@@ -74,7 +74,7 @@ async function listSecrets(cli: Cli, { secrets: kept }: ToolValues): Promise<voi
       const rows = all.map(({ name, updatedAt }) => [name, new Date(updatedAt).toISOString()]);
       cli.table(["NAME", "SET"], rows, { flexible: -1 });
     }
-    for (const reason of kept.unreadable.values()) cli.talk(`warning: ${reason}`);
+    for (const problem of kept.problems()) cli.talk(`warning: ${problem}`);
   });
 }
 
