@@ -117,13 +117,15 @@ export class Mask implements Iterable<string> {
     if (this.isEmpty) return result;
     const { content, type, structured, attachments, blocks, metadata } = result;
     const { title, error }: Partial<RawResult & ToolResult> = result;
-    const isJson = type === "json" && this.finds(content);
+    const data = structured === undefined ? undefined : this.apply(structured);
+    // In JSON, a secret may be written with escapes.
+    const isJson = type === "json" && (data !== structured || this.finds(content));
     const text = (isJson ? this.#inJson(content) : undefined) ?? this.inText(content);
     // Where the text is hidden as a whole, the value that it was made of is too.
     const isHidden = text === HIDDEN_JSON && text !== content;
     const shown = {
       content: text,
-      structured: structured === undefined ? undefined : isHidden ? REDACTED : this.apply(structured),
+      structured: data !== undefined && isHidden ? REDACTED : data,
       attachments: attachments === undefined ? undefined : this.inMessage(attachments),
       blocks: blocks === undefined ? undefined : this.inMessage(blocks),
       metadata: metadata === undefined ? undefined : this.apply(metadata),

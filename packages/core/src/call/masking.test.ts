@@ -174,7 +174,10 @@ describe("a mask over what a tool gives back", () => {
     const secret = '{"user":"ann","pin":1234}';
     const { content, structured } = await answers({ key: JSON.parse(secret) }, [secret]);
     expect([content, structured]).toEqual(['"[redacted]"', "[redacted]"]);
-    expect((await answers({ key: secret }, [secret])).structured).toEqual({ key: "[redacted]" });
+    expect(await answers({ key: secret, n: 1 }, [secret])).toMatchObject({
+      content: JSON.stringify({ key: '"[redacted]"', n: 1 }),
+      structured: { key: '"[redacted]"', n: 1 },
+    });
   });
 
   it("never touches the envelope", async () => {

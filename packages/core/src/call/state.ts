@@ -99,8 +99,9 @@ class StateEvent {
     const { attachments } = this.#result ?? {};
     return {
       ...shown,
-      // Words of the call's own life are never masked.
+      // What the pipeline says of the call is never masked.
       status: state.status,
+      ...("time" in state && { time: state.time }),
       ...("attachments" in shown && attachments && { attachments: mask.inMessage(attachments) }),
     } as ToolState; // As before.
   }

@@ -170,9 +170,9 @@ async function environment(
  * theirs in `getSchema()`, have none here.
  */
 function declaredEnvironment({ metadata }: ToolInfo): JsonSchemaObject | undefined {
-  return metadata.singleFile === undefined && isRecord(metadata.environment)
-    ? metadata.environment
-    : undefined;
+  const { singleFile, environment } = metadata;
+  if (singleFile !== undefined || !isRecord(environment)) return undefined;
+  return isRecord(environment.properties) ? environment : undefined;
 }
 
 /** Whether a tool, of any kind, declares this variable as a secret. */

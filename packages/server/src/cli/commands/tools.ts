@@ -222,7 +222,7 @@ function manualSections(cli: Cli, info: ToolInfo): Section[] {
       [...parameterHead, "SET WITH"],
       environmentRows(manual.environment ?? info.metadata.environment).map(([name = "", property, row]) => [
         ...row,
-        setCommand(info.name, name, property).replace(/^toolrack/, cli.programWords),
+        setCommand(info.name, name, property).replace(/^toolrack/, () => cli.programWords),
       ]),
     ],
     ["Dependencies", ["PACKAGE", "VERSION"], Object.entries(dependencies)],
