@@ -56,7 +56,8 @@ async function ask(method: string, path: string, body?: object) {
 }
 const put = (kind: "settings" | "secrets", name: string, value: string) =>
   ask("PUT", `/api/${kind}/${encodeURIComponent(name)}`, { value });
-const call = async (tool: string) => (await ask("POST", `/api/tools/${tool}/calls`, { arguments: {} })).body;
+const call = async (tool: string) =>
+  (await ask("POST", `/api/tools/${tool}/calls`, { arguments: {} })).body.result;
 
 describe("settings and secrets", { timeout: 120_000 }, () => {
   it("reach tools of every contract that they are set for, and no others", async () => {

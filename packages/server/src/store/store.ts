@@ -22,7 +22,13 @@ import { problemsOf } from "./repair.ts";
 import { ScheduleRepository } from "./schedules.ts";
 import type { Engine } from "./schema.ts";
 import { SkillRepository, type SkillStore } from "./skills.ts";
-import { TokenRepository, type TokenStore, ToolSwitchRepository, type ToolSwitchStore, ValueRepository } from "./tokens.ts";
+import {
+  TokenRepository,
+  type TokenStore,
+  ToolSwitchRepository,
+  type ToolSwitchStore,
+  ValueRepository,
+} from "./tokens.ts";
 import { RegistryVersion } from "./versions.ts";
 import { warnOfDamagedLog } from "./write-ahead-log.ts";
 

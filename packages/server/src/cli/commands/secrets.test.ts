@@ -6,7 +6,11 @@ import { type CliOutcome, runCli } from "../testing/run-cli.ts";
 
 let workspace: TemporaryWorkspace;
 beforeAll(async () => {
-  workspace = await TemporaryWorkspace.create({ "tools/readme.txt": "" });
+  workspace = await TemporaryWorkspace.create({
+    "tools/locked.js": `import { Tool } from "@toolrack/core";
+      const environment = { type: "object", properties: { PIN: { type: "string", format: "password" } } };
+      export const locked = Tool.define({ name: "locked", description: "d", parameters: { type: "object" }, metadata: { environment }, execute: async () => "" });`,
+  });
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
 
@@ -83,6 +87,11 @@ describe("toolrack settings", { timeout: 180_000 }, () => {
       1,
       expect.stringContaining("secrets remove mail PASSWORD"),
     ]);
+  });
+
+  it("refuses what a tool declares as a secret", async () => {
+    const refused = await settings(["set", "locked", "PIN=1234"]);
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("secrets set locked PIN")]);
   });
 
   it.each<[string, string[]]>([

@@ -1,7 +1,7 @@
-import { type ToolValues, toolSecretName } from "../../access/index.ts";
+import { declaresSecret, type ToolValues, toolSecretName } from "../../access/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, interruptedError, usageError } from "../cli-error.ts";
-import { withStore } from "../workspace.ts";
+import { withApp, withStore } from "../workspace.ts";
 
 type Action = "list" | "set" | "remove";
 type Kind = "secret" | "setting";
@@ -37,9 +37,24 @@ export async function settings(
   const [tool, variable] = words.length === 2 ? [first, last] : [last, undefined];
   const name = nameOf(cli, "setting", action, tool, variable);
   if (action === "remove") return withValues(cli, (values) => remove(cli, "setting", name, values));
+  if (tool !== undefined && variable !== undefined) await refuseDeclaredSecret(cli, tool, variable);
   const value = given ?? (await readValue(cli, "setting", name));
   await withValues(cli, (values) => values.setSetting(name, value));
   cli.answer({ name, value }, () => cli.talk(`The setting ${name} is set to ${value}.`));
+}
+
+/** Settings are stored and shown as they are, so what a tool declares as a secret is not taken as one. */
+async function refuseDeclaredSecret(cli: Cli, tool: string, variable: string): Promise<void> {
+  const isSecret = await withApp(cli, { builtins: false }, async ({ registry }) => {
+    const info = registry.get(tool);
+    return info !== undefined && declaresSecret(info, variable);
+  });
+  if (!isSecret) return;
+  const command = cli.commandLine(`secrets set ${tool} ${variable}`);
+  throw new CliError(`The tool "${tool}" declares ${variable} as a secret. Set it with: ${command}`, {
+    code: "setting_invalid",
+    details: { name: toolSecretName(tool, variable) },
+  });
 }
 
 function nameOf(
