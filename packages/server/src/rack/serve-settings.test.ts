@@ -46,7 +46,10 @@ afterAll(async () => {
   vi.unstubAllEnvs();
 });
 
-async function ask(method: string, path: string, body?: object) {
+// biome-ignore lint/suspicious/noExplicitAny: what JSON answers hold is looked at freely in tests.
+type Answer = { readonly status: number; readonly body: any };
+
+async function ask(method: string, path: string, body?: object): Promise<Answer> {
   const response = await fetch(serving.url + path, {
     method,
     headers: { authorization: `Bearer ${serving.token}`, "content-type": "application/json" },
