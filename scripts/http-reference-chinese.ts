@@ -116,11 +116,17 @@ const translations: Readonly<Record<string, string>> = {
   "The names of the secrets; never a value": "密钥的名称，从不含值",
   "Sets a secret, or replaces its value": "设置一个密钥，或替换它的值",
   "Deletes a secret": "删除一个密钥",
+  "The settings of tools, with their values": "工具的设置及其值",
+  "Sets a setting, or replaces its value": "设置一个设置，或替换它的值",
+  "Deletes a setting": "删除一个设置",
   "How many calls ended, failed and how long they took: in all, over time and by tool":
     "结束和失败的调用数及用时：总计、按时间、按工具",
   "The name or the value cannot be that of a secret.": "该名称或值不能用作密钥。",
   "There is no token with this id.": "没有这个 id 的令牌。",
   "There is no secret of this name.": "没有这个名称的密钥。",
+  "The name or the value cannot be that of a setting, or the name is that of a secret.":
+    "该名称或值不能用作设置，或该名称是密钥的名称。",
+  "There is no setting of this name.": "没有这个名称的设置。",
   "What happens on the rack, as it happens": "实时事件流",
   "The `tools` of a Chat Completions request": "Chat Completions 请求的 `tools`",
   "Runs the calls of an assistant message": "执行一条 assistant 消息中的调用",

@@ -22,7 +22,7 @@ module.exports = {
         },
         required: ["text"],
       },
-      // Set with: toolrack secrets set reading-time WORDS_PER_MINUTE
+      // Set with: toolrack settings set reading-time WORDS_PER_MINUTE=200
       environment: {
         type: "object",
         properties: {

@@ -51,6 +51,23 @@ describeConsole("what the server is asked to keep and to tell", ({ server, open 
     await secrets.getByText("weather/API_KEY").waitFor({ state: "detached" });
   });
 
+  it("shows the settings of tools, and says why a short value is no secret", async () => {
+    const page = await open({ path: "/settings" });
+    const settings = page.getByRole("region", { name: "Settings of tools" });
+    await settings.getByRole("textbox", { name: "Name" }).fill("weather/TIMEOUT");
+    await settings.getByLabel("Value").fill("5000");
+    await settings.getByRole("button", { name: "Set the value" }).click();
+    const item = settings.getByRole("listitem").filter({ hasText: "weather/TIMEOUT" });
+    expect(await item.innerText()).toContain("5000");
+    const secrets = page.getByRole("region", { name: "Secrets" });
+    await secrets.getByRole("textbox", { name: "Name" }).fill("weather/TIMEOUT");
+    await secrets.getByLabel("Value").fill("5000");
+    await secrets.getByRole("button", { name: "Set the secret" }).click();
+    await secrets.getByText(/shorter than 8 characters/).waitFor();
+    await settings.getByRole("button", { name: /weather\/TIMEOUT/ }).click();
+    await item.waitFor({ state: "detached" });
+  });
+
   it("shows the limits, what was loaded at the start, and where a file is broken", async () => {
     const page = await open({ path: "/settings" });
     await page.getByText("Calls of one tool at one time").waitFor();

@@ -7,6 +7,7 @@ export type {
   ApprovalVerdict,
   CallOptions,
   CallSettings,
+  Environment,
 } from "./call/settings.ts";
 export { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./error/codes.ts";
 export {

@@ -1,7 +1,7 @@
 // For the server and the console only: not part of the public entry, and free to change.
 
 export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
-export { Mask, redact } from "./call/mask.ts";
+export { isSecretName, Mask, redact } from "./call/mask.ts";
 export { hasParts } from "./call/stages/access-checks.ts";
 export { inEnvelope } from "./format/openai.ts";
 export { readTagText } from "./format/tag-calls.ts";
@@ -9,6 +9,7 @@ export { type RecalledCall, recallCalls } from "./loop/records.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
 export { tooMuchJson } from "./schema/copy.ts";
 export { hashValue } from "./schema/hash.ts";
+export { safeJson } from "./schema/json.ts";
 export { loadLinearPatterns, type Pattern, toPattern } from "./schema/pattern.ts";
 export { metadataProblem, misplacedMetadata } from "./tool/define.ts";
 export { canonicalName, isCanonicalName, nearestNames } from "./tool/name.ts";

@@ -272,6 +272,10 @@ export interface Server {
   readonly retention: { readonly days: number; readonly maxBytes: number };
 }
 
+export interface Setting extends Secret {
+  readonly value: string;
+}
+
 export interface Skill extends SkillSummary {
   readonly tools: readonly SkillTool[];
   readonly files: readonly { readonly path: string; readonly size: number; readonly text?: string }[];
@@ -421,6 +425,9 @@ export interface Answers {
   readonly "GET /api/secrets": { readonly items: readonly Secret[] };
   readonly "PUT /api/secrets/{name}": Secret;
   readonly "DELETE /api/secrets/{name}": { readonly name: string };
+  readonly "GET /api/settings": { readonly items: readonly Setting[] };
+  readonly "PUT /api/settings/{name}": Setting;
+  readonly "DELETE /api/settings/{name}": { readonly name: string };
   readonly "GET /api/tools": ToolPage;
   readonly "PATCH /api/tools": { readonly changed: readonly string[]; readonly missing: readonly string[] };
   readonly "GET /api/tools/{name}": Tool;

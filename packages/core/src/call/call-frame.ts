@@ -8,7 +8,7 @@ import type { RegistryView, ToolStatus } from "../tool/types.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
-import type { CallOptions, CheckedSettings } from "./settings.ts";
+import type { CallOptions, CheckedSettings, Environment } from "./settings.ts";
 
 const noInput: Record<string, unknown> = Object.freeze({});
 
@@ -55,6 +55,8 @@ export class CallFrame {
   endedAt = 0;
   title: string | undefined = undefined;
   stateMetadata: Record<string, unknown> | undefined = undefined;
+  /** The settings and secrets that the rack gives the tool. */
+  environment: Environment | undefined = undefined;
   /** What the tool returned, until it is made a result. */
   output: unknown = undefined;
   draft: RawResult | undefined = undefined;

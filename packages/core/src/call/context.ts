@@ -84,7 +84,8 @@ export class FrameContext implements ToolContext {
     return this[frameKey].caller;
   }
   get env(): Readonly<Record<string, string>> {
-    return this[frameKey].options.env ?? noEnvironment;
+    const frame = this[frameKey];
+    return frame.options.env ?? frame.environment ?? noEnvironment;
   }
   get logger(): Logger {
     const frame = this[frameKey];

@@ -140,7 +140,7 @@ function fail(frame: CallFrame, thrown: unknown): void {
   const { structuredSize: _, ...draft } = frame.draft;
   const response = error.toResponse();
   // A calling tool gets the error unmasked; any other caller gets it with known secrets masked.
-  const told = frame.parent === undefined ? frame.host.settings.secrets().apply(response) : response;
+  const told = frame.parent === undefined ? frame.host.settings.secrets().inError(response) : response;
   frame.result = { ...draft, type: "error", error: told };
   end(frame, "error");
 }
@@ -216,10 +216,10 @@ function tellRecord(frame: CallFrame, result: ToolResult): void {
     shown = host.settings
       .secrets()
       .and(secrets)
-      .apply(frame.flags?.truncated ? rest : result);
+      .inResult(frame.flags?.truncated ? rest : result);
   } else if (secrets.size > 0) {
     // The caller may read the secrets of its own arguments; whoever reads the record may not.
-    shown = Mask.none.and(secrets).apply(result);
+    shown = Mask.none.and(secrets).inResult(result);
   }
   host.events.emit({ type: "record", record, result: shown, ...(error && { error }) });
 }

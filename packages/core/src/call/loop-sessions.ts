@@ -64,7 +64,7 @@ export class LoopSessions {
           type: "loop",
           callId: frame.callId,
           sessionID: frame.sessionID,
-          verdict: frame.host.settings.secrets().apply(verdict),
+          verdict: frame.host.settings.secrets().inMessage(verdict),
         });
     } catch {
       // A failing detector must not fail the call.

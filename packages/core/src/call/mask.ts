@@ -1,4 +1,9 @@
+import type { ToolErrorResponse } from "../error/codes.ts";
+import type { RawResult, ToolResult } from "../tool/result.ts";
+
 const REDACTED = "[redacted]";
+/** `[redacted]` as a JSON text. */
+const HIDDEN_JSON = JSON.stringify(REDACTED);
 /** `[redacted]` in base64. */
 const REDACTED_BYTES = "W3JlZGFjdGVkXQ==";
 
@@ -37,16 +42,21 @@ export class Mask implements Iterable<string> {
    * without a copy of the text.
    */
   readonly #beginnings: RegExp | undefined;
+  /** Whether a number can contain one of the values: such a value has only characters of numbers. */
+  readonly #hasNumeric: boolean;
   /** Another mask, whose values are hidden too. */
   readonly #other: Mask | undefined;
   readonly isEmpty: boolean;
 
   constructor(values: Iterable<string>, other?: Mask) {
-    this.#values = [...new Set(values)].filter((value) => value.length >= SHORTEST && value !== REDACTED);
+    this.#values = [...new Set(values)].filter(
+      (value) => value.length >= SHORTEST && !REDACTED.includes(value.toLowerCase()),
+    );
     this.#short = this.#values.filter((value) => value.length < SHORTEST_IN_ANY_CASE);
     const long = this.#values.filter((value) => value.length >= SHORTEST_IN_ANY_CASE);
     this.#folded = [...new Set(long.map(inLowerCase))];
     if (long.length > 0) this.#beginnings = new RegExp(long.map(toPattern).join("|"), "i");
+    this.#hasNumeric = this.#values.some((value) => /^[\d.e+-]+$/i.test(value));
     this.#other = other?.isEmpty === false ? other : undefined;
     this.isEmpty = this.#values.length === 0 && this.#other === undefined;
   }
@@ -71,17 +81,81 @@ export class Mask implements Iterable<string> {
     return this.#other?.finds(text) === true;
   }
 
-  /** The text with every value masked; the same text when it contains none. */
-  inText(text: string): string {
-    return this.finds(text) ? this.#masked(this.#other?.inText(text) ?? text) : text;
+  /** Whether any of the values is in the number as JSON writes it. */
+  hidesNumber(value: number): boolean {
+    if (this.#hasNumeric && this.#values.some((hidden) => String(value).includes(hidden))) return true;
+    return this.#other?.hidesNumber(value) === true;
   }
 
   /**
-   * The value with every secret in its texts and keys masked. Parts without a secret are returned as they
-   * are, not copied. Expects plain JSON.
+   * The text with every value masked; the same text when it contains none. An object or list written as JSON
+   * stays valid JSON.
+   */
+  inText(text: string): string {
+    if (!this.finds(text)) return text;
+    return (/^\s*[{[]/.test(text) ? this.#inJson(text) : undefined) ?? this.#inPlainText(text);
+  }
+
+  /**
+   * The value with every secret in its texts, numbers and keys masked. Parts without a secret are returned as
+   * they are, not copied. Expects plain JSON.
    */
   apply<Value>(value: Value): Value {
-    return this.isEmpty ? value : (masked(value, this, "", 0) as Value); // Only texts change, into texts.
+    return this.isEmpty ? value : (masked(value, this, "", 0, false) as Value); // The shape stays.
+  }
+
+  /**
+   * Like `apply`, for a message of MCP: what the protocol fixes, such as names of members, types and roles, is
+   * not masked.
+   */
+  inMessage<Value>(message: Value): Value {
+    return this.isEmpty ? message : (masked(message, this, "", 0, true) as Value); // The shape stays.
+  }
+
+  /** Masks what the tool produced of a result: never its type, nor the MIME types of what it holds. */
+  inResult<Result extends RawResult | ToolResult>(result: Result): Result {
+    if (this.isEmpty) return result;
+    const { content, type, structured, attachments, blocks, metadata } = result;
+    const { title, error }: Partial<RawResult & ToolResult> = result;
+    const data = structured === undefined ? undefined : this.apply(structured);
+    // In JSON, a secret may be written with escapes.
+    const isJson = type === "json" && (data !== structured || this.finds(content));
+    const text = (isJson ? this.#inJson(content) : undefined) ?? this.inText(content);
+    // Where the text is hidden as a whole, the value that it was made of is too.
+    const isHidden = text === HIDDEN_JSON && text !== content;
+    const shown = {
+      content: text,
+      structured: data !== undefined && isHidden ? REDACTED : data,
+      attachments: attachments === undefined ? undefined : this.inMessage(attachments),
+      blocks: blocks === undefined ? undefined : this.inMessage(blocks),
+      metadata: metadata === undefined ? undefined : this.apply(metadata),
+      title: title === undefined ? undefined : this.inText(title),
+      error: error === undefined ? undefined : this.inError(error),
+    };
+    const isChanged =
+      shown.content !== content ||
+      shown.structured !== structured ||
+      shown.attachments !== attachments ||
+      shown.blocks !== blocks ||
+      shown.metadata !== metadata ||
+      shown.title !== title ||
+      shown.error !== error;
+    if (!isChanged) return result;
+    const known = Object.entries(shown).filter(([, value]) => value !== undefined);
+    return { ...result, ...Object.fromEntries(known) };
+  }
+
+  /** Masks what a tool may have said in an error: never its name, its code or the names of its details. */
+  inError(error: ToolErrorResponse): ToolErrorResponse {
+    if (this.isEmpty) return error;
+    const { message, details } = error;
+    if (details === undefined) return { ...error, message: this.inText(message) };
+    const parts = Object.entries(details).map(([key, value]) => [key, this.apply(value)]);
+    return {
+      ...error,
+      message: this.inText(message),
+      details: { ...Object.fromEntries(parts), input: this.apply(details.input), toolName: details.toolName },
+    };
   }
 
   /**
@@ -98,8 +172,35 @@ export class Mask implements Iterable<string> {
     }
   }
 
+  /**
+   * Masks the texts, keys and numbers in a JSON text, and keeps how it is laid out. Returns undefined when it is
+   * no JSON. A secret that goes beyond one text, such as a whole key file, hides everything.
+   */
+  #inJson(json: string): string | undefined {
+    try {
+      JSON.parse(json);
+    } catch {
+      return undefined;
+    }
+    let key = "";
+    const shown = json.replace(jsonParts, (part, colon: string | undefined) => {
+      const held = key;
+      key = "";
+      if (part === "{" || part === "[") return part;
+      if (!part.startsWith('"')) {
+        return this.hidesNumber(Number(part)) || this.finds(part) ? HIDDEN_JSON : part;
+      }
+      const text: string = JSON.parse(colon === undefined ? part : part.slice(0, -colon.length));
+      if (colon !== undefined) key = text;
+      const hidden = this.finds(text) ? maskedText(text, this, held) : text;
+      return hidden === text ? part : JSON.stringify(hidden) + (colon ?? "");
+    });
+    return this.finds(shown) ? HIDDEN_JSON : shown;
+  }
+
   /** Masks values that overlap or stand side by side as one, so that no part of a value is left. */
-  #masked(text: string): string {
+  #inPlainText(whole: string): string {
+    const text = this.#other?.inText(whole) ?? whole;
     const folded = inLowerCase(text);
     const covered = new Uint8Array(text.length);
     for (const value of this.#short) cover(covered, text, value);
@@ -160,6 +261,14 @@ export function redact(
   return (values === undefined ? Mask.none : new Mask(values)).shown(value, found);
 }
 
+/** A text with the colon behind it when it is a key, a number, or the beginning of an object or a list. */
+const jsonParts = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]*|[{[]/g;
+
+/** Members of MCP messages and attachments whose values the protocol fixes. */
+const fixedMembers = new Set(["type", "mime", "mimeType", "role", "audience"]);
+/** Members of MCP messages with data of any shape. */
+const dataMembers = new Set(["_meta", "structuredContent", "arguments"]);
+
 function cover(covered: Uint8Array, text: string, value: string): void {
   for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + value.length))
     covered.fill(1, at, at + value.length);
@@ -179,14 +288,15 @@ function toPattern(value: string): string {
   return value.slice(0, BEGINNING).replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 }
 
-function masked(value: unknown, mask: Mask, key: string, depth: number): unknown {
+function masked(value: unknown, mask: Mask, key: string, depth: number, isMessage: boolean): unknown {
   if (typeof value === "string") return mask.finds(value) ? maskedText(value, mask, key) : value;
+  if (typeof value === "number") return mask.hidesNumber(value) ? REDACTED : value;
   if (typeof value !== "object" || value === null) return value;
   if (depth >= DEEPEST) return "[too deep]";
   if (Array.isArray(value)) {
     let copy: unknown[] | undefined;
     for (let at = 0; at < value.length; at++) {
-      const item = masked(value[at], mask, "", depth + 1);
+      const item = masked(value[at], mask, "", depth + 1, isMessage);
       if (item === value[at]) continue;
       copy ??= [...value];
       copy[at] = item;
@@ -197,8 +307,9 @@ function masked(value: unknown, mask: Mask, key: string, depth: number): unknown
   let isChanged = false;
   for (const entry of entries) {
     const [key, item] = entry;
-    if (mask.finds(key)) entry[0] = mask.inText(key);
-    entry[1] = masked(item, mask, key, depth + 1);
+    if (isMessage && fixedMembers.has(key)) continue;
+    if (!isMessage && mask.finds(key)) entry[0] = mask.inText(key);
+    entry[1] = masked(item, mask, key, depth + 1, isMessage && !dataMembers.has(key));
     isChanged ||= entry[0] !== key || entry[1] !== item;
   }
   return isChanged ? Object.fromEntries(entries) : value;
@@ -239,7 +350,8 @@ type Found = Set<string> | undefined;
 function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], depth: number): unknown {
   const value = given instanceof Map || given instanceof Set ? unpacked(given) : given;
   if (typeof value === "string") return shownText(value, mask, found);
-  if (typeof value === "bigint") return value.toString();
+  if (typeof value === "number") return mask.hidesNumber(value) ? REDACTED : value;
+  if (typeof value === "bigint") return mask.inText(value.toString());
   if (typeof value === "function" || typeof value === "symbol") return `[${typeof value}]`;
   if (typeof value !== "object" || value === null) return value;
   if (ancestors.includes(value)) return "[circular]";
@@ -282,6 +394,11 @@ function isSecret(key: string, item: unknown): boolean {
   const holds = known.get(key) ?? heldBy(key);
   // A key that ends in `token` may also hold a count, so only a text is secret there.
   return holds === "secrets" || (holds === "tokens" && typeof item === "string");
+}
+
+/** Whether texts under this name are masked, whatever they are. */
+export function isSecretName(name: string): boolean {
+  return isSecret(name, name);
 }
 
 type Held = "secrets" | "tokens" | "anything";

@@ -124,3 +124,138 @@ it("copies nothing of a result that holds no secret", async () => {
   const record = events.find((event) => event.type === "record");
   expect(record?.type === "record" && record.result).toBe(result);
 });
+
+describe("a mask over what a tool gives back", () => {
+  function answers(value: unknown, secrets: readonly string[]) {
+    const registry = new ToolRegistry({ secrets: () => secrets });
+    registry.register(
+      Tool.define({ name: "tells", description: "Tells.", parameters: none, execute: async () => value }),
+    );
+    return registry.execute("tells", {});
+  }
+
+  it("keeps JSON valid and treats the text and the structured value alike", async () => {
+    const value = { rows: 12345678, list: [-123456789, "id 12345678"], "12345678": true, more: 1.5 };
+    const { content, structured } = await answers(value, ["12345678"]);
+    expect(structured).toEqual({
+      rows: "[redacted]",
+      list: ["[redacted]", "id [redacted]"],
+      "[redacted]": true,
+      more: 1.5,
+    });
+    expect(JSON.parse(content)).toEqual(structured);
+  });
+
+  it("masks a single number as JSON", async () => {
+    expect(await answers(12345678, ["12345678"])).toMatchObject({
+      content: '"[redacted]"',
+      structured: "[redacted]",
+    });
+    expect((await answers("12345678", ["12345678"])).content).toBe("[redacted]");
+  });
+
+  it("keeps the layout of JSON that a tool wrote as text, and the numbers beside the secret", async () => {
+    const text = '{\n  "id": 12345678901234567890,\n  "note": "say \\"hunter2!\\"",\n  "n": 87654321\n}';
+    const { content } = await answers(text, ["hunter2!", "87654321"]);
+    expect(content).toBe(
+      '{\n  "id": 12345678901234567890,\n  "note": "say \\"[redacted]\\"",\n  "n": "[redacted]"\n}',
+    );
+  });
+
+  it("masks JSON inside a text of JSON, and bytes as a whole", async () => {
+    const data = Buffer.from("the key is hunter2!").toString("base64");
+    const value = { inner: JSON.stringify({ n: 12345678 }), data };
+    const { content, structured } = await answers(value, ["12345678", data.slice(4, 20)]);
+    expect(structured).toEqual({ inner: '{"n":"[redacted]"}', data: "W3JlZGFjdGVkXQ==" });
+    expect(JSON.parse(content)).toEqual(structured);
+  });
+
+  it("hides a whole value when the secret is JSON itself", async () => {
+    const secret = '{"user":"ann","pin":1234}';
+    const { content, structured } = await answers({ key: JSON.parse(secret) }, [secret]);
+    expect([content, structured]).toEqual(['"[redacted]"', "[redacted]"]);
+    expect(await answers({ key: secret, n: 1 }, [secret])).toMatchObject({
+      content: JSON.stringify({ key: '"[redacted]"', n: 1 }),
+      structured: { key: '"[redacted]"', n: 1 },
+    });
+  });
+
+  it("never touches the envelope", async () => {
+    const words = [
+      "resource",
+      "mimeType",
+      "text/plain",
+      "completed",
+      "execution_failed",
+      "ToolExecutionError",
+    ];
+    const block = { type: "resource", resource: { uri: "a:b", mimeType: "text/plain", text: "a resource" } };
+    const result = await answers({ content: [block, { type: "text", text: "text/plain" }] }, words);
+    expect(result.type).toBe("text");
+    expect(result.blocks).toEqual([
+      { type: "resource", resource: { uri: "a:b", mimeType: "text/plain", text: "a [redacted]" } },
+      { type: "text", text: "[redacted]" },
+    ]);
+    const registry = new ToolRegistry({ secrets: () => [...words, "fails_now", "toolName"] });
+    const fails = () => Promise.reject(new Error("no resource"));
+    registry.register(
+      Tool.define({ name: "fails_now", description: "Fails.", parameters: none, execute: fails }),
+    );
+    const events: RackEvent[] = [];
+    registry.subscribe((event) => events.push(event));
+    const { error } = await registry.execute("fails_now", {});
+    const record = events.find((event) => event.type === "record");
+    const recorded = record?.type === "record" ? record.record.error : undefined;
+    for (const shown of [error, recorded]) {
+      expect(shown).toMatchObject({ name: "ToolExecutionError", details: { toolName: "fails_now" } });
+      expect(shown?.code).not.toContain("[redacted]");
+      expect(shown?.message).toContain("no [redacted]");
+    }
+  });
+
+  it("never masks the state of a call", async () => {
+    const registry = new ToolRegistry({ secrets: () => ["completed"] });
+    registry.register(
+      Tool.define({
+        name: "tells",
+        description: "Tells.",
+        parameters: none,
+        execute: async () => "completed!",
+      }),
+    );
+    await registry.execute("tells", {}, { callId: "one" });
+    expect(registry.getState("one")).toMatchObject({ status: "completed", output: "[redacted]!" });
+  });
+});
+
+describe("the environment of a tool", () => {
+  const shows = Tool.define({
+    name: "shows",
+    description: "Shows.",
+    parameters: none,
+    execute: async ({ env }) => ({ ...env }),
+  });
+
+  it("comes from the rack, in nested calls too, unless the caller gives another", async () => {
+    const registry = new ToolRegistry({
+      environment: ({ name }) => (name === "shows" ? Promise.resolve({ REGION: "eu" }) : undefined),
+    });
+    const asks = Tool.define({
+      name: "asks",
+      description: "Asks.",
+      parameters: none,
+      execute: async ({ call, env }) => ({ own: { ...env }, other: (await call("shows", {})).structured }),
+    });
+    registry.register(shows);
+    registry.register(asks);
+    expect((await registry.execute("shows", {})).structured).toEqual({ REGION: "eu" });
+    expect((await registry.execute("asks", {})).structured).toEqual({ own: {}, other: { REGION: "eu" } });
+    expect((await registry.execute("shows", {}, { env: { A: "b" } })).structured).toEqual({ A: "b" });
+  });
+
+  it("that cannot be had keeps the tool from running", async () => {
+    const registry = new ToolRegistry({ environment: () => Promise.reject(new Error("KEY is not set")) });
+    registry.register(shows);
+    expect(await registry.execute("shows", {})).toMatchObject({ type: "error", content: "KEY is not set" });
+  });
+});

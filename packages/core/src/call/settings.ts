@@ -37,7 +37,15 @@ export interface CallSettings {
    * so the function, or `list`, should give the same frozen array until a value in it changes.
    */
   readonly secrets: SecretValues;
+  /**
+   * Returns the settings and secrets that a tool reads as `ctx.env` when the caller gives none; undefined when
+   * the tool has none. Asked before every run. If it rejects, the tool does not run.
+   */
+  readonly environment: ((tool: ToolInfo) => Promise<Environment> | undefined) | undefined;
 }
+
+/** The settings and secrets of a tool, by name. */
+export type Environment = Readonly<Record<string, string>>;
 
 /** The settings as the pipeline uses them: checked, with the secrets as a mask. */
 export interface CheckedSettings extends Omit<CallSettings, "secrets"> {
@@ -62,6 +70,7 @@ export const defaultSettings: CallSettings = {
   logger: silent,
   directory: "",
   secrets: () => noSecrets,
+  environment: undefined,
 };
 
 const limits = ["timeout", "maxArguments", "maxContent", "maxStructured", "maxDepth", "keptResults"] as const;
@@ -117,7 +126,8 @@ export interface CallOptions {
   readonly timeout?: number;
   /** The tools that the caller was shown: the called name is looked up among them. */
   readonly snapshot?: RegistrySnapshot;
-  readonly env?: Readonly<Record<string, string>>;
+  /** Instead of what the registry's `environment` gives the tool. */
+  readonly env?: Environment;
   readonly logger?: Logger;
   /** Called with the new state whenever the call's state changes. */
   readonly metadata?: (state: ToolState) => void;

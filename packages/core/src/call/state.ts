@@ -95,7 +95,15 @@ class StateEvent {
     const isMasked = found.size === 0 && this.#title === undefined && this.#metadata === undefined;
     if (isMasked && (state.status === "pending" || state.status === "running")) return state;
     const mask = this.#frame.host.settings.secrets().and(ownSecrets(this.#error, found));
-    return mask.shown(state) as ToolState; // A copy of the same shape.
+    const shown = mask.shown(state) as ToolState; // A copy of the same shape.
+    const { attachments } = this.#result ?? {};
+    return {
+      ...shown,
+      // What the pipeline says of the call is never masked.
+      status: state.status,
+      ...("time" in state && { time: state.time }),
+      ...("attachments" in shown && attachments && { attachments: mask.inMessage(attachments) }),
+    } as ToolState; // As before.
   }
 
   #raw(input: Record<string, unknown>): ToolState {
@@ -150,10 +158,17 @@ export function recordOf(
     ...record,
     ...(parent && { parentCallId: parent.callId }),
     ...(tid !== undefined && { tid }),
-    // A copy of the same shape.
-    ...(error && { error: known.and(secrets).shown(error.toResponse()) as ToolErrorResponse }),
-    ...(flags && { flags: known.apply({ ...flags }) }),
+    ...(error && { error: shownError(error.toResponse(), known.and(secrets)) }),
+    ...(flags && { flags: known.inMessage({ ...flags }) }),
   };
+}
+
+/** An error for records: masked as a value that is logged, but for its name, its code and the tool's name. */
+function shownError(error: ToolErrorResponse, mask: Mask): ToolErrorResponse {
+  const { name, code, details } = error;
+  const shown = mask.shown(error) as ToolErrorResponse; // A copy of the same shape.
+  const toolName = details?.toolName ?? "";
+  return { ...shown, name, code, ...(shown.details && { details: { ...shown.details, toolName } }) };
 }
 
 function tidOf(frame: CallFrame): string | undefined {

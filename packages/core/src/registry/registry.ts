@@ -276,9 +276,12 @@ export class ToolRegistry extends CatalogReader {
     return text === undefined ? undefined : pageOf(settings.secrets().inText(text), page);
   }
 
-  /** Masks every known secret in plain JSON. Returns the same value when it contains no secret. */
+  /**
+   * Masks every known secret in the texts and numbers of a message. Names of members, types, MIME types and
+   * roles stay. Returns the same value when it contains no secret.
+   */
   mask<Value>(value: Value): Value {
-    return this.#host.settings.secrets().apply(value);
+    return this.#host.settings.secrets().inMessage(value);
   }
 
   /**

@@ -49,6 +49,16 @@ export {
   writtenForms,
 } from "./secrets.ts";
 export {
+  declaresSecret,
+  openValues,
+  resolveEnvironment,
+  type Setting,
+  SettingError,
+  setCommand,
+  type ToolValues,
+  unsetEnvironment,
+} from "./settings.ts";
+export {
   type Authentication,
   Authenticator,
   ensureMasterToken,

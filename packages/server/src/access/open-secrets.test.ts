@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { redact } from "@toolrack/core/internal";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openStore, type Store } from "../store/store.ts";
-import type { Keyring } from "./encryption.ts";
+import { EncryptionKey, encrypt, type Keyring } from "./encryption.ts";
 import { openSecrets } from "./secrets.ts";
 
 let directory: string;
@@ -97,27 +97,27 @@ describe("secrets", () => {
 
   it("are masked with their parts, and only the last of those that are renewed all the time", async () => {
     const secrets = await open();
-    await secrets.set("SESSION", "value-0");
+    await secrets.set("SESSION", "value-of-0");
     for (let round = 1; round <= 100; round++) {
-      await secrets.set("SESSION", `value-${round}`);
+      await secrets.set("SESSION", `value-of-${round}`);
       secrets.learn("SESSION", `part-${round}`);
     }
     const known = [...secrets.values()];
-    expect(known).toContain("value-100");
+    expect(known).toContain("value-of-100");
     expect(known).toContain("part-99");
     expect(known.length).toBeLessThan(20);
   });
 
   it("are replaced only while they are what they were thought to be", async () => {
     const secrets = await open();
-    expect(await secrets.replace("A", "new", "old")).toBe(false);
-    await secrets.set("A", "old");
-    expect(await secrets.replace("A", "new", "another")).toBe(false);
-    expect(await secrets.get("A")).toBe("old");
+    expect(await secrets.replace("A", "the new one", "the old one")).toBe(false);
+    await secrets.set("A", "the old one");
+    expect(await secrets.replace("A", "the new one", "another")).toBe(false);
+    expect(await secrets.get("A")).toBe("the old one");
     const elsewhere = await open();
     const outcomes = await Promise.all([
-      secrets.replace("A", "new here", "old"),
-      elsewhere.replace("A", "new elsewhere", "old"),
+      secrets.replace("A", "new here", "the old one"),
+      elsewhere.replace("A", "new elsewhere", "the old one"),
     ]);
     expect(outcomes.filter(Boolean)).toHaveLength(1);
     expect(await secrets.get("A")).toBe(outcomes[0] ? "new here" : "new elsewhere");
@@ -126,13 +126,29 @@ describe("secrets", () => {
 
   it("are removed, and names and values that make no sense are refused", async () => {
     const secrets = await open();
-    await secrets.set("A", "value");
+    await secrets.set("A", "the value");
     expect(await secrets.remove("A", "another value")).toBe(false);
     expect(await secrets.remove("A")).toBe(true);
     expect(await secrets.remove("A")).toBe(false);
     expect(await secrets.list()).toEqual([]);
-    await expect(secrets.set("a b", "value")).rejects.toThrow("cannot be the name");
+    await expect(secrets.set("a b", "the value")).rejects.toThrow("cannot be the name");
     await expect(secrets.set("A", "")).rejects.toThrow("empty");
+    await expect(secrets.set("tool/TIMEOUT", "5000")).rejects.toThrow(
+      /shorter than 8 characters.*toolrack settings set tool TIMEOUT/,
+    );
+    expect([...secrets.values()]).not.toContain("5000");
+  });
+
+  it("that are short, from before such were refused, are named with what to do", async () => {
+    const secrets = await open();
+    await secrets.set("tool/TIMEOUT", "long enough");
+    const key = await new EncryptionKey(directory, async () => undefined).ensure();
+    await store.secrets.set("tool/TIMEOUT", encrypt(key, "tool/TIMEOUT", "5000"));
+    const later = await open();
+    expect(await later.get("tool/TIMEOUT")).toBe("5000");
+    expect(later.problems().join()).toContain("toolrack settings set tool TIMEOUT");
+    await later.remove("tool/TIMEOUT");
+    expect(later.problems()).toEqual([]);
   });
 
   it("need no key where there are none", async () => {
@@ -156,27 +172,27 @@ describe("a value that is not to be trusted", () => {
 
   it("is refused under another name", async () => {
     const secrets = await open();
-    await secrets.set("A", "of a");
+    await secrets.set("A", "the value of a");
     await store.secrets.set("B", (await store.secrets.get("A"))!);
     await expect(secrets.get("B")).rejects.toThrow("was changed since it was set");
   });
 
   it("is refused with another key, and can be set again, while others go on", async () => {
-    await (await open()).set("A", "old");
+    await (await open()).set("A", "the old one");
     await rm(join(directory, "key"));
     expect((await open()).unreadable.get("A")).toContain("is gone");
     const secrets = await open();
-    await secrets.set("B", "new");
+    await secrets.set("B", "the new one");
     await expect(secrets.get("A")).rejects.toThrow("another key");
-    await secrets.set("A", "again");
-    expect(await secrets.get("A")).toBe("again");
+    await secrets.set("A", "set again");
+    expect(await secrets.get("A")).toBe("set again");
     expect((await open()).unreadable.size).toBe(0);
   });
 });
 
 describe("the key", () => {
   it.skipIf(process.platform === "win32")("is in a file that only its owner can read", async () => {
-    await (await open()).set("A", "value");
+    await (await open()).set("A", "the value");
     const file = join(directory, "key");
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     await chmod(file, 0o644);
@@ -186,43 +202,43 @@ describe("the key", () => {
 
   it("is one, however many make it at once", async () => {
     const all = await Promise.all(Array.from({ length: 8 }, () => open()));
-    await Promise.all(all.map((secrets, index) => secrets.set(`S${index}`, `value ${index}`)));
+    await Promise.all(all.map((secrets, index) => secrets.set(`S${index}`, `the value ${index}`)));
     const again = await open();
-    for (const index of all.keys()) expect(await again.get(`S${index}`)).toBe(`value ${index}`);
+    for (const index of all.keys()) expect(await again.get(`S${index}`)).toBe(`the value ${index}`);
   });
 
   it("is in the keyring where there is one, and then not in the file", async () => {
     const keyring = new MemoryKeyring();
-    await (await open(keyring)).set("A", "value");
+    await (await open(keyring)).set("A", "the value");
     const [key] = keyring.entries.values();
     const file = await readFile(join(directory, "key"), "utf8");
     expect(file).toMatch(/^keyring:/);
     expect(file).not.toContain(key);
-    expect(await (await open(keyring)).get("A")).toBe("value");
+    expect(await (await open(keyring)).get("A")).toBe("the value");
   });
 
   it("in a keyring that is locked or gone is asked for, and never replaced by another", async () => {
     const keyring = new MemoryKeyring();
-    await (await open(keyring)).set("A", "value");
+    await (await open(keyring)).set("A", "the value");
     keyring.isLocked = true;
     const secrets = await open(keyring);
     expect(secrets.unreadable.get("A")).toContain("it is locked");
-    await expect(secrets.set("B", "value")).rejects.toThrow("it is locked");
+    await expect(secrets.set("B", "the value")).rejects.toThrow("it is locked");
     await expect((await open()).get("A")).rejects.toThrow("cannot be reached");
     expect((await secrets.list()).map(({ name }) => name)).toEqual(["A"]);
     keyring.isLocked = false;
-    expect(await secrets.get("A")).toBe("value");
+    expect(await secrets.get("A")).toBe("the value");
   });
 
   it("goes to the file when the keyring does not take it", async () => {
     const keyring = new MemoryKeyring();
     keyring.isLocked = true;
-    await (await open(keyring)).set("A", "value");
-    expect(await (await open()).get("A")).toBe("value");
+    await (await open(keyring)).set("A", "the value");
+    expect(await (await open()).get("A")).toBe("the value");
   });
 
   it("that is damaged is named", async () => {
-    await (await open()).set("A", "value");
+    await (await open()).set("A", "the value");
     await writeFile(join(directory, "key"), "file:short\n");
     await expect((await open()).get("A")).rejects.toThrow("it is damaged");
   });

@@ -1,4 +1,4 @@
-import type { SecretInfo, Store } from "../store/index.ts";
+import type { Store, ValueInfo } from "../store/index.ts";
 import { decrypt, EncryptionKey, encrypt, type Keyring, osKeyring, SecretError } from "./encryption.ts";
 
 export interface SecretsOptions {
@@ -15,6 +15,8 @@ export interface SecretsOptions {
  */
 const validName = /^(?:[A-Za-z0-9_-]{1,64}\/)?[A-Za-z_][A-Za-z0-9_.-]{0,99}$/;
 const LONGEST_VALUE = 64 * 1024;
+/** Shorter values occur in many texts by chance, which a mask would spoil. */
+const SHORTEST_VALUE = 8;
 /** How many values of one secret are masked: the current one, its parts, and some earlier ones. */
 const MOST_VALUES = 16;
 
@@ -34,6 +36,8 @@ export class Secrets {
   readonly #store: Store["secrets"];
   readonly #key: EncryptionKey;
   readonly #unreadable = new Map<string, string>();
+  /** Names of secrets from before short values were refused. */
+  readonly #short = new Set<string>();
   /** For each secret, by name: when the value that was last read had been set. */
   readonly #readAt = new Map<string, number>();
   /**
@@ -50,6 +54,15 @@ export class Secrets {
     this.#key = key;
   }
 
+  /** What an operator should know and do: about secrets that cannot be read, and about those that are too short. */
+  problems(): string[] {
+    const short = [...this.#short].map((name) => {
+      const words = name.replace("/", " ");
+      return `The secret "${name}" is shorter than ${SHORTEST_VALUE} characters, so results are masked where it stands by chance. If nobody has to hide it, make it a setting: toolrack secrets remove ${words} && toolrack settings set ${words}`;
+    });
+    return [...this.#unreadable.values(), ...short];
+  }
+
   /** By name, why each secret that could not be read is unreadable. */
   get unreadable(): ReadonlyMap<string, string> {
     return this.#unreadable;
@@ -63,8 +76,10 @@ export class Secrets {
       if (this.#readAt.get(name) === updatedAt) continue;
       this.#readAt.set(name, updatedAt);
       try {
-        await this.get(name);
+        const value = await this.get(name);
         this.#unreadable.delete(name);
+        if (value !== undefined && isShort(value)) this.#short.add(name);
+        else this.#short.delete(name);
       } catch (thrown) {
         if (!(thrown instanceof SecretError)) throw thrown;
         this.#unreadable.set(name, thrown.message);
@@ -76,6 +91,7 @@ export class Secrets {
   async set(name: string, value: string): Promise<void> {
     await this.#store.set(name, await this.#encrypt(name, value));
     this.#unreadable.delete(name);
+    this.#short.delete(name);
   }
 
   /** Like `set`, but only when the current value is `before`. Returns whether the value was replaced. */
@@ -85,12 +101,17 @@ export class Secrets {
   }
 
   async #encrypt(name: string, value: string): Promise<string> {
-    if (!validName.test(name)) {
+    if (!isValueName(name)) {
       throw new SecretError(
         `"${name}" cannot be the name of a secret. Use letters, digits, _ . and -, at most 100, not beginning with a digit.`,
       );
     }
     if (value === "") throw new SecretError(`The value of the secret "${name}" is empty.`);
+    if (isShort(value)) {
+      throw new SecretError(
+        `The value of the secret "${name}" is shorter than ${SHORTEST_VALUE} characters. A secret is masked wherever its value shows, and one this short shows in many texts by chance. If it need not be hidden, set it as a setting: toolrack settings set ${name.replace("/", " ")}`,
+      );
+    }
     if (value.length > LONGEST_VALUE) {
       throw new SecretError(`The value of the secret "${name}" is longer than ${LONGEST_VALUE} characters.`);
     }
@@ -118,7 +139,7 @@ export class Secrets {
   }
 
   /** Returns names and times, sorted by name; never a value. Needs no encryption key. */
-  list(): Promise<SecretInfo[]> {
+  list(): Promise<ValueInfo[]> {
     return this.#store.list();
   }
 
@@ -131,6 +152,7 @@ export class Secrets {
     if (value !== undefined && there === undefined) return false;
     const isRemoved = await this.#store.remove(name, there);
     this.#unreadable.delete(name);
+    this.#short.delete(name);
     return isRemoved;
   }
 
@@ -184,7 +206,16 @@ export class Secrets {
   }
 }
 
-/** The name under which a secret of a single tool is stored. */
+function isShort(value: string): boolean {
+  return value.trim().length < SHORTEST_VALUE;
+}
+
+/** Whether a secret or a setting may have this name. */
+export function isValueName(name: string): boolean {
+  return validName.test(name);
+}
+
+/** The name under which a secret or a setting of a single tool is stored. */
 export function toolSecretName(tool: string, name: string): string {
   return `${tool}/${name}`;
 }

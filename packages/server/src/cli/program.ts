@@ -165,6 +165,13 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .argument("[variable]", "with a tool's name before it: what only this tool is given")
     .action(runs(async () => (await import("./commands/secrets.ts")).secrets));
 
+  command("settings", "keep values that tools need and nobody has to hide")
+    .addArgument(oneOf("[action]", "what to do", ["list", "set", "remove"]))
+    .argument("[name]", "the setting, NAME=VALUE to set it; or the tool that alone is given it")
+    .argument("[variable]", "with a tool's name before it: NAME=VALUE, or NAME")
+    .argument("[value]", "its value; set NAME reads it from standard input, or asks for it")
+    .action(runs(async () => (await import("./commands/secrets.ts")).settings));
+
   command("skills", "show, import and export skills: sets of tools in the database and in folders")
     .addArgument(oneOf("[action]", "what to do", ["list", "show", "import", "export", "trust", "remove"]))
     .argument("[names...]", "skills by id or name; for import folders, .sql dumps or .csv tables")

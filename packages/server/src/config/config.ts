@@ -90,7 +90,7 @@ const sandboxGrant = {
   hosts: list(text),
   /** Tools outside the sandbox that the tool may call, as patterns: `internal_file_*`, `mcp:KEY`. */
   tools: list(text),
-  /** Environment variables that are not secret. Secrets are set with `toolrack secrets set TOOL NAME`. */
+  /** Environment variables that are not secret. Others are set with `toolrack settings`, secrets with `toolrack secrets`. */
   environment: map(anyText),
 };
 

@@ -171,11 +171,11 @@ export class SingleFileTools {
     const { variables } = this.#options;
     const declared = Object.keys(environment?.properties ?? {});
     // An unreadable secret still counts as set.
-    const set = await Promise.all(declared.map((key) => variables.get(name, key).catch(() => "")));
+    const set = await Promise.all(declared.map((key) => variables.get(name, key, false).catch(() => "")));
     const items = this.#itemsOf(name);
     await items.refresh();
     return [
-      ...(set.some((value) => value !== undefined) ? ["secrets"] : []),
+      ...(set.some((value) => value !== undefined) ? ["settings and secrets"] : []),
       ...(Object.keys(grant).length > 0 ? ["grants"] : []),
       ...(Object.keys(items.snapshot().items).length > 0 ? ["stored data"] : []),
     ];

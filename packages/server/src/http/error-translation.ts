@@ -1,4 +1,4 @@
-import { SecretError } from "../access/index.ts";
+import { SecretError, SettingError } from "../access/index.ts";
 import { ForbiddenAnswer, UnfitAnswer } from "../calls/index.ts";
 import { SkillInputError, SkillMissingError, SkillReadOnlyError } from "../skills/index.ts";
 import { InvalidCursorError, McpServerError, ResultElsewhereError } from "../store/index.ts";
@@ -29,6 +29,7 @@ export function toHttpError(thrown: unknown): unknown {
     return new HttpError(thrown.code, message, { details: thrown.details });
   }
   if (thrown instanceof SecretError) return new HttpError("secret_invalid", message);
+  if (thrown instanceof SettingError) return new HttpError("setting_invalid", message);
   if (thrown instanceof ResultElsewhereError) return new HttpError("result_elsewhere", message);
   if (thrown instanceof InvalidCursorError) {
     const details = { in: "query", issues: [{ path: "cursor", message }] };

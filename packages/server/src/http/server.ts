@@ -5,10 +5,10 @@ import type { Logger } from "@toolrack/core";
 import {
   Authenticator,
   ensureMasterToken,
-  openSecrets,
-  type Secrets,
+  openValues,
   serverProof,
   ToolSwitches,
+  type ToolValues,
 } from "../access/index.ts";
 import { ApprovalInbox, type Calls, openCalls } from "../calls/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
@@ -44,8 +44,8 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly pages?: ConsoleHandler;
   /** Routes of other surfaces, which follow the API's own routes. */
   readonly extensions?: readonly HttpExtension[];
-  /** Default: the workspace's own secrets. */
-  readonly secrets?: Secrets;
+  /** Default: the workspace's own settings and secrets. */
+  readonly values?: ToolValues;
   readonly clients?: HttpServices["clients"];
   /** The command that starts the program from any folder. */
   readonly program?: readonly string[];
@@ -79,7 +79,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     calls: openedCalls,
     mcpServers,
     extensions = [],
-    secrets = await openSecrets({ directory: join(app.workspace.directory, ".toolrack"), store }),
+    values = await openValues({ directory: join(app.workspace.directory, ".toolrack"), store }),
     clients,
     program,
     mounts = [],
@@ -113,7 +113,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const guard = new RequestGuard({ ...settings, authenticator });
   const services: HttpServices = {
     ...app,
-    ...{ store, approvals, switches, secrets, reloads, clients, program, mcpServers, authenticator, guard },
+    ...{ store, approvals, switches, values, reloads, clients, program, mcpServers, authenticator, guard },
     ...{ service, recorder, feed, metrics, settings, logger },
     grantsChanged: async () => {
       for (const extension of extensions) await extension.grantsChanged?.();

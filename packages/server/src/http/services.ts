@@ -1,5 +1,5 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import type { Authenticator, Secrets, ToolSwitches } from "../access/index.ts";
+import type { Authenticator, ToolSwitches, ToolValues } from "../access/index.ts";
 import type { ApprovalInbox, CallBook, CallLog, CallRecorder, CallService } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import type { LoadReport, ToolFiles } from "../files/index.ts";
@@ -32,7 +32,8 @@ export interface HttpServices extends ServedApp {
   readonly store: Store;
   readonly approvals: ApprovalInbox;
   readonly switches: ToolSwitches;
-  readonly secrets: Secrets;
+  /** Settings and secrets. */
+  readonly values: ToolValues;
   readonly reloads: ReloadLog;
   /** Undefined when no MCP clients are served. */
   readonly clients: ConnectedClients | undefined;

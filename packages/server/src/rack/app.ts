@@ -7,7 +7,7 @@ import {
   ToolRegistry,
 } from "@toolrack/core";
 import { logLine, redact } from "@toolrack/core/internal";
-import { MaskedValues, readMasterToken, type Secrets } from "../access/index.ts";
+import { MaskedValues, readMasterToken, type ToolValues, unsetEnvironment } from "../access/index.ts";
 import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/index.ts";
@@ -44,8 +44,8 @@ export interface OpenOptions {
   readonly logger: Logger;
   /** Returns secret values that no record may show, beside the workspace's own. Called in every call. */
   readonly secrets?: () => Iterable<string>;
-  /** The secrets of sandboxed tools. Default: those of the workspace's store. */
-  readonly toolSecrets?: Secrets;
+  /** The settings and secrets of tools. Default: those of the workspace's store. */
+  readonly toolValues?: ToolValues;
   /** The store with skills and experts. Default: the workspace's store, if it has one. */
   readonly store?: Store;
   /** `false` leaves the built-in tools out, whatever the config says. */
@@ -152,13 +152,26 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
           },
         };
   const parts = openParts(root, config, logger, isTemporary);
-  const openSecrets = async (isWriting: boolean) => {
-    const secrets = options.toolSecrets ?? (await parts.secrets(isWriting));
-    if (secrets !== undefined) masked.follow(secrets);
-    return secrets;
+  let values = options.toolValues;
+  const openValues = async (isWriting: boolean) => {
+    values ??= await parts.values(isWriting);
+    if (values !== undefined) masked.follow(values.secrets);
+    return values;
   };
   // Followed now, so that these secrets are masked from the first call on.
-  if (options.toolSecrets !== undefined) masked.follow(options.toolSecrets);
+  if (values !== undefined) masked.follow(values.secrets);
+  const environmentOf = (info: ToolInfo) => {
+    if (values !== undefined) return values.environmentOf(info);
+    if (!parts.hasStore()) return unsetEnvironment(info);
+    return openValues(false).then(
+      (opened) => opened?.environmentOf(info) ?? unsetEnvironment(info) ?? {},
+      (error) => {
+        // A store that cannot be opened must not stop tools that need nothing of it.
+        if (info.metadata.environment !== undefined) throw error;
+        return {};
+      },
+    );
+  };
 
   const registry = new ToolRegistry({
     logger,
@@ -166,6 +179,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     permissions: config.permissions ?? ["*"],
     timeout: config.timeout,
     secrets: ready,
+    environment: environmentOf,
     approval: options.approval,
   });
   if (isCheck) refuseCalls(registry, logger);
@@ -186,7 +200,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   let singleFiles: Promise<SingleFileTools> | undefined;
   const files = new ToolFiles({
     singleFiles: () => {
-      singleFiles ??= parts.singleFiles(modules, openSecrets, () => masked.list);
+      singleFiles ??= parts.singleFiles(modules, openValues, () => masked.list);
       return singleFiles;
     },
     onOffered: (offered) => fileOfferings.replace(offered),
@@ -231,7 +245,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     workspace,
     store: options.store ?? (isTemporary ? undefined : await parts.existingStore().catch(warnWithoutStore)),
     sandbox: parts.sandbox,
-    secrets: () => openSecrets(false),
+    values: () => openValues(false),
     offerings,
     logger,
   });
@@ -250,7 +264,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     sandbox: parts.sandbox,
     async store() {
       const store = options.store ?? (await parts.store());
-      await openSecrets(false);
+      await openValues(false);
       return store;
     },
     report,

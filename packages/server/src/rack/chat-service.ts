@@ -35,11 +35,11 @@ export async function openChatService(
   const opened = new AsyncDisposableStack();
   try {
     const rack = await openRack(resolve(directory), { logger, watch: false }, opened);
-    const { app, store, approvals, calls, mcp, secrets } = rack;
+    const { app, store, approvals, calls, mcp, values } = rack;
     opened.defer(() => calls.close(DRAIN));
     opened.defer(() => approvals.stop());
     opened.defer(async () => mcp.close());
-    const chat = await openChat({ app, store, approvals, calls, secrets, logger });
+    const chat = await openChat({ app, store, approvals, calls, secrets: values.secrets, logger });
     // The chat is closed before questions are withdrawn, so that a turn that waits for an answer goes on at
     // the next start.
     opened.defer(() => chat.close());

@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "@toolrack/core";
-import { ensureMasterToken, openSecrets, type Secrets, Unapproved } from "../access/index.ts";
+import { ensureMasterToken, openValues, type Secrets, type ToolValues, Unapproved } from "../access/index.ts";
 import {
   ApprovalInbox,
   type Calls,
@@ -15,7 +15,7 @@ import {
 } from "../calls/index.ts";
 import { ChatService, Providers, readResultTool, type StreamOptions } from "../chat/index.ts";
 import { loadEnvironment, readServerAddress } from "../config/index.ts";
-import { productVersion, reasonOf } from "../helpers/index.ts";
+import { defined, productVersion, reasonOf } from "../helpers/index.ts";
 import { McpServers, readMcpFile, type ServerEntry } from "../mcp/connect/index.ts";
 import { createMcpSurface, type ExpertView, type McpSurface } from "../mcp/serve/index.ts";
 import { DependencyStore } from "../sandbox/index.ts";
@@ -38,7 +38,7 @@ export interface OpenedRack {
   /** Must be closed before the server waits for calls to end, since some calls wait for an MCP client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
-  readonly secrets: Secrets;
+  readonly values: ToolValues;
   /** How many calls of dead processes were marked as interrupted. */
   readonly interrupted: number;
 }
@@ -62,8 +62,9 @@ export async function openRack(
   const store = await openStore({ directory, logger, url: process.env.DATABASE_URL });
   opened.defer(() => closeWithinLimit(store.close(), "The store", logger));
   const interrupted = await store.calls.settleInterrupted();
-  const secrets = await openSecrets({ directory, store });
-  for (const reason of secrets.unreadable.values()) logger.warn(reason);
+  const values = await openValues({ directory, store });
+  const { secrets } = values;
+  for (const problem of secrets.problems()) logger.warn(problem);
   // The token is created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
   // Set below: the workspace needs the inbox, and the inbox needs the workspace.
@@ -80,12 +81,19 @@ export async function openRack(
   });
   opened.defer(() => closeWithinLimit(approvals.close(), "The approvals", logger));
 
-  const app = await openWorkspace(root, { logger, toolSecrets: secrets, store, approval: approvals.policy });
+  const app = await openWorkspace(root, { logger, toolValues: values, store, approval: approvals.policy });
   opened.defer(() => Promise.race([app.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
   rack = { app };
   app.skills.follow();
 
-  const mcpServers = await openMcpServers({ app, store, secrets, identity: identityOf(root, token), logger });
+  const mcpServers = await openMcpServers({
+    app,
+    store,
+    secrets,
+    setting: (name) => values.getSetting(name),
+    identity: identityOf(root, token),
+    logger,
+  });
   rack.mcpServers = mcpServers;
   opened.defer(() => mcpServers.close());
   if (options.watch) mcpServers.watch();
@@ -109,7 +117,7 @@ export async function openRack(
     expertById: (id) => expertView(skills.experts.byId(id)),
     onExpertsChanged: (listener) => skills.experts.subscribe(listener),
   });
-  const parts = { app, store, approvals, calls, mcp, mcpServers, secrets, interrupted };
+  const parts = { app, store, approvals, calls, mcp, mcpServers, values, interrupted };
   followOthers(parts, logger);
   return parts;
 }
@@ -122,17 +130,18 @@ function expertView(expert: Expert | undefined): ExpertView | undefined {
 }
 
 /** Follows changes of other processes on the same store, until the store's follower is closed. */
-function followOthers({ store, approvals, secrets, mcpServers }: OpenedRack, logger: Logger): void {
+function followOthers({ store, approvals, values, mcpServers }: OpenedRack, logger: Logger): void {
   const warn = (text: string) => (error: unknown) => logger.warn(`${text}: ${reasonOf(error)}`);
   store.follower.follow("registry", {
     version: () => store.registryVersion.read(),
     refresh: () => mcpServers.refresh(),
     failed: warn("What other processes changed could not be read"),
   });
-  // Secrets that another process set are masked here too, and an MCP server may have waited for one.
+  // Secrets that another process set are masked here too, tools are given what was set for them, and an MCP
+  // server may have waited for a value.
   store.follower.follow("secrets", {
-    refresh: () => secrets.refresh().then(() => mcpServers.followSecrets()),
-    failed: warn("Secrets that were set meanwhile could not be read"),
+    refresh: () => values.refresh().then(() => mcpServers.followSecrets()),
+    failed: warn("Settings and secrets that were set meanwhile could not be read"),
   });
   store.follower.follow("remains", {
     seconds: ORPHAN_CHECK_SECONDS,
@@ -163,10 +172,11 @@ export async function openMcpServers(parts: {
   readonly app: Pick<App, "registry" | "offerings" | "workspace" | "config" | "addUsedFiles">;
   readonly store: Pick<Store, "mcpServers">;
   readonly secrets: Pick<Secrets, "get" | "set" | "replace" | "remove" | "learn" | "maskFor" | "values">;
+  readonly setting?: (name: string) => Promise<string | undefined>;
   readonly identity: RackIdentity;
   readonly logger: Logger;
 }): Promise<McpServers> {
-  const { app, store, secrets, identity, logger } = parts;
+  const { app, store, secrets, setting, identity, logger } = parts;
   const { registry, offerings, workspace, config } = app;
   const { directory } = workspace;
   const npmrc = join(directory, ".npmrc");
@@ -175,6 +185,7 @@ export async function openMcpServers(parts: {
     offerings,
     store: store.mcpServers,
     secrets,
+    ...defined({ setting }),
     logger,
     packages: new DependencyStore({ directory: join(directory, ".toolrack", "mcp"), npmrc, logger }),
     directory,

@@ -52,12 +52,12 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   const opened = new AsyncDisposableStack();
   try {
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
-    const { app, store, approvals, calls, mcp, mcpServers, secrets, interrupted } = rack;
+    const { app, store, approvals, calls, mcp, mcpServers, values, interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
     }
-    const chat = await openChat({ app, store, approvals, calls, secrets, logger });
+    const chat = await openChat({ app, store, approvals, calls, secrets: values.secrets, logger });
     // The sandbox is opened in the background, so that the first call of a sandboxed tool does not wait for
     // it.
     const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
@@ -70,7 +70,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       calls,
       mcpServers,
       extensions: [chatExtension(chat)],
-      secrets,
+      values,
       clients: mcp.serving.clients,
       mounts: mcp.mounts(),
       pages: serveConsole(findConsole()),

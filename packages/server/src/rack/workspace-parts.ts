@@ -3,7 +3,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type { Logger, ToolInfo } from "@toolrack/core";
-import { type Secrets, toolSecretName } from "../access/index.ts";
+import type { ToolValues } from "../access/index.ts";
 import { builtinTools } from "../builtin-tools/index.ts";
 import type { InternalTool } from "../calls/index.ts";
 import type { Config } from "../config/index.ts";
@@ -64,21 +64,22 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
     if (opened.reason !== undefined) logger.warn(`[sandbox] level ${opened.level}: ${opened.reason}`);
     return opened;
   });
-  const secrets = once(async () => {
-    const [opened, { openSecrets }] = await Promise.all([store.get(), import("../access/index.ts")]);
-    return openSecrets({ directory: own, store: opened });
+  const values = once(async () => {
+    const [opened, { openValues }] = await Promise.all([store.get(), import("../access/index.ts")]);
+    return openValues({ directory: own, store: opened });
   });
   return {
     sandbox: sandbox.get,
     store: store.get,
     /** Undefined when the workspace has no store yet. */
     existingStore: async () => (hasStore() ? store.get() : undefined),
-    /** Undefined when `isWriting` is false and the workspace has no store yet. */
-    secrets: async (isWriting: boolean) => (isWriting || hasStore() ? secrets.get() : undefined),
+    hasStore,
+    /** Settings and secrets. Undefined when `isWriting` is false and the workspace has no store yet. */
+    values: async (isWriting: boolean) => (isWriting || hasStore() ? values.get() : undefined),
     /** Opens the part that loads and runs the tools of contract 5. */
     async singleFiles(
       { compiler, stacks }: ModuleGraphParts,
-      openSecrets: (isWriting: boolean) => Promise<Secrets | undefined>,
+      openValues: (isWriting: boolean) => Promise<ToolValues | undefined>,
       masked: () => Iterable<string>,
     ) {
       const [{ SingleFileTools }, { ToolLogs, DependencyStore }] = await Promise.all([
@@ -97,12 +98,9 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
         sandbox: sandbox.get,
         dependencies,
         variables: {
-          get: async (tool, name) => (await openSecrets(false))?.get(toolSecretName(tool, name)),
-          async set(tool, name, value) {
-            const secrets = await openSecrets(value !== undefined);
-            if (value === undefined) await secrets?.remove(toolSecretName(tool, name));
-            else await secrets?.set(toolSecretName(tool, name), value);
-          },
+          get: async (...which) => (await openValues(false))?.get(...which),
+          set: async (tool, name, value, isSecret) =>
+            (await openValues(value !== undefined))?.set(tool, name, value, isSecret),
         },
         logs: new ToolLogs({ ...rotation, folder: logs, secrets: masked }),
         config: config.sandbox ?? {},

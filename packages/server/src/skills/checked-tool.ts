@@ -68,7 +68,7 @@ export interface SkillSurroundings {
   readonly workspace: string;
   /** Private hosts and address ranges that tools of trusted skills may reach. */
   readonly allowPrivate: readonly string[];
-  readonly readSecret: ReadSecret;
+  readonly readValue: ReadValue;
   /** Returns the sandbox, which is opened when the first script runs. */
   readonly sandbox: () => Promise<Sandbox>;
   readonly logger: Logger;
@@ -83,10 +83,12 @@ export interface CheckedTool {
 
 export type ToolRunner = (context: ToolContext) => Promise<unknown>;
 
-/** Finds the value of a secret by its name; undefined when there is none. */
-export type ReadSecret = (name: string) => Promise<string | undefined>;
+/** Finds the value of a secret or a setting by its name; undefined when there is none. */
+export type ReadValue = (name: string, kind: ValueKind) => Promise<string | undefined>;
+type ValueKind = "secret" | "setting";
 
-const reference = /\{\{\s*secret:([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}/g;
+const reference = /\{\{\s*(secret|setting):([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}/g;
+const secretReference = /\{\{\s*secret:[A-Za-z_][A-Za-z0-9_.-]*\s*\}\}/;
 
 /**
  * The arguments with which a skill's tool runs: the `defaults` of its usage, then the caller's arguments,
@@ -95,17 +97,25 @@ const reference = /\{\{\s*secret:([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}/g;
  */
 export async function filledArguments(
   { skill, usage }: CheckedTool,
-  { readSecret }: Pick<SkillSurroundings, "readSecret">,
-  input: Readonly<Record<string, unknown>>,
+  { readValue }: Pick<SkillSurroundings, "readValue">,
+  { input, env }: Pick<ToolContext, "input" | "env">,
 ): Promise<Record<string, unknown>> {
   const { arguments: fixed, defaults } = usage.settings;
-  return { ...defaults, ...input, ...(await fillSecretsWithin(fixed, secretsFor(skill, readSecret))) };
+  return { ...defaults, ...input, ...(await fillValuesWithin(fixed, valuesFor(skill, readValue, env))) };
 }
 
-/** Returns the function that reads secrets for a skill's tools. For an untrusted skill it always rejects. */
-export function secretsFor({ name, trusted }: CheckedTool["skill"], read: ReadSecret): ReadSecret {
-  if (trusted) return read;
-  return async () => {
+/**
+ * Returns the function that reads settings and secrets for a call of a skill's tool: what was set for this tool
+ * (`env`) comes before what was set for the workspace. An untrusted skill gets no secrets: then it rejects.
+ */
+export function valuesFor(
+  { name, trusted }: CheckedTool["skill"],
+  read: ReadValue,
+  env: ToolContext["env"],
+): ReadValue {
+  if (trusted) return async (wanted, kind) => env[wanted] ?? read(wanted, kind);
+  return async (wanted, kind) => {
+    if (kind === "setting") return read(wanted, kind);
     throw new Error(
       `The skill "${name}" came from elsewhere and is given no secrets until the operator trusts it. Trust it with: toolrack skills trust "${name}"`,
     );
@@ -113,37 +123,37 @@ export function secretsFor({ name, trusted }: CheckedTool["skill"], read: ReadSe
 }
 
 export function hasSecretReference(text: string): boolean {
-  return text.search(reference) !== -1;
+  return secretReference.test(text);
 }
 
-/** Replaces every `{{secret:NAME}}` in the text by `toValue` of the secret. Throws if a secret is not set. */
-export async function fillSecrets(
+/** Replaces every `{{secret:NAME}}` and `{{setting:NAME}}` in the text by `toValue` of it. Throws if it is not set. */
+export async function fillValues(
   text: string,
-  read: ReadSecret,
-  toValue: (secret: string) => string = (secret) => secret,
+  read: ReadValue,
+  toValue: (value: string) => string = (value) => value,
 ): Promise<string> {
   const values = new Map<string, string>();
-  for (const [, name = ""] of text.matchAll(reference)) {
-    if (values.has(name)) continue;
-    const value = await read(name);
+  for (const [whole, kind, name = ""] of text.matchAll(reference)) {
+    if (values.has(whole)) continue;
+    const value = await read(name, kind === "setting" ? "setting" : "secret");
     if (value === undefined) {
       throw new Error(
-        `The tool needs the secret ${name}, which is not set. Set it with: toolrack secrets set ${name}`,
+        `The tool needs the ${kind} ${name}, which is not set. Set it with: toolrack ${kind}s set ${name}`,
       );
     }
-    values.set(name, toValue(value));
+    values.set(whole, toValue(value));
   }
-  return text.replace(reference, (_whole, name: string) => values.get(name) ?? "");
+  return text.replace(reference, (whole) => values.get(whole) ?? "");
 }
 
-/** Like `fillSecrets`, for every text in a value, at any depth. */
-export async function fillSecretsWithin<Value>(value: Value, read: ReadSecret): Promise<Value>;
-export async function fillSecretsWithin(value: unknown, read: ReadSecret): Promise<unknown> {
-  if (typeof value === "string") return fillSecrets(value, read);
+/** Like `fillValues`, for every text in a value, at any depth. */
+export async function fillValuesWithin<Value>(value: Value, read: ReadValue): Promise<Value>;
+export async function fillValuesWithin(value: unknown, read: ReadValue): Promise<unknown> {
+  if (typeof value === "string") return fillValues(value, read);
   if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return Promise.all(value.map((member) => fillSecretsWithin(member, read)));
+  if (Array.isArray(value)) return Promise.all(value.map((member) => fillValuesWithin(member, read)));
   const entries = Object.entries(value).map(
-    async ([name, member]) => [name, await fillSecretsWithin(member, read)] as const,
+    async ([name, member]) => [name, await fillValuesWithin(member, read)] as const,
   );
   return Object.fromEntries(await Promise.all(entries));
 }

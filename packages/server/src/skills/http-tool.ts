@@ -18,15 +18,15 @@ import { reasonOf } from "../helpers/index.ts";
 import {
   type CheckedTool,
   filledArguments,
-  fillSecrets,
-  fillSecretsWithin,
+  fillValues,
+  fillValuesWithin,
   hasSecretReference,
   hasSecretWithin,
-  type ReadSecret,
+  type ReadValue,
   type SkillSurroundings,
-  secretsFor,
   skillResult,
   type ToolRunner,
+  valuesFor,
 } from "./checked-tool.ts";
 import { type ToolUsage, UsageError } from "./tool-usage.ts";
 
@@ -45,10 +45,10 @@ export function httpRunner(ready: CheckedTool, surroundings: SkillSurroundings):
   // Private networks are only for trusted skills.
   const rules = createAddressRules(skill.trusted ? surroundings.allowPrivate : []);
   const { timeout = usualHttpTimeout, maxBytes = DEFAULT_BYTES } = usage.settings;
-  const readSecret = secretsFor(skill, surroundings.readSecret);
   return async (context: ToolContext) => {
-    const input = await filledArguments(ready, surroundings, context.input);
-    const request = await fillRequest(template, input, readSecret);
+    const input = await filledArguments(ready, surroundings, context);
+    const readValue = valuesFor(skill, surroundings.readValue, context.env);
+    const request = await fillRequest(template, input, readValue);
     const host = new URL(request.url).host;
     // The call itself ends at `timeout`; this later limit ends a request that did not stop then.
     return withTimeLimit(host, timeout + GRACE_MS, context.signal, async (signal) => {
@@ -62,10 +62,10 @@ export function httpRunner(ready: CheckedTool, surroundings: SkillSurroundings):
 async function fillRequest(
   { endpoint, method, usage }: HttpTemplate,
   input: Readonly<Record<string, unknown>>,
-  readSecret: ReadSecret,
+  readValue: ReadValue,
 ) {
   const { headers, arguments: fixedArguments } = usage.settings;
-  const fixed = requestHeaders(await fillSecretsWithin(headers, readSecret));
+  const fixed = requestHeaders(await fillValuesWithin(headers, readValue));
   const inEndpoint = new Set(endpointParameters(endpoint));
   const given: Record<string, string> = {};
   const query: [string, string][] = [];
@@ -89,7 +89,7 @@ async function fillRequest(
   const form = () => new URLSearchParams(pairs.flatMap(([name, value]) => queryPairs(name, value)));
   const body = pairs.length === 0 ? undefined : isForm ? String(form()) : JSON.stringify(fields);
   return {
-    url: await fillSecrets(url, readSecret, encodeURIComponent),
+    url: await fillValues(url, readValue, encodeURIComponent),
     headers: {
       accept: "application/json, text/*;q=0.9, */*;q=0.8",
       "accept-encoding": acceptedEncodings,

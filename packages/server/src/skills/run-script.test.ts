@@ -47,6 +47,8 @@ describe("a tool of type script", () => {
   beforeAll(async () => {
     fixture = await TestLibrary.open({
       secrets: { KEY: "very-secret-value" },
+      settings: { REGION: "eu" },
+      environment: { OWN_TIMEOUT: "5000" },
       files: {
         "skills/hello/SKILL.md": "---\nname: hello\ndescription: Greets people.\n---\n# Hello\n",
         "skills/hello/index.js": indexJs,
@@ -235,6 +237,20 @@ describe("a tool of type script", () => {
     expect(answer.skillKey).toBe(answer.key);
     expect(answer.all).toContain("SKILL_ID");
     expect(answer.all).not.toContain("TOOLRACK_TEST_LEAK");
+  });
+
+  it("is given settings that it refers to, and what was set for it alone", async () => {
+    const usage = '{"parameters":{"properties":{}},"environment":{"KEY":"{{setting:REGION}}-1"}}';
+    const answer = (await run({ command: "node env.js", usage })).structured as {
+      key: string;
+      all: string[];
+    };
+    expect(answer.key).toBe("eu-1");
+    expect(answer.all).toContain("OWN_TIMEOUT");
+    const unset = '{"parameters":{"properties":{}},"environment":{"KEY":"{{setting:NOWHERE}}"}}';
+    expect((await run({ command: "node env.js", usage: unset })).content).toContain(
+      "toolrack settings set NOWHERE",
+    );
   });
 
   it("has no network, no files of the machine and no more than it needs", async () => {

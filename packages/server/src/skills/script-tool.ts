@@ -7,12 +7,13 @@ import type { ProgramResult, ProgramSpec, Sandbox } from "../sandbox/index.ts";
 import {
   type CheckedTool,
   filledArguments,
-  fillSecretsWithin,
+  fillValuesWithin,
   hasSecretWithin,
   logPrinted,
   type SkillSurroundings,
   skillResult,
   type ToolRunner,
+  valuesFor,
 } from "./checked-tool.ts";
 import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import type { LoadedSkill } from "./skill.ts";
@@ -27,7 +28,7 @@ export function scriptRunner(ready: CheckedTool, surroundings: SkillSurroundings
   return async (call: ToolContext) => {
     const { signal } = call;
     const spec = await specOf(ready, surroundings, script, call);
-    const params = await filledArguments(ready, surroundings, call.input);
+    const params = await filledArguments(ready, surroundings, call);
     const sandbox = await surroundings.sandbox();
     const context = contextOf(ready, call);
     if (script.module !== undefined) {
@@ -82,9 +83,9 @@ async function callModule(
 
 async function specOf(
   { skill, tool, usage }: CheckedTool,
-  { readSecret, workspace }: SkillSurroundings,
+  { readValue, workspace }: SkillSurroundings,
   { command, args, directory }: ScriptCommand,
-  { caller }: ToolContext,
+  { caller, env }: ToolContext,
 ): Promise<ProgramSpec> {
   const { environment, hosts, timeout = usualScriptTimeout } = usage.settings;
   const needsSecrets = hasSecretWithin([environment, usage.settings.arguments]);
@@ -94,7 +95,8 @@ async function specOf(
       `The skill "${skill.name}" came from elsewhere, and its tool "${tool.name}" asks for ${wish}. Look at it, then trust it with: toolrack skills trust "${skill.name}"`,
     );
   }
-  const own = await fillSecretsWithin(environment, readSecret);
+  const written = await fillValuesWithin(environment, valuesFor(skill, readValue, env));
+  const own = { ...(skill.trusted ? env : {}), ...written };
   const prefixed = Object.entries(own).map(([name, value]) => [`SKILL_${name.toUpperCase()}`, value]);
   return {
     label: `${skill.name}/${tool.name}`,

@@ -150,6 +150,6 @@ function builtinRunner(ready: CheckedTool, surroundings: SkillSurroundings): Too
     const name = targetName(tool, surroundings.registry);
     if (name === context.tool.name)
       throw new Error("The tool stands for itself. Name another one as its command.");
-    return context.call(name, await filledArguments(ready, surroundings, context.input));
+    return context.call(name, await filledArguments(ready, surroundings, context));
   };
 }

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import { type Secrets, Unapproved } from "../access/index.ts";
+import { type ToolValues, Unapproved } from "../access/index.ts";
 import type { Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { defined } from "../helpers/index.ts";
@@ -16,7 +16,7 @@ interface SkillParts {
   /** Undefined when the workspace has no store yet. */
   readonly store: Store | undefined;
   readonly sandbox: () => Promise<Sandbox>;
-  readonly secrets: () => Promise<Secrets | undefined>;
+  readonly values: () => Promise<ToolValues | undefined>;
   readonly offerings: Offerings;
   readonly logger: Logger;
 }
@@ -28,7 +28,7 @@ export function skillFoldersOf({ skills = {} }: Config, directory: string): stri
 
 /** Puts the tools of a workspace's skills on the rack, and offers the skills themselves over MCP. */
 export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
-  const { registry, config, workspace, store, sandbox, secrets, offerings, logger } = parts;
+  const { registry, config, workspace, store, sandbox, values, offerings, logger } = parts;
   const library = new SkillLibrary({
     registry,
     ...defined({ store }),
@@ -39,7 +39,10 @@ export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
     logger,
     surroundings: {
       allowPrivate: reachableRanges(workspace.network.allowPrivate, config.skills ?? {}, process.env),
-      readSecret: async (name) => (await secrets())?.get(name),
+      readValue: async (name, kind) => {
+        const opened = await values();
+        return kind === "secret" ? opened?.secrets.get(name) : opened?.getSetting(name);
+      },
       sandbox,
       logger,
     },

@@ -55,7 +55,7 @@ export type {
   StoredSkillTool,
 } from "./skills.ts";
 export type { Store } from "./store.ts";
-export type { SecretInfo, StoredToken, TokenStore, ToolSwitch } from "./tokens.ts";
+export type { StoredToken, TokenStore, ToolSwitch, ValueInfo } from "./tokens.ts";
 export type { RegistryVersion, SeenVersion } from "./versions.ts";
 
 import type { problemsOf, repairDatabase as Repair } from "./repair.ts";

@@ -11,9 +11,11 @@ import { type Engine, indexes, tables } from "./schema.ts";
  */
 const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Promise<void>>> = {
   "0011_tables": createTables,
+  // Creates the table `settings`; the others are there.
+  "0012_settings": createTables,
 };
 
-const LAST = 11;
+const LAST = 12;
 const TABLE = "toolrack_migrations";
 
 /** Whether a step with this name belongs to a newer version. */
@@ -34,11 +36,13 @@ export async function migrate<Tables>(opened: Kysely<Tables>, engine: Engine): P
     name,
     { up: (transaction) => step(transaction, engine) },
   ]);
+  // The migrator refuses a database with steps on record that it is not given.
+  const done = (await stepsOf(db)).map((name): [string, Migration] => [name, { up: async () => {} }]);
   const migrator = new Migrator({
     db,
     migrationTableName: TABLE,
     migrationLockTableName: `${TABLE}_lock`,
-    provider: { getMigrations: async () => Object.fromEntries(migrations) },
+    provider: { getMigrations: async () => Object.fromEntries([...done, ...migrations]) },
   });
   const { error } = await migrator.migrateToLatest();
   // Another process may have migrated at the same moment. If it was a newer version, `isCurrent` throws.
@@ -46,13 +50,7 @@ export async function migrate<Tables>(opened: Kysely<Tables>, engine: Engine): P
 }
 
 async function isCurrent(db: Kysely<unknown>): Promise<boolean> {
-  const done = await sql<{ name: string }>`select name from ${sql.table(TABLE)}`
-    .execute(db)
-    .then(({ rows }) => rows.map(({ name }) => name))
-    .catch((error) => {
-      if (isMissingTable(error)) return [];
-      throw error;
-    });
+  const done = await stepsOf(db);
   const newer = done.filter(isNewerStep);
   if (newer.length > 0) {
     throw new Error(
@@ -60,6 +58,17 @@ async function isCurrent(db: Kysely<unknown>): Promise<boolean> {
     );
   }
   return done.some((name) => Number.parseInt(name, 10) === LAST);
+}
+
+/** The names of the steps that were done. */
+function stepsOf(db: Kysely<unknown>): Promise<string[]> {
+  return sql<{ name: string }>`select name from ${sql.table(TABLE)}`
+    .execute(db)
+    .then(({ rows }) => rows.map(({ name }) => name))
+    .catch((error) => {
+      if (isMissingTable(error)) return [];
+      throw error;
+    });
 }
 
 function isMissingTable(error: unknown): boolean {

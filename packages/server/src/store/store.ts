@@ -23,11 +23,11 @@ import { ScheduleRepository } from "./schedules.ts";
 import type { Engine } from "./schema.ts";
 import { SkillRepository, type SkillStore } from "./skills.ts";
 import {
-  SecretRepository,
   TokenRepository,
   type TokenStore,
   ToolSwitchRepository,
   type ToolSwitchStore,
+  ValueRepository,
 } from "./tokens.ts";
 import { RegistryVersion } from "./versions.ts";
 import { warnOfDamagedLog } from "./write-ahead-log.ts";
@@ -38,7 +38,8 @@ export interface Store {
   readonly calls: CallStore;
   readonly tokens: TokenStore;
   readonly approvals: ApprovalStore;
-  readonly secrets: SecretRepository;
+  readonly secrets: ValueRepository;
+  readonly settings: ValueRepository;
   readonly schedules: ScheduleRepository;
   readonly skills: SkillStore;
   readonly mcpServers: McpServerStore;
@@ -106,7 +107,8 @@ export async function openStore({ directory, url = "", logger = console }: Store
     calls,
     tokens: new TokenRepository(db),
     approvals,
-    secrets: new SecretRepository(db),
+    secrets: new ValueRepository(db, "secrets"),
+    settings: new ValueRepository(db, "settings"),
     schedules,
     skills: new SkillRepository(db, registryVersion),
     mcpServers: new McpServerRepository(db, registryVersion),

@@ -75,71 +75,77 @@ export class TokenRepository {
 
 export type TokenStore = Pick<TokenRepository, keyof TokenRepository>;
 
-/** A secret without its value. */
-export interface SecretInfo {
+/** A secret or a setting without its value. */
+export interface ValueInfo {
   readonly name: string;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
 
-/** Stores the values of secrets, which the caller has encrypted. */
-export class SecretRepository {
+/** Stores the values of settings, or those of secrets, which the caller has encrypted. */
+export class ValueRepository {
   readonly #db: StoreDatabase;
+  readonly #table: "secrets" | "settings";
 
-  constructor(db: StoreDatabase) {
+  constructor(db: StoreDatabase, table: "secrets" | "settings") {
     this.#db = db;
+    this.#table = table;
   }
 
   /** Adds or replaces the value. */
-  async set(name: string, encrypted: string): Promise<void> {
+  async set(name: string, value: string): Promise<void> {
     if (toKey(name) !== name) {
-      throw new Error(
-        "The name of a secret is too long, or has characters that not every database can hold.",
-      );
+      throw new Error("The name is too long, or has characters that not every database can hold.");
     }
-    if (await this.#update(name, encrypted)) return;
+    if (await this.#update(name, value)) return;
     const now = Date.now();
-    const row = { name, value: encrypted, created_at: now, updated_at: now };
+    const row = { name, value, created_at: now, updated_at: now };
     try {
-      await this.#db.insertInto("secrets").values(row).execute();
+      await this.#db.insertInto(this.#table).values(row).execute();
     } catch (error) {
-      // Another process has inserted the secret in between.
+      // Another process has inserted the name in between.
       if (!isDuplicateKey(error)) throw error;
-      await this.#update(name, encrypted);
+      await this.#update(name, value);
     }
   }
 
   /** Replaces the value only if it is still `before`; otherwise returns false. */
-  replace(name: string, encrypted: string, before: string): Promise<boolean> {
-    return this.#update(name, encrypted, before);
+  replace(name: string, value: string, before: string): Promise<boolean> {
+    return this.#update(name, value, before);
   }
 
   async get(name: string): Promise<string | undefined> {
-    return (await findRow(this.#db, "secrets", { name: toKey(name) }))?.value;
+    return (await findRow(this.#db, this.#table, { name: toKey(name) }))?.value;
   }
 
   /** Sorted by name. */
-  async list(): Promise<SecretInfo[]> {
-    const rows = await findRows(this.#db, "secrets", {}, "name");
-    return rows.map(({ name, created_at, updated_at }) => ({
+  async list(): Promise<ValueInfo[]> {
+    return (await this.entries()).map(({ value: _, ...info }) => info);
+  }
+
+  /** With their values, sorted by name. */
+  async entries(): Promise<(ValueInfo & { readonly value: string })[]> {
+    const rows = await findRows(this.#db, this.#table, {}, "name");
+    return rows.map(({ name, value, created_at, updated_at }) => ({
       name,
+      value,
       createdAt: created_at,
       updatedAt: updated_at,
     }));
   }
 
-  /** With `encrypted`: removes the secret only if that is still its value. */
-  async remove(name: string, encrypted?: string): Promise<boolean> {
-    return (await deleteRows(this.#db, "secrets", withValue(name, encrypted))) > 0;
+  /** With `value`: removes the row only if that is still its value. */
+  async remove(name: string, value?: string): Promise<boolean> {
+    return (await deleteRows(this.#db, this.#table, withValue(name, value))) > 0;
   }
 
-  async #update(name: string, encrypted: string, before?: string): Promise<boolean> {
-    const changes = { value: encrypted, updated_at: Date.now() };
-    return (await updateRows(this.#db, "secrets", withValue(name, before), changes)) > 0;
+  async #update(name: string, value: string, before?: string): Promise<boolean> {
+    const changes = { value, updated_at: Date.now() };
+    return (await updateRows(this.#db, this.#table, withValue(name, before), changes)) > 0;
   }
 }
 
-/** The condition that selects a secret by its name and, where a value is given, also by its value. */
+/** The condition that selects a row by its name and, where a value is given, also by its value. */
 function withValue(name: string, value: string | undefined) {
   return { name: toKey(name), ...(value === undefined ? {} : { value }) };
 }

@@ -22,10 +22,16 @@ export const settings = {
     tokenOnce: ["Copy it now: this is the only time it is shown.", "请立即复制：令牌只显示这一次。"],
     used: ["used", "最近使用："],
     unused: ["never used", "从未使用"],
+    values: ["Settings of tools", "工具的设置"],
+    valuesAbout: [
+      "Values that tools need and nobody has to hide. NAME reaches every tool that declares it, TOOL/NAME that tool alone.",
+      "工具需要且不必隐藏的值。NAME 给所有声明了它的工具，TOOL/NAME 只给该工具。",
+    ],
+    setValue: ["Set the value", "保存值"],
     secrets: ["Secrets", "机密"],
     secretsAbout: [
-      "They are encrypted, masked in every record, and never shown again.",
-      "加密保存，在所有记录中脱敏，之后不再显示。",
+      "They are encrypted, masked in every record, and never shown again. A secret has eight characters or more.",
+      "加密保存，在所有记录中脱敏，之后不再显示。机密至少有八个字符。",
     ],
     secretValue: ["Value", "值"],
     setSecret: ["Set the secret", "保存机密"],

@@ -31,6 +31,13 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   deadlines.watch(frame);
   stateChanged(frame);
   if (frame.ended) return; // A listener that was told of the start cancelled the call.
+  const environment = frame.options.env === undefined ? settings.environment?.(info) : undefined;
+  if (environment !== undefined) {
+    return environment.then((given) => {
+      frame.environment = given;
+      return frame.ended ? undefined : implementation.run(new FrameContext(frame));
+    });
+  }
   // The arguments have passed the schema, so they have the types that the tool declares.
   const context = frame.tool.keepsContext ? spreadableContext(frame) : new FrameContext(frame);
   const output = implementation.run(context);
@@ -95,7 +102,7 @@ function hold(frame: CallFrame, outcome: SchemaOutcome): void {
 export function mask(frame: CallFrame): void {
   const { draft, parent, host } = frame;
   if (draft === undefined || parent !== undefined) return;
-  frame.draft = host.settings.secrets().apply(draft);
+  frame.draft = host.settings.secrets().inResult(draft);
 }
 
 /**

@@ -6,12 +6,19 @@ import { type CliOutcome, runCli } from "../testing/run-cli.ts";
 
 let workspace: TemporaryWorkspace;
 beforeAll(async () => {
-  workspace = await TemporaryWorkspace.create({ "tools/readme.txt": "" });
+  workspace = await TemporaryWorkspace.create({
+    "tools/locked.js": `import { Tool } from "@toolrack/core";
+      const environment = { type: "object", properties: { PIN: { type: "string", format: "password" } } };
+      export const locked = Tool.define({ name: "locked", description: "d", parameters: { type: "object" }, metadata: { environment }, execute: async () => "" });`,
+  });
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
 
-function secrets(words: readonly string[], input?: string): Promise<CliOutcome> {
-  return runCli(["secrets", ...words], {
+const secrets = (words: readonly string[], input?: string) => values("secrets", words, input);
+const settings = (words: readonly string[], input?: string) => values("settings", words, input);
+
+function values(command: string, words: readonly string[], input?: string): Promise<CliOutcome> {
+  return runCli([command, ...words], {
     cwd: workspace.directory,
     // Tests leave nothing in the keyring of whoever runs them.
     env: { TOOLRACK_KEYRING: "off" },
@@ -40,11 +47,58 @@ describe("toolrack secrets", { timeout: 180_000 }, () => {
     [2, "no name", ["set"], "value"],
     [2, "no value", ["set", "EMPTY"], ""],
     [2, "a value on the command line", ["set", "NAME", "value"], ""],
-    [1, "a name that cannot be one", ["set", "a b"], "value"],
+    [1, "a name that cannot be one", ["set", "a b"], "long-enough"],
+    [1, "a value that is too short", ["set", "TIMEOUT"], "5000"],
     [1, "an unknown one to remove", ["remove", "UNKNOWN"], ""],
   ])("ends with %i for %s", async (code, _, words, input) => {
     const outcome = await secrets([...words, "--json"], input);
     expect(outcome.code).toBe(code);
     expect(JSON.parse(outcome.stdout).error.message).toEqual(expect.any(String));
+  });
+});
+
+describe("toolrack settings", { timeout: 180_000 }, () => {
+  it("keeps a value that is shown, from the command line or standard input, and removes it", async () => {
+    expect(await settings(["set", "weather", "TIMEOUT=5000"])).toMatchObject({
+      code: 0,
+      stderr: "The setting weather/TIMEOUT is set to 5000.\n",
+    });
+    expect((await settings(["set", "REGION=eu=west"])).stderr).toContain("REGION is set to eu=west");
+    expect((await settings(["set", "weather", "UNITS", "metric"])).code).toBe(0);
+    expect((await settings(["set", "weather", "CITY"], "Bern\n")).code).toBe(0);
+    const { settings: listed } = JSON.parse((await settings(["list", "--json"])).stdout);
+    expect(listed.map(({ name, value }: Record<string, string>) => [name, value])).toEqual([
+      ["REGION", "eu=west"],
+      ["weather/CITY", "Bern"],
+      ["weather/TIMEOUT", "5000"],
+      ["weather/UNITS", "metric"],
+    ]);
+    expect((await settings([])).stdout).toMatch(/weather\/TIMEOUT +5000 +\d{4}-/);
+    expect((await settings(["remove", "weather", "TIMEOUT"])).code).toBe(0);
+    expect((await settings(["remove", "weather", "TIMEOUT"])).code).toBe(1);
+  });
+
+  it("gives way to a secret of the same name", async () => {
+    await settings(["set", "mail", "PASSWORD=seen by all"]);
+    await secrets(["set", "mail", "PASSWORD"], "seen by none");
+    expect((await settings(["list"])).stdout).not.toContain("PASSWORD");
+    const refused = await settings(["set", "mail", "PASSWORD=seen again"]);
+    expect([refused.code, refused.stderr]).toEqual([
+      1,
+      expect.stringContaining("secrets remove mail PASSWORD"),
+    ]);
+  });
+
+  it("refuses what a tool declares as a secret", async () => {
+    const refused = await settings(["set", "locked", "PIN=1234"]);
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("secrets set locked PIN")]);
+  });
+
+  it.each<[string, string[]]>([
+    ["no name", ["set"]],
+    ["no value", ["set", "EMPTY"]],
+    ["a variable that cannot be one", ["set", "weather", "two words=1"]],
+  ])("ends with 2 for %s", async (_, words) => {
+    expect((await settings(words, "")).code).toBe(2);
   });
 });

@@ -1,39 +1,85 @@
-import { type Secrets, toolSecretName } from "../../access/index.ts";
-
+import { declaresSecret, type ToolValues, toolSecretName } from "../../access/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, interruptedError, usageError } from "../cli-error.ts";
-import { withStore } from "../workspace.ts";
+import { withApp, withStore } from "../workspace.ts";
+
+type Action = "list" | "set" | "remove";
+type Kind = "secret" | "setting";
 
 /** `toolrack secrets`: stores encrypted values for tools. No command ever prints one. */
 export async function secrets(
   cli: Cli,
-  action: "list" | "set" | "remove" = "list",
+  action: Action = "list",
   first: string | undefined,
   variable: string | undefined,
 ): Promise<void> {
-  if (action === "list") return withSecrets(cli, (kept) => list(cli, kept));
-  if (first === undefined) {
-    throw usageError(
-      `Say which secret, NAME, or TOOL NAME for one tool alone: ${cli.commandLine(`secrets ${action} NAME`)}`,
-    );
-  }
-  const name = variable === undefined ? first : ofTool(first, variable);
-  if (action === "remove") return withSecrets(cli, (kept) => remove(cli, kept, name));
+  if (action === "list") return withValues(cli, (values) => listSecrets(cli, values));
+  const name = nameOf(cli, "secret", action, first, variable);
+  if (action === "remove") return withValues(cli, (values) => remove(cli, "secret", name, values));
   // Asks before the store is opened, because the person may take a while.
-  const value = await readValue(cli, name);
-  await withSecrets(cli, (kept) => kept.set(name, value));
+  const value = await readValue(cli, "secret", name);
+  await withValues(cli, (values) => values.setSecret(name, value));
   cli.answer({ name }, () => cli.talk(`The secret ${name} is set.`));
 }
 
-/** The second word may be the secret value itself, typed by mistake. Then it must not be kept as a name. */
-function ofTool(tool: string, variable: string): string {
-  if (/^[A-Za-z_][A-Za-z0-9_]{0,99}$/.test(variable)) return toolSecretName(tool, variable);
-  throw usageError(
-    "The second word is the variable that the tool declares, such as API_KEY. The value is read from standard input, or asked for, and never given on the command line.",
-  );
+/** `toolrack settings`: stores values for tools that nobody has to hide. */
+export async function settings(
+  cli: Cli,
+  action: Action = "list",
+  first: string | undefined,
+  second: string | undefined,
+  third: string | undefined,
+): Promise<void> {
+  if (action === "list") return withValues(cli, (values) => listSettings(cli, values));
+  // The value stands behind the name: `TOOL NAME=VALUE`, `NAME=VALUE` or `TOOL NAME VALUE`.
+  const words = [first, second].filter((word) => word !== undefined);
+  const [, last = words.at(-1), given = third] = /^([^=]*)=(.*)$/s.exec(words.at(-1) ?? "") ?? [];
+  const [tool, variable] = words.length === 2 ? [first, last] : [last, undefined];
+  const name = nameOf(cli, "setting", action, tool, variable);
+  if (action === "remove") return withValues(cli, (values) => remove(cli, "setting", name, values));
+  if (tool !== undefined && variable !== undefined) await refuseDeclaredSecret(cli, tool, variable);
+  const value = given ?? (await readValue(cli, "setting", name));
+  await withValues(cli, (values) => values.setSetting(name, value));
+  cli.answer({ name, value }, () => cli.talk(`The setting ${name} is set to ${value}.`));
 }
 
-async function list(cli: Cli, kept: Secrets): Promise<void> {
+/** Settings are stored and shown as they are, so what a tool declares as a secret is not taken as one. */
+async function refuseDeclaredSecret(cli: Cli, tool: string, variable: string): Promise<void> {
+  const isSecret = await withApp(cli, { builtins: false }, async ({ registry }) => {
+    const info = registry.get(tool);
+    return info !== undefined && declaresSecret(info, variable);
+  });
+  if (!isSecret) return;
+  const command = cli.commandLine(`secrets set ${tool} ${variable}`);
+  throw new CliError(`The tool "${tool}" declares ${variable} as a secret. Set it with: ${command}`, {
+    code: "setting_invalid",
+    details: { name: toolSecretName(tool, variable) },
+  });
+}
+
+function nameOf(
+  cli: Cli,
+  kind: Kind,
+  action: Action,
+  first: string | undefined,
+  variable: string | undefined,
+): string {
+  if (first === undefined) {
+    throw usageError(
+      `Say which ${kind}, NAME, or TOOL NAME for one tool alone: ${cli.commandLine(`${kind}s ${action} NAME`)}`,
+    );
+  }
+  if (variable === undefined) return first;
+  // The second word may be the secret value itself, typed by mistake. Then it must not be kept as a name.
+  if (/^[A-Za-z_][A-Za-z0-9_]{0,99}$/.test(variable)) return toolSecretName(first, variable);
+  const rest =
+    kind === "secret"
+      ? "The value is read from standard input, or asked for, and never given on the command line."
+      : `The value follows it: ${cli.commandLine("settings set TOOL NAME=VALUE")}`;
+  throw usageError(`The second word is the variable that the tool declares, such as API_KEY. ${rest}`);
+}
+
+async function listSecrets(cli: Cli, { secrets: kept }: ToolValues): Promise<void> {
   const all = await kept.list();
   const secrets = all.map((info) => ({ ...info, isReadable: !kept.unreadable.has(info.name) }));
   cli.answer({ secrets }, () => {
@@ -43,42 +89,63 @@ async function list(cli: Cli, kept: Secrets): Promise<void> {
       const rows = all.map(({ name, updatedAt }) => [name, new Date(updatedAt).toISOString()]);
       cli.table(["NAME", "SET"], rows, { flexible: -1 });
     }
-    for (const reason of kept.unreadable.values()) cli.talk(`warning: ${reason}`);
+    for (const problem of kept.problems()) cli.talk(`warning: ${problem}`);
   });
 }
 
-async function remove(cli: Cli, kept: Secrets, name: string): Promise<void> {
-  if (!(await kept.remove(name))) {
-    throw new CliError(`There is no secret ${name}. See: ${cli.commandLine("secrets list")}`, {
-      code: "secret_not_found",
+async function listSettings(cli: Cli, values: ToolValues): Promise<void> {
+  const settings = await values.settings();
+  cli.answer({ settings }, () => {
+    if (settings.length === 0)
+      cli.talk(`There are no settings. Set one with: ${cli.commandLine("settings set TOOL NAME=VALUE")}`);
+    else {
+      const rows = settings.map(({ name, value, updatedAt }) => [
+        name,
+        value,
+        new Date(updatedAt).toISOString(),
+      ]);
+      cli.table(["NAME", "VALUE", "SET"], rows, { flexible: 1 });
+    }
+  });
+}
+
+async function remove(cli: Cli, kind: Kind, name: string, values: ToolValues): Promise<void> {
+  const isRemoved = await (kind === "secret" ? values.removeSecret(name) : values.removeSetting(name));
+  if (!isRemoved) {
+    throw new CliError(`There is no ${kind} ${name}. See: ${cli.commandLine(`${kind}s list`)}`, {
+      code: `${kind}_not_found`,
       details: { name },
     });
   }
-  cli.answer({ name }, () => cli.talk(`The secret ${name} is removed.`));
+  cli.answer({ name }, () => cli.talk(`The ${kind} ${name} is removed.`));
 }
 
-/** Reads from standard input or a prompt, never from the command line, which other users of the machine can see. */
-async function readValue(cli: Cli, name: string): Promise<string> {
+/**
+ * Reads a value from standard input or a prompt. A secret is never taken from the command line, which other users of
+ * the machine can see.
+ */
+async function readValue(cli: Cli, kind: Kind, name: string): Promise<string> {
   if (!cli.surroundings.stdin.isTTY) {
     const value = (await cli.readInput()).replace(/\r?\n$/, "");
     if (value !== "") return value;
-    throw usageError(`Give the value on standard input: ${cli.commandLine(`secrets set ${name}`)} < FILE`);
+    const line = cli.commandLine(`${kind}s set ${name.replace("/", " ")}`);
+    throw usageError(`Give the value on standard input: ${line} < FILE`);
   }
   if (!cli.interactive)
     throw usageError("Standard error must be a terminal too, to ask for the value there.");
-  const { isCancel, password } = await import("@clack/prompts");
-  const value = await password({
+  const { isCancel, password, text } = await import("@clack/prompts");
+  const value = await (kind === "secret" ? password : text)({
     message: `The value of ${name}`,
     ...cli.prompt,
-    validate: (text) => ((text ?? "") === "" ? "It must not be empty." : undefined),
+    validate: (given) => ((given ?? "") === "" ? "It must not be empty." : undefined),
   });
   if (isCancel(value)) throw interruptedError("Nothing was set.");
   return value;
 }
 
-function withSecrets(cli: Cli, use: (kept: Secrets) => Promise<void>): Promise<void> {
+function withValues(cli: Cli, use: (values: ToolValues) => Promise<void>): Promise<void> {
   return withStore(cli, async (store, directory) => {
-    const { openSecrets } = await import("../../access/index.ts");
-    return use(await openSecrets({ directory, store }));
+    const { openValues } = await import("../../access/index.ts");
+    return use(await openValues({ directory, store }));
   });
 }

@@ -1,5 +1,6 @@
 import { compileSchema, type JsonSchemaObject, type ToolInfo, type ToolRegistry } from "@toolrack/core";
-import { isRecord } from "../../helpers/index.ts";
+import { setCommand } from "../../access/index.ts";
+import { asRecord, isRecord } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import {
@@ -219,9 +220,9 @@ function manualSections(cli: Cli, info: ToolInfo): Section[] {
     [
       "Environment",
       [...parameterHead, "SET WITH"],
-      environmentRows(manual.environment).map((row) => [
+      environmentRows(manual.environment ?? info.metadata.environment).map(([name = "", property, row]) => [
         ...row,
-        `${cli.programWords} secrets set ${info.name} ${row[0]}`,
+        setCommand(info.name, name, property).replace(/^toolrack/, () => cli.programWords),
       ]),
     ],
     ["Dependencies", ["PACKAGE", "VERSION"], Object.entries(dependencies)],
@@ -233,16 +234,21 @@ function manualSections(cli: Cli, info: ToolInfo): Section[] {
   return all.filter(([, , rows]) => rows.length > 0);
 }
 
-function environmentRows(schema: JsonSchemaObject = {}): string[][] {
-  const required = Array.isArray(schema.required) ? schema.required : [];
-  const properties = (schema.properties ?? {}) as Record<string, JsonSchemaObject>; // Checked when the tool was loaded.
-  return Object.entries(properties).map(([name, property]) => [
-    name,
-    [property.type ?? "any"].flat().join(" or "),
-    required.includes(name) ? "required" : "",
-    "default" in property ? JSON.stringify(property.default) : "",
-    typeof property.description === "string" ? property.description : "",
-  ]);
+/** For each variable that a tool declares: its name, its schema and its row. */
+function environmentRows(schema: unknown): [string, JsonSchemaObject, string[]][] {
+  const { required, properties } = asRecord(schema);
+  const needed: unknown[] = Array.isArray(required) ? required : [];
+  return Object.entries(asRecord(properties)).map(([name, declared]) => {
+    const property = asRecord(declared);
+    const row = [
+      name,
+      [property.type ?? "any"].flat().join(" or "),
+      needed.includes(name) ? "required" : "",
+      "default" in property ? JSON.stringify(property.default) : "",
+      typeof property.description === "string" ? property.description : "",
+    ];
+    return [name, property, row];
+  });
 }
 
 function textOf(value: unknown): string {

@@ -36,7 +36,7 @@ it.each([
   ["- a\n- b", "not a YAML object"],
   ["tool: tool://a\nparameters: [1]", "not an object"],
   ["tool: tool://a\ntimeout: soon", "milliseconds"],
-  ["tool: tool://a\nmode: configure", "toolrack secrets set"],
+  ["tool: tool://a\nmode: configure", "toolrack settings set"],
   ["tool: tool://a\nmode: dance", "execute, dryrun and manual"],
   ["tool: 'a", "not YAML"],
 ])("%j is refused with what is wrong", (text, problem) => {

@@ -14,7 +14,8 @@ export interface ToolxCall {
 
 /** Which commands replace the other modes of `toolx`. */
 const elsewhere: Readonly<Record<string, (program: string) => string>> = {
-  configure: (program) => `Set values with: ${program} secrets set TOOL NAME`,
+  configure: (program) =>
+    `Set values with: ${program} settings set TOOL NAME=VALUE, and secrets with: ${program} secrets set TOOL NAME`,
   log: (program) => `Read the log with: ${program} logs --tool NAME`,
   rebuild: () => "Nothing needs rebuilding: a tool is loaded anew when its file changes.",
 };

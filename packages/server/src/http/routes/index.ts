@@ -10,8 +10,9 @@ import { eventRoute, scheduleRoutes, serverRoutes, statsRoute } from "./server.t
 import { skillToolRoutes } from "./skill-tools.ts";
 import { skillTransferRoutes } from "./skill-transfer.ts";
 import { expertRoutes, skillRoutes } from "./skills.ts";
-import { secretRoutes, tokenRoutes } from "./tokens.ts";
+import { tokenRoutes } from "./tokens.ts";
 import { toolRoutes } from "./tools.ts";
+import { secretRoutes, settingRoutes } from "./values.ts";
 
 /** All routes. The API, its validation and its description are made from this table. */
 export function apiRoutes(services: HttpServices, extensions: readonly HttpExtension[]): Route[] {
@@ -22,6 +23,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...serverRoutes(services, () => describeApi(routes, schemas)),
     ...tokenRoutes(services),
     ...secretRoutes(services),
+    ...settingRoutes(services),
     ...toolRoutes(services),
     ...callRoutes(services),
     statsRoute(services),

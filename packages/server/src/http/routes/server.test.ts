@@ -93,6 +93,7 @@ describe("GET /openapi.json", () => {
       "DELETE /api/mcp-servers/{key}",
       "DELETE /api/schedules/{id}",
       "DELETE /api/secrets/{name}",
+      "DELETE /api/settings/{name}",
       "DELETE /api/skills/{id}",
       "DELETE /api/skills/{id}/tools/{toolId}",
       "DELETE /api/tokens/{id}",
@@ -121,6 +122,7 @@ describe("GET /openapi.json", () => {
       "GET /api/schedules",
       "GET /api/secrets",
       "GET /api/server",
+      "GET /api/settings",
       "GET /api/skills",
       "GET /api/skills/{id}",
       "GET /api/skills/{id}/export",
@@ -169,6 +171,7 @@ describe("GET /openapi.json", () => {
       "POST /openai/tool-calls",
       "POST /v1/chat/completions",
       "PUT /api/secrets/{name}",
+      "PUT /api/settings/{name}",
     ]);
     const ids = operations.map(({ operation }) => operation.operationId);
     expect(new Set(ids).size).toBe(ids.length);

@@ -32,7 +32,7 @@ it("says 0 where there is no limit, and nothing to who is no admin", async () =>
   await using server = await TestServer.start({ rateLimit: false });
   expect((await server.ask("/api/server")).body.limits.requestsPerSecond).toBe(0);
   const token = await server.issue({ tools: ["*"] });
-  for (const path of ["server", "tokens", "secrets", "clients", "reloads", "stats"]) {
+  for (const path of ["server", "tokens", "secrets", "settings", "clients", "reloads", "stats"]) {
     const { status, body } = await server.ask(`/api/${path}`, { token });
     expect([path, status, body.error.code]).toEqual([path, 403, "forbidden"]);
   }

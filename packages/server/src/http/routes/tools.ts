@@ -1,5 +1,5 @@
 import { type ToolInfo, toDefinition } from "@toolrack/core";
-import { redact } from "@toolrack/core/internal";
+import { safeJson } from "@toolrack/core/internal";
 import { parseToolReference, unknownTool } from "../../calls/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
@@ -251,7 +251,8 @@ function skillFacts(info: ToolInfo): Record<string, unknown> {
 async function detailOf(info: ToolInfo, services: HttpServices): Promise<Record<string, unknown>> {
   const isolation = await isolationOf(info, services);
   const summary = { ...summaryOf(info, staleTools(services), services), ...isolation };
-  const metadata = redact(info.metadata);
+  // A schema in it is shown as its author wrote it: a property named `password` is no secret.
+  const metadata = services.registry.mask(safeJson(info.metadata).value);
   try {
     const { inputSchema, outputSchema } = toDefinition(info);
     return { ...summary, inputSchema, outputSchema, metadata };

@@ -153,6 +153,7 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
   Token: s.object(token),
   NewToken: s.object({ ...token, token: s.text("Its text, shown only here.") }),
   Secret: s.closed({ name: s.text(), createdAt: s.moment(), updatedAt: s.moment() }),
+  Setting: s.closed({ name: s.text(), value: s.text(), createdAt: s.moment(), updatedAt: s.moment() }),
   Client: s.object(
     {
       name: s.text(),

@@ -81,6 +81,10 @@ export const httpErrorCodes = {
     when: "The model provider does not accept the request; its words are in the message.",
   },
   secret_invalid: { status: 400, when: "The name or the value cannot be that of a secret." },
+  setting_invalid: {
+    status: 400,
+    when: "The name or the value cannot be that of a setting, or the name is that of a secret.",
+  },
   unauthorized: { status: 401, when: "There is no token, or it is unknown or has expired." },
   forbidden: { status: 403, when: "The token is valid but not an admin's." },
   chat_forbidden: {
@@ -109,6 +113,7 @@ export const httpErrorCodes = {
   chat_session_not_found: { status: 404, when: "No conversation that this token may see has this id." },
   token_not_found: { status: 404, when: "There is no token with this id." },
   secret_not_found: { status: 404, when: "There is no secret of this name." },
+  setting_not_found: { status: 404, when: "There is no setting of this name." },
   method_not_allowed: { status: 405, when: "The path exists, but not for this method; see `Allow`." },
   request_timeout: { status: 408, when: "The request did not arrive in time." },
   mcp_server_exists: { status: 409, when: "There is an upstream MCP server with this key already." },

@@ -31,6 +31,8 @@ export interface McpServersOptions {
   readonly offerings?: Offerings;
   readonly store: McpServerStore;
   readonly secrets: Pick<Secrets, "values" | "maskFor"> & VaultSecrets;
+  /** Finds a setting of the workspace by its name. */
+  readonly setting?: (name: string) => Promise<string | undefined>;
   readonly logger: Logger;
   /** The folder of the workspace. */
   readonly directory: string;

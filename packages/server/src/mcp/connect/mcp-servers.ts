@@ -56,12 +56,17 @@ export class McpServers {
   private constructor(options: McpServersOptions, names: RackNames) {
     this.#options = options;
     this.#path = resolve(options.directory, options.file ?? "mcp.json");
-    const { secrets, directory } = options;
+    const { secrets, setting, directory } = options;
     const masked = new MaskedValues(() => secrets.values());
     this.#context = {
       ...options,
       names,
-      surroundings: { directory, environment: process.env, secret: (name) => secrets.get(name) },
+      surroundings: {
+        directory,
+        environment: process.env,
+        secret: (name) => secrets.get(name),
+        setting: async (name) => setting?.(name),
+      },
       identity: options.identity ?? unknownRack(),
       clientInfo: options.clientInfo ?? { name: "toolrack", version: "0" },
       pinning: options.pinning ?? "quarantine",

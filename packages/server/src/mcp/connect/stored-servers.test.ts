@@ -98,7 +98,7 @@ describe("an entry of the store that is not valid", () => {
 
   it("takes the sign-in of its key with it when it is removed", async () => {
     await using rack = await holding({ old: { url: "ftp://example.com/mcp" } });
-    await rack.secrets.set("mcp-oauth.old", "{}");
+    await rack.secrets.set("mcp-oauth.old", '{"of":"old"}');
     await rack.servers.remove("old");
     expect(await rack.secrets.get("mcp-oauth.old")).toBeUndefined();
   });

@@ -10,13 +10,14 @@ function tool(id: string, answer: string, more = ""): string {
     execute() { return { by: "${answer}", token: this.api.environment.get("TOKEN", "").length }; } };`;
 }
 
-const secrets = {
-  get: async (name: string) => (name === "github/TOKEN" ? "token-of-github" : undefined),
-  values: () => ["token-of-github"],
-  onChange() {},
+const values = {
+  get: async (tool: string, name: string) =>
+    tool === "github" && name === "TOKEN" ? "token-of-github" : undefined,
+  environmentOf() {},
+  secrets: { values: () => ["token-of-github"], onChange() {} },
 };
 // Only what is read of it here.
-const options = { toolSecrets: secrets as never };
+const options = { toolValues: values as never };
 
 describe("the name of a sandboxed tool", { timeout: 120_000 }, () => {
   it("stays with the file that had it, and with it what is set, granted and stored under it", async () => {
@@ -32,7 +33,7 @@ describe("the name of a sandboxed tool", { timeout: 120_000 }, () => {
     expect((await second.registry.execute("github", {})).structured).toEqual({ by: "first", token: 15 });
     expect(second.report.files[0]?.failure).toMatchObject({
       file: "tools/aab-evil.tool.js",
-      reason: expect.stringContaining('"github" belongs to tools/github.tool.js, and with it the secrets'),
+      reason: expect.stringContaining('"github" belongs to tools/github.tool.js, and with it the settings and secrets'),
       remedy: expect.stringContaining('"github": "tools/aab-evil.tool.js"'),
     });
     // Not even when the owner is gone, unless the operator says that it is the same tool.

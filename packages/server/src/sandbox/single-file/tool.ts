@@ -9,21 +9,22 @@ import {
   ToolExecutionError,
   type ToolInfo,
 } from "@toolrack/core";
+import { declaresSecret, resolveEnvironment } from "../../access/index.ts";
 import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
 import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
 import { RemoteError } from "../remote-error.ts";
 import type { Invocation, LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../sandbox-types.ts";
 import { readLog } from "../worker.ts";
 import type { DescribedFile } from "./description.ts";
-import { resolveEnvironment } from "./grants.ts";
 import { type ExecuteParams, readMatch, type StorageChange, type WorkerSettings } from "./messages.ts";
 import type { KeptItems } from "./tool-storage.ts";
 
 /** Reads and sets the variables of tools, by the tool's name. */
 export interface ToolVariables {
-  get(tool: string, name: string): Promise<string | undefined>;
+  /** `isSecret`: the tool declares the variable as a secret. */
+  get(tool: string, name: string, isSecret: boolean): Promise<string | undefined>;
   /** An undefined value removes the variable. */
-  set(tool: string, name: string, value: string | undefined): Promise<void>;
+  set(tool: string, name: string, value: string | undefined, isSecret: boolean): Promise<void>;
 }
 
 export interface SingleFileToolParts {
@@ -93,7 +94,8 @@ export class SingleFileTool {
     const { name, file, grant, variables } = this.#parts;
     const { environment } = file.description;
     if (environment === undefined) return {};
-    const lookUp = async (key: string) => (await variables.get(name, key)) ?? grant.environment?.[key];
+    const lookUp = async (key: string, isSecret: boolean) =>
+      (await variables.get(name, key, isSecret)) ?? grant.environment?.[key];
     return resolveEnvironment({ tool: name, schema: environment, lookUp, isLenient });
   }
 
@@ -147,7 +149,7 @@ export class SingleFileTool {
         );
       }
       // Toolrack's code in a dry run's worker never asks for this, but the tool's own code could.
-      if (!isDryRun) await variables.set(tool, known, value);
+      if (!isDryRun) await variables.set(tool, known, value, declaresSecret(context.tool, known));
     };
 
     return {

@@ -63,12 +63,12 @@ describe("what a tool finds around it", { timeout: 120_000 }, () => {
         execute() { console.log("inside " + process.env.TOKEN); this.api.logger.warn("x".repeat(9_990) + process.env.TOKEN, { at: process.env.TOKEN }); return 1; } };`,
     });
     const secret = "tok-1234567890-abcdefghij";
-    const toolSecrets = {
-      get: async (name: string) => (name === "talk/TOKEN" ? secret : undefined),
-      values: () => [secret],
-      onChange() {},
+    const toolValues = {
+      get: async (tool: string, name: string) => (`${tool}/${name}` === "talk/TOKEN" ? secret : undefined),
+      environmentOf() {},
+      secrets: { values: () => [secret], onChange() {} },
     };
-    const { registry, close } = await workspace.open({ builtins: false, toolSecrets: toolSecrets as never });
+    const { registry, close } = await workspace.open({ builtins: false, toolValues: toolValues as never });
     expect((await registry.execute("talk", {})).type).not.toBe("error");
     await close();
     const said = workspace.messages.join("\n");

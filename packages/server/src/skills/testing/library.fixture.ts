@@ -14,6 +14,9 @@ import { SkillLibrary, type SkillLibraryOptions } from "../skill-library.ts";
 export interface LibraryFixtureOptions {
   readonly files?: Readonly<Record<string, string>>;
   readonly secrets?: Readonly<Record<string, string>>;
+  readonly settings?: Readonly<Record<string, string>>;
+  /** What was set for each tool alone. */
+  readonly environment?: Readonly<Record<string, string>>;
   readonly names?: SkillLibraryOptions["names"];
   readonly allowPrivate?: readonly string[];
 }
@@ -35,7 +38,13 @@ export class TestLibrary {
     this.messages = messages;
     this.directory = directory;
     this.store = store;
-    this.registry = new ToolRegistry({ logger, permissions: ["*"], secrets: () => secrets.values() });
+    const { environment, settings = {} } = options;
+    this.registry = new ToolRegistry({
+      logger,
+      permissions: ["*"],
+      secrets: () => secrets.values(),
+      environment: () => environment && Promise.resolve(environment),
+    });
     this.library = new SkillLibrary({
       registry: this.registry,
       store,
@@ -45,7 +54,7 @@ export class TestLibrary {
       logger,
       surroundings: {
         allowPrivate: options.allowPrivate ?? [],
-        readSecret: async (name) => secrets.get(name),
+        readValue: async (name, kind) => (kind === "secret" ? secrets.get(name) : settings[name]),
         sandbox: () => {
           this.#sandbox ??= openSandbox({
             directory: join(directory, ".toolrack", "sandbox"),

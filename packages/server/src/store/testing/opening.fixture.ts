@@ -30,6 +30,7 @@ export function testOpening(place: TestPlace): void {
   test("a database from before the first release, which remembers eleven steps, is used as it is", async () => {
     const options = await place.make();
     await (await openStore(options)).close();
+    await place.run(options, "delete from toolrack_migrations where name = '0012_settings'");
     await place.run(options, "update toolrack_migrations set name = '0011_mcp_names'");
     await place.run(
       options,

@@ -204,6 +204,18 @@ export function testSmallStores(place: TestPlace): void {
     });
   });
 
+  describe("settings", () => {
+    test("are set, replaced, listed with their values, and removed, apart from secrets", async () => {
+      await store.settings.set("weather/TIMEOUT", "5000");
+      await other.settings.set("weather/TIMEOUT", "6000");
+      expect(await store.settings.get("weather/TIMEOUT")).toBe("6000");
+      expect(await store.settings.entries()).toMatchObject([{ name: "weather/TIMEOUT", value: "6000" }]);
+      expect(await store.secrets.get("weather/TIMEOUT")).toBeUndefined();
+      expect(await other.settings.remove("weather/TIMEOUT")).toBe(true);
+      expect(await store.settings.list()).toEqual([]);
+    });
+  });
+
   describe("schedules", () => {
     const schedule = (id: string, nextRunAt: number): NewSchedule => ({
       id,

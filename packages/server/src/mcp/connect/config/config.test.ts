@@ -14,6 +14,7 @@ beforeAll(async () => {
     directory,
     environment: { PATH: "/bin", HOST: "example.com", EMPTY: "", UNRELATED: "not for servers" },
     secret: async (name) => (name === "KEY" ? "s3cret" : undefined),
+    setting: async (name) => (name === "REGION" ? "eu" : undefined),
   };
 });
 afterAll(() => rm(directory, { recursive: true, force: true }));
@@ -67,6 +68,10 @@ describe("variables", () => {
     ).rejects.toThrow(/mcp\.json: docs\.headers\.Authorization uses \$\{TOKEN\}.*not set/);
     await expect(expand("${constructor}", "here", surroundings)).rejects.toThrow(/constructor is not set/);
     await expect(expand("${secret:NOPE}", "here", surroundings)).rejects.toThrow(/toolrack secrets set NOPE/);
+    await expect(expand("${setting:NOPE}", "here", surroundings)).rejects.toThrow(
+      /toolrack settings set NOPE=VALUE/,
+    );
+    expect(await expand("${setting:REGION} ${setting:NOPE:-us}", "here", surroundings)).toBe("eu us");
     await expect(expand("${input:key}", "here", surroundings)).rejects.toThrow(/\$\{secret:NAME\}/);
   });
 });

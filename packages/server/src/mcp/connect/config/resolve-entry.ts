@@ -120,6 +120,7 @@ export interface Surroundings {
   readonly directory: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
   secret(name: string): Promise<string | undefined>;
+  setting?(name: string): Promise<string | undefined>;
 }
 
 /**
@@ -138,7 +139,7 @@ const DEEPEST = 16;
 
 /**
  * Replaces the variables of a text: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspaceFolder}`,
- * `${workspaceFolderBasename}`, `${userHome}`, `${secret:NAME}`. A default may contain variables; they are
+ * `${workspaceFolderBasename}`, `${userHome}`, `${secret:NAME}`, `${setting:NAME}`. A default may contain variables; they are
  * looked up only if it is used. Throws when a variable has no value, because a text such as `${NAME}` must
  * never be sent to a server. `where`: the key that holds the text, for error messages.
  */
@@ -186,11 +187,19 @@ function endOf(text: string, start: number): number {
 /** The value of a variable, or its default text when it has none. */
 async function lookUp(
   inside: string,
-  { directory, environment, secret }: Surroundings,
+  { directory, environment, secret, setting }: Surroundings,
 ): Promise<{ readonly value?: string; readonly fallback?: string }> {
   if (inside === "workspaceFolder") return { value: directory };
   if (inside === "workspaceFolderBasename") return { value: basename(directory) };
   if (inside === "userHome") return { value: homedir() };
+  const [, wanted, otherwise] = /^setting:(.+?)(?::-(.*))?$/s.exec(inside) ?? [];
+  if (wanted !== undefined) {
+    const value = await setting?.(wanted);
+    if (value !== undefined) return { value };
+    if (otherwise !== undefined) return { fallback: otherwise };
+    const remedy = `Set it: toolrack settings set ${wanted}=VALUE`;
+    throw new ConfigurationError(`uses the setting "${wanted}", which is not set. ${remedy}`);
+  }
   const isSecret = inside.startsWith("secret:");
   const [, name = "", fallback] = /^(?:env:|secret:)?(.*?)(?::-(.*))?$/s.exec(inside) ?? [];
   if (isSecret && fallback === undefined && name !== "") {
@@ -230,31 +239,36 @@ function problemOf(inside: string, name: string, isSecret: boolean): string | un
 /** Remembered as the value of a secret that could not be read. */
 const UNREADABLE = Symbol("unreadable");
 
-/** Remembers which secrets were looked up and their values, to notice when one of them changes. */
+/** Remembers which secrets and settings were looked up and their values, to notice when one of them changes. */
 export class FollowedSecrets {
-  /** The given surroundings, except that they remember which secrets are looked up. */
+  /** The given surroundings, except that they remember what is looked up. */
   readonly surroundings: Surroundings;
-  readonly #look: Surroundings["secret"];
+  readonly #look: (reference: string) => Promise<string | undefined>;
+  /** By reference, such as `secret:NAME`. */
   readonly #found = new Map<string, string | undefined | typeof UNREADABLE>();
 
   constructor(surroundings: Surroundings) {
-    this.#look = (name) => surroundings.secret(name);
-    const secret = async (name: string) => {
-      this.#found.set(name, UNREADABLE);
-      const value = await this.#look(name);
-      this.#found.set(name, value);
+    this.#look = async (reference) => {
+      const [, kind, name = ""] = /^(\w+):(.*)$/s.exec(reference) ?? [];
+      return kind === "secret" ? surroundings.secret(name) : surroundings.setting?.(name);
+    };
+    const remembered = (kind: "secret" | "setting") => async (name: string) => {
+      const reference = `${kind}:${name}`;
+      this.#found.set(reference, UNREADABLE);
+      const value = await this.#look(reference);
+      this.#found.set(reference, value);
       return value;
     };
-    this.surroundings = { ...surroundings, secret };
+    this.surroundings = { ...surroundings, secret: remembered("secret"), setting: remembered("setting") };
   }
 
   /**
-   * Whether a secret has another value now than when it was looked up. A secret that cannot be read now counts
-   * as unchanged.
+   * Whether a value is another now than when it was looked up. A secret that cannot be read now counts as
+   * unchanged.
    */
   async changed(): Promise<boolean> {
-    for (const [name, before] of this.#found)
-      if ((await this.#look(name).catch(() => before)) !== before) return true;
+    for (const [reference, before] of this.#found)
+      if ((await this.#look(reference).catch(() => before)) !== before) return true;
     return false;
   }
 }

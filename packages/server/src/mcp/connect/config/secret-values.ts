@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { redact } from "@toolrack/core/internal";
+import { isSecretName, redact } from "@toolrack/core/internal";
 import { defined, isRecord } from "../../../helpers/index.ts";
 import type { ServerEntry } from "./entry.ts";
 import { basics, type ResolvedEntry } from "./resolve-entry.ts";
@@ -198,11 +198,6 @@ function valueIn(argument: string): Pick<SecretArgument, "name" | "start"> | und
     start += whole.length;
     if (isSecretName(name)) return { name, start };
   }
-}
-
-/** Whether values with this name are redacted. */
-export function isSecretName(name: string): boolean {
-  return !isDeepStrictEqual(redact({ [name]: "text" }), { [name]: "text" });
 }
 
 /** Whether a query parameter with this name holds a secret. */

@@ -49,7 +49,7 @@ it("what cannot be read, or is for another server, is taken out all the same", a
   await vault.write(kept("of-another"));
   expect(await vault.take("https://other.example/")).toBeUndefined();
   expect(await rack.secrets.list()).toEqual([]);
-  await rack.secrets.set("mcp-oauth.guarded", "no JSON");
+  await rack.secrets.set("mcp-oauth.guarded", "this is no JSON");
   expect(await vault.take(server)).toBeUndefined();
   expect(await rack.secrets.list()).toEqual([]);
   await rack.store.secrets.set("mcp-oauth.guarded", "of another key");

@@ -4,9 +4,10 @@ import type {
   StoredOAuthClientInformation,
   StoredOAuthTokens,
 } from "@modelcontextprotocol/client";
+import { isSecretName } from "@toolrack/core/internal";
 import { SecretError, type Secrets } from "../../../access/index.ts";
 import { isLocal, type OAuthEntry, type ServerEntry } from "../config/entry.ts";
-import { isSecretName, isSecretParameter } from "../config/secret-values.ts";
+import { isSecretParameter } from "../config/secret-values.ts";
 
 /** A stored sign-in: the rack's client at the authorization server, and its tokens. */
 export interface KeptSignIn {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { resolveEnvironment } from "./grants.ts";
+import { resolveEnvironment, setCommand } from "./settings.ts";
 
 const schema = {
   type: "object",
   properties: {
-    KEY: { type: "string", description: "the key" },
+    KEY: { type: "string", description: "the key", writeOnly: true },
     LIMIT: { type: "number", minimum: 10, default: 50 },
     COUNT: { type: "integer" },
     VERBOSE: { type: "boolean" },
@@ -53,11 +53,21 @@ describe("the environment of a tool", () => {
     const [[name, value]] = Object.entries(wrong) as [[string, string]];
     const error = await resolve({ KEY: "k", ...wrong }).catch((thrown) => thrown);
     expect(error.data).toMatchObject({ code: "INVALID_ENV_VAR", wrong: [name] });
-    expect(error.message).toContain(`toolrack secrets set t ${name}`);
+    expect(error.message).toContain(`toolrack settings set t ${name}`);
     expect(error.message).not.toMatch(new RegExp(`\\b${value}\\b`));
   });
 
   it("is taken as far as it goes for a dry run", async () => {
     expect(await resolve({ COUNT: "3" }, true)).toEqual({ LIMIT: 50, COUNT: 3 });
   });
+});
+
+it.each([
+  ["settings", "TIMEOUT", { type: "number" }],
+  ["secrets", "PIN", { type: "string", format: "password" }],
+  ["secrets", "PIN", { writeOnly: true }],
+  // The schema of the seed says nothing about its API_KEY.
+  ["secrets", "API_KEY", { type: "string" }],
+])("is set with toolrack %s for %s", (kind, name, property) => {
+  expect(setCommand("t", name, property)).toBe(`toolrack ${kind} set t ${name}`);
 });
