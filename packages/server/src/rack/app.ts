@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { type ApprovalPolicy, type Logger, type ToolInfo, ToolRegistry } from "@toolrack/core";
 import { logLine, redact } from "@toolrack/core/internal";
-import { MaskedValues, readMasterToken, type Secrets } from "../access/index.ts";
+import { MaskedValues, powerCheck, readMasterToken, type Secrets } from "../access/index.ts";
 import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/index.ts";
@@ -169,10 +169,12 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   let singleFiles: Promise<SingleFileTools> | undefined;
   const files = new ToolFiles({
     singleFiles: () => {
-      singleFiles ??= parts.singleFiles(modules, openSecrets, () => masked.list);
+      const powers = () => powerCheck(workspace);
+      singleFiles ??= parts.singleFiles(modules, openSecrets, () => masked.list, powers);
       return singleFiles;
     },
     onOffered: (offered) => fileOfferings.replace(offered),
+    unguarded: config.approvals?.unguarded,
     registry,
     workspace: root,
     folders,

@@ -11,6 +11,7 @@ import {
 } from "@toolrack/core";
 import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
 import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
+import { type DataFolder, type DataFolders, linkFolders, type OpenFolder } from "../data-folder.ts";
 import { RemoteError } from "../remote-error.ts";
 import type { Invocation, LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../sandbox-types.ts";
 import { readLog } from "../worker.ts";
@@ -39,8 +40,15 @@ export interface SingleFileToolParts {
   readonly sandbox: () => Promise<Sandbox>;
   readonly variables: ToolVariables;
   readonly items: KeptItems;
-  /** The working directory of programs that the tool starts. */
-  readonly programFolder: string;
+  readonly data: DataFolders;
+  /** Whether the tool could write files, and so needs its data folder. */
+  readonly usesFiles: boolean;
+  /** Folders of the workspace that the operator opened for the tool. */
+  readonly folders: readonly OpenFolder[];
+  /** Absolute. */
+  readonly workspace: string;
+  /** An empty folder: the working directory of programs that the tool starts in a dry run. */
+  readonly emptyFolder: string;
   readonly stacks: StackMapper;
   readonly log: (line: LogLine, context: ToolContext<never> | undefined) => void;
 }
@@ -79,7 +87,7 @@ export class SingleFileTool {
       });
       return readOutcome(outcome, name);
     } catch (thrown) {
-      throw thrown instanceof RemoteError ? toolErrorOf(thrown, stacks) : thrown;
+      throw thrown instanceof RemoteError ? toolErrorOf(thrown, stacks, this.#fileAdvice(thrown)) : thrown;
     }
   }
 
@@ -106,7 +114,12 @@ export class SingleFileTool {
     // A worker keeps its environment, so one with old values must not serve another call.
     if (before !== undefined) box.retire([before.spec.key]);
     const hosts = isDryRun ? [] : this.#parts.hosts;
+    // A dry run writes nothing that lasts.
+    const folders = isDryRun
+      ? this.#parts.folders.map((folder) => ({ ...folder, isWritable: false }))
+      : this.#parts.folders;
     const parts = [file.hash, file.dependencies ?? "", given, hosts.join(), String(isDryRun)];
+    for (const { path, isWritable } of folders) parts.push(path, String(isWritable));
     const version = createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
     const dependencies = Object.keys(file.description.dependencies);
     const settings = { tool: name, isDescribing: false, isDryRun, environment, dependencies };
@@ -120,7 +133,8 @@ export class SingleFileTool {
       onLog: (line) => log(line, undefined),
       // A dry run's worker ends with its call, so that nothing of it remains.
       limits: { concurrency: 1, ...limits, ...(isDryRun ? { maxCallsPerWorker: 1 } : {}) },
-      ...defined({ dependencies: file.dependencies }),
+      ...defined({ dependencies: file.dependencies, data: isDryRun ? undefined : this.#openData(box) }),
+      folders,
       // A getter, so that a worker begins with the storage as it is when the worker starts.
       get settings(): WorkerSettings {
         return { ...settings, storage: items.snapshot() };
@@ -128,6 +142,24 @@ export class SingleFileTool {
     };
     this.#specs.set(kind, { given, spec });
     return spec;
+  }
+
+  /** The data folder of the tool's workers. A tool that needs none starts in a worker that already waits. */
+  #openData(box: Sandbox): DataFolder | undefined {
+    const { name, usesFiles, data, folders, workspace } = this.#parts;
+    if (!usesFiles && folders.length === 0) return undefined;
+    const opened = data.open(name);
+    // At level 2 a link would lead out of the folder even where Node's permissions end.
+    linkFolders(opened, box.level === 3 ? folders : [], workspace);
+    return opened;
+  }
+
+  /** What to tell the author of a tool that was refused a file. */
+  #fileAdvice({ code }: RemoteError): string | undefined {
+    if (code !== "ERR_ACCESS_DENIED" && code !== "EROFS") return undefined;
+    const { name, folders } = this.#parts;
+    const open = folders.map(({ place, isWritable }) => `${place}${isWritable ? "" : " (read-only)"}`);
+    return `${name} may use files in its own data folder, which is its working directory${open.length === 0 ? "" : `, and in ${open.join(", ")}`}. The operator can open a folder of the workspace in the config: ${folderGrantAdvice(name)}.`;
   }
 
   /** Returns the handlers of a worker's messages during one call. All data comes from unreviewed code. */
@@ -157,7 +189,7 @@ export class SingleFileTool {
           case "callTool":
             return this.#callTool(context, isDryRun, textOf(given.id, "the name of a tool"), given.params);
           case "execute":
-            return this.#runProgram(box, spec, context.signal, given);
+            return this.#runProgram(box, spec, isDryRun, context.signal, given);
           case "storage.read":
             return items.snapshot();
           case "storage.settle":
@@ -205,30 +237,39 @@ export class SingleFileTool {
 
   async #runProgram(
     box: Sandbox,
-    { hosts, foreign, limits }: WorkerSpec,
+    { hosts, foreign, limits, folders = [] }: WorkerSpec,
+    isDryRun: boolean,
     signal: AbortSignal,
     { command, args, options }: Record<string, unknown>,
   ): Promise<unknown> {
     const { input, timeout, env } = asRecord(options);
-    const { name, programFolder } = this.#parts;
+    const { name, data: all, emptyFolder } = this.#parts;
     const timeoutMs =
       typeof timeout === "number" && timeout > 0 ? Math.min(timeout, LONGEST_TIMEOUT_MS) : PROGRAM_TIMEOUT_MS;
     const variables = Object.entries(asRecord(env)).map(([key, value]) => [key, String(value)]);
+    const data = isDryRun ? undefined : all.open(name);
     const program: ProgramSpec = {
       label: name,
       command: textOf(command, "a command"),
       args: Array.isArray(args) ? args.map(String) : [],
-      directory: programFolder,
+      directory: data?.path ?? emptyFolder,
       environment: Object.fromEntries(variables),
       hosts,
       foreign,
       limits: { ...limits, timeoutMs, atOnce: MOST_PROGRAMS },
+      folders,
+      ...defined({ data }),
     };
-    await mkdir(programFolder, { recursive: true });
+    if (isDryRun) await mkdir(emptyFolder, { recursive: true });
     const result = await box.run(program, typeof input === "string" ? input : "", signal);
     const { exitCode, stdout, stderr } = result;
     return { success: exitCode === 0, exitCode, stdout, stderr };
   }
+}
+
+/** The part of a config that opens a folder for a tool. */
+export function folderGrantAdvice(tool: string): string {
+  return `sandbox: { grants: { "${tool}": { folders: ["FOLDER", { path: "FOLDER", write: true }] } } }`;
 }
 
 function toProgress({ progress, total, message }: Record<string, unknown>): ProgressUpdate {
@@ -267,9 +308,10 @@ function readOutcome(outcome: unknown, tool: string): unknown {
 }
 
 /** Turns what a tool threw into the error of its call, with the author's advice for declared failures. */
-function toolErrorOf(thrown: RemoteError, stacks: StackMapper): ToolError {
+function toolErrorOf(thrown: RemoteError, stacks: StackMapper, advice?: string): ToolError {
   const cause = stacks.apply(thrown);
-  const message = thrown.message || "The tool failed without saying why.";
+  const said = thrown.message || "The tool failed without saying why.";
+  const message = advice === undefined ? said : `${said}\n${advice}`;
   const { business } = asRecord(thrown.data);
   const causeCode = thrown.code === undefined ? {} : { causeCode: String(thrown.code) };
   let error: ToolError;

@@ -1,0 +1,159 @@
+import { chownSync, mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync, unlinkSync } from "node:fs";
+import { lstat, opendir, readdir, realpath, rm, stat } from "node:fs/promises";
+import { join, relative, resolve, sep } from "node:path";
+import type { FolderGrant } from "../config/index.ts";
+import { LoadError, makeOwnFolder } from "../helpers/index.ts";
+import { nextUserId } from "./confinement/confinement.ts";
+
+/** A folder that outlives the processes that write to it, as the host sees it. */
+export interface DataFolder {
+  readonly name: string;
+  /** Absolute. */
+  readonly path: string;
+  /** The folder's owner when the server is root: processes that use the folder run as this user. */
+  readonly uid?: number;
+}
+
+/** What a data folder holds. */
+export interface DataFolderReport {
+  readonly name: string;
+  readonly files: number;
+  readonly bytes: number;
+}
+
+/**
+ * The names of data folders: of a single-file tool its name; of a skill `skill.` with the name of its folder. Names of
+ * tools have no dots, so that the two never meet.
+ */
+const folderName = /^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}$/;
+
+/**
+ * The data folders of a workspace, `.toolrack/data/{name}`. Each belongs to one sandboxed tool or skill, which sees it
+ * as its home; what is written there stays until somebody clears it.
+ */
+export class DataFolders {
+  readonly #directory: string;
+
+  /** `directory`: the absolute path of `.toolrack/data`. */
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  pathOf(name: string): string {
+    if (folderName.test(name)) return join(this.#directory, name);
+    throw new RangeError(`"${name}" cannot be the name of a data folder.`);
+  }
+
+  /** Makes the folder if it is missing. */
+  open(name: string): DataFolder {
+    const path = this.pathOf(name);
+    makeOwnFolder(this.#directory);
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    const next = nextUserId();
+    if (next === undefined) return { name, path };
+    // Every process of the tool must be able to write what an earlier one wrote, so that they share one user.
+    const owner = statSync(path).uid;
+    if (owner !== 0) return { name, path, uid: owner };
+    chownSync(path, next, next);
+    return { name, path, uid: next };
+  }
+
+  /** The folders with files in them, by name. */
+  async list(): Promise<DataFolderReport[]> {
+    const names = (await readdir(this.#directory).catch(() => [])).filter((name) => folderName.test(name));
+    const reports = await Promise.all(names.sort().map((name) => this.report(name)));
+    return reports.filter(({ files }) => files > 0);
+  }
+
+  async report(name: string): Promise<DataFolderReport> {
+    const waiting = [this.pathOf(name)];
+    let files = 0;
+    let bytes = 0;
+    for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+      try {
+        for await (const entry of await opendir(path)) {
+          const inner = join(path, entry.name);
+          if (entry.isDirectory()) waiting.push(inner);
+          else {
+            files++;
+            bytes += (await lstat(inner)).size;
+          }
+        }
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException; // The file system throws errors with a code.
+        if (code !== "ENOENT") throw error; // The tool may remove files meanwhile.
+      }
+    }
+    return { name, files, bytes };
+  }
+
+  /**
+   * Deletes everything in the folder, and returns what it held. The folder itself stays, because processes may have it
+   * open.
+   */
+  async clear(name: string): Promise<DataFolderReport> {
+    const report = await this.report(name);
+    const path = this.pathOf(name);
+    for (const entry of await readdir(path).catch(() => []))
+      await rm(join(path, entry), { recursive: true, force: true });
+    return report;
+  }
+}
+
+/** A folder of the workspace that the operator opened for a sandboxed tool. */
+export interface OpenFolder {
+  /** The absolute real path, under which the process sees the folder too. */
+  readonly path: string;
+  /** Relative to the workspace, and to the data folder in the sandbox. */
+  readonly place: string;
+  readonly isWritable: boolean;
+}
+
+/**
+ * Reads `sandbox.grants.X.folders`. `isPowerful` tells which folders give power over the workspace, such as those of
+ * tools: a sandboxed tool may read them, and never write there. Throws `LoadError`.
+ */
+export async function openFolders(
+  grants: readonly FolderGrant[],
+  workspace: string,
+  isPowerful: (path: string) => boolean,
+): Promise<OpenFolder[]> {
+  return Promise.all(
+    grants.map(async (grant) => {
+      const { path: written, write: isWritable = false } =
+        typeof grant === "string" ? { path: grant } : grant;
+      const fail = (reason: string, remedy: string) =>
+        new LoadError(`The config opens the folder "${written}" for it, ${reason}`, remedy, { retry: true });
+      const root = await realpath(workspace);
+      const path = await realpath(resolve(workspace, written)).catch(() => undefined);
+      if (path === undefined || !(await stat(path)).isDirectory())
+        throw fail("which is not there.", `Make the folder: mkdir -p ${written}`);
+      const place = relative(root, path);
+      if (place === "" || place === ".." || place.startsWith(`..${sep}`))
+        throw fail("which is no folder in the workspace.", "Name a folder below the workspace.");
+      if (place.split(sep)[0] === ".toolrack" || (isWritable && isPowerful(path)))
+        throw fail("which decides what runs in the workspace.", "Open another folder, or open it read-only.");
+      return { path, place, isWritable };
+    }),
+  );
+}
+
+/**
+ * Makes opened folders directly below the workspace appear in the data folder, which is the tool's working directory: so
+ * that `reports/a.csv` is the same file for the tool as for everybody else. Removes such links of folders that are no
+ * longer open.
+ */
+export function linkFolders(data: DataFolder, folders: readonly OpenFolder[], workspace: string): void {
+  const wanted = new Map(
+    folders.filter(({ place }) => !place.includes(sep)).map(({ place, path }) => [place, path]),
+  );
+  for (const entry of readdirSync(data.path, { withFileTypes: true })) {
+    const link = entry.isSymbolicLink() ? join(data.path, entry.name) : undefined;
+    const target = link && readlinkSync(link);
+    if (target !== undefined && wanted.get(entry.name) === target) wanted.delete(entry.name);
+    else if (link !== undefined && target?.startsWith(workspace + sep)) unlinkSync(link);
+    // What the tool itself has put there stays: it then reaches the folder by its whole path.
+    else wanted.delete(entry.name);
+  }
+  for (const [place, path] of wanted) symlinkSync(path, join(data.path, place));
+}
