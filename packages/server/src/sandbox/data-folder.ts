@@ -1,9 +1,18 @@
-import { chownSync, mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync, unlinkSync } from "node:fs";
+import {
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+} from "node:fs";
 import { lstat, opendir, readdir, realpath, rm, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import type { FolderGrant } from "../config/index.ts";
 import { LoadError, makeOwnFolder } from "../helpers/index.ts";
-import { nextUserId } from "./confinement/confinement.ts";
+import { isConfinedUser, nextUserId } from "./confinement/confinement.ts";
 
 /** A folder that outlives the processes that write to it, as the host sees it. */
 export interface DataFolder {
@@ -49,13 +58,13 @@ export class DataFolders {
     const path = this.pathOf(name);
     makeOwnFolder(this.#directory);
     mkdirSync(path, { recursive: true, mode: 0o700 });
-    const next = nextUserId();
-    if (next === undefined) return { name, path };
-    // Every process of the tool must be able to write what an earlier one wrote, so that they share one user.
     const owner = statSync(path).uid;
-    if (owner !== 0) return { name, path, uid: owner };
-    chownSync(path, next, next);
-    return { name, path, uid: next };
+    // Every process of the tool must be able to write what an earlier one wrote, so that they share one user.
+    if (isConfinedUser(owner)) return { name, path, uid: owner };
+    const uid = nextUserId();
+    if (uid === undefined) return { name, path };
+    giveTo(uid, path);
+    return { name, path, uid };
   }
 
   /** The folders with files in them, by name. */
@@ -98,6 +107,13 @@ export class DataFolders {
       await rm(join(path, entry), { recursive: true, force: true });
     return report;
   }
+}
+
+/** Makes a user the owner of a folder with all that is in it. Links are changed, not what they lead to. */
+function giveTo(uid: number, path: string): void {
+  lchownSync(path, uid, uid);
+  if (!lstatSync(path).isDirectory()) return;
+  for (const name of readdirSync(path)) giveTo(uid, join(path, name));
 }
 
 /** A folder of the workspace that the operator opened for a sandboxed tool. */

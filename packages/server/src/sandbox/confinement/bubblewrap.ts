@@ -86,6 +86,8 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
       const { data, folders = [] } = program;
       const fileMb = largestFile(scratchMb, dataMb, data);
       const isAtHome = program.directory === data?.path;
+      // The system counts the processes of a user. The tool's workers and other programs have the same user.
+      const most = data?.uid === undefined ? processes : processes * 8;
       const child = start(
         options,
         { fileMb, openFiles: 1024 },
@@ -107,7 +109,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
         command: withShellLimits(
           // The limit of every program includes the memory of a fresh Node process, because any program may
           // start Node.
-          { data: { nodeKb, memoryMb }, fileMb, openFiles: 256, processes, cpuSeconds },
+          { data: { nodeKb, memoryMb }, fileMb, openFiles: 256, processes: most, cpuSeconds },
           [program.command, ...program.args],
         ),
         environment: {

@@ -149,12 +149,17 @@ let next = first + Math.floor(Math.random() * (last - first));
 
 /**
  * Returns the user id for the next confined process when the server is root. Each process gets a different
- * user, so that no two of them share signals, files or process limits. Undefined when the server is not root.
+ * user, so that no two of them share signals, files or process limits; only those with one data folder share one. Undefined when the server is not root.
  */
 export function nextUserId(): number | undefined {
   if (process.getuid?.() !== 0) return undefined;
   next = next === last ? first : next + 1;
   return next;
+}
+
+/** Whether the server is root and this is a user that it runs confined processes as. */
+export function isConfinedUser(uid: number): boolean {
+  return process.getuid?.() === 0 && uid >= first && uid <= last;
 }
 
 const closeOnExec = 0o2000000;

@@ -155,8 +155,9 @@ export class SingleFileTool {
   }
 
   /** What to tell the author of a tool that was refused a file. */
-  #fileAdvice({ code }: RemoteError): string | undefined {
-    if (code !== "ERR_ACCESS_DENIED" && code !== "EROFS") return undefined;
+  #fileAdvice({ code, message }: RemoteError): string | undefined {
+    const isRefusal = ["ERR_ACCESS_DENIED", "EACCES", "EROFS"].includes(String(code));
+    if (!isRefusal || !/^(?:ENOENT|EACCES|EROFS)/.test(message)) return undefined;
     const { name, folders } = this.#parts;
     const open = folders.map(({ place, isWritable }) => `${place}${isWritable ? "" : " (read-only)"}`);
     return `${name} may use files in its own data folder, which is its working directory${open.length === 0 ? "" : `, and in ${open.join(", ")}`}. The operator can open a folder of the workspace in the config: ${folderGrantAdvice(name)}.`;
