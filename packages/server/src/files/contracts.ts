@@ -178,13 +178,11 @@ export async function adaptDefined(
  * an `execute`. Only those that need no arguments are called.
  */
 async function madeBy(exports: Record<string, unknown>): Promise<unknown[]> {
-  const found = new Set(Object.entries(exports).flatMap(([key, value]) => makerOf(key, value) ?? []));
-  const makers = [...found].filter(({ kind }) => kind === "function");
-  const used = makers.length > 0 ? makers : [...found];
-  const values = await Promise.all(
-    [...new Map(used.map(({ of, make }) => [of, make])).values()].map((make) => make()),
-  );
-  return values.flat();
+  const found = Object.entries(exports).flatMap(([key, value]) => makerOf(key, value) ?? []);
+  const functions = found.filter(({ kind }) => kind === "function");
+  const used = functions.length > 0 ? functions : found;
+  const makers = new Map(used.map(({ of, make }) => [of, make]));
+  return (await Promise.all([...makers.values()].map((make) => make()))).flat();
 }
 
 interface Maker {
@@ -204,8 +202,8 @@ function makerOf(key: string, value: unknown): Maker | undefined {
   return isNamed ? { kind: "function", of: value, make: () => value() } : undefined;
 }
 
-/** The parameter of an `execute` that takes the context alone, as the tools of `Tool.define` do. */
-const contextFirst = /^(?:async\s+)?(?:function\b)?[^(]*\(?\s*(?:_?(?:ctx|context)\b|\{[^}]*\binput\b)/;
+/** The text of an `execute` that takes the context first, as the tools of `Tool.define` do. */
+const contextFirst = /^(?:async\s+)?(?:(?:ctx|context)\s*=>|[^(=]*\(\s*(?:ctx|context)\b)/;
 
 /** Tools that were made without `Tool.define` get the arguments first, and may say that they are not enabled. */
 function fromMade(made: ToolInfo): ToolInfo {
@@ -215,7 +213,7 @@ function fromMade(made: ToolInfo): ToolInfo {
   const isContextFirst = contextFirst.test(Function.prototype.toString.call(made.execute));
   const info = Tool.define({
     name,
-    description,
+    description: description ?? "",
     parameters,
     metadata: said,
     execute: (context: ToolContext<never>) =>

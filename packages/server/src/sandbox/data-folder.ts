@@ -13,15 +13,7 @@ import { join, relative, resolve, sep } from "node:path";
 import type { FolderGrant } from "../config/index.ts";
 import { LoadError, makeOwnFolder } from "../helpers/index.ts";
 import { isConfinedUser, nextUserId } from "./confinement/confinement.ts";
-
-/** A folder that outlives the processes that write to it, as the host sees it. */
-export interface DataFolder {
-  readonly name: string;
-  /** Absolute. */
-  readonly path: string;
-  /** The folder's owner when the server is root: processes that use the folder run as this user. */
-  readonly uid?: number;
-}
+import type { DataFolder, OpenFolder } from "./sandbox-types.ts";
 
 /** What a data folder holds. */
 export interface DataFolderReport {
@@ -114,15 +106,6 @@ function giveTo(uid: number, path: string): void {
   lchownSync(path, uid, uid);
   if (!lstatSync(path).isDirectory()) return;
   for (const name of readdirSync(path)) giveTo(uid, join(path, name));
-}
-
-/** A folder of the workspace that the operator opened for a sandboxed tool. */
-export interface OpenFolder {
-  /** The absolute real path, under which the process sees the folder too. */
-  readonly path: string;
-  /** Relative to the workspace, and to the data folder in the sandbox. */
-  readonly place: string;
-  readonly isWritable: boolean;
 }
 
 /**

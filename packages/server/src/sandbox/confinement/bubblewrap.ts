@@ -2,9 +2,9 @@ import { type ChildProcess, execFileSync } from "node:child_process";
 import { existsSync, lstatSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { defined } from "../../helpers/index.ts";
-import type { DataFolder, OpenFolder } from "../data-folder.ts";
 import { egressAddress, egressEnvironment } from "../egress.ts";
 import { type ProgramOrder, programBootstrap } from "../program.ts";
+import type { DataFolder, OpenFolder } from "../sandbox-types.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,

@@ -11,9 +11,17 @@ import {
 } from "@toolrack/core";
 import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
 import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
-import { type DataFolder, type DataFolders, linkFolders, type OpenFolder } from "../data-folder.ts";
+import { type DataFolders, linkFolders } from "../data-folder.ts";
 import { RemoteError } from "../remote-error.ts";
-import type { Invocation, LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../sandbox-types.ts";
+import type {
+  DataFolder,
+  Invocation,
+  LogLine,
+  OpenFolder,
+  ProgramSpec,
+  Sandbox,
+  WorkerSpec,
+} from "../sandbox-types.ts";
 import { readLog } from "../worker.ts";
 import type { DescribedFile } from "./description.ts";
 import { resolveEnvironment } from "./grants.ts";
