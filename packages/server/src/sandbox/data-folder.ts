@@ -75,7 +75,8 @@ export class DataFolders {
         for await (const entry of await opendir(path)) {
           const inner = join(path, entry.name);
           if (entry.isDirectory()) waiting.push(inner);
-          else {
+          // A link leads to something that is counted elsewhere, such as an opened folder of the workspace.
+          else if (!entry.isSymbolicLink()) {
             files++;
             bytes += (await lstat(inner)).size;
           }
@@ -90,13 +91,13 @@ export class DataFolders {
 
   /**
    * Deletes everything in the folder, and returns what it held. The folder itself stays, because processes may have it
-   * open.
+   * open, and so do links in it, which lead to opened folders of the workspace.
    */
   async clear(name: string): Promise<DataFolderReport> {
     const report = await this.report(name);
     const path = this.pathOf(name);
-    for (const entry of await readdir(path).catch(() => []))
-      await rm(join(path, entry), { recursive: true, force: true });
+    for (const entry of await readdir(path, { withFileTypes: true }).catch(() => []))
+      if (!entry.isSymbolicLink()) await rm(join(path, entry.name), { recursive: true, force: true });
     return report;
   }
 }

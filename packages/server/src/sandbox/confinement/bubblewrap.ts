@@ -159,8 +159,17 @@ function scratchAt(path: string, sizeMb: number): string[] {
 function bindFolders(data: DataFolder | undefined, folders: readonly OpenFolder[]): string[] {
   return [
     ...(data === undefined ? [] : ["--bind", data.path, home]),
-    ...folders.flatMap(({ path, isWritable }) => [isWritable ? "--bind" : "--ro-bind", path, path]),
+    ...folders.flatMap(({ path, isWritable }) => [
+      ...parentsOf(path).flatMap((parent) => ["--perms", "0755", "--dir", parent]),
+      ...[isWritable ? "--bind" : "--ro-bind", path, path],
+    ]),
   ];
+}
+
+/** The folders above a path, the highest first. Bubblewrap's default permissions would close them to other users. */
+function parentsOf(path: string): string[] {
+  const parent = dirname(path);
+  return parent === dirname(parent) ? [] : [...parentsOf(parent), parent];
 }
 
 /** A process with a data folder may write files as large as the folder may be. */
