@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { chmod, mkdir, readdir, readFile, readlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, readlink, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
@@ -92,6 +92,9 @@ describe("the data folder of a single-file tool", { timeout: 120_000 }, () => {
   it("lasts at level 2 too, where the folders above let others pass", async () => {
     await using workspace = await TemporaryWorkspace.create({ "tools/notes.tool.js": notes() });
     await chmod(workspace.directory, 0o755);
+    // A link that a program made at level 3 would lead out of the folder here.
+    await workspace.write(".toolrack/data/notes/in/file", "");
+    await symlink(workspace.directory, join(workspace.directory, ".toolrack/data/notes/in/out"));
     // No bubblewrap is found there.
     vi.stubEnv("PATH", dirname(process.execPath));
     for (const content of ["x", "xx"]) {
@@ -99,6 +102,8 @@ describe("the data folder of a single-file tool", { timeout: 120_000 }, () => {
       expect((await app.sandbox()).level).toBe(2);
       const said = await app.registry.execute("notes", { action: "write", file: "a.txt", text: "x" });
       expect(said.content).toBe(content);
+      const out = await app.registry.execute("notes", { action: "read", file: "in/out/tools/notes.tool.js" });
+      expect(out.content).toContain("ENOENT");
       await app.close();
     }
   });

@@ -157,3 +157,15 @@ export function linkFolders(data: DataFolder, folders: readonly OpenFolder[], wo
   }
   for (const [place, path] of wanted) symlinkSync(path, join(data.path, place));
 }
+
+/**
+ * Removes every link in the folder. At level 2 Node's permissions alone confine a tool, and they follow links: one that
+ * a program made at level 3, where links lead nowhere, would lead out of the folder.
+ */
+export function removeLinks(path: string): void {
+  for (const entry of readdirSync(path, { withFileTypes: true })) {
+    const inner = join(path, entry.name);
+    if (entry.isSymbolicLink()) unlinkSync(inner);
+    else if (entry.isDirectory()) removeLinks(inner);
+  }
+}

@@ -11,7 +11,7 @@ import {
 } from "@toolrack/core";
 import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
 import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
-import { type DataFolders, linkFolders } from "../data-folder.ts";
+import { type DataFolders, linkFolders, removeLinks } from "../data-folder.ts";
 import { RemoteError } from "../remote-error.ts";
 import type {
   DataFolder,
@@ -165,8 +165,8 @@ export class SingleFileTool {
     const { name, usesFiles, data, workspace } = this.#parts;
     if (!usesFiles && folders.length === 0) return undefined;
     const opened = data.open(name);
-    // At level 2 a link would lead out of the folder even where Node's permissions end.
-    linkFolders(opened, box.level === 3 ? folders : [], workspace);
+    if (box.level === 3) linkFolders(opened, folders, workspace);
+    else removeLinks(opened.path);
     return opened;
   }
 
