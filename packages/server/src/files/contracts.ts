@@ -208,19 +208,15 @@ const contextFirst = /^(?:async\s+)?(?:(?:ctx|context)\s*=>|[^(=]*\(\s*(?:ctx|co
 /** Tools that were made without `Tool.define` get the arguments first, and may say that they are not enabled. */
 function fromMade(made: ToolInfo): ToolInfo {
   if (Tool.implementationOf(made.execute).run !== made.execute) return made;
-  const { name, description, parameters, metadata, category, enabled } = made as MadeTool;
+  const { name, description, parameters, metadata, category, enabled } = made as MadeTool; // Both may be missing.
   const said = { ...(typeof category === "string" && { category }), ...metadata };
   const isContextFirst = contextFirst.test(Function.prototype.toString.call(made.execute));
+  // It was written for arguments, whatever the type says.
+  const execute = made.execute as (...given: unknown[]) => Promise<unknown>;
   const info = Tool.define({
-    name,
-    description: description ?? "",
-    parameters,
-    metadata: said,
-    execute: (context: ToolContext<never>) =>
-      isContextFirst
-        ? made.execute(context)
-        : // Such a tool was written for arguments, whatever the type of its values says.
-          (made.execute as (...given: unknown[]) => Promise<unknown>).call(made, context.input, context),
+    ...{ name, description: description ?? "", parameters, metadata: said },
+    execute: (context: ToolContext) =>
+      execute.apply(made, isContextFirst ? [context] : [context.input, context]),
   });
   return enabled === false ? { ...info, disabled: true } : info;
 }
