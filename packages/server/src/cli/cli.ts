@@ -26,6 +26,8 @@ export type OutputStream = Writable & {
 /** The environment of a command: that of the process, or a test's. */
 export interface Surroundings {
   readonly cwd: string;
+  /** Makes a folder the working directory of the process. Tests, which share one process, have none. */
+  readonly chdir?: (folder: string) => void;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdin: InputStream;
   readonly stdout: OutputStream;

@@ -172,6 +172,11 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .argument("[value]", "its value; set NAME reads it from standard input, or asks for it")
     .action(runs(async () => (await import("./commands/secrets.ts")).settings));
 
+  command("data", "show and delete the files that sandboxed tools and skills have kept")
+    .addArgument(oneOf("[action]", "what to do", ["list", "clear"]))
+    .argument("[name]", "clear: the tool, or what list calls it")
+    .action(runs(async () => (await import("./commands/data.ts")).data));
+
   command("skills", "show, import and export skills: sets of tools in the database and in folders")
     .addArgument(oneOf("[action]", "what to do", ["list", "show", "import", "export", "trust", "remove"]))
     .argument("[names...]", "skills by id or name; for import folders, .sql dumps or .csv tables")

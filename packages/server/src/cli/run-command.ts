@@ -25,7 +25,8 @@ export async function runProgram(args: readonly string[]): Promise<void> {
   const { env, stdin, stderr } = process;
   // protectProcess sends what tools write to process.stdout to standard error. This object writes to standard output itself.
   const stdout: OutputStream = Object.create(process.stdout, { write: { value: host.print } });
-  const surroundings = { cwd: process.cwd(), env, stdin, stdout, stderr, program: ownProgram() };
+  const { cwd, chdir } = { cwd: process.cwd(), chdir: (folder: string) => process.chdir(folder) };
+  const surroundings = { cwd, chdir, env, stdin, stdout, stderr, program: ownProgram() };
   const code = await runCommand(args, surroundings, (cli) => endOnSignals(cli, host));
   clearInterval(keepAlive);
   await host.printed();

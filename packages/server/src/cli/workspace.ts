@@ -83,7 +83,9 @@ export async function withApp<Result>(
 ): Promise<Result> {
   // Imported late, so that help and usage errors do not wait for the whole program.
   const { openWorkspace } = await import("../rack/index.ts");
-  const app = await opening(directory, openWorkspace(directory, { logger: talkingLogger(cli), ...options }));
+  const app = await opening(cli, directory, () =>
+    openWorkspace(directory, { logger: talkingLogger(cli), ...options }),
+  );
   try {
     return await use(app);
   } finally {
@@ -91,10 +93,18 @@ export async function withApp<Result>(
   }
 }
 
-/** Waits for a workspace to open. Turns an error in its config into a `CliError`. */
-export async function opening<Opened>(root: string, opened: Promise<Opened>): Promise<Opened> {
+/**
+ * Opens a workspace. It becomes the working directory, so that a tool file's `process.cwd()` and relative paths mean the
+ * same whoever starts the program, and from where. Turns an error in its config into a `CliError`.
+ */
+export async function opening<Opened>(
+  { surroundings }: Pick<Cli, "surroundings">,
+  root: string,
+  open: () => Promise<Opened>,
+): Promise<Opened> {
   try {
-    return await opened;
+    surroundings.chdir?.(root);
+    return await open();
   } catch (thrown) {
     // Recognised by its shape, because importing the class would load the whole tool loader.
     const { name, message, remedy, line, path } = isRecord(thrown) ? thrown : {};

@@ -85,6 +85,13 @@ const provider = {
   ...modelTraits,
 };
 
+/** A folder of the workspace, relative to it: a text opens it for reading, `write: true` for writing too. */
+const folderGrant: Key<string | { readonly path: string; readonly write?: boolean }> = {
+  anyOf: [text, group({ path: text, write: choice }, ["path"])],
+};
+
+export type FolderGrant = ValueOf<typeof folderGrant>;
+
 const sandboxGrant = {
   /** Network hosts: `api.example.com`, `*.example.com`, `localhost:8080`, or `*` for all public hosts. */
   hosts: list(text),
@@ -92,6 +99,8 @@ const sandboxGrant = {
   tools: list(text),
   /** Environment variables that are not secret. Others are set with `toolrack settings`, secrets with `toolrack secrets`. */
   environment: map(anyText),
+  /** Folders of the workspace that the tool may read, or with `{ path, write: true }` write too. Default none. */
+  folders: list(folderGrant),
 };
 
 /** What the operator allows one sandboxed tool, besides what every tool has. */
@@ -118,6 +127,8 @@ export const defaultLimits = {
    * later.
    */
   scratchMb: 64,
+  /** Size of a tool's lasting data folder. A worker or program that writes more is ended some seconds later. */
+  dataMb: 1024,
   /** After this many calls a new worker replaces the old one. */
   maxCallsPerWorker: 1000,
   /** A worker without calls for this long ends. */
@@ -213,6 +224,11 @@ const keys = {
   approvals: group({
     /** How long a question waits for an answer before it counts as denied, in milliseconds. Default 5 minutes. */
     timeout: integer(1_000),
+    /**
+     * Own tools that run without a question although they replace a built-in tool that asks, as patterns:
+     * `internal_file_delete`. Default none.
+     */
+    unguarded: texts,
   }),
   /** How long `toolrack serve` keeps ended calls. */
   retention: group({

@@ -2,6 +2,7 @@ export {
   type Config,
   defaultLimits,
   defineConfig,
+  type FolderGrant,
   type Models,
   type ModelTraits,
   retentionOf,

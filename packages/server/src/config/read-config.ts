@@ -146,10 +146,11 @@ function addressProblems({ sandbox, providers = {} }: Config): string[] {
   return [...hosts, ...addresses];
 }
 
-function patternProblems({ mcp, sandbox }: Config): string[] {
+function patternProblems({ mcp, sandbox, approvals }: Config): string[] {
   const grants = Object.entries(sandbox?.grants ?? {});
   return [
     ...problemsAt("mcp.alwaysListed", mcp?.alwaysListed, problemOfToolPattern),
+    ...problemsAt("approvals.unguarded", approvals?.unguarded, problemOfToolPattern),
     ...grants.flatMap(([tool, { tools }]) =>
       problemsAt(`sandbox.grants.${tool}.tools`, tools, problemOfToolPattern),
     ),

@@ -167,8 +167,9 @@ function outputOf(schema: JsonSchemaObject | undefined): { outputSchema?: JsonSc
 }
 
 /**
- * Contract 3: values made by `Tool.define`, one or many, under any names, in lists too; and opencode-style tools,
- * where the default export is named after the file and every other one `{file}_{export}`.
+ * Contract 3: values made by `Tool.define`, one or many, under any names, in lists too; functions `create…Tool` and
+ * classes that give such tools; and opencode-style tools, where the default export is named after the file and every
+ * other one `{file}_{export}`.
  */
 export async function adaptDefined(
   exports: Record<string, unknown>,
@@ -187,10 +188,64 @@ export async function adaptDefined(
       }
     }
   }
+  for (const value of await madeBy(exports)) {
+    if (isToolInfo(value)) tools.push(runByVersion(fromMade(value), place, version));
+  }
   // The same tool is often exported twice: by its name and as the default.
   const distinct = [...new Map(tools.map((info) => [info.name, info])).values()];
   return distinct.length === 0 ? undefined : { contract, tools: distinct, warnings: [] };
 }
+
+/**
+ * The values that the file's functions `create…Tool` return; without such functions, the instances of its classes with
+ * an `execute`. Only those that need no arguments are called.
+ */
+async function madeBy(exports: Record<string, unknown>): Promise<unknown[]> {
+  const found = Object.entries(exports).flatMap(([key, value]) => makerOf(key, value) ?? []);
+  const functions = found.filter(({ kind }) => kind === "function");
+  const used = functions.length > 0 ? functions : found;
+  const makers = new Map(used.map(({ of, make }) => [of, make]));
+  return (await Promise.all([...makers.values()].map((make) => make()))).flat();
+}
+
+interface Maker {
+  readonly kind: "function" | "class";
+  /** What the file exports; it is often exported twice, by its name and as the default. */
+  readonly of: unknown;
+  readonly make: () => unknown;
+}
+
+function makerOf(key: string, value: unknown): Maker | undefined {
+  if (typeof value !== "function" || value.length > 0) return undefined;
+  if (/^class\b/.test(Function.prototype.toString.call(value))) {
+    if (typeof value.prototype?.execute !== "function") return undefined;
+    return { kind: "class", of: value, make: () => Reflect.construct(value, []) };
+  }
+  const isNamed = [key, value.name].some((name) => /^create\w*Tools?$/.test(name));
+  return isNamed ? { kind: "function", of: value, make: () => value() } : undefined;
+}
+
+/** The text of an `execute` that takes the context first, as the tools of `Tool.define` do. */
+const contextFirst = /^(?:async\s+)?(?:(?:ctx|context)\s*=>|[^(=]*\(\s*(?:ctx|context)\b)/;
+
+/** Tools that were made without `Tool.define` get the arguments first, and may say that they are not enabled. */
+function fromMade(made: ToolInfo): ToolInfo {
+  if (Tool.implementationOf(made.execute).run !== made.execute) return made;
+  const { name, description, parameters, metadata, category, enabled } = made as MadeTool; // Both may be missing.
+  const said = { ...(typeof category === "string" && { category }), ...metadata };
+  const isContextFirst = contextFirst.test(Function.prototype.toString.call(made.execute));
+  // It was written for arguments, whatever the type says.
+  const execute = made.execute as (...given: unknown[]) => Promise<unknown>;
+  const info = Tool.define({
+    ...{ name, description: description ?? "", parameters, metadata: said },
+    execute: (context: ToolContext) =>
+      execute.apply(made, isContextFirst ? [context] : [context.input, context]),
+  });
+  return enabled === false ? { ...info, disabled: true } : info;
+}
+
+/** What tools of other frameworks have besides the members of `ToolInfo`. */
+type MadeTool = ToolInfo & { readonly category?: unknown; readonly enabled?: unknown };
 
 /** Returns the tool with its calls run by the file version, which counts them and maps their stack traces. */
 function runByVersion(info: ToolInfo, { origin }: FilePlace, version: FileVersion): ToolInfo {

@@ -22,6 +22,6 @@ export {
   providedModules,
   provideModule,
 } from "./provided-modules.ts";
-export { SingleFileTools } from "./single-file.ts";
+export { type SingleFileOptions, SingleFileTools } from "./single-file.ts";
 export { ToolFiles } from "./tool-files.ts";
 export { buildReloadTool, logTool } from "./toolbox-tools.ts";

@@ -1,5 +1,5 @@
 import { DefinitionError, type RefusedTool, type ToolInfo } from "@toolrack/core";
-import { namesOf, type ServingFile } from "./load-report.ts";
+import { namesOf, type RecognisedFile, type ServingFile } from "./load-report.ts";
 
 export interface NameClaims {
   /** The new versions of the files that this load has loaded, by path. */
@@ -152,6 +152,39 @@ class FreeAliases {
       published !== undefined && published.origin !== info.origin && !this.#leaving.has(published.origin)
     );
   }
+}
+
+/**
+ * A file's tool that replaces a built-in tool which asks for a person's consent asks too, unless the operator's config
+ * says otherwise. A file that is written without a thought of consent must not remove it.
+ */
+export function withConsent(
+  recognised: RecognisedFile,
+  builtins: readonly ToolInfo[],
+  isUnguarded: (tool: ToolInfo) => boolean,
+): RecognisedFile {
+  const guarded = new Map(
+    builtins.filter(({ metadata }) => metadata.dangerous === true).map((info) => [fold(info.name), info]),
+  );
+  const warnings = [...recognised.warnings];
+  const tools = recognised.tools.map((info) => {
+    const builtin = guarded.get(fold(info.name));
+    if (builtin === undefined || info.metadata.dangerous === true) return info;
+    const setting = `approvals: { unguarded: ["${info.name}"] }`;
+    if (isUnguarded(info)) {
+      warnings.push(
+        `It replaces the built-in tool "${builtin.name}", which asks before it runs. This one does not ask: the config says ${setting}.`,
+      );
+      return info;
+    }
+    warnings.push(
+      `It replaces the built-in tool "${builtin.name}", which asks before it runs, so it asks too. Write dangerous: true into its metadata, or let it run unasked with ${setting} in the config.`,
+    );
+    const { confirm } = builtin.metadata;
+    const asked = { ...(confirm === undefined ? {} : { confirm }), ...info.metadata, dangerous: true };
+    return { ...info, metadata: asked };
+  });
+  return { ...recognised, tools, warnings };
 }
 
 export function isSandboxed({ recognised }: ServingFile): boolean {

@@ -1,20 +1,37 @@
 import { readFile, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
-import { type Logger, Tool, type ToolContext, type ToolInfo, type ToolMetadata } from "@toolrack/core";
+import {
+  type JsonSchemaObject,
+  type Logger,
+  Tool,
+  type ToolContext,
+  type ToolInfo,
+  type ToolMetadata,
+} from "@toolrack/core";
 import { canonicalName } from "@toolrack/core/internal";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import type { SandboxConfig, SandboxGrant } from "../config/index.ts";
 import type { StackMapper } from "../helpers/index.ts";
 import { LoadError } from "../helpers/index.ts";
-import type { DependencyStore, LogLine, Sandbox, ToolLogs, ToolSource } from "../sandbox/index.ts";
+import type {
+  DependencyStore,
+  LogLine,
+  OpenFolder,
+  Sandbox,
+  ToolLogs,
+  ToolSource,
+} from "../sandbox/index.ts";
 import {
+  DataFolders,
   type DescribedFile,
   type Description,
   DescriptionCache,
   describeFile,
+  folderGrantAdvice,
   grantedHosts,
   KeptItems,
   missingHosts,
+  openFolders,
   type SingleFileManual,
   SingleFileTool,
   ToolOwners,
@@ -36,6 +53,8 @@ export interface SingleFileOptions {
   readonly variables: ToolVariables;
   readonly logs: ToolLogs;
   readonly config: SandboxConfig;
+  /** Returns a function that says why a path gives power over the workspace, as `powerCheck` does. */
+  readonly powers: () => Promise<(path: string) => string | undefined>;
   readonly logger: Logger;
   /** Whether descriptions of tools are cached for the next start. */
   readonly isCached: boolean;
@@ -64,11 +83,13 @@ export class SingleFileTools {
   readonly #prepared = new Map<string, Promise<PreparedFile>>();
   /** The stored data of each tool, by its name: a new version of the tool keeps using it. */
   readonly #items = new Map<string, KeptItems>();
+  readonly #data: DataFolders;
 
   constructor(options: SingleFileOptions) {
     this.#options = options;
     const own = join(options.workspace, ".toolrack");
     const folder = join(own, "cache", "single-file");
+    this.#data = new DataFolders(join(own, "data"));
     this.#cache = new DescriptionCache(options.isCached ? folder : undefined);
     this.#owners = new ToolOwners({ file: join(own, "tool-owners.json"), isKept: options.isCached });
   }
@@ -98,6 +119,8 @@ export class SingleFileTools {
     const grant = grants.get(name) ?? grants.get(description.metadata.id) ?? {};
     await this.#refuseTaken(name, place, description, grant);
     const hosts = grantedHosts(description.hosts, grant.hosts ?? []);
+    await this.#foldersOf(grant);
+    const hasPackages = Object.keys(description.dependencies).length > 0;
     const { concurrency } = description.metadata;
     const tool = new SingleFileTool({
       name,
@@ -111,14 +134,21 @@ export class SingleFileTools {
       sandbox,
       variables,
       items: this.#itemsOf(name),
-      // Programs may run as another user, who must not read what a tool stores.
-      programFolder: join(workspace, ".toolrack", "sandbox", "empty"),
+      data: this.#data,
+      usesFiles: hasPackages || namesFiles(source),
+      folders: () => this.#foldersOf(grant),
+      workspace: await realpath(workspace),
+      emptyFolder: join(workspace, ".toolrack", "sandbox", "empty"),
       stacks,
       log: (line, context) => this.#log(name, line, context),
     });
     const run = version.watch((context: ToolContext<never>) => tool.run(context));
     const info = adaptSingleFile(description, place, hosts, run);
-    const warnings = [...description.warnings, ...hostWarnings(name, description.hosts, grant.hosts ?? [])];
+    const warnings = [
+      ...description.warnings,
+      ...hostWarnings(name, description.hosts, grant.hosts ?? []),
+      ...(namesFiles(source) && grant.folders === undefined ? [folderWarning(name)] : []),
+    ];
     return {
       recognised: { contract: "single-file", tools: [info], warnings },
       retire: () => tool.retire(),
@@ -174,11 +204,21 @@ export class SingleFileTools {
     const set = await Promise.all(declared.map((key) => variables.get(name, key, false).catch(() => "")));
     const items = this.#itemsOf(name);
     await items.refresh();
+    const { files } = await this.#data.report(name);
     return [
       ...(set.some((value) => value !== undefined) ? ["settings and secrets"] : []),
       ...(Object.keys(grant).length > 0 ? ["grants"] : []),
       ...(Object.keys(items.snapshot().items).length > 0 ? ["stored data"] : []),
+      ...(files > 0 ? ["data folder"] : []),
     ];
+  }
+
+  /** Throws `LoadError` for a folder that cannot be opened. */
+  async #foldersOf({ folders = [] }: SandboxGrant): Promise<OpenFolder[]> {
+    if (folders.length === 0) return [];
+    const { workspace, powers } = this.#options;
+    const powerOf = await powers();
+    return openFolders(folders, workspace, (path) => powerOf(path) !== undefined);
   }
 
   async #prepare(path: string): Promise<PreparedFile> {
@@ -241,6 +281,15 @@ async function liesIn(path: string, workspace: string): Promise<boolean> {
   return file.startsWith(folder + sep) && !file.includes(`${sep}node_modules${sep}`);
 }
 
+/** Whether the text names Node's module for files. A tool that does not, and has no packages, cannot write any. */
+function namesFiles({ code }: ToolSource): boolean {
+  return /\bfs\b/.test(code);
+}
+
+function folderWarning(name: string): string {
+  return `It may read and write files in its own folder, .toolrack/data/${name}, and in no other. If it needs folders of the workspace, open them in the config: ${folderGrantAdvice(name)}. If not, write folders: [] there.`;
+}
+
 function hostWarnings(
   name: string,
   declared: readonly string[] | undefined,
@@ -264,18 +313,28 @@ export function adaptSingleFile(
   hosts: readonly string[],
   run: (context: ToolContext<never>) => Promise<unknown>,
 ): ToolInfo {
-  const { metadata, parameters } = description;
+  const { metadata } = description;
   const name = nameOf(description);
   const info = Tool.define({
     name,
     description: metadata.description,
-    parameters,
+    parameters: withOtherKeys(description),
     ...(metadata.name === undefined || metadata.name === name ? {} : { displayName: metadata.name }),
     ...aliasesOf(description, place),
     metadata: metadataOf(description, place, hosts),
     execute: run as (context: ToolContext) => Promise<unknown>, // The pipeline validates the input.
   });
   return { ...info, origin: place.origin };
+}
+
+/**
+ * The schema of the arguments. Where it is silent about other keys, JSON Schema lets them through, and such files rely
+ * on it: they check in execute() what their schema does not declare.
+ */
+function withOtherKeys({ metadata, parameters }: Description): JsonSchemaObject {
+  const isSilent =
+    parameters.additionalProperties === undefined && parameters.unevaluatedProperties === undefined;
+  return isSilent && metadata.strict !== true ? { ...parameters, additionalProperties: true } : parameters;
 }
 
 /**

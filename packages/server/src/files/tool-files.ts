@@ -2,6 +2,7 @@ import { realpath } from "node:fs/promises";
 import { basename, extname, relative, resolve, sep } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
+import { toolMatcher } from "../config/index.ts";
 import { LoadError } from "../helpers/index.ts";
 import {
   adaptDefined,
@@ -35,7 +36,7 @@ import {
   signFiles,
   type UnreadableFile,
 } from "./loader/resolver.ts";
-import { isSandboxed, settleNames } from "./name-claims.ts";
+import { isSandboxed, settleNames, withConsent } from "./name-claims.ts";
 import type { SingleFileTools } from "./single-file.ts";
 
 export interface ToolFilesOptions {
@@ -50,6 +51,8 @@ export interface ToolFilesOptions {
   readonly singleFiles?: () => Promise<SingleFileTools>;
   /** Tools that are published unless a file takes their name. */
   readonly builtins?: readonly ToolInfo[];
+  /** Patterns of tools that run unasked although they replace a built-in tool that asks. */
+  readonly unguarded?: readonly string[];
   /** Called after each load with the prompts and resources of all files. */
   readonly onOffered?: (offered: Pick<Required<RecognisedFile>, "prompts" | "resources">) => void;
   readonly logger: Logger;
@@ -330,7 +333,10 @@ export class ToolFiles {
       const module = await graph.load(path);
       const recognised = await this.#recognise(module, version);
       const { destroy } = toRecord(module.exports);
-      if (recognised !== undefined) loaded.set(path, { version, module, destroy, recognised });
+      if (recognised === undefined) return;
+      const { builtins = [], unguarded } = this.#options;
+      const guarded = withConsent(recognised, builtins, toolMatcher(unguarded));
+      loaded.set(path, { version, module, destroy, recognised: guarded });
     } catch (thrown) {
       const failure = await failureOf(path, thrown, workspace, modules.stacks);
       const attempted = [...graph.attempted(path)];

@@ -7,7 +7,7 @@ import {
   ToolRegistry,
 } from "@toolrack/core";
 import { logLine, redact } from "@toolrack/core/internal";
-import { MaskedValues, readMasterToken, type ToolValues, unsetEnvironment } from "../access/index.ts";
+import { MaskedValues, powerCheck, readMasterToken, type ToolValues, unsetEnvironment } from "../access/index.ts";
 import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/index.ts";
@@ -197,13 +197,17 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   const offerings = new Offerings({ logger });
   const fileOfferings = new FileOfferings();
   offerings.add(fileOfferings);
+  let isOpen = false;
   let singleFiles: Promise<SingleFileTools> | undefined;
   const files = new ToolFiles({
     singleFiles: () => {
-      singleFiles ??= parts.singleFiles(modules, openValues, () => masked.list);
+      // The first load comes before the skills, so the files that they run are not known yet.
+      const powers = () => powerCheck(isOpen ? workspace : toWorkspace(root, config, folders));
+      singleFiles ??= parts.singleFiles(modules, openValues, () => masked.list, powers);
       return singleFiles;
     },
     onOffered: (offered) => fileOfferings.replace(offered),
+    unguarded: config.approvals?.unguarded,
     registry,
     workspace: root,
     folders,
@@ -249,6 +253,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     offerings,
     logger,
   });
+  isOpen = true;
 
   const watchers: ReturnType<typeof watchFiles>[] = [];
   return {

@@ -7,7 +7,7 @@ import type { ToolValues } from "../access/index.ts";
 import { builtinTools } from "../builtin-tools/index.ts";
 import type { InternalTool } from "../calls/index.ts";
 import type { Config } from "../config/index.ts";
-import type { InternalSurroundings, ModuleGraphParts } from "../files/index.ts";
+import type { InternalSurroundings, ModuleGraphParts, SingleFileOptions } from "../files/index.ts";
 import { adaptInternal, FileVersion } from "../files/index.ts";
 import { makeOwnFolder, StackMapper } from "../helpers/index.ts";
 
@@ -81,6 +81,7 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
       { compiler, stacks }: ModuleGraphParts,
       openValues: (isWriting: boolean) => Promise<ToolValues | undefined>,
       masked: () => Iterable<string>,
+      powers: SingleFileOptions["powers"],
     ) {
       const [{ SingleFileTools }, { ToolLogs, DependencyStore }] = await Promise.all([
         import("../files/index.ts"),
@@ -104,6 +105,7 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
         },
         logs: new ToolLogs({ ...rotation, folder: logs, secrets: masked }),
         config: config.sandbox ?? {},
+        powers,
         logger,
         isCached: !isTemporary,
       });

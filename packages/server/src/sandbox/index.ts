@@ -1,9 +1,23 @@
+export {
+  type DataFolder,
+  type DataFolderReport,
+  DataFolders,
+  type OpenFolder,
+  openFolders,
+} from "./data-folder.ts";
 export { DependencyStore } from "./dependencies.ts";
 export { openSandbox } from "./sandbox.ts";
-export type { LogLine, ProgramResult, ProgramSpec, Sandbox } from "./sandbox-types.ts";
+export type {
+  DataFolder,
+  LogLine,
+  OpenFolder,
+  ProgramResult,
+  ProgramSpec,
+  Sandbox,
+} from "./sandbox-types.ts";
 export type { Description, SingleFileManual } from "./single-file/checked-description.ts";
 export { type DescribedFile, DescriptionCache, describeFile, workerCode } from "./single-file/description.ts";
 export { grantedHosts, missingHosts } from "./single-file/grants.ts";
 export type { ToolSource } from "./single-file/messages.ts";
-export { SingleFileTool, type ToolVariables } from "./single-file/tool.ts";
+export { folderGrantAdvice, SingleFileTool, type ToolVariables } from "./single-file/tool.ts";
 export { KeptItems, ToolLogs, ToolOwners } from "./single-file/tool-storage.ts";

@@ -2,8 +2,34 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { Logger } from "@toolrack/core";
 import type { WorkerLimits } from "../config/index.ts";
 
+/** A folder that outlives the processes that write to it, as the host sees it. */
+export interface DataFolder {
+  readonly name: string;
+  /** Absolute. */
+  readonly path: string;
+  /** The folder's owner when the server is root: processes that use the folder run as this user. */
+  readonly uid?: number;
+}
+
+/** A folder of the workspace that the operator opened for a sandboxed tool. */
+export interface OpenFolder {
+  /** The absolute real path, under which the process sees the folder too. */
+  readonly path: string;
+  /** Relative to the workspace, and to the data folder in the sandbox. */
+  readonly place: string;
+  readonly isWritable: boolean;
+}
+
+/** The host's folders that a confined process sees beside its code. */
+export interface OpenedFolders {
+  /** The home of the process, where it may write and what it writes lasts. Without one, its home is scratch space. */
+  readonly data?: DataFolder;
+  /** Folders of the workspace that the operator opened. */
+  readonly folders?: readonly OpenFolder[];
+}
+
 /** Code to run in the sandbox, with its grants. */
-export interface WorkerSpec {
+export interface WorkerSpec extends OpenedFolders {
   /** Identifies the version of the code and its grants. A worker serves only calls with its own key. */
   readonly key: string;
   /** The tool's name, for errors and logs. */
@@ -83,6 +109,8 @@ export interface Sandbox {
   retire(keys: Iterable<string>): void;
   /** Runs one program in a fresh sandbox: a script of a skill, or a program that a tool starts. */
   run(program: ProgramSpec, input: string, signal: AbortSignal): Promise<ProgramResult>;
+  /** The path of a data folder as workers and programs see it. */
+  placeOf(data: DataFolder): string;
   stats(): SandboxStats;
   /** Ends every worker: idle ones after `cleanup`, busy ones after their grace time. May be called twice. */
   close(): Promise<void>;
@@ -94,12 +122,12 @@ export interface SandboxStats {
   readonly busy: number;
 }
 
-export interface ProgramSpec {
+export interface ProgramSpec extends OpenedFolders {
   readonly label: string;
   /** A name that is looked up in the sandbox's PATH (`node`, `python3`, `sh`), or a path below `directory`. */
   readonly command: string;
   readonly args: readonly string[];
-  /** The working directory, which the program can read but not change. */
+  /** The working directory, which the program can read but not change, unless it is the path of `data`. */
   readonly directory: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly hosts: readonly string[];

@@ -66,6 +66,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
         leave();
       }
     },
+    placeOf: (data) => confinement.placeOf(data),
     stats: () => pool.stats(),
     close() {
       closing ??= (async () => {
@@ -88,6 +89,7 @@ function closedSandbox(reason: string): Sandbox {
     invoke: refuse,
     run: refuse,
     retire() {},
+    placeOf: ({ path }) => path,
     stats: () => ({ blank: 0, warm: 0, busy: 0 }),
     async close() {},
   };

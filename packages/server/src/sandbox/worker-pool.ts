@@ -28,7 +28,8 @@ const idleTicks = 4;
 /** Milliseconds from taking a blank worker to starting another, so that the start slows no call. */
 const refillMs = 100;
 
-const blankShape: WorkerShape = { memoryMb: defaultLimits.memoryMb, scratchMb: defaultLimits.scratchMb };
+const { memoryMb, scratchMb, dataMb } = defaultLimits;
+const blankShape: WorkerShape = { memoryMb, scratchMb, dataMb };
 
 /**
  * Keeps blank workers, which are started but have no code, for the next tool that needs one; and warm
@@ -102,11 +103,12 @@ export class WorkerPool {
 
   async #startLoaded(spec: WorkerSpec, limits: WorkerLimits): Promise<Worker> {
     const { proxies, confinement } = this.#options;
-    const { label, hosts, dependencies } = spec;
+    const { label, hosts, dependencies, data, folders } = spec;
     const egressSocket = confinement.level === 3 ? await proxies.socketFor(hosts) : undefined;
     if (this.#isClosed) throw closed(label);
-    const { memoryMb, scratchMb } = limits;
-    const shape: WorkerShape = { memoryMb, scratchMb, ...defined({ dependencies, egressSocket }) };
+    const { memoryMb, scratchMb, dataMb } = limits;
+    const opened = defined({ dependencies, egressSocket, data, folders });
+    const shape: WorkerShape = { memoryMb, scratchMb, dataMb, ...opened };
     const worker = (fitsBlank(shape) ? await this.#takeBlank() : undefined) ?? this.#launch(shape);
     await worker.load(spec, limits, describeNetwork(spec, confinement.level));
     if (worker.hasEnded) throw new SandboxError("sandbox_crashed", `${label} ended right after its start.`);
@@ -181,8 +183,9 @@ export class WorkerPool {
   }
 }
 
-function fitsBlank({ dependencies, egressSocket, memoryMb, scratchMb }: WorkerShape): boolean {
-  const isPlain = dependencies === undefined && egressSocket === undefined;
+function fitsBlank({ memoryMb, scratchMb, ...opened }: WorkerShape): boolean {
+  const { dependencies, egressSocket, data, folders = [] } = opened;
+  const isPlain = [dependencies, egressSocket, data, folders[0]].every((part) => part === undefined);
   return isPlain && memoryMb === blankShape.memoryMb && scratchMb === blankShape.scratchMb;
 }
 

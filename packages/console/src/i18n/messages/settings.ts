@@ -35,6 +35,14 @@ export const settings = {
     ],
     secretValue: ["Value", "值"],
     setSecret: ["Set the secret", "保存机密"],
+    data: ["Files that tools keep", "工具保存的文件"],
+    dataAbout: [
+      "Each sandboxed tool and skill has a folder of its own in .toolrack/data, which lasts until it is cleared here.",
+      "每个沙箱工具和技能在 .toolrack/data 中都有自己的文件夹，内容会一直保留，直到在这里清除。",
+    ],
+    dataAsk: ["Delete its files for good?", "永久删除它的文件？"],
+    dataFiles: ["{count} file | {count} files", "{count} 个文件"],
+    noData: ["No tool has kept any files.", "还没有工具保存过文件。"],
     limits: ["Limits and retention", "限额与保留"],
     limitsAbout: [
       "They are set in toolrack.config.ts and hold from the next start:",

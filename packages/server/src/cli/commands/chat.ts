@@ -37,7 +37,7 @@ async function connect(cli: Cli): Promise<{ client: ServerClient; serving?: Serv
   const { serve } = await import("../../rack/index.ts");
   const root = findWorkspace(cli);
   const options = { logger: talkingLogger(cli), host: "127.0.0.1", port: 0 };
-  const serving = await opening(root, serve(root, options));
+  const serving = await opening(cli, root, () => serve(root, options));
   return { client: await ServerClient.find(cli), serving };
 }
 

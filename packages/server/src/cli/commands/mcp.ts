@@ -12,7 +12,7 @@ export async function mcp(cli: Cli, { expert, watch }: McpCommandOptions): Promi
   const stopping = new AbortController();
   cli.onInterrupt(() => stopping.abort());
   const { serveStdio } = await import("../../rack/index.ts");
-  const served = serveStdio(root, {
+  const options = {
     logger: talkingLogger(cli),
     streams,
     watchdog: true,
@@ -20,8 +20,8 @@ export async function mcp(cli: Cli, { expert, watch }: McpCommandOptions): Promi
     ...(expert === undefined ? {} : { expert }),
     // Reloads are logged, and the client shows the log.
     ...(watch ? { onReload: () => {} } : {}),
-  });
-  await opening(root, served);
+  };
+  await opening(cli, root, () => serveStdio(root, options));
 }
 
 export interface McpCommandOptions {

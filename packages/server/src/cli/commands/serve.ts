@@ -57,7 +57,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
 async function start(cli: Cli, root: string, options: ServeOptions): Promise<Serving> {
   const module = await import("../../rack/index.ts");
   try {
-    return await opening(root, module.serve(root, options));
+    return await opening(cli, root, () => module.serve(root, options));
   } catch (thrown) {
     throw addressError(cli, thrown) ?? thrown;
   }

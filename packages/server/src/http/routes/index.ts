@@ -6,7 +6,7 @@ import { callRoutes } from "./calls.ts";
 import { healthRoutes } from "./health.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
 import { openaiRoutes } from "./openai.ts";
-import { eventRoute, scheduleRoutes, serverRoutes, statsRoute } from "./server.ts";
+import { dataRoutes, eventRoute, scheduleRoutes, serverRoutes, statsRoute } from "./server.ts";
 import { skillToolRoutes } from "./skill-tools.ts";
 import { skillTransferRoutes } from "./skill-transfer.ts";
 import { expertRoutes, skillRoutes } from "./skills.ts";
@@ -29,6 +29,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     statsRoute(services),
     ...approvalRoutes(services),
     ...scheduleRoutes(services),
+    ...dataRoutes(services),
     ...mcpServerRoutes(services),
     ...skillTransferRoutes(services),
     ...skillRoutes(services),

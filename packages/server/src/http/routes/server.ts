@@ -1,7 +1,9 @@
+import { join } from "node:path";
 import type { Grant } from "../../access/index.ts";
 import { creatorOfGrant, maySee, scheduleView } from "../../calls/index.ts";
 import { retentionOf } from "../../config/index.ts";
 import { productVersion } from "../../helpers/index.ts";
+import { DataFolders } from "../../sandbox/index.ts";
 import type { StoredSchedule } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import { HttpError, Reply, type Route, refuseHead, routesFor, s, sent } from "../wire/index.ts";
@@ -159,6 +161,29 @@ export function scheduleRoutes({ store: { schedules } }: HttpServices): Route[] 
     const message = `This token knows no schedule "${id}". GET /api/schedules lists those that it may see.`;
     throw new HttpError("schedule_not_found", message, { details: { id } });
   }
+}
+
+/** The files that sandboxed tools and skills have kept. */
+export function dataRoutes({ workspace }: HttpServices): Route[] {
+  const route = routesFor("data", "admin");
+  const folders = new DataFolders(join(workspace.directory, ".toolrack", "data"));
+  return [
+    route("GET /api/data", "listData", "How much each sandboxed tool and skill has kept in its data folder", {
+      answer: ["Those with files, by name.", s.items(s.ref("DataFolder"))],
+      handle: async () => ({ items: await folders.list() }),
+    }),
+    route("DELETE /api/data/{name}", "clearData", "Deletes all files in a data folder", {
+      description: "A call that is under way finds its files gone.",
+      params: { name: s.text({ minLength: 1, maxLength: 200, description: "As `GET /api/data` lists it." }) },
+      answer: ["What was deleted.", s.ref("DataFolder")],
+      errors: ["data_not_found"],
+      async handle({ params: { name } }) {
+        if ((await folders.list()).some((one) => one.name === name)) return folders.clear(name);
+        const message = `"${name}" has kept no files. GET /api/data lists those that have.`;
+        throw new HttpError("data_not_found", message, { details: { name } });
+      },
+    }),
+  ];
 }
 
 export function eventRoute({ feed, authenticator }: HttpServices): Route {

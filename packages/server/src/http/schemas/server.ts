@@ -152,6 +152,10 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
   ),
   Token: s.object(token),
   NewToken: s.object({ ...token, token: s.text("Its text, shown only here.") }),
+  DataFolder: s.closed(
+    { name: s.text("The tool, or `skill.` with the folder of a skill."), files: s.count(), bytes: s.count() },
+    "What a sandboxed tool or skill has kept in `.toolrack/data`.",
+  ),
   Secret: s.closed({ name: s.text(), createdAt: s.moment(), updatedAt: s.moment() }),
   Setting: s.closed({ name: s.text(), value: s.text(), createdAt: s.moment(), updatedAt: s.moment() }),
   Client: s.object(

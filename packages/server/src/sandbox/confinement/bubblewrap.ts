@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { defined } from "../../helpers/index.ts";
 import { egressAddress, egressEnvironment } from "../egress.ts";
 import { type ProgramOrder, programBootstrap } from "../program.ts";
+import type { DataFolder, OpenFolder } from "../sandbox-types.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,
@@ -33,6 +34,7 @@ const node = "/toolrack/node";
 const scratch = "/scratch";
 const code = "/code";
 const programDirectory = "/program";
+const home = "/data";
 
 /**
  * Level 3: each process has namespaces of its own and sees a read-only file system with few files of the
@@ -41,64 +43,78 @@ const programDirectory = "/program";
 export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
   const { proc, nodeDataKb: nodeKb } = options;
   const libraries = librariesOf(process.execPath);
-  const bootstrapOptions = (egressSocket: string | undefined) => ({
-    ...defined({ uid: options.userNamespace ? undefined : nextUserId() }),
+  const bootstrapOptions = (egressSocket: string | undefined, data: DataFolder | undefined) => ({
+    ...defined({ uid: options.userNamespace ? undefined : (data?.uid ?? nextUserId()) }),
     ...(egressSocket !== undefined && { egress: egressAddress }),
   });
 
   return {
     level: 3,
+    placeOf: () => home,
 
-    startWorker({ dependencies, egressSocket, memoryMb, scratchMb }) {
+    startWorker({ dependencies, egressSocket, memoryMb, scratchMb, dataMb, data, folders = [] }) {
+      const own = data === undefined ? scratch : home;
       const child = start(
         options,
-        { data: { nodeKb, memoryMb }, fileMb: scratchMb, openFiles: 256 },
+        { data: { nodeKb, memoryMb }, fileMb: largestFile(scratchMb, dataMb, data), openFiles: 256 },
         [
           ...bindEach(libraries),
           ...(proc ? ["--proc", "/proc"] : []),
           ...(dependencies === undefined ? [] : ["--ro-bind", dependencies, code]),
           ...bindEgress(egressSocket),
           ...scratchAt(scratch, scratchMb),
-          ...setEach({ HOME: scratch, TMPDIR: scratch, TZ: timeZone() }),
-          ...["--chdir", scratch],
+          ...bindFolders(data, folders),
+          ...setEach({ HOME: own, TMPDIR: scratch, TZ: timeZone() }),
+          ...["--chdir", own],
         ],
         [
-          ...nodeFlags(code, scratch, egressSocket !== undefined, memoryMb),
+          ...nodeFlags(
+            [code, ...folders.map(({ path }) => path)],
+            [scratch, own, ...folders.flatMap(({ path, isWritable }) => (isWritable ? [path] : []))],
+            egressSocket !== undefined,
+            memoryMb,
+          ),
           "-e",
-          workerBootstrap(bootstrapOptions(egressSocket)),
+          workerBootstrap(bootstrapOptions(egressSocket, data)),
         ],
       );
-      return { child, codeDirectory: code, release() {} };
+      return { child, codeDirectory: code, release() {}, ...defined({ data }) };
     },
 
     startProgram({ program, egressSocket, limits }) {
-      const { memoryMb, scratchMb, processes, cpuSeconds } = limits;
+      const { memoryMb, scratchMb, dataMb, processes, cpuSeconds } = limits;
+      const { data, folders = [] } = program;
+      const fileMb = largestFile(scratchMb, dataMb, data);
+      const isAtHome = program.directory === data?.path;
+      // The system counts the processes of a user. The tool's workers and other programs have the same user.
+      const most = data?.uid === undefined ? processes : processes * 8;
       const child = start(
         options,
-        { fileMb: scratchMb, openFiles: 1024 },
+        { fileMb, openFiles: 1024 },
         [
           ...systemDirectories(),
           ...(proc ? ["--proc", "/proc"] : []),
           // The file system that bubblewrap mounts at /dev is in memory and has no size limit. So /dev is
           // made read-only, and /dev/shm gets a limited file system of its own.
           ...["--dev", "/dev", ...scratchAt("/dev/shm", scratchMb), "--remount-ro", "/dev"],
-          ...["--ro-bind", program.directory, programDirectory],
+          ...(isAtHome ? [] : ["--ro-bind", program.directory, programDirectory]),
           ...bindEgress(egressSocket),
           ...scratchAt("/tmp", scratchMb),
-          ...["--chdir", programDirectory],
+          ...bindFolders(data, folders),
+          ...["--chdir", isAtHome ? home : programDirectory],
         ],
-        ["--disable-sigusr1", "-e", programBootstrap(bootstrapOptions(egressSocket))],
+        ["--disable-sigusr1", "-e", programBootstrap(bootstrapOptions(egressSocket, data))],
       );
       const order: ProgramOrder = {
         command: withShellLimits(
           // The limit of every program includes the memory of a fresh Node process, because any program may
           // start Node.
-          { data: { nodeKb, memoryMb }, fileMb: scratchMb, openFiles: 256, processes, cpuSeconds },
+          { data: { nodeKb, memoryMb }, fileMb, openFiles: 256, processes: most, cpuSeconds },
           [program.command, ...program.args],
         ),
         environment: {
           PATH: "/toolrack:/usr/local/bin:/usr/bin:/bin",
-          HOME: "/tmp",
+          HOME: data === undefined ? "/tmp" : home,
           TMPDIR: "/tmp",
           LANG: "C.UTF-8",
           TZ: timeZone(),
@@ -109,7 +125,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
       // Stdio 3 is a pipe in both directions; Node's types know only stdin, stdout and stderr.
       const channel = child.stdio[3] as unknown as NodeJS.WritableStream;
       channel.write(`${JSON.stringify(order)}\n`);
-      return { child, codeDirectory: programDirectory, release() {} };
+      return { child, codeDirectory: programDirectory, release() {}, ...defined({ data }) };
     },
   };
 }
@@ -137,6 +153,28 @@ function start(
 
 function scratchAt(path: string, sizeMb: number): string[] {
   return ["--perms", "0777", "--size", String(sizeMb * 1024 * 1024), "--tmpfs", path];
+}
+
+/** Mounts opened folders at their own paths, which arguments may name. `linkFolders` makes relative paths work too. */
+function bindFolders(data: DataFolder | undefined, folders: readonly OpenFolder[]): string[] {
+  return [
+    ...(data === undefined ? [] : ["--bind", data.path, home]),
+    ...folders.flatMap(({ path, isWritable }) => [
+      ...parentsOf(path).flatMap((parent) => ["--perms", "0755", "--dir", parent]),
+      ...[isWritable ? "--bind" : "--ro-bind", path, path],
+    ]),
+  ];
+}
+
+/** The folders above a path, the highest first. Bubblewrap's default permissions would close them to other users. */
+function parentsOf(path: string): string[] {
+  const parent = dirname(path);
+  return parent === dirname(parent) ? [] : [...parentsOf(parent), parent];
+}
+
+/** A process with a data folder may write files as large as the folder may be. */
+function largestFile(scratchMb: number, dataMb: number, data: DataFolder | undefined): number {
+  return data === undefined ? scratchMb : Math.max(scratchMb, dataMb);
 }
 
 function bindEach(paths: readonly string[]): string[] {

@@ -1,15 +1,16 @@
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import type { WorkerLimits } from "../../config/index.ts";
-import type { ProgramSpec } from "../sandbox-types.ts";
+import type { DataFolder, OpenedFolders, ProgramSpec } from "../sandbox-types.ts";
 
 /** The properties of a worker that are fixed when its process starts. Code and settings are sent later. */
-export interface WorkerShape {
+export interface WorkerShape extends OpenedFolders {
   readonly dependencies?: string;
   /** The path of the unix socket of the egress proxy, which lets through the hosts granted to the worker. */
   readonly egressSocket?: string;
   readonly memoryMb: number;
   readonly scratchMb: number;
+  readonly dataMb: number;
 }
 
 export interface ProgramShape {
@@ -28,6 +29,8 @@ export interface Launched {
    * directory's size, so that the server must measure it.
    */
   readonly scratch?: string;
+  /** The data folder of the process, whose size the server must measure. */
+  readonly data?: DataFolder;
   /** Frees the host's resources for the process. Called once, after the process has ended. */
   release(): void;
 }
@@ -37,6 +40,8 @@ export interface Confinement {
   readonly level: 3 | 2;
   startWorker(shape: WorkerShape): Launched;
   startProgram(shape: ProgramShape): Launched;
+  /** The path of a data folder as confined processes see it. */
+  placeOf(data: DataFolder): string;
 }
 
 const nodeOptions = process.allowedNodeEnvironmentFlags;
@@ -58,15 +63,20 @@ const restrictingFlags = [
  * The flags of a confined Node process. Node can allow only all hosts or none (`network`); the egress proxy
  * decides which hosts can be reached.
  */
-export function nodeFlags(read: string, write: string, network: boolean, memoryMb: number): string[] {
+export function nodeFlags(
+  read: readonly string[],
+  write: readonly string[],
+  network: boolean,
+  memoryMb: number,
+): string[] {
   return [
     "--permission",
     // Code could set engine flags that write files past the permissions (--trace-turbo-path). This flag makes
     // the memory of the engine flags read-only.
     "--freeze-flags-after-init",
     ...restrictingFlags,
-    ...[read, write].map((path) => `--allow-fs-read=${path}`),
-    `--allow-fs-write=${write}`,
+    ...[...read, ...write].map((path) => `--allow-fs-read=${path}`),
+    ...write.map((path) => `--allow-fs-write=${path}`),
     ...(network && nodeGuardsNetwork ? ["--allow-net"] : []),
     `--max-old-space-size=${memoryMb}`,
     "--disable-warning=SecurityWarning",
@@ -138,12 +148,18 @@ let next = first + Math.floor(Math.random() * (last - first));
 
 /**
  * Returns the user id for the next confined process when the server is root. Each process gets a different
- * user, so that no two of them share signals, files or process limits. Undefined when the server is not root.
+ * user, so that no two of them share signals, files or process limits; only processes with the same data folder
+ * have the same user. Undefined when the server is not root.
  */
 export function nextUserId(): number | undefined {
   if (process.getuid?.() !== 0) return undefined;
   next = next === last ? first : next + 1;
   return next;
+}
+
+/** Whether the server is root and this is a user that it runs confined processes as. */
+export function isConfinedUser(uid: number): boolean {
+  return process.getuid?.() === 0 && uid >= first && uid <= last;
 }
 
 const closeOnExec = 0o2000000;

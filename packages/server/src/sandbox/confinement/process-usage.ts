@@ -108,7 +108,10 @@ const overheadMb = 128;
 const megabyte = 1024 * 1024;
 
 /** `what` completes the sentence "{label} was ended: {what}." */
-type OnExceeded = (limit: "memory" | "scratch", what: string) => void;
+type OnExceeded = (limit: "memory" | "scratch" | "data", what: string) => void;
+
+/** Milliseconds between two measurements of a data folder, which may hold many files. */
+const dataCheckMs = 5_000;
 
 /**
  * Measures a confined process and its descendants from outside, because the system's own limits apply to each
@@ -119,6 +122,7 @@ export class Usage {
   readonly #onExceeded: OnExceeded;
   #cpuSeconds = 0;
   #isMeasuring = false;
+  #dataMeasuredAt = performance.now();
 
   constructor(launched: Launched, onExceeded: OnExceeded) {
     this.#launched = launched;
@@ -129,28 +133,40 @@ export class Usage {
    * Checks the limits of memory and scratch space. Returns the processor seconds used since the last check;
    * the caller enforces the limit on those.
    */
-  look({ memoryMb, scratchMb }: WorkerLimits): number {
+  look({ memoryMb, scratchMb, dataMb }: WorkerLimits): number {
     const members = treeOf(this.#launched.child.pid ?? 0);
     const most = memoryMb + overheadMb;
     if (memoryMbOf(members, most) > most)
       this.#onExceeded("memory", `it used more than the ${memoryMb} MB of memory that it may use`);
-    void this.#checkScratch(scratchMb);
+    void this.#checkFolders(scratchMb, dataMb);
     const seconds = cpuSecondsOf(members);
     const used = Math.max(0, seconds - this.#cpuSeconds);
     this.#cpuSeconds = seconds;
     return used;
   }
 
-  /** Does nothing where the system itself limits the size of the scratch directory. */
-  async #checkScratch(scratchMb: number): Promise<void> {
-    const { scratch } = this.#launched;
-    if (scratch === undefined || this.#isMeasuring) return;
+  /** Measures the data folder, and the scratch directory where the system itself does not limit its size. */
+  async #checkFolders(scratchMb: number, dataMb: number): Promise<void> {
+    const { scratch, data } = this.#launched;
+    if (this.#isMeasuring) return;
     this.#isMeasuring = true;
-    const bytes = await folderBytes(scratch, scratchMb * megabyte);
-    this.#isMeasuring = false;
-    if (bytes > scratchMb * megabyte)
+    if (scratch !== undefined && (await isLarger(scratch, scratchMb)))
       this.#onExceeded("scratch", `it wrote more than ${scratchMb} MB into its scratch directory`);
+    const isDue = performance.now() - this.#dataMeasuredAt >= dataCheckMs;
+    if (data !== undefined && isDue) {
+      this.#dataMeasuredAt = performance.now();
+      if (await isLarger(data.path, dataMb)) {
+        const remedy = `clear it with: toolrack data clear ${data.name}`;
+        const most = `${dataMb} MB, or more than ${mostEntries} files`;
+        this.#onExceeded("data", `its data folder holds more than ${most}; ${remedy}`);
+      }
+    }
+    this.#isMeasuring = false;
   }
+}
+
+async function isLarger(folder: string, mb: number): Promise<boolean> {
+  return (await folderBytes(folder, mb * megabyte)) > mb * megabyte;
 }
 
 /** A folder with more entries than this counts as infinitely large. */

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { chownSync, mkdtempSync, realpathSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { defined } from "../../helpers/index.ts";
-import { SandboxError } from "../sandbox-types.ts";
+import { type DataFolder, type OpenedFolders, SandboxError } from "../sandbox-types.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,
@@ -30,24 +30,31 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
   const { nodeDataKb: nodeKb, reaper, directory } = options;
   keepDebuggerClosed();
 
-  /** Starts Node with a new scratch directory as its home. `code` is another directory that it may read. */
+  /**
+   * Starts Node with a new scratch directory, which is also its home when it has no data folder. `code` is another
+   * directory that it may read.
+   */
   const start = (
     code: string | undefined,
     cwd: "home" | "code",
-    { memoryMb, scratchMb, cpuSeconds }: Pick<ShellLimits, "cpuSeconds"> & WorkerShape,
+    shape: Pick<ShellLimits, "cpuSeconds"> & WorkerShape,
     nodeArgs: readonly string[],
     environment: Readonly<Record<string, string>> = {},
   ): Launched => {
-    const uid = nextUserId();
-    const home = mkdtempSync(join(directory, "scratch-"));
-    const removeHome = () => rmSync(home, { recursive: true, force: true });
+    const { memoryMb, scratchMb, dataMb, cpuSeconds, folders = [] } = shape;
+    const data = reachableData(shape);
+    const uid = data?.uid ?? nextUserId();
+    const scratch = mkdtempSync(join(directory, "scratch-"));
+    const home = data?.path ?? scratch;
+    const removeScratch = () => rmSync(scratch, { recursive: true, force: true });
     try {
-      if (uid !== undefined) chownSync(home, uid, uid);
-      const codeDirectory = code === undefined ? home : reachablePath(code, uid);
+      if (uid !== undefined) chownSync(scratch, uid, uid);
+      const isAtHome = code !== undefined && code === shape.data?.path;
+      const codeDirectory = isAtHome ? home : code === undefined ? scratch : reachablePath(code, uid);
       const isLinux = process.platform === "linux";
       const limits: ShellLimits = {
         data: { nodeKb, memoryMb },
-        fileMb: scratchMb,
+        fileMb: data === undefined ? scratchMb : Math.max(scratchMb, dataMb),
         openFiles: 256,
         ...defined({ cpuSeconds }),
       };
@@ -56,12 +63,17 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
         [
           // Another user may not be able to reach Node's file by its path; an open descriptor needs no path.
           isLinux ? "/proc/self/fd/4" : process.execPath,
-          ...nodeFlags(codeDirectory, home, false, memoryMb),
+          ...nodeFlags(
+            [codeDirectory, ...folders.map(({ path }) => path)],
+            [scratch, home, ...folders.flatMap(({ path, isWritable }) => (isWritable ? [path] : []))],
+            false,
+            memoryMb,
+          ),
           ...nodeArgs,
         ],
         isLinux ? process.execPath : undefined,
         {
-          env: { PATH: "/usr/bin:/bin", HOME: home, TMPDIR: home, TZ: timeZone(), ...environment },
+          env: { PATH: "/usr/bin:/bin", HOME: home, TMPDIR: scratch, TZ: timeZone(), ...environment },
           cwd: cwd === "home" ? home : codeDirectory,
           ...(uid !== undefined && { uid, gid: uid }),
         },
@@ -70,22 +82,23 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
       if (pid !== undefined) reaper.add(pid);
       const release = () => {
         if (pid !== undefined) reaper.remove(pid);
-        removeHome();
+        removeScratch();
       };
-      return { child, codeDirectory, scratch: home, release };
+      return { child, codeDirectory, scratch, release, ...defined({ data }) };
     } catch (error) {
-      removeHome();
+      removeScratch();
       throw error;
     }
   };
 
   return {
     level: 2,
+    placeOf: ({ path }) => path,
 
     startWorker: (shape) => start(shape.dependencies, "home", shape, ["-e", workerBootstrap({})]),
 
-    startProgram({ program, limits: { memoryMb, scratchMb, cpuSeconds } }) {
-      const { label, command, args } = program;
+    startProgram({ program, limits: { memoryMb, scratchMb, dataMb, cpuSeconds } }) {
+      const { label, command, args, data, folders } = program;
       if (basename(command) !== "node")
         throw new SandboxError(
           "sandbox_refused",
@@ -93,9 +106,22 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
         );
       const nodeArgs = nodeArguments(label, args);
       const environment = nodeEnvironment(program.environment);
-      return start(program.directory, "code", { memoryMb, scratchMb, cpuSeconds }, nodeArgs, environment);
+      const shape = { memoryMb, scratchMb, dataMb, cpuSeconds, ...defined({ data, folders }) };
+      return start(program.directory, "code", shape, nodeArgs, environment);
     },
   };
+}
+
+/**
+ * The data folder, if the user that the process runs as can reach it: a folder above it may be closed to other users,
+ * as `/root` is. Such a process keeps nothing, rather than not run at all.
+ */
+function reachableData({ data }: OpenedFolders): DataFolder | undefined {
+  if (data?.uid === undefined) return data;
+  const isClosed = (path: string) => (statSync(path).mode & 0o001) === 0;
+  for (let above = dirname(data.path); above !== dirname(above); above = dirname(above))
+    if (isClosed(above)) return undefined;
+  return data;
 }
 
 /**

@@ -12,8 +12,17 @@ import {
 import { declaresSecret, resolveEnvironment } from "../../access/index.ts";
 import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
 import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
+import { type DataFolders, linkFolders, removeLinks } from "../data-folder.ts";
 import { RemoteError } from "../remote-error.ts";
-import type { Invocation, LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../sandbox-types.ts";
+import type {
+  DataFolder,
+  Invocation,
+  LogLine,
+  OpenFolder,
+  ProgramSpec,
+  Sandbox,
+  WorkerSpec,
+} from "../sandbox-types.ts";
 import { readLog } from "../worker.ts";
 import type { DescribedFile } from "./description.ts";
 import { type ExecuteParams, readMatch, type StorageChange, type WorkerSettings } from "./messages.ts";
@@ -40,8 +49,15 @@ export interface SingleFileToolParts {
   readonly sandbox: () => Promise<Sandbox>;
   readonly variables: ToolVariables;
   readonly items: KeptItems;
-  /** The working directory of programs that the tool starts. */
-  readonly programFolder: string;
+  readonly data: DataFolders;
+  /** Whether the tool could write files, and so needs its data folder. */
+  readonly usesFiles: boolean;
+  /** Finds the folders of the workspace that the operator opened for the tool. Called before the first call. */
+  readonly folders: () => Promise<readonly OpenFolder[]>;
+  /** Absolute. */
+  readonly workspace: string;
+  /** An empty folder: the working directory of programs that the tool starts in a dry run. */
+  readonly emptyFolder: string;
   readonly stacks: StackMapper;
   readonly log: (line: LogLine, context: ToolContext<never> | undefined) => void;
 }
@@ -55,6 +71,7 @@ const LONGEST_TIMEOUT_MS = 24 * 60 * 60_000;
 /** One version of one tool. Its workers know nothing of other tools. */
 export class SingleFileTool {
   readonly #parts: SingleFileToolParts;
+  #folders: readonly OpenFolder[] | undefined;
   readonly #isCallable: (tool: ToolInfo) => boolean;
   /** The current spec for real calls and the one for dry runs. A changed environment makes a new spec. */
   readonly #specs = new Map<"real" | "dry", { readonly given: string; readonly spec: WorkerSpec }>();
@@ -70,7 +87,8 @@ export class SingleFileTool {
     const environment = await this.#environment(isDryRun);
     const params: ExecuteParams = { input: context.input, storageVersion: await items.refresh() };
     const box = await sandbox();
-    const spec = this.#specFor(environment, isDryRun, box);
+    this.#folders ??= await this.#parts.folders();
+    const spec = this.#specFor(environment, isDryRun, box, this.#folders);
     try {
       const outcome = await box.invoke(spec, {
         method: "execute",
@@ -80,7 +98,7 @@ export class SingleFileTool {
       });
       return readOutcome(outcome, name);
     } catch (thrown) {
-      throw thrown instanceof RemoteError ? toolErrorOf(thrown, stacks) : thrown;
+      throw thrown instanceof RemoteError ? toolErrorOf(thrown, stacks, this.#fileAdvice(thrown)) : thrown;
     }
   }
 
@@ -99,7 +117,12 @@ export class SingleFileTool {
     return resolveEnvironment({ tool: name, schema: environment, lookUp, isLenient });
   }
 
-  #specFor(environment: Record<string, unknown>, isDryRun: boolean, box: Sandbox): WorkerSpec {
+  #specFor(
+    environment: Record<string, unknown>,
+    isDryRun: boolean,
+    box: Sandbox,
+    opened: readonly OpenFolder[],
+  ): WorkerSpec {
     const { name, file, filename, code, isForeign, limits, items, log } = this.#parts;
     const kind = isDryRun ? "dry" : "real";
     const given = JSON.stringify(environment);
@@ -108,7 +131,10 @@ export class SingleFileTool {
     // A worker keeps its environment, so one with old values must not serve another call.
     if (before !== undefined) box.retire([before.spec.key]);
     const hosts = isDryRun ? [] : this.#parts.hosts;
+    // A dry run writes nothing that lasts.
+    const folders = isDryRun ? opened.map((folder) => ({ ...folder, isWritable: false })) : opened;
     const parts = [file.hash, file.dependencies ?? "", given, hosts.join(), String(isDryRun)];
+    for (const { path, isWritable } of folders) parts.push(path, String(isWritable));
     const version = createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
     const dependencies = Object.keys(file.description.dependencies);
     const settings = { tool: name, isDescribing: false, isDryRun, environment, dependencies };
@@ -122,7 +148,11 @@ export class SingleFileTool {
       onLog: (line) => log(line, undefined),
       // A dry run's worker ends with its call, so that nothing of it remains.
       limits: { concurrency: 1, ...limits, ...(isDryRun ? { maxCallsPerWorker: 1 } : {}) },
-      ...defined({ dependencies: file.dependencies }),
+      ...defined({
+        dependencies: file.dependencies,
+        data: isDryRun ? undefined : this.#openData(box, folders),
+      }),
+      folders,
       // A getter, so that a worker begins with the storage as it is when the worker starts.
       get settings(): WorkerSettings {
         return { ...settings, storage: items.snapshot() };
@@ -130,6 +160,28 @@ export class SingleFileTool {
     };
     this.#specs.set(kind, { given, spec });
     return spec;
+  }
+
+  /** The data folder of the tool's workers. A tool that needs none starts in a worker that already waits. */
+  #openData(box: Sandbox, folders: readonly OpenFolder[]): DataFolder | undefined {
+    const { name, usesFiles, data, workspace } = this.#parts;
+    if (!usesFiles && folders.length === 0) return undefined;
+    const opened = data.open(name);
+    if (box.level === 3) linkFolders(opened, folders, workspace);
+    else removeLinks(opened.path);
+    return opened;
+  }
+
+  /** What to tell the author of a tool that was refused a file. */
+  #fileAdvice({ code, message }: RemoteError): string | undefined {
+    const isRefusal = ["ERR_ACCESS_DENIED", "EACCES", "EROFS"].includes(String(code));
+    if (!isRefusal || !/^(?:ENOENT|EACCES|EROFS)/.test(message)) return undefined;
+    const { name } = this.#parts;
+    const open = (this.#folders ?? []).map(
+      ({ place, isWritable }) => `${place}${isWritable ? "" : " (read-only)"}`,
+    );
+    const others = open.length === 0 ? "" : `, and in ${open.join(", ")}`;
+    return `${name} may use files in its own data folder, which is its working directory${others}. The operator can open a folder of the workspace in the config: ${folderGrantAdvice(name)}.`;
   }
 
   /** Returns the handlers of a worker's messages during one call. All data comes from unreviewed code. */
@@ -159,7 +211,7 @@ export class SingleFileTool {
           case "callTool":
             return this.#callTool(context, isDryRun, textOf(given.id, "the name of a tool"), given.params);
           case "execute":
-            return this.#runProgram(box, spec, context.signal, given);
+            return this.#runProgram(box, spec, isDryRun, context.signal, given);
           case "storage.read":
             return items.snapshot();
           case "storage.settle":
@@ -207,30 +259,39 @@ export class SingleFileTool {
 
   async #runProgram(
     box: Sandbox,
-    { hosts, foreign, limits }: WorkerSpec,
+    { hosts, foreign, limits, folders = [] }: WorkerSpec,
+    isDryRun: boolean,
     signal: AbortSignal,
     { command, args, options }: Record<string, unknown>,
   ): Promise<unknown> {
     const { input, timeout, env } = asRecord(options);
-    const { name, programFolder } = this.#parts;
+    const { name, data: all, emptyFolder } = this.#parts;
     const timeoutMs =
       typeof timeout === "number" && timeout > 0 ? Math.min(timeout, LONGEST_TIMEOUT_MS) : PROGRAM_TIMEOUT_MS;
     const variables = Object.entries(asRecord(env)).map(([key, value]) => [key, String(value)]);
+    const data = isDryRun ? undefined : all.open(name);
     const program: ProgramSpec = {
       label: name,
       command: textOf(command, "a command"),
       args: Array.isArray(args) ? args.map(String) : [],
-      directory: programFolder,
+      directory: data?.path ?? emptyFolder,
       environment: Object.fromEntries(variables),
       hosts,
       foreign,
       limits: { ...limits, timeoutMs, atOnce: MOST_PROGRAMS },
+      folders,
+      ...defined({ data }),
     };
-    await mkdir(programFolder, { recursive: true });
+    if (isDryRun) await mkdir(emptyFolder, { recursive: true });
     const result = await box.run(program, typeof input === "string" ? input : "", signal);
     const { exitCode, stdout, stderr } = result;
     return { success: exitCode === 0, exitCode, stdout, stderr };
   }
+}
+
+/** The part of a config that opens a folder for a tool. */
+export function folderGrantAdvice(tool: string): string {
+  return `sandbox: { grants: { "${tool}": { folders: ["FOLDER", { path: "FOLDER", write: true }] } } }`;
 }
 
 function toProgress({ progress, total, message }: Record<string, unknown>): ProgressUpdate {
@@ -269,9 +330,10 @@ function readOutcome(outcome: unknown, tool: string): unknown {
 }
 
 /** Turns what a tool threw into the error of its call, with the author's advice for declared failures. */
-function toolErrorOf(thrown: RemoteError, stacks: StackMapper): ToolError {
+function toolErrorOf(thrown: RemoteError, stacks: StackMapper, advice?: string): ToolError {
   const cause = stacks.apply(thrown);
-  const message = thrown.message || "The tool failed without saying why.";
+  const said = thrown.message || "The tool failed without saying why.";
+  const message = advice === undefined ? said : `${said}\n${advice}`;
   const { business } = asRecord(thrown.data);
   const causeCode = thrown.code === undefined ? {} : { causeCode: String(thrown.code) };
   let error: ToolError;

@@ -1,5 +1,4 @@
 import { isBuiltin } from "node:module";
-import { pathToFileURL } from "node:url";
 
 export interface ToolModules {
   readonly require: (name: string) => unknown;
@@ -46,7 +45,7 @@ export function toolModules(
       );
     }
     const [packageName] = /^(?:@[^/]+\/)?[^/]+/.exec(name) ?? [name];
-    if (declared.has(packageName)) return require(name);
+    if (declared.has(packageName)) return requirePackage(name);
     if (isDescribing) {
       missing.add(packageName);
       return placeholder(packageName);
@@ -57,16 +56,34 @@ export function toolModules(
     );
   };
 
+  const requirePackage = (name: string): unknown => {
+    try {
+      return require(name);
+    } catch (thrown) {
+      if (!isImportOnly(thrown)) throw thrown;
+      const message = `The package "${name}" can only be imported. Write await importx("${name}") in execute() instead of require.`;
+      throw Object.assign(coded(thrown.code, message), { cause: thrown });
+    }
+  };
+
   const importx = async (name: string): Promise<unknown> => {
     try {
       return mergeExports(load(name));
     } catch (thrown) {
-      // Modules with a top-level await can only be imported.
-      if ((thrown as { code?: unknown }).code !== "ERR_REQUIRE_ASYNC_MODULE") throw thrown;
-      return mergeExports(await import(pathToFileURL(require.resolve(name)).href));
+      if (!isImportOnly(thrown)) throw thrown;
+      return mergeExports(await import(name));
     }
   };
   return { require: load, importx, missing };
+}
+
+/**
+ * Whether `require` failed because a package can only be imported: its code has a top-level await, or its package.json
+ * exports it for `import` alone.
+ */
+function isImportOnly(thrown: unknown): thrown is Error & { readonly code: string } {
+  const { code } = thrown as { readonly code?: unknown }; // Node's errors have a code; others give undefined.
+  return code === "ERR_REQUIRE_ASYNC_MODULE" || code === "ERR_PACKAGE_PATH_NOT_EXPORTED";
 }
 
 /**
