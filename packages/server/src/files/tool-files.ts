@@ -3,7 +3,7 @@ import { basename, extname, relative, resolve, sep } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { toolMatcher } from "../config/index.ts";
-import { LoadError } from "../helpers/index.ts";
+import { isRecord, LoadError } from "../helpers/index.ts";
 import {
   adaptDefined,
   adaptInternal,
@@ -361,6 +361,7 @@ export class ToolFiles {
       adaptInternal(module.exports, place, version, surroundings) ??
       (await adaptDefined(exports, place, version)) ??
       adaptToolbox(exports, place, version);
+    if (recognised === undefined) refuseStray(exports, place);
     const { prompts, resources } = offeredBy(exports);
     if (prompts.length + resources.length === 0) return recognised;
     return { contract: "define", tools: [], warnings: [], ...recognised, prompts, resources };
@@ -408,6 +409,26 @@ export class ToolFiles {
       const module = this.#graph.get(path);
       if (module !== undefined) this.#addImports(module, helpers);
     }
+  }
+}
+
+/** Throws `LoadError` for a tool of another contract that lies under the wrong name or in the wrong folder. */
+function refuseStray(exports: Record<string, unknown>, { stem, origin }: FilePlace): void {
+  const main = exports.default;
+  const owners = [exports, main, typeof main === "function" ? main.prototype : undefined].filter(isRecord);
+  const has = (name: string) => owners.some((owner) => typeof owner[name] === "function");
+  if (!has("execute")) return;
+  if (has("getMetadata") || has("getSchema")) {
+    throw new LoadError(
+      "It is a single-file tool, which runs in the sandbox and is recognised by its file name.",
+      `Rename it to ${stem}.tool${extname(origin)}`,
+    );
+  }
+  if (has("getTools")) {
+    throw new LoadError(
+      "It is the module of a skill, which runs in the sandbox.",
+      "Move its folder, with a SKILL.md in it, into the folder skills of the workspace.",
+    );
   }
 }
 

@@ -5,7 +5,7 @@ export {
   type OpenFolder,
   openFolders,
 } from "./data-folder.ts";
-export { DependencyStore } from "./dependencies.ts";
+export { DependencyStore, parseDependencies } from "./dependencies.ts";
 export { openSandbox } from "./sandbox.ts";
 export type { LogLine, ProgramResult, ProgramSpec, Sandbox } from "./sandbox-types.ts";
 export type { Description, SingleFileManual } from "./single-file/checked-description.ts";

@@ -6,6 +6,7 @@ import type { Config, Workspace } from "../config/index.ts";
 import { defined } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { Store } from "../store/index.ts";
+import type { SkillSurroundings } from "./checked-tool.ts";
 import { SkillLibrary } from "./skill-library.ts";
 import { SkillOfferings } from "./skill-offerings.ts";
 
@@ -16,6 +17,10 @@ interface SkillParts {
   /** Undefined when the workspace has no store yet. */
   readonly store: Store | undefined;
   readonly sandbox: () => Promise<Sandbox>;
+  readonly openData: SkillSurroundings["openData"];
+  readonly install: SkillSurroundings["install"];
+  /** Whether nothing may be written into the workspace. */
+  readonly isTemporary: boolean;
   readonly secrets: () => Promise<Secrets | undefined>;
   readonly offerings: Offerings;
   readonly logger: Logger;
@@ -28,7 +33,8 @@ export function skillFoldersOf({ skills = {} }: Config, directory: string): stri
 
 /** Puts the tools of a workspace's skills on the rack, and offers the skills themselves over MCP. */
 export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
-  const { registry, config, workspace, store, sandbox, secrets, offerings, logger } = parts;
+  const { registry, config, workspace, store, sandbox, openData, install, secrets, offerings, logger } =
+    parts;
   const library = new SkillLibrary({
     registry,
     ...defined({ store }),
@@ -36,11 +42,15 @@ export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
     folders: skillFoldersOf(config, workspace.directory),
     unapproved: new Unapproved(workspace),
     names: config.skills?.toolNames ?? "id",
+    isTemporary: parts.isTemporary,
     logger,
     surroundings: {
       allowPrivate: reachableRanges(workspace.network.allowPrivate, config.skills ?? {}, process.env),
       readSecret: async (name) => (await secrets())?.get(name),
       sandbox,
+      grants: config.sandbox?.grants ?? {},
+      openData,
+      install,
       logger,
     },
   });
