@@ -43,6 +43,22 @@ describe("a skill's folder in a served workspace", () => {
     expect(await say()).toBe("one one two two");
   }, 90_000);
 
+  it("is given the folders of the workspace that the config opens for it", async () => {
+    mkdirSync(join(directory, "skills/talk"), { recursive: true });
+    mkdirSync(join(directory, "reports"), { recursive: true });
+    writeFileSync(join(directory, "reports/a.txt"), "a report");
+    writeFileSync(
+      join(directory, "toolrack.config.mjs"),
+      'export default { sandbox: { grants: { talk: { folders: ["reports"] } } } };',
+    );
+    writeFileSync(join(directory, "skills/talk/SKILL.md"), "---\nname: talk\ndescription: Talks.\n---\n");
+    const read =
+      'exports.execute = () => require("fs").readFileSync(process.env.DATA_BASE_PATH + "/reports/a.txt", "utf8");';
+    writeFileSync(index, `${indexOf("one")}\n${read}`);
+    app = await openWorkspace(directory, { logger: silent });
+    expect(await say()).toBe("a report");
+  }, 60_000);
+
   it("is checked without a trace in the workspace", async () => {
     mkdirSync(join(directory, "skills/talk"), { recursive: true });
     writeFileSync(join(directory, "skills/talk/SKILL.md"), "---\nname: talk\ndescription: Talks.\n---\n");

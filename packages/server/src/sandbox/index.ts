@@ -2,6 +2,7 @@ export {
   type DataFolder,
   type DataFolderReport,
   DataFolders,
+  linkFolders,
   type OpenFolder,
   openFolders,
 } from "./data-folder.ts";

@@ -17,7 +17,7 @@ import {
 } from "./checked-tool.ts";
 import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import { type LoadedSkill, shortHash } from "./skill.ts";
-import { callModule, describeEnd, parseJson, tailOf } from "./skill-module.ts";
+import { callModule, describeEnd, MissingFunctionError, parseJson, tailOf } from "./skill-module.ts";
 import { type InstallPackages, packagesOf } from "./skill-packages.ts";
 
 export const usualScriptTimeout = 60_000;
@@ -73,12 +73,21 @@ export async function askForTools(
     limits: { timeoutMs: 10_000 },
     ...defined({ dependencies: await packagesOf(skill.directory, label, install, signal) }),
   };
-  return callModule(sandbox, spec, module, { method: "getTools" }, signal);
+  try {
+    return await callModule(sandbox, spec, module, { method: "getTools" }, signal);
+  } catch (thrown) {
+    if (module.language !== "python" || !(thrown instanceof MissingFunctionError)) throw thrown;
+    // Some Python skills have no such function, and print their tools when they are run with this option.
+    const result = await sandbox.run({ ...spec, args: [module.file, "--get-tools"] }, "", signal);
+    const printed = result.exitCode === 0 ? lastJson(result.stdout) : undefined;
+    if (printed === undefined) throw thrown;
+    return printed.value;
+  }
 }
 
 async function specOf(
   { skill, tool, usage }: CheckedTool,
-  { readSecret, workspace, grants, openData, install }: SkillSurroundings,
+  { readSecret, workspace, grants, openData, openFolders, install }: SkillSurroundings,
   { command, args, directory, module }: ScriptCommand,
   sandbox: Sandbox,
   { caller, extra, signal }: ToolContext,
@@ -106,6 +115,7 @@ async function specOf(
     args,
     directory: directory ?? (await emptyDirectory(workspace)),
     data,
+    folders: await openFolders(data, skill.trusted ? granted.flatMap((grant) => grant.folders ?? []) : []),
     environment: {
       SKILL_ID: skill.id,
       SKILL_NAME: skill.name,

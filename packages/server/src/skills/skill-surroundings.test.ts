@@ -63,6 +63,14 @@ def execute(tool, params, context):
     return {"open": s.connect_ex((params["host"], params["port"])) == 0}
 `;
 
+const printedPy = `
+import json, sys
+def execute(tool, params, context):
+    return {"tool": tool}
+if __name__ == "__main__" and "--get-tools" in sys.argv:
+    print(json.dumps([{"name": "say", "description": "d", "parameters": {"type": "object", "properties": {}}}]))
+`;
+
 describe("a skill in a folder", () => {
   let fixture: TestLibrary;
   let service: Server;
@@ -90,6 +98,8 @@ describe("a skill in a folder", () => {
         ...skill("own", ["use"], `const own = require("own"); const execute = () => own;`),
         "skills/own/node_modules/own/index.js": "module.exports = 'from its own folder';",
         ...skill("lacks", ["use"], `const execute = () => require("nowhere-to-be-found");`),
+        "skills/printed/SKILL.md": head("printed"),
+        "skills/printed/index.py": printedPy,
         "skills/resident/SKILL.md": head("resident"),
         "skills/resident/index.js": `if (process.env.RESIDENT_MODE) process.stdin.on("data", () => {});\nmodule.exports = {};`,
       },
@@ -150,6 +160,10 @@ describe("a skill in a folder", () => {
     expect(fixture.installed).toContainEqual({ left: "^1.0.0" });
     expect((await run("esm__use")).content).toBe("an ES module from the store");
     expect((await run("own__use")).content).toBe("from its own folder");
+  });
+
+  it("may print its tools when it is asked with --get-tools, as Python skills do", async () => {
+    expect((await run("printed__say")).structured).toEqual({ tool: "say" });
   });
 
   it("says where a package goes that it lacks", async () => {

@@ -1,6 +1,7 @@
+import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import { type Secrets, Unapproved } from "../access/index.ts";
+import { powerCheck, type Secrets, Unapproved } from "../access/index.ts";
 import type { Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { defined } from "../helpers/index.ts";
@@ -50,6 +51,17 @@ export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
       sandbox,
       grants: config.sandbox?.grants ?? {},
       openData,
+      async openFolders(data, granted) {
+        if (granted.length === 0) return [];
+        const [{ linkFolders, openFolders }, powerOf, root] = await Promise.all([
+          import("../sandbox/index.ts"),
+          powerCheck(workspace),
+          realpath(workspace.directory),
+        ]);
+        const folders = await openFolders(granted, root, (path) => powerOf(path) !== undefined);
+        linkFolders(data, folders, root);
+        return folders;
+      },
       install,
       logger,
     },

@@ -60,6 +60,7 @@ export class TestLibrary {
         },
         grants: options.grants ?? {},
         openData: async (name) => new DataFolders(join(directory, ".toolrack", "data")).open(name),
+        openFolders: async () => [],
         install: async (dependencies) => {
           this.installed.push(dependencies);
           return join(directory, "installed");
