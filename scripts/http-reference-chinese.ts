@@ -113,6 +113,10 @@ const translations: Readonly<Record<string, string>> = {
   "The tokens that were made, without their texts": "已创建的令牌，不含令牌本身",
   "Makes a token, and shows its text this once": "创建一个令牌，令牌本身只显示这一次",
   "Takes a token back": "收回一个令牌",
+  "How much each sandboxed tool and skill has kept in its data folder":
+    "每个沙箱工具和技能在自己的数据文件夹里保存了多少",
+  "Deletes all files in a data folder": "删除一个数据文件夹里的所有文件",
+  "No sandboxed tool or skill of this name has kept files.": "没有这个名称的沙箱工具或技能保存过文件。",
   "The names of the secrets; never a value": "密钥的名称，从不含值",
   "Sets a secret, or replaces its value": "设置一个密钥，或替换它的值",
   "Deletes a secret": "删除一个密钥",

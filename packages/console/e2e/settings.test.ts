@@ -51,6 +51,17 @@ describeConsole("what the server is asked to keep and to tell", ({ server, open 
     await secrets.getByText("weather/API_KEY").waitFor({ state: "detached" });
   });
 
+  it("shows what tools keep in their folders, and clears it", async () => {
+    await server().write(".toolrack/data/notes/a.txt", "12345");
+    const page = await open({ path: "/settings" });
+    const data = page.getByRole("region", { name: "Files that tools keep" });
+    await data.getByText(/1 file, 5/).waitFor();
+    await data.getByRole("button", { name: /notes/ }).click();
+    await data.getByRole("button", { name: "Remove", exact: true }).click();
+    await data.getByText("No tool has kept any files.").waitFor();
+    expect(await server().ask("/api/data")).toEqual({ items: [] });
+  });
+
   it("shows the limits, what was loaded at the start, and where a file is broken", async () => {
     const page = await open({ path: "/settings" });
     await page.getByText("Calls of one tool at one time").waitFor();

@@ -161,6 +161,12 @@ export interface Client {
   readonly stale?: boolean;
 }
 
+export interface DataFolder {
+  readonly name: string;
+  readonly files: number;
+  readonly bytes: number;
+}
+
 export interface Expert {
   readonly id: string;
   readonly name: string;
@@ -439,6 +445,8 @@ export interface Answers {
   readonly "GET /api/approval-rules": { readonly items: readonly ApprovalRule[] };
   readonly "POST /api/approval-rules": ApprovalRule;
   readonly "DELETE /api/approval-rules/{id}": { readonly id: string };
+  readonly "GET /api/data": { readonly items: readonly DataFolder[] };
+  readonly "DELETE /api/data/{name}": DataFolder;
   readonly "GET /api/mcp-servers": {
     readonly items: readonly McpServer[];
     readonly fileProblem?: string;

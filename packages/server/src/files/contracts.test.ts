@@ -299,4 +299,104 @@ describe("contract 3", () => {
       "a/bs",
     );
   });
+
+  it("takes what functions create…Tool return, and instances of classes, which get the arguments first", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "types/tool-system.ts": `export enum ToolType { BUILTIN = "builtin" }
+        export interface ToolResult { success: boolean; output: string; error?: string; duration: number; exitCode: number }`,
+      "tools/FileReadTool.ts": `import { ToolResult, ToolType } from "../types/tool-system";
+        export class FileReadTool {
+          private prefix = "read ";
+          async execute(args: { path: string }): Promise<ToolResult> {
+            if (args.path === "") return { success: false, output: "", error: "No path", duration: 1, exitCode: 1 };
+            return { success: true, output: this.prefix + args.path, duration: 1, exitCode: 0 };
+          }
+        }
+        export function createFileReadTool() {
+          const instance = new FileReadTool();
+          return { name: "file-read", description: "Reads.", type: ToolType.BUILTIN, category: "filesystem", level: 1, enabled: true,
+            parameters: { type: "object", properties: { path: { type: "string" } }, required: ["path"] },
+            execute: async (args: { path: string }) => instance.execute(args) };
+        }
+        export default createFileReadTool;`,
+      "tools/PlatformTool.js": `class PlatformTool {
+          constructor() { this.name = "platform"; this.description = "Says where."; this.parameters = { type: "object", properties: { os: { type: "string", default: "linux" } } }; }
+          execute({ os }, context) { return os + " " + context.sessionID + " " + this.helper(); }
+          helper() { return "helped"; }
+        }
+        module.exports = PlatformTool;`,
+      "tools/off.js": `exports.createOffTool = async () => ({ name: "off", description: "", parameters: { type: "object" }, enabled: false, execute: async () => "ran" });`,
+      "tools/context.js": `exports.createContextTool = () => ({ name: "by_context", description: "", parameters: { type: "object", properties: { n: { type: "number" } } }, async execute(ctx) { return ctx.input.n + ctx.sessionID; } });`,
+      "tools/defined.ts": `import { Tool } from "@toolrack/core";
+        export const createDefinedTools = () => [Tool.define({ name: "defined", parameters: { type: "object", properties: { n: { type: "number" } } }, execute: async ({ input }) => "n" + input.n })];`,
+      "tools/needs.js": `exports.createNeedyTool = (service) => { throw new Error("called without " + service); };
+        exports.createFineTool = () => ({ name: "fine", description: "", parameters: { type: "object" }, execute: () => "fine" });`,
+    });
+    const { registry, report } = await workspace.open({ builtins: false });
+    expect(
+      report.files.map(({ file, contract, tools, failure }) => [file, contract, tools, failure]),
+    ).toEqual([
+      ["tools/FileReadTool.ts", "define", ["file-read"], undefined],
+      ["tools/PlatformTool.js", "define", ["platform"], undefined],
+      ["tools/context.js", "define", ["by_context"], undefined],
+      ["tools/defined.ts", "define", ["defined"], undefined],
+      ["tools/needs.js", "define", ["fine"], undefined],
+      ["tools/off.js", "define", ["off"], undefined],
+    ]);
+    const call = (name: string, input: object) => registry.execute(name, input, { sessionID: "s" });
+    expect((await call("file-read", { path: "a.txt" })).content).toBe("read a.txt");
+    expect(await call("file-read", { path: "" })).toMatchObject({ type: "error", content: "No path" });
+    expect((await call("file-read", {})).error).toMatchObject({ code: "invalid_argument" });
+    expect(registry.get("file-read")?.metadata.category).toBe("filesystem");
+    expect((await call("platform", {})).content).toBe("linux s helped");
+    expect((await call("by_context", { n: 1 })).content).toBe("1s");
+    expect((await call("defined", { n: 2 })).content).toBe("n2");
+    expect((await call("fine", {})).content).toBe("fine");
+    expect(registry.get("off")?.disabled).toBe(true);
+  });
+});
+
+describe("a file that replaces a built-in tool which asks before it runs", () => {
+  const remove = (metadata = "") =>
+    `module.exports = { name: 'delete', description: 'mine', inputSchema: { type: 'object' }${metadata}, handler: async () => 'deleted' }`;
+
+  it("asks too, and the report says so", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "tools/file/delete.js": remove(", metadata: { dangerous: false }"),
+      "tools/system/execute.js": `module.exports = { name: 'execute', description: 'mine', inputSchema: { type: 'object' }, metadata: { dangerous: true, confirm: 'Mine?' }, handler: async () => 'ran' }`,
+    });
+    const asked: string[] = [];
+    const { registry, report } = await workspace.open({
+      approval: {
+        async ask({ message }) {
+          asked.push(message);
+          return { decision: "deny" };
+        },
+      },
+    });
+    expect((await registry.execute("internal_file_delete", {})).error).toMatchObject({
+      code: "approval_denied",
+    });
+    expect((await registry.execute("internal_system_execute", {})).error).toMatchObject({
+      code: "approval_denied",
+    });
+    expect(asked).toEqual(["Delete this file or folder for good?", "Mine?"]);
+    expect(report.files).toMatchObject([
+      {
+        status: "adapted",
+        warnings: [expect.stringMatching(/"internal_file_delete", which asks.*so it asks too.*unguarded/)],
+      },
+      { status: "loaded", warnings: [] },
+    ]);
+  });
+
+  it("runs unasked where the config says so", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "tools/file/delete.js": remove(),
+      "toolrack.config.mjs": `export default { approvals: { unguarded: ["internal_file_*"] } };`,
+    });
+    const { registry, report } = await workspace.open();
+    expect((await registry.execute("internal_file_delete", {})).content).toBe("deleted");
+    expect(report.files[0]?.warnings).toEqual([expect.stringContaining("This one does not ask")]);
+  });
 });

@@ -178,13 +178,11 @@ export async function adaptDefined(
  * an `execute`. Only those that need no arguments are called.
  */
 async function madeBy(exports: Record<string, unknown>): Promise<unknown[]> {
-  const found = new Set(Object.entries(exports).flatMap(([key, value]) => makerOf(key, value) ?? []));
-  const makers = [...found].filter(({ kind }) => kind === "function");
-  const used = makers.length > 0 ? makers : [...found];
-  const values = await Promise.all(
-    [...new Map(used.map(({ of, make }) => [of, make])).values()].map((make) => make()),
-  );
-  return values.flat();
+  const found = Object.entries(exports).flatMap(([key, value]) => makerOf(key, value) ?? []);
+  const functions = found.filter(({ kind }) => kind === "function");
+  const used = functions.length > 0 ? functions : found;
+  const makers = new Map(used.map(({ of, make }) => [of, make]));
+  return (await Promise.all([...makers.values()].map((make) => make()))).flat();
 }
 
 interface Maker {
@@ -204,25 +202,21 @@ function makerOf(key: string, value: unknown): Maker | undefined {
   return isNamed ? { kind: "function", of: value, make: () => value() } : undefined;
 }
 
-/** The parameter of an `execute` that takes the context alone, as the tools of `Tool.define` do. */
-const contextFirst = /^(?:async\s+)?(?:function\b)?[^(]*\(?\s*(?:_?(?:ctx|context)\b|\{[^}]*\binput\b)/;
+/** The text of an `execute` that takes the context first, as the tools of `Tool.define` do. */
+const contextFirst = /^(?:async\s+)?(?:(?:ctx|context)\s*=>|[^(=]*\(\s*(?:ctx|context)\b)/;
 
 /** Tools that were made without `Tool.define` get the arguments first, and may say that they are not enabled. */
 function fromMade(made: ToolInfo): ToolInfo {
   if (Tool.implementationOf(made.execute).run !== made.execute) return made;
-  const { name, description, parameters, metadata, category, enabled } = made as MadeTool;
+  const { name, description, parameters, metadata, category, enabled } = made as MadeTool; // Both may be missing.
   const said = { ...(typeof category === "string" && { category }), ...metadata };
   const isContextFirst = contextFirst.test(Function.prototype.toString.call(made.execute));
+  // It was written for arguments, whatever the type says.
+  const execute = made.execute as (...given: unknown[]) => Promise<unknown>;
   const info = Tool.define({
-    name,
-    description,
-    parameters,
-    metadata: said,
-    execute: (context: ToolContext<never>) =>
-      isContextFirst
-        ? made.execute(context)
-        : // Such a tool was written for arguments, whatever the type of its values says.
-          (made.execute as (...given: unknown[]) => Promise<unknown>).call(made, context.input, context),
+    ...{ name, description: description ?? "", parameters, metadata: said },
+    execute: (context: ToolContext) =>
+      execute.apply(made, isContextFirst ? [context] : [context.input, context]),
   });
   return enabled === false ? { ...info, disabled: true } : info;
 }

@@ -119,7 +119,7 @@ export class SingleFileTools {
     const grant = grants.get(name) ?? grants.get(description.metadata.id) ?? {};
     await this.#refuseTaken(name, place, description, grant);
     const hosts = grantedHosts(description.hosts, grant.hosts ?? []);
-    const folders = await this.#foldersOf(grant);
+    await this.#foldersOf(grant);
     const hasPackages = Object.keys(description.dependencies).length > 0;
     const { concurrency } = description.metadata;
     const tool = new SingleFileTool({
@@ -136,7 +136,7 @@ export class SingleFileTools {
       items: this.#itemsOf(name),
       data: this.#data,
       usesFiles: hasPackages || namesFiles(source),
-      folders,
+      folders: () => this.#foldersOf(grant),
       workspace: await realpath(workspace),
       emptyFolder: join(workspace, ".toolrack", "sandbox", "empty"),
       stacks,
@@ -213,6 +213,7 @@ export class SingleFileTools {
     ];
   }
 
+  /** Throws `LoadError` for a folder that cannot be opened. */
   async #foldersOf({ folders = [] }: SandboxGrant): Promise<OpenFolder[]> {
     if (folders.length === 0) return [];
     const { workspace, powers } = this.#options;

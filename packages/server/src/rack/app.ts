@@ -166,10 +166,12 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   const offerings = new Offerings({ logger });
   const fileOfferings = new FileOfferings();
   offerings.add(fileOfferings);
+  let isOpen = false;
   let singleFiles: Promise<SingleFileTools> | undefined;
   const files = new ToolFiles({
     singleFiles: () => {
-      const powers = () => powerCheck(workspace);
+      // The first load comes before the skills, so the files that they run are not known yet.
+      const powers = () => powerCheck(isOpen ? workspace : toWorkspace(root, config, folders));
       singleFiles ??= parts.singleFiles(modules, openSecrets, () => masked.list, powers);
       return singleFiles;
     },
@@ -221,6 +223,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     offerings,
     logger,
   });
+  isOpen = true;
 
   const watchers: ReturnType<typeof watchFiles>[] = [];
   return {

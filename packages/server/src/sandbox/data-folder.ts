@@ -1,18 +1,19 @@
-import { chownSync, mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync, unlinkSync } from "node:fs";
+import {
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+} from "node:fs";
 import { lstat, opendir, readdir, realpath, rm, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import type { FolderGrant } from "../config/index.ts";
 import { LoadError, makeOwnFolder } from "../helpers/index.ts";
-import { nextUserId } from "./confinement/confinement.ts";
-
-/** A folder that outlives the processes that write to it, as the host sees it. */
-export interface DataFolder {
-  readonly name: string;
-  /** Absolute. */
-  readonly path: string;
-  /** The folder's owner when the server is root: processes that use the folder run as this user. */
-  readonly uid?: number;
-}
+import { isConfinedUser, nextUserId } from "./confinement/confinement.ts";
+import type { DataFolder, OpenFolder } from "./sandbox-types.ts";
 
 /** What a data folder holds. */
 export interface DataFolderReport {
@@ -49,13 +50,13 @@ export class DataFolders {
     const path = this.pathOf(name);
     makeOwnFolder(this.#directory);
     mkdirSync(path, { recursive: true, mode: 0o700 });
-    const next = nextUserId();
-    if (next === undefined) return { name, path };
-    // Every process of the tool must be able to write what an earlier one wrote, so that they share one user.
     const owner = statSync(path).uid;
-    if (owner !== 0) return { name, path, uid: owner };
-    chownSync(path, next, next);
-    return { name, path, uid: next };
+    // Every process of the tool must be able to write what an earlier one wrote, so that they share one user.
+    if (isConfinedUser(owner)) return { name, path, uid: owner };
+    const uid = nextUserId();
+    if (uid === undefined) return { name, path };
+    giveTo(uid, path);
+    return { name, path, uid };
   }
 
   /** The folders with files in them, by name. */
@@ -74,7 +75,8 @@ export class DataFolders {
         for await (const entry of await opendir(path)) {
           const inner = join(path, entry.name);
           if (entry.isDirectory()) waiting.push(inner);
-          else {
+          // A link leads to something that is counted elsewhere, such as an opened folder of the workspace.
+          else if (!entry.isSymbolicLink()) {
             files++;
             bytes += (await lstat(inner)).size;
           }
@@ -89,24 +91,22 @@ export class DataFolders {
 
   /**
    * Deletes everything in the folder, and returns what it held. The folder itself stays, because processes may have it
-   * open.
+   * open, and so do links in it, which lead to opened folders of the workspace.
    */
   async clear(name: string): Promise<DataFolderReport> {
     const report = await this.report(name);
     const path = this.pathOf(name);
-    for (const entry of await readdir(path).catch(() => []))
-      await rm(join(path, entry), { recursive: true, force: true });
+    for (const entry of await readdir(path, { withFileTypes: true }).catch(() => []))
+      if (!entry.isSymbolicLink()) await rm(join(path, entry.name), { recursive: true, force: true });
     return report;
   }
 }
 
-/** A folder of the workspace that the operator opened for a sandboxed tool. */
-export interface OpenFolder {
-  /** The absolute real path, under which the process sees the folder too. */
-  readonly path: string;
-  /** Relative to the workspace, and to the data folder in the sandbox. */
-  readonly place: string;
-  readonly isWritable: boolean;
+/** Makes a user the owner of a folder with all that is in it. Links are changed, not what they lead to. */
+function giveTo(uid: number, path: string): void {
+  lchownSync(path, uid, uid);
+  if (!lstatSync(path).isDirectory()) return;
+  for (const name of readdirSync(path)) giveTo(uid, join(path, name));
 }
 
 /**
@@ -156,4 +156,16 @@ export function linkFolders(data: DataFolder, folders: readonly OpenFolder[], wo
     else wanted.delete(entry.name);
   }
   for (const [place, path] of wanted) symlinkSync(path, join(data.path, place));
+}
+
+/**
+ * Removes every link in the folder. At level 2 Node's permissions alone confine a tool, and they follow links: one that
+ * a program made at level 3, where links lead nowhere, would lead out of the folder.
+ */
+export function removeLinks(path: string): void {
+  for (const entry of readdirSync(path, { withFileTypes: true })) {
+    const inner = join(path, entry.name);
+    if (entry.isSymbolicLink()) unlinkSync(inner);
+    else if (entry.isDirectory()) removeLinks(inner);
+  }
 }

@@ -8,7 +8,14 @@ export {
 } from "./data-folder.ts";
 export { DependencyStore, parseDependencies } from "./dependencies.ts";
 export { openSandbox } from "./sandbox.ts";
-export type { LogLine, ProgramResult, ProgramSpec, Sandbox } from "./sandbox-types.ts";
+export type {
+  DataFolder,
+  LogLine,
+  OpenFolder,
+  ProgramResult,
+  ProgramSpec,
+  Sandbox,
+} from "./sandbox-types.ts";
 export type { Description, SingleFileManual } from "./single-file/checked-description.ts";
 export { type DescribedFile, DescriptionCache, describeFile, workerCode } from "./single-file/description.ts";
 export { grantedHosts, missingHosts } from "./single-file/grants.ts";

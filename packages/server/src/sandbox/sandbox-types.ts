@@ -1,7 +1,24 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Logger } from "@toolrack/core";
 import type { WorkerLimits } from "../config/index.ts";
-import type { DataFolder, OpenFolder } from "./data-folder.ts";
+
+/** A folder that outlives the processes that write to it, as the host sees it. */
+export interface DataFolder {
+  readonly name: string;
+  /** Absolute. */
+  readonly path: string;
+  /** The folder's owner when the server is root: processes that use the folder run as this user. */
+  readonly uid?: number;
+}
+
+/** A folder of the workspace that the operator opened for a sandboxed tool. */
+export interface OpenFolder {
+  /** The absolute real path, under which the process sees the folder too. */
+  readonly path: string;
+  /** Relative to the workspace, and to the data folder in the sandbox. */
+  readonly place: string;
+  readonly isWritable: boolean;
+}
 
 /** The host's folders that a confined process sees beside its code. */
 export interface OpenedFolders {

@@ -2,9 +2,9 @@ import { type ChildProcess, execFileSync } from "node:child_process";
 import { existsSync, lstatSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { defined } from "../../helpers/index.ts";
-import type { DataFolder, OpenFolder } from "../data-folder.ts";
 import { egressAddress, egressEnvironment } from "../egress.ts";
 import { type ProgramOrder, programBootstrap } from "../program.ts";
+import type { DataFolder, OpenFolder } from "../sandbox-types.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,
@@ -86,6 +86,8 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
       const { data, dependencies, folders = [] } = program;
       const fileMb = largestFile(scratchMb, dataMb, data);
       const isAtHome = program.directory === data?.path;
+      // The system counts the processes of a user. The tool's workers and other programs have the same user.
+      const most = data?.uid === undefined ? processes : processes * 8;
       const child = start(
         options,
         { fileMb, openFiles: 1024 },
@@ -108,7 +110,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
         command: withShellLimits(
           // The limit of every program includes the memory of a fresh Node process, because any program may
           // start Node.
-          { data: { nodeKb, memoryMb }, fileMb, openFiles: 256, processes, cpuSeconds },
+          { data: { nodeKb, memoryMb }, fileMb, openFiles: 256, processes: most, cpuSeconds },
           [program.command, ...program.args],
         ),
         environment: {
@@ -159,8 +161,17 @@ function scratchAt(path: string, sizeMb: number): string[] {
 function bindFolders(data: DataFolder | undefined, folders: readonly OpenFolder[]): string[] {
   return [
     ...(data === undefined ? [] : ["--bind", data.path, home]),
-    ...folders.flatMap(({ path, isWritable }) => [isWritable ? "--bind" : "--ro-bind", path, path]),
+    ...folders.flatMap(({ path, isWritable }) => [
+      ...parentsOf(path).flatMap((parent) => ["--perms", "0755", "--dir", parent]),
+      ...[isWritable ? "--bind" : "--ro-bind", path, path],
+    ]),
   ];
+}
+
+/** The folders above a path, the highest first. Bubblewrap's default permissions would close them to other users. */
+function parentsOf(path: string): string[] {
+  const parent = dirname(path);
+  return parent === dirname(parent) ? [] : [...parentsOf(parent), parent];
 }
 
 /** A process with a data folder may write files as large as the folder may be. */

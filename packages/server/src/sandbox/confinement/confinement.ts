@@ -1,8 +1,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import type { WorkerLimits } from "../../config/index.ts";
-import type { DataFolder } from "../data-folder.ts";
-import type { OpenedFolders, ProgramSpec } from "../sandbox-types.ts";
+import type { DataFolder, OpenedFolders, ProgramSpec } from "../sandbox-types.ts";
 
 /** The properties of a worker that are fixed when its process starts. Code and settings are sent later. */
 export interface WorkerShape extends OpenedFolders {
@@ -149,12 +148,18 @@ let next = first + Math.floor(Math.random() * (last - first));
 
 /**
  * Returns the user id for the next confined process when the server is root. Each process gets a different
- * user, so that no two of them share signals, files or process limits. Undefined when the server is not root.
+ * user, so that no two of them share signals, files or process limits; only processes with the same data folder
+ * have the same user. Undefined when the server is not root.
  */
 export function nextUserId(): number | undefined {
   if (process.getuid?.() !== 0) return undefined;
   next = next === last ? first : next + 1;
   return next;
+}
+
+/** Whether the server is root and this is a user that it runs confined processes as. */
+export function isConfinedUser(uid: number): boolean {
+  return process.getuid?.() === 0 && uid >= first && uid <= last;
 }
 
 const closeOnExec = 0o2000000;

@@ -157,7 +157,8 @@ export class Usage {
       this.#dataMeasuredAt = performance.now();
       if (await isLarger(data.path, dataMb)) {
         const remedy = `clear it with: toolrack data clear ${data.name}`;
-        this.#onExceeded("data", `its data folder holds more than ${dataMb} MB; ${remedy}`);
+        const most = `${dataMb} MB, or more than ${mostEntries} files`;
+        this.#onExceeded("data", `its data folder holds more than ${most}; ${remedy}`);
       }
     }
     this.#isMeasuring = false;

@@ -2,8 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { chownSync, mkdtempSync, realpathSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { defined } from "../../helpers/index.ts";
-import type { DataFolder } from "../data-folder.ts";
-import { type OpenedFolders, SandboxError } from "../sandbox-types.ts";
+import { type DataFolder, type OpenedFolders, SandboxError } from "../sandbox-types.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,

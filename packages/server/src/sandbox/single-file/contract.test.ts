@@ -307,6 +307,64 @@ describe("a single-file tool", { timeout: 120_000 }, () => {
     });
   });
 
+  it("is given packages that can only be imported by importx, and told so by require", async () => {
+    const registry = await startRegistry({
+      "toolrack-test-browser": {
+        "1.0.0": {
+          text: "import { cpus } from 'node:os'; class Browser { async launch() { return 'launched'; } } export const { launch } = { launch: () => new Browser().launch() }; export default new Browser();",
+          manifest: { type: "module", exports: { ".": { import: "./index.js" } } },
+        },
+      },
+      "toolrack-test-waiting": {
+        "1.0.0": {
+          text: "export const waited = await Promise.resolve('waited');",
+          manifest: { type: "module", exports: { ".": { import: "./index.js" } } },
+        },
+      },
+    });
+    await using workspace = await TemporaryWorkspace.create({
+      "tools/page.tool.js": `module.exports = { getMetadata: () => ({ id: "page" }), ${anything}, getDependencies: () => ({ "toolrack-test-browser": "^1.0.0", "toolrack-test-waiting": "^1.0.0" }),
+        async execute({ wrong }) {
+          if (wrong) return require("toolrack-test-browser");
+          const browser = await this.api.importx("toolrack-test-browser");
+          const { launch } = await importx("toolrack-test-browser");
+          return [await browser.launch(), await launch(), (await loadModule("toolrack-test-waiting")).waited];
+        } };`,
+    });
+    await registry.useFor(workspace.directory);
+    const app = await workspace.open();
+    await registry.close();
+    expect((await app.registry.execute("page", {})).structured).toEqual(["launched", "launched", "waited"]);
+    expect((await app.registry.execute("page", { wrong: true })).content).toContain(
+      'await importx("toolrack-test-browser")',
+    );
+  });
+
+  it("is given arguments that its schema does not declare, unless the schema or the tool forbids them", async () => {
+    const dates = (id: string, more = "", metadata = "") =>
+      `module.exports = { getMetadata: () => ({ id: "${id}", description: "d"${metadata} }),
+        getSchema: () => ({ parameters: { type: "object", properties: { input: { type: "string" } }, required: ["input"]${more} } }),
+        async execute(params) {
+          if (params.startDate > params.endDate) throw new Error("开始日期不能晚于结束日期");
+          return Object.keys(params);
+        } };`;
+    const { workspace, registry } = await open({
+      "tools/open.tool.js": dates("open"),
+      "tools/closed.tool.js": dates("closed", ", additionalProperties: false"),
+      "tools/strict.tool.js": dates("strict", "", ", strict: true"),
+    });
+    await using _ = workspace;
+    const input = { input: "x", startDate: "2026-02-01", endDate: "2026-01-01" };
+    expect((await registry.execute("open", input)).content).toContain("开始日期不能晚于结束日期");
+    expect((await registry.execute("open", { ...input, endDate: "2026-03-01" })).structured).toEqual([
+      "input",
+      "startDate",
+      "endDate",
+    ]);
+    for (const name of ["closed", "strict"])
+      expect((await registry.execute(name, input)).error, name).toMatchObject({ code: "invalid_argument" });
+  });
+
   it("is given its dependencies by require and importx, at the top of the file and in it, and no others", async () => {
     const registry = await startRegistry({
       "toolrack-test-left": { "1.0.0": "exports.left = 'left';" },

@@ -47,6 +47,7 @@ describe("where only the reduced sandbox can be had", { timeout: 120_000 }, () =
       variables: { get: async () => undefined, set: async () => {} },
       logs: new ToolLogs({ folder: join(directory, "log/tools"), secrets: () => [] }),
       config: {},
+      powers: async () => () => undefined,
       logger: quiet,
       isCached: false,
     });

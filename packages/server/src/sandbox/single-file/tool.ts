@@ -11,9 +11,17 @@ import {
 } from "@toolrack/core";
 import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
 import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
-import { type DataFolder, type DataFolders, linkFolders, type OpenFolder } from "../data-folder.ts";
+import { type DataFolders, linkFolders, removeLinks } from "../data-folder.ts";
 import { RemoteError } from "../remote-error.ts";
-import type { Invocation, LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../sandbox-types.ts";
+import type {
+  DataFolder,
+  Invocation,
+  LogLine,
+  OpenFolder,
+  ProgramSpec,
+  Sandbox,
+  WorkerSpec,
+} from "../sandbox-types.ts";
 import { readLog } from "../worker.ts";
 import type { DescribedFile } from "./description.ts";
 import { resolveEnvironment } from "./grants.ts";
@@ -43,8 +51,8 @@ export interface SingleFileToolParts {
   readonly data: DataFolders;
   /** Whether the tool could write files, and so needs its data folder. */
   readonly usesFiles: boolean;
-  /** Folders of the workspace that the operator opened for the tool. */
-  readonly folders: readonly OpenFolder[];
+  /** Finds the folders of the workspace that the operator opened for the tool. Called before the first call. */
+  readonly folders: () => Promise<readonly OpenFolder[]>;
   /** Absolute. */
   readonly workspace: string;
   /** An empty folder: the working directory of programs that the tool starts in a dry run. */
@@ -62,6 +70,7 @@ const LONGEST_TIMEOUT_MS = 24 * 60 * 60_000;
 /** One version of one tool. Its workers know nothing of other tools. */
 export class SingleFileTool {
   readonly #parts: SingleFileToolParts;
+  #folders: readonly OpenFolder[] | undefined;
   readonly #isCallable: (tool: ToolInfo) => boolean;
   /** The current spec for real calls and the one for dry runs. A changed environment makes a new spec. */
   readonly #specs = new Map<"real" | "dry", { readonly given: string; readonly spec: WorkerSpec }>();
@@ -77,7 +86,8 @@ export class SingleFileTool {
     const environment = await this.#environment(isDryRun);
     const params: ExecuteParams = { input: context.input, storageVersion: await items.refresh() };
     const box = await sandbox();
-    const spec = this.#specFor(environment, isDryRun, box);
+    this.#folders ??= await this.#parts.folders();
+    const spec = this.#specFor(environment, isDryRun, box, this.#folders);
     try {
       const outcome = await box.invoke(spec, {
         method: "execute",
@@ -105,7 +115,12 @@ export class SingleFileTool {
     return resolveEnvironment({ tool: name, schema: environment, lookUp, isLenient });
   }
 
-  #specFor(environment: Record<string, unknown>, isDryRun: boolean, box: Sandbox): WorkerSpec {
+  #specFor(
+    environment: Record<string, unknown>,
+    isDryRun: boolean,
+    box: Sandbox,
+    opened: readonly OpenFolder[],
+  ): WorkerSpec {
     const { name, file, filename, code, isForeign, limits, items, log } = this.#parts;
     const kind = isDryRun ? "dry" : "real";
     const given = JSON.stringify(environment);
@@ -115,9 +130,7 @@ export class SingleFileTool {
     if (before !== undefined) box.retire([before.spec.key]);
     const hosts = isDryRun ? [] : this.#parts.hosts;
     // A dry run writes nothing that lasts.
-    const folders = isDryRun
-      ? this.#parts.folders.map((folder) => ({ ...folder, isWritable: false }))
-      : this.#parts.folders;
+    const folders = isDryRun ? opened.map((folder) => ({ ...folder, isWritable: false })) : opened;
     const parts = [file.hash, file.dependencies ?? "", given, hosts.join(), String(isDryRun)];
     for (const { path, isWritable } of folders) parts.push(path, String(isWritable));
     const version = createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
@@ -133,7 +146,10 @@ export class SingleFileTool {
       onLog: (line) => log(line, undefined),
       // A dry run's worker ends with its call, so that nothing of it remains.
       limits: { concurrency: 1, ...limits, ...(isDryRun ? { maxCallsPerWorker: 1 } : {}) },
-      ...defined({ dependencies: file.dependencies, data: isDryRun ? undefined : this.#openData(box) }),
+      ...defined({
+        dependencies: file.dependencies,
+        data: isDryRun ? undefined : this.#openData(box, folders),
+      }),
       folders,
       // A getter, so that a worker begins with the storage as it is when the worker starts.
       get settings(): WorkerSettings {
@@ -145,21 +161,25 @@ export class SingleFileTool {
   }
 
   /** The data folder of the tool's workers. A tool that needs none starts in a worker that already waits. */
-  #openData(box: Sandbox): DataFolder | undefined {
-    const { name, usesFiles, data, folders, workspace } = this.#parts;
+  #openData(box: Sandbox, folders: readonly OpenFolder[]): DataFolder | undefined {
+    const { name, usesFiles, data, workspace } = this.#parts;
     if (!usesFiles && folders.length === 0) return undefined;
     const opened = data.open(name);
-    // At level 2 a link would lead out of the folder even where Node's permissions end.
-    linkFolders(opened, box.level === 3 ? folders : [], workspace);
+    if (box.level === 3) linkFolders(opened, folders, workspace);
+    else removeLinks(opened.path);
     return opened;
   }
 
   /** What to tell the author of a tool that was refused a file. */
-  #fileAdvice({ code }: RemoteError): string | undefined {
-    if (code !== "ERR_ACCESS_DENIED" && code !== "EROFS") return undefined;
-    const { name, folders } = this.#parts;
-    const open = folders.map(({ place, isWritable }) => `${place}${isWritable ? "" : " (read-only)"}`);
-    return `${name} may use files in its own data folder, which is its working directory${open.length === 0 ? "" : `, and in ${open.join(", ")}`}. The operator can open a folder of the workspace in the config: ${folderGrantAdvice(name)}.`;
+  #fileAdvice({ code, message }: RemoteError): string | undefined {
+    const isRefusal = ["ERR_ACCESS_DENIED", "EACCES", "EROFS"].includes(String(code));
+    if (!isRefusal || !/^(?:ENOENT|EACCES|EROFS)/.test(message)) return undefined;
+    const { name } = this.#parts;
+    const open = (this.#folders ?? []).map(
+      ({ place, isWritable }) => `${place}${isWritable ? "" : " (read-only)"}`,
+    );
+    const others = open.length === 0 ? "" : `, and in ${open.join(", ")}`;
+    return `${name} may use files in its own data folder, which is its working directory${others}. The operator can open a folder of the workspace in the config: ${folderGrantAdvice(name)}.`;
   }
 
   /** Returns the handlers of a worker's messages during one call. All data comes from unreviewed code. */

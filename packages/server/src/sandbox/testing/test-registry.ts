@@ -8,10 +8,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-/** The text of a package's index.js, alone or with the packages that it depends on. */
+/** The text of a package's index.js, alone or with the packages that it depends on and more of its package.json. */
 export type TestPackage =
   | string
-  | { readonly text: string; readonly dependencies: Readonly<Record<string, string>> };
+  | {
+      readonly text: string;
+      readonly dependencies?: Readonly<Record<string, string>>;
+      readonly manifest?: Readonly<Record<string, unknown>>;
+    };
 
 /** Packages by name and version. */
 export type TestPackages = Readonly<Record<string, Readonly<Record<string, TestPackage>>>>;
@@ -93,7 +97,10 @@ async function pack(folder: string, name: string, version: string, made: TestPac
   const scripts = { postinstall: "node -e \"require('fs').writeFileSync('ran','')\"" };
   await writeFile(
     join(place, "package", "package.json"),
-    JSON.stringify({ name, version, main: "index.js", scripts, dependencies: dependenciesOf(made) }),
+    JSON.stringify({
+      ...{ name, version, main: "index.js", scripts, dependencies: dependenciesOf(made) },
+      ...(typeof made === "string" ? {} : made.manifest),
+    }),
   );
   await writeFile(join(place, "package", "index.js"), typeof made === "string" ? made : made.text);
   await promisify(execFile)("tar", ["-czf", "package.tgz", "package"], { cwd: place });

@@ -8,9 +8,9 @@ const explanations: Readonly<Record<string, (what: string) => string>> = {
   // The message begins with ENOENT, like the error for a missing file, so that a tool that handles missing
   // files recognises it.
   FileSystemRead: (what) =>
-    `ENOENT: ${what} is not in the sandbox. A tool reads its scratch directory and its packages only; give it the content as an argument.`,
+    `ENOENT: ${what} is not in the sandbox. A tool reads its own folder, its packages, and folders that were opened for it.`,
   FileSystemWrite: (what) =>
-    `EACCES: ${what} cannot be written. A tool writes into its scratch directory only, and keeps data in this.api.storage.`,
+    `EACCES: ${what} cannot be written. A tool writes into its own folder, and into folders that were opened for it.`,
   ChildProcess: (what) =>
     `${what} was not started. A tool starts programs with await this.api.execute(command, args).`,
   WorkerThreads: () => "No thread was started: a tool is one thread.",
