@@ -1,7 +1,7 @@
-import { existsSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { asRecord, reasonOf } from "../helpers/index.ts";
-import { readRegularFile } from "./folder.ts";
 
 /**
  * Installs packages and returns the folder whose `node_modules` holds them. Throws for `dependencies` that are not such
@@ -28,10 +28,14 @@ export async function packagesOf(
 ): Promise<string | undefined> {
   if (directory === undefined || existsSync(join(directory, "node_modules"))) return directory;
   const path = join(directory, "package.json");
-  if (install === undefined || !existsSync(path)) return undefined;
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (install === undefined || found === undefined) return undefined;
+  // A link could lead to a file that nobody meant to show.
+  if (!found.isFile() || found.size > LARGEST_MANIFEST)
+    throw new Error(`The package.json of ${label} must be a regular file of at most 1 MiB.`);
   let declared: unknown;
   try {
-    declared = asRecord(JSON.parse(String(await readRegularFile(path, LARGEST_MANIFEST)))).dependencies;
+    declared = asRecord(JSON.parse(await readFile(path, "utf8"))).dependencies;
   } catch (thrown) {
     throw new Error(`The package.json of ${label} cannot be read: ${reasonOf(thrown)}`);
   }
