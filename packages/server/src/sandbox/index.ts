@@ -1,11 +1,4 @@
-export {
-  type DataFolder,
-  type DataFolderReport,
-  DataFolders,
-  linkFolders,
-  type OpenFolder,
-  openFolders,
-} from "./data-folder.ts";
+export { type DataFolderReport, DataFolders, linkFolders, openFolders } from "./data-folder.ts";
 export { DependencyStore, parseDependencies } from "./dependencies.ts";
 export { openSandbox } from "./sandbox.ts";
 export type {

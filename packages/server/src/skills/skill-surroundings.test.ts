@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -78,6 +79,7 @@ describe("a skill in a folder", () => {
 
   beforeAll(async () => {
     service = createServer((_request, response) => response.end("pong")).listen(0, "127.0.0.1");
+    await once(service, "listening");
     address = `127.0.0.1:${(service.address() as AddressInfo).port}`;
     fixture = await TestLibrary.open({
       grants: { granted: { hosts: [address], environment: { REGION: "eu" } } },
