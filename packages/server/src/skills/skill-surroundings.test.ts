@@ -8,7 +8,7 @@ import { TestLibrary } from "./testing/library.fixture.ts";
 
 const head = (name: string) => `---\nname: ${name}\ndescription: d\n---\n`;
 const tool = (name: string) =>
-  `{ name: "${name}", description: "d", parameters: { type: "object", properties: {} } }`;
+  `{ name: "${name}", description: "d", parameters: { type: "object", properties: {}, additionalProperties: true } }`;
 
 /** A skill with tools that are written like those of skill systems with a folder for each skill. */
 const skill = (name: string, tools: readonly string[], body: string) => ({
@@ -58,7 +58,7 @@ async function execute(toolName, { host, port, url }) {
 const portPy = `
 import socket
 def get_tools():
-    return [{"name": "check", "description": "d", "parameters": {"type": "object", "properties": {}}}]
+    return [{"name": "check", "description": "d", "parameters": {"type": "object", "additionalProperties": True}}]
 def execute(tool, params, context):
     s = socket.socket()
     return {"open": s.connect_ex((params["host"], params["port"])) == 0}
