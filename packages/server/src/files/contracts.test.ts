@@ -346,7 +346,7 @@ describe("contract 3", () => {
     const call = (name: string, input: object) => registry.execute(name, input, { sessionID: "s" });
     expect((await call("file-read", { path: "a.txt" })).content).toBe("read a.txt");
     expect(await call("file-read", { path: "" })).toMatchObject({ type: "error", content: "No path" });
-    expect((await call("file-read", {})).error).toMatchObject({ code: "invalid_argument" });
+    expect((await call("file-read", {})).error).toMatchObject({ code: "invalid_arguments" });
     expect(registry.get("file-read")?.metadata.category).toBe("filesystem");
     expect((await call("platform", {})).content).toBe("linux s helped");
     expect((await call("by_context", { n: 1 })).content).toBe("1s");

@@ -362,7 +362,7 @@ describe("a single-file tool", { timeout: 120_000 }, () => {
       "endDate",
     ]);
     for (const name of ["closed", "strict"])
-      expect((await registry.execute(name, input)).error, name).toMatchObject({ code: "invalid_argument" });
+      expect((await registry.execute(name, input)).error, name).toMatchObject({ code: "invalid_arguments" });
   });
 
   it("is given its dependencies by require and importx, at the top of the file and in it, and no others", async () => {
