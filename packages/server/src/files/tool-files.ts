@@ -356,12 +356,12 @@ export class ToolFiles {
     const exports = toRecord(module.exports);
     const place = this.#placeOf(module.path);
     const { surroundings } = this.#options;
-    const recognised =
+    const defined =
       adaptInternal(exports.default, place, version, surroundings) ??
       adaptInternal(module.exports, place, version, surroundings) ??
-      (await adaptDefined(exports, place, version)) ??
-      adaptToolbox(exports, place, version);
-    if (recognised === undefined) refuseStray(exports, place);
+      (await adaptDefined(exports, place, version));
+    if (defined === undefined) refuseStray(exports, place);
+    const recognised = defined ?? adaptToolbox(exports, place, version);
     const { prompts, resources } = offeredBy(exports);
     if (prompts.length + resources.length === 0) return recognised;
     return { contract: "define", tools: [], warnings: [], ...recognised, prompts, resources };
