@@ -113,6 +113,19 @@ describe("a bad file is reported with place, reason and remedy, and stops nothin
     delete world.toolrackTicks;
   });
 
+  it("a tool of another kind is told where it belongs", async () => {
+    const files = await reportOf({
+      "tools/word.js": `module.exports = { getMetadata: () => ({ id: "word" }), execute: () => 1 };`,
+      "tools/classy.js": `module.exports = class { getMetadata() { return { id: "classy" }; } execute() { return 1; } };`,
+      "tools/skilled.js": "module.exports = { getTools: () => [], execute: () => 1 };",
+    });
+    expect(files.map(({ file, status, failure }) => [file, status, failure?.remedy])).toEqual([
+      ["tools/classy.js", "failed", "Rename it to classy.tool.js"],
+      ["tools/skilled.js", "failed", expect.stringContaining("into the folder skills")],
+      ["tools/word.js", "failed", "Rename it to word.tool.js"],
+    ]);
+  });
+
   it("an index file is no tool, but may be imported", async () => {
     const files = await reportOf({
       "tools/group/index.js": "throw new Error('a loader of another framework');",

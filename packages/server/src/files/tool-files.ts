@@ -3,7 +3,7 @@ import { basename, extname, relative, resolve, sep } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { toolMatcher } from "../config/index.ts";
-import { LoadError } from "../helpers/index.ts";
+import { isRecord, LoadError } from "../helpers/index.ts";
 import {
   adaptDefined,
   adaptInternal,
@@ -365,11 +365,12 @@ export class ToolFiles {
     const exports = toRecord(module.exports);
     const place = this.#placeOf(module.path);
     const { surroundings } = this.#options;
-    const found =
+    const defined =
       adaptInternal(exports.default, place, version, surroundings) ??
       adaptInternal(module.exports, place, version, surroundings) ??
-      (await this.#withinLimit(adaptDefined(exports, place, version))) ??
-      adaptToolbox(exports, place, version);
+      (await this.#withinLimit(adaptDefined(exports, place, version)));
+    if (defined === undefined) refuseStray(exports, place);
+    const found = defined ?? adaptToolbox(exports, place, version);
     const { refused } = module.timers;
     const recognised =
       found === undefined || refused.size === 0
@@ -447,6 +448,26 @@ function timersRefused(names: ReadonlySet<string>): string {
     `It starts a timer while it loads (${[...names].join(", ")}), which did not run in this check. ` +
     "When the tool is served it runs: stop it in destroy."
   );
+}
+
+/** Throws `LoadError` for a tool of another contract that lies under the wrong name or in the wrong folder. */
+function refuseStray(exports: Record<string, unknown>, { stem, origin }: FilePlace): void {
+  const main = exports.default;
+  const owners = [exports, main, typeof main === "function" ? main.prototype : undefined].filter(isRecord);
+  const has = (name: string) => owners.some((owner) => typeof owner[name] === "function");
+  if (!has("execute")) return;
+  if (has("getMetadata") || has("getSchema")) {
+    throw new LoadError(
+      "It is a single-file tool, which runs in the sandbox and is recognised by its file name.",
+      `Rename it to ${stem}.tool${extname(origin)}`,
+    );
+  }
+  if (has("getTools")) {
+    throw new LoadError(
+      "It is the module of a skill, which runs in the sandbox.",
+      "Move its folder, with a SKILL.md in it, into the folder skills of the workspace.",
+    );
+  }
 }
 
 /** The files that are new, gone, or have other content. */

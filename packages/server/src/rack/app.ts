@@ -7,7 +7,13 @@ import {
   ToolRegistry,
 } from "@toolrack/core";
 import { logLine, redact } from "@toolrack/core/internal";
-import { MaskedValues, powerCheck, readMasterToken, type ToolValues, unsetEnvironment } from "../access/index.ts";
+import {
+  MaskedValues,
+  powerCheck,
+  readMasterToken,
+  type ToolValues,
+  unsetEnvironment,
+} from "../access/index.ts";
 import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/index.ts";
@@ -249,6 +255,9 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     workspace,
     store: options.store ?? (isTemporary ? undefined : await parts.existingStore().catch(warnWithoutStore)),
     sandbox: parts.sandbox,
+    openData: parts.openData,
+    install: parts.install,
+    isTemporary,
     values: () => openValues(false),
     offerings,
     logger,

@@ -68,9 +68,26 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
     const [opened, { openValues }] = await Promise.all([store.get(), import("../access/index.ts")]);
     return openValues({ directory: own, store: opened });
   });
+  const dependencies = once(async () => {
+    const { DependencyStore } = await import("../sandbox/index.ts");
+    const npmrc = join(root, ".npmrc");
+    const opened = new DependencyStore({ directory: join(folder(), "deps"), npmrc, logger });
+    pruning ??= opened.prune(UNUSED_DEPENDENCIES).catch(() => {});
+    return opened;
+  });
   return {
     sandbox: sandbox.get,
     store: store.get,
+    /** Installs packages, as a skill's `package.json` declares them, and returns the folder that has them. */
+    async install(declared: unknown, label: string, signal?: AbortSignal) {
+      const { parseDependencies } = await import("../sandbox/index.ts");
+      return (await dependencies.get()).install(parseDependencies(declared), label, signal);
+    },
+    /** Opens the data folder of a tool or skill. */
+    async openData(name: string) {
+      const { DataFolders } = await import("../sandbox/index.ts");
+      return new DataFolders(join(folder(), "data")).open(name);
+    },
     /** Undefined when the workspace has no store yet. */
     existingStore: async () => (hasStore() ? store.get() : undefined),
     hasStore,
@@ -83,21 +100,18 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
       masked: () => Iterable<string>,
       powers: SingleFileOptions["powers"],
     ) {
-      const [{ SingleFileTools }, { ToolLogs, DependencyStore }] = await Promise.all([
+      const [{ SingleFileTools }, { ToolLogs }] = await Promise.all([
         import("../files/index.ts"),
         import("../sandbox/index.ts"),
       ]);
       const { file = "log/ToolBox.log", ...rotation } = config.log ?? {};
       const logs = join(dirname(resolve(root, file)), "tools");
-      const npmrc = join(root, ".npmrc");
-      const dependencies = new DependencyStore({ directory: join(folder(), "deps"), npmrc, logger });
-      pruning ??= dependencies.prune(UNUSED_DEPENDENCIES).catch(() => {});
       return new SingleFileTools({
         workspace: root,
         compiler,
         stacks,
         sandbox: sandbox.get,
-        dependencies,
+        dependencies: await dependencies.get(),
         variables: {
           get: async (...which) => (await openValues(false))?.get(...which),
           set: async (tool, name, value, isSecret) =>

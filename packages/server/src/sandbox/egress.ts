@@ -270,8 +270,10 @@ export function enterSandbox(
     const upstream = net.connect(egress.socketPath);
     upstream.once("data", (chunk) => {
       const text = chunk.toString("latin1");
-      if (text.includes("\r\nx-toolrack-egress: refused\r\n"))
-        onRefusal(text.slice("HTTP/1.1 403 ".length, text.indexOf("\r\n")));
+      if (!text.includes("\r\nx-toolrack-egress: refused\r\n")) return;
+      // A refused tunnel says why in its status line, a refused request in its body.
+      const [reason] = /(?:Refused|Not reached): [^\r\n]*/.exec(text) ?? [];
+      onRefusal(reason ?? text.slice("HTTP/1.1 403 ".length, text.indexOf("\r\n")));
     });
     client.pipe(upstream).pipe(client);
     client.on("error", () => upstream.destroy());

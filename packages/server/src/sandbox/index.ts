@@ -1,11 +1,5 @@
-export {
-  type DataFolder,
-  type DataFolderReport,
-  DataFolders,
-  type OpenFolder,
-  openFolders,
-} from "./data-folder.ts";
-export { DependencyStore } from "./dependencies.ts";
+export { type DataFolderReport, DataFolders, linkFolders, openFolders } from "./data-folder.ts";
+export { DependencyStore, parseDependencies } from "./dependencies.ts";
 export { openSandbox } from "./sandbox.ts";
 export type {
   DataFolder,

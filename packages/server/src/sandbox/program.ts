@@ -64,10 +64,11 @@ export async function runProgram(
     });
     signal.throwIfAborted();
     if (verdict !== undefined) throw verdict;
-    const { exitCode, signal: exitSignal, failure } = report() ?? ended;
+    const { exitCode, signal: exitSignal, failure, refusedHosts = [] } = report() ?? ended;
     if (failure !== undefined)
       throw new SandboxError("sandbox_start_failed", `${label} could not be started: ${failure}.`);
-    return { exitCode, signal: exitSignal, stdout: stdout(), stderr: stderr(), truncated: left === 0 };
+    const printed = { stdout: stdout(), stderr: stderr(), truncated: left === 0 };
+    return { exitCode, signal: exitSignal, ...printed, refusedHosts };
   } finally {
     clearTimeout(timer);
     clearInterval(look);
@@ -149,6 +150,7 @@ interface ProgramEnd {
   readonly signal: string | null;
   /** Why the program could not be started. */
   readonly failure?: string;
+  readonly refusedHosts?: readonly string[];
 }
 
 /** The text for `node -e` that starts one program inside a sandbox. */
@@ -165,6 +167,7 @@ function startProgram(options: EnterOptions, enter: typeof enterSandbox): void {
   const { Socket } = process.getBuiltinModule("node:net");
   const channel = new Socket({ fd: 3, readable: true, writable: true });
   let received = "";
+  const refusedHosts = new Set<string>();
   channel.setEncoding("utf8");
   channel.on("error", () => process.exit(1));
   channel.on("data", (chunk) => {
@@ -174,7 +177,10 @@ function startProgram(options: EnterOptions, enter: typeof enterSandbox): void {
     enter(
       options,
       () => run(order),
-      () => {},
+      (text) => {
+        const [, host] = /Refused: (\S+) is not granted/.exec(text) ?? [];
+        if (host !== undefined && refusedHosts.size < 20) refusedHosts.add(host);
+      },
     );
   });
 
@@ -185,6 +191,6 @@ function startProgram(options: EnterOptions, enter: typeof enterSandbox): void {
   }
 
   function report(end: ProgramEnd): void {
-    channel.end(JSON.stringify(end), () => process.exit(0));
+    channel.end(JSON.stringify({ ...end, refusedHosts: [...refusedHosts] }), () => process.exit(0));
   }
 }

@@ -130,6 +130,8 @@ export interface ProgramSpec extends OpenedFolders {
   /** The working directory, which the program can read but not change, unless it is the path of `data`. */
   readonly directory: string;
   readonly environment: Readonly<Record<string, string>>;
+  /** The absolute path of a directory with `node_modules`, which the program sees read-only as `NODE_PATH`. */
+  readonly dependencies?: string;
   readonly hosts: readonly string[];
   readonly foreign: boolean;
   /** `atOnce`: how many programs with this label run at once. Further programs wait. */
@@ -143,6 +145,8 @@ export interface ProgramResult {
   readonly stderr: string;
   /** Whether output above `outputBytes` was dropped and the program was ended. */
   readonly truncated: boolean;
+  /** Hosts that the program asked the egress proxy for and that are not granted: `example.com:443`. */
+  readonly refusedHosts: readonly string[];
 }
 
 export interface SandboxOptions {

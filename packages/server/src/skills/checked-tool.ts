@@ -1,9 +1,11 @@
 import type { Logger, LogLevel, ToolContext, ToolRegistry } from "@toolrack/core";
 import { logLine } from "@toolrack/core/internal";
+import type { FolderGrant, SandboxGrant } from "../config/index.ts";
 import { asRecord, isRecord } from "../helpers/index.ts";
-import type { Sandbox } from "../sandbox/index.ts";
+import type { DataFolder, OpenFolder, Sandbox } from "../sandbox/index.ts";
 import type { StoredSkillTool } from "../store/index.ts";
 import type { LoadedSkill } from "./skill.ts";
+import type { InstallPackages } from "./skill-packages.ts";
 import type { ToolUsage } from "./tool-usage.ts";
 
 /**
@@ -71,6 +73,13 @@ export interface SkillSurroundings {
   readonly readValue: ReadValue;
   /** Returns the sandbox, which is opened when the first script runs. */
   readonly sandbox: () => Promise<Sandbox>;
+  /** What the operator grants skills, by the name or id of a skill, and their tools, by the id of a tool. */
+  readonly grants: Readonly<Record<string, SandboxGrant>>;
+  /** Opens the data folder of this name, where what a skill's scripts write lasts. */
+  readonly openData: (name: string) => Promise<DataFolder>;
+  /** Opens folders of the workspace, as a grant names them, and makes them appear in the data folder. */
+  readonly openFolders: (data: DataFolder, granted: readonly FolderGrant[]) => Promise<readonly OpenFolder[]>;
+  readonly install: InstallPackages;
   readonly logger: Logger;
 }
 

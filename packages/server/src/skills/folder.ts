@@ -8,6 +8,7 @@ import { asRecord, defined, isRecord } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { NewSkill, NewSkillTool, SkillFile } from "../store/index.ts";
 import { isSafePath, shortHash } from "./skill.ts";
+import type { InstallPackages } from "./skill-packages.ts";
 import { discoverTools, readToolsFile } from "./tools-file.ts";
 
 /** The content of a folder with a `SKILL.md`. */
@@ -15,6 +16,8 @@ export interface SkillFolder {
   readonly skill: NewSkill & { readonly id: string };
   readonly tools: readonly (NewSkillTool & { readonly id: string })[];
   readonly warnings: readonly string[];
+  /** Why the skill's module cannot be loaded; undefined when it can. */
+  readonly problem?: string;
 }
 
 /** The keys in `metadata` of a `SKILL.md` for fields that its format lacks. */
@@ -40,13 +43,22 @@ export async function findSkillFolders(parents: readonly string[]): Promise<stri
   return found;
 }
 
+interface ReadFolderOptions {
+  readonly sandbox: () => Promise<Sandbox>;
+  /** Without it, packages that the skill declares are not installed to learn its tools. */
+  readonly install?: InstallPackages;
+  readonly trusted: boolean;
+  /** A copy of the folder that the skill's module is run from. Default: the folder itself. */
+  readonly code?: string;
+}
+
 /**
  * Reads a skill's folder. Missing ids are made from names, so that they are the same on every machine. The
  * skill's code runs only in the sandbox. Throws an error that names the wrong file.
  */
 export async function readSkillFolder(
   directory: string,
-  { sandbox, trusted }: { readonly sandbox: () => Promise<Sandbox>; readonly trusted: boolean },
+  { sandbox, install, trusted, code }: ReadFolderOptions,
 ): Promise<SkillFolder> {
   const { frontMatter, body, source } = await readSkillFile(directory);
   const { name: written, description, metadata, ...rest } = frontMatter;
@@ -60,9 +72,10 @@ export async function readSkillFolder(
   const others = Object.entries(own).filter(([key]) => !ownKeys.has(key));
 
   const toolsFile = join(directory, "tools.json");
-  const { tools, warnings } = existsSync(toolsFile)
+  const place = { name: title, directory, trusted, body, ...defined({ code }) };
+  const { tools, warnings, problem }: Awaited<ReturnType<typeof discoverTools>> = existsSync(toolsFile)
     ? { tools: readToolsFile(String(await readRegularFile(toolsFile, LARGEST_TOOLS_FILE))), warnings: [] }
-    : await discoverTools({ name: title, directory, trusted, body }, sandbox);
+    : await discoverTools(place, sandbox, install);
   return {
     skill: {
       id,
@@ -81,6 +94,7 @@ export async function readSkillFolder(
     },
     tools: tools.map((tool) => ({ ...tool, id: tool.id ?? `t${shortHash(`${id}/${tool.name}`)}` })),
     warnings: [...formatWarnings(name, folder, description), ...warnings],
+    ...defined({ problem }),
   };
 }
 

@@ -19,6 +19,10 @@ export interface ScriptModule {
   readonly file: string;
 }
 
+/** Tells people about a tool that is a process of its own, which is started once and then answers many calls. */
+export const residentRefusal =
+  "It is a resident tool: a process that lives on between calls, which Toolrack does not run for skills. Export execute(toolName, params, context) from it, and keep what must last in the data folder; or serve it as an MCP server and name it in mcp.json.";
+
 const indexFiles = ["index.js", "index.mjs", "index.cjs", "index.ts", "index.py"];
 const LARGEST_SOURCE = 10 * 1024 * 1024;
 
@@ -33,6 +37,7 @@ export function resolveCommand(
 ): ScriptCommand {
   const { directory, trusted } = skill;
   if (command === undefined || command.trim() === "") return indexModule(skill);
+  if (command.startsWith("resident://")) throw new UsageError(residentRefusal, "command");
   if (isShellText(command)) return { command: "sh", args: ["-c", command], directory };
   const [program = "", ...args] = splitCommand(command);
   const name = program === "python" ? "python3" : program;

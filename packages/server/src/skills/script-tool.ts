@@ -1,7 +1,8 @@
-import { randomUUID } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { ToolContext } from "@toolrack/core";
+import { isCanonicalName } from "@toolrack/core/internal";
+import type { SandboxGrant } from "../config/index.ts";
 import { asRecord, defined, isRecord } from "../helpers/index.ts";
 import type { ProgramResult, ProgramSpec, Sandbox } from "../sandbox/index.ts";
 import {
@@ -16,23 +17,28 @@ import {
   valuesFor,
 } from "./checked-tool.ts";
 import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
-import type { LoadedSkill } from "./skill.ts";
+import { type LoadedSkill, shortHash } from "./skill.ts";
+import { callModule, describeEnd, MissingFunctionError, parseJson, tailOf } from "./skill-module.ts";
+import { type InstallPackages, packagesOf } from "./skill-packages.ts";
 
 export const usualScriptTimeout = 60_000;
+
+/** The folder inside a skill's data folder in which its modules work. */
+const workFolder = "work";
 
 /** Returns the runner of a tool that is a sandboxed program. Throws `UsageError` if it has no program. */
 export function scriptRunner(ready: CheckedTool, surroundings: SkillSurroundings): ToolRunner {
   const { skill, tool, usage } = ready;
-  const script = resolveCommand(tool.command, skill, surroundings.workspace);
+  const script = resolveCommand(tool.command, withCode(skill), surroundings.workspace);
   const { argv, output = "json" } = usage.settings;
   return async (call: ToolContext) => {
     const { signal } = call;
-    const spec = await specOf(ready, surroundings, script, call);
-    const params = await filledArguments(ready, surroundings, call);
     const sandbox = await surroundings.sandbox();
+    const spec = await specOf(ready, surroundings, script, sandbox, call);
+    const params = await filledArguments(ready, surroundings, call);
     const context = contextOf(ready, call);
     if (script.module !== undefined) {
-      const request = { method: "execute", toolName: tool.name, params, context };
+      const request = { method: "execute" as const, toolName: tool.name, params, context, work: workFolder };
       return resultOf(await callModule(sandbox, spec, script.module, request, signal, call));
     }
     const words = argv === undefined ? [] : [params[argv] ?? []].flat().map(String);
@@ -43,52 +49,56 @@ export function scriptRunner(ready: CheckedTool, surroundings: SkillSurroundings
   };
 }
 
+/** The skill with the folder that its scripts run from as its directory. */
+function withCode(skill: LoadedSkill): LoadedSkill {
+  return skill.code === undefined ? skill : { ...skill, directory: skill.code };
+}
+
 /** Calls `getTools()` of a skill's module in the sandbox. */
 export async function askForTools(
-  skill: Pick<LoadedSkill, "name" | "directory" | "trusted">,
+  skill: Pick<LoadedSkill, "name" | "directory" | "code" | "trusted">,
   module: ScriptModule,
   sandbox: Sandbox,
+  install: InstallPackages | undefined,
   signal: AbortSignal,
 ): Promise<unknown> {
+  const label = `${skill.name}/getTools`;
   const spec: ProgramSpec = {
-    label: `${skill.name}/getTools`,
+    label,
     command: module.language === "python" ? "python3" : "node",
     args: [],
-    directory: skill.directory!,
+    directory: skill.code ?? skill.directory!,
     environment: {},
     hosts: [],
     foreign: !skill.trusted,
     limits: { timeoutMs: 10_000 },
+    ...defined({ dependencies: await packagesOf(skill.directory, label, install, signal) }),
   };
-  return callModule(sandbox, spec, module, { method: "getTools" }, signal);
-}
-
-async function callModule(
-  sandbox: Sandbox,
-  spec: ProgramSpec,
-  { language, file }: ScriptModule,
-  request: object,
-  signal: AbortSignal,
-  context?: ToolContext,
-): Promise<unknown> {
-  const marker = `toolrack:${randomUUID()} `;
-  const args = language === "python" ? ["-c", pythonProgram] : ["-e", nodeProgram];
-  const input = JSON.stringify({ ...request, marker, file });
-  const result = await sandbox.run({ ...spec, args }, input, signal);
-  const printed = result.stdout.split("\n").filter((line) => !line.startsWith(marker));
-  logPrinted(context, "info", printed.join("\n"));
-  logPrinted(context, "warn", result.stderr);
-  return readModuleAnswer(result, marker, spec.label);
+  try {
+    return await callModule(sandbox, spec, module, { method: "getTools" }, signal);
+  } catch (thrown) {
+    if (module.language !== "python" || !(thrown instanceof MissingFunctionError)) throw thrown;
+    // Some Python skills have no such function, and print their tools when they are run with this option.
+    const result = await sandbox.run({ ...spec, args: [module.file, "--get-tools"] }, "", signal);
+    const printed = result.exitCode === 0 ? lastJson(result.stdout) : undefined;
+    if (printed === undefined) throw thrown;
+    return printed.value;
+  }
 }
 
 async function specOf(
   { skill, tool, usage }: CheckedTool,
-  { readValue, workspace }: SkillSurroundings,
-  { command, args, directory }: ScriptCommand,
-  { caller, env }: ToolContext,
+  { readValue, workspace, grants, openData, openFolders, install }: SkillSurroundings,
+  { command, args, directory, module }: ScriptCommand,
+  sandbox: Sandbox,
+  { caller, env, extra, signal }: ToolContext,
 ): Promise<ProgramSpec> {
-  const { environment, hosts, timeout = usualScriptTimeout } = usage.settings;
-  const needsSecrets = hasSecretWithin([environment, usage.settings.arguments]);
+  const granted = grantsOf(skill, tool.id, grants);
+  const { timeout = usualScriptTimeout } = usage.settings;
+  const variables = skill.trusted ? granted.map((grant) => grant.environment) : [];
+  const environment = { ...Object.assign({}, ...variables), ...usage.settings.environment };
+  const hosts = [...new Set([...usage.settings.hosts, ...granted.flatMap((grant) => grant.hosts ?? [])])];
+  const needsSecrets = hasSecretWithin([usage.settings.environment, usage.settings.arguments]);
   if (!skill.trusted && (needsSecrets || hosts.length > 0)) {
     const wish = needsSecrets ? "secrets" : `the network (${hosts.join(", ")})`;
     throw new Error(
@@ -96,19 +106,33 @@ async function specOf(
     );
   }
   const written = await fillValuesWithin(environment, valuesFor(skill, readValue, env));
-  const own = { ...(skill.trusted ? env : {}), ...written };
+  const own: Record<string, string> = { ...(skill.trusted ? env : {}), ...written };
   const prefixed = Object.entries(own).map(([name, value]) => [`SKILL_${name.toUpperCase()}`, value]);
+  const label = `${skill.name}/${tool.name}`;
+  const data = await openData(`skill.${isCanonicalName(skill.id) ? skill.id : shortHash(skill.id)}`);
+  const place = sandbox.placeOf(data);
   return {
-    label: `${skill.name}/${tool.name}`,
+    label,
     command,
     args,
     directory: directory ?? (await emptyDirectory(workspace)),
+    data,
+    folders: await openFolders(data, skill.trusted ? granted.flatMap((grant) => grant.folders ?? []) : []),
     environment: {
       SKILL_ID: skill.id,
       SKILL_NAME: skill.name,
       TOOL_NAME: tool.name,
       SKILL_PATH: ".",
+      ...(module !== undefined && { SCRIPT_PATH: module.file }),
+      DATA_BASE_PATH: place,
+      PROJECT_ROOT: place,
+      WORKING_DIRECTORY: workFolder,
       USER_ID: caller,
+      EXPERT_ID: typeof extra.expertId === "string" ? extra.expertId : "",
+      IS_ADMIN: "false",
+      IS_SKILL_CREATOR: "false",
+      VM_TIMEOUT: String(timeout),
+      PYTHON_TIMEOUT: String(timeout),
       SKILL_CONFIG: JSON.stringify(own),
       ...Object.fromEntries(prefixed),
       ...own,
@@ -117,7 +141,17 @@ async function specOf(
     foreign: !skill.trusted,
     // The call itself ends at `timeout`; this later limit ends a program that did not stop then.
     limits: { timeoutMs: timeout + 5_000 },
+    ...defined({ dependencies: await packagesOf(skill.directory, label, install, signal) }),
   };
+}
+
+/** What the operator granted the skill, by its name or id, and its tool, by the tool's id. */
+function grantsOf(
+  { id, name }: LoadedSkill,
+  toolId: string,
+  grants: SkillSurroundings["grants"],
+): SandboxGrant[] {
+  return [...new Set([id, name, toolId])].flatMap((key) => (Object.hasOwn(grants, key) ? grants[key]! : []));
 }
 
 /** The information about the call that a script receives. It gives the script no rights. */
@@ -132,7 +166,7 @@ function contextOf({ skill, tool }: CheckedTool, context: ToolContext): Record<s
     skillName: skill.name,
     toolId: tool.id,
     toolName: tool.name,
-    workingDirectory: ".",
+    workingDirectory: workFolder,
     isAdmin: false,
     isSkillCreator: false,
   };
@@ -157,25 +191,6 @@ function resultOf(value: unknown): unknown {
   return skillResult(holder === given ? shown : { ...given, data: shown }, [{ type: "file", mime, url }]);
 }
 
-/** Characters of a script's output that an error shows, from its end. */
-const SHOWN_OUTPUT = 2_000;
-
-/**
- * The value that a module's function returned. Throws the error that it threw, or one that says how the
- * script ended without an answer.
- */
-function readModuleAnswer(result: ProgramResult, marker: string, label: string): unknown {
-  const line = result.stdout.split("\n").findLast((candidate) => candidate.startsWith(marker));
-  const answer = line === undefined ? undefined : parse(line.slice(marker.length));
-  if (answer === undefined) {
-    throw new Error(describeEnd(result, label) ?? `${label} ended before it answered.${tailOf(result)}`);
-  }
-  const { value, error } = asRecord(answer.value);
-  if (error === undefined) return value;
-  const { message, stack } = asRecord(error);
-  throw Object.assign(new Error(String(message || `${label} failed without a message.`)), { stack });
-}
-
 /**
  * The JSON that a command printed, without other output around it; for `text`, its whole output. Throws when
  * the command failed or printed no JSON.
@@ -192,34 +207,20 @@ function readCommandAnswer(result: ProgramResult, label: string, wants: "json" |
   );
 }
 
-function describeEnd(result: ProgramResult, label: string, message?: string): string | undefined {
-  const { exitCode, signal, truncated } = result;
-  if (truncated) return `${label} printed more than it may, and was stopped.`;
-  if (signal !== null) return `${label} was ended by ${signal}.${tailOf(result)}`;
-  if (exitCode === 0) return undefined;
-  return message ?? `${label} ended with exit code ${exitCode}.${tailOf(result)}`;
-}
-
-function tailOf({ stdout, stderr }: ProgramResult): string {
-  const [name, text] = stderr.trim() === "" ? ["printed", stdout.trim()] : ["said", stderr.trim()];
-  if (text === "") return "";
-  return ` It ${name}: ${text.length > SHOWN_OUTPUT ? `…${text.slice(-SHOWN_OUTPUT)}` : text}`;
-}
-
 /** Parses the whole text, or else the last JSON value that begins at the start of a line and ends at the end of one. */
 function lastJson(stdout: string): { value: unknown } | undefined {
-  const whole = parse(stdout);
+  const whole = parseJson(stdout);
   if (whole !== undefined) return whole;
   const lines = stdout.trimEnd().split("\n");
   for (let end = lines.length; end > 0 && end > lines.length - SEARCHED_LINES; end--) {
     if (!/[}\]"\w]\s*$/.test(lines[end - 1]!)) continue;
     // A bare number or word counts only when nothing follows it.
     const start = end === lines.length ? /^\s*(?:[[{"]|-?\d|true|false|null)/ : /^\s*[[{"]/;
-    const one = start.test(lines[end - 1]!) ? parse(lines[end - 1]!) : undefined;
+    const one = start.test(lines[end - 1]!) ? parseJson(lines[end - 1]!) : undefined;
     if (one !== undefined) return one;
     if (!/^\s*[}\]]+\s*$/.test(lines[end - 1]!)) continue;
     const first = lines.findLastIndex((line, at) => at < end && /^[[{]/.test(line));
-    const block = first === -1 ? undefined : parse(lines.slice(first, end).join("\n"));
+    const block = first === -1 ? undefined : parseJson(lines.slice(first, end).join("\n"));
     if (block !== undefined) return block;
   }
   return undefined;
@@ -227,102 +228,8 @@ function lastJson(stdout: string): { value: unknown } | undefined {
 
 const SEARCHED_LINES = 200;
 
-function parse(text: string): { value: unknown } | undefined {
-  try {
-    return { value: JSON.parse(text) };
-  } catch {
-    return undefined;
-  }
-}
-
 function messageIn(value: unknown): string | undefined {
   const { error } = asRecord(value);
   const message = isRecord(error) ? error.message : error;
   return typeof message === "string" ? message : undefined;
 }
-
-/**
- * Runs inside the sandbox to call a function of a skill's module. The request comes on standard input as JSON:
- * `{marker, method, file, toolName, params, context}`. The answer is the line that begins with the marker, which the
- * module cannot know, so that other output does not matter.
- */
-const nodeProgram = `
-const { readFileSync } = require("node:fs");
-const Module = require("node:module");
-const { dirname, resolve } = require("node:path");
-const { pathToFileURL } = require("node:url");
-// By what it says itself: a package.json somewhere above the skill must not decide how it is read.
-async function load(path) {
-  const source = path.endsWith(".js") ? readFileSync(path, "utf8") : "";
-  const isCommon = /\\bexports\\b/.test(source) && !/^\\s*(?:import|export)\\b/m.test(source);
-  if (!isCommon) return import(pathToFileURL(path).href);
-  const module = new Module(path);
-  module.filename = path;
-  module.paths = Module._nodeModulePaths(dirname(path));
-  module._compile(source, path);
-  return module.exports;
-}
-const chunks = [];
-process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", async () => {
-  const { marker, method, file, toolName, params, context } = JSON.parse(Buffer.concat(chunks).toString());
-  const plain = (_key, value) => (typeof value === "bigint" ? String(value) : value);
-  const answer = (message) =>
-    process.stdout.write("\\n" + marker + JSON.stringify(message, plain) + "\\n", () => process.exit(0));
-  try {
-    const loaded = await load(resolve(file));
-    const candidates = [loaded, loaded.default, loaded.default?.default];
-    const owner = candidates.find((one) => typeof one?.[method] === "function");
-    if (owner === undefined) throw new Error(file + " exports no function " + method + ".");
-    const value = await (method === "getTools" ? owner.getTools() : owner.execute(toolName, params, context));
-    answer({ value: value === undefined ? null : value });
-  } catch (error) {
-    answer({ error: { message: String(error?.message ?? error), stack: String(error?.stack ?? "") } });
-  }
-});`;
-
-const pythonProgram = `
-import asyncio, importlib.util, inspect, json, math, os, sys, traceback
-request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
-out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-def plain(value):
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: plain(member) for key, member in value.items()}
-    return [plain(member) for member in value] if isinstance(value, (list, tuple)) else value
-def answer(message):
-    try:
-        text = json.dumps(message, ensure_ascii=False, default=str, allow_nan=False)
-    except ValueError:
-        # JavaScript writes null too for what JSON has no word for.
-        text = json.dumps(plain(json.loads(json.dumps(message, default=str))), ensure_ascii=False)
-    out.write("\\n" + request["marker"] + text + "\\n")
-    out.flush()
-    os._exit(0)
-try:
-    path = os.path.abspath(request["file"])
-    sys.path.insert(0, os.path.dirname(path))
-    sys.dont_write_bytecode = True
-    spec = importlib.util.spec_from_file_location("skill", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    snake = {"getTools": "get_tools"}.get(request["method"], request["method"])
-    function = getattr(module, request["method"], None) or getattr(module, snake, None)
-    if function is None:
-        raise Exception(request["file"] + " has no function " + request["method"] + ".")
-    if request["method"] == "getTools":
-        value = function()
-    else:
-        value = function(request["toolName"], request["params"], request["context"])
-    if inspect.isawaitable(value):
-        async def wait(): return await value
-        value = asyncio.run(wait())
-    answer({"value": value})
-except SystemExit:
-    error = sys.exc_info()[1]
-    message = request["file"] + " ended with sys.exit(" + repr(error.code) + ") instead of returning a value."
-    answer({"error": {"message": message, "stack": traceback.format_exc()}})
-except BaseException:
-    error = sys.exc_info()[1]
-    answer({"error": {"message": str(error) or type(error).__name__, "stack": traceback.format_exc()}})
-`;

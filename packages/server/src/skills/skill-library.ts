@@ -32,6 +32,7 @@ import {
   type ToolNames,
   withFiles,
 } from "./skill.ts";
+import type { InstallPackages } from "./skill-packages.ts";
 import { type FailedFolder, SkillReader } from "./skill-reader.ts";
 import { SkillSource } from "./skill-source.ts";
 import { adaptSkillTool } from "./tool.ts";
@@ -49,6 +50,8 @@ export interface SkillLibraryOptions {
   /** Knows the folders that a tool call wrote and no admin has approved. Default: there are none. */
   readonly unapproved?: Pick<Unapproved, "skills" | "approveSkill">;
   readonly surroundings: Omit<SkillSurroundings, "registry" | "workspace">;
+  /** Whether nothing may be written into the workspace. Default false. */
+  readonly isTemporary?: boolean;
   readonly logger: Logger;
 }
 
@@ -72,13 +75,19 @@ export class SkillLibrary {
     this.#options = options;
     this.#surroundings = { ...options.surroundings, registry, workspace };
     this.#source = new SkillSource(this.#surroundings, names);
-    const { sandbox } = this.#surroundings;
-    this.#reader = new SkillReader({ workspace, folders, sandbox, unapproved, store: store?.skills });
+    const { sandbox, install } = this.#surroundings;
+    const parts = { sandbox, install, isTemporary: options.isTemporary ?? false };
+    this.#reader = new SkillReader({ ...parts, workspace, folders, unapproved, store: store?.skills });
     this.experts = new Experts({
       registry,
       ...defined({ store: store?.experts }),
       skillId: (idOrName) => this.find(idOrName)?.id,
     });
+  }
+
+  /** Installs packages that skills declare. */
+  get install(): InstallPackages {
+    return this.#surroundings.install;
   }
 
   /** All skills: those of folders first, then those of the database. */
@@ -152,7 +161,7 @@ export class SkillLibrary {
       },
     });
     void this.#following.look();
-    const inUse = new Set(this.list().flatMap(({ directory }) => directory ?? []));
+    const inUse = new Set(this.list().flatMap(({ directory, code }) => [directory ?? [], code ?? []].flat()));
     void pruneMaterialised(join(this.#options.workspace, ".toolrack", "skills"), inUse);
   }
 

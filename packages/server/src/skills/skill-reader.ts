@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readdir, realpath, stat } from "node:fs/promises";
+import { realpath, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import type { Unapproved } from "../access/index.ts";
 import { defined, reasonOf } from "../helpers/index.ts";
@@ -9,11 +9,14 @@ import {
   findSkillFolders,
   listSkillFiles,
   materialise,
+  otherFiles,
+  readFirstSkillFiles,
   readSkillFolder,
   type SkillFolder,
   tooManyFiles,
 } from "./folder.ts";
 import type { LoadedSkill } from "./skill.ts";
+import type { InstallPackages } from "./skill-packages.ts";
 
 /** A folder with a `SKILL.md` that cannot be used. */
 export interface FailedFolder {
@@ -29,14 +32,32 @@ interface SkillPlaces {
   readonly folders: readonly string[];
   readonly store: SkillStore | undefined;
   readonly sandbox: () => Promise<Sandbox>;
+  readonly install: InstallPackages;
+  /** Whether nothing may be written into the workspace: then scripts run from the skills' folders themselves. */
+  readonly isTemporary: boolean;
   /** Knows the folders that a tool call wrote and no admin has approved. Default: there are none. */
   readonly unapproved: Pick<Unapproved, "skills"> | undefined;
+}
+
+interface GoodFolder extends SkillFolder {
+  /** The hash of the files that this version was read from. */
+  readonly revision: string;
+  readonly code: string | undefined;
+}
+
+/** What is known of a folder, whose files had the hash `revision` when it was last read. */
+interface KnownFolder {
+  readonly revision: string;
+  /** The last version that could be read and whose module could be loaded. */
+  readonly good?: GoodFolder;
+  /** Why the folder's present version is not the good one. */
+  readonly problem?: string;
 }
 
 /** Reads the skills of folders and of the database. A skill that has not changed is not read again. */
 export class SkillReader {
   readonly #places: SkillPlaces;
-  readonly #folders = new Map<string, { revision: string; folder: SkillFolder | Error }>();
+  readonly #folders = new Map<string, KnownFolder>();
   /** Skills of the database by their id, with the rows that they were made from. */
   readonly #stored = new Map<string, { rows: string; skill: LoadedSkill }>();
 
@@ -58,12 +79,13 @@ export class SkillReader {
     for (const directory of directories) {
       const isTrusted = (await reasonUnapproved?.(directory)) === undefined;
       const revision = `${await revisionOf(directory)}${isTrusted ? "" : " not trusted"}`;
-      const read = await this.#readFolder(directory, revision, isTrusted);
+      const { good: read, problem } = await this.#readFolder(directory, revision, isTrusted);
       const folder = relative(this.#places.workspace, directory);
-      if (read instanceof Error) {
-        failed.push({ folder, reason: read.message });
-        continue;
+      if (problem !== undefined) {
+        const rest = read === undefined ? "" : " Its last good version goes on serving until this is mended.";
+        failed.push({ folder, reason: `${problem}${rest}` });
       }
+      if (read === undefined) continue;
       const isSame = ({ id, name }: LoadedSkill) => id === read.skill.id || name === read.skill.name;
       const inTables = stored.find(isSame);
       const inFolder = skills.find(isSame);
@@ -73,7 +95,7 @@ export class SkillReader {
       } else if (inFolder !== undefined) {
         const reason = `Another folder has the skill "${inFolder.name}" already. Give one of them another name.`;
         failed.push({ folder, reason });
-      } else skills.push(toLoaded(read, directory, folder, revision));
+      } else skills.push(toLoaded(read, directory, folder));
     }
     const all = [...skills, ...stored].map(async (skill) => {
       const { directory } = skill;
@@ -119,18 +141,45 @@ export class SkillReader {
     );
   }
 
-  async #readFolder(directory: string, revision: string, trusted: boolean): Promise<SkillFolder | Error> {
-    const known = this.#folders.get(directory);
-    if (known?.revision === revision) return known.folder;
-    const { sandbox } = this.#places;
-    const folder = await readSkillFolder(directory, { sandbox, trusted })
-      .then(async (read) => {
-        const { isWhole } = await listSkillFiles(directory);
-        return isWhole ? read : { ...read, warnings: [...read.warnings, tooManyFiles] };
-      })
-      .catch((thrown: unknown) => new Error(reasonOf(thrown)));
-    this.#folders.set(directory, { revision, folder });
-    return folder;
+  async #readFolder(directory: string, revision: string, trusted: boolean): Promise<KnownFolder> {
+    const before = this.#folders.get(directory);
+    if (before?.revision === revision) return before;
+    const known = await this.#readVersion(directory, revision, trusted, before?.good).catch(
+      (thrown: unknown): KnownFolder => ({
+        revision,
+        problem: reasonOf(thrown),
+        ...defined({ good: before?.good }),
+      }),
+    );
+    this.#folders.set(directory, known);
+    return known;
+  }
+
+  async #readVersion(
+    directory: string,
+    revision: string,
+    trusted: boolean,
+    lastGood: GoodFolder | undefined,
+  ): Promise<KnownFolder> {
+    const { sandbox, install } = this.#places;
+    const { isWhole } = await listSkillFiles(directory);
+    // A workspace that cannot be written to has no copies.
+    const code = isWhole ? await this.#copy(directory).catch(() => undefined) : undefined;
+    const read = await readSkillFolder(directory, { sandbox, install, trusted, ...defined({ code }) });
+    const warnings = isWhole ? read.warnings : [...read.warnings, tooManyFiles];
+    // A module that stopped loading, as while it is being edited, leaves the last good version in place.
+    const isStale = read.problem !== undefined && lastGood?.problem === undefined && lastGood !== undefined;
+    if (isStale) return { revision, good: lastGood, ...defined({ problem: read.problem }) };
+    return { revision, good: { ...read, warnings, revision, code } };
+  }
+
+  /** Copies the skill's files to a folder that never changes. Undefined when the skill has no scripts. */
+  async #copy(directory: string): Promise<string | undefined> {
+    const { workspace, isTemporary } = this.#places;
+    if (isTemporary) return undefined;
+    const { files } = await readFirstSkillFiles(directory);
+    if (otherFiles(files).length === 0) return undefined;
+    return materialise(join(workspace, ".toolrack", "skills"), directory, files);
   }
 
   async #directoryOf(
@@ -149,10 +198,9 @@ export class SkillReader {
 }
 
 function toLoaded(
-  { skill, tools, warnings }: SkillFolder,
+  { skill, tools, warnings, revision, code }: GoodFolder,
   directory: string,
   place: string,
-  revision: string,
 ): LoadedSkill {
   const usual = { description: "", enabled: true };
   const times = { createdAt: 0, updatedAt: 0 };
@@ -160,6 +208,7 @@ function toLoaded(
     ...{ ...usual, instructions: "", frontMatter: {} },
     ...skill,
     ...{ ...times, sourcePath: place, trusted: true, owner: "folder", directory, revision, warnings },
+    ...defined({ code }),
     tools: tools.map((tool) => ({ ...usual, usage: "", ...tool, ...times, skillId: skill.id })),
   };
 }
@@ -182,13 +231,13 @@ async function folderInWorkspace(sourcePath: string, workspace: string): Promise
   return real;
 }
 
-/** A hash that changes whenever a file in the folder does. */
+/** A hash that changes whenever a file in the folder does, or packages are added to its `node_modules`. */
 async function revisionOf(directory: string): Promise<string> {
   const hash = createHash("sha256");
-  const names = await readdir(directory, { recursive: true }).catch(() => []);
-  for (const name of names.sort()) {
+  const { files } = await listSkillFiles(directory).catch(() => ({ files: [] }));
+  for (const name of [...files.map(({ path }) => path), "node_modules"]) {
     const found = await stat(join(directory, name)).catch(() => undefined);
-    if (found?.isFile()) hash.update(`${name}\0${found.size}\0${found.mtimeMs}\0${found.ino}\0`);
+    if (found !== undefined) hash.update(`${name}\0${found.size}\0${found.mtimeMs}\0${found.ino}\0`);
   }
   return hash.digest("hex");
 }

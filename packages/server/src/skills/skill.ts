@@ -19,6 +19,11 @@ export interface LoadedSkill extends StoredSkill {
   readonly owner: "folder" | "database";
   /** The absolute path of the folder with the skill's scripts. Undefined when there is no such folder. */
   readonly directory?: string;
+  /**
+   * The absolute path of a copy of `directory`, made when the skill was read: scripts run from it, so that a file that
+   * is being edited does not affect them. Undefined when scripts run from `directory` itself.
+   */
+  readonly code?: string;
   /** Changes whenever something changes that the other fields do not show, such as the skill's files. */
   readonly revision: string;
   readonly tools: readonly StoredSkillTool[];

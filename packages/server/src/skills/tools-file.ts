@@ -1,13 +1,15 @@
-import { lstatSync } from "node:fs";
+import { lstatSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { isCanonicalName } from "@toolrack/core/internal";
 import { asRecord, defined, isRecord, reasonOf } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import { type NewSkillTool, type StoredSkillTool, skillToolTypes } from "../store/index.ts";
-import { resolveCommand, type ScriptModule } from "./script-command.ts";
+import { residentRefusal, resolveCommand, type ScriptModule } from "./script-command.ts";
 import { askForTools } from "./script-tool.ts";
 import type { LoadedSkill } from "./skill.ts";
+import { MissingFunctionError } from "./skill-module.ts";
+import type { InstallPackages } from "./skill-packages.ts";
 import { fromParameterLines } from "./tool-usage.ts";
 
 const fields = "id name displayName description type usage command endpoint method enabled".split(" ");
@@ -85,7 +87,14 @@ const interpreters: Readonly<Record<string, string>> = {
 };
 
 /** A skill in a folder, with the Markdown of its `SKILL.md`. */
-type DiscoveryPlace = Pick<LoadedSkill, "name" | "trusted"> & { directory: string; body: string };
+type DiscoveryPlace = Pick<LoadedSkill, "name" | "trusted" | "code"> & { directory: string; body: string };
+
+interface DiscoveredTools {
+  readonly tools: readonly NewSkillTool[];
+  readonly warnings: readonly string[];
+  /** Why the skill's module cannot be loaded; undefined when it can. */
+  readonly problem?: string;
+}
 
 /**
  * Finds the tools of a skill without a `tools.json`. With an `index.js` or `index.py`: the result of its
@@ -95,18 +104,28 @@ type DiscoveryPlace = Pick<LoadedSkill, "name" | "trusted"> & { directory: strin
 export async function discoverTools(
   place: DiscoveryPlace,
   sandbox: () => Promise<Sandbox>,
-): Promise<{ tools: readonly NewSkillTool[]; warnings: readonly string[] }> {
+  install: InstallPackages | undefined,
+): Promise<DiscoveredTools> {
   const module = indexOf(place);
   if (module === undefined) return { tools: await fromScripts(place.directory), warnings: [] };
   const described = fromSections(place.body, module);
   try {
-    const answer = await askForTools(place, module, await sandbox(), AbortSignal.timeout(30_000));
+    const limit = AbortSignal.timeout(30_000);
+    const answer = await askForTools(place, module, await sandbox(), install, limit);
     return { tools: fromAnswer(answer, module), warnings: [] };
   } catch (thrown) {
-    if (described.length > 0) return { tools: described, warnings: [] };
-    const warning = `${module.file} does not say which tools it has: ${reasonOf(thrown)} Export getTools(), or add a tools.json.`;
-    return { tools: [], warnings: [warning] };
+    const isMissing = thrown instanceof MissingFunctionError;
+    if (isMissing && described.length > 0) return { tools: described, warnings: [] };
+    const isResident = isMissing && /\bRESIDENT_MODE\b/.test(sourceOf(place, module));
+    const warning = isResident
+      ? `${module.file}: ${residentRefusal}`
+      : `${module.file} does not say which tools it has: ${reasonOf(thrown)} Export getTools(), or add a tools.json.`;
+    return { tools: described, warnings: [warning], ...(!isMissing && { problem: reasonOf(thrown) }) };
   }
+}
+
+function sourceOf({ directory }: DiscoveryPlace, { file }: ScriptModule): string {
+  return readFileSync(join(directory, file), "utf8");
 }
 
 function indexOf(place: DiscoveryPlace): ScriptModule | undefined {

@@ -1,11 +1,13 @@
+import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import { type ToolValues, Unapproved } from "../access/index.ts";
+import { powerCheck, type ToolValues, Unapproved } from "../access/index.ts";
 import type { Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { defined } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { Store } from "../store/index.ts";
+import type { SkillSurroundings } from "./checked-tool.ts";
 import { SkillLibrary } from "./skill-library.ts";
 import { SkillOfferings } from "./skill-offerings.ts";
 
@@ -16,6 +18,10 @@ interface SkillParts {
   /** Undefined when the workspace has no store yet. */
   readonly store: Store | undefined;
   readonly sandbox: () => Promise<Sandbox>;
+  readonly openData: SkillSurroundings["openData"];
+  readonly install: SkillSurroundings["install"];
+  /** Whether nothing may be written into the workspace. */
+  readonly isTemporary: boolean;
   readonly values: () => Promise<ToolValues | undefined>;
   readonly offerings: Offerings;
   readonly logger: Logger;
@@ -28,7 +34,7 @@ export function skillFoldersOf({ skills = {} }: Config, directory: string): stri
 
 /** Puts the tools of a workspace's skills on the rack, and offers the skills themselves over MCP. */
 export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
-  const { registry, config, workspace, store, sandbox, values, offerings, logger } = parts;
+  const { registry, config, workspace, store, sandbox, openData, install, values, offerings, logger } = parts;
   const library = new SkillLibrary({
     registry,
     ...defined({ store }),
@@ -36,6 +42,7 @@ export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
     folders: skillFoldersOf(config, workspace.directory),
     unapproved: new Unapproved(workspace),
     names: config.skills?.toolNames ?? "id",
+    isTemporary: parts.isTemporary,
     logger,
     surroundings: {
       allowPrivate: reachableRanges(workspace.network.allowPrivate, config.skills ?? {}, process.env),
@@ -44,6 +51,20 @@ export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
         return kind === "secret" ? opened?.secrets.get(name) : opened?.getSetting(name);
       },
       sandbox,
+      grants: config.sandbox?.grants ?? {},
+      openData,
+      async openFolders(data, granted) {
+        if (granted.length === 0) return [];
+        const [{ linkFolders, openFolders }, powerOf, root] = await Promise.all([
+          import("../sandbox/index.ts"),
+          powerCheck(workspace),
+          realpath(workspace.directory),
+        ]);
+        const folders = await openFolders(granted, root, (path) => powerOf(path) !== undefined);
+        linkFolders(data, folders, root);
+        return folders;
+      },
+      install,
       logger,
     },
   });

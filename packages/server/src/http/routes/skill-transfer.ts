@@ -55,7 +55,7 @@ export function skillTransferRoutes({ skills, sandbox, workspace }: HttpServices
       }),
       answer: ["What was imported, or would be.", s.ref("SkillImport")],
       async handle({ body: { files, archive, replace = false, trust = false, dryRun = false } }) {
-        const options = { sandbox, trusted: trust };
+        const options = { sandbox, install: skills.install, trusted: trust };
         const parent = join(workspace.directory, ".toolrack", "skills");
         const found = await readUpload(parent, await filesIn(files, archive), options);
         const done = dryRun

@@ -83,7 +83,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
 
     startProgram({ program, egressSocket, limits }) {
       const { memoryMb, scratchMb, dataMb, processes, cpuSeconds } = limits;
-      const { data, folders = [] } = program;
+      const { data, dependencies, folders = [] } = program;
       const fileMb = largestFile(scratchMb, dataMb, data);
       const isAtHome = program.directory === data?.path;
       // The system counts the processes of a user. The tool's workers and other programs have the same user.
@@ -98,6 +98,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           // made read-only, and /dev/shm gets a limited file system of its own.
           ...["--dev", "/dev", ...scratchAt("/dev/shm", scratchMb), "--remount-ro", "/dev"],
           ...(isAtHome ? [] : ["--ro-bind", program.directory, programDirectory]),
+          ...(dependencies === undefined ? [] : ["--ro-bind", dependencies, code]),
           ...bindEgress(egressSocket),
           ...scratchAt("/tmp", scratchMb),
           ...bindFolders(data, folders),
@@ -118,6 +119,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           TMPDIR: "/tmp",
           LANG: "C.UTF-8",
           TZ: timeZone(),
+          ...(dependencies !== undefined && { NODE_PATH: join(code, "node_modules") }),
           ...(egressSocket !== undefined && egressEnvironment),
           ...program.environment,
         },

@@ -101,8 +101,8 @@ async function tryWorker<Result>(
   confinement: Confinement,
   use: (worker: Worker, pid: number) => Promise<Result>,
 ): Promise<Result> {
-  const { memoryMb, scratchMb } = defaultLimits;
-  const launched = confinement.startWorker({ memoryMb, scratchMb });
+  const { memoryMb, scratchMb, dataMb } = defaultLimits;
+  const launched = confinement.startWorker({ memoryMb, scratchMb, dataMb });
   const worker = new Worker(launched);
   const label = "The test worker";
   const code = { key: "probe", label, code: probeCode, filename: "probe.cjs" };

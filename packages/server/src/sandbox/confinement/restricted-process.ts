@@ -98,15 +98,21 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
     startWorker: (shape) => start(shape.dependencies, "home", shape, ["-e", workerBootstrap({})]),
 
     startProgram({ program, limits: { memoryMb, scratchMb, dataMb, cpuSeconds } }) {
-      const { label, command, args, data, folders } = program;
+      const { label, command, args, data, dependencies, folders = [] } = program;
       if (basename(command) !== "node")
         throw new SandboxError(
           "sandbox_refused",
           `${label} wants to run ${command}. At the reduced isolation of this server only Node scripts can be run. Install bubblewrap to run other programs.`,
         );
       const nodeArgs = nodeArguments(label, args);
-      const environment = nodeEnvironment(program.environment);
-      const shape = { memoryMb, scratchMb, dataMb, cpuSeconds, ...defined({ data, folders }) };
+      const packages =
+        dependencies === undefined ? [] : [{ path: dependencies, place: "", isWritable: false }];
+      const environment = {
+        ...(dependencies !== undefined && { NODE_PATH: join(dependencies, "node_modules") }),
+        ...nodeEnvironment(program.environment),
+      };
+      const opened = { folders: [...folders, ...packages], ...defined({ data }) };
+      const shape = { memoryMb, scratchMb, dataMb, cpuSeconds, ...opened };
       return start(program.directory, "code", shape, nodeArgs, environment);
     },
   };

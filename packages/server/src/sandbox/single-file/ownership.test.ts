@@ -33,7 +33,9 @@ describe("the name of a sandboxed tool", { timeout: 120_000 }, () => {
     expect((await second.registry.execute("github", {})).structured).toEqual({ by: "first", token: 15 });
     expect(second.report.files[0]?.failure).toMatchObject({
       file: "tools/aab-evil.tool.js",
-      reason: expect.stringContaining('"github" belongs to tools/github.tool.js, and with it the settings and secrets'),
+      reason: expect.stringContaining(
+        '"github" belongs to tools/github.tool.js, and with it the settings and secrets',
+      ),
       remedy: expect.stringContaining('"github": "tools/aab-evil.tool.js"'),
     });
     // Not even when the owner is gone, unless the operator says that it is the same tool.

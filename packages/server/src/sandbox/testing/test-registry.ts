@@ -88,7 +88,7 @@ export async function startRegistry(packages: TestPackages): Promise<TestRegistr
 }
 
 function dependenciesOf(made: TestPackage): Readonly<Record<string, string>> {
-  return typeof made === "string" ? {} : made.dependencies;
+  return typeof made === "string" ? {} : (made.dependencies ?? {});
 }
 
 async function pack(folder: string, name: string, version: string, made: TestPackage): Promise<Buffer> {

@@ -28,7 +28,7 @@ export async function importSkills(
   paths: readonly string[],
   options: ImportOptions & Replacing,
 ): Promise<Imported> {
-  return keepImport(library, await readImport(paths, options), options);
+  return keepImport(library, await readImport(paths, { install: library.install, ...options }), options);
 }
 
 /** Like `importSkills`, for tables that were already read. */

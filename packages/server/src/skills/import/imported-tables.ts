@@ -131,7 +131,9 @@ function toTool(row: RowReader, skill: string, warnings: string[]): NewSkillTool
     return [];
   }
   const script = row.text("script_path");
+  const isResident = row.text("is_resident") !== undefined && !row.isOff("is_resident");
   const ofScript = script && `${script.endsWith(".py") ? "python3" : "node"} ${script}`;
+  const command = row.text("command") ?? (script?.startsWith("resident://") ? script : ofScript);
   const endpoint = row.text("endpoint");
   const method = row.text("method")?.match(/^[A-Za-z]{1,16}$/)?.[0];
   const displayName = row.text("display_name", "title");
@@ -139,7 +141,9 @@ function toTool(row: RowReader, skill: string, warnings: string[]): NewSkillTool
   return [
     {
       name,
-      ...defined({ id, displayName, command: row.text("command") ?? ofScript, endpoint, method }),
+      ...defined({ id, displayName, endpoint, method }),
+      // The refusal of such a command says why the tool does not run.
+      ...defined({ command: isResident ? `resident://${script ?? name}` : command }),
       description: row.text("description") ?? "",
       type: skillToolTypes.find((one) => one === type) ?? (endpoint === undefined ? "script" : "http"),
       usage: row.text("usage", "parameters") ?? "",

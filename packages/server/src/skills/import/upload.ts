@@ -14,11 +14,14 @@ import {
   writeSkillFiles,
 } from "../folder.ts";
 import { isSafePath, SkillInputError } from "../skill.ts";
+import type { InstallPackages } from "../skill-packages.ts";
 import { fromTables, type ImportedTables, type ImportFailure, importedTables } from "./imported-tables.ts";
 import { parseSqlDump } from "./sql-dump.ts";
 
 export interface ImportOptions {
   readonly sandbox: () => Promise<Sandbox>;
+  /** Installs the packages without which a skill cannot say which tools it has. Default: none are installed. */
+  readonly install?: InstallPackages;
   /** Whether the imported skills are the operator's own. */
   readonly trusted: boolean;
 }

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { type Logger, ToolRegistry } from "@toolrack/core";
+import { DataFolders } from "../../sandbox/data-folder.ts";
 import { openSandbox } from "../../sandbox/sandbox.ts";
 import type { Sandbox } from "../../sandbox/sandbox-types.ts";
 
@@ -19,6 +20,7 @@ export interface LibraryFixtureOptions {
   readonly environment?: Readonly<Record<string, string>>;
   readonly names?: SkillLibraryOptions["names"];
   readonly allowPrivate?: readonly string[];
+  readonly grants?: SkillLibraryOptions["surroundings"]["grants"];
 }
 
 /** A real library on a real store, with a real sandbox, in a folder of its own. */
@@ -28,6 +30,8 @@ export class TestLibrary {
   readonly store: Store;
   readonly library: SkillLibrary;
   readonly messages: string[];
+  /** The dependencies that were to be installed; they are taken from the folder `installed`. */
+  readonly installed: unknown[] = [];
   #sandbox: Promise<Sandbox> | undefined;
 
   private constructor(directory: string, store: Store, options: LibraryFixtureOptions) {
@@ -62,6 +66,13 @@ export class TestLibrary {
             blankWorkers: 0,
           });
           return this.#sandbox;
+        },
+        grants: options.grants ?? {},
+        openData: async (name) => new DataFolders(join(directory, ".toolrack", "data")).open(name),
+        openFolders: async () => [],
+        install: async (dependencies) => {
+          this.installed.push(dependencies);
+          return join(directory, "installed");
         },
         logger,
       },
