@@ -151,7 +151,7 @@ export class InternalToolsService {
   }
 
   /** All tools in the format of OpenAI. */
-  async getTools() {
+  async getTools(): Promise<ReturnType<typeof toOpenAITools>["tools"]> {
     return toOpenAITools(this.#ctx.registry.list()).tools;
   }
 

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { ToolContext } from "@toolrack/core";
 
 /** The call whose code runs now, for contracts whose functions get no context. */
-export const currentCall = new AsyncLocalStorage<ToolContext>();
+export const currentCall: AsyncLocalStorage<ToolContext> = new AsyncLocalStorage();
 
 /** The last errors that the code of each call has caught, newest first. */
 const caught = new WeakMap<ToolContext<unknown>, Error[]>();
