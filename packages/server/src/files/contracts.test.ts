@@ -221,7 +221,7 @@ export default async function(request: any) {
       "tools/outer.ts": `import { callToolHandler } from "../handler/ToolHandler.js";
         export const schema = { name: "outer", description: "", type: "object", properties: {} };
         export default async () => {
-          const inner = await callToolHandler({ params: { name: "inner", arguments: {} } }, "outer_1");
+          const inner = await callToolHandler({ params: { name: "inner", arguments: {} }, tid: 7 }, "outer_1");
           return { content: [{ type: "text", text: "inner failed: " + inner.isError + " " + inner.content[0].text }] };
         };`,
       "tools/inner.ts": `export const schema = { name: "inner", description: "", type: "object", properties: {} };
@@ -234,7 +234,13 @@ export default async function(request: any) {
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line));
-    expect(first).toMatchObject({ tool: "inner", caller: "outer_1", stat: "error", err: "no paper" });
+    expect(first).toMatchObject({
+      tool: "inner",
+      caller: "outer_1",
+      tid: "7",
+      stat: "error",
+      err: "no paper",
+    });
   });
 
   it("the other two modules that toolbox tools import are provided as well", async () => {

@@ -142,8 +142,9 @@ export function makeCallToolHandler(registry: ToolRegistry): CallToolHandler {
     const { name, arguments: args, tid = request.tid } = request.params;
     const parent = currentCall.getStore();
     const options: CallOptions = {
-      ...(caller === undefined ? {} : { caller }),
-      ...(tid === undefined ? {} : { tid }),
+      // Plain JavaScript may give the number of a task, but records and logs hold texts.
+      ...(caller === undefined ? {} : { caller: String(caller) }),
+      ...(tid === undefined ? {} : { tid: String(tid) }),
     };
     const result = await call(registry, parent, name, args, options);
     // The caller reads data that the tool put in place of a text as it is: `content[0].text.temperature`.
