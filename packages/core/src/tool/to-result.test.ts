@@ -97,7 +97,7 @@ describe("toResult", () => {
     [{ type: "constructor" }, { type: "text", text: '{"type":"constructor"}' }],
   ])("a block that MCP does not have reaches clients as one that it has: %j", (block, proper) => {
     const result = toResult({ content: [block] });
-    expect(result.content).toBe(proper.text ?? "");
+    expect(result.content).toBe("text" in proper ? proper.text : "");
     expect(toMcpResult(result).content).toEqual([proper]);
   });
 
