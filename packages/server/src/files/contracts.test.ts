@@ -222,6 +222,9 @@ export default async function(request: any) {
         export const schema = { name: "outer", description: "", type: "object", properties: {} };
         export default async () => {
           const inner = await callToolHandler({ params: { name: "inner", arguments: {} }, tid: 7 }, "outer_1");
+          for (const request of [undefined, {}, { params: {} }]) {
+            if ((await callToolHandler(request)).isError !== true) throw new Error("called nothing");
+          }
           return { content: [{ type: "text", text: "inner failed: " + inner.isError + " " + inner.content[0].text }] };
         };`,
       "tools/inner.ts": `export const schema = { name: "inner", description: "", type: "object", properties: {} };
