@@ -154,8 +154,13 @@ export async function destroy() { console.log("Destroy hello_world tool"); }`;
       "invalid_arguments",
     );
     expect((await registry.execute("hello_world", { name: " " })).error?.code).toBe("execution_failed");
+    expect((await registry.execute("hello_world", {})).error?.message).toContain("`name` is missing");
     expect((await registry.execute("rejects", {})).content).toBe("rejected");
-    expect(registry.get("hello_world")?.description).toContain("Hello World");
+    const info = registry.get("hello_world");
+    expect(info?.description).toContain("Hello World");
+    // It describes the whole result, while clients take an output schema for one of the data.
+    expect(info?.metadata.resultSchema).toMatchObject({ properties: { content: { type: "array" } } });
+    expect(info).not.toHaveProperty("outputSchema");
     log.flush();
     const lines = (await readFile(log.file, "utf8"))
       .trim()
@@ -164,6 +169,7 @@ export async function destroy() { console.log("Destroy hello_world tool"); }`;
     expect(lines.map((line) => [line.tool, line.stat])).toEqual([
       ["hello_world", "success"],
       ["hello_world", "success"],
+      ["hello_world", "error"],
       ["hello_world", "error"],
       ["hello_world", "error"],
       ["rejects", "error"],
