@@ -253,6 +253,11 @@ describe("keys that a tool does not have", () => {
     );
   });
 
+  it("a description that is no text is refused", () => {
+    const config = { name: "t", parameters, execute, ...JSON.parse('{"description":5}') };
+    expect(() => Tool.define(config)).toThrow(expect.objectContaining({ field: "description" }));
+  });
+
   it("the older form refuses what would guard the tool, and leaves other keys alone", () => {
     const guarded = { description: "", parameters, execute, dangerous: true };
     const odd = { description: "", parameters, execute, wonder: 1 };

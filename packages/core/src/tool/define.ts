@@ -137,7 +137,9 @@ function fromBody(id: string, candidate: unknown): ToolInfo {
 }
 
 function build(config: Omit<ToolConfig, "execute">, body: ToolImplementation): ToolInfo {
-  const { name, parameters, outputSchema, metadata } = config;
+  const { name, description, parameters, outputSchema, metadata } = config;
+  if (description !== undefined && typeof description !== "string")
+    throw new DefinitionError(`The description of the tool "${name}" is no text. Write one.`, "description");
   checkSchema(name, "parameters", parameters);
   if (outputSchema !== undefined) checkSchema(name, "outputSchema", outputSchema);
   const execute = checkedExecute(name, parameters, body, metadata?.strict === true);

@@ -33,20 +33,39 @@ function writeBlocks(text: string, attachments: readonly FilePart[]): ContentBlo
 }
 
 function textOf(block: ContentBlock): string[] {
-  if (block.type === "text") return block.text === undefined ? [] : [textIn(block)];
-  const resource = block.type === "resource" ? block.resource : undefined;
+  const { type, text, resource } = toProperBlock(block);
+  if (type === "text") return [String(text)];
   return isRecord(resource) && typeof resource.text === "string" ? [resource.text] : [];
 }
 
-/** The text of a text block. Tools that hand over data put it there as it is; it is read as its JSON. */
-function textIn({ text }: ContentBlock): string {
-  return typeof text === "string" ? text : safeJson(text).text;
+/** The members of each kind of block that the protocol wants as texts. */
+const texts = new Map([
+  ["text", ["text"]],
+  ["image", ["data", "mimeType"]],
+  ["audio", ["data", "mimeType"]],
+  ["resource_link", ["uri", "name"]],
+]);
+
+function isProper(block: ContentBlock): boolean {
+  const { type, resource } = block;
+  if (type === "resource" && isRecord(resource)) {
+    const { uri, text, blob } = resource;
+    return typeof uri === "string" && (typeof text === "string" || typeof blob === "string");
+  }
+  return texts.get(type)?.every((key) => typeof block[key] === "string") ?? false;
 }
 
-/** The block as the protocol wants it, in which the text of a text block is always a string. */
+/**
+ * The block as the protocol wants it; clients refuse a whole result for one that is not. Tools put data in place of a
+ * text, or make blocks of a kind of their own: both are given as text, as their JSON.
+ */
 function toProperBlock(block: ContentBlock): ContentBlock {
-  if (block.type !== "text" || typeof block.text === "string") return block;
-  return { ...block, text: block.text === undefined ? "" : textIn(block) };
+  if (isProper(block)) return block;
+  const [attachment] = attachmentOf(block);
+  if (attachment !== undefined) return toBlock(attachment);
+  const isText = block.type === "text";
+  const { text = isText ? "" : block } = block;
+  return { ...(isText && block), type: "text", text: typeof text === "string" ? text : safeJson(text).text };
 }
 
 function attachmentOf(block: ContentBlock): FilePart[] {

@@ -72,6 +72,37 @@ describe("toResult", () => {
 
   it.each([
     [
+      { type: "json", text: '{"a":1}' },
+      { type: "text", text: '{"a":1}' },
+    ],
+    [
+      { type: "table", rows: [1] },
+      { type: "text", text: '{"type":"table","rows":[1]}' },
+    ],
+    [
+      { type: "image", data: 5 },
+      { type: "text", text: '{"type":"image","data":5}' },
+    ],
+    [
+      { type: "image", data: "aGk=" },
+      {
+        type: "resource",
+        resource: { uri: "attachment:///", mimeType: "application/octet-stream", blob: "aGk=" },
+      },
+    ],
+    [
+      { type: "resource", resource: { text: "x" } },
+      { type: "text", text: '{"type":"resource","resource":{"text":"x"}}' },
+    ],
+    [{ type: "constructor" }, { type: "text", text: '{"type":"constructor"}' }],
+  ])("a block that MCP does not have reaches clients as one that it has: %j", (block, proper) => {
+    const result = toResult({ content: [block] });
+    expect(result.content).toBe("text" in proper ? proper.text : "");
+    expect(toMcpResult(result).content).toEqual([proper]);
+  });
+
+  it.each([
+    [
       "words beside structured content",
       { content: [{ type: "text", text: "2 rows" }], structuredContent: [1, 2] },
     ],

@@ -37,6 +37,11 @@ describe("contract 1", () => {
       /required names "path", which properties lacks/,
     ],
     [
+      "declaration of all parameters",
+      "name: 'read', description: 'x', inputSchema: { type: 'object', required: ['path'] }, handler() {}",
+      /required names "path", which properties lacks/,
+    ],
+    [
       "type of a parameter",
       "name: 'read', description: 'x', inputSchema: { type: 'object', properties: { path: { description: 'p' } } }, handler() {}",
       /No type is given for "path".*Add type/,
@@ -175,20 +180,26 @@ describe("contract 3", () => {
   });
 });
 
+const told = `"Error: " + (error instanceof Error ? error.message : error)`;
 it.each([
-  ["with its Error", "isError: true, error }"],
-  ["as a text, as the seed does", "isError: true }"],
-])("an error that a tool returns %s is logged with the author's lines", async (_, end) => {
+  ["with its Error", `return { content: [{ type: "text", text: ${told} }], isError: true, error }`],
+  ["as a text, as the seed does", `return { content: [{ type: "text", text: ${told} }], isError: true }`],
+  ["as JSON", `return { content: [{ type: "text", text: JSON.stringify(${told}) }], isError: true }`],
+  [
+    "by rejecting with it",
+    `return Promise.reject({ content: [{ type: "text", text: ${told} }], isError: true })`,
+  ],
+])("an error that a tool returns %s is logged with the author's lines", async (_, answer) => {
   await using workspace = await TemporaryWorkspace.create({
     "tools/fails.ts": `export const schema = { name: "fails", description: "x", type: "object", properties: {} };
 type Nothing = never;
 export default async () => {
   try {
-    throw new Error("no paper" as string);
+    throw new Error('no "paper"' as string);
   } catch (error) {
     JSON.parse("[1]");
     try { JSON.parse("{"); } catch (other) { String(other); }
-    return { content: [{ type: "text", text: \`Error: \${error instanceof Error ? error.message : error}\` }], ${end};
+    ${answer};
   }
 };`,
   });
@@ -198,6 +209,6 @@ export default async () => {
     (event) => void (event.type === "record" && stacks.push(String(event.error?.stack))),
     ["record"],
   );
-  expect((await registry.execute("fails", {})).content).toBe("Error: no paper");
+  expect((await registry.execute("fails", {})).content).toMatch(/^"?Error: no \\?"paper\\?""?$/);
   expect(stacks[0]).toContain("tools/fails.ts:5:11");
 });

@@ -43,7 +43,9 @@ function isJsonSchema(schema: Readonly<Record<string, unknown>>): boolean {
 function schemaWarnings(schema: Readonly<Record<string, unknown>>): string[] {
   const warnings: string[] = [];
   const { type } = schema;
-  if (type === undefined && !("$ref" in schema || "allOf" in schema))
+  // Then both may be declared elsewhere.
+  const isComposed = ["$ref", "allOf", "anyOf", "oneOf"].some((keyword) => keyword in schema);
+  if (type === undefined && !isComposed)
     warnings.push('Its schema has no type. Write type: "object" beside properties.');
   if (isJsonType(type) && type !== "object") {
     throw new LoadError(
@@ -54,7 +56,7 @@ function schemaWarnings(schema: Readonly<Record<string, unknown>>): string[] {
   const properties = Object.entries(propertiesOf(schema));
   const names = new Set(properties.map(([name]) => name));
   const undeclared = requiredOf(schema).filter((name) => !names.has(name));
-  if (undeclared.length > 0 && schema.properties !== undefined)
+  if (undeclared.length > 0 && (schema.properties !== undefined || !isComposed))
     warnings.push(`required names ${list(undeclared)}, which properties lacks. Declare it there.`);
   const untyped = properties.filter(([, property]) => isRecord(property) && !isTyped(property));
   if (untyped.length > 0)

@@ -154,8 +154,13 @@ export async function destroy() { console.log("Destroy hello_world tool"); }`;
       "invalid_arguments",
     );
     expect((await registry.execute("hello_world", { name: " " })).error?.code).toBe("execution_failed");
+    expect((await registry.execute("hello_world", {})).error?.message).toContain("`name` is missing");
     expect((await registry.execute("rejects", {})).content).toBe("rejected");
-    expect(registry.get("hello_world")?.description).toContain("Hello World");
+    const info = registry.get("hello_world");
+    expect(info?.description).toContain("Hello World");
+    // It describes the whole result, while clients take an output schema for one of the data.
+    expect(info?.metadata.resultSchema).toMatchObject({ properties: { content: { type: "array" } } });
+    expect(info).not.toHaveProperty("outputSchema");
     log.flush();
     const lines = (await readFile(log.file, "utf8"))
       .trim()
@@ -164,6 +169,7 @@ export async function destroy() { console.log("Destroy hello_world tool"); }`;
     expect(lines.map((line) => [line.tool, line.stat])).toEqual([
       ["hello_world", "success"],
       ["hello_world", "success"],
+      ["hello_world", "error"],
       ["hello_world", "error"],
       ["hello_world", "error"],
       ["rejects", "error"],
@@ -221,7 +227,10 @@ export default async function(request: any) {
       "tools/outer.ts": `import { callToolHandler } from "../handler/ToolHandler.js";
         export const schema = { name: "outer", description: "", type: "object", properties: {} };
         export default async () => {
-          const inner = await callToolHandler({ params: { name: "inner", arguments: {} } }, "outer_1");
+          const inner = await callToolHandler({ params: { name: "inner", arguments: {} }, tid: 7 }, "outer_1");
+          for (const request of [undefined, {}, { params: {} }]) {
+            if ((await callToolHandler(request)).isError !== true) throw new Error("called nothing");
+          }
           return { content: [{ type: "text", text: "inner failed: " + inner.isError + " " + inner.content[0].text }] };
         };`,
       "tools/inner.ts": `export const schema = { name: "inner", description: "", type: "object", properties: {} };
@@ -234,7 +243,13 @@ export default async function(request: any) {
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line));
-    expect(first).toMatchObject({ tool: "inner", caller: "outer_1", stat: "error", err: "no paper" });
+    expect(first).toMatchObject({
+      tool: "inner",
+      caller: "outer_1",
+      tid: "7",
+      stat: "error",
+      err: "no paper",
+    });
   });
 
   it("the other two modules that toolbox tools import are provided as well", async () => {

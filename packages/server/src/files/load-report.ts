@@ -169,6 +169,8 @@ export class FileVersion {
         const result = await currentCall.run(context as ToolContext, call, context);
         return this.#withError(result, context);
       } catch (thrown) {
+        // Authors also reject with the result that they would have returned: `{ content, isError: true }`.
+        if (isErrorResult<Result>(thrown)) return this.#withError(thrown, context);
         throw this.#stacks.apply(thrown);
       } finally {
         this.#underWay.delete(context);
@@ -213,6 +215,10 @@ export class FileVersion {
     this.#underWay.delete(context);
     this.#onChange?.();
   }
+}
+
+function isErrorResult<Result>(thrown: unknown): thrown is Result {
+  return isRecord(thrown) && thrown.isError === true && Array.isArray(thrown.content);
 }
 
 function runDestroy(destroy: () => Promise<unknown>): Promise<string | undefined> {

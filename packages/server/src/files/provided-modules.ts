@@ -123,15 +123,18 @@ function logService({ logLine }: ProvidedParts): Record<string, (entry: unknown)
 }
 
 interface ToolboxRequest {
-  readonly params: {
-    readonly name: string;
+  readonly params?: {
+    readonly name?: string;
     readonly arguments?: Record<string, unknown>;
     readonly tid?: string;
   };
   readonly tid?: string;
 }
 
-type CallToolHandler = (request: ToolboxRequest, caller?: string) => Promise<ReturnType<typeof toMcpResult>>;
+type CallToolHandler = (
+  request: ToolboxRequest | undefined,
+  caller?: string,
+) => Promise<ReturnType<typeof toMcpResult>>;
 
 /**
  * The `callToolHandler` that tool files import. Inside a call it makes a child call; elsewhere, such as in a timer, a
@@ -139,11 +142,13 @@ type CallToolHandler = (request: ToolboxRequest, caller?: string) => Promise<Ret
  */
 export function makeCallToolHandler(registry: ToolRegistry): CallToolHandler {
   return async (request, caller) => {
-    const { name, arguments: args, tid = request.tid } = request.params;
+    // A request without its parts is refused like one for an unknown tool.
+    const { name = "", arguments: args, tid = request?.tid } = request?.params ?? {};
     const parent = currentCall.getStore();
     const options: CallOptions = {
-      ...(caller === undefined ? {} : { caller }),
-      ...(tid === undefined ? {} : { tid }),
+      // Plain JavaScript may give the number of a task, but records and logs hold texts.
+      ...(caller === undefined ? {} : { caller: String(caller) }),
+      ...(tid === undefined ? {} : { tid: String(tid) }),
     };
     const result = await call(registry, parent, name, args, options);
     // The caller reads data that the tool put in place of a text as it is: `content[0].text.temperature`.

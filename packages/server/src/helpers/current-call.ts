@@ -15,9 +15,10 @@ export function noteCaught(error: unknown): void {
   caught.set(call, [error, ...(caught.get(call) ?? [])].slice(0, MOST_CAUGHT));
 }
 
-/** The newest error that the call has caught and whose message one of the texts quotes. */
+/** The newest error that the call has caught and whose message one of the texts quotes, as it is or in JSON. */
 export function quotedError(call: ToolContext<unknown>, texts: readonly string[]): Error | undefined {
-  return caught
-    .get(call)
-    ?.find(({ message }) => message !== "" && texts.some((text) => text.includes(message)));
+  return caught.get(call)?.find(({ message }) => {
+    const inJson = JSON.stringify(message).slice(1, -1);
+    return message !== "" && texts.some((text) => text.includes(message) || text.includes(inJson));
+  });
 }

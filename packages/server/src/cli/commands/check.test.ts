@@ -23,6 +23,16 @@ describe("check touches nothing", { timeout: 180_000 }, () => {
     expect((await readdir(fresh.directory)).sort()).toEqual(["toolrack.config.mjs", "tools"]);
   });
 
+  it("names a usual folder of tool files that the workspace does not look into", async () => {
+    await using fresh = await TemporaryWorkspace.create({
+      "src/tools/a/x.js": internal("x"),
+      ".toolrack/token": "",
+    });
+    const { stderr } = await runCli(["check"], { cwd: fresh.directory });
+    expect(stderr).toContain("There are no tool files here.");
+    expect(stderr).toContain('toolrack.config.ts: tools: ["src/tools"]');
+  });
+
   it("leaves a .toolrack alone that somebody else made meanwhile", async () => {
     await using fresh = await TemporaryWorkspace.create({ "tools/a/x.js": internal("x") });
     const { code } = await runCli(["check", "--watch"], {

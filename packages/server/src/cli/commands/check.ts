@@ -38,6 +38,8 @@ export async function check(
   return withApp(cli, { ...subject.open, cache: false, isCheck: true }, async (app) => {
     const report = narrowed(app.report, subject);
     print(cli, report, watch);
+    if (report.files.length === 0 && subject.only === undefined)
+      hintAtUsualPlaces(cli, subject.open.directory);
     if (watch) await follow(cli, app, subject);
     else if (failuresIn(report).length > 0) cli.exitCode = exitCodes.failure;
   });
@@ -63,6 +65,15 @@ function print(cli: Cli, report: LoadReport, isFirstOfMany: boolean): void {
     const summary = Object.entries(counts).map(([status, count]) => `${count} ${status}`);
     cli.print(`${report.files.length} files: ${summary.join(", ")} (${formatDuration(report.duration)})`);
   });
+}
+
+/** Projects without Toolrack often have their tool files in a folder that a workspace does not look into. */
+function hintAtUsualPlaces(cli: Cli, directory: string): void {
+  const found = foldersIn(directory).map((place) => JSON.stringify(place));
+  if (found.length > 0)
+    cli.talk(
+      `To use the files of another folder, write into toolrack.config.ts: tools: [${found.join(", ")}].`,
+    );
 }
 
 function printFile(cli: Cli, { file, status, contract, tools, warnings, failure }: FileReport): void {
@@ -125,6 +136,10 @@ const usualPlaces = [
   ".opencode/tools",
   ".opencode/tool",
 ];
+function foldersIn(directory: string): string[] {
+  return usualPlaces.filter((place) => entryAt(join(directory, place))?.isDirectory() === true);
+}
+
 const usualNames = ["tools", "tool", "internal-tools"];
 
 const script = /\.[mc]?[jt]sx?$/;
@@ -167,9 +182,7 @@ function foreignSubject(cli: Cli, path: string, folder: string): Subject {
   if (around !== undefined) return { open: { directory: around, folders: [around] }, only: path };
   // When one file is named, only that file runs.
   if (path !== folder) return { open: { directory: folder, folders: [path] } };
-  const inside = usualPlaces
-    .map((place) => join(folder, place))
-    .filter((place) => entryAt(place)?.isDirectory() === true);
+  const inside = foldersIn(folder).map((place) => join(folder, place));
   if (inside.length > 0) return { open: { directory: folder, folders: inside } };
   if (usualNames.includes(basename(folder)) || hasToolFilesOnly(folder)) {
     return { open: { directory: folder, folders: [folder] } };

