@@ -17,6 +17,11 @@ it("InternalToolLoader and McpService read the rack as contract 1 writes them", 
         one.loadToolFile("tools/text/upper.js");
         const folder = new InternalToolLoader(ctx);
         folder.loadToolsFromDirectory("tools/text", "text");
+        const { join } = require("path");
+        const absolute = new InternalToolLoader(ctx);
+        absolute.loadToolFile(join(__dirname, "upper.js"), "text");
+        const whole = new InternalToolLoader(ctx);
+        whole.loadToolsFromDirectory(whole.toolsDir);
         const mcp = new McpService(ctx);
         await mcp.ensureInitialized();
         return {
@@ -24,6 +29,8 @@ it("InternalToolLoader and McpService read the rack as contract 1 writes them", 
           groups: loader.groups.get("text"),
           one: [...one.tools.keys()],
           folder: [...folder.tools.keys()].sort(),
+          absolute: [...absolute.tools.keys()],
+          whole: Object.fromEntries(whole.groups),
           said: (await tools.get("internal_text_upper").handler({})).content[0].text,
           servers: await mcp.getInstalledServers(),
         };
@@ -36,6 +43,8 @@ it("InternalToolLoader and McpService read the rack as contract 1 writes them", 
     groups: ["internal_text_look", "internal_text_upper"],
     one: ["internal_text_upper"],
     folder: ["internal_text_look", "internal_text_upper"],
+    absolute: ["internal_text_upper"],
+    whole: { text: ["internal_text_look", "internal_text_upper"] },
     said: "UP",
     servers: [],
   });
