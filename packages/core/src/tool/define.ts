@@ -138,6 +138,7 @@ function fromBody(id: string, candidate: unknown): ToolInfo {
 
 function build(config: Omit<ToolConfig, "execute">, body: ToolImplementation): ToolInfo {
   const { name, parameters, outputSchema, metadata } = config;
+  checkDangerous(name, metadata?.dangerous);
   checkSchema(name, "parameters", parameters);
   if (outputSchema !== undefined) checkSchema(name, "outputSchema", outputSchema);
   const execute = checkedExecute(name, parameters, body, metadata?.strict === true);
@@ -219,6 +220,13 @@ export function misplacedMetadata(definition: object): string[] {
 
 export function metadataProblem(name: string, key: string): string {
   return `The tool "${name}" has "${key}" beside its name, where it has no effect. Write it into metadata: metadata: { ${key}: … }.`;
+}
+
+/** Anything but `true` would let the tool run unasked, whatever its author meant. */
+function checkDangerous(name: string, value: unknown): void {
+  if (value === undefined || typeof value === "boolean") return;
+  const problem = `The tool "${name}" has a metadata.dangerous that is neither true nor false. Write dangerous: true.`;
+  throw new DefinitionError(problem, "metadata");
 }
 
 export function checkNameAndExecute<Execute>(
