@@ -1,4 +1,6 @@
+import { Tool } from "@toolrack/core";
 import { expect, it } from "vitest";
+import { upstreamOrigin } from "../config/index.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 
 const tool = (name: string, handler: string) =>
@@ -75,6 +77,81 @@ it("ctx.service has tools and mcp, whose calls are children of the tool's own ca
   });
   const inner = registry.getCallHistory(10).filter(({ toolName }) => toolName === "internal_text_upper");
   expect(inner.map(({ parentCallId }) => parentCallId)).toEqual(["c", "c"]);
+});
+
+it("the files of contract 1 give the names and groups that it shows; index.js and hidden files are left out", async () => {
+  const fails = "throw new Error('was loaded')";
+  await using workspace = await TemporaryWorkspace.create({
+    "toolrack.config.mjs": "export default { tools: ['internal-tools'] };",
+    "internal-tools/index.js": fails,
+    "internal-tools/.hidden.js": fails,
+    "internal-tools/file/read.js": tool("read", "async () => ''"),
+    "internal-tools/file/write.js": tool("write", "async () => ''"),
+    "internal-tools/code/search.js": tool("search", "async () => ''"),
+    "internal-tools/system/execute.js": tool(
+      "execute",
+      `async (args, ctx) => {
+        const loader = new (require("toolrack").InternalToolLoader)(ctx);
+        loader.loadToolsFromDirectory(loader.toolsDir);
+        return Object.fromEntries(loader.groups);
+      }`,
+    ),
+  });
+  const { registry } = await workspace.open({ builtins: false });
+  expect((await registry.execute("internal_system_execute", {})).structured).toEqual({
+    file: ["internal_file_read", "internal_file_write"],
+    code: ["internal_code_search"],
+    system: ["internal_system_execute"],
+  });
+});
+
+it("the metadata of contract 1 is kept", async () => {
+  const metadata = { type: "internal", source: "toolFileName.js" };
+  await using workspace = await TemporaryWorkspace.create({
+    "tools/file/peek.js": tool("peek", `async () => '', metadata: ${JSON.stringify(metadata)}`),
+  });
+  const { registry, report } = await workspace.open({ builtins: false });
+  expect(report.files[0]).toMatchObject({ status: "loaded", warnings: [] });
+  expect(registry.get("internal_file_peek")?.metadata).toEqual({ category: "file", ...metadata });
+});
+
+it("getTools and runTools written as in contract 1 reach the tools of MCP servers, also with underscores in the key", async () => {
+  await using workspace = await TemporaryWorkspace.create({
+    "tools/chat/tools.js": tool(
+      "tools",
+      `async (args, ctx) => {
+        await ctx.service.mcp.ensureInitialized();
+        const installedServers = await ctx.service.mcp.getInstalledServers();
+        const runningServers = installedServers.filter((server) =>
+          server.status === "running" && server.config?.enabled !== false
+        );
+        const allMcpTools = [];
+        for (const server of runningServers) {
+          const serverTools = await ctx.service.mcp.getTool(server.key);
+          allMcpTools.push(...serverTools.tools);
+        }
+        allMcpTools.push(...ctx.service.mcp.getInternalTools());
+        const run = await ctx.service.tools.runTools("mcp_my_server_read_file", {});
+        const called = await ctx.service.mcp.callTool("my_server", "read_file", {});
+        return { names: allMcpTools.map(({ name }) => name), run, called };
+      }`,
+    ),
+  });
+  const { registry } = await workspace.open({ builtins: false });
+  registry.register(
+    Tool.define({
+      name: "mcp_my_server_read_file",
+      parameters: { type: "object" },
+      metadata: { mcp: upstreamOrigin({ server: "my_server", tool: "read_file" }) },
+      execute: async () => "from the server",
+    }),
+  );
+  const said = { content: [{ type: "text", text: "from the server" }] };
+  expect((await registry.execute("internal_chat_tools", {})).structured).toEqual({
+    names: ["mcp_my_server_read_file", "internal_chat_tools"],
+    run: said,
+    called: said,
+  });
 });
 
 it("an application's own services of these names stay", async () => {
