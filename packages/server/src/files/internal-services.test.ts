@@ -171,6 +171,9 @@ it("Zod is provided to tool files, and one that is installed beside them comes f
     "tools/old.ts": `import { z } from "zod/v3";
       import { Tool } from "@toolrack/core";
       export default Tool.define({ name: "old", parameters: z.object({ a: z.number() }), execute: async ({ input }) => input.a + 2 });`,
+    "tools/small.ts": `import * as z from "zod/v4/mini";
+      import { Tool } from "@toolrack/core";
+      export default Tool.define({ name: "small", parameters: z.object({ a: z.number() }), execute: async ({ input }) => input.a + 3 });`,
     "tools/colour.ts": `import { tool } from "@opencode-ai/plugin";
       export default tool({ description: "x", args: { hex: tool.schema.string() }, execute: async ({ hex }) => hex });`,
     "src/tools/own.js": tool("own", "async () => require('zod').z"),
@@ -181,6 +184,7 @@ it("Zod is provided to tool files, and one that is installed beside them comes f
   expect((await registry.execute("add", { a: 1 })).content).toBe("2");
   expect((await registry.execute("add", { a: "x" })).error?.code).toBe("invalid_arguments");
   expect((await registry.execute("old", { a: 1 })).content).toBe("3");
+  expect((await registry.execute("small", { a: 1 })).content).toBe("4");
   expect((await registry.execute("colour", { hex: "#fff" })).content).toBe("#fff");
   expect((await registry.execute("internal_own", {})).content).toBe("installed");
 });
