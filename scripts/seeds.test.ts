@@ -16,9 +16,9 @@ const tables = pages.filter(({ path }) => /^docs\/reference\/seeds\/\d.*\.md$/.t
 
 /** How a result begins, in both languages. What differs or is refused goes on with the reason. */
 const results = [
-  { kind: "otherwise", begins: /^(?:works otherwise: |方式不同：)./ },
-  { kind: "refused", begins: /^(?:refused: |拒绝：)./ },
-  { kind: "works", begins: /^(?:works|可用)(?:$|[:：].)/ },
+  { kind: "otherwise", begins: /^(?:works otherwise|方式不同|可用，但方式不同)[:：] ?./ },
+  { kind: "refused", begins: /^(?:refused|拒绝)[:：] ?./ },
+  { kind: "works", begins: /^(?:works|可用|有效)(?:$|[,;:：；，]| ?[(（])/ },
 ];
 
 describe("the tables of the five documents", () => {
@@ -100,7 +100,7 @@ function problemsOf({ number, cells, result, test }: Row): string[] {
       `${number} has the result "${result}"; write "works", "works otherwise: …" or "refused: …", in Chinese 可用, 方式不同：… or 拒绝：…`,
     ];
   if (test !== "–") return test.split("<br>").flatMap((named) => testProblems(number, named.trim()));
-  return /^(?:works|可用)$/.test(result) ? [`${number} names no test and gives no reason`] : [];
+  return /^(?:works|可用|有效)$/.test(result) ? [`${number} names no test and gives no reason`] : [];
 }
 
 function testProblems(number: string, named: string): string[] {
