@@ -246,9 +246,11 @@ describe("keys that a tool does not have", () => {
     [{ desciption: "x" }, "desciption", /Write "description"/],
     [{ handler: execute }, "handler", /Write "execute"/],
     [{ wonder: 1 }, "wonder", /Remove it, or write it into metadata/],
+    [{ metadata: { dangerous: "yes" } }, "metadata", /neither true nor false. Write dangerous: true/],
   ])("%j is refused, and the right place is named", (extra, field, message) => {
     const config = { name: "t", parameters, execute, ...extra };
-    expect(() => Tool.define(config)).toThrow(
+    // Files in JavaScript write what the types forbid.
+    expect(() => Reflect.apply(Tool.define, Tool, [config])).toThrow(
       expect.objectContaining({ field, message: expect.stringMatching(message) }),
     );
   });

@@ -140,6 +140,7 @@ function build(config: Omit<ToolConfig, "execute">, body: ToolImplementation): T
   const { name, description, parameters, outputSchema, metadata } = config;
   if (description !== undefined && typeof description !== "string")
     throw new DefinitionError(`The description of the tool "${name}" is no text. Write one.`, "description");
+  checkDangerous(name, metadata?.dangerous);
   checkSchema(name, "parameters", parameters);
   if (outputSchema !== undefined) checkSchema(name, "outputSchema", outputSchema);
   const execute = checkedExecute(name, parameters, body, metadata?.strict === true);
@@ -221,6 +222,13 @@ export function misplacedMetadata(definition: object): string[] {
 
 export function metadataProblem(name: string, key: string): string {
   return `The tool "${name}" has "${key}" beside its name, where it has no effect. Write it into metadata: metadata: { ${key}: … }.`;
+}
+
+/** Anything but `true` would let the tool run unasked, whatever its author meant. */
+function checkDangerous(name: string, value: unknown): void {
+  if (value === undefined || typeof value === "boolean") return;
+  const problem = `The tool "${name}" has a metadata.dangerous that is neither true nor false. Write dangerous: true.`;
+  throw new DefinitionError(problem, "metadata");
 }
 
 export function checkNameAndExecute<Execute>(

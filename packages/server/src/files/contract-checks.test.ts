@@ -27,6 +27,11 @@ describe("contract 1", () => {
     ["description", `name: 'read', ${object}, handler() {}`, /no description.*Write one/],
     ["inputSchema", "name: 'read', description: 'x', handler() {}", /no inputSchema.*Add one/],
     [
+      "inputSchema that is null",
+      "name: 'read', description: 'x', inputSchema: null, handler() {}",
+      /no inputSchema/,
+    ],
+    [
       "type of the schema",
       "name: 'read', description: 'x', inputSchema: { properties: {} }, handler() {}",
       /no type\. Write type: "object"/,
@@ -61,11 +66,15 @@ describe("contract 1", () => {
   it("warns of capitals and hyphens, and of a file that is named otherwise", async () => {
     const named = (name: string) => internal(whole.replace("'read'", `'${name}'`));
     expect((await openOne("tools/file/Read-All.js", named("Read-All"))).warnings).toEqual([
-      expect.stringMatching(/name "Read-All" has capitals or hyphens.*Write "read_all"/),
+      expect.stringMatching(/name "Read-All" has capitals, hyphens.*Write "read_all"/),
     ]);
     expect((await openOne("tools/My-Files/read.js", internal(whole))).warnings).toEqual([
-      expect.stringMatching(/folder "My-Files" has capitals or hyphens.*Write "my_files"/),
+      expect.stringMatching(/folder "My-Files" has capitals, hyphens.*Write "my_files"/),
     ]);
+    expect((await openOne("tools/file/读取.js", named("读取"))).warnings).toEqual([
+      expect.stringMatching(/other characters.*Use lower-case letters and underscores/),
+    ]);
+    expect((await openOne("tools/file/read.js", named("internal_"))).tools).toEqual(["internal_file_read"]);
     expect((await openOne("tools/file/peek.js", internal(whole))).warnings).toEqual([
       expect.stringMatching(/file is named "peek", but its name is "read"/),
     ]);
@@ -128,6 +137,21 @@ describe("contract 1", () => {
     expect(content).toMatch(
       /reading 'search'.*ctx\.service\.search is missing: give it in toolrack\.config\.ts/,
     );
+  });
+
+  it.each([
+    ["a parameter", "async ({ model }, { service }) => service.team.find(model.name)"],
+    ["a constant", "async (args, ctx) => { const { service, logger } = ctx; return service.team.find(); }"],
+  ])("names a missing service that is taken out of the context by %s", async (_, handler) => {
+    const text = internal(`name: 'read', description: 'x', ${object}, handler: ${handler}`);
+    const { warnings } = await openOne("tools/file/read.js", text);
+    expect(warnings).toEqual([expect.stringMatching(/^ctx\.service\.team is missing/)]);
+  });
+
+  it("parameters of the tool called service or model are none of the context", async () => {
+    const handler = "async ({ model }) => model.toUpperCase()";
+    const text = internal(`name: 'read', description: 'x', ${object}, handler: ${handler}`);
+    expect((await openOne("tools/file/read.js", text)).warnings).toEqual([]);
   });
 });
 

@@ -91,10 +91,11 @@ export function nameWarnings(action: string, stem: string, folders: readonly str
   const warnings: string[] = [];
   const parts = [{ what: "name", text: action }, ...folders.map((text) => ({ what: "folder", text }))];
   for (const { what, text } of parts) {
-    const wanted = text.replaceAll("-", "_").toLowerCase();
+    const wanted = text.toLowerCase().replaceAll(/[^a-z0-9_]+/g, "_");
     if (wanted !== text)
       warnings.push(
-        `Its ${what} "${text}" has capitals or hyphens, which this contract does not use. Write "${wanted}".`,
+        `Its ${what} "${text}" has capitals, hyphens or other characters that this contract does not use. ` +
+          (/[a-z0-9]/.test(wanted) ? `Write "${wanted}".` : "Use lower-case letters and underscores."),
       );
   }
   if (stem !== action)
@@ -110,13 +111,22 @@ export interface HostMembers {
 
 const members = { service: "services", model: "models" } as const;
 const uses = /\b(?:ctx|context)\s*\.\s*(service|model)\s*\.\s*([A-Za-z_$][\w$]*)(?![\w$]|\s*\?\.)/g;
+/** Members that a handler takes out of the context: by a parameter `{ service }`, or by `const { service } = ctx`. */
+const takenOut = /,\s*\{([^{}]*)\}\s*\)\s*(?:=>|\{)|\{([^{}]*)\}\s*=\s*(?:ctx|context)\b(?!\s*\.)/g;
+const bareUses = /(?<![\w$.])(service|model)\s*\.\s*([A-Za-z_$][\w$]*)(?![\w$]|\s*\?\.)/g;
 const taken = /\{([^{}]*)\}\s*=\s*(?:ctx|context)\s*\.\s*(service|model)\b(?!\s*\.)/g;
 
 /** What the handler's own code takes from `ctx.service` and `ctx.model` and the config does not give. */
 export function missingMembers(handler: (...args: never[]) => unknown, host: HostMembers): string[] {
   const code = String(handler);
+  const bare = [...code.matchAll(takenOut)].flatMap(([, first, second = first]) =>
+    second!.split(",").map((name) => name.trim()),
+  );
   const used = [
     ...[...code.matchAll(uses)].map(([, kind, name]) => [kind, name]),
+    ...[...code.matchAll(bareUses)]
+      .map(([, kind = "", name]) => [kind, name] as const)
+      .filter(([kind]) => bare.includes(kind)),
     ...[...code.matchAll(taken)].flatMap(([, names = "", kind]) =>
       names.split(",").map((name) => [kind, name.split(/[:=]/)[0]!.trim()]),
     ),

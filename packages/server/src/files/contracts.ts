@@ -44,7 +44,7 @@ export function adaptInternal(
   const prefix = group === "" ? "internal_" : `internal_${group}_`;
   const action = actionOf(exported, place, prefix, warnings);
   const { description, inputSchema, outputSchema, metadata } = exported;
-  if (inputSchema === undefined)
+  if (inputSchema === undefined || inputSchema === null)
     warnings.push("It has no inputSchema, so its arguments are not checked. Add one.");
   const name = prefix + action;
   warnings.push(
@@ -86,7 +86,7 @@ function actionOf(tool: InternalTool, place: FilePlace, prefix: string, warnings
   if (!written.startsWith("internal_")) return written;
   const action = written.startsWith(prefix)
     ? written.slice(prefix.length)
-    : written.slice("internal_".length);
+    : written.slice("internal_".length) || place.stem;
   warnings.push(
     `Its name "${written}" already has the prefix. Write "${action}": the folder gives the rest.`,
   );

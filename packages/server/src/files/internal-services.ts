@@ -1,4 +1,4 @@
-import { sep } from "node:path";
+import { join, relative, resolve, sep } from "node:path";
 import {
   type RegistryReader,
   type ToolInfo,
@@ -7,11 +7,13 @@ import {
   toMcpResult,
   toOpenAITools,
 } from "@toolrack/core";
-import { originOf } from "../config/index.ts";
+import { originOf, type Workspace } from "../config/index.ts";
 
 /** The part of a tool's `ctx` that these classes use. Calls made through it are children of the tool's call. */
 export interface RackContext {
   readonly registry: RegistryReader & { execute(name: string, input?: unknown): Promise<ToolResult> };
+  /** Only handlers of contract 1 have it. */
+  readonly workspace?: Pick<Workspace, "directory" | "toolFolders">;
 }
 
 /** A tool in the shape of contract 1, as it is on the rack. */
@@ -37,8 +39,13 @@ export class InternalToolLoader {
   /** The names of the tools by group. */
   readonly groups = new Map<string, string[]>();
 
+  /** Absolute: the first tool folder of the workspace. */
+  readonly toolsDir: string;
+
   constructor(ctx: RackContext) {
     this.#ctx = ctx;
+    const { directory = "", toolFolders = [] } = ctx.workspace ?? {};
+    this.toolsDir = toolFolders[0] ?? join(directory, "tools");
   }
 
   loadAllTools(): Map<string, LoadedTool> {
@@ -48,21 +55,21 @@ export class InternalToolLoader {
     return this.tools;
   }
 
-  /** Takes the tools whose files lie in the folder, which is relative to the workspace. */
-  loadToolsFromDirectory(folder: string, group?: string): void {
-    const inside = folder.endsWith(sep) ? folder : folder + sep;
-    this.#take(({ origin, metadata }) => {
-      return origin?.startsWith(inside) === true && (group === undefined || metadata.category === group);
-    });
+  /** Takes the tools whose files lie in the folder: absolute, or relative to the workspace. Folders are the groups. */
+  loadToolsFromDirectory(folder: string = this.toolsDir): void {
+    const inside = this.#originOf(folder) + sep;
+    this.#take(({ origin }) => origin?.startsWith(inside) === true);
   }
 
-  /** Takes the tools of one file, which is relative to the workspace. */
+  /** Takes the tools of one file: absolute, or relative to the workspace. */
   loadToolFile(file: string): void {
-    this.#take(({ origin }) => origin === file);
+    const wanted = this.#originOf(file);
+    this.#take(({ origin }) => origin === wanted);
   }
 
-  getGroups(): Record<string, string[]> {
-    return Object.fromEntries(this.groups);
+  #originOf(path: string): string {
+    const directory = this.#ctx.workspace?.directory ?? "";
+    return relative(directory, resolve(directory, path));
   }
 
   #take(isWanted: (info: ToolInfo) => boolean): void {

@@ -14,7 +14,7 @@ import { currentCall } from "../helpers/current-call.ts";
 import { InternalToolLoader, McpService } from "./internal-services.ts";
 import type { VirtualModule } from "./loader/resolver.ts";
 
-const zodEntries = ["zod", "zod/v3", "zod/v4", "zod/mini", "zod/v4-mini"];
+const zodEntries = ["zod", "zod/v3", "zod/v4", "zod/v4/core", "zod/v4/mini", "zod/mini", "zod/v4-mini"];
 
 /** The modules that tool files may import although nobody installed or wrote them. */
 export const providedModules: readonly VirtualModule[] = [

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import {
   type ApprovalPolicy,
@@ -243,6 +244,10 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   };
 
   const report = await files.load();
+  if (report.files.length === 0 && config.tools === undefined && existsSync(join(root, "internal-tools")))
+    logger.warn(
+      'The folder internal-tools is not loaded. Name it in toolrack.config.mjs: export default { tools: ["internal-tools"] };',
+    );
   // Skills are opened after the files, because a skill may name a tool that a file defines. Without a store,
   // tools of files work; commands that need the store are told why it is missing.
   const warnWithoutStore = (error: Error) => {

@@ -64,6 +64,7 @@ describe("check runs no tool", { timeout: 180_000 }, () => {
         setTimeout(due, 0).unref();
         const timer = setInterval(due, 1);
         setImmediate(due);
+        require("node:timers").setTimeout(due, 0);
         export async function destroy() { clearInterval(timer); }
         export default async () => ({ content: [] });`,
       "tools/touch.ts": `export const schema = { name: "touch", description: "x", type: "object", properties: {} };
@@ -76,6 +77,16 @@ describe("check runs no tool", { timeout: 180_000 }, () => {
     expect(await readdir(fresh.directory)).toEqual(["tools"]);
     expect(code).toBe(0);
   });
+});
+
+it("a folder internal-tools that no config names is pointed out", { timeout: 60_000 }, async () => {
+  await using fresh = await TemporaryWorkspace.create({ "internal-tools/file/peek.js": internal("peek") });
+  const before = await runCli(["check"], { cwd: fresh.directory });
+  expect(before.stderr).toContain('export default { tools: ["internal-tools"] };');
+  await fresh.write("toolrack.config.mjs", 'export default { tools: ["internal-tools"] };');
+  const { stdout, stderr } = await runCli(["check"], { cwd: fresh.directory });
+  expect(stdout).toContain("loaded   internal-tools/file/peek.js  internal: internal_file_peek\n");
+  expect(stderr).toBe("");
 });
 
 describe("check on a project that is no workspace", { timeout: 180_000 }, () => {

@@ -145,7 +145,7 @@ describe("toolrack serve", { timeout: 180_000 }, () => {
       "module.exports = { name: 'Peek', description: 'x', inputSchema: { type: 'object' }, handler: async () => 'ok' }",
     );
     await served.says(
-      /warning: \[loader\] tools\/old\/peek\.js: Its name "Peek" has capitals .* Write "peek"/,
+      /warning: \[loader\] tools\/old\/peek\.js: Its name "Peek" has capitals.* Write "peek"/,
     );
     await workspace.remove("tools/old/peek.js");
     await served.says("removed internal_old_Peek");

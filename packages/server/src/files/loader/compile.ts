@@ -307,6 +307,9 @@ export class TrackedTimers {
     setInterval: () => this.#refuse("setInterval"),
     setTimeout: () => this.#refuse("setTimeout"),
     setImmediate: () => this.#refuse("setImmediate"),
+    clearInterval,
+    clearTimeout,
+    clearImmediate,
   };
 
   #refuse(name: string): NodeJS.Timeout {

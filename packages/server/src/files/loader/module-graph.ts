@@ -278,7 +278,7 @@ export class ModuleGraph {
   }
 
   #requireFor(module: LoadedModule): (specifier: string) => unknown {
-    const { resolver, provide } = this.#parts;
+    const { resolver, provide, isCheck } = this.#parts;
     // Cached, so that a running version finds what it has loaded even when the file is gone.
     const resolved = new Map<string, Resolution>();
     const require = (specifier: string): unknown => {
@@ -286,6 +286,7 @@ export class ModuleGraph {
       resolved.set(specifier, resolution);
       for (const place of resolver.placesOf(specifier, module.path)) module.places.add(place);
       if (resolution.kind === "virtual") return provide(resolution.id, module.path);
+      if (isCheck === true && /^(?:node:)?timers$/.test(specifier)) return module.timers.refusing;
       if (resolution.kind === "external") return this.#external(specifier, module.path);
       module.dependencies.add(resolution.path);
       return this.#evaluate(resolution.path).exports;

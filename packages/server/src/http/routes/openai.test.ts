@@ -92,6 +92,12 @@ describe("POST /openai/tool-calls", () => {
     expect(arrived).toMatchObject([{ text: "fast" }, { text: "slow" }, { text: "slower" }]);
   });
 
+  it("takes calls without ids, whose arguments are an object", async () => {
+    const body = { tool_calls: [{ function: { name: "echo", arguments: { text: "hi" } } }] };
+    const answer = await server.ask("/openai/tool-calls", { method: "POST", body });
+    expect(answer.body).toMatchObject([{ role: "tool", name: "echo", content: "hi" }]);
+  });
+
   it("lets one failing call spoil no other", async () => {
     const token = await server.issue({ tools: ["echo", "fail"] });
     const calls = [
