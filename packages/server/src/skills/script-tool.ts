@@ -18,7 +18,14 @@ import {
 } from "./checked-tool.ts";
 import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import { type LoadedSkill, shortHash } from "./skill.ts";
-import { callModule, describeEnd, MissingFunctionError, parseJson, tailOf } from "./skill-module.ts";
+import {
+  callModule,
+  describeBlocked,
+  describeEnd,
+  MissingFunctionError,
+  parseJson,
+  tailOf,
+} from "./skill-module.ts";
 import { type InstallPackages, packagesOf } from "./skill-packages.ts";
 
 export const usualScriptTimeout = 60_000;
@@ -45,6 +52,8 @@ export function scriptRunner(ready: CheckedTool, surroundings: SkillSurroundings
     const program = { ...spec, args: [...script.args, ...words] };
     const result = await sandbox.run(program, JSON.stringify({ params, context }), signal);
     logPrinted(call, "warn", result.stderr);
+    const blocked = describeBlocked(spec, result, sandbox.level, [], describeEnd(result, spec.label));
+    if (blocked !== undefined) throw new Error(blocked);
     return resultOf(readCommandAnswer(result, spec.label, output));
   };
 }

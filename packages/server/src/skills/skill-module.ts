@@ -51,27 +51,35 @@ export async function callModule(
   const failure =
     error === undefined ? undefined : String(message || `${spec.label} failed without a message.`);
   if (isMissing === true) throw new MissingFunctionError(failure);
-  const hosts = [...(Array.isArray(blocked) ? blocked.map(String) : []), ...result.refusedHosts];
-  if (request.method === "execute" && hosts.length > 0)
-    throw new Error(describeBlocked(spec, [...new Set(hosts)], sandbox.level, failure));
+  const noticed = Array.isArray(blocked) ? blocked.map(String) : [];
+  const reason = describeBlocked(spec, result, sandbox.level, noticed, failure);
+  if (request.method === "execute" && reason !== undefined) throw new Error(reason);
   if (failure === undefined) return value;
   throw Object.assign(new Error(`${failure}${packageHint(failure, language, spec.label)}`), { stack });
 }
 
-function describeBlocked(
+/**
+ * Why the answer of a program is not used that wanted to reach hosts and could not; undefined when it did not.
+ * `noticed` are hosts that the program itself could not reach, `failure` is what it failed with.
+ */
+export function describeBlocked(
   { label, hosts }: ProgramSpec,
-  wanted: readonly string[],
+  { refusedHosts, isCutOff }: ProgramResult,
   level: Sandbox["level"],
+  noticed: readonly string[],
   failure: string | undefined,
-): string {
+): string | undefined {
+  const wanted = [...new Set([...noticed, ...refusedHosts])];
+  if (wanted.length === 0 && !isCutOff) return undefined;
   const skill = label.slice(0, label.lastIndexOf("/"));
   const said = failure === undefined ? "" : ` It failed with: ${failure}`;
-  const all = JSON.stringify([...hosts, ...wanted.map((host) => host.replace(/:(?:80|443)$/, ""))]);
+  const needed = wanted.length === 0 ? ["…"] : wanted.map((host) => host.replace(/:(?:80|443)$/, ""));
+  const all = JSON.stringify([...hosts, ...needed]);
   const remedy =
     level === 2
       ? "This server isolates scripts at the reduced level 2, where they have no network. Install bubblewrap."
       : `Grant it in the config: sandbox: { grants: { "${skill}": { hosts: ${all} } } }. Granted hosts are reached by HTTP and HTTPS only.`;
-  return `${label} wanted to reach ${wanted.join(", ")}, and has no network access there, so what it answered is not used. ${remedy}${said}`;
+  return `${label} wanted to reach ${wanted.join(", ") || "a host"}, and has no network access there, so what it answered is not used. ${remedy}${said}`;
 }
 
 /** Characters of a script's output that an error shows, from its end. */

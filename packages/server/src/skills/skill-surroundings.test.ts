@@ -64,6 +64,20 @@ def execute(tool, params, context):
     return {"open": s.connect_ex((params["host"], params["port"])) == 0}
 `;
 
+/** Programs that take a blocked network for an answer. */
+const commands = {
+  address: `python3 -c 'import socket; print({True: 1, False: 0}[socket.socket().connect_ex(("10.0.0.1", 22)) == 0])'`,
+  name: `python3 -c 'import json, socket\ntry: socket.getaddrinfo("example.com", 80)\nexcept OSError: print(json.dumps({"found": False}))'`,
+  proxy: `node proxy.js`,
+  child: `node child.js`,
+  local: `python3 -c 'import json, socket; print(json.dumps({"me": socket.gethostbyname(socket.gethostname())}))'`,
+};
+const childJs = `exports.execute = () => {
+  const { status } = require("child_process").spawnSync("python3", ["-c", "import socket; socket.create_connection(('10.0.0.1', 22))"]);
+  return { open: status === 0 };
+};`;
+const proxyJs = `fetch("http://other.example/").then(({ status }) => console.log(JSON.stringify({ up: status < 400 })));`;
+
 const printedPy = `
 import json, sys
 def execute(tool, params, context):
@@ -82,11 +96,20 @@ describe("a skill in a folder", () => {
     await once(service, "listening");
     address = `127.0.0.1:${(service.address() as AddressInfo).port}`;
     fixture = await TestLibrary.open({
-      grants: { granted: { hosts: [address], environment: { REGION: "eu" } } },
+      grants: {
+        granted: { hosts: [address], environment: { REGION: "eu" } },
+        commands: { hosts: [address] },
+      },
       files: {
         ...skill("notes", ["add", "relative", "where"], notes),
         ...skill("port", ["check", "fetch", "resolve"], port),
         ...skill("granted", ["check", "fetch", "resolve"], port),
+        "skills/commands/SKILL.md": head("commands"),
+        "skills/commands/child.js": childJs,
+        "skills/commands/proxy.js": proxyJs,
+        "skills/commands/tools.json": JSON.stringify({
+          tools: Object.entries(commands).map(([name, command]) => ({ name, type: "script", command })),
+        }),
         "skills/portpy/SKILL.md": head("portpy"),
         "skills/portpy/index.py": portPy,
         ...skill("declared", ["use"], `const left = require("left"); const execute = () => left("a");`),
@@ -146,6 +169,22 @@ describe("a skill in a folder", () => {
       );
     },
   );
+
+  it.each([
+    ["address", "a host"],
+    ["name", "a host"],
+    ["child", "a host"],
+    ["proxy", "other.example:80"],
+  ])("fails when a program of its own takes a blocked network for an answer: %s", async (name, wanted) => {
+    const { type, content } = await run(`commands__${name}`);
+    expect(type).toBe("error");
+    expect(content).toContain(`commands/${name} wanted to reach ${wanted}, and has no network access there`);
+    expect(content).toContain(`sandbox: { grants: { "commands": { hosts: ["${address}",`);
+  });
+
+  it("may look up its own name without a network", async () => {
+    expect((await run("commands__local")).structured).toEqual({ me: "127.0.0.1" });
+  });
 
   it("reaches the hosts that it is granted, and no others", async () => {
     expect((await run("granted__fetch", { url: `http://${address}/` })).structured).toEqual({ text: "pong" });
