@@ -63,26 +63,27 @@ function withCode(skill: LoadedSkill): LoadedSkill {
   return skill.code === undefined ? skill : { ...skill, directory: skill.code };
 }
 
+/** Rejects with the reason when a skill's module is no program of its language. Runs nothing of it. */
+export async function parseModule(
+  skill: ModuleOwner,
+  module: ScriptModule,
+  sandbox: Sandbox,
+  signal: AbortSignal,
+): Promise<void> {
+  await callModule(sandbox, moduleSpec(skill, module), module, { method: "parse" }, signal);
+}
+
 /** Calls `getTools()` of a skill's module in the sandbox. */
 export async function askForTools(
-  skill: Pick<LoadedSkill, "name" | "directory" | "code" | "trusted">,
+  skill: ModuleOwner,
   module: ScriptModule,
   sandbox: Sandbox,
   install: InstallPackages | undefined,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const label = `${skill.name}/getTools`;
-  const spec: ProgramSpec = {
-    label,
-    command: module.language === "python" ? "python3" : "node",
-    args: [],
-    directory: skill.code ?? skill.directory!,
-    environment: {},
-    hosts: [],
-    foreign: !skill.trusted,
-    limits: { timeoutMs: 10_000 },
-    ...defined({ dependencies: await packagesOf(skill.directory, label, install, signal) }),
-  };
+  const plain = moduleSpec(skill, module);
+  const dependencies = await packagesOf(skill.directory, plain.label, install, signal);
+  const spec = { ...plain, ...defined({ dependencies }) };
   try {
     return await callModule(sandbox, spec, module, { method: "getTools" }, signal);
   } catch (thrown) {
@@ -93,6 +94,21 @@ export async function askForTools(
     if (printed === undefined) throw thrown;
     return printed.value;
   }
+}
+
+type ModuleOwner = Pick<LoadedSkill, "name" | "directory" | "code" | "trusted">;
+
+function moduleSpec(skill: ModuleOwner, module: ScriptModule): ProgramSpec {
+  return {
+    label: `${skill.name}/getTools`,
+    command: module.language === "python" ? "python3" : "node",
+    args: [],
+    directory: skill.code ?? skill.directory!,
+    environment: {},
+    hosts: [],
+    foreign: !skill.trusted,
+    limits: { timeoutMs: 10_000 },
+  };
 }
 
 async function specOf(

@@ -8,6 +8,8 @@ import { packageHint } from "./skill-packages.ts";
 
 /** What a skill's module is asked for. */
 export type ModuleRequest =
+  /** Only to be read, without any of it being run. */
+  | { readonly method: "parse" }
   | { readonly method: "getTools" }
   | {
       readonly method: "execute";
@@ -121,6 +123,7 @@ const Module = require("node:module");
 const { dirname, join, resolve } = require("node:path");
 const { pathToFileURL } = require("node:url");
 const { errorMonitor } = require("node:events");
+const { Script } = require("node:vm");
 const net = require("node:net");
 const dns = require("node:dns");
 // These two read the proxy variables when they are loaded. Other clients must not read them: some would send https
@@ -190,10 +193,11 @@ if (process.env.NODE_PATH) {
 }
 
 // By what it says itself: a package.json somewhere above the skill must not decide how it is read.
+const isCommon = (path, source) =>
+  path.endsWith(".js") && /\\bexports\\b/.test(source) && !/^\\s*(?:import|export)\\b/m.test(source);
 async function load(path) {
-  const source = path.endsWith(".js") ? readFileSync(path, "utf8") : "";
-  const isCommon = /\\bexports\\b/.test(source) && !/^\\s*(?:import|export)\\b/m.test(source);
-  if (!isCommon) return import(pathToFileURL(path).href);
+  const source = readFileSync(path, "utf8");
+  if (!isCommon(path, source)) return import(pathToFileURL(path).href);
   const module = new Module(path);
   module.filename = path;
   module.paths = Module._nodeModulePaths(dirname(path));
@@ -219,6 +223,12 @@ process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", async () => {
       Object.assign(process.env, { DATA_BASE_PATH: home, PROJECT_ROOT: home });
       mkdirSync(join(home, work), { recursive: true });
       process.chdir(join(home, work));
+    }
+    if (method === "parse") {
+      const source = readFileSync(path, "utf8");
+      if (isCommon(path, source)) new Script(Module.wrap(source), { filename: file });
+      else Module.stripTypeScriptTypes(source);
+      return answer({});
     }
     const loaded = await load(path);
     const candidates = [loaded, loaded.default, loaded.default?.default];
@@ -284,6 +294,10 @@ try:
         work = os.path.join(os.environ["HOME"], request["work"])
         os.makedirs(work, exist_ok=True)
         os.chdir(work)
+    if request["method"] == "parse":
+        with open(path, "rb") as source:
+            compile(source.read(), request["file"], "exec")
+        answer({})
     spec = importlib.util.spec_from_file_location("skill", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -260,4 +260,40 @@ describe("a skill in a folder", () => {
     expect((await run("greeter__greet")).content).toBe("hi");
     expect(fixture.library.failedFolders()).toEqual([]);
   });
+
+  it.each([
+    ["index.js", "exports.execute = () => process.env.SKILL_NAME;", "exports.execute = () => {"],
+    ["index.mjs", "export const execute = async () => process.env.SKILL_NAME;", "export const execute = ("],
+    [
+      "index.py",
+      "import os\ndef execute(tool, params, context):\n    return os.environ['SKILL_NAME']",
+      "def execute(tool, params, context):\n  return (",
+    ],
+  ])(
+    "keeps serving its last good version when %s beside a tools.json is broken",
+    async (file, good, broken) => {
+      const name = `listed-${file.split(".")[1]}`;
+      const say = async () => (await run(`listed_${file.split(".")[1]}__say`)).content;
+      await fixture.write(`skills/${name}/SKILL.md`, head(name));
+      await fixture.write(`skills/${name}/tools.json`, '{"tools":[{"name":"say","type":"script"}]}');
+      await fixture.write(`skills/${name}/${file}`, good);
+      await fixture.library.reload();
+      expect(await say()).toBe(name);
+      await fixture.write(`skills/${name}/${file}`, broken);
+      await fixture.library.reload();
+      expect(await say()).toBe(name);
+      expect(fixture.library.failedFolders()).toMatchObject([
+        { reason: expect.stringMatching(new RegExp(`${file} cannot be loaded.*last good version`, "s")) },
+      ]);
+      // Only its language is checked: what it needs when it runs may be missing now.
+      await fixture.write(
+        `skills/${name}/${file}`,
+        `${good}\n${file.endsWith("py") ? "1/0" : "nowhere();"}\n`,
+      );
+      await fixture.library.reload();
+      expect(fixture.library.failedFolders()).toEqual([]);
+      await fixture.write(`skills/${name}/${file}`, good);
+      await fixture.library.reload();
+    },
+  );
 });
