@@ -43,6 +43,10 @@ const port = `
 const net = require("net");
 const dns = require("dns");
 async function execute(toolName, { host, port, url }) {
+  if (toolName === "api") {
+    const authorization = "Bearer " + process.env.USER_ACCESS_TOKEN;
+    return { text: await (await fetch(process.env.API_BASE, { headers: { authorization } })).text() };
+  }
   if (toolName === "fetch") return { text: await (await fetch(url)).text() };
   if (toolName === "resolve") return new Promise((done) => dns.lookup(host, (error) => done({ found: !error })));
   return new Promise((done) => {
@@ -92,18 +96,24 @@ describe("a skill in a folder", () => {
   let address: string;
 
   beforeAll(async () => {
-    service = createServer((_request, response) => response.end("pong")).listen(0, "127.0.0.1");
+    service = createServer(({ headers }, response) =>
+      response.end(`pong ${headers.authorization ?? ""}`),
+    ).listen(0, "127.0.0.1");
     await once(service, "listening");
     address = `127.0.0.1:${(service.address() as AddressInfo).port}`;
     fixture = await TestLibrary.open({
+      secrets: { APP_TOKEN: "a token of the application" },
       grants: {
-        granted: { hosts: [address], environment: { REGION: "eu" } },
+        granted: {
+          hosts: [address],
+          environment: { API_BASE: `http://${address}/`, USER_ACCESS_TOKEN: "{{secret:APP_TOKEN}}" },
+        },
         commands: { hosts: [address] },
       },
       files: {
         ...skill("notes", ["add", "relative", "where"], notes),
         ...skill("port", ["check", "fetch", "resolve"], port),
-        ...skill("granted", ["check", "fetch", "resolve"], port),
+        ...skill("granted", ["api", "check", "fetch", "resolve"], port),
         "skills/commands/SKILL.md": head("commands"),
         "skills/commands/child.js": childJs,
         "skills/commands/proxy.js": proxyJs,
@@ -187,13 +197,23 @@ describe("a skill in a folder", () => {
   });
 
   it("reaches the hosts that it is granted, and no others", async () => {
-    expect((await run("granted__fetch", { url: `http://${address}/` })).structured).toEqual({ text: "pong" });
+    expect((await run("granted__fetch", { url: `http://${address}/` })).structured).toEqual({
+      text: "pong ",
+    });
     const refused = await run("granted__fetch", { url: "http://other.example/" });
     expect(refused.type).toBe("error");
     expect(refused.content).toContain("wanted to reach other.example:80");
+    // Raw connections have no way out: the egress proxy speaks HTTP.
+    const [host, port] = address.split(":");
+    const raw = await run("granted__check", { host, port: Number(port) });
+    expect(raw.content).toContain("Granted hosts are reached by HTTP and HTTPS only");
     expect((await run("port__fetch", { url: `http://${address}/` })).content).toContain(
       `wanted to reach ${address}`,
     );
+  });
+
+  it("finds the variables that it is granted, with secrets by reference that its answer does not show", async () => {
+    expect((await run("granted__api")).structured).toEqual({ text: "pong Bearer [redacted]" });
   });
 
   it("has the packages of its package.json and of its own node_modules", async () => {
