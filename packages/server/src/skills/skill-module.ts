@@ -295,8 +295,7 @@ try:
         os.makedirs(work, exist_ok=True)
         os.chdir(work)
     if request["method"] == "parse":
-        with open(path, "rb") as source:
-            compile(source.read(), request["file"], "exec")
+        compile(open(path, "rb").read(), request["file"], "exec")
         answer({})
     spec = importlib.util.spec_from_file_location("skill", path)
     module = importlib.util.module_from_spec(spec)
