@@ -10,6 +10,8 @@ describeConsole("what people do in the console", ({ server, open }) => {
     await page.keyboard.press("/");
     await page.keyboard.type("hello_world");
     await page.getByRole("treeitem", { name: "Hello World/问候" }).click();
+    // The name that models use is shown to whoever points at the readable one.
+    await page.locator('h1[title="hello_world"]', { hasText: "问候" }).waitFor();
     await page.getByRole("button", { name: "Run" }).click();
     await page.getByText("`name` is missing").first().waitFor();
     await page.getByRole("textbox", { name: "name (required)" }).fill("Ada 李");

@@ -5,6 +5,7 @@ export { isSecretName, Mask, redact } from "./call/mask.ts";
 export { hasParts } from "./call/stages/access-checks.ts";
 export { inEnvelope } from "./format/openai.ts";
 export { readTagText } from "./format/tag-calls.ts";
+export { fileLine } from "./format/tools.ts";
 export { type RecalledCall, recallCalls } from "./loop/records.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
 export { tooMuchJson } from "./schema/copy.ts";

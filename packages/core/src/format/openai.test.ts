@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JsonSchemaObject } from "../schema/visit.ts";
+import type { ToolResult } from "../tool/result.ts";
 import {
   parseOpenAIResponsesCalls,
   parseOpenAIToolCalls,
@@ -243,5 +244,26 @@ describe("results to OpenAI", () => {
       recoverable: true,
     } as const;
     expect(toOpenAIToolMessage("c", { type: "error", content: "", error }).content).toBe("Too slow.");
+  });
+
+  it("says in an envelope whether the call succeeded, with the value as it is, and names files beside it", () => {
+    const told = (result: ToolResult) =>
+      JSON.parse(toOpenAIToolMessage("c", result, { envelope: true }).content);
+    expect(told({ type: "text", content: "13800138000123456789" })).toEqual({
+      success: true,
+      data: "13800138000123456789",
+    });
+    expect(told({ type: "json", content: "null" })).toEqual({ success: true, data: null });
+    expect(told({ type: "json", content: '{"success":true,"data":1}', attachments: [image] })).toEqual({
+      success: true,
+      data: 1,
+      attachments: ["[attached: image/png]"],
+    });
+    expect(told({ type: "text", content: "", attachments: [image] })).toEqual({
+      success: true,
+      data: "",
+      attachments: ["[attached: image/png]"],
+    });
+    expect(told({ type: "error", content: "no" })).toEqual({ success: false, error: "no" });
   });
 });

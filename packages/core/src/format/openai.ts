@@ -16,6 +16,7 @@ import { prepareSchema } from "./provider-schema.ts";
 import {
   type FormattedTool,
   type FormattedTools,
+  fileLine,
   formatTools,
   modelText,
   readCalls,
@@ -141,27 +142,34 @@ export function toOpenAIToolMessage(
   result: ToolResult,
   { envelope = false }: ToolMessageOptions = {},
 ) {
-  const text = modelText(result, result.attachments);
+  const { attachments = [] } = result;
+  if (!envelope)
+    return { role: "tool", tool_call_id: callId, content: modelText(result, attachments) } as const;
   // A result that was cut is sent as cut; its structured value would contain the whole again.
-  const isWhole = memberAt(result.metadata, ["truncated"]) === undefined && !result.attachments;
-  const content = envelope
-    ? inEnvelope(result.type !== "error", text, isWhole ? result.structured : undefined)
-    : text;
+  const isWhole = memberAt(result.metadata, ["truncated"]) === undefined;
+  const more = { structured: isWhole ? result.structured : undefined, files: attachments.map(fileLine) };
+  const content = inEnvelope(result.type !== "error", modelText(result), more);
   return { role: "tool", tool_call_id: callId, content } as const;
 }
 
 /**
  * The outcome of a call as JSON, `{success: true, data}` or `{success: false, error}`, for models and agent loops that
  * look for the flag. The data is the structured value, or the text, parsed where it is JSON. A text that already is such
- * an envelope is not wrapped again.
+ * an envelope is not wrapped again. `files` are lines that name the files that a text cannot carry.
  */
-export function inEnvelope(isSuccess: boolean, text: string, structured?: unknown): string {
+export function inEnvelope(
+  isSuccess: boolean,
+  text: string,
+  { structured, files = [] }: { readonly structured?: unknown; readonly files?: readonly string[] } = {},
+): string {
   const parsed = parseJson(text);
-  if (isRecord(parsed) && parsed.success === isSuccess) return text;
-  if (!isSuccess) return JSON.stringify({ success: false, error: text });
-  const data = structured ?? parsed ?? text;
-  const isEnvelope = isRecord(data) && data.success === true;
-  return JSON.stringify(isEnvelope ? data : { success: true, data });
+  // A number that is too long for JSON's readers stays a text.
+  const isKept = typeof parsed === "object" || JSON.stringify(parsed) === text;
+  const data = structured ?? (isKept ? parsed : text);
+  const own = [parsed, data].find((value) => isRecord(value) && value.success === isSuccess);
+  const outcome = own ?? (isSuccess ? { success: true, data } : { success: false, error: text });
+  if (files.length > 0) return JSON.stringify({ attachments: files, ...outcome });
+  return own !== undefined && own === parsed ? text : JSON.stringify(outcome);
 }
 
 type OpenAIOutputPart =

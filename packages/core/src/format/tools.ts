@@ -225,7 +225,8 @@ function textOf(result: ToolResult, isAlone: boolean): string {
   return JSON.stringify(result.structured) ?? "";
 }
 
-function fileLine(file: FilePart): string {
+/** The line that stands for a file in a text. */
+export function fileLine(file: FilePart): string {
   const name = file.filename === undefined ? file.mime : `${file.filename}, ${file.mime}`;
   return file.url.startsWith("data:") ? `[attached: ${name}]` : `[attached: ${name}, ${file.url}]`;
 }

@@ -1,5 +1,4 @@
-import type { FilePart } from "@toolrack/core";
-import { inEnvelope } from "@toolrack/core/internal";
+import { fileLine, inEnvelope } from "@toolrack/core/internal";
 import { type ModelContentPart, type ModelMessage, newCall, parsedJson } from "./model.ts";
 import { isSettled, isTool, type MessagePart, type ToolPart, textOfParts } from "./turn.ts";
 
@@ -45,8 +44,10 @@ function roundMessages(
   // The client itself sends the results of the tools that it runs.
   const answered = calls.filter((part) => !part.client || isSettled(part));
   const answers = answered.map(({ id, name, state, envelope }): ModelMessage => {
-    const text = answerText(state);
-    const content = envelope ? inEnvelope(state.status === "completed", text) : text;
+    const { text, files } = answerOf(state);
+    const content = envelope
+      ? inEnvelope(state.status === "completed", text, { files })
+      : [...(text === "" && files.length > 0 ? [] : [text]), ...files].join("\n");
     return { role: "tool", tool_call_id: id, name, content };
   });
   return [asked, ...answers, ...(takesImages ? calls.flatMap(imageMessage) : [])];
@@ -63,16 +64,12 @@ function soundArguments({ kind, arguments: written, state }: ToolPart): string {
   return JSON.stringify(state.status === "completed" ? state.input : {});
 }
 
-function answerText(state: ToolPart["state"]): string {
-  if (state.status === "error") return state.error;
-  if (state.status !== "completed") return "The call was not run: the turn ended before its turn came.";
-  const files = (state.attachments ?? []).map(fileLine);
-  return [...(state.output === "" && files.length > 0 ? [] : [state.output]), ...files].join("\n");
-}
-
-function fileLine({ mime, filename, url }: FilePart): string {
-  const name = filename === undefined ? mime : `${filename}, ${mime}`;
-  return url.startsWith("data:") ? `[attached: ${name}]` : `[attached: ${name}, ${url}]`;
+/** The text that answers a call, and the lines that name its files. */
+function answerOf(state: ToolPart["state"]): { readonly text: string; readonly files: readonly string[] } {
+  if (state.status === "error") return { text: state.error, files: [] };
+  if (state.status === "completed")
+    return { text: state.output, files: (state.attachments ?? []).map(fileLine) };
+  return { text: "The call was not run: the turn ended before its turn came.", files: [] };
 }
 
 function imageMessage({ id, name, state }: ToolPart): ModelMessage[] {

@@ -64,11 +64,11 @@ export async function runProgram(
     });
     signal.throwIfAborted();
     if (verdict !== undefined) throw verdict;
-    const { exitCode, signal: exitSignal, failure, refusedHosts = [] } = report() ?? ended;
+    const { exitCode, signal: exitSignal, failure, refusedHosts = [], isCutOff = false } = report() ?? ended;
     if (failure !== undefined)
       throw new SandboxError("sandbox_start_failed", `${label} could not be started: ${failure}.`);
     const printed = { stdout: stdout(), stderr: stderr(), truncated: left === 0 };
-    return { exitCode, signal: exitSignal, ...printed, refusedHosts };
+    return { exitCode, signal: exitSignal, ...printed, refusedHosts, isCutOff };
   } finally {
     clearTimeout(timer);
     clearInterval(look);
@@ -151,6 +151,7 @@ interface ProgramEnd {
   /** Why the program could not be started. */
   readonly failure?: string;
   readonly refusedHosts?: readonly string[];
+  readonly isCutOff?: boolean;
 }
 
 /** The text for `node -e` that starts one program inside a sandbox. */
@@ -164,6 +165,7 @@ export function programBootstrap(options: EnterOptions): string {
  */
 function startProgram(options: EnterOptions, enter: typeof enterSandbox): void {
   const { spawn } = process.getBuiltinModule("node:child_process");
+  const { readFileSync } = process.getBuiltinModule("node:fs");
   const { Socket } = process.getBuiltinModule("node:net");
   const channel = new Socket({ fd: 3, readable: true, writable: true });
   let received = "";
@@ -191,6 +193,25 @@ function startProgram(options: EnterOptions, enter: typeof enterSandbox): void {
   }
 
   function report(end: ProgramEnd): void {
-    channel.end(JSON.stringify({ ...end, refusedHosts: [...refusedHosts] }), () => process.exit(0));
+    const network = { refusedHosts: [...refusedHosts], isCutOff: isCutOff() };
+    channel.end(JSON.stringify({ ...end, ...network }), () => process.exit(0));
+  }
+
+  /**
+   * The kernel counts, for the network of this sandbox alone, what was sent to addresses that nothing leads to, and to
+   * the port of a name server, which is not there.
+   */
+  function isCutOff(): boolean {
+    try {
+      const lines = readFileSync("/proc/net/snmp", "utf8").split("\n");
+      const count = (group: string, name: string): number => {
+        const rows = lines.filter((line) => line.startsWith(`${group}: `)).map((line) => line.split(" "));
+        return Number(rows[1]?.[rows[0]?.indexOf(name) ?? -1] ?? 0);
+      };
+      if (count("Ip", "OutNoRoutes") + count("Udp", "NoPorts") > 0) return true;
+      return /^(?:Ip6OutNoRoutes|Udp6NoPorts)\s+[1-9]/m.test(readFileSync("/proc/net/snmp6", "utf8"));
+    } catch {
+      return false;
+    }
   }
 }

@@ -147,6 +147,11 @@ export interface ProgramResult {
   readonly truncated: boolean;
   /** Hosts that the program asked the egress proxy for and that are not granted: `example.com:443`. */
   readonly refusedHosts: readonly string[];
+  /**
+   * Whether the program, or one that it started, tried to reach an address past the egress proxy, where nothing can be
+   * reached. Always false at level 2 and where the sandbox has no /proc.
+   */
+  readonly isCutOff: boolean;
 }
 
 export interface SandboxOptions {

@@ -9,7 +9,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import type { NewSkill, NewSkillTool, SkillFile } from "../store/index.ts";
 import { isSafePath, shortHash } from "./skill.ts";
 import type { InstallPackages } from "./skill-packages.ts";
-import { discoverTools, readToolsFile } from "./tools-file.ts";
+import { discoverTools, moduleProblem, readToolsFile } from "./tools-file.ts";
 
 /** The content of a folder with a `SKILL.md`. */
 export interface SkillFolder {
@@ -50,6 +50,8 @@ interface ReadFolderOptions {
   readonly trusted: boolean;
   /** A copy of the folder that the skill's module is run from. Default: the folder itself. */
   readonly code?: string;
+  /** Whether the modules that a `tools.json` names are parsed too. Without a `tools.json`, `getTools()` loads them. */
+  readonly parsesModules?: boolean;
 }
 
 /**
@@ -58,7 +60,7 @@ interface ReadFolderOptions {
  */
 export async function readSkillFolder(
   directory: string,
-  { sandbox, install, trusted, code }: ReadFolderOptions,
+  { sandbox, install, trusted, code, parsesModules = false }: ReadFolderOptions,
 ): Promise<SkillFolder> {
   const { frontMatter, body, source } = await readSkillFile(directory);
   const { name: written, description, metadata, ...rest } = frontMatter;
@@ -73,9 +75,17 @@ export async function readSkillFolder(
 
   const toolsFile = join(directory, "tools.json");
   const place = { name: title, directory, trusted, body, ...defined({ code }) };
-  const { tools, warnings, problem }: Awaited<ReturnType<typeof discoverTools>> = existsSync(toolsFile)
-    ? { tools: readToolsFile(String(await readRegularFile(toolsFile, LARGEST_TOOLS_FILE))), warnings: [] }
-    : await discoverTools(place, sandbox, install);
+  const listed = existsSync(toolsFile)
+    ? readToolsFile(String(await readRegularFile(toolsFile, LARGEST_TOOLS_FILE)))
+    : undefined;
+  const { tools, warnings, problem } =
+    listed === undefined
+      ? await discoverTools(place, sandbox, install)
+      : {
+          tools: listed,
+          warnings: [],
+          problem: parsesModules ? await moduleProblem(place, listed, sandbox) : undefined,
+        };
   return {
     skill: {
       id,

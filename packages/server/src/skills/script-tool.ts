@@ -18,7 +18,14 @@ import {
 } from "./checked-tool.ts";
 import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import { type LoadedSkill, shortHash } from "./skill.ts";
-import { callModule, describeEnd, MissingFunctionError, parseJson, tailOf } from "./skill-module.ts";
+import {
+  callModule,
+  describeBlocked,
+  describeEnd,
+  MissingFunctionError,
+  parseJson,
+  tailOf,
+} from "./skill-module.ts";
 import { type InstallPackages, packagesOf } from "./skill-packages.ts";
 
 export const usualScriptTimeout = 60_000;
@@ -45,6 +52,8 @@ export function scriptRunner(ready: CheckedTool, surroundings: SkillSurroundings
     const program = { ...spec, args: [...script.args, ...words] };
     const result = await sandbox.run(program, JSON.stringify({ params, context }), signal);
     logPrinted(call, "warn", result.stderr);
+    const blocked = describeBlocked(spec, result, sandbox.level, [], describeEnd(result, spec.label));
+    if (blocked !== undefined) throw new Error(blocked);
     return resultOf(readCommandAnswer(result, spec.label, output));
   };
 }
@@ -54,26 +63,27 @@ function withCode(skill: LoadedSkill): LoadedSkill {
   return skill.code === undefined ? skill : { ...skill, directory: skill.code };
 }
 
+/** Rejects with the reason when a skill's module is no program of its language. Runs nothing of it. */
+export async function parseModule(
+  skill: ModuleOwner,
+  module: ScriptModule,
+  sandbox: Sandbox,
+  signal: AbortSignal,
+): Promise<void> {
+  await callModule(sandbox, moduleSpec(skill, module), module, { method: "parse" }, signal);
+}
+
 /** Calls `getTools()` of a skill's module in the sandbox. */
 export async function askForTools(
-  skill: Pick<LoadedSkill, "name" | "directory" | "code" | "trusted">,
+  skill: ModuleOwner,
   module: ScriptModule,
   sandbox: Sandbox,
   install: InstallPackages | undefined,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const label = `${skill.name}/getTools`;
-  const spec: ProgramSpec = {
-    label,
-    command: module.language === "python" ? "python3" : "node",
-    args: [],
-    directory: skill.code ?? skill.directory!,
-    environment: {},
-    hosts: [],
-    foreign: !skill.trusted,
-    limits: { timeoutMs: 10_000 },
-    ...defined({ dependencies: await packagesOf(skill.directory, label, install, signal) }),
-  };
+  const plain = moduleSpec(skill, module);
+  const dependencies = await packagesOf(skill.directory, plain.label, install, signal);
+  const spec = { ...plain, ...defined({ dependencies }) };
   try {
     return await callModule(sandbox, spec, module, { method: "getTools" }, signal);
   } catch (thrown) {
@@ -84,6 +94,21 @@ export async function askForTools(
     if (printed === undefined) throw thrown;
     return printed.value;
   }
+}
+
+type ModuleOwner = Pick<LoadedSkill, "name" | "directory" | "code" | "trusted">;
+
+function moduleSpec(skill: ModuleOwner, module: ScriptModule): ProgramSpec {
+  return {
+    label: `${skill.name}/getTools`,
+    command: module.language === "python" ? "python3" : "node",
+    args: [],
+    directory: skill.code ?? skill.directory!,
+    environment: {},
+    hosts: [],
+    foreign: !skill.trusted,
+    limits: { timeoutMs: 10_000 },
+  };
 }
 
 async function specOf(

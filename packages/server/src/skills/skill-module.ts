@@ -8,6 +8,8 @@ import { packageHint } from "./skill-packages.ts";
 
 /** What a skill's module is asked for. */
 export type ModuleRequest =
+  /** Only to be read, without any of it being run. */
+  | { readonly method: "parse" }
   | { readonly method: "getTools" }
   | {
       readonly method: "execute";
@@ -51,27 +53,35 @@ export async function callModule(
   const failure =
     error === undefined ? undefined : String(message || `${spec.label} failed without a message.`);
   if (isMissing === true) throw new MissingFunctionError(failure);
-  const hosts = [...(Array.isArray(blocked) ? blocked.map(String) : []), ...result.refusedHosts];
-  if (request.method === "execute" && hosts.length > 0)
-    throw new Error(describeBlocked(spec, [...new Set(hosts)], sandbox.level, failure));
+  const noticed = Array.isArray(blocked) ? blocked.map(String) : [];
+  const reason = describeBlocked(spec, result, sandbox.level, noticed, failure);
+  if (request.method === "execute" && reason !== undefined) throw new Error(reason);
   if (failure === undefined) return value;
   throw Object.assign(new Error(`${failure}${packageHint(failure, language, spec.label)}`), { stack });
 }
 
-function describeBlocked(
+/**
+ * Why the answer of a program is not used that wanted to reach hosts and could not; undefined when it did not.
+ * `noticed` are hosts that the program itself could not reach, `failure` is what it failed with.
+ */
+export function describeBlocked(
   { label, hosts }: ProgramSpec,
-  wanted: readonly string[],
+  { refusedHosts, isCutOff }: ProgramResult,
   level: Sandbox["level"],
+  noticed: readonly string[],
   failure: string | undefined,
-): string {
+): string | undefined {
+  const wanted = [...new Set([...noticed, ...refusedHosts])];
+  if (wanted.length === 0 && !isCutOff) return undefined;
   const skill = label.slice(0, label.lastIndexOf("/"));
   const said = failure === undefined ? "" : ` It failed with: ${failure}`;
-  const all = JSON.stringify([...hosts, ...wanted.map((host) => host.replace(/:(?:80|443)$/, ""))]);
+  const needed = wanted.length === 0 ? ["…"] : wanted.map((host) => host.replace(/:(?:80|443)$/, ""));
+  const all = JSON.stringify([...hosts, ...needed]);
   const remedy =
     level === 2
       ? "This server isolates scripts at the reduced level 2, where they have no network. Install bubblewrap."
       : `Grant it in the config: sandbox: { grants: { "${skill}": { hosts: ${all} } } }. Granted hosts are reached by HTTP and HTTPS only.`;
-  return `${label} wanted to reach ${wanted.join(", ")}, and has no network access there, so what it answered is not used. ${remedy}${said}`;
+  return `${label} wanted to reach ${wanted.join(", ") || "a host"}, and has no network access there, so what it answered is not used. ${remedy}${said}`;
 }
 
 /** Characters of a script's output that an error shows, from its end. */
@@ -113,6 +123,7 @@ const Module = require("node:module");
 const { dirname, join, resolve } = require("node:path");
 const { pathToFileURL } = require("node:url");
 const { errorMonitor } = require("node:events");
+const { Script } = require("node:vm");
 const net = require("node:net");
 const dns = require("node:dns");
 // These two read the proxy variables when they are loaded. Other clients must not read them: some would send https
@@ -182,10 +193,11 @@ if (process.env.NODE_PATH) {
 }
 
 // By what it says itself: a package.json somewhere above the skill must not decide how it is read.
+const isCommon = (path, source) =>
+  path.endsWith(".js") && /\\bexports\\b/.test(source) && !/^\\s*(?:import|export)\\b/m.test(source);
 async function load(path) {
-  const source = path.endsWith(".js") ? readFileSync(path, "utf8") : "";
-  const isCommon = /\\bexports\\b/.test(source) && !/^\\s*(?:import|export)\\b/m.test(source);
-  if (!isCommon) return import(pathToFileURL(path).href);
+  const source = readFileSync(path, "utf8");
+  if (!isCommon(path, source)) return import(pathToFileURL(path).href);
   const module = new Module(path);
   module.filename = path;
   module.paths = Module._nodeModulePaths(dirname(path));
@@ -211,6 +223,12 @@ process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", async () => {
       Object.assign(process.env, { DATA_BASE_PATH: home, PROJECT_ROOT: home });
       mkdirSync(join(home, work), { recursive: true });
       process.chdir(join(home, work));
+    }
+    if (method === "parse") {
+      const source = readFileSync(path, "utf8");
+      if (isCommon(path, source)) new Script(Module.wrap(source), { filename: file });
+      else Module.stripTypeScriptTypes(source);
+      return answer({});
     }
     const loaded = await load(path);
     const candidates = [loaded, loaded.default, loaded.default?.default];
@@ -276,6 +294,9 @@ try:
         work = os.path.join(os.environ["HOME"], request["work"])
         os.makedirs(work, exist_ok=True)
         os.chdir(work)
+    if request["method"] == "parse":
+        compile(open(path, "rb").read(), request["file"], "exec")
+        answer({})
     spec = importlib.util.spec_from_file_location("skill", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -165,7 +165,9 @@ export class SkillReader {
     const { isWhole } = await listSkillFiles(directory);
     // A workspace that cannot be written to has no copies.
     const code = isWhole ? await this.#copy(directory).catch(() => undefined) : undefined;
-    const read = await readSkillFolder(directory, { sandbox, install, trusted, ...defined({ code }) });
+    // Parsing takes time, and finds nothing to fall back on at the first reading.
+    const options = { sandbox, install, trusted, parsesModules: lastGood !== undefined };
+    const read = await readSkillFolder(directory, { ...options, ...defined({ code }) });
     const warnings = isWhole ? read.warnings : [...read.warnings, tooManyFiles];
     // A module that stopped loading, as while it is being edited, leaves the last good version in place.
     const isStale = read.problem !== undefined && lastGood?.problem === undefined && lastGood !== undefined;

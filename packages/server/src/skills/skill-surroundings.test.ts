@@ -43,6 +43,10 @@ const port = `
 const net = require("net");
 const dns = require("dns");
 async function execute(toolName, { host, port, url }) {
+  if (toolName === "api") {
+    const authorization = "Bearer " + process.env.USER_ACCESS_TOKEN;
+    return { text: await (await fetch(process.env.API_BASE, { headers: { authorization } })).text() };
+  }
   if (toolName === "fetch") return { text: await (await fetch(url)).text() };
   if (toolName === "resolve") return new Promise((done) => dns.lookup(host, (error) => done({ found: !error })));
   return new Promise((done) => {
@@ -64,6 +68,20 @@ def execute(tool, params, context):
     return {"open": s.connect_ex((params["host"], params["port"])) == 0}
 `;
 
+/** Programs that take a blocked network for an answer. */
+const commands = {
+  address: `python3 -c 'import socket; print({True: 1, False: 0}[socket.socket().connect_ex(("10.0.0.1", 22)) == 0])'`,
+  name: `python3 -c 'import json, socket\ntry: socket.getaddrinfo("example.com", 80)\nexcept OSError: print(json.dumps({"found": False}))'`,
+  proxy: `node proxy.js`,
+  child: `node child.js`,
+  local: `python3 -c 'import json, socket; print(json.dumps({"me": socket.gethostbyname(socket.gethostname())}))'`,
+};
+const childJs = `exports.execute = () => {
+  const { status } = require("child_process").spawnSync("python3", ["-c", "import socket; socket.create_connection(('10.0.0.1', 22))"]);
+  return { open: status === 0 };
+};`;
+const proxyJs = `fetch("http://other.example/").then(({ status }) => console.log(JSON.stringify({ up: status < 400 })));`;
+
 const printedPy = `
 import json, sys
 def execute(tool, params, context):
@@ -78,15 +96,30 @@ describe("a skill in a folder", () => {
   let address: string;
 
   beforeAll(async () => {
-    service = createServer((_request, response) => response.end("pong")).listen(0, "127.0.0.1");
+    service = createServer(({ headers }, response) =>
+      response.end(`pong ${headers.authorization ?? ""}`),
+    ).listen(0, "127.0.0.1");
     await once(service, "listening");
     address = `127.0.0.1:${(service.address() as AddressInfo).port}`;
     fixture = await TestLibrary.open({
-      grants: { granted: { hosts: [address], environment: { REGION: "eu" } } },
+      secrets: { APP_TOKEN: "a token of the application" },
+      grants: {
+        granted: {
+          hosts: [address],
+          environment: { API_BASE: `http://${address}/`, USER_ACCESS_TOKEN: "{{secret:APP_TOKEN}}" },
+        },
+        commands: { hosts: [address] },
+      },
       files: {
         ...skill("notes", ["add", "relative", "where"], notes),
         ...skill("port", ["check", "fetch", "resolve"], port),
-        ...skill("granted", ["check", "fetch", "resolve"], port),
+        ...skill("granted", ["api", "check", "fetch", "resolve"], port),
+        "skills/commands/SKILL.md": head("commands"),
+        "skills/commands/child.js": childJs,
+        "skills/commands/proxy.js": proxyJs,
+        "skills/commands/tools.json": JSON.stringify({
+          tools: Object.entries(commands).map(([name, command]) => ({ name, type: "script", command })),
+        }),
         "skills/portpy/SKILL.md": head("portpy"),
         "skills/portpy/index.py": portPy,
         ...skill("declared", ["use"], `const left = require("left"); const execute = () => left("a");`),
@@ -147,14 +180,40 @@ describe("a skill in a folder", () => {
     },
   );
 
+  it.each([
+    ["address", "a host"],
+    ["name", "a host"],
+    ["child", "a host"],
+    ["proxy", "other.example:80"],
+  ])("fails when a program of its own takes a blocked network for an answer: %s", async (name, wanted) => {
+    const { type, content } = await run(`commands__${name}`);
+    expect(type).toBe("error");
+    expect(content).toContain(`commands/${name} wanted to reach ${wanted}, and has no network access there`);
+    expect(content).toContain(`sandbox: { grants: { "commands": { hosts: ["${address}",`);
+  });
+
+  it("may look up its own name without a network", async () => {
+    expect((await run("commands__local")).structured).toEqual({ me: "127.0.0.1" });
+  });
+
   it("reaches the hosts that it is granted, and no others", async () => {
-    expect((await run("granted__fetch", { url: `http://${address}/` })).structured).toEqual({ text: "pong" });
+    expect((await run("granted__fetch", { url: `http://${address}/` })).structured).toEqual({
+      text: "pong ",
+    });
     const refused = await run("granted__fetch", { url: "http://other.example/" });
     expect(refused.type).toBe("error");
     expect(refused.content).toContain("wanted to reach other.example:80");
+    // Raw connections have no way out: the egress proxy speaks HTTP.
+    const [host, port] = address.split(":");
+    const raw = await run("granted__check", { host, port: Number(port) });
+    expect(raw.content).toContain("Granted hosts are reached by HTTP and HTTPS only");
     expect((await run("port__fetch", { url: `http://${address}/` })).content).toContain(
       `wanted to reach ${address}`,
     );
+  });
+
+  it("finds the variables that it is granted, with secrets by reference that its answer does not show", async () => {
+    expect((await run("granted__api")).structured).toEqual({ text: "pong Bearer [redacted]" });
   });
 
   it("has the packages of its package.json and of its own node_modules", async () => {
@@ -221,4 +280,40 @@ describe("a skill in a folder", () => {
     expect((await run("greeter__greet")).content).toBe("hi");
     expect(fixture.library.failedFolders()).toEqual([]);
   });
+
+  it.each([
+    ["index.js", "exports.execute = () => process.env.SKILL_NAME;", "exports.execute = () => {"],
+    ["index.mjs", "export const execute = async () => process.env.SKILL_NAME;", "export const execute = ("],
+    [
+      "index.py",
+      "import os\ndef execute(tool, params, context):\n    return os.environ['SKILL_NAME']",
+      "def execute(tool, params, context):\n  return (",
+    ],
+  ])(
+    "keeps serving its last good version when %s beside a tools.json is broken",
+    async (file, good, broken) => {
+      const name = `listed-${file.split(".")[1]}`;
+      const say = async () => (await run(`listed_${file.split(".")[1]}__say`)).content;
+      await fixture.write(`skills/${name}/SKILL.md`, head(name));
+      await fixture.write(`skills/${name}/tools.json`, '{"tools":[{"name":"say","type":"script"}]}');
+      await fixture.write(`skills/${name}/${file}`, good);
+      await fixture.library.reload();
+      expect(await say()).toBe(name);
+      await fixture.write(`skills/${name}/${file}`, broken);
+      await fixture.library.reload();
+      expect(await say()).toBe(name);
+      expect(fixture.library.failedFolders()).toMatchObject([
+        { reason: expect.stringMatching(new RegExp(`${file} cannot be loaded.*last good version`, "s")) },
+      ]);
+      // Only its language is checked: what it needs when it runs may be missing now.
+      await fixture.write(
+        `skills/${name}/${file}`,
+        `${good}\n${file.endsWith("py") ? "1/0" : "nowhere();"}\n`,
+      );
+      await fixture.library.reload();
+      expect(fixture.library.failedFolders()).toEqual([]);
+      await fixture.write(`skills/${name}/${file}`, good);
+      await fixture.library.reload();
+    },
+  );
 });

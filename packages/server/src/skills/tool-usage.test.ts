@@ -65,6 +65,19 @@ describe("usage", () => {
     expect(settings.arguments).toEqual({ key: "fixed" });
   });
 
+  it("takes settings beside the parameters, and beside the properties of a schema", () => {
+    const settings = { timeout: 500, output: "text", dangerous: true };
+    for (const text of [
+      { parameters: schema, ...settings },
+      { ...schema, ...settings },
+    ]) {
+      const usage = readUsage(JSON.stringify(text));
+      expect(usage.parameters).toEqual(schema);
+      expect(usage.settings).toMatchObject(settings);
+    }
+    expect(() => readUsage('{"properties":{},"timeout":"long"}')).toThrow(/usage.timeout must be/);
+  });
+
   it.each([
     ["{", /not JSON/],
     ["null", /says nothing/],

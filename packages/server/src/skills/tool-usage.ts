@@ -21,7 +21,7 @@ const forms =
   'Write a JSON Schema ({"type": "object", "properties": {…}}), {"parameters": …}, {"properties": …} or a list ([{"name", "type", "required", "description"}]).';
 
 /**
- * Parses the `usage` of a tool: a JSON Schema, `{parameters}` with settings, `{properties}`, the short list,
+ * Parses the `usage` of a tool: a JSON Schema, `{parameters}`, `{properties}`, all three with settings, the short list,
  * or the short list as lines of Markdown. When `text` is empty, such lines may be in the description. Throws
  * `UsageError`.
  */
@@ -51,7 +51,14 @@ function splitUsage(value: JsonSchemaObject): {
 } {
   // The form of OpenAI's tool definitions.
   if (value.type === "function" && isRecord(value.function)) return splitUsage(value.function);
-  if (looksLikeSchema(value)) return { schema: value, settings: {} };
+  if (looksLikeSchema(value)) {
+    const isSetting = ([name]: readonly [string, unknown]) => isUsageSetting(name);
+    const members = Object.entries(value);
+    return {
+      schema: Object.fromEntries(members.filter((member) => !isSetting(member))),
+      settings: Object.fromEntries(members.filter(isSetting)),
+    };
+  }
   const { parameters, name: _name, description: _description, ...settings } = value;
   if (parameters === undefined && !Object.keys(settings).some(isUsageSetting)) {
     if (Object.keys(value).length === 0) return { schema: { type: "object", properties: {} }, settings: {} };
@@ -180,7 +187,7 @@ const wholeUpTo = (most: number): Kind<number> => ({
   fits: (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most,
 });
 
-/** The settings that `usage` may hold beside `parameters`. */
+/** The settings that `usage` may hold beside `parameters` or `properties`. */
 const kinds = {
   /** Fixed arguments, which a caller cannot change. */
   arguments: object,

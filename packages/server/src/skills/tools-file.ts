@@ -6,7 +6,7 @@ import { asRecord, defined, isRecord, reasonOf } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import { type NewSkillTool, type StoredSkillTool, skillToolTypes } from "../store/index.ts";
 import { residentRefusal, resolveCommand, type ScriptModule } from "./script-command.ts";
-import { askForTools } from "./script-tool.ts";
+import { askForTools, parseModule } from "./script-tool.ts";
 import type { LoadedSkill } from "./skill.ts";
 import { MissingFunctionError } from "./skill-module.ts";
 import type { InstallPackages } from "./skill-packages.ts";
@@ -106,7 +106,7 @@ export async function discoverTools(
   sandbox: () => Promise<Sandbox>,
   install: InstallPackages | undefined,
 ): Promise<DiscoveredTools> {
-  const module = indexOf(place);
+  const module = moduleIn(place);
   if (module === undefined) return { tools: await fromScripts(place.directory), warnings: [] };
   const described = fromSections(place.body, module);
   try {
@@ -124,13 +124,32 @@ export async function discoverTools(
   }
 }
 
+/** Why a module that these tools run is no program of its language; undefined when all are. Runs nothing of them. */
+export async function moduleProblem(
+  place: DiscoveryPlace,
+  tools: readonly NewSkillTool[],
+  sandbox: () => Promise<Sandbox>,
+): Promise<string | undefined> {
+  const scripts = tools.filter(({ type }) => type === "script");
+  const modules = scripts.flatMap(({ command }) => moduleIn(place, command) ?? []);
+  for (const module of new Map(modules.map((one) => [one.file, one])).values()) {
+    try {
+      await parseModule(place, module, await sandbox(), AbortSignal.timeout(30_000));
+    } catch (thrown) {
+      return `${module.file} cannot be loaded: ${reasonOf(thrown)}`;
+    }
+  }
+  return undefined;
+}
+
 function sourceOf({ directory }: DiscoveryPlace, { file }: ScriptModule): string {
   return readFileSync(join(directory, file), "utf8");
 }
 
-function indexOf(place: DiscoveryPlace): ScriptModule | undefined {
+/** The module that a command of the skill runs; without a command, its `index.js` or `index.py`. */
+function moduleIn(place: DiscoveryPlace, command?: string): ScriptModule | undefined {
   try {
-    return resolveCommand(undefined, place, place.directory).module;
+    return resolveCommand(command, place, place.directory).module;
   } catch {
     return undefined;
   }

@@ -13,6 +13,8 @@ beforeAll(async () => {
     "toolrack.config.mjs": "export default { builtins: false };",
     "skills/greet/SKILL.md": "---\nname: greet\ndescription: Greets.\n---\nBe polite.\n",
     "skills/greet/scripts/hi.sh": 'echo "hi $1"',
+    "skills/silent/SKILL.md": "---\nname: silent\ndescription: Says nothing of its tools.\n---\n",
+    "skills/silent/index.js": "exports.execute = () => 1;",
     "incoming/sums/SKILL.md": "---\nname: sums\ndescription: Sums.\n---\n",
     "incoming/sums/index.js": index,
     "dump.sql":
@@ -25,9 +27,10 @@ const run = (...words: string[]) => runCli(words, { cwd: workspace.directory });
 const skills = (...words: string[]) => run("skills", ...words);
 
 describe("toolrack skills", { timeout: 180_000 }, () => {
-  it("lists those of folders, and runs their tools", async () => {
-    const { code, stdout } = await skills();
+  it("lists those of folders, says why one has no tools, and runs their tools", async () => {
+    const { code, stdout, stderr } = await skills();
     expect(code).toBe(0);
+    expect(stderr).toContain("skills/silent: index.js does not say which tools it has");
     expect(stdout).toMatch(/greet +greet +skills\/greet +1 tool +Greets\./);
     expect((await run("call", "greet__hi", "--args", '{"args":["Ada"]}')).stdout).toBe("hi Ada\n");
   });

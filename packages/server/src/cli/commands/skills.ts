@@ -79,6 +79,9 @@ const skillActions: Readonly<Record<SkillAction, SkillWork>> = {
         cli.table(["ID", "NAME", "OWNER", "TOOLS", "DESCRIPTION"], rows);
       }
       for (const { folder, reason } of failed) cli.talk(`${folder}: ${reason}`);
+      // A skill without tools may be meant so. Where it is not, its warnings tell why.
+      for (const skill of all.filter(({ tools }) => tools.length === 0))
+        for (const warning of skill.warnings) cli.talk(`${placeOf(skill)}: ${warning}`);
     });
   },
 
@@ -181,7 +184,8 @@ function toolsOf(library: SkillLibrary, skill: Skill): string {
 }
 
 function summaryOf(library: SkillLibrary, skill: Skill) {
-  const { directory: _directory, revision: _revision, frontMatterText: _text, tools, ...rest } = skill;
+  const { directory: _directory, code: _code, revision: _revision, ...shown } = skill;
+  const { frontMatterText: _text, tools, ...rest } = shown;
   return { ...rest, toolCount: tools.length, failedTools: failedToolsOf(library, skill) };
 }
 

@@ -37,7 +37,8 @@ type Skill = ReturnType<SkillLibrary["require"]>;
 const LONGEST_SHOWN = 256 * 1024;
 
 export function skillSummary(skills: SkillLibrary, skill: Skill): Record<string, unknown> {
-  const { directory: _directory, revision: _revision, frontMatterText: _text, tools, ...rest } = skill;
+  const { directory: _directory, code: _code, revision: _revision, ...shown } = skill;
+  const { frontMatterText: _text, tools, ...rest } = shown;
   const failed = tools.filter(({ id }) => skills.failureOf(id) !== undefined);
   return { ...rest, toolCount: tools.length, failedTools: failed.length };
 }

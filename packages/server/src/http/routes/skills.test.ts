@@ -20,6 +20,7 @@ describe("skills over HTTP", () => {
       files: {
         "toolrack.config.js": config,
         "skills/notes/SKILL.md": "---\nname: notes\ndescription: How to take notes.\n---\nWrite short.\n",
+        "skills/notes/template.md": "# Notes\n",
         "skills/broken/SKILL.md": "---\nname: [\n---\n",
       },
     });
@@ -242,6 +243,7 @@ describe("skills over HTTP", () => {
   it("in a folder are read, and changed only there", async () => {
     const { body } = await server.ask("/api/skills");
     expect(body.items[0]).toMatchObject({ id: "notes", owner: "folder", sourcePath: "skills/notes" });
+    expect(JSON.stringify(body.items)).not.toContain(server.workspace.directory);
     expect(body.failed).toMatchObject([{ folder: "skills/broken", reason: expect.stringContaining("YAML") }]);
     expect((await patch("/api/skills/notes", { description: "x" })).body.error.code).toBe("skill_read_only");
     expect((await remove("/api/skills/notes")).status).toBe(409);

@@ -26,6 +26,8 @@ interface BubblewrapOptions {
   /** Whether the sandbox mounts a /proc of its own. Many containers do not allow that mount. */
   readonly proc: boolean;
   readonly seccompFile?: string;
+  /** The `/etc/hosts` of programs: the name of the machine and `localhost`, which they look up without a network. */
+  readonly hostsFile: string;
   /** KB of data memory that a Node process uses right after its start, as `findConfinement` measured it. */
   readonly nodeDataKb?: number;
 }
@@ -93,6 +95,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
         { fileMb, openFiles: 1024 },
         [
           ...systemDirectories(),
+          ...["--ro-bind", options.hostsFile, "/etc/hosts"],
           ...(proc ? ["--proc", "/proc"] : []),
           // The file system that bubblewrap mounts at /dev is in memory and has no size limit. So /dev is
           // made read-only, and /dev/shm gets a limited file system of its own.

@@ -56,11 +56,13 @@ async function findBubblewrap(directory: string): Promise<FoundConfinement & { r
   const filter = seccompFilter();
   const seccompFile = filter && join(directory, "seccomp.bpf");
   if (filter !== undefined) writeFileSync(join(directory, "seccomp.bpf"), filter);
+  const hostsFile = join(directory, "hosts");
+  writeFileSync(hostsFile, "127.0.0.1 localhost sandbox\n");
   let failure = "";
   // Root is tried without a user namespace first, and with one if that fails.
   for (const userNamespace of process.getuid?.() === 0 ? [false, true] : [true])
     for (const proc of [true, false]) {
-      const options = { userNamespace, proc, bubblewrap, ...defined({ seccompFile }) };
+      const options = { userNamespace, proc, bubblewrap, hostsFile, ...defined({ seccompFile }) };
       try {
         const create = (nodeDataKb?: number) =>
           bubblewrapConfinement({ ...options, ...defined({ nodeDataKb }) });
