@@ -28,9 +28,9 @@ export class ToolEntry {
     this.implementation = implementationOf(info.execute);
   }
 
-  /** Whether the function can keep its whole context: false if it only takes members out of it, `({ input }) => …`. */
+  /** Whether the tool needs a context that can be copied, which costs more than one whose members are only read. */
   get keepsContext(): boolean {
-    this.#keepsContext ??= !takesMembers.test(String(this.implementation.run));
+    this.#keepsContext ??= mayKeepContext(String(this.implementation.run));
     return this.#keepsContext;
   }
 
@@ -45,8 +45,24 @@ export class ToolEntry {
   }
 }
 
-/** A function whose parameter is a list of members, without a rest and without defaults. */
-const takesMembers = /^(?:async\b\s*)?(?:function\b)?\s*[\w$]*\s*\(\s*\{[\w$\s,:]*\}\s*\)/;
+/** The beginning of a function that takes nothing, only members, or one parameter. The group is the parameter's name. */
+const parameterOf =
+  /^(?:async\b\s*)?(?:(?:function\b)?\s*[\w$]*\s*\(\s*(?:\{[\w$\s,:]*\}|(\w+))?\s*\)|(\w+)\s*=>)/;
+/** Code that reaches the context without its name, or that cannot be read. */
+const hidden = /\barguments\b|\beval\b|\[native code\]|\\u/;
+
+/**
+ * Whether a function may copy its context or hand it on. False if it only takes members out of it: `({ input }) => …`,
+ * or `ctx.input` wherever it names its `ctx`.
+ */
+function mayKeepContext(code: string): boolean {
+  const head = parameterOf.exec(code);
+  if (head === null || hidden.test(code)) return true;
+  const [begin, name = head[2]] = head;
+  if (name === undefined) return false;
+  const uses = code.slice(begin.length).split(new RegExp(`(?<![\\w$])${name}(?![\\w$])`));
+  return uses.slice(1).some((after) => !/^\s*\??\.\s*\w/.test(after));
+}
 
 /** Checks and normalizes a tool. Throws `DefinitionError`, which names the wrong field. */
 export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEntry {

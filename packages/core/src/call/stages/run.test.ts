@@ -39,6 +39,24 @@ describe("run", () => {
     expect(structured).toEqual([{}, "s", "function"]);
   });
 
+  it.each<[string, Tool.Config["execute"]]>([
+    ["an arrow function", (ctx) => ({ ...ctx })],
+    // biome-ignore format: a parameter without brackets is the case.
+    ["an arrow function without brackets", ctx => ({ ...ctx })],
+    ["a function that reads members too", async (context) => (context.input.a ? "" : { ...context })],
+    ["arguments", new Function("return { ...arguments[0] }") as () => unknown],
+    ["a bound function", ((ctx: Tool.Context) => ({ ...ctx })).bind(undefined)],
+    ["another function", (ctx) => [ctx].map((one) => ({ ...one }))[0]],
+    ["a parameter with a sign", ($ctx) => ({ ...$ctx })],
+  ])("gives a context that can be spread to %s, with and without settings", async (_, execute) => {
+    for (const environment of [undefined, async () => ({ KEY: "value" })]) {
+      const registry = new ToolRegistry({ environment });
+      registry.register(Tool.define({ name: "t", parameters: {}, execute }));
+      const { structured } = await registry.execute("t", {}, { sessionID: "s" });
+      expect(structured).toMatchObject({ sessionID: "s", env: (await environment?.()) ?? {} });
+    }
+  });
+
   it("notes a tool that ended after its limit, because nothing could stop it", async () => {
     const registry = new ToolRegistry();
     registry.register(
