@@ -1,10 +1,13 @@
 import { compileSchema } from "../schema/compile-schema.ts";
 import { isPromise } from "../schema/library-validator.ts";
 import type { CompiledSchema } from "../schema/types.ts";
+import { isRecord } from "../schema/visit.ts";
 import {
   checkNameAndExecute,
   DefinitionError,
   implementationOf,
+  metadataProblem,
+  misplacedMetadata,
   type ToolImplementation,
 } from "../tool/define.ts";
 import { canonicalName } from "../tool/name.ts";
@@ -73,7 +76,7 @@ export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEnt
   if (isPromise(candidate))
     throw new DefinitionError("This is a promise of a tool: await it, then register it.", "info");
   checkNameAndExecute(info.name, info.execute);
-  checkLimits(info);
+  checkMetadata(info);
   try {
     return new ToolEntry(normalise(info, createdAt));
   } catch (thrown) {
@@ -86,14 +89,33 @@ export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEnt
   }
 }
 
-function checkLimits({ name, metadata }: ToolInfo): void {
-  for (const field of ["timeout", "idleTimeout"] as const) {
-    const limit: unknown = metadata?.[field];
-    if (limit === undefined || (typeof limit === "number" && limit >= 0)) continue;
-    throw new DefinitionError(
-      `The ${field} of the tool "${name}" must be a number of milliseconds, 0 for no limit.`,
-      `metadata.${field}`,
-    );
+const isLimit = (value: unknown) => typeof value === "number" && value >= 0;
+const isTexts = (value: unknown) => Array.isArray(value) && value.every((one) => typeof one === "string");
+const limitForm = "a number of milliseconds, 0 for no limit";
+const metadataForms: readonly (readonly [
+  keyof ToolMetadata & string,
+  (value: unknown) => boolean,
+  string,
+])[] = [
+  ["timeout", isLimit, limitForm],
+  ["idleTimeout", isLimit, limitForm],
+  ["dangerous", (value) => typeof value === "boolean", "true or false"],
+  ["confirm", (value) => typeof value === "string", "a text"],
+  ["permissions", isTexts, "a list of texts"],
+  ["calls", isTexts, "a list of texts"],
+  ["tags", isTexts, "a list of texts"],
+];
+
+/** A value of the wrong kind would have no effect, so that a tool might run unasked. */
+function checkMetadata(info: ToolInfo): void {
+  const { name, metadata = {} } = info;
+  const [misplaced] = misplacedMetadata(info);
+  if (misplaced !== undefined) throw new DefinitionError(metadataProblem(name, misplaced), misplaced);
+  if (!isRecord(metadata))
+    throw new DefinitionError(`The metadata of the tool "${name}" must be an object.`, "metadata");
+  for (const [field, fits, form] of metadataForms) {
+    if (metadata[field] === undefined || fits(metadata[field])) continue;
+    throw new DefinitionError(`The ${field} of the tool "${name}" must be ${form}.`, `metadata.${field}`);
   }
 }
 

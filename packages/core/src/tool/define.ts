@@ -173,7 +173,11 @@ function checkedExecute(
     }
     try {
       // The validated value has the schema's type, which the compiler cannot see.
-      const validated = Object.create(context, { input: { value: outcome.value } }) as ToolContext<never>;
+      const input = { value: outcome.value, enumerable: true };
+      const validated = Object.create(context, {
+        ...Object.getOwnPropertyDescriptors(context),
+        input,
+      }) as ToolContext<never>;
       return toResult(await body.run(validated));
     } catch (thrown) {
       throw isToolError(thrown) ? thrown : toToolError(thrown, name, input);
