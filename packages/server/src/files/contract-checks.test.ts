@@ -190,6 +190,7 @@ describe("contract 3", () => {
       "failed",
       expect.stringContaining("metadata: { dangerous: … }"),
     ]);
+    expect(failure?.remedy).not.toContain("another name");
   });
 
   it("a function create…Tool that needs arguments is told how to be used", async () => {
