@@ -26,6 +26,19 @@ describe("run", () => {
     expect(registry.getState("c")?.title).toBe("from the copy");
   });
 
+  it("keeps in the copy what the tool wrote into its context", async () => {
+    const registry = new ToolRegistry();
+    registry.register(
+      Tool.define({
+        name: "t",
+        parameters: {},
+        execute: (context) => ({ ...Object.assign(context, { input: { a: 2 }, note: "mine" }) }),
+      }),
+    );
+    const { structured } = await registry.execute("t", {}, { sessionID: "s" });
+    expect(structured).toMatchObject({ input: { a: 2 }, note: "mine", sessionID: "s" });
+  });
+
   it("spreads the rest of a context whose other members were taken out in the parameter", async () => {
     const registry = new ToolRegistry();
     registry.register(
