@@ -103,7 +103,9 @@ describe("arguments", () => {
     expect((await registry.execute("echo", { text: "a" }, { signal: {} as never })).type).toBe("json");
     expect((await registry.execute(Object.create(null), {})).error?.code).toBe("tool_not_found");
     expect((await registry.execute("echo", { text: "a" }, null as never)).type).toBe("json");
-    expect(registry.getCallHistory(9)).toHaveLength(3);
+    const odd = await registry.execute("echo", { text: "a" }, { callId: {} as never });
+    expect(odd.error?.code).toBe("invalid_arguments");
+    expect(registry.getCallHistory(9)).toHaveLength(4);
     expect(registry.activeCalls()).toEqual([]);
   });
 

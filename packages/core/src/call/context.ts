@@ -188,16 +188,16 @@ function ofFrame<Member extends object>(frame: CallFrame, member: Member): Membe
   return Object.defineProperty(member, frameKey, { value: frame });
 }
 
-/** The members of a context, and the key by which a copy of it is recognised. */
-const ownKeys = Object.getOwnPropertyNames(FrameContext.prototype).filter((name) => name !== "constructor");
-const contextKeys = Object.freeze([...ownKeys, "input", frameKey]);
+/** The members that are made on first use. The others are a context's own. */
+const lazyKeys = Object.getOwnPropertyNames(FrameContext.prototype).filter((name) => name !== "constructor");
 
 const spreadHandler: ProxyHandler<FrameContext> = {
-  ownKeys: () => contextKeys,
-  getOwnPropertyDescriptor: (context, key) =>
-    contextKeys.includes(key)
-      ? { get: () => Reflect.get(context, key), enumerable: true, configurable: true }
-      : undefined,
+  ownKeys: (context) => [...new Set([...Reflect.ownKeys(context), ...lazyKeys])],
+  getOwnPropertyDescriptor: (context, key) => {
+    const own = Reflect.getOwnPropertyDescriptor(context, key);
+    if (own !== undefined || typeof key === "symbol" || !lazyKeys.includes(key)) return own;
+    return { get: () => Reflect.get(context, key), enumerable: true, configurable: true };
+  },
 };
 
 /**

@@ -1,10 +1,13 @@
 import { compileSchema } from "../schema/compile-schema.ts";
 import { isPromise } from "../schema/library-validator.ts";
 import type { CompiledSchema } from "../schema/types.ts";
+import { isRecord } from "../schema/visit.ts";
 import {
   checkNameAndExecute,
   DefinitionError,
   implementationOf,
+  metadataProblem,
+  misplacedMetadata,
   type ToolImplementation,
 } from "../tool/define.ts";
 import { canonicalName } from "../tool/name.ts";
@@ -28,9 +31,9 @@ export class ToolEntry {
     this.implementation = implementationOf(info.execute);
   }
 
-  /** Whether the function can keep its whole context: false if it only takes members out of it, `({ input }) => …`. */
+  /** Whether the tool needs a context that can be copied, which costs more than one whose members are only read. */
   get keepsContext(): boolean {
-    this.#keepsContext ??= !takesMembers.test(String(this.implementation.run));
+    this.#keepsContext ??= mayKeepContext(String(this.implementation.run));
     return this.#keepsContext;
   }
 
@@ -45,8 +48,24 @@ export class ToolEntry {
   }
 }
 
-/** A function whose parameter is a list of members, without a rest and without defaults. */
-const takesMembers = /^(?:async\b\s*)?(?:function\b)?\s*[\w$]*\s*\(\s*\{[\w$\s,:]*\}\s*\)/;
+/** The beginning of a function that takes nothing, only members, or one parameter. The group is the parameter's name. */
+const parameterOf =
+  /^(?:async\b\s*)?(?:(?:function\b)?\s*[\w$]*\s*\(\s*(?:\{[\w$\s,:]*\}|(\w+))?\s*\)|(\w+)\s*=>)/;
+/** Code that reaches the context without its name, or that cannot be read. */
+const hidden = /\barguments\b|\beval\b|\[native code\]|\\u/;
+
+/**
+ * Whether a function may copy its context or hand it on. False if it only takes members out of it: `({ input }) => …`,
+ * or `ctx.input` wherever it names its `ctx`.
+ */
+function mayKeepContext(code: string): boolean {
+  const head = parameterOf.exec(code);
+  if (head === null || hidden.test(code)) return true;
+  const [begin, name = head[2]] = head;
+  if (name === undefined) return false;
+  const uses = code.slice(begin.length).split(new RegExp(`(?<![\\w$])${name}(?![\\w$])`));
+  return uses.slice(1).some((after) => !/^\s*\??\.\s*\w/.test(after));
+}
 
 /** Checks and normalizes a tool. Throws `DefinitionError`, which names the wrong field. */
 export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEntry {
@@ -57,7 +76,7 @@ export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEnt
   if (isPromise(candidate))
     throw new DefinitionError("This is a promise of a tool: await it, then register it.", "info");
   checkNameAndExecute(info.name, info.execute);
-  checkLimits(info);
+  checkMetadata(info);
   try {
     return new ToolEntry(normalise(info, createdAt));
   } catch (thrown) {
@@ -70,14 +89,33 @@ export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEnt
   }
 }
 
-function checkLimits({ name, metadata }: ToolInfo): void {
-  for (const field of ["timeout", "idleTimeout"] as const) {
-    const limit: unknown = metadata?.[field];
-    if (limit === undefined || (typeof limit === "number" && limit >= 0)) continue;
-    throw new DefinitionError(
-      `The ${field} of the tool "${name}" must be a number of milliseconds, 0 for no limit.`,
-      `metadata.${field}`,
-    );
+const isLimit = (value: unknown) => typeof value === "number" && value >= 0;
+const isTexts = (value: unknown) => Array.isArray(value) && value.every((one) => typeof one === "string");
+const limitForm = "a number of milliseconds, 0 for no limit";
+const metadataForms: readonly (readonly [
+  keyof ToolMetadata & string,
+  (value: unknown) => boolean,
+  string,
+])[] = [
+  ["timeout", isLimit, limitForm],
+  ["idleTimeout", isLimit, limitForm],
+  ["dangerous", (value) => typeof value === "boolean", "true or false"],
+  ["confirm", (value) => typeof value === "string", "a text"],
+  ["permissions", isTexts, "a list of texts"],
+  ["calls", isTexts, "a list of texts"],
+  ["tags", isTexts, "a list of texts"],
+];
+
+/** A value of the wrong kind would have no effect, so that a tool might run unasked. */
+function checkMetadata(info: ToolInfo): void {
+  const { name, metadata = {} } = info;
+  const [misplaced] = misplacedMetadata(info);
+  if (misplaced !== undefined) throw new DefinitionError(metadataProblem(name, misplaced), misplaced);
+  if (!isRecord(metadata))
+    throw new DefinitionError(`The metadata of the tool "${name}" must be an object.`, "metadata");
+  for (const [field, fits, form] of metadataForms) {
+    if (metadata[field] === undefined || fits(metadata[field])) continue;
+    throw new DefinitionError(`The ${field} of the tool "${name}" must be ${form}.`, `metadata.${field}`);
   }
 }
 

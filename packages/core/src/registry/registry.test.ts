@@ -253,6 +253,21 @@ describe("ToolRegistry", () => {
     expect(() => registry.register({ ...tool("a"), parameters: { type: 1 } })).toThrow(/type/);
   });
 
+  it.each([
+    [{ dangerous: true }, "dangerous", /metadata: \{ dangerous: … \}/],
+    [{ metadata: { dangerous: "yes" } }, "metadata.dangerous", /must be true or false/],
+    [{ metadata: { confirm: 1 } }, "metadata.confirm", /must be a text/],
+    [{ metadata: { permissions: "admin" } }, "metadata.permissions", /must be a list of texts/],
+    [{ metadata: { calls: [1] } }, "metadata.calls", /must be a list of texts/],
+    [{ metadata: { tags: "web" } }, "metadata.tags", /must be a list of texts/],
+    [{ metadata: "dangerous" }, "metadata", /must be an object/],
+  ])("refuses %j, which would guard nothing", (wrong, field, message) => {
+    const info = { ...tool("t"), ...wrong } as unknown as Tool.Info;
+    expect(() => new ToolRegistry().register(info)).toThrow(
+      expect.objectContaining({ field, message: expect.stringMatching(message) }),
+    );
+  });
+
   it("a hand-written tool works without Tool.define", async () => {
     const registry = new ToolRegistry();
     registry.register({

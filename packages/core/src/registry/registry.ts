@@ -325,7 +325,7 @@ export class ToolRegistry extends CatalogReader {
   #frame(name: string, input: unknown, options: CallOptions, parent: CallFrame | undefined): CallFrame {
     const { history } = this.#host;
     const wanted = options.callId;
-    const callId = wanted !== undefined && history.get(wanted) === undefined ? wanted : undefined;
+    const callId = typeof wanted === "string" && history.get(wanted) === undefined ? wanted : undefined;
     const asked = typeof name === "string" ? name : nameOf(name);
     return new CallFrame(this.#host, ++history.count, callId, asked, input, options, parent);
   }

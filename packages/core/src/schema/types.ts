@@ -63,10 +63,10 @@ export type AnyInput = Record<string, any>;
 export type InferInput<Schema> = unknown extends Schema
   ? AnyInput
   : [Schema] extends [LibrarySchema]
-    ? LibraryOutput<Schema>
+    ? KnownRoot<LibraryOutput<Schema>>
     : IsShape<Schema> extends true
       ? ShapeOutput<Schema>
-      : JsonRoot<JsonOutput<Schema>>;
+      : KnownRoot<JsonOutput<Schema>>;
 
 /** Zod 4 and zod/mini, any Standard Schema, Zod 3. */
 type LibrarySchema =
@@ -109,7 +109,7 @@ type TakesUndefined<Schema> =
   undefined extends LibraryOutput<Schema> ? (unknown extends LibraryOutput<Schema> ? false : true) : false;
 
 /** Arguments are always an object, even if the schema says nothing about them. */
-type JsonRoot<Output> = unknown extends Output ? AnyInput : Output;
+type KnownRoot<Output> = unknown extends Output ? AnyInput : Output;
 
 /** The values a JSON Schema allows, as far as its keywords are literals. */
 type JsonOutput<Schema> = Schema extends { readonly const: infer Constant }

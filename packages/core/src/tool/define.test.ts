@@ -25,6 +25,22 @@ describe("Tool.define", () => {
     expect((await run(info, { a: 2 })).content).toBe("3");
   });
 
+  it("takes a config whose parameters are any Zod schema and whose execute takes any context", async () => {
+    const config: {
+      name: string;
+      parameters: z.ZodType;
+      execute: (ctx: Tool.Context) => Promise<Tool.Result>;
+    } = {
+      name: "city",
+      parameters: z.object({ city: z.string() }),
+      execute: async (ctx) => ({ content: ctx.input.city.toUpperCase(), type: "text" }),
+    };
+    const info = Tool.define(config);
+    const parameters: z.ZodType = info.parameters;
+    expect(parameters).toBe(config.parameters);
+    expect((await run(info, { city: "Oslo" })).content).toBe("OSLO");
+  });
+
   it("types the input from Zod 3, Valibot and JSON Schema", async () => {
     Tool.define({
       name: "three",
@@ -177,6 +193,14 @@ describe("Tool.define", () => {
     await expect(info.execute({ input: { n: 3 } } as never)).rejects.toMatchObject({
       code: "execution_failed",
       message: "odd",
+    });
+  });
+
+  it("a direct call of execute gives a context that can be spread", async () => {
+    const parameters = z.object({ n: z.number().default(2) });
+    const info = Tool.define({ name: "copy", parameters, execute: (ctx) => ({ ...ctx, signal: undefined }) });
+    expect(await info.execute({ input: {}, sessionID: "s" } as never)).toMatchObject({
+      structured: { input: { n: 2 }, sessionID: "s" },
     });
   });
 

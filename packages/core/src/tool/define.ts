@@ -175,8 +175,10 @@ function checkedExecute(
       );
     }
     try {
+      const checked = { value: outcome.value, enumerable: true };
+      const members = { ...Object.getOwnPropertyDescriptors(context), input: checked };
       // The validated value has the schema's type, which the compiler cannot see.
-      const validated = Object.create(context, { input: { value: outcome.value } }) as ToolContext<never>;
+      const validated = Object.create(context, members) as ToolContext<never>;
       return toResult(await body.run(validated));
     } catch (thrown) {
       throw isToolError(thrown) ? thrown : toToolError(thrown, name, input);

@@ -28,6 +28,12 @@ describe("toResult", () => {
     expect(toResult(value)).toEqual(expected);
   });
 
+  it("keeps the content, the files and the metadata of a ToolResult", () => {
+    const attachments = [{ type: "file", mime: "text/plain", url: "data:,hi" }];
+    const result = { content: "x", type: "text", attachments, metadata: { rows: 7 } };
+    expect(toResult(result)).toEqual(result);
+  });
+
   it("every way of returning an error is one", () => {
     expect(toResult({ content: "no", type: "error" })).toMatchObject({ type: "error", content: "no" });
     expect(toResult({ content: [{ type: "text", text: "no" }], isError: true })).toMatchObject({

@@ -202,6 +202,36 @@ describe("contract 3", () => {
     );
     expect(failure?.reason).toMatch(/"wipe" has "dangerous" beside its name.*metadata: \{ dangerous: … \}/);
   });
+
+  it.each([
+    ["an object", "exports.tool = { MEMBERS, GUARD }"],
+    ["a function create…Tool", "exports.createWipeTool = () => ({ MEMBERS, GUARD })"],
+    [
+      "a copy of a defined tool",
+      "exports.tool = { ...require('@toolrack/core').Tool.define({ MEMBERS }), GUARD }",
+    ],
+  ])("a guard beside the name in %s is an error", async (_, code) => {
+    const members =
+      "name: 'wipe', description: 'x', parameters: { type: 'object' }, execute: async () => 'ran'";
+    const text = code.replace("MEMBERS", members).replace("GUARD", "dangerous: true");
+    const { status, failure } = await openOne("tools/wipe.js", text);
+    expect([status, failure?.reason]).toEqual([
+      "failed",
+      expect.stringContaining("metadata: { dangerous: … }"),
+    ]);
+    expect(failure?.remedy).not.toContain("another name");
+  });
+
+  it("a function create…Tool that needs arguments is told how to be used", async () => {
+    const text =
+      "exports.createNeedyTool = (service) => ({ name: 'needy', parameters: {}, execute: () => service });";
+    const { status, failure } = await openOne("tools/needy.js", text);
+    expect([status, failure?.reason, failure?.remedy]).toEqual([
+      "failed",
+      expect.stringContaining("createNeedyTool needs arguments"),
+      expect.stringContaining("() => createNeedyTool(…)"),
+    ]);
+  });
 });
 
 const told = `"Error: " + (error instanceof Error ? error.message : error)`;

@@ -170,6 +170,16 @@ export function missingPart(exports: unknown): { readonly reason: string; readon
       remedy: "Add one: export default async function (request) { … }.",
     };
   }
+  const [maker] =
+    Object.entries(named).find(
+      ([key, value]) => /^create\w*Tools?$/.test(key) && typeof value === "function" && value.length > 0,
+    ) ?? [];
+  if (maker !== undefined) {
+    return {
+      reason: `Its function ${maker} needs arguments, and nobody has them when the file is loaded.`,
+      remedy: `Export one without arguments that calls it: export const createTool = () => ${maker}(…).`,
+    };
+  }
   return {
     reason: "It exports no tool, and no tool imports it.",
     remedy:

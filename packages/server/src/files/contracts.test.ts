@@ -346,6 +346,10 @@ describe("contract 3", () => {
         export const createDefinedTools = () => [Tool.define({ name: "defined", parameters: { type: "object", properties: { n: { type: "number" } } }, execute: async ({ input }) => "n" + input.n })];`,
       "tools/needs.js": `exports.createNeedyTool = (service) => { throw new Error("called without " + service); };
         exports.createFineTool = () => ({ name: "fine", description: "", parameters: { type: "object" }, execute: () => "fine" });`,
+      "tools/own.js": `exports.OwnTool = class { name = "own"; description = ""; parameters = { type: "object" }; execute = async () => this.name; };`,
+      "tools/helped.ts": `import { Tool } from "@toolrack/core";
+        export class Query { constructor() { throw new Error("no database"); } execute() {} }
+        export default Tool.define({ name: "helped", parameters: { type: "object" }, execute: async () => "helped" });`,
     });
     const { registry, report } = await workspace.open({ builtins: false });
     expect(
@@ -355,8 +359,10 @@ describe("contract 3", () => {
       ["tools/PlatformTool.js", "define", ["platform"], undefined],
       ["tools/context.js", "define", ["by_context"], undefined],
       ["tools/defined.ts", "define", ["defined"], undefined],
+      ["tools/helped.ts", "define", ["helped"], undefined],
       ["tools/needs.js", "define", ["fine"], undefined],
       ["tools/off.js", "define", ["off"], undefined],
+      ["tools/own.js", "define", ["own"], undefined],
     ]);
     const call = (name: string, input: object) => registry.execute(name, input, { sessionID: "s" });
     expect((await call("file-read", { path: "a.txt" })).content).toBe("read a.txt");
@@ -367,6 +373,7 @@ describe("contract 3", () => {
     expect((await call("by_context", { n: 1 })).content).toBe("1s");
     expect((await call("defined", { n: 2 })).content).toBe("n2");
     expect((await call("fine", {})).content).toBe("fine");
+    expect((await call("own", {})).content).toBe("own");
     expect(registry.get("off")?.disabled).toBe(true);
   });
 });

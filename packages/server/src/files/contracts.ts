@@ -10,8 +10,9 @@ import {
   type ToolInfo,
   type ToolMetadata,
 } from "@toolrack/core";
+import { metadataProblem, misplacedMetadata } from "@toolrack/core/internal";
 import type { InternalTool, InternalToolContext } from "../calls/index.ts";
-import { isRecord } from "../helpers/index.ts";
+import { isRecord, LoadError } from "../helpers/index.ts";
 import { definitionWarnings, missingMembers, nameWarnings, withHints } from "./contract-checks.ts";
 import type { FileVersion, RecognisedFile } from "./load-report.ts";
 
@@ -188,7 +189,8 @@ export async function adaptDefined(
       }
     }
   }
-  for (const value of await madeBy(exports)) {
+  // A class beside finished tools is most likely their helper.
+  for (const value of tools.length === 0 ? await madeBy(exports) : []) {
     if (isToolInfo(value)) tools.push(runByVersion(fromMade(value), place, version));
   }
   // The same tool is often exported twice: by its name and as the default.
@@ -215,10 +217,13 @@ interface Maker {
   readonly make: () => unknown;
 }
 
+/** A class that gives its instances an `execute` of their own. */
+const ownExecute = /\bexecute\s*=/;
+
 function makerOf(key: string, value: unknown): Maker | undefined {
   if (typeof value !== "function" || value.length > 0) return undefined;
   if (/^class\b/.test(Function.prototype.toString.call(value))) {
-    if (typeof value.prototype?.execute !== "function") return undefined;
+    if (typeof value.prototype?.execute !== "function" && !ownExecute.test(String(value))) return undefined;
     return { kind: "class", of: value, make: () => Reflect.construct(value, []) };
   }
   const isNamed = [key, value.name].some((name) => /^create\w*Tools?$/.test(name));
@@ -231,7 +236,11 @@ const contextFirst = /^(?:async\s+)?(?:(?:ctx|context)\s*=>|[^(=]*\(\s*(?:ctx|co
 /** Tools that were made without `Tool.define` get the arguments first, and may say that they are not enabled. */
 function fromMade(made: ToolInfo): ToolInfo {
   if (Tool.implementationOf(made.execute).run !== made.execute) return made;
-  const { name, description, parameters, metadata, category, enabled } = made as MadeTool; // Both may be missing.
+  const { category, enabled, ...others } = made as MadeTool; // Both may be missing.
+  const { name, description, parameters, metadata } = made;
+  const [misplaced] = misplacedMetadata(others);
+  if (misplaced !== undefined)
+    throw new LoadError(metadataProblem(name, misplaced), "Until then the tool is not served.");
   const said = { ...(typeof category === "string" && { category }), ...metadata };
   const isContextFirst = contextFirst.test(Function.prototype.toString.call(made.execute));
   // It was written for arguments, whatever the type says.

@@ -1,7 +1,7 @@
 import { realpath } from "node:fs/promises";
 import { basename, extname, relative, resolve, sep } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
+import type { DefinitionError, Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { toolMatcher } from "../config/index.ts";
 import { isRecord, LoadError } from "../helpers/index.ts";
 import {
@@ -248,17 +248,19 @@ export class ToolFiles {
     return [...olds.values()].filter((old) => old !== undefined);
   }
 
-  /** Handles a file with a taken name: its last good version is restored, or its other tools keep serving. */
+  /** Handles a file with a tool that the registry refuses, mostly for its name: its last good version is restored, or its other tools keep serving. */
   async #refuse(
     path: string,
-    error: Error,
+    error: DefinitionError,
     old: ServingFile | undefined,
     candidate: ModuleGraph,
     loaded: Map<string, ServingFile>,
   ): Promise<void> {
     const { registry, workspace } = this.#options;
     const file = relative(workspace, path);
-    const failure = { file, reason: error.message, remedy: "Give one of the two another name." };
+    const remedy =
+      error.field === "name" ? "Give one of the two another name." : "Correct the definition of the tool.";
+    const failure = { file, reason: error.message, remedy };
     this.#failed.set(path, { failure, inputs: [], retry: "name" });
     const fresh = loaded.get(path);
     if (fresh === undefined) return;

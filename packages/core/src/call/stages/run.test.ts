@@ -26,6 +26,19 @@ describe("run", () => {
     expect(registry.getState("c")?.title).toBe("from the copy");
   });
 
+  it("keeps in the copy what the tool wrote into its context", async () => {
+    const registry = new ToolRegistry();
+    registry.register(
+      Tool.define({
+        name: "t",
+        parameters: {},
+        execute: (context) => ({ ...Object.assign(context, { input: { a: 2 }, note: "mine" }) }),
+      }),
+    );
+    const { structured } = await registry.execute("t", {}, { sessionID: "s" });
+    expect(structured).toMatchObject({ input: { a: 2 }, note: "mine", sessionID: "s" });
+  });
+
   it("spreads the rest of a context whose other members were taken out in the parameter", async () => {
     const registry = new ToolRegistry();
     registry.register(
@@ -37,6 +50,24 @@ describe("run", () => {
     );
     const { structured } = await registry.execute("t", {}, { sessionID: "s" });
     expect(structured).toEqual([{}, "s", "function"]);
+  });
+
+  it.each<[string, Tool.Config["execute"]]>([
+    ["an arrow function", (ctx) => ({ ...ctx })],
+    // biome-ignore format: a parameter without brackets is the case.
+    ["an arrow function without brackets", ctx => ({ ...ctx })],
+    ["a function that reads members too", async (context) => (context.input.a ? "" : { ...context })],
+    ["arguments", new Function("return { ...arguments[0] }") as () => unknown],
+    ["a bound function", ((ctx: Tool.Context) => ({ ...ctx })).bind(undefined)],
+    ["another function", (ctx) => [ctx].map((one) => ({ ...one }))[0]],
+    ["a parameter with a sign", ($ctx) => ({ ...$ctx })],
+  ])("gives a context that can be spread to %s, with and without settings", async (_, execute) => {
+    for (const environment of [undefined, async () => ({ KEY: "value" })]) {
+      const registry = new ToolRegistry({ environment });
+      registry.register(Tool.define({ name: "t", parameters: {}, execute }));
+      const { structured } = await registry.execute("t", {}, { sessionID: "s" });
+      expect(structured).toMatchObject({ sessionID: "s", env: (await environment?.()) ?? {} });
+    }
   });
 
   it("notes a tool that ended after its limit, because nothing could stop it", async () => {

@@ -35,18 +35,21 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   if (environment !== undefined) {
     return environment.then((given) => {
       frame.environment = given;
-      return frame.ended ? undefined : implementation.run(new FrameContext(frame));
+      return frame.ended ? undefined : implementation.run(contextOf(frame));
     });
   }
-  // The arguments have passed the schema, so they have the types that the tool declares.
-  const context = frame.tool.keepsContext ? spreadableContext(frame) : new FrameContext(frame);
-  const output = implementation.run(context);
+  const output = implementation.run(contextOf(frame));
   if (output instanceof Promise) return output;
   if (!isThenable(output)) {
     frame.output = output;
     return;
   }
   return Promise.resolve(output);
+}
+
+/** The arguments have passed the schema, so they have the types that the tool declares. */
+function contextOf(frame: CallFrame): FrameContext {
+  return frame.tool.keepsContext ? spreadableContext(frame) : new FrameContext(frame);
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -274,6 +274,27 @@ describe("a single-file tool", { timeout: 120_000 }, () => {
     expect((await registry.execute("caller", { name: "nobody" })).content).toContain("nobody");
   });
 
+  it("chooses neither session nor caller nor permissions for the tools that it calls", async () => {
+    const chosen =
+      '{ sessionID: "other", caller: "root", callId: "mine", env: { A: "1" }, permissions: ["*"] }';
+    const { workspace, registry } = await open({
+      "tools/caller.tool.js": tool(
+        "caller",
+        `async execute({ name }) { return this.api.callTool(name, {}, ${chosen}); }`,
+      ),
+      "tools/who.ts": `import { Tool } from "@toolrack/core";
+        const parameters = { type: "object" };
+        export const who = Tool.define({ name: "who", parameters, execute: async ({ sessionID, caller, env }) => ({ sessionID, caller, env }) });
+        export const guarded = Tool.define({ name: "guarded", parameters, metadata: { permissions: ["p"] }, execute: async () => "ran" });`,
+      "toolrack.config.mjs": `export default { sandbox: { grants: { caller: { tools: ["*"] } } } };`,
+    });
+    await using _ = workspace;
+    const call = (name: string) =>
+      registry.execute("caller", { name }, { sessionID: "s", callId: `call-${name}`, permissions: [] });
+    expect((await call("who")).structured).toEqual({ sessionID: "s", caller: "caller_call-who", env: {} });
+    expect((await call("guarded")).content).toContain('needs the permission "p"');
+  });
+
   it("has bridges whose mocks stand in for everything real in a dry run", async () => {
     const { workspace, registry } = await open({
       "tools/mail.tool.js": `module.exports = {
