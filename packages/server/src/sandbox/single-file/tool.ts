@@ -12,7 +12,7 @@ import {
 import { declaresSecret, resolveEnvironment } from "../../access/index.ts";
 import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
 import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
-import { type DataFolders, linkFolders, removeLinks } from "../data-folder.ts";
+import type { DataFolders } from "../data-folder.ts";
 import { RemoteError } from "../remote-error.ts";
 import type {
   DataFolder,
@@ -54,8 +54,6 @@ export interface SingleFileToolParts {
   readonly usesFiles: boolean;
   /** Finds the folders of the workspace that the operator opened for the tool. Called before the first call. */
   readonly folders: () => Promise<readonly OpenFolder[]>;
-  /** Absolute. */
-  readonly workspace: string;
   /** An empty folder: the working directory of programs that the tool starts in a dry run. */
   readonly emptyFolder: string;
   readonly stacks: StackMapper;
@@ -150,7 +148,7 @@ export class SingleFileTool {
       limits: { concurrency: 1, ...limits, ...(isDryRun ? { maxCallsPerWorker: 1 } : {}) },
       ...defined({
         dependencies: file.dependencies,
-        data: isDryRun ? undefined : this.#openData(box, folders),
+        data: isDryRun ? undefined : this.#openData(folders),
       }),
       folders,
       // A getter, so that a worker begins with the storage as it is when the worker starts.
@@ -163,13 +161,9 @@ export class SingleFileTool {
   }
 
   /** The data folder of the tool's workers. A tool that needs none starts in a worker that already waits. */
-  #openData(box: Sandbox, folders: readonly OpenFolder[]): DataFolder | undefined {
-    const { name, usesFiles, data, workspace } = this.#parts;
-    if (!usesFiles && folders.length === 0) return undefined;
-    const opened = data.open(name);
-    if (box.level === 3) linkFolders(opened, folders, workspace);
-    else removeLinks(opened.path);
-    return opened;
+  #openData(folders: readonly OpenFolder[]): DataFolder | undefined {
+    const { name, usesFiles, data } = this.#parts;
+    return usesFiles || folders.length > 0 ? data.open(name) : undefined;
   }
 
   /** What to tell the author of a tool that was refused a file. */
