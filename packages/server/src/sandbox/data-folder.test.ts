@@ -81,6 +81,21 @@ describe("the data folder of a single-file tool", { timeout: 120_000 }, () => {
     expect((await registry.execute("other", { action: "read", file: "a.txt" })).content).toContain("ENOENT");
   });
 
+  it("is shown and cleared whatever the tool has put there", async () => {
+    await using workspace = await TemporaryWorkspace.create({ "tools/notes.tool.js": notes() });
+    const { registry } = await workspace.open({ builtins: false });
+    const deep = `name=$(printf '%0200d' 0); for i in $(seq 19); do mkdir $name && cd $name; done; echo x > file`;
+    await registry.execute("notes", {
+      action: "run",
+      text: `${deep}; mkfifo /data/pipe; ln -s / /data/root`,
+    });
+    const folders = new DataFolders(join(workspace.directory, ".toolrack/data"));
+    // The longest path of this machine is shorter inside the folder than outside.
+    expect(await folders.list()).toMatchObject([{ name: "notes", files: expect.any(Number) }]);
+    expect(await folders.clear("notes")).toMatchObject({ name: "notes" });
+    expect(await readdir(folders.pathOf("notes"))).toEqual(["root"]);
+  });
+
   it("stays with its file: another file that takes the name is refused", async () => {
     await using workspace = await TemporaryWorkspace.create({ "tools/notes.tool.js": notes() });
     const app = await workspace.open({ builtins: false });

@@ -5,11 +5,12 @@ import {
   readdirSync,
   readlinkSync,
   realpathSync,
+  rmSync,
   statSync,
   symlinkSync,
   unlinkSync,
 } from "node:fs";
-import { lstat, opendir, readdir, realpath, rm, stat } from "node:fs/promises";
+import { lstat, opendir, readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import type { FolderGrant } from "../config/index.ts";
 import { LoadError, makeOwnFolder } from "../helpers/index.ts";
@@ -84,7 +85,8 @@ export class DataFolders {
         }
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException; // The file system throws errors with a code.
-        if (code !== "ENOENT") throw error; // The tool may remove files meanwhile.
+        // The tool may remove files meanwhile. What it made unreadable, as by a path too long, must not hide the rest.
+        if (code !== "ENOENT") files++;
       }
     }
     return { name, files, bytes };
@@ -97,8 +99,9 @@ export class DataFolders {
   async clear(name: string): Promise<DataFolderReport> {
     const report = await this.report(name);
     const path = this.pathOf(name);
+    // Unlike `rm`, `rmSync` follows no link that a running tool puts in its way, and knows no path that is too long.
     for (const entry of await readdir(path, { withFileTypes: true }).catch(() => []))
-      if (!entry.isSymbolicLink()) await rm(join(path, entry.name), { recursive: true, force: true });
+      if (!entry.isSymbolicLink()) rmSync(join(path, entry.name), { recursive: true, force: true });
     return report;
   }
 }

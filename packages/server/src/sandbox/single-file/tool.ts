@@ -32,6 +32,8 @@ import type { KeptItems } from "./tool-storage.ts";
 export interface ToolVariables {
   /** `isSecret`: the tool declares the variable as a secret. */
   get(tool: string, name: string, isSecret: boolean): Promise<string | undefined>;
+  /** Reads all variables anew, which `get` answers from memory. */
+  refresh(): Promise<void>;
   /** An undefined value removes the variable. */
   set(tool: string, name: string, value: string | undefined, isSecret: boolean): Promise<void>;
 }
@@ -112,7 +114,8 @@ export class SingleFileTool {
     if (environment === undefined) return {};
     const lookUp = async (key: string, isSecret: boolean) =>
       (await variables.get(name, key, isSecret)) ?? grant.environment?.[key];
-    return resolveEnvironment({ tool: name, schema: environment, lookUp, isLenient });
+    const refresh = () => variables.refresh();
+    return resolveEnvironment({ tool: name, schema: environment, lookUp, refresh, isLenient });
   }
 
   #specFor(
