@@ -54,10 +54,11 @@ describe("the data folder of a single-file tool", { timeout: 120_000 }, () => {
     await using workspace = await TemporaryWorkspace.create({ "tools/notes.tool.js": notes() });
     const { registry } = await workspace.open({ builtins: false });
     const { structured } = await registry.execute("notes", { action: "where" });
-    expect(structured).toEqual({ cwd: "/data", home: "/data", dirname: "/data" });
+    const place = "/toolrack/data";
+    expect(structured).toEqual({ cwd: place, home: place, dirname: place });
     const script = "echo made > by-program; echo $HOME; pwd";
     expect((await registry.execute("notes", { action: "run", text: script })).structured).toMatchObject({
-      stdout: "/data\n/data\n",
+      stdout: `${place}\n${place}\n`,
     });
     expect((await registry.execute("notes", { action: "read", file: "by-program" })).content).toBe("made\n");
     await registry.execute("notes", { action: "write", file: "by-tool", text: "of the tool" });
@@ -87,7 +88,7 @@ describe("the data folder of a single-file tool", { timeout: 120_000 }, () => {
     const deep = `name=$(printf '%0200d' 0); for i in $(seq 19); do mkdir $name && cd $name; done; echo x > file`;
     await registry.execute("notes", {
       action: "run",
-      text: `${deep}; mkfifo /data/pipe; ln -s / /data/root`,
+      text: `${deep}; cd; mkfifo pipe; ln -s / root`,
     });
     const folders = new DataFolders(join(workspace.directory, ".toolrack/data"));
     // The longest path of this machine is shorter inside the folder than outside.

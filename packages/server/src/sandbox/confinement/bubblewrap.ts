@@ -31,11 +31,12 @@ interface BubblewrapOptions {
   readonly nodeDataKb?: number;
 }
 
+// Below one folder, because a workspace may lie in /data or /code, and its opened folders are mounted at their own paths.
 const node = "/toolrack/node";
-const scratch = "/scratch";
-const code = "/code";
-const programDirectory = "/program";
-const home = "/data";
+const scratch = "/toolrack/scratch";
+const code = "/toolrack/code";
+const programDirectory = "/toolrack/program";
+const home = "/toolrack/data";
 
 /**
  * Level 3: each process has namespaces of its own and sees a read-only file system with few files of the
