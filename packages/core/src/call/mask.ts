@@ -128,7 +128,8 @@ export class Mask implements Iterable<string> {
       title: title === undefined ? undefined : this.inText(title),
       error: error === undefined ? undefined : this.inError(error),
     };
-    const changed = Object.entries(shown).filter(([key, value]) => value !== result[key as keyof Result]);
+    const before: Record<string, unknown> = { ...result };
+    const changed = Object.entries(shown).filter(([key, value]) => value !== before[key]);
     return changed.length === 0 ? result : { ...result, ...Object.fromEntries(changed) };
   }
 
