@@ -1,7 +1,8 @@
 // For the server and the console only: not part of the public entry, and free to change.
 
 export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
-export { isSecretName, Mask, redact } from "./call/mask.ts";
+export { Mask } from "./call/mask.ts";
+export { isSecretName, redact } from "./call/redact.ts";
 export { hasParts } from "./call/stages/access-checks.ts";
 export { inEnvelope } from "./format/openai.ts";
 export { readTagText } from "./format/tag-calls.ts";

@@ -17,6 +17,7 @@ import type {
 import type { CallFrame } from "./call-frame.ts";
 import type { LogLevel } from "./events.ts";
 import type { Mask } from "./mask.ts";
+import { redact } from "./redact.ts";
 import type { CallOptions } from "./settings.ts";
 import { ask } from "./stages/approve.ts";
 import { shownInput, updateState } from "./state.ts";
@@ -115,9 +116,9 @@ export class FrameContext implements ToolContext {
         callId: frame.callId,
         toolName: frame.toolName,
         // The mask keeps the shape.
-        update: maskOf(frame).shown(
-          typeof update === "number" ? { progress: update, total, message } : update,
-        ) as ProgressUpdate,
+        update: redact(typeof update === "number" ? { progress: update, total, message } : update, {
+          mask: maskOf(frame),
+        }) as ProgressUpdate,
       });
     };
   }
@@ -322,7 +323,7 @@ function maskOf(frame: CallFrame): Mask {
 
 function textOf(value: unknown, mask: Mask): string {
   const said = value instanceof Error ? errorText(value) : value;
-  const plain = mask.shown(typeof said === "string" ? said.slice(0, LONGEST_MASKED) : said);
+  const plain = redact(typeof said === "string" ? said.slice(0, LONGEST_MASKED) : said, { mask });
   return typeof plain === "string" ? plain : (JSON.stringify(plain) ?? "undefined");
 }
 

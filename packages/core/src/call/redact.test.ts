@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { cpuTime } from "../../../../scripts/cpu-time.ts";
-import { redact } from "./mask.ts";
+import { redact } from "./redact.ts";
 
 describe("redact", () => {
   it("masks by key what is secret whatever it is, and tokens when they are texts", () => {

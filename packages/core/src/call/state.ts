@@ -5,7 +5,8 @@ import type { ToolResult } from "../tool/result.ts";
 import type { ToolState, ToolStatus } from "../tool/types.ts";
 import type { CallFrame, ShownInput } from "./call-frame.ts";
 import type { ToolCallRecord } from "./events.ts";
-import { Mask } from "./mask.ts";
+import type { Mask } from "./mask.ts";
+import { redact } from "./redact.ts";
 import { toEpoch } from "./time.ts";
 
 /** The state of a call as others see it: secrets masked, plain JSON. */
@@ -95,7 +96,7 @@ class StateEvent {
     const isMasked = found.size === 0 && this.#title === undefined && this.#metadata === undefined;
     if (isMasked && (state.status === "pending" || state.status === "running")) return state;
     const mask = this.#frame.host.settings.secrets().and(ownSecrets(this.#error, found));
-    const shown = mask.shown(state) as ToolState; // A copy of the same shape.
+    const shown = redact(state, { mask }) as ToolState; // A copy of the same shape.
     const { attachments } = this.#result ?? {};
     return {
       ...shown,
@@ -166,7 +167,7 @@ export function recordOf(
 /** An error for records: masked as a value that is logged, but for its name, its code and the tool's name. */
 function shownError(error: ToolErrorResponse, mask: Mask): ToolErrorResponse {
   const { name, code, details } = error;
-  const shown = mask.shown(error) as ToolErrorResponse; // A copy of the same shape.
+  const shown = redact(error, { mask }) as ToolErrorResponse; // A copy of the same shape.
   const toolName = details?.toolName ?? "";
   return { ...shown, name, code, ...(shown.details && { details: { ...shown.details, toolName } }) };
 }
@@ -192,10 +193,10 @@ export function shownInput(
   const before = frame.shown;
   if (before !== undefined && before.source === source && before.known === known) return before;
   const found = spare;
-  const plain = known.shown(source, found);
+  const plain = redact(source, { mask: known, found });
   let input: Record<string, unknown> = {};
   if (typeof plain === "object" && plain !== null && !Array.isArray(plain)) {
-    input = plain as Record<string, unknown>; // `known.shown` makes plain objects.
+    input = plain as Record<string, unknown>; // `redact` makes plain objects.
   } else if (plain !== undefined && plain !== null) input = { raw: plain };
   if (found.size > 0) spare = new Set();
   const shown = { source, known, input, found: found.size > 0 ? found : none };
@@ -208,6 +209,6 @@ export function ownSecrets(error: ToolError | undefined, found: ReadonlySet<stri
   if (error === undefined) return found;
   // The frame keeps only a masked extract of large arguments; the error still has the whole.
   const all = new Set(found);
-  Mask.none.shown(error.input, all);
+  redact(error.input, { found: all });
   return all;
 }

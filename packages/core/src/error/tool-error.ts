@@ -1,4 +1,4 @@
-import { Mask } from "../call/mask.ts";
+import { redact } from "../call/redact.ts";
 import { safeJson } from "../schema/json.ts";
 import { isRecord } from "../schema/visit.ts";
 import { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./codes.ts";
@@ -199,7 +199,7 @@ const MOST_KEYS = 50;
  * on each level.
  */
 export function clip(input: unknown): Record<string, unknown> {
-  const plain = Mask.none.shown(input);
+  const plain = redact(input);
   if (typeof plain !== "object" || plain === null || Array.isArray(plain)) {
     return plain === undefined ? {} : { value: shorten(plain, 0) };
   }

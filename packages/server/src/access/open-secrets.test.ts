@@ -1,11 +1,13 @@
 import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Tool } from "@toolrack/core";
 import { redact } from "@toolrack/core/internal";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { openStore, type Store } from "../store/store.ts";
 import { EncryptionKey, encrypt, type Keyring } from "./encryption.ts";
 import { openSecrets } from "./secrets.ts";
+import { openValues } from "./settings.ts";
 
 let directory: string;
 let store: Store;
@@ -241,5 +243,44 @@ describe("the key", () => {
     await (await open()).set("A", "the value");
     await writeFile(join(directory, "key"), "file:short\n");
     await expect((await open()).get("A")).rejects.toThrow("it is damaged");
+  });
+});
+
+describe("the values of a tool", () => {
+  const tool = Tool.define({
+    name: "weather",
+    description: "Tells the weather.",
+    parameters: { type: "object" },
+    metadata: {
+      environment: {
+        type: "object",
+        properties: { API_KEY: { type: "string", format: "password" }, UNIT: { type: "string" } },
+        required: ["API_KEY"],
+      },
+    },
+    execute: async () => "sunny",
+  });
+
+  it("are read once for many calls, and anew when another process has set or removed some", async () => {
+    const values = await openValues({ directory, store });
+    const other = await openValues({ directory, store });
+    // What is missing is looked for before a call fails.
+    await expect(values.environmentOf(tool)).rejects.toThrow("toolrack secrets set weather API_KEY");
+    await other.setSecret("weather/API_KEY", "first-secret");
+    expect(await values.environmentOf(tool)).toEqual({ API_KEY: "first-secret" });
+    await other.setSecret("weather/API_KEY", "second-secret");
+    await other.setSetting("UNIT", "metric");
+    const reads = [vi.spyOn(store.settings, "get"), vi.spyOn(store.settings, "entries")];
+    reads.push(vi.spyOn(store.secrets, "get"), vi.spyOn(store.secrets, "entries"));
+    for (let call = 0; call < 3; call++) await values.environmentOf(tool);
+    for (const read of reads) expect(read).not.toHaveBeenCalled();
+    await values.refresh();
+    expect(await values.environmentOf(tool)).toEqual({ API_KEY: "second-secret", UNIT: "metric" });
+    await other.removeSetting("UNIT");
+    await values.refresh();
+    expect(await values.environmentOf(tool)).toEqual({ API_KEY: "second-secret" });
+    await other.removeSecret("weather/API_KEY");
+    await values.refresh();
+    await expect(values.environmentOf(tool)).rejects.toThrow("which is not set");
   });
 });

@@ -38,8 +38,10 @@ export class Secrets {
   readonly #unreadable = new Map<string, string>();
   /** Names of secrets from before short values were refused. */
   readonly #short = new Set<string>();
-  /** For each secret, by name: when the value that was last read had been set. */
-  readonly #readAt = new Map<string, number>();
+  /** For each secret, by name: its encrypted text, as it was last read. */
+  readonly #encrypted = new Map<string, string>();
+  /** The secrets that could be read, by name, as they were last read. */
+  readonly #current = new Map<string, string>();
   /**
    * For each secret, by name: the values to mask, the latest last. Replaced values stay, because calls under
    * way may still show them.
@@ -69,29 +71,49 @@ export class Secrets {
   }
 
   /**
-   * Reads the secrets that other processes have set since the last time, so that they are masked here too.
+   * Reads the secrets that other processes have set since the last time, so that they are masked here too. Returns the
+   * names of all.
    */
-  async refresh(): Promise<void> {
-    for (const { name, updatedAt } of await this.#store.list()) {
-      if (this.#readAt.get(name) === updatedAt) continue;
-      this.#readAt.set(name, updatedAt);
+  async refresh(): Promise<string[]> {
+    const entries = await this.#store.entries();
+    const names = entries.map(({ name }) => name);
+    for (const name of this.#encrypted.keys()) if (!names.includes(name)) this.#forget(name);
+    for (const { name, value: encrypted } of entries) {
+      if (this.#encrypted.get(name) === encrypted) continue;
+      this.#forget(name);
+      this.#encrypted.set(name, encrypted);
       try {
-        const value = await this.get(name);
+        const value = await this.#decrypt(name, encrypted);
+        this.#current.set(name, value);
         this.#unreadable.delete(name);
-        if (value !== undefined && isShort(value)) this.#short.add(name);
+        if (isShort(value)) this.#short.add(name);
         else this.#short.delete(name);
       } catch (thrown) {
         if (!(thrown instanceof SecretError)) throw thrown;
         this.#unreadable.set(name, thrown.message);
       }
     }
+    return names;
+  }
+
+  #forget(name: string): void {
+    this.#encrypted.delete(name);
+    this.#current.delete(name);
+    this.#unreadable.delete(name);
+    this.#short.delete(name);
+  }
+
+  /** The value as `refresh` last read it. Throws `SecretError` for one that could not be read. */
+  current(name: string): string | undefined {
+    const problem = this.#unreadable.get(name);
+    if (problem !== undefined) throw new SecretError(problem);
+    return this.#current.get(name);
   }
 
   /** Replaces the current value. Resolves when the new one is safely written. */
   async set(name: string, value: string): Promise<void> {
     await this.#store.set(name, await this.#encrypt(name, value));
-    this.#unreadable.delete(name);
-    this.#short.delete(name);
+    this.#forget(name);
   }
 
   /** Like `set`, but only when the current value is `before`. Returns whether the value was replaced. */
@@ -151,8 +173,7 @@ export class Secrets {
     const there = value === undefined ? undefined : await this.#find(name, value);
     if (value !== undefined && there === undefined) return false;
     const isRemoved = await this.#store.remove(name, there);
-    this.#unreadable.delete(name);
-    this.#short.delete(name);
+    this.#forget(name);
     return isRemoved;
   }
 

@@ -38,20 +38,31 @@ export async function openValues(
 export class ToolValues {
   readonly secrets: Secrets;
   readonly #settings: Store["settings"];
-  /** The names that have been set for each tool, as far as this process has read or set them. */
+  /** All settings, as they were last read. */
+  #values: ReadonlyMap<string, string> = new Map();
+  /** The names that have been set for each tool, as they were last read. */
   #names: ReadonlyMap<string, ReadonlySet<string>> = new Map();
+  #reading: Promise<void> = Promise.resolve();
 
   constructor(settings: Store["settings"], secrets: Secrets) {
     this.#settings = settings;
     this.secrets = secrets;
   }
 
-  /** Reads what other processes have set and removed since the last time. */
-  async refresh(): Promise<void> {
-    await this.secrets.refresh();
-    const all = await Promise.all([this.#settings.list(), this.secrets.list()]);
+  /**
+   * Reads what other processes have set and removed since the last time. A server does so every second, so that no call
+   * has to. Each reading waits for the one before, which could otherwise end later and bring older values back.
+   */
+  refresh(): Promise<void> {
+    this.#reading = this.#reading.catch(() => {}).then(() => this.#read());
+    return this.#reading;
+  }
+
+  async #read(): Promise<void> {
+    const secrets = await this.secrets.refresh();
+    this.#values = new Map((await this.#settings.entries()).map(({ name, value }) => [name, value]));
     const names = new Map<string, Set<string>>();
-    for (const { name } of all.flat()) {
+    for (const name of [...this.#values.keys(), ...secrets]) {
       const [tool = "", variable] = name.split("/");
       if (variable !== undefined) names.set(tool, (names.get(tool) ?? new Set()).add(variable));
     }
@@ -103,13 +114,13 @@ export class ToolValues {
 
   /**
    * The value of a tool's variable: the secret or the setting of this tool, or else the setting of the whole
-   * workspace. A variable that is declared secret is never read from settings.
+   * workspace, as they were last read. A variable that is declared secret is never read from settings.
    */
-  async get(tool: string, variable: string, isSecret = false): Promise<string | undefined> {
+  get(tool: string, variable: string, isSecret = false): string | undefined {
     const name = toolSecretName(tool, variable);
-    const secret = await this.secrets.get(name);
+    const secret = this.secrets.current(name);
     if (secret !== undefined || isSecret) return secret;
-    return (await this.#settings.get(name)) ?? this.#settings.get(variable);
+    return this.#values.get(name) ?? this.#values.get(variable);
   }
 
   /** Sets a variable as its tool asks for it; undefined removes it. What is a secret stays one. */
@@ -136,28 +147,36 @@ export class ToolValues {
     const names = this.#names.get(info.name);
     return schema === undefined && names === undefined
       ? undefined
-      : environment(info.name, schema, names, (name, isSecret) => this.get(info.name, name, isSecret));
+      : environment(info.name, schema, names, {
+          lookUp: (name, isSecret) => this.get(info.name, name, isSecret),
+          refresh: () => this.refresh(),
+        });
   }
 }
 
-type LookUp = (name: string, isSecret: boolean) => Promise<string | undefined>;
+interface Values {
+  /** Finds the value that is set for a variable of the tool. */
+  readonly lookUp: (name: string, isSecret: boolean) => string | undefined | Promise<string | undefined>;
+  /** Reads all values anew. Called before a value counts as missing: it may have been set a moment ago. */
+  readonly refresh?: () => Promise<void>;
+}
 
 /** The environment of a tool where nothing has been set: its defaults, or an error that says what is missing. */
 export function unsetEnvironment(info: ToolInfo): Promise<Environment> | undefined {
   const schema = declaredEnvironment(info);
-  return schema && environment(info.name, schema, undefined, async () => undefined);
+  return schema && environment(info.name, schema, undefined, { lookUp: () => undefined });
 }
 
 async function environment(
   tool: string,
   schema: JsonSchemaObject | undefined,
   names: ReadonlySet<string> | undefined,
-  lookUp: LookUp,
+  from: Values,
 ): Promise<Environment> {
   const values: Record<string, unknown> =
-    schema === undefined ? {} : await resolveEnvironment({ tool, schema, lookUp, isLenient: false });
+    schema === undefined ? {} : await resolveEnvironment({ tool, schema, ...from, isLenient: false });
   const others = [...(names ?? [])].filter((name) => !Object.hasOwn(asRecord(schema?.properties), name));
-  for (const name of others) values[name] = await lookUp(name, false);
+  for (const name of others) values[name] = await from.lookUp(name, false);
   const texts = Object.entries(values).flatMap(([name, value]) => {
     if (value === undefined) return [];
     return [[name, typeof value === "string" ? value : JSON.stringify(value)]];
@@ -194,12 +213,10 @@ export function setCommand(tool: string, name: string, property: JsonSchemaObjec
   return `toolrack ${kind} set ${tool} ${name}`;
 }
 
-interface EnvironmentSource {
+interface EnvironmentSource extends Values {
   /** The tool's name, for the command that sets a value. */
   readonly tool: string;
   readonly schema: JsonSchemaObject;
-  /** Finds the value that is set for a variable of this tool. */
-  readonly lookUp: LookUp;
   /** Leaves out missing or wrong values instead of throwing, for dry runs. */
   readonly isLenient: boolean;
 }
@@ -209,7 +226,7 @@ interface EnvironmentSource {
  * command that sets a missing value. No error contains a value.
  */
 export async function resolveEnvironment(source: EnvironmentSource): Promise<Record<string, unknown>> {
-  const { tool, schema, lookUp, isLenient } = source;
+  const { tool, schema, lookUp, refresh, isLenient } = source;
   const properties = (schema.properties ?? {}) as Record<string, JsonSchemaObject>; // Checked at load time.
   const values: Record<string, unknown> = {};
   for (const [name, property] of Object.entries(properties)) {
@@ -225,6 +242,11 @@ export async function resolveEnvironment(source: EnvironmentSource): Promise<Rec
   }
   const required = Array.isArray(schema.required) ? schema.required.map(String) : [];
   const missing = required.filter((name) => values[name] === undefined);
+  if (missing.length > 0 && refresh !== undefined) {
+    await refresh();
+    const { refresh: _, ...rest } = source;
+    return resolveEnvironment(rest);
+  }
   if (missing.length > 0) {
     const described = missing.map((name) => {
       const description = properties[name]?.description;

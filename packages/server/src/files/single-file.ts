@@ -137,7 +137,6 @@ export class SingleFileTools {
       data: this.#data,
       usesFiles: hasPackages || namesFiles(source),
       folders: () => this.#foldersOf(grant),
-      workspace: await realpath(workspace),
       emptyFolder: join(workspace, ".toolrack", "sandbox", "empty"),
       stacks,
       log: (line, context) => this.#log(name, line, context),

@@ -114,6 +114,7 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
         dependencies: await dependencies.get(),
         variables: {
           get: async (...which) => (await openValues(false))?.get(...which),
+          refresh: async () => (await openValues(false))?.refresh(),
           set: async (tool, name, value, isSecret) =>
             (await openValues(value !== undefined))?.set(tool, name, value, isSecret),
         },

@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
-import { chmod, mkdir, readdir, readFile, readlink, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, readlink, rename, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 import { DataFolders } from "./data-folder.ts";
+import { levelsToTest } from "./test-levels.fixture.ts";
 
 /** A tool as such files are: it writes where it stands, in its home, and where it is told to. */
 function notes(id = "notes"): string {
@@ -14,6 +15,7 @@ function notes(id = "notes"): string {
       async execute({ action, file, text }) {
         if (action === "where") return { cwd: process.cwd(), home: os.homedir(), dirname: __dirname };
         if (action === "run") return this.api.execute("sh", ["-c", text]);
+        if (action === "link") fs.linkSync(file, text);
         if (action === "write") { fs.mkdirSync(path.dirname(file), { recursive: true }); fs.appendFileSync(file, text); }
         return fs.readFileSync(file, "utf8");
       },
@@ -52,10 +54,11 @@ describe("the data folder of a single-file tool", { timeout: 120_000 }, () => {
     await using workspace = await TemporaryWorkspace.create({ "tools/notes.tool.js": notes() });
     const { registry } = await workspace.open({ builtins: false });
     const { structured } = await registry.execute("notes", { action: "where" });
-    expect(structured).toEqual({ cwd: "/data", home: "/data", dirname: "/data" });
+    const place = "/toolrack/data";
+    expect(structured).toEqual({ cwd: place, home: place, dirname: place });
     const script = "echo made > by-program; echo $HOME; pwd";
     expect((await registry.execute("notes", { action: "run", text: script })).structured).toMatchObject({
-      stdout: "/data\n/data\n",
+      stdout: `${place}\n${place}\n`,
     });
     expect((await registry.execute("notes", { action: "read", file: "by-program" })).content).toBe("made\n");
     await registry.execute("notes", { action: "write", file: "by-tool", text: "of the tool" });
@@ -77,6 +80,21 @@ describe("the data folder of a single-file tool", { timeout: 120_000 }, () => {
     expect((await registry.execute("other", { action: "read", file: "a.txt" })).content).toContain("ENOENT");
     await registry.execute("other", written, { extra: { dryRun: true } });
     expect((await registry.execute("other", { action: "read", file: "a.txt" })).content).toContain("ENOENT");
+  });
+
+  it("is shown and cleared whatever the tool has put there", async () => {
+    await using workspace = await TemporaryWorkspace.create({ "tools/notes.tool.js": notes() });
+    const { registry } = await workspace.open({ builtins: false });
+    const deep = `name=$(printf '%0200d' 0); for i in $(seq 19); do mkdir $name && cd $name; done; echo x > file`;
+    await registry.execute("notes", {
+      action: "run",
+      text: `${deep}; cd; mkfifo pipe; ln -s / root`,
+    });
+    const folders = new DataFolders(join(workspace.directory, ".toolrack/data"));
+    // The longest path of this machine is shorter inside the folder than outside.
+    expect(await folders.list()).toMatchObject([{ name: "notes", files: expect.any(Number) }]);
+    expect(await folders.clear("notes")).toMatchObject({ name: "notes" });
+    expect(await readdir(folders.pathOf("notes"))).toEqual(["root"]);
   });
 
   it("stays with its file: another file that takes the name is refused", async () => {
@@ -178,13 +196,87 @@ describe("folders of the workspace that the config opens for a tool", { timeout:
       [`["."]`, "no folder in the workspace"],
       [`[".."]`, "no folder in the workspace"],
       [`[{ path: "tools/in", write: true }]`, "decides what runs"],
-      [`[".toolrack"]`, "decides what runs"],
+      [`[".toolrack"]`, "belongs to the server itself"],
+      [`["rack"]`, "belongs to the server itself"],
+      [`["out"]`, "no folder in the workspace"],
     ] as const;
     await mkdir(join(workspace.directory, ".toolrack"), { recursive: true });
+    await symlink(".toolrack", join(workspace.directory, "rack"));
+    await symlink("..", join(workspace.directory, "out"));
     for (const [folders, reason] of cases) {
       await workspace.write("toolrack.config.mjs", config(folders));
       const { report } = await workspace.open({ builtins: false });
       expect(report.files[0]?.failure?.reason, folders).toContain(reason);
     }
+  });
+});
+
+describe("ways out of the folders of a tool", { timeout: 120_000 }, () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  const workspaceWith = async (folders: string) => {
+    const workspace = await TemporaryWorkspace.create({
+      "tools/notes.tool.js": notes(),
+      "tools/other.tool.js": notes("other"),
+      ".env": "OUTSIDE=1",
+      "closed/file": "OUTSIDE",
+      "input/file": "inside",
+      "reports/sub/file": "inside",
+      "toolrack.config.mjs": `export default { sandbox: { grants: { notes: { folders: ${folders} } } } };`,
+    });
+    // Only the sandbox is to stand in the way, not the modes of files.
+    for (const folder of ["", "closed", "input", "reports", "reports/sub"])
+      await chmod(join(workspace.directory, folder), folder === "" ? 0o755 : 0o777);
+    return workspace;
+  };
+
+  it.each(levelsToTest)("lead nowhere at level %i", async (level) => {
+    if (level === 2) vi.stubEnv("PATH", dirname(process.execPath)); // No bubblewrap is found there.
+    await using workspace = await workspaceWith(`["input", { path: "reports", write: true }]`);
+    const { registry, sandbox } = await workspace.open({ builtins: false });
+    expect((await sandbox()).level).toBe(level);
+    const run = async (action: string, file: string, text = "") =>
+      (await registry.execute("notes", { action, file, text })).content;
+    const whole = (file: string) => join(workspace.directory, file);
+    await registry.execute("other", { action: "write", file: "mine", text: "OUTSIDE" });
+    const outside = [".env", "closed/file", ".toolrack/token", ".toolrack/data/other/mine"];
+    for (const file of outside) {
+      const ways = [
+        whole(file),
+        `../../../${file}`,
+        whole(`reports/../${file}`),
+        `/proc/self/root${whole(file)}`,
+      ];
+      for (const way of ways) expect(await run("read", way), way).toMatch(/ENOENT|EACCES/);
+      expect(await run("link", whole(file), "linked"), file).toMatch(/ENOENT|EACCES/);
+    }
+    expect(await run("link", whole("input/file"), "linked")).toMatch(/ENOENT|EACCES/);
+    expect(await run("link", whole("input/file"), whole("reports/linked"))).toMatch(/ENOENT|EACCES/);
+    expect(await run("read", whole("input/file"))).toBe("inside");
+  });
+
+  it("that a link in an opened folder offers are closed at level 3 and refused at level 2", async () => {
+    await using workspace = await workspaceWith(`["input"]`);
+    const link = join(workspace.directory, "input/out");
+    await symlink(join(workspace.directory, "closed"), link);
+    for (const level of levelsToTest) {
+      if (level === 2) vi.stubEnv("PATH", dirname(process.execPath));
+      const app = await workspace.open({ builtins: false });
+      const said = await app.registry.execute("notes", { action: "read", file: join(link, "file") });
+      expect(said.content).toMatch(level === 3 ? /ENOENT/ : /input\/out .*leads out/);
+      await app.close();
+    }
+  });
+
+  it("are not made by a link that takes the place of an opened folder", async () => {
+    await using workspace = await workspaceWith(`["reports/sub"]`);
+    const { registry } = await workspace.open({ builtins: false });
+    const folder = join(workspace.directory, "reports/sub");
+    const read = { action: "run", text: `cat ${folder}/file` };
+    expect((await registry.execute("notes", read)).structured).toMatchObject({ stdout: "inside" });
+    await rename(folder, `${folder}2`);
+    await symlink(join(workspace.directory, "closed"), folder);
+    const said = await registry.execute("notes", read);
+    expect(said.content).toContain("reports/sub is no longer the folder that was opened");
   });
 });

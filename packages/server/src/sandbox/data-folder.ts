@@ -4,16 +4,18 @@ import {
   mkdirSync,
   readdirSync,
   readlinkSync,
+  realpathSync,
+  rmSync,
   statSync,
   symlinkSync,
   unlinkSync,
 } from "node:fs";
-import { lstat, opendir, readdir, realpath, rm, stat } from "node:fs/promises";
+import { lstat, opendir, readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import type { FolderGrant } from "../config/index.ts";
 import { LoadError, makeOwnFolder } from "../helpers/index.ts";
 import { isConfinedUser, nextUserId } from "./confinement/confinement.ts";
-import type { DataFolder, OpenFolder } from "./sandbox-types.ts";
+import { type DataFolder, type OpenedFolders, type OpenFolder, SandboxError } from "./sandbox-types.ts";
 
 /** What a data folder holds. */
 export interface DataFolderReport {
@@ -83,7 +85,8 @@ export class DataFolders {
         }
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException; // The file system throws errors with a code.
-        if (code !== "ENOENT") throw error; // The tool may remove files meanwhile.
+        // The tool may remove files meanwhile. What it made unreadable, as by a path too long, must not hide the rest.
+        if (code !== "ENOENT") files++;
       }
     }
     return { name, files, bytes };
@@ -96,8 +99,9 @@ export class DataFolders {
   async clear(name: string): Promise<DataFolderReport> {
     const report = await this.report(name);
     const path = this.pathOf(name);
+    // Unlike `rm`, `rmSync` follows no link that a running tool puts in its way, and knows no path that is too long.
     for (const entry of await readdir(path, { withFileTypes: true }).catch(() => []))
-      if (!entry.isSymbolicLink()) await rm(join(path, entry.name), { recursive: true, force: true });
+      if (!entry.isSymbolicLink()) rmSync(join(path, entry.name), { recursive: true, force: true });
     return report;
   }
 }
@@ -131,7 +135,9 @@ export async function openFolders(
       const place = relative(root, path);
       if (place === "" || place === ".." || place.startsWith(`..${sep}`))
         throw fail("which is no folder in the workspace.", "Name a folder below the workspace.");
-      if (place.split(sep)[0] === ".toolrack" || (isWritable && isPowerful(path)))
+      if (place.split(sep)[0] === ".toolrack")
+        throw fail("which belongs to the server itself.", "Open another folder.");
+      if (isWritable && isPowerful(path))
         throw fail("which decides what runs in the workspace.", "Open another folder, or open it read-only.");
       return { path, place, isWritable };
     }),
@@ -139,11 +145,14 @@ export async function openFolders(
 }
 
 /**
- * Makes opened folders directly below the workspace appear in the data folder, which is the tool's working directory: so
- * that `reports/a.csv` is the same file for the tool as for everybody else. Removes such links of folders that are no
- * longer open.
+ * Prepares the folders of a process at level 3. Opened folders directly below the workspace appear in the data folder,
+ * which is the working directory: so that `reports/a.csv` is the same file for the tool as for everybody else. Links of
+ * folders that are no longer open are removed.
  */
-export function linkFolders(data: DataFolder, folders: readonly OpenFolder[], workspace: string): void {
+export function linkFolders({ data, folders = [] }: OpenedFolders): void {
+  refuseMoved(folders);
+  if (data === undefined) return;
+  const workspace = realpathSync(join(data.path, "../../.."));
   const wanted = new Map(
     folders.filter(({ place }) => !place.includes(sep)).map(({ place, path }) => [place, path]),
   );
@@ -159,13 +168,53 @@ export function linkFolders(data: DataFolder, folders: readonly OpenFolder[], wo
 }
 
 /**
- * Removes every link in the folder. At level 2 Node's permissions alone confine a tool, and they follow links: one that
- * a program made at level 3, where links lead nowhere, would lead out of the folder.
+ * Prepares the folders of a process at level 2, where Node's permissions alone confine it, and they follow links. Those
+ * in the data folder are removed: a program made them at level 3, where they lead nowhere. Those in an opened folder are
+ * the workspace's own, so that the folder is refused when one leads out of it.
  */
-export function removeLinks(path: string): void {
-  for (const entry of readdirSync(path, { withFileTypes: true })) {
-    const inner = join(path, entry.name);
-    if (entry.isSymbolicLink()) unlinkSync(inner);
-    else if (entry.isDirectory()) removeLinks(inner);
+export function closeLinks({ data, folders = [] }: OpenedFolders): void {
+  refuseMoved(folders);
+  if (data !== undefined) for (const link of linksIn(data.path)) unlinkSync(link);
+  for (const { path, place } of folders) {
+    const out = linksIn(path).find((link) => !isWithin(path, link));
+    if (out === undefined) continue;
+    const link = join(place, relative(path, out));
+    throw new SandboxError(
+      "sandbox_refused",
+      `The link ${link} leads out of the folder that the config opens. At the reduced isolation of this server a tool could follow it. Remove the link, or install bubblewrap.`,
+    );
+  }
+}
+
+/** Who may write above an opened folder, such as another tool, could have put a link in its place. */
+function refuseMoved(folders: readonly OpenFolder[]): void {
+  for (const { path, place } of folders) {
+    if (realPath(path) === path) continue;
+    throw new SandboxError(
+      "sandbox_refused",
+      `${place} is no longer the folder that was opened: it is gone, or a link has taken its place.`,
+    );
+  }
+}
+
+/** Node's own recursive reading would follow the links. */
+function linksIn(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isSymbolicLink()) return [path];
+    return entry.isDirectory() ? linksIn(path) : [];
+  });
+}
+
+/** A link that leads nowhere counts as one that leads out: what it names may come to be there. */
+function isWithin(folder: string, link: string): boolean {
+  return realPath(link)?.startsWith(folder + sep) === true;
+}
+
+function realPath(path: string): string | undefined {
+  try {
+    return realpathSync(path);
+  } catch {
+    return undefined;
   }
 }

@@ -1,4 +1,4 @@
-export { type DataFolderReport, DataFolders, linkFolders, openFolders } from "./data-folder.ts";
+export { type DataFolderReport, DataFolders, openFolders } from "./data-folder.ts";
 export { DependencyStore, parseDependencies } from "./dependencies.ts";
 export { openSandbox } from "./sandbox.ts";
 export type {

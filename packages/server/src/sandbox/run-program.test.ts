@@ -187,7 +187,7 @@ describe.each(levelsToTest)("programs at level %i", { timeout: 60_000 }, (level)
         { environment: { TOKEN: "t" } },
         "in ",
       );
-      expect(stdout).toMatch(/^in \/program\n\d+\nt\n42\n$/);
+      expect(stdout).toMatch(/^in \/toolrack\/program\n\d+\nt\n42\n$/);
       expect(stdout).not.toContain("\n0\n");
       expect(exitCode).toBe(4);
     });
@@ -268,7 +268,7 @@ describe.each(levelsToTest)("programs at level %i", { timeout: 60_000 }, (level)
         "test -e /etc/passwd",
         `kill -0 ${process.pid}`,
         "touch /usr/made",
-        "touch /program/made",
+        "touch /toolrack/program/made",
         "touch /made",
         "touch /dev/made",
         "dd if=/dev/zero of=/dev/shm/flood bs=1M count=100",

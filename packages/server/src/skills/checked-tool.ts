@@ -77,8 +77,8 @@ export interface SkillSurroundings {
   readonly grants: Readonly<Record<string, SandboxGrant>>;
   /** Opens the data folder of this name, where what a skill's scripts write lasts. */
   readonly openData: (name: string) => Promise<DataFolder>;
-  /** Opens folders of the workspace, as a grant names them, and makes them appear in the data folder. */
-  readonly openFolders: (data: DataFolder, granted: readonly FolderGrant[]) => Promise<readonly OpenFolder[]>;
+  /** Opens folders of the workspace, as a grant names them. */
+  readonly openFolders: (granted: readonly FolderGrant[]) => Promise<readonly OpenFolder[]>;
   readonly install: InstallPackages;
   readonly logger: Logger;
 }

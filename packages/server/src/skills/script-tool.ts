@@ -142,7 +142,7 @@ async function specOf(
     args,
     directory: directory ?? (await emptyDirectory(workspace)),
     data,
-    folders: await openFolders(data, skill.trusted ? granted.flatMap((grant) => grant.folders ?? []) : []),
+    folders: await openFolders(skill.trusted ? granted.flatMap((grant) => grant.folders ?? []) : []),
     environment: {
       SKILL_ID: skill.id,
       SKILL_NAME: skill.name,

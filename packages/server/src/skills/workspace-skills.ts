@@ -1,4 +1,3 @@
-import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import { powerCheck, type ToolValues, Unapproved } from "../access/index.ts";
@@ -53,16 +52,13 @@ export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
       sandbox,
       grants: config.sandbox?.grants ?? {},
       openData,
-      async openFolders(data, granted) {
+      async openFolders(granted) {
         if (granted.length === 0) return [];
-        const [{ linkFolders, openFolders }, powerOf, root] = await Promise.all([
+        const [sandboxed, powerOf] = await Promise.all([
           import("../sandbox/index.ts"),
           powerCheck(workspace),
-          realpath(workspace.directory),
         ]);
-        const folders = await openFolders(granted, root, (path) => powerOf(path) !== undefined);
-        linkFolders(data, folders, root);
-        return folders;
+        return sandboxed.openFolders(granted, workspace.directory, (path) => powerOf(path) !== undefined);
       },
       install,
       logger,

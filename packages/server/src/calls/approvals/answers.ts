@@ -6,7 +6,7 @@ import {
   type SchemaIssue,
   type ToolRegistry,
 } from "@toolrack/core";
-import type { Mask } from "@toolrack/core/internal";
+import { type Mask, redact } from "@toolrack/core/internal";
 import { findGrant, type Grant, isExpired, masterGrant } from "../../access/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import type { AnsweredFor, Store, StoredApproval } from "../../store/index.ts";
@@ -51,7 +51,7 @@ export function shownRequest(request: ApprovalRequest, mask: Mask): ApprovalRequ
   return {
     ...request,
     input: shownObject(input, mask),
-    message: String(mask.shown(message)),
+    message: String(redact(message, { mask })),
     ...(details && { details: shownObject(details, mask) }),
   };
 }
@@ -63,7 +63,7 @@ export function shownDecision(decision: ApprovalDecision, mask: Mask): ApprovalD
 }
 
 function shownObject(value: Arguments, mask: Mask): Record<string, unknown> {
-  const copy = mask.shown(value);
+  const copy = redact(value, { mask });
   // A masked copy of an object is an object, unless the original could not be read at all.
   return isRecord(copy) ? copy : {};
 }

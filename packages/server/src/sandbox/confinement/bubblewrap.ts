@@ -2,9 +2,10 @@ import { type ChildProcess, execFileSync } from "node:child_process";
 import { existsSync, lstatSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { defined } from "../../helpers/index.ts";
+import { linkFolders } from "../data-folder.ts";
 import { egressAddress, egressEnvironment } from "../egress.ts";
 import { type ProgramOrder, programBootstrap } from "../program.ts";
-import type { DataFolder, OpenFolder } from "../sandbox-types.ts";
+import type { DataFolder, OpenedFolders } from "../sandbox-types.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,
@@ -32,11 +33,12 @@ interface BubblewrapOptions {
   readonly nodeDataKb?: number;
 }
 
+// Below one folder, because a workspace may lie in /data or /code, and its opened folders are mounted at their own paths.
 const node = "/toolrack/node";
-const scratch = "/scratch";
-const code = "/code";
-const programDirectory = "/program";
-const home = "/data";
+const scratch = "/toolrack/scratch";
+const code = "/toolrack/code";
+const programDirectory = "/toolrack/program";
+const home = "/toolrack/data";
 
 /**
  * Level 3: each process has namespaces of its own and sees a read-only file system with few files of the
@@ -65,7 +67,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           ...(dependencies === undefined ? [] : ["--ro-bind", dependencies, code]),
           ...bindEgress(egressSocket),
           ...scratchAt(scratch, scratchMb),
-          ...bindFolders(data, folders),
+          ...bindFolders({ folders, ...defined({ data }) }),
           ...setEach({ HOME: own, TMPDIR: scratch, TZ: timeZone() }),
           ...["--chdir", own],
         ],
@@ -104,7 +106,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           ...(dependencies === undefined ? [] : ["--ro-bind", dependencies, code]),
           ...bindEgress(egressSocket),
           ...scratchAt("/tmp", scratchMb),
-          ...bindFolders(data, folders),
+          ...bindFolders({ folders, ...defined({ data }) }),
           ...["--chdir", isAtHome ? home : programDirectory],
         ],
         ["--disable-sigusr1", "-e", programBootstrap(bootstrapOptions(egressSocket, data))],
@@ -161,7 +163,9 @@ function scratchAt(path: string, sizeMb: number): string[] {
 }
 
 /** Mounts opened folders at their own paths, which arguments may name. `linkFolders` makes relative paths work too. */
-function bindFolders(data: DataFolder | undefined, folders: readonly OpenFolder[]): string[] {
+function bindFolders(opened: OpenedFolders): string[] {
+  linkFolders(opened);
+  const { data, folders = [] } = opened;
   return [
     ...(data === undefined ? [] : ["--bind", data.path, home]),
     ...folders.flatMap(({ path, isWritable }) => [

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { chownSync, mkdtempSync, realpathSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { defined } from "../../helpers/index.ts";
+import { closeLinks } from "../data-folder.ts";
 import { type DataFolder, type OpenedFolders, SandboxError } from "../sandbox-types.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
@@ -41,7 +42,8 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
     nodeArgs: readonly string[],
     environment: Readonly<Record<string, string>> = {},
   ): Launched => {
-    const { memoryMb, scratchMb, dataMb, cpuSeconds, folders = [] } = shape;
+    const { memoryMb, scratchMb, dataMb, cpuSeconds, dependencies, folders = [] } = shape;
+    closeLinks(shape);
     const data = reachableData(shape);
     const uid = data?.uid ?? nextUserId();
     const scratch = mkdtempSync(join(directory, "scratch-"));
@@ -64,7 +66,11 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
           // Another user may not be able to reach Node's file by its path; an open descriptor needs no path.
           isLinux ? "/proc/self/fd/4" : process.execPath,
           ...nodeFlags(
-            [codeDirectory, ...folders.map(({ path }) => path)],
+            [
+              codeDirectory,
+              ...(dependencies === undefined ? [] : [dependencies]),
+              ...folders.map(({ path }) => path),
+            ],
             [scratch, home, ...folders.flatMap(({ path, isWritable }) => (isWritable ? [path] : []))],
             false,
             memoryMb,
@@ -98,21 +104,21 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
     startWorker: (shape) => start(shape.dependencies, "home", shape, ["-e", workerBootstrap({})]),
 
     startProgram({ program, limits: { memoryMb, scratchMb, dataMb, cpuSeconds } }) {
-      const { label, command, args, data, dependencies, folders = [] } = program;
+      const { label, command, args, data, dependencies, folders } = program;
       if (basename(command) !== "node")
         throw new SandboxError(
           "sandbox_refused",
           `${label} wants to run ${command}. At the reduced isolation of this server only Node scripts can be run. Install bubblewrap to run other programs.`,
         );
       const nodeArgs = nodeArguments(label, args);
-      const packages =
-        dependencies === undefined ? [] : [{ path: dependencies, place: "", isWritable: false }];
       const environment = {
         ...(dependencies !== undefined && { NODE_PATH: join(dependencies, "node_modules") }),
         ...nodeEnvironment(program.environment),
       };
-      const opened = { folders: [...folders, ...packages], ...defined({ data }) };
-      const shape = { memoryMb, scratchMb, dataMb, cpuSeconds, ...opened };
+      const shape = {
+        ...{ memoryMb, scratchMb, dataMb, cpuSeconds },
+        ...defined({ data, dependencies, folders }),
+      };
       return start(program.directory, "code", shape, nodeArgs, environment);
     },
   };

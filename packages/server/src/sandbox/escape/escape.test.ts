@@ -17,8 +17,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { defaultLimits } from "../../config/config.ts";
+import { DataFolders } from "../data-folder.ts";
 import { openSandbox } from "../sandbox.ts";
-import { type Sandbox, SandboxError, type WorkerSpec } from "../sandbox-types.ts";
+import { type OpenedFolders, type Sandbox, SandboxError, type WorkerSpec } from "../sandbox-types.ts";
 
 import { levelsToTest, quietLogger } from "../test-levels.fixture.ts";
 
@@ -81,8 +82,17 @@ describe.each(levelsToTest)("at level %i", { timeout: 30_000 }, (level) => {
   const isOwnUser = level === 3 || process.getuid?.() === 0;
   let sandbox: Sandbox;
   let scratch: string;
+  /** A folder of its own and an opened one give a tool no more ways out. */
+  let opened: OpenedFolders;
   beforeAll(async () => {
-    scratch = mkdtempSync(join(tmpdir(), "toolrack-sandbox-"));
+    scratch = mkdtempSync(join(realpathSync(tmpdir()), "toolrack-sandbox-"));
+    const path = join(scratch, "reports");
+    for (const folder of [scratch, path]) {
+      mkdirSync(folder, { recursive: true });
+      chmodSync(folder, 0o777);
+    }
+    const data = new DataFolders(join(scratch, ".toolrack/data")).open("escape");
+    opened = { data, folders: [{ path, place: "reports", isWritable: true }] };
     sandbox = await openSandbox({ directory: scratch, logger: quietLogger, level });
     expect(sandbox.level).toBe(level);
   });
@@ -95,13 +105,16 @@ describe.each(levelsToTest)("at level %i", { timeout: 30_000 }, (level) => {
     "nobody can $name",
     async ({ name }) => {
       const signs = await signsOfEscape(trap, (said) =>
-        sandbox.invoke(spec(), {
-          method: name,
-          params: trap.places,
-          signal: AbortSignal.timeout(10_000),
-          onNotify: (...values) => said(values),
-          onRequest: async (...values) => said(values),
-        }),
+        sandbox.invoke(
+          { ...spec(), ...opened },
+          {
+            method: name,
+            params: trap.places,
+            signal: AbortSignal.timeout(10_000),
+            onNotify: (...values) => said(values),
+            onRequest: async (...values) => said(values),
+          },
+        ),
       );
       expect(signs).toEqual([]);
       expect(inspector.url()).toBeUndefined();

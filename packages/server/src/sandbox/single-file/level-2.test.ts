@@ -44,7 +44,7 @@ describe("where only the reduced sandbox can be had", { timeout: 120_000 }, () =
       stacks,
       sandbox: async () => sandbox,
       dependencies: new DependencyStore({ directory: join(directory, ".toolrack/deps"), logger: quiet }),
-      variables: { get: async () => undefined, set: async () => {} },
+      variables: { get: async () => undefined, set: async () => {}, refresh: async () => {} },
       logs: new ToolLogs({ folder: join(directory, "log/tools"), secrets: () => [] }),
       config: {},
       powers: async () => () => undefined,

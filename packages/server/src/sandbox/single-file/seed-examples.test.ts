@@ -148,6 +148,39 @@ describe("the contract's own examples", { timeout: 120_000 }, () => {
     expect((await registry.execute("my-tool", { text: "" })).error?.code).toBe("invalid_arguments");
   });
 
+  it("every rule that it names is checked before execute, in nested objects too", async () => {
+    const rules = `{ type: "object", additionalProperties: false, required: ["s"], properties: {
+      s: { type: "string", maxLength: 3 }, n: { type: "number", maximum: 5 }, b: { type: "boolean" },
+      a: { type: "array", items: { type: "string", format: "email" } },
+      o: { type: "object", properties: { deep: { type: "object", properties: { x: { type: "integer", minimum: 3 } }, required: ["x"], additionalProperties: false } } },
+    } }`;
+    await using workspace = await TemporaryWorkspace.create({
+      "tools/rules.tool.js": `module.exports = { getMetadata: () => ({ id: "rules" }), getSchema: () => ({ parameters: ${rules} }), execute: async (params) => params };`,
+    });
+    const { registry } = await workspace.open();
+    const right = { s: "abc", n: 5, b: true, a: ["a@example.com"], o: { deep: { x: 3 } } };
+    expect((await registry.execute("rules", right)).structured).toEqual(right);
+    const wrong: [object, string][] = [
+      [{ s: 5 }, "- s: Expected string"],
+      [{ s: "abcd" }, "at most 3 characters"],
+      [{ s: "a", n: "x" }, "- n: Expected number"],
+      [{ s: "a", n: 6 }, "≤ 5"],
+      [{ s: "a", b: "maybe" }, "- b: Expected boolean"],
+      [{ s: "a", o: [] }, "- o: Expected object"],
+      [{ s: "a", a: {} }, "- a: Expected array"],
+      [{ s: "a", a: ["a@example.com", "no"] }, "- a[1]: Expected string in email format"],
+      [{ s: "a", o: { deep: { x: 2 } } }, "- o.deep.x: Expected integer ≥ 3"],
+      [{ s: "a", o: { deep: {} } }, "`o.deep.x` is missing"],
+      [{ s: "a", o: { deep: { x: 3, y: 1 } } }, "`o.deep.y` is not a known key"],
+      [{ s: "a", t: 1 }, "`t` is not a known key"],
+      [{}, "`s` is missing"],
+    ];
+    for (const [input, reason] of wrong) {
+      const { content, error } = await registry.execute("rules", input);
+      expect([error?.code, content]).toEqual(["invalid_arguments", expect.stringContaining(reason)]);
+    }
+  });
+
   it("the methods run together as printed: validation, defaults, environment, logging and errors", async () => {
     const processData = `processData(input) {
       if (input === 'limit') throw new Error('429: Rate Limit exceeded');

@@ -12,7 +12,7 @@ import {
 import { declaresSecret, resolveEnvironment } from "../../access/index.ts";
 import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
 import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
-import { type DataFolders, linkFolders, removeLinks } from "../data-folder.ts";
+import type { DataFolders } from "../data-folder.ts";
 import { RemoteError } from "../remote-error.ts";
 import type {
   DataFolder,
@@ -32,6 +32,8 @@ import type { KeptItems } from "./tool-storage.ts";
 export interface ToolVariables {
   /** `isSecret`: the tool declares the variable as a secret. */
   get(tool: string, name: string, isSecret: boolean): Promise<string | undefined>;
+  /** Reads all variables anew, which `get` answers from memory. */
+  refresh(): Promise<void>;
   /** An undefined value removes the variable. */
   set(tool: string, name: string, value: string | undefined, isSecret: boolean): Promise<void>;
 }
@@ -54,8 +56,6 @@ export interface SingleFileToolParts {
   readonly usesFiles: boolean;
   /** Finds the folders of the workspace that the operator opened for the tool. Called before the first call. */
   readonly folders: () => Promise<readonly OpenFolder[]>;
-  /** Absolute. */
-  readonly workspace: string;
   /** An empty folder: the working directory of programs that the tool starts in a dry run. */
   readonly emptyFolder: string;
   readonly stacks: StackMapper;
@@ -114,7 +114,8 @@ export class SingleFileTool {
     if (environment === undefined) return {};
     const lookUp = async (key: string, isSecret: boolean) =>
       (await variables.get(name, key, isSecret)) ?? grant.environment?.[key];
-    return resolveEnvironment({ tool: name, schema: environment, lookUp, isLenient });
+    const refresh = () => variables.refresh();
+    return resolveEnvironment({ tool: name, schema: environment, lookUp, refresh, isLenient });
   }
 
   #specFor(
@@ -150,7 +151,7 @@ export class SingleFileTool {
       limits: { concurrency: 1, ...limits, ...(isDryRun ? { maxCallsPerWorker: 1 } : {}) },
       ...defined({
         dependencies: file.dependencies,
-        data: isDryRun ? undefined : this.#openData(box, folders),
+        data: isDryRun ? undefined : this.#openData(folders),
       }),
       folders,
       // A getter, so that a worker begins with the storage as it is when the worker starts.
@@ -163,13 +164,9 @@ export class SingleFileTool {
   }
 
   /** The data folder of the tool's workers. A tool that needs none starts in a worker that already waits. */
-  #openData(box: Sandbox, folders: readonly OpenFolder[]): DataFolder | undefined {
-    const { name, usesFiles, data, workspace } = this.#parts;
-    if (!usesFiles && folders.length === 0) return undefined;
-    const opened = data.open(name);
-    if (box.level === 3) linkFolders(opened, folders, workspace);
-    else removeLinks(opened.path);
-    return opened;
+  #openData(folders: readonly OpenFolder[]): DataFolder | undefined {
+    const { name, usesFiles, data } = this.#parts;
+    return usesFiles || folders.length > 0 ? data.open(name) : undefined;
   }
 
   /** What to tell the author of a tool that was refused a file. */
