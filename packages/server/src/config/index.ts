@@ -22,6 +22,8 @@ export {
   readConfig,
   shownAddress,
   unreadConfigs,
+  usualFolders,
+  usualFoldersIn,
 } from "./read-config.ts";
 export { isAlive, readServerAddress, type ServerAddress, writeServerAddress } from "./server-address.ts";
 export {

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { parseEnv } from "node:util";
@@ -226,5 +226,21 @@ export function unreadConfigs(workspace: string): string[] {
   if (!existsSync(workspace)) return [];
   return readdirSync(workspace).filter(
     (name) => /^toolrack\.config\.[^.]+$/.test(name) && !/\.(?:[cm]?js|m?ts)$/.test(name),
+  );
+}
+
+/** Where projects usually have their tool files. A workspace reads `tools` alone, unless its config says otherwise. */
+export const usualFolders: readonly string[] = [
+  "tools",
+  "src/tools",
+  "internal-tools",
+  "src/internal-tools",
+  ".opencode/tools",
+  ".opencode/tool",
+];
+
+export function usualFoldersIn(directory: string): string[] {
+  return usualFolders.filter((folder) =>
+    statSync(join(directory, folder), { throwIfNoEntry: false })?.isDirectory(),
   );
 }

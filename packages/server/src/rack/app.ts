@@ -17,7 +17,7 @@ import {
 } from "../access/index.ts";
 import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
-import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/index.ts";
+import { type ConfigOrigin, loadEnvironment, readConfig, usualFoldersIn } from "../config/index.ts";
 import type { InternalSurroundings, LoadReport, SingleFileTools } from "../files/index.ts";
 import {
   buildReloadTool,
@@ -244,10 +244,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   };
 
   const report = await files.load();
-  if (report.files.length === 0 && config.tools === undefined && existsSync(join(root, "internal-tools")))
-    logger.warn(
-      'The folder internal-tools is not loaded. Name it in toolrack.config.mjs: export default { tools: ["internal-tools"] };',
-    );
+  if (options.folders === undefined) warnOfFolders(root, config, report, logger);
   // Skills are opened after the files, because a skill may name a tool that a file defines. Without a store,
   // tools of files work; commands that need the store are told why it is missing.
   const warnWithoutStore = (error: Error) => {
@@ -312,6 +309,23 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
       unloadEnvironment();
     },
   };
+}
+
+/** Tells of folders that the config names and nobody has made, and of tool files where nobody looks for them. */
+function warnOfFolders(root: string, { tools }: Config, { files }: LoadReport, logger: Logger): void {
+  for (const folder of tools ?? []) {
+    if (existsSync(resolve(root, folder))) continue;
+    logger.warn(
+      `The config names "${folder}" in tools, and there is no such folder. Make it, or correct the name.`,
+    );
+  }
+  if (files.length > 0 || tools !== undefined) return;
+  const unread = usualFoldersIn(root).filter((folder) => folder !== "tools");
+  if (unread.length === 0) return;
+  const names = JSON.stringify(unread);
+  logger.warn(
+    `No tool files were found in tools, and nobody looks into ${unread.join(" and ")}. To load them, write into toolrack.config.mjs: export default { tools: ${names} };`,
+  );
 }
 
 /**

@@ -30,7 +30,7 @@ describe("check touches nothing", { timeout: 180_000 }, () => {
     });
     const { stderr } = await runCli(["check"], { cwd: fresh.directory });
     expect(stderr).toContain("There are no tool files here.");
-    expect(stderr).toContain('toolrack.config.ts: tools: ["src/tools"]');
+    expect(stderr).toContain('export default { tools: ["src/tools"] };');
   });
 
   it("leaves a .toolrack alone that somebody else made meanwhile", async () => {
@@ -77,6 +77,16 @@ describe("check runs no tool", { timeout: 180_000 }, () => {
     expect(await readdir(fresh.directory)).toEqual(["tools"]);
     expect(code).toBe(0);
   });
+});
+
+it("a folder that the config names and nobody has made is pointed out", async () => {
+  await using fresh = await TemporaryWorkspace.create({
+    "toolrack.config.mjs": 'export default { tools: ["tools", "missing"] };',
+    "tools/file/peek.js": internal("peek"),
+  });
+  const { stderr } = await runCli(["check"], { cwd: fresh.directory });
+  expect(stderr).toContain('"missing"');
+  expect(stderr).not.toContain('"tools"');
 });
 
 it("a folder internal-tools that no config names is pointed out", { timeout: 60_000 }, async () => {

@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { usualFolders, usualFoldersIn } from "../../config/index.ts";
 import type { FileReport, LoadReport } from "../../files/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
@@ -38,8 +39,6 @@ export async function check(
   return withApp(cli, { ...subject.open, cache: false, isCheck: true }, async (app) => {
     const report = narrowed(app.report, subject);
     print(cli, report, watch);
-    if (report.files.length === 0 && subject.only === undefined)
-      hintAtUsualPlaces(cli, subject.open.directory);
     if (watch) await follow(cli, app, subject);
     else if (failuresIn(report).length > 0) cli.exitCode = exitCodes.failure;
   });
@@ -65,15 +64,6 @@ function print(cli: Cli, report: LoadReport, isFirstOfMany: boolean): void {
     const summary = Object.entries(counts).map(([status, count]) => `${count} ${status}`);
     cli.print(`${report.files.length} files: ${summary.join(", ")} (${formatDuration(report.duration)})`);
   });
-}
-
-/** Projects without Toolrack often have their tool files in a folder that a workspace does not look into. */
-function hintAtUsualPlaces(cli: Cli, directory: string): void {
-  const found = foldersIn(directory).map((place) => JSON.stringify(place));
-  if (found.length > 0)
-    cli.talk(
-      `To use the files of another folder, write into toolrack.config.ts: tools: [${found.join(", ")}].`,
-    );
 }
 
 function printFile(cli: Cli, { file, status, contract, tools, warnings, failure }: FileReport): void {
@@ -127,19 +117,6 @@ interface Subject {
   readonly only?: string;
 }
 
-/** Usual places of tool files in projects without Toolrack. */
-const usualPlaces = [
-  "tools",
-  "src/tools",
-  "internal-tools",
-  "src/internal-tools",
-  ".opencode/tools",
-  ".opencode/tool",
-];
-function foldersIn(directory: string): string[] {
-  return usualPlaces.filter((place) => entryAt(join(directory, place))?.isDirectory() === true);
-}
-
 const usualNames = ["tools", "tool", "internal-tools"];
 
 const script = /\.[mc]?[jt]sx?$/;
@@ -182,13 +159,13 @@ function foreignSubject(cli: Cli, path: string, folder: string): Subject {
   if (around !== undefined) return { open: { directory: around, folders: [around] }, only: path };
   // When one file is named, only that file runs.
   if (path !== folder) return { open: { directory: folder, folders: [path] } };
-  const inside = foldersIn(folder).map((place) => join(folder, place));
+  const inside = usualFoldersIn(folder).map((place) => join(folder, place));
   if (inside.length > 0) return { open: { directory: folder, folders: inside } };
   if (usualNames.includes(basename(folder)) || hasToolFilesOnly(folder)) {
     return { open: { directory: folder, folders: [folder] } };
   }
   throw new CliError(
-    `${folder} is no workspace, and there are no tools in it where tools usually are (${usualPlaces.join(", ")}). ` +
+    `${folder} is no workspace, and there are no tools in it where tools usually are (${usualFolders.join(", ")}). ` +
       `Checking runs the files, so name the folder of the tool files: ${cli.commandLine("check PATH/TO/TOOLS")}`,
     { code: "no_tool_folder", details: { path: folder } },
   );
