@@ -176,6 +176,13 @@ describe("Tool.define", () => {
     await expect(info.execute({ input: { id: "x" } } as never)).rejects.toThrow("bad: id");
   });
 
+  it("refuses parameters that no object can meet", () => {
+    for (const parameters of [z.string(), z.array(z.string()), z3.number()] as const) {
+      const define = () => Tool.define({ name: "t", parameters, execute: async () => "" });
+      expect(define).toThrow(/arguments are always an object. Write z\.object/);
+    }
+  });
+
   it("a direct call of execute validates, converts and wraps errors too", async () => {
     const info = Tool.define({
       name: "half",

@@ -4,6 +4,7 @@ import { compileSchema } from "../schema/compile-schema.ts";
 import type { SchemaIssue } from "../schema/issue.ts";
 import { isPromise } from "../schema/library-validator.ts";
 import type { InferInput } from "../schema/types.ts";
+import { definitionOf } from "../schema/zod-definition.ts";
 import { nearestNames } from "./name.ts";
 import { toResult } from "./to-result.ts";
 import type {
@@ -243,7 +244,28 @@ export function checkNameAndExecute<Execute>(
     throw new DefinitionError(`The tool "${name}" has no execute function.`, "execute");
 }
 
+/** Kinds of Zod schemas that no object can meet. */
+const neverObjects = new Set([
+  "string",
+  "number",
+  "int",
+  "boolean",
+  "bigint",
+  "array",
+  "tuple",
+  "enum",
+  "date",
+  "null",
+]);
+
 function checkSchema(name: string, field: "parameters" | "outputSchema", schema: unknown): void {
+  const kind = field === "parameters" ? definitionOf(schema)?.type : undefined;
+  if (kind !== undefined && neverObjects.has(kind)) {
+    throw new DefinitionError(
+      `The parameters of the tool "${name}" are a ${kind}, and arguments are always an object. Write z.object({ … }).`,
+      field,
+    );
+  }
   try {
     compileSchema(schema);
   } catch (thrown) {
