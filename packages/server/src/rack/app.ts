@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import {
   type ApprovalPolicy,
@@ -311,14 +310,8 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   };
 }
 
-/** Tells of folders that the config names and nobody has made, and of tool files where nobody looks for them. */
+/** Tells of tool files in folders where projects usually have them, and where this workspace does not look. */
 function warnOfFolders(root: string, { tools }: Config, { files }: LoadReport, logger: Logger): void {
-  for (const folder of tools ?? []) {
-    if (existsSync(resolve(root, folder))) continue;
-    logger.warn(
-      `The config names "${folder}" in tools, and there is no such folder. Make it, or correct the name.`,
-    );
-  }
   if (files.length > 0 || tools !== undefined) return;
   const unread = usualFoldersIn(root).filter((folder) => folder !== "tools");
   if (unread.length === 0) return;

@@ -79,16 +79,6 @@ describe("check runs no tool", { timeout: 180_000 }, () => {
   });
 });
 
-it("a folder that the config names and nobody has made is pointed out", async () => {
-  await using fresh = await TemporaryWorkspace.create({
-    "toolrack.config.mjs": 'export default { tools: ["tools", "missing"] };',
-    "tools/file/peek.js": internal("peek"),
-  });
-  const { stderr } = await runCli(["check"], { cwd: fresh.directory });
-  expect(stderr).toContain('"missing"');
-  expect(stderr).not.toContain('"tools"');
-});
-
 it("a folder internal-tools that no config names is pointed out", { timeout: 60_000 }, async () => {
   await using fresh = await TemporaryWorkspace.create({ "internal-tools/file/peek.js": internal("peek") });
   const before = await runCli(["check"], { cwd: fresh.directory });
