@@ -21,6 +21,7 @@ export async function runProgram(
   const { label } = program;
   const limits = withDefaultLimits(program.limits);
   const egressSocket = confinement.level === 3 ? await proxies.socketFor(program.hosts) : undefined;
+  signal.throwIfAborted(); // The caller may have given up while the socket was made.
   const launched = confinement.startProgram({ program, limits, ...defined({ egressSocket }) });
   const { child } = launched;
   const kill = () => killTree(child.pid);

@@ -202,6 +202,18 @@ describe.each(levelsToTest)("programs at level %i", { timeout: 60_000 }, (level)
       expect(await run("sh", ["-c", "kill -9 $$"])).toMatchObject({ exitCode: null, signal: "SIGKILL" });
     });
 
+    it("end when the caller gives up at any moment of their start", async () => {
+      for (let turns = 0; turns < 12; turns++) {
+        const controller = new AbortController();
+        const sleeping = { label: "skill", command: "sleep", args: ["1000"], directory, environment: {} };
+        const spec = { ...sleeping, hosts: [], foreign: false };
+        const running = harness.sandbox.run(spec, "", controller.signal);
+        for (let turn = 0; turn < turns; turn++) await undefined;
+        controller.abort(new Error("enough"));
+        await expect(running).rejects.toThrow("enough");
+      }
+    });
+
     it("leave no process behind, not even in sessions of their own", async () => {
       const marker = `4${Math.floor(Math.random() * 1e8)}`;
       await run("sh", ["-c", `setsid sleep ${marker} >/dev/null 2>&1 & sleep 0.2`]);
