@@ -84,6 +84,18 @@ describe("arguments", () => {
     });
   });
 
+  it("text of which no argument is left never runs as {}", async () => {
+    const registry = new ToolRegistry();
+    const parameters = z.object({ text: z.string().optional() });
+    registry.register(Tool.define({ name: "ping", parameters, execute: async () => "ran" }));
+    for (const text of ["{", "{bad", "{query:", '{"other":1', "{text"]) {
+      expect((await registry.execute("ping", text)).error?.code, text).toBe("invalid_arguments");
+    }
+    for (const text of ["", "{}", '"{}"', "{text: 'hi'"]) {
+      expect((await registry.execute("ping", text)).content, text).toBe("ran");
+    }
+  });
+
   it("a dangerous tool never runs on mended arguments", async () => {
     const registry = new ToolRegistry({ approval: { decide: () => "allow" } });
     registry.register(

@@ -8,6 +8,8 @@ export type {
   CallOptions,
   CallSettings,
   Environment,
+  EnvironmentOf,
+  EnvironmentSource,
 } from "./call/settings.ts";
 export { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./error/codes.ts";
 export {

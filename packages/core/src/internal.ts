@@ -2,10 +2,13 @@
 
 export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
 export { Mask } from "./call/mask.ts";
+export { MaskStream } from "./call/mask-stream.ts";
 export { isSecretName, redact } from "./call/redact.ts";
 export { hasParts } from "./call/stages/access-checks.ts";
 export { inEnvelope } from "./format/openai.ts";
+export { firstSentence, toSignatures } from "./format/signature.ts";
 export { readTagText } from "./format/tag-calls.ts";
+export { definitionTokens, estimateTokens, tokenShare } from "./format/tokens.ts";
 export { fileLine } from "./format/tools.ts";
 export { type RecalledCall, recallCalls } from "./loop/records.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";

@@ -192,7 +192,11 @@ function ofFrame<Member extends object>(frame: CallFrame, member: Member): Membe
 /** The members that are made on first use. The others are a context's own. */
 const lazyKeys = Object.getOwnPropertyNames(FrameContext.prototype).filter((name) => name !== "constructor");
 
-const spreadHandler: ProxyHandler<FrameContext> = {
+/**
+ * Makes a context that can be spread: its members count as its own, and are still made on first use. Own getters would
+ * have to be defined anew for every call, which takes longer than most tools.
+ */
+export const spreading: ProxyHandler<FrameContext> = {
   ownKeys: (context) => [...new Set([...Reflect.ownKeys(context), ...lazyKeys])],
   getOwnPropertyDescriptor: (context, key) => {
     const own = Reflect.getOwnPropertyDescriptor(context, key);
@@ -201,12 +205,24 @@ const spreadHandler: ProxyHandler<FrameContext> = {
   },
 };
 
+/** The beginning of a function that takes nothing, only members, or one parameter. The group is the parameter's name. */
+const parameterOf =
+  /^(?:async\b\s*)?(?:(?:function\b)?\s*[\w$]*\s*\(\s*(?:\{[\w$\s,:]*\}|(\w+))?\s*\)|(\w+)\s*=>)/;
+/** Code that reaches the context without its name, or that cannot be read. */
+const hidden = /\barguments\b|\beval\b|\[native code\]|\\u/;
+
 /**
- * A context that can be spread: its members count as its own, and are still made on first use. Own getters would have
- * to be defined anew for every call, which takes longer than most tools.
+ * Whether a function may copy its context or hand it on, so that it needs one that can be copied. False if it only takes members out of it: `({ input }) => …`,
+ * or `ctx.input` wherever it names its `ctx`.
  */
-export function spreadableContext(frame: CallFrame): FrameContext {
-  return new Proxy(new FrameContext(frame), spreadHandler);
+export function mayKeepContext(run: unknown): boolean {
+  const code = String(run);
+  const head = parameterOf.exec(code);
+  if (head === null || hidden.test(code)) return true;
+  const [begin, name = head[2]] = head;
+  if (name === undefined) return false;
+  const uses = code.slice(begin.length).split(new RegExp(`(?<![\\w$])${name}(?![\\w$])`));
+  return uses.slice(1).some((after) => !/^\s*\??\.\s*\w/.test(after));
 }
 
 /** What an author may change in a copy of a context. Permissions are not among it: a child never has more. */

@@ -8,12 +8,16 @@ const HIDDEN_JSON = JSON.stringify(REDACTED);
 const REDACTED_BYTES = "W3JlZGFjdGVkXQ==";
 
 /** Shorter values are not masked: they occur in almost any text, and nobody's secret has three characters. */
-const SHORTEST = 4;
+export const SHORTEST = 4;
 /**
  * Shorter values are found only in their exact case: with case ignored, they would occur in many texts by
  * chance.
  */
 const SHORTEST_IN_ANY_CASE = 6;
+/** How many characters within a word are taken for the beginning of a value, unless the value is short. */
+export const SHORTEST_BEGUN = 3;
+/** Of a value that is not longer, two characters would tell too much. */
+const LONGEST_GUARDED = 12;
 /**
  * How many characters of each value the first search looks for: a pattern of whole keys and certificates
  * would be too large.
@@ -21,6 +25,14 @@ const SHORTEST_IN_ANY_CASE = 6;
 const BEGINNING = 40;
 /** How deep `apply` searches a value. Deeper parts are replaced by a word, because they could contain secrets. */
 const DEEPEST = 500;
+
+interface ValueIndex {
+  /** The length of the longest value. */
+  readonly longest: number;
+  /** By the code of the first character, and by `pairAt` of the first two, in lower case. */
+  readonly byFirst: ReadonlyMap<number, readonly string[]>;
+  readonly byPair: ReadonlyMap<number, readonly string[]>;
+}
 
 /**
  * Hides a set of secret values, in any mix of upper and lower case. One pass finds out whether a text
@@ -39,10 +51,12 @@ export class Mask implements Iterable<string> {
    */
   readonly #beginnings: RegExp | undefined;
   /** Whether a number can contain one of the values: such a value has only characters of numbers. */
-  readonly #hasNumeric: boolean;
+  readonly hidesNumbers: boolean;
   /** Another mask, whose values are hidden too. */
   readonly #other: Mask | undefined;
   readonly isEmpty: boolean;
+  /** The values by their first one and two characters, for `openEnd`. Made when it is first needed. */
+  #index: ValueIndex | undefined;
 
   constructor(values: Iterable<string>, other?: Mask) {
     this.#values = [...new Set(values)].filter(
@@ -52,8 +66,9 @@ export class Mask implements Iterable<string> {
     const long = this.#values.filter((value) => value.length >= SHORTEST_IN_ANY_CASE);
     this.#folded = [...new Set(long.map(inLowerCase))];
     if (long.length > 0) this.#beginnings = new RegExp(long.map(toPattern).join("|"), "i");
-    this.#hasNumeric = this.#values.some((value) => /^[\d.e+-]+$/i.test(value));
     this.#other = other?.isEmpty === false ? other : undefined;
+    this.hidesNumbers =
+      this.#other?.hidesNumbers === true || this.#values.some((value) => /^[\d.e+-]+$/i.test(value));
     this.isEmpty = this.#values.length === 0 && this.#other === undefined;
   }
 
@@ -77,10 +92,47 @@ export class Mask implements Iterable<string> {
     return this.#other?.finds(text) === true;
   }
 
+  /**
+   * Where the text ends with the beginning of a value, whose rest may still come; the length of the text when it
+   * does not. Within a word at least `SHORTEST_BEGUN` characters of a long value count as a beginning: fewer end many
+   * words by chance.
+   */
+  openEnd(text: string): number {
+    this.#index ??= this.#indexed();
+    const { longest, byFirst, byPair } = this.#index;
+    const from = Math.max(0, text.length - longest + 1);
+    const end = from === 0 ? text : text.slice(from);
+    const folded = inLowerCase(end);
+    let at = 0;
+    for (; at < end.length; at++) {
+      const isLast = at === end.length - 1;
+      const values = isLast ? byFirst.get(folded.charCodeAt(at)) : byPair.get(pairAt(folded, at));
+      if (values === undefined) continue;
+      const isLong = end.length - at >= SHORTEST_BEGUN || !isWithinWord(text, from + at);
+      const hasBegun = (value: string) => {
+        if (!isLong && value.length > LONGEST_GUARDED) return false;
+        // Short values are found in their exact case, longer ones in any.
+        return startsWithEnd(value, value.length < SHORTEST_IN_ANY_CASE ? end : folded, at);
+      };
+      if (values.some(hasBegun)) break;
+    }
+    return Math.min(from + at, this.#other?.openEnd(text) ?? text.length);
+  }
+
+  /** For each character of the text, 1 if it belongs to a value. Values may overlap. */
+  covered(text: string): Uint8Array {
+    const covered = this.#other?.covered(text) ?? new Uint8Array(text.length);
+    const folded = inLowerCase(text);
+    for (const value of this.#short) cover(covered, text, value);
+    for (const value of this.#folded) cover(covered, folded, value);
+    return covered;
+  }
+
   /** Whether any of the values is in the number as JSON writes it. */
   hidesNumber(value: number): boolean {
-    if (this.#hasNumeric && this.#values.some((hidden) => String(value).includes(hidden))) return true;
-    return this.#other?.hidesNumber(value) === true;
+    if (!this.hidesNumbers) return false;
+    const text = String(value);
+    return this.#values.some((hidden) => text.includes(hidden)) || this.#other?.hidesNumber(value) === true;
   }
 
   /**
@@ -113,24 +165,29 @@ export class Mask implements Iterable<string> {
     if (this.isEmpty) return result;
     const { content, type, structured, attachments, blocks, metadata } = result;
     const { title, error }: Partial<RawResult & ToolResult> = result;
-    const data = structured === undefined ? undefined : this.apply(structured);
+    const plain = structured === undefined ? undefined : this.apply(structured);
     // In JSON, a secret may be written with escapes.
-    const isJson = type === "json" && (data !== structured || this.finds(content));
+    const isJson = type === "json" && (plain !== structured || this.finds(content));
     const text = (isJson ? this.#inJson(content) : undefined) ?? this.inText(content);
     // Where the text is hidden as a whole, the value that it was made of is too.
     const isHidden = text === HIDDEN_JSON && text !== content;
-    const shown = {
+    const data = isHidden && structured !== undefined ? REDACTED : plain;
+    const files = attachments && this.inMessage(attachments);
+    const parts = blocks && this.inMessage(blocks);
+    const notes = metadata && this.apply(metadata);
+    const heading = title && this.inText(title);
+    const isSame = text === content && data === structured && files === attachments && parts === blocks;
+    if (isSame && notes === metadata && heading === title && error === undefined) return result;
+    return {
+      ...result,
       content: text,
-      structured: data !== undefined && isHidden ? REDACTED : data,
-      attachments: attachments === undefined ? undefined : this.inMessage(attachments),
-      blocks: blocks === undefined ? undefined : this.inMessage(blocks),
-      metadata: metadata === undefined ? undefined : this.apply(metadata),
-      title: title === undefined ? undefined : this.inText(title),
-      error: error === undefined ? undefined : this.inError(error),
+      ...(structured !== undefined && { structured: data }),
+      ...(attachments !== undefined && { attachments: files }),
+      ...(blocks !== undefined && { blocks: parts }),
+      ...(metadata !== undefined && { metadata: notes }),
+      ...(title !== undefined && { title: heading }),
+      ...(error !== undefined && { error: this.inError(error) }),
     };
-    const before: Record<string, unknown> = { ...result };
-    const changed = Object.entries(shown).filter(([key, value]) => value !== before[key]);
-    return changed.length === 0 ? result : { ...result, ...Object.fromEntries(changed) };
   }
 
   /** Masks what a tool may have said in an error: never its name, its code or the names of its details. */
@@ -173,12 +230,8 @@ export class Mask implements Iterable<string> {
   }
 
   /** Masks values that overlap or stand side by side as one, so that no part of a value is left. */
-  #inPlainText(whole: string): string {
-    const text = this.#other?.inText(whole) ?? whole;
-    const folded = inLowerCase(text);
-    const covered = new Uint8Array(text.length);
-    for (const value of this.#short) cover(covered, text, value);
-    for (const value of this.#folded) cover(covered, folded, value);
+  #inPlainText(text: string): string {
+    const covered = this.covered(text);
     let masked = "";
     let end = 0;
     for (let at = covered.indexOf(1); at !== -1; at = covered.indexOf(1, end)) {
@@ -187,6 +240,15 @@ export class Mask implements Iterable<string> {
       end = next === -1 ? text.length : next;
     }
     return masked + text.slice(end);
+  }
+
+  #indexed(): ValueIndex {
+    const values = [...this.#short, ...this.#folded];
+    return {
+      longest: Math.max(0, ...values.map(({ length }) => length)),
+      byFirst: Map.groupBy(values, (value) => inLowerCase(value).charCodeAt(0)),
+      byPair: Map.groupBy(values, (value) => pairAt(inLowerCase(value), 0)),
+    };
   }
 }
 
@@ -232,8 +294,25 @@ const fixedMembers = new Set(["type", "mime", "mimeType", "role", "audience"]);
 const dataMembers = new Set(["_meta", "structuredContent", "arguments"]);
 
 function cover(covered: Uint8Array, text: string, value: string): void {
-  for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + value.length))
+  for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + 1))
     covered.fill(1, at, at + value.length);
+}
+
+/** Two characters as one number. */
+function pairAt(text: string, at: number): number {
+  return text.charCodeAt(at) * 0x10000 + text.charCodeAt(at + 1);
+}
+
+function isWithinWord(text: string, at: number): boolean {
+  return at > 0 && /[A-Za-z0-9]/.test(text[at - 1]!) && /[A-Za-z0-9]/.test(text[at]!);
+}
+
+/** Whether the text from `at` to its end is the beginning of the value, and not the whole value. */
+function startsWithEnd(value: string, text: string, at: number): boolean {
+  const length = text.length - at;
+  if (length >= value.length) return false;
+  for (let next = 0; next < length; next++) if (value[next] !== text[at + next]) return false;
+  return true;
 }
 
 /**
@@ -252,7 +331,7 @@ function toPattern(value: string): string {
 
 function masked(value: unknown, mask: Mask, key: string, depth: number, isMessage: boolean): unknown {
   if (typeof value === "string") return mask.finds(value) ? maskedText(value, mask, key) : value;
-  if (typeof value === "number") return mask.hidesNumber(value) ? REDACTED : value;
+  if (typeof value === "number") return mask.hidesNumbers && mask.hidesNumber(value) ? REDACTED : value;
   if (typeof value !== "object" || value === null) return value;
   if (depth >= DEEPEST) return "[too deep]";
   if (Array.isArray(value)) {

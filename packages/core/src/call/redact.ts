@@ -58,7 +58,7 @@ type Found = Set<string> | undefined;
 function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], depth: number): unknown {
   const value = given instanceof Map || given instanceof Set ? unpacked(given) : given;
   if (typeof value === "string") return shownText(value, mask, found);
-  if (typeof value === "number") return mask.hidesNumber(value) ? REDACTED : value;
+  if (typeof value === "number") return mask.hidesNumbers && mask.hidesNumber(value) ? REDACTED : value;
   if (typeof value === "bigint") return mask.inText(value.toString());
   if (typeof value === "function" || typeof value === "symbol") return `[${typeof value}]`;
   if (typeof value !== "object" || value === null) return value;

@@ -37,22 +37,31 @@ export interface CallSettings {
    * so the function, or `list`, should give the same frozen array until a value in it changes.
    */
   readonly secrets: SecretValues;
-  /**
-   * Returns the settings and secrets that a tool reads as `ctx.env` when the caller gives none; undefined when
-   * the tool has none. Asked before every run. If it rejects, the tool does not run.
-   */
-  readonly environment: ((tool: ToolInfo) => Promise<Environment> | undefined) | undefined;
+  /** Gives each tool what it reads as `ctx.env` when the caller gives none. Asked before every run. */
+  readonly environment: EnvironmentOf | EnvironmentSource | undefined;
+}
+
+/** Returns the environment of a tool; undefined when it has none. If it rejects, the tool does not run. */
+export type EnvironmentOf = (tool: ToolInfo) => Promise<Environment> | undefined;
+
+/** Gives environments to some tools only, so that calls of the others do not wait for one. */
+export interface EnvironmentSource {
+  /** Has the names of the tools to ask for. Tools that declare `metadata.environment` are always asked for. */
+  readonly tools: { has(name: string): boolean };
+  readonly of: EnvironmentOf;
 }
 
 /** The settings and secrets of a tool, by name. */
 export type Environment = Readonly<Record<string, string>>;
 
 /** The settings as the pipeline uses them: checked, with the secrets as a mask. */
-export interface CheckedSettings extends Omit<CallSettings, "secrets"> {
+export interface CheckedSettings extends Omit<CallSettings, "secrets" | "environment"> {
   readonly secrets: () => Mask;
+  readonly environment: EnvironmentSource | undefined;
 }
 
 const noSecrets: readonly string[] = Object.freeze([]);
+const everyTool = { has: () => true };
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 export const defaultSettings: CallSettings = {
@@ -88,7 +97,12 @@ export function checkedSettings(given: Partial<CallSettings>): CheckedSettings {
   if (!Number.isInteger(settings.historyLimit) || settings.historyLimit < 0) {
     throw new DefinitionError("The setting historyLimit must be a whole number, 0 or more.", "historyLimit");
   }
-  return { ...settings, secrets: readyMask(settings.secrets) };
+  const { environment } = settings;
+  return {
+    ...settings,
+    secrets: readyMask(settings.secrets),
+    environment: typeof environment === "function" ? { tools: everyTool, of: environment } : environment,
+  };
 }
 
 /** What a caller says about a call. Everything is optional. */

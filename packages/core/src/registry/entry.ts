@@ -13,7 +13,7 @@ import {
 import { canonicalName } from "../tool/name.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
 
-/** A registered tool with its compiled schemas. Immutable. */
+/** A registered tool with its compiled schemas. What it tells of the tool never changes. */
 export class ToolEntry {
   readonly info: ToolInfo;
   /** The name in lower case: names that differ only in case are the same name. */
@@ -21,7 +21,8 @@ export class ToolEntry {
   readonly schema: CompiledSchema;
   readonly output: CompiledSchema | undefined;
   readonly implementation: ToolImplementation;
-  #keepsContext: boolean | undefined;
+  /** Whether the tool needs a context that can be copied. Found out at its first call. */
+  keepsContext: boolean | undefined = undefined;
 
   constructor(info: ToolInfo) {
     this.info = info;
@@ -29,12 +30,6 @@ export class ToolEntry {
     this.schema = compileSchema(info.parameters);
     this.output = info.outputSchema === undefined ? undefined : compileSchema(info.outputSchema);
     this.implementation = implementationOf(info.execute);
-  }
-
-  /** Whether the tool needs a context that can be copied, which costs more than one whose members are only read. */
-  get keepsContext(): boolean {
-    this.#keepsContext ??= mayKeepContext(String(this.implementation.run));
-    return this.#keepsContext;
   }
 
   /** The tool's name and its aliases in lower case, the name first. */
@@ -46,25 +41,6 @@ export class ToolEntry {
   with(updates: Partial<ToolInfo>): ToolEntry {
     return toEntry({ ...this.info, ...updates }, this.info.createdAt);
   }
-}
-
-/** The beginning of a function that takes nothing, only members, or one parameter. The group is the parameter's name. */
-const parameterOf =
-  /^(?:async\b\s*)?(?:(?:function\b)?\s*[\w$]*\s*\(\s*(?:\{[\w$\s,:]*\}|(\w+))?\s*\)|(\w+)\s*=>)/;
-/** Code that reaches the context without its name, or that cannot be read. */
-const hidden = /\barguments\b|\beval\b|\[native code\]|\\u/;
-
-/**
- * Whether a function may copy its context or hand it on. False if it only takes members out of it: `({ input }) => …`,
- * or `ctx.input` wherever it names its `ctx`.
- */
-function mayKeepContext(code: string): boolean {
-  const head = parameterOf.exec(code);
-  if (head === null || hidden.test(code)) return true;
-  const [begin, name = head[2]] = head;
-  if (name === undefined) return false;
-  const uses = code.slice(begin.length).split(new RegExp(`(?<![\\w$])${name}(?![\\w$])`));
-  return uses.slice(1).some((after) => !/^\s*\??\.\s*\w/.test(after));
 }
 
 /** Checks and normalizes a tool. Throws `DefinitionError`, which names the wrong field. */

@@ -3,6 +3,7 @@ import { frameOf } from "../call/context.ts";
 import { abortCall, cancelCall, expireCall, startCall } from "../call/engine.ts";
 import { EventHub, type RackEvent, type RackListener, type ToolCallRecord } from "../call/events.ts";
 import { assessHistory, LoopSessions, sessionKey } from "../call/loop-sessions.ts";
+import type { Mask } from "../call/mask.ts";
 import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/results.ts";
 import {
   type CallOptions,
@@ -281,7 +282,12 @@ export class ToolRegistry extends CatalogReader {
    * roles stay. Returns the same value when it contains no secret.
    */
   mask<Value>(value: Value): Value {
-    return this.#host.settings.secrets().inMessage(value);
+    return this.secretMask.inMessage(value);
+  }
+
+  /** The mask of all secrets that are known now. */
+  get secretMask(): Mask {
+    return this.#host.settings.secrets();
   }
 
   /**

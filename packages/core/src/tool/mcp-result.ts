@@ -139,10 +139,12 @@ export function toMcpResult(result: ToolResult): McpCallToolResult {
   const content = result.blocks?.map(toProperBlock) ?? writeBlocks(said, result.attachments ?? []);
   // When the bound stage has cut a result, its structured value is left out, because it would contain the
   // whole result again.
-  const isCut = typeof memberAt(result.metadata, ["truncated", "callId"]) === "string";
+  const isCut =
+    result.metadata !== undefined && typeof memberAt(result.metadata, ["truncated", "callId"]) === "string";
+  const isPlainText = result.type === "text" && result.structured === undefined;
   const meta = {
     ...result.metadata,
-    ...(!isTypeDerivable(result) && { [typeKey]: result.type }),
+    ...(!isPlainText && !isTypeDerivable(result) && { [typeKey]: result.type }),
     ...(!isDerivable && { [errorKey]: result.error }),
   };
   return {

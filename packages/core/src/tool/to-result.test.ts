@@ -46,6 +46,35 @@ describe("toResult", () => {
       content: "no",
     });
     expect(toResult({ isError: true, why: "no" })).toMatchObject({ type: "error" });
+    const blocks = [{ type: "text", text: "no" }];
+    expect(toResult({ content: blocks, type: "error" })).toMatchObject({ type: "error", content: "no" });
+  });
+
+  it("data in place of a ToolResult's text is read as its JSON", () => {
+    const rows = [{ id: 1 }, { id: 2 }];
+    expect(toResult({ content: rows, type: "json" })).toEqual({
+      content: '[{"id":1},{"id":2}]',
+      type: "json",
+      structured: rows,
+    });
+    expect(toResult({ content: { a: 1 }, type: "json", metadata: { b: 2 } })).toEqual({
+      content: '{"a":1}',
+      type: "json",
+      structured: { a: 1 },
+      metadata: { b: 2 },
+    });
+    expect(toResult({ content: { why: "no" }, type: "error" })).toEqual({
+      content: '{"why":"no"}',
+      type: "error",
+    });
+    expect(toResult({ content: new Error("no"), type: "error" })).toMatchObject({
+      content: "no",
+      type: "error",
+    });
+    expect(toResult({ content: 5, type: "text" })).toEqual({ content: "5", type: "text" });
+    // Any other key tells that it is data which happens to have these two.
+    const data = { content: { a: 1 }, type: "json", path: "a.json" };
+    expect(toResult(data)).toMatchObject({ type: "json", structured: data });
   });
 
   it("MCP content becomes text and attachments", () => {

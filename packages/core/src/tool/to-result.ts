@@ -23,7 +23,8 @@ export function toResult(value: unknown): RawResult {
 export function returnedError(value: unknown): Error | undefined {
   if (value instanceof Error) return value;
   if (!isRecord(value)) return undefined;
-  return [value.error, value.cause].find((part) => part instanceof Error);
+  if (value.error instanceof Error) return value.error;
+  return value.cause instanceof Error ? value.cause : undefined;
 }
 
 function fromPrimitive(value: unknown): RawResult {
@@ -35,7 +36,10 @@ function fromPrimitive(value: unknown): RawResult {
 }
 
 function fromObject(value: Record<string, unknown>): RawResult {
-  if (Array.isArray(value.content)) return plain(fromMcpResult(value));
+  if (value.type !== undefined && isDataResult(value))
+    return fromToolResult({ ...value, content: dataText(value.content) });
+  if (Array.isArray(value.content))
+    return plain(fromMcpResult(value.type === "error" ? { ...value, isError: true } : value));
   if (typeof value.content === "string" && isResultType(value.type)) return fromToolResult(value);
   if (value.success === false) return fromFailure(value);
   if (typeof value.output === "string" && Object.keys(value).every((key) => outputKeys.has(key)))
@@ -84,6 +88,24 @@ function plain(result: RawResult): RawResult {
 
 function isResultType(type: unknown): type is ToolResult["type"] {
   return type === "text" || type === "json" || type === "error";
+}
+
+const resultKeys = new Set("content type attachments structured blocks metadata".split(" "));
+
+/**
+ * Whether the value is a `ToolResult` with data in place of its text. A list of blocks is MCP content, and an object with
+ * any other key is data that happens to have these two.
+ */
+function isDataResult(value: Record<string, unknown>): boolean {
+  const { content, type } = value;
+  if (!isResultType(type) || content === undefined || typeof content === "string") return false;
+  if (!Object.keys(value).every((key) => resultKeys.has(key))) return false;
+  const isBlock = (item: unknown) => isRecord(item) && typeof item.type === "string";
+  return !Array.isArray(content) || (type !== "text" && !content.every(isBlock));
+}
+
+function dataText(content: unknown): string {
+  return content instanceof Error ? content.message : safeJson(content).text;
 }
 
 function fromToolResult(value: Record<string, unknown>): RawResult {

@@ -5,14 +5,15 @@ import type { SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
 import { toResult } from "../../tool/to-result.ts";
 import type { CallFrame } from "../call-frame.ts";
-import { FrameContext, spreadableContext } from "../context.ts";
+import { FrameContext, mayKeepContext, spreading } from "../context.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
 import { shownInput, stateChanged } from "../state.ts";
 
 /** Runs the tool, with its time limits watched from here on. */
 export function run(frame: CallFrame): Promise<unknown> | undefined {
-  const { implementation, info } = frame.tool;
+  const { tool } = frame;
+  const { implementation, info } = tool;
   const { settings, events, deadlines } = frame.host;
   // The stages before took hardly any time, so the clock is read only if one of them waited or somebody
   // listens.
@@ -31,25 +32,27 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   deadlines.watch(frame);
   stateChanged(frame);
   if (frame.ended) return; // A listener that was told of the start cancelled the call.
-  const environment = frame.options.env === undefined ? settings.environment?.(info) : undefined;
+  const source = frame.options.env === undefined ? settings.environment : undefined;
+  const isAsked =
+    source !== undefined && (info.metadata.environment !== undefined || source.tools.has(info.name));
+  const environment = isAsked ? source.of(info) : undefined;
+  tool.keepsContext ??= mayKeepContext(implementation.run);
+  // The arguments have passed the schema, so they have the types that the tool declares.
+  const plain = new FrameContext(frame);
+  const context = tool.keepsContext ? new Proxy(plain, spreading) : plain;
   if (environment !== undefined) {
     return environment.then((given) => {
       frame.environment = given;
-      return frame.ended ? undefined : implementation.run(contextOf(frame));
+      return frame.ended ? undefined : implementation.run(context);
     });
   }
-  const output = implementation.run(contextOf(frame));
+  const output = implementation.run(context);
   if (output instanceof Promise) return output;
   if (!isThenable(output)) {
     frame.output = output;
     return;
   }
   return Promise.resolve(output);
-}
-
-/** The arguments have passed the schema, so they have the types that the tool declares. */
-function contextOf(frame: CallFrame): FrameContext {
-  return frame.tool.keepsContext ? spreadableContext(frame) : new FrameContext(frame);
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -8,6 +8,7 @@ import {
 } from "../../error/messages.ts";
 import { InvalidArgumentError, ToolExecutionError } from "../../error/tool-error.ts";
 import { tooMuchJson } from "../../schema/copy.ts";
+import { isJsonText } from "../../schema/json.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
 import type { CallFrame } from "../call-frame.ts";
 
@@ -92,6 +93,9 @@ async function repair(frame: CallFrame, text: string, problem: string): Promise<
   if (typeof mended !== "object" || mended === null || Array.isArray(mended)) throw refusal;
   const outcome = await outcomeOf(frame, mended);
   if (!outcome.ok) throw refusal;
+  // Else a text such as `{bad` would run as `{}`.
+  const kept = Object.keys(mended).some((key) => Object.hasOwn(outcome.value as object, key)); // An object: it fits.
+  if (!kept && !isJsonText(text)) throw refusal;
   frame.flag().repaired = true;
   accept(frame, outcome);
 }
