@@ -30,6 +30,15 @@ describeConsole(
       expect(await page.evaluate(() => document.activeElement?.getAttribute("aria-label"))).toBe("Messages");
     });
 
+    it("shows how many tokens a model took, by day and by model", async () => {
+      const { id } = await server().ask<{ id: string }>("/api/chat/sessions", {});
+      await server().ask(`/api/chat/sessions/${id}/messages`, { content: "Hello." });
+      const page = await open({ path: "/settings" });
+      const usage = page.getByRole("region", { name: "Usage of models" });
+      await usage.getByRole("radio", { name: "Model" }).click();
+      await usage.getByRole("cell", { name: "scripted/model-a" }).waitFor();
+    });
+
     it("lets an admin read the conversation of another token, and says why nothing can be said there", async () => {
       const { token } = await server().ask<{ token: string }>("/api/tokens", {
         name: "other",

@@ -44,6 +44,21 @@ describeConsole(
       expect(await page.getByRole("alert").count()).toBe(0);
     });
 
+    it("shows what a server costs and says, and approves what it says anew", async () => {
+      const { tokens } = await server().ask<{ tokens: number }>("/api/mcp-servers/odd");
+      const page = await open({ path: "/mcp-servers/odd" });
+      await page.getByRole("link", { name: new RegExp(`odd.*~${tokens} tokens`) }).waitFor();
+      const words = page.getByRole("region", { name: "What clients are told about it" });
+      await words.getByText("Pay in euros.").waitFor();
+      await words.getByText("In its own words").waitFor();
+      await server().write("words.txt", "Pay in gold.");
+      await page.getByRole("button", { name: "Restart" }).click();
+      await words.getByText("It says something else than what was approved.").waitFor();
+      await words.getByRole("button", { name: "Approve the change" }).click();
+      await expect.poll(() => words.getByText("Pay in euros.").count()).toBe(0);
+      expect(await words.innerText()).toContain("Pay in gold.");
+    });
+
     it("signs in at a server on the page of its authorization server, and out again", async () => {
       const page = await open({ path: "/mcp-servers/guarded" });
       await page.getByRole("status").getByText("Needs sign-in").waitFor();
@@ -62,8 +77,11 @@ describeConsole(
     authority = opened.use(await AuthorizationServer.start({ behind: behind.url }));
     const files = oddServerFiles();
     const { mcpServers } = JSON.parse(files["mcp.json"] ?? "{}");
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: this is how an entry names the workspace.
+    mcpServers.odd.env.ODD_WORDS_FILE = "${workspaceFolder}/words.txt";
     const all = { ...mcpServers, guarded: { url: authority.url } };
-    return { files: { ...files, "mcp.json": JSON.stringify({ mcpServers: all }) } };
+    const mcpJson = JSON.stringify({ mcpServers: all });
+    return { files: { ...files, "words.txt": "Pay in euros.", "mcp.json": mcpJson } };
   },
 );
 
@@ -121,12 +139,12 @@ describeConsole(
       await untilListed(server(), ({ problems }) => Object.keys(problems).length === 0);
     });
 
-    it("shows the last words of one that cannot start", async () => {
+    it("shows why one cannot start", async () => {
       const words = `console.error("boom: no key"); process.exit(3)`;
       const page = await open({ path: "/mcp-servers?add" });
       await paste(page, { dying: { command: oddEntry.command, args: ["--eval", words] } });
       await page.waitForURL(/mcp-servers\/dying$/);
-      await page.getByText("boom: no key", { exact: true }).waitFor();
+      await page.getByText("It wrote: boom: no key").waitFor();
       await page.getByRole("button", { name: "Remove dying" }).click();
       await page.getByRole("button", { name: "Remove", exact: true }).click();
       await page.waitForURL(/mcp-servers$/);

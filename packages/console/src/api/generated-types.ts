@@ -112,6 +112,14 @@ export interface ChatMessage {
   readonly model?: string;
   readonly unread?: number;
   readonly parts?: readonly (ChatTextPart | ChatToolPart)[];
+  readonly requests?: readonly {
+    readonly round: number;
+    readonly provider: string;
+    readonly model: string;
+    readonly messages: number;
+    readonly tools: number;
+    readonly instead?: string;
+  }[];
   readonly usage?: { readonly total_tokens?: number };
   readonly end?: { readonly reason: string; readonly message?: string; readonly code?: string };
 }
@@ -153,7 +161,7 @@ export interface ChatToolPart {
 export interface Client {
   readonly name: string;
   readonly version?: string;
-  readonly transport: "http";
+  readonly transport: "http" | "stdio";
   readonly era: "legacy" | "modern";
   readonly caller: string;
   readonly expert?: string;
@@ -210,7 +218,6 @@ export interface McpServer {
   readonly entry: Readonly<Record<string, unknown>>;
   readonly state: "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
   readonly reason?: string;
-  readonly lastWord?: string;
   readonly since: number;
   readonly resting?: boolean;
   readonly circuit: "closed" | "open" | "half-open";
@@ -227,7 +234,14 @@ export interface McpServer {
   readonly tools: number;
   readonly leftOut?: number;
   readonly quarantined: number;
+  readonly tokens: number;
+  readonly instructions?: {
+    readonly text: string;
+    readonly from: "entry" | "server";
+    readonly changed?: { readonly text: string; readonly hash: string };
+  };
   readonly refused?: readonly { readonly name: string; readonly reason: string }[];
+  readonly connections?: number;
   readonly signIn?: { readonly signedIn: boolean; readonly pending: boolean; readonly problem?: string };
 }
 
@@ -235,6 +249,7 @@ export interface McpServerTool {
   readonly name: string;
   readonly rackName: string;
   readonly description?: string;
+  readonly tokens?: number;
   readonly hash: string;
   readonly offered: boolean;
   readonly pin: "approved" | "quarantined" | "unpinned";
@@ -371,6 +386,45 @@ export interface Statistics {
     readonly p50?: number;
     readonly p95?: number;
   }[];
+  readonly usage: {
+    readonly requests: number;
+    readonly estimated: number;
+    readonly promptTokens: number;
+    readonly completionTokens: number;
+    readonly cost: number;
+    readonly days: readonly {
+      readonly day: string;
+      readonly requests: number;
+      readonly estimated: number;
+      readonly promptTokens: number;
+      readonly completionTokens: number;
+      readonly cost: number;
+    }[];
+    readonly callers: readonly {
+      readonly caller: string;
+      readonly requests: number;
+      readonly estimated: number;
+      readonly promptTokens: number;
+      readonly completionTokens: number;
+      readonly cost: number;
+    }[];
+    readonly models: readonly {
+      readonly model: string;
+      readonly requests: number;
+      readonly estimated: number;
+      readonly promptTokens: number;
+      readonly completionTokens: number;
+      readonly cost: number;
+    }[];
+    readonly sessions: readonly {
+      readonly session: string;
+      readonly requests: number;
+      readonly estimated: number;
+      readonly promptTokens: number;
+      readonly completionTokens: number;
+      readonly cost: number;
+    }[];
+  };
 }
 
 export interface Token {
@@ -414,6 +468,7 @@ export interface ToolSummary {
   readonly aliases?: readonly string[];
   readonly dangerous: boolean;
   readonly readOnly: boolean;
+  readonly tokens: number;
   readonly permissions?: readonly string[];
   readonly origin?: string;
   readonly createdAt: number;
@@ -465,7 +520,7 @@ export interface Answers {
   readonly "DELETE /api/mcp-servers/{key}": { readonly key: string };
   readonly "POST /api/mcp-servers/{key}/restart": McpServer;
   readonly "POST /api/mcp-servers/{key}/login": { readonly url: string; readonly expiresAt: number };
-  readonly "POST /api/mcp-servers/{key}/logout": { readonly server: McpServer };
+  readonly "POST /api/mcp-servers/{key}/logout": { readonly server?: McpServer };
   readonly "GET /api/mcp-servers/{key}/log": {
     readonly items: readonly {
       readonly at: number;

@@ -1,3 +1,4 @@
+export { estimateTokens } from "@toolrack/core/internal";
 export { isRecord } from "@toolrack/core/internal/schema";
 export { copyText, keep, kept, saveFile } from "./browser.ts";
 export {
@@ -10,4 +11,4 @@ export {
   sameJson,
   withoutFences,
 } from "./json.ts";
-export { estimateTokens, lineDiff, programLine, shellWord, shellWords } from "./wording.ts";
+export { lineDiff, programLine, shellWord, shellWords } from "./wording.ts";

@@ -1,11 +1,3 @@
-const han = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/gu;
-
-/** Estimates the tokens of a text. Tokenisers differ, and a real one is slow and large. */
-export function estimateTokens(text: string): number {
-  const wide = text.match(han)?.length ?? 0;
-  return Math.ceil((text.length - wide) / 4 + wide / 1.5);
-}
-
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,5 +1,12 @@
 import { isRecord } from "../helpers/index.ts";
-import { type ModelToolCall, type ModelUsage, newCall, newCallId, parsedJson, wholeUsage } from "./model.ts";
+import {
+  type ModelToolCall,
+  type ModelUsage,
+  newCall,
+  newCallId,
+  parsedJson,
+  usableCounts,
+} from "./model.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -15,7 +22,8 @@ export interface AnswerPiece {
   /** Log probabilities of the text's tokens, if the client asked for them. */
   readonly logprobs: unknown;
   readonly finish: string | undefined;
-  readonly usage: ModelUsage | undefined;
+  /** What can be used of the provider's counts. */
+  readonly usage: Partial<ModelUsage> | undefined;
   readonly facts: AnswerFacts;
   /** Whether the chunk has content: text, reasoning, a refusal or a piece of a call. */
   readonly saysSomething: boolean;
@@ -26,6 +34,21 @@ export interface AnswerPiece {
  * `logprobs` and the like.
  */
 export type AnswerFacts = Members;
+
+/** A piece without anything in it. */
+export const emptyPiece: AnswerPiece = {
+  text: "",
+  reasoning: "",
+  reasoningField: undefined,
+  details: [],
+  refusal: "",
+  calls: [],
+  logprobs: undefined,
+  finish: undefined,
+  usage: undefined,
+  facts: {},
+  saysSomething: false,
+};
 
 /** Reads a chunk of a stream, or with `isWhole` a completion of a server that does not stream. */
 export function readChunk(value: unknown, isWhole = false): AnswerPiece {
@@ -49,12 +72,13 @@ export function readChunk(value: unknown, isWhole = false): AnswerPiece {
   const { finish_reason } = choice;
   const facts = Object.entries({ system_fingerprint, service_tier, annotations });
   return {
+    ...emptyPiece,
     ...piece,
     reasoningField:
       thought === "" ? undefined : stringOf(reasoning_content) ? "reasoning_content" : "reasoning",
     logprobs: choice.logprobs || undefined,
     finish: typeof finish_reason === "string" ? finish_reason : isWhole ? "stop" : undefined,
-    usage: usage ? wholeUsage(usage) : undefined,
+    usage: usableCounts(usage),
     facts: Object.fromEntries(facts.filter(([, fact]) => fact && Object(fact).length !== 0)),
     saysSomething: Object.values(piece).some(({ length }) => length > 0),
   };
@@ -97,7 +121,7 @@ export class DeltaMerger {
   reasoningField: AnswerPiece["reasoningField"];
   readonly reasoningDetails: Record<string, unknown>[] = [];
   finishReason: string | undefined;
-  usage: ModelUsage | undefined;
+  usage: Partial<ModelUsage> = {};
   readonly #facts: Record<string, unknown> = {};
   readonly #logprobs: Record<string, unknown[]> = {};
 
@@ -110,10 +134,11 @@ export class DeltaMerger {
     this.reasoning += piece.reasoning;
     this.reasoningField ??= piece.reasoningField;
     this.finishReason = piece.finish ?? this.finishReason;
-    this.usage = piece.usage ?? this.usage;
-    Object.assign(this.#facts, piece.facts);
+    if (piece.usage !== undefined) this.usage = { ...this.usage, ...piece.usage };
+    if (piece.facts !== emptyPiece.facts) Object.assign(this.#facts, piece.facts);
     for (const detail of piece.details) this.#mergeDetail(detail);
-    this.#addLogprobs(piece.logprobs);
+    if (piece.logprobs !== undefined) this.#addLogprobs(piece.logprobs);
+    if (piece.calls.length === 0) return { written: "", kept: sizeOf(piece.details) };
     const merged = piece.calls.map((call) => this.#merge(call));
     return {
       written: merged.map(({ written }) => written).join(""),

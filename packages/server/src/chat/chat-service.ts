@@ -2,27 +2,41 @@ import { setTimeout as wait } from "node:timers/promises";
 import { v7 as uuid } from "uuid";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
 import type { Reach } from "../http/wire/index.ts";
-import type { ChatMessage, ChatSession, Following, MessagePage, MessageQuery } from "../store/index.ts";
+import type {
+  ChatMessage,
+  ChatSession,
+  Following,
+  MessagePage,
+  MessageQuery,
+  NewChatMessage,
+} from "../store/index.ts";
 import { type ActiveTurn, ActiveTurns } from "./active-turns.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import { type Completion, type CompletionOptions, complete } from "./completions.ts";
-import { TurnEngine } from "./engine.ts";
+import { TurnEngine, usageOf } from "./engine.ts";
 import { restoreLoopMemory } from "./loop-memory.ts";
+import type { ModelEndpoint, ModelUsage } from "./model.ts";
 import type { OpenTurn } from "./model-request.ts";
 import type { Providers } from "./providers.ts";
+import { isReturn, type ResponseItem } from "./response-items.ts";
+import type { ResponseSettings } from "./response-request.ts";
 import { ChatError, type ChatServices, requireChatGrant } from "./services.ts";
-import { SessionRunner } from "./session-runner.ts";
+import { type RunOptions, SessionRunner } from "./session-runner.ts";
 import { type AssistantBody, assistantBody, ChatSessions, type UserContent } from "./sessions.ts";
 import { chatReach, type ToolsService } from "./tools.ts";
-import { isTool, type ToolPart, type Turn, type TurnLimits } from "./turn.ts";
+import { isTool, type ToolPart, type TurnLimits } from "./turn.ts";
 import { isRepeatable, TurnRecovery, type WaitingCall } from "./turn-recovery.ts";
 
-export interface NewMessage {
+export interface NewMessage extends RunOptions {
   readonly content: UserContent;
   /** Overrides the session's model for this turn. */
   readonly model?: string;
-  /** Trace headers for the calls and the provider: `traceparent`, `tracestate`, `baggage`. */
-  readonly headers?: Turn["headers"];
+  /** For a response: what the model reads, where `content` is what people read. */
+  readonly items?: readonly ResponseItem[];
+  /** For a response: its request. */
+  readonly settings?: ResponseSettings;
+  /** Messages that a new session begins with. */
+  readonly earlier?: readonly NewChatMessage[];
 }
 
 const notYours =
@@ -49,7 +63,7 @@ export class ChatService {
     this.#engine = new TurnEngine(services);
     this.tools = this.#engine.tools;
     this.providers = services.providers;
-    this.sessions = new ChatSessions(services.store.chat);
+    this.sessions = new ChatSessions(services.store.chat, services.registry);
     this.#grants = new GrantWatch(services.store, services.logger);
     this.#runner = new SessionRunner(this.#engine, services);
     this.#turns = new ActiveTurns(services);
@@ -63,6 +77,11 @@ export class ChatService {
 
   get toolBudget(): number {
     return this.#engine.toolBudget;
+  }
+
+  /** Whether a request to `/v1` that comes again is recognised although its client does not say so. */
+  get joinsRepeats(): boolean {
+    return this.#services.config.joinRepeats ?? true;
   }
 
   get running(): number {
@@ -125,19 +144,34 @@ export class ChatService {
    */
   async handleStream(
     session: ChatSession,
-    { content, model, headers }: NewMessage,
+    given: NewMessage,
     grant: Grant = masterGrant,
   ): Promise<ActiveTurn> {
     requireChatGrant(grant);
+    const { model } = given;
     if (this.#engine.leaving.aborted)
       throw new ChatError("stopping", "The server is stopping and takes no new work.");
     if (session.owner !== grant.id) throw new ChatError("chat_forbidden", notYours);
     const reach = this.reachOf(grant, session.expert);
     const endpoint = await this.providers.resolve(model ?? session.model);
     const { store, registry } = this.#services;
-    const body: AssistantBody = { provider: endpoint.provider, model: endpoint.model, parts: [] };
+    // Secrets of the workspace are stored nowhere else, and no provider has to know them.
+    const {
+      content,
+      items,
+      settings,
+      earlier = [],
+    } = registry.mask({
+      content: given.content,
+      items: given.items,
+      settings: given.settings,
+      earlier: given.earlier,
+    });
+    const { provider } = endpoint;
+    const body: AssistantBody = { provider, model: endpoint.model, parts: [], ...(settings && { settings }) };
     const begun = await store.chat.beginTurn(session.id, [
-      { id: uuid(), role: "user", status: "completed", body: { content } },
+      ...earlier,
+      { id: uuid(), role: "user", status: "completed", body: { content, ...(items && { items }) } },
       { id: uuid(), role: "assistant", status: "running", body: { ...body } },
     ]);
     if (begun === undefined) {
@@ -146,15 +180,17 @@ export class ChatService {
       const message = "The last message of this conversation is still being answered. Wait, or stop it.";
       throw new ChatError("chat_busy", message);
     }
+    // A client that brings the outputs of its tools goes on with the same turn.
+    if (items && isReturn(items)) await restoreLoopMemory(this.#services, session.id, grant.id);
     // A person who writes again has seen that loop detection stopped the turn, so calls may go on.
-    registry.resumeSession(session.id);
+    else registry.resumeSession(session.id);
     const named = await this.sessions.named(session, content).catch((error) => {
       // A missing title must not keep the message from being answered.
       this.#runner.complain(error);
       return session;
     });
-    const turn = this.#open(begun.at(-1)!, grant, begun[0]!.id);
-    void this.#runner.run(named, turn, reach, endpoint, headers);
+    const turn = this.#open(begun.at(-1)!, grant, begun.at(-2)!.id);
+    void this.#runner.run(named, turn, reach, endpoint, given);
     return turn;
   }
 
@@ -164,8 +200,18 @@ export class ChatService {
     return complete(request, options, parts);
   }
 
-  handleRunToolCall(part: ToolPart, turn: OpenTurn, signal: AbortSignal): ReturnType<TurnEngine["makeCall"]> {
-    return this.#engine.makeCall(part, turn, signal);
+  /** Makes one call that the model asked for. `handleStream` does so for every call. */
+  handleRunToolCall(
+    part: ToolPart,
+    turn: OpenTurn,
+    signal: AbortSignal,
+  ): ReturnType<TurnEngine["handleRunToolCall"]> {
+    return this.#engine.handleRunToolCall(part, turn, signal);
+  }
+
+  /** Counts a request to a model that was no part of a turn. */
+  noteUsage(grant: Grant, endpoint: ModelEndpoint, usage: ModelUsage): void {
+    this.#services.store.usage.add(usageOf(grant.caller, endpoint, usage));
   }
 
   /**

@@ -2,8 +2,9 @@ import { v7 as uuid } from "uuid";
 import type { ChatStore, Handoff } from "../store/index.ts";
 import { toModelMessages } from "./messages.ts";
 import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall, newCall } from "./model.ts";
-import { oneCallAtATime } from "./model-messages.ts";
-import { failed, isSettled, isTool, type MessagePart } from "./turn.ts";
+import { notAnswered, oneCallAtATime } from "./model-messages.ts";
+import { type ResponseItem, readOutput } from "./response-items.ts";
+import { failed, isSettled, isTool, type MessagePart, type ToolPart } from "./turn.ts";
 
 /** Member of a stored message with the name of the provider whose model wrote it. */
 const SAID_BY = "toolrack_provider";
@@ -18,6 +19,8 @@ interface HandoverOptions {
   readonly owner: string;
   readonly sessionID: string;
   readonly endpoint: ModelEndpoint;
+  /** The handoff's id, in hexadecimal digits. Default: a new one. */
+  readonly id?: string;
   /** Set for a client that uses the older `functions`, whose calls have no ids; see `fromFunctions`. */
   readonly handoffId?: ((call: { readonly name: string; readonly arguments: string }) => string) | undefined;
 }
@@ -29,13 +32,11 @@ interface HandoverOptions {
  */
 export async function handOver(
   parts: readonly MessagePart[],
-  { owner, sessionID, endpoint, handoffId }: HandoverOptions,
+  { owner, sessionID, endpoint, id: given, handoffId }: HandoverOptions,
   store: ChatStore,
 ): Promise<ModelToolCall[]> {
-  const last = parts.at(-1)?.round;
-  const asked = parts.filter(isTool).filter(({ round }) => round === last);
-  const [first, ...others] = asked.filter((part) => part.client && !isSettled(part));
-  const id = (first && handoffId?.(first)) ?? uuid().replaceAll("-", "");
+  const [first, ...others] = lastCalls(parts).filter((part) => part.client && !isSettled(part));
+  const id = (first && handoffId?.(first)) ?? given ?? uuid().replaceAll("-", "");
   if (handoffId !== undefined)
     for (const part of others) part.state = failed(part, oneCallAtATime(part.name));
   const { images, provider } = endpoint;
@@ -43,10 +44,49 @@ export async function handOver(
   const messages = said.map((message) => ({ ...message, [SAID_BY]: provider }));
   // In the older form identical conversations share an id; the latest handoff replaces the earlier one.
   await store.addHandoff({ id, owner, sessionId: sessionID, messages });
-  return asked.flatMap((part, at) => {
+  return handedCalls(parts, id);
+}
+
+/** The calls of an answer that the client must run. `id`: of the handoff. */
+export function handedCalls(parts: readonly MessagePart[], id: string): ModelToolCall[] {
+  return lastCalls(parts).flatMap((part, at) => {
     const { name, arguments: written, kind, client } = part;
     return client && !isSettled(part) ? [newCall(name, written, kind, `rack_${id}_${at}`)] : [];
   });
+}
+
+/** The id of the handoff that a call belongs to; undefined for a call that was not handed over. */
+export function handedFrom(callId: unknown): string | undefined {
+  return handedId.exec(String(callId))?.[1];
+}
+
+/**
+ * The parts of an answer with the outputs that the client brought for its calls. A call without one has failed, because
+ * providers refuse a call without an answer.
+ */
+export function answered(
+  parts: readonly MessagePart[],
+  id: string,
+  outputs: readonly ResponseItem[],
+): MessagePart[] {
+  const asked = lastCalls(parts);
+  return parts.map((part) => {
+    if (!isTool(part) || !part.client || isSettled(part)) return part;
+    const callId = `rack_${id}_${asked.indexOf(part)}`;
+    const output = outputs.find((item) => item.call_id === callId);
+    if (output === undefined) return { ...part, state: failed(part, notAnswered) };
+    const { text, images } = readOutput(output);
+    const attachments = images.map((url) => ({ type: "file", mime: "image/*", url }) as const);
+    const time = { start: 0, end: 0 };
+    const more = attachments.length === 0 ? {} : { attachments };
+    return { ...part, state: { status: "completed", input: part.state.input, output: text, ...more, time } };
+  });
+}
+
+/** The calls of the model's last message. */
+function lastCalls(parts: readonly MessagePart[]): ToolPart[] {
+  const last = parts.at(-1)?.round;
+  return parts.filter(isTool).filter(({ round }) => round === last);
 }
 
 /**
@@ -115,8 +155,13 @@ function keptFor(
   { [SAID_BY]: provider, ...message }: ModelMessage,
   reader: string | undefined,
 ): ModelMessage {
+  return provider === reader ? message : withoutExtras(message);
+}
+
+/** A message without members of its provider's own, for a reader that does not know them. */
+export function withoutExtras(message: ModelMessage): ModelMessage {
   const { role, content, refusal, tool_calls } = message;
-  if (provider === reader || role !== "assistant") return message;
+  if (role !== "assistant") return message;
   const calls = tool_calls?.map((call) => {
     const { name, written } = calledIn(call);
     return newCall(name, written, call.type, call.id);

@@ -1,5 +1,6 @@
+import { estimateTokens } from "@toolrack/core/internal";
 import { imageCallOf } from "./messages.ts";
-import { estimateTokens, type ModelMessage, textOf } from "./model.ts";
+import { type ModelMessage, textOf } from "./model.ts";
 import { readResultName } from "./tools.ts";
 
 /** Results are removed once the messages fill more than this share of the limit. */
@@ -25,7 +26,7 @@ const IMAGE_TOKENS = 1_000;
  * provider's prompt cache, seldom changes.
  */
 export class Compactor {
-  readonly #limit: number;
+  #limit: number;
   readonly #callIdOf: (toolCallId: string) => string | undefined;
   /**
    * Keys of what was removed: for a result the model's id of its call, for images that id after the prefix
@@ -45,6 +46,11 @@ export class Compactor {
     this.#limit = limit;
     this.#callIdOf = callIdOf;
     this.taken = new Set(taken);
+  }
+
+  /** Sets another limit, for another model. */
+  resize(limit: number): void {
+    this.#limit = limit;
   }
 
   /** Returns the shortened messages, and the keys of what was removed this time. */

@@ -37,6 +37,20 @@ const functionChoice: JsonSchemaObject = {
   description: "The older form of `tool_choice`.",
 };
 
+/** Members of a request in either of OpenAI's forms that the rack itself reads. */
+export const rackMembers = {
+  "n?": s.nullable(
+    s.integer({ minimum: 1, maximum: 1, description: "Only 1: tools are run for one answer." }),
+  ),
+  "toolrack?": s.closed(
+    {
+      "events?": s.boolean("Tell of the tools that are run; see the guide."),
+      "expert?": s.text({ minLength: 1, maxLength: 128, description: "Offer this expert's tools only." }),
+    },
+    "What only the rack understands; it is not sent to the provider.",
+  ),
+} as const;
+
 const requestMembers = {
   "model?": s.nullable(
     s.text({ maxLength: 200, description: "As `GET /v1/models` lists it. Default: the config's." }),
@@ -57,16 +71,7 @@ const requestMembers = {
   "function_call?": functionChoice,
   "stream?": s.nullable(s.boolean()),
   "stream_options?": s.nullable(s.object({ "include_usage?": s.boolean() }, open)),
-  "n?": s.nullable(
-    s.integer({ minimum: 1, maximum: 1, description: "Only 1: tools are run for one answer." }),
-  ),
-  "toolrack?": s.closed(
-    {
-      "events?": s.boolean("Tell of the tools that are run; see the guide."),
-      "expert?": s.text({ minLength: 1, maxLength: 128, description: "Offer this expert's tools only." }),
-    },
-    "What only the rack understands; it is not sent to the provider.",
-  ),
+  ...rackMembers,
 } as const;
 
 /** A request to `/v1/chat/completions`. Members that are not named here go to the provider unchanged. */

@@ -1,48 +1,77 @@
 import { createHash } from "node:crypto";
-import type { IncomingHttpHeaders } from "node:http";
-import type { Logger } from "@toolrack/core";
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import { callerHeaders } from "../calls/index.ts";
 import type { ChatStore } from "../store/index.ts";
 import type { Completion, CompletionOptions } from "./completions.ts";
+import { requestRanElsewhere } from "./model-messages.ts";
 import { ChatError } from "./services.ts";
-import type { TurnEvent } from "./turn.ts";
+import { isTool, type MessagePart, type TurnEvent } from "./turn.ts";
 
 /** Recognises a request that the client sends again. */
-interface RequestIdentity {
-  /** SHA-256 of the owner and the request, in hexadecimal digits. */
-  readonly hash: string;
+export interface RequestIdentity {
   readonly owner: string;
+  /** SHA-256 of the owner and the request, in hexadecimal digits. Long requests make it slow to read. */
+  readonly hash: string;
   /**
    * The client sent an idempotency key: it may repeat the request any time, and the request is carried out
    * once.
    */
   readonly isKeyed: boolean;
-  /** The request may be a repeated one: the client marked it as a retry or sent an idempotency key. */
+  /** The client says that the request may be a repeated one, by a retry count or an idempotency key. */
   readonly isRepeated: boolean;
+  /** The client is one that says so. It comes back a few seconds after its connection broke. */
+  readonly saysRepeats: boolean;
 }
 
-/** Undefined when the client sends neither an idempotency key nor a retry count. */
-export function identify(
-  headers: IncomingHttpHeaders,
-  owner: string,
-  body: unknown,
-): RequestIdentity | undefined {
+/** `said`: what makes two requests of one token the same, such as its messages and its tools. */
+export function identify(headers: IncomingHttpHeaders, owner: string, said: unknown): RequestIdentity {
   const key = headers["idempotency-key"];
   const count = headers["x-stainless-retry-count"];
   const isKeyed = typeof key === "string";
-  if (!isKeyed && typeof count !== "string") return undefined;
-  const identifying = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
-  const hash = createHash("sha256").update(identifying).digest("hex");
-  return { hash, owner, isKeyed, isRepeated: isKeyed || Number(count) > 0 };
+  let identifying: (() => unknown[]) | undefined = () => {
+    // Callers who share a token may act with different credentials.
+    const own = Object.entries(headers).filter(([name]) => name.startsWith(callerHeaders));
+    return [owner, key ?? "", headers["x-toolrack-expert"] ?? "", said, ...own];
+  };
+  let hash: string | undefined;
+  return {
+    owner,
+    get hash() {
+      hash ??= createHash("sha256").update(JSON.stringify(identifying?.())).digest("hex");
+      // Long conversations are not kept in memory for as long as the request is remembered.
+      identifying = undefined;
+      return hash;
+    },
+    isKeyed,
+    isRepeated: isKeyed || Number(count) > 0,
+    saysRepeats: isKeyed || typeof count === "string",
+  };
 }
 
 interface CompletionReader {
+  /** Aborted when the client disconnects before its answer is sent. */
   readonly gone: AbortSignal;
+  readonly outgoing: ServerResponse;
   readonly tell?: ((event: TurnEvent) => void) | undefined;
   /** Asked after the reader disconnected: whether the client may still send the request again. */
   readonly mayReturn: () => boolean;
 }
 
-type CompletionWork = (run: Omit<CompletionOptions, "reach" | "headers">) => Promise<Completion>;
+type KnownTools = Pick<ToolRegistry, "get">;
+
+/** Whether a call of the rack's tools was begun that does more than read. */
+export function mayHaveActed(tools: KnownTools, parts: readonly MessagePart[]): boolean {
+  return parts.some((part) => isTool(part) && part.started && !onlyReads(tools, part.name));
+}
+
+function onlyReads(tools: KnownTools, name: string): boolean {
+  return tools.get(name)?.metadata.readOnly === true;
+}
+
+export type CompletionWork = (
+  run: Omit<CompletionOptions, "reach" | "headers" | "endpoint">,
+) => Promise<Completion>;
 
 /** How long a disconnected client may take to send its request again. OpenAI's clients take one or two seconds. */
 const GRACE = 4_000;
@@ -53,46 +82,48 @@ const MOST_KNOWN = 200;
 const MOST_KEPT = 16 * 1024 * 1024;
 
 /**
- * Requests in progress, and for some minutes finished requests that made calls or have an idempotency key.
- * OpenAI's clients repeat a request after a timeout or a broken connection; the repeated request joins the
- * first run, so that no tool runs twice.
+ * Requests in progress, and for some minutes finished requests that have changed something or have an
+ * idempotency key. Clients repeat a request after a failure, a timeout or a broken connection; the repeated
+ * request joins the first run, so that no tool runs twice.
  */
 export class CompletionRuns {
-  readonly #known = new Map<string, CompletionRun>();
-  readonly #store: Marks;
-  readonly #logger: Logger;
+  readonly #known = new Set<CompletionRun>();
+  readonly #tools: KnownTools;
+  readonly #marks: RequestMarks;
+  readonly #joinsRepeats: boolean;
 
-  constructor(store: Marks, logger: Logger) {
-    this.#store = store;
-    this.#logger = logger;
+  /** `joinsRepeats`: whether a repeated request is also recognised when its client does not say so. */
+  constructor(tools: KnownTools, store: MarkStore, logger: Logger, joinsRepeats = true) {
+    this.#tools = tools;
+    this.#marks = new RequestMarks(store, logger);
+    this.#joinsRepeats = joinsRepeats;
   }
 
   /**
-   * The run that a repeated request should join; undefined when the request needs a run of its own. Throws
-   * `ChatError` when the request made calls in another process.
+   * The run that a repeated request should join; undefined when the request needs a run of its own. Requests
+   * that are equal and do not say that they are repeated join only a run that is left.
    */
-  async find(identity: RequestIdentity | undefined): Promise<CompletionRun | undefined> {
-    if (!identity?.isRepeated) return undefined;
-    if (!this.#known.has(identity.hash)) await refuseRepeated(this.#store, identity);
-    // While the store was read, the same request may have arrived again and begun a run.
-    const run = this.#known.get(identity.hash);
-    return run?.isStopped && !run.hasMadeCalls ? undefined : run;
+  find(identity: RequestIdentity): CompletionRun | undefined {
+    const { isRepeated } = identity;
+    if (!isRepeated && !this.#joinsRepeats) return undefined;
+    let last: CompletionRun | undefined;
+    // Asked for every request, so that the known runs are not copied.
+    for (const run of this.#known) {
+      const mayJoin = isRepeated ? !run.isStopped || run.hasActed : run.isLeft;
+      if (mayJoin && run.identity.hash === identity.hash) last = run;
+    }
+    return last;
   }
 
-  begin(identity: RequestIdentity | undefined, work: CompletionWork): CompletionRun {
-    if (identity === undefined) return new CompletionRun(work, 0);
-    const { hash, isKeyed } = identity;
-    const run = new CompletionRun(work, GRACE, () => markRequest(this.#store, this.#logger, identity));
-    // Deleting first moves the run to the end of the map: the oldest runs are forgotten first.
-    this.#known.delete(hash);
-    this.#known.set(hash, run);
-    const forget = () => {
-      if (this.#known.get(hash) === run) this.#known.delete(hash);
-    };
+  begin(identity: RequestIdentity, work: CompletionWork): CompletionRun {
+    const isKnown = this.#joinsRepeats || identity.saysRepeats;
+    const run = new CompletionRun(identity, work, this.#tools, isKnown ? this.#marks : undefined);
+    if (!isKnown) return run;
+    this.#known.add(run);
+    const forget = () => this.#known.delete(run);
     const settle = (completion?: Completion) => {
-      // A run without calls can be repeated safely; it is remembered only if it has an idempotency key.
-      const hasActed = run.hasMadeCalls || run.isMarked;
-      if (!hasActed && (!isKeyed || completion === undefined)) return forget();
+      // A run that has changed nothing can be repeated; it is remembered only if it has an idempotency key.
+      if (!run.hasActed && (!identity.isKeyed || completion === undefined)) return forget();
       run.size = completion === undefined ? 0 : JSON.stringify(completion.parts).length;
       setTimeout(forget, MEMORY).unref();
       this.#makeRoom();
@@ -102,11 +133,11 @@ export class CompletionRuns {
   }
 
   #makeRoom(): void {
-    let kept = [...this.#known.values()].reduce((sum, { size }) => sum + size, 0);
-    for (const [hash, run] of this.#known) {
+    let kept = [...this.#known].reduce((sum, { size }) => sum + size, 0);
+    for (const run of this.#known) {
       if (this.#known.size <= MOST_KNOWN && kept <= MOST_KEPT) return;
       if (!run.isDone) continue;
-      this.#known.delete(hash);
+      this.#known.delete(run);
       kept -= run.size;
     }
   }
@@ -114,116 +145,200 @@ export class CompletionRuns {
 
 /** One request in progress, with all connections that wait for its answer. */
 class CompletionRun {
+  readonly identity: RequestIdentity;
   readonly result: Promise<Completion>;
+  readonly #begun = Promise.withResolvers<string>();
   readonly #stopping = new AbortController();
   readonly #listeners = new Set<(event: TurnEvent) => void>();
-  readonly #grace: number;
+  readonly #marks: RequestMarks | undefined;
   #marked: Promise<void> | undefined;
   #readers = 0;
+  /** `cut`: the last connection closed before the whole answer was sent. */
+  #delivery: "open" | "cut" | "done" = "open";
   #attended: PromiseWithResolvers<void> | undefined;
   #leaving: NodeJS.Timeout | undefined;
+  #hasFailed = false;
+  /** The server stopped. A person may still agree to a call that waited, and it is then made. */
+  #isInterrupted = false;
   /** Characters of the remembered answer. */
   size = 0;
-  hasMadeCalls = false;
+  /** A tool that does more than read has begun. */
+  hasActed = false;
   isDone = false;
 
-  /**
-   * `grace`: milliseconds that a disconnected reader has to come back. `mark`: stores that the request
-   * changes something; called once, before the first call of a tool that is not read-only.
-   */
-  constructor(work: CompletionWork, grace: number, mark?: () => Promise<void>) {
-    this.#grace = grace;
+  /** `marks`: not given for a run that cannot be joined. */
+  constructor(
+    identity: RequestIdentity,
+    work: CompletionWork,
+    tools: KnownTools,
+    marks: RequestMarks | undefined,
+  ) {
+    this.identity = identity;
+    this.#marks = marks;
     const emit = (event: TurnEvent) => {
-      if (event.type === "state" && event.state.status === "running") this.hasMadeCalls = true;
+      if (event.type === "turn") this.#begun.resolve(event.messageId);
+      if (event.type === "state" && event.state.status === "running" && !onlyReads(tools, event.name))
+        this.hasActed = true;
       for (const listener of this.#listeners) listener(event);
     };
-    const attended = async () => this.#attended?.promise;
-    const changing = async () => {
-      this.#marked ??= mark?.();
-      await this.#marked;
+    const beforeCalls = async (parts: readonly MessagePart[]) => {
+      if (mayHaveActed(tools, parts)) {
+        this.#marked ??= marks?.begin(identity);
+        await this.#marked;
+      }
+      await this.#attended?.promise;
     };
-    const end = () => {
+    const end = (hasFailed: boolean) => {
       this.isDone = true;
+      this.#hasFailed = hasFailed;
       clearTimeout(this.#leaving);
+      if (this.#readers === 0) this.#note();
     };
-    this.result = work({ signal: this.#stopping.signal, emit, attended, changing });
-    this.result.then(end, end);
+    this.result = work({
+      signal: this.#stopping.signal,
+      emit,
+      beforeCalls,
+      hasActed: () => this.hasActed,
+    });
+    this.result.catch(this.#begun.reject);
+    // Only a response in the background is awaited until it has begun.
+    this.#begun.promise.catch(() => {});
+    this.result.then(
+      ({ end: { reason } }) => {
+        this.#isInterrupted = reason === "interrupted";
+        end(reason === "error" || this.#isInterrupted);
+      },
+      () => end(true),
+    );
   }
 
-  /**
-   * Whether the store was told that this run changes something. The changing call may still wait for
-   * approval.
-   */
-  get isMarked(): boolean {
-    return this.#marked !== undefined;
+  /** Resolves to the id of the answer's message when a stored turn has begun. Rejects if the run fails before. */
+  get begun(): Promise<string> {
+    return this.#begun.promise;
   }
 
   get isStopped(): boolean {
     return this.#stopping.signal.aborted;
   }
 
+  /** Whether the run has changed something, and then failed or lost its last connection. */
+  get isLeft(): boolean {
+    return this.hasActed && (this.#hasFailed || this.#delivery === "cut");
+  }
+
   /**
    * Adds a reader and resolves to the answer. After the last reader has disconnected, the run makes no new
    * call; it is cancelled at once when the client cannot return, otherwise at the end of the grace period.
-   * Throws `ChatError` for a run that was already cancelled.
    */
-  read({ gone, tell = () => {}, mayReturn }: CompletionReader): Promise<Completion> {
-    if (this.isStopped) throw new ChatError("chat_cancelled", callsWereCancelled);
+  read({ gone, outgoing, tell = () => {}, mayReturn }: CompletionReader): Promise<Completion> {
     clearTimeout(this.#leaving);
     this.#attended?.resolve();
     this.#attended = undefined;
     this.#readers++;
+    if (this.#delivery === "cut") {
+      this.#delivery = "open";
+      this.#note();
+    }
     this.#listeners.add(tell);
-    const leave = () => {
+    const leave = (isDelivered: boolean) => {
       this.#listeners.delete(tell);
-      if (--this.#readers > 0 || this.isDone) return;
-      this.#attended = Promise.withResolvers();
-      // The run may not be awaiting this promise, so its rejection must be handled here.
-      this.#attended.promise.catch(() => {});
-      if (this.#grace === 0 || !mayReturn()) this.#stop();
-      else this.#leaving = setTimeout(() => this.#stop(), this.#grace).unref();
+      this.#readers--;
+      if (isDelivered) this.#delivery = "done";
+      else if (this.#readers === 0 && this.#delivery === "open") this.#delivery = "cut";
+      if (this.#readers > 0) return;
+      this.#note();
+      if (!this.isDone) this.#wait(mayReturn());
     };
-    if (gone.aborted) leave();
-    else gone.addEventListener("abort", leave, { once: true });
+    if (gone.aborted) leave(false);
+    else {
+      gone.addEventListener("abort", () => leave(false), { once: true });
+      outgoing.once("close", () => gone.aborted || leave(outgoing.writableFinished));
+    }
     return this.result;
+  }
+
+  #wait(mayReturn: boolean): void {
+    this.#attended = Promise.withResolvers();
+    // The run may not be awaiting this promise, so its rejection must be handled here.
+    this.#attended.promise.catch(() => {});
+    const isAwaited = this.identity.saysRepeats || (this.hasActed && this.#marks !== undefined);
+    if (isAwaited && mayReturn) this.#leaving = setTimeout(() => this.#stop(), GRACE).unref();
+    else this.#stop();
   }
 
   #stop(): void {
     this.#stopping.abort("the caller closed the connection");
     this.#attended?.reject(this.#stopping.signal.reason);
   }
+
+  /** Stores what has become of a run that changes something: another node may be sent the request again. */
+  #note(): void {
+    const ended = this.hasActed ? "done" : "idle";
+    const state = this.isLeft || this.#isInterrupted ? "left" : this.isDone ? ended : "running";
+    this.#marked = this.#marked?.then(() => this.#marks?.note(this.identity, state));
+    // A request that was refused by the mark of another process leaves that mark as it is.
+    this.#marked?.catch(() => {});
+  }
 }
 
-const callsWereCancelled =
-  "The same request came a moment ago and made calls of tools, which were cancelled when its connection closed. It is not done again by itself: look what the calls did, and ask anew.";
-
-/** How long the mark of a request, see `markRequest`, is valid in the store, in milliseconds. */
+/** How long the mark of a request is valid in the store, in milliseconds. */
 const MARK_LIFETIME = 600_000;
 /** Prefix of the id of a mark. Marks are stored among the handoffs, whose ids are hexadecimal. */
 const MARK = "run_";
 
-type Marks = Pick<ChatStore, "addHandoff" | "getHandoff">;
+type MarkStore = Pick<ChatStore, "addHandoff" | "getHandoff" | "instanceId" | "isInstanceAlive">;
+
+/** `idle`: nothing was changed after all. */
+type MarkState = "running" | "left" | "done" | "idle";
 
 /**
- * Marks a request in the store as one that has begun to change something. Other nodes, and this process after
- * a restart, then refuse to repeat it. Never rejects: this process remembers the request anyway.
+ * Marks requests in the store that change something, so that other nodes, and this process after a restart,
+ * do not repeat them. This process knows its own runs, so that it needs the marks of others only.
  */
-export async function markRequest(store: Marks, logger: Logger, request: RequestIdentity): Promise<void> {
-  const { hash, owner } = request;
-  const mark = { id: MARK + hash, owner, sessionId: "", messages: [{ at: Date.now() }] };
-  await store.addHandoff(mark).catch((error) => {
-    logger.warn("That a request to /v1 makes calls could not be kept for other processes:", error);
-  });
-}
+export class RequestMarks {
+  readonly #store: MarkStore;
+  readonly #logger: Logger;
 
-/**
- * Must be called when this process has no run for the request. Throws `ChatError` when the request made calls
- * in another process, or in this one before its restart.
- */
-export async function refuseRepeated(store: Marks, request: RequestIdentity): Promise<void> {
-  if (!request.isRepeated) return;
-  const mark = await store.getHandoff(MARK + request.hash, request.owner);
-  const { at } = Object(mark?.messages[0]);
-  if (typeof at !== "number" || Date.now() - at > MARK_LIFETIME) return;
-  throw new ChatError("chat_cancelled", callsWereCancelled);
+  constructor(store: MarkStore, logger: Logger) {
+    this.#store = store;
+    this.#logger = logger;
+  }
+
+  /**
+   * Must be called before the first call that changes something. Throws `ChatError` when the same request has
+   * made such a call in another process. A store that fails is ignored.
+   */
+  async begin(request: RequestIdentity): Promise<void> {
+    if (await this.#ranElsewhere(request).catch((error) => this.#warn(error)))
+      throw new ChatError("chat_cancelled", requestRanElsewhere);
+    await this.note(request, "running");
+  }
+
+  /** Never rejects: this process remembers the request anyway. */
+  async note({ hash, owner }: RequestIdentity, state: MarkState): Promise<void> {
+    const mark = { at: Date.now(), by: this.#store.instanceId, state };
+    const handoff = { id: MARK + hash, owner, sessionId: "", messages: [mark] };
+    await this.#store.addHandoff(handoff).catch((error) => this.#warn(error));
+  }
+
+  async #ranElsewhere(request: RequestIdentity): Promise<boolean> {
+    const { at, by, state } = await this.#read(request);
+    if (typeof at !== "number" || by === this.#store.instanceId || state === "idle") return false;
+    const age = Date.now() - at;
+    if (age > MARK_LIFETIME) return false;
+    if (request.isRepeated) return true;
+    if (state !== "running") return state === "left" && age <= MEMORY;
+    if (!(await this.#store.isInstanceAlive(by))) return true;
+    // It may have been left in the meantime.
+    return (await this.#read(request)).state === "left";
+  }
+
+  async #read({ hash, owner }: RequestIdentity) {
+    const found = await this.#store.getHandoff(MARK + hash, owner);
+    return Object(found?.messages[0]);
+  }
+
+  #warn(error: unknown): void {
+    this.#logger.warn("That a request to /v1 makes calls could not be kept for other processes:", error);
+  }
 }

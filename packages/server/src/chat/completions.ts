@@ -1,29 +1,35 @@
-import { v7 as uuid } from "uuid";
+import { randomUUID } from "node:crypto";
 import type { GrantWatch } from "../access/index.ts";
+import type { AnswerFacts } from "./answer-chunks.ts";
 import { handOver, takeBack } from "./client-calls.ts";
 import type { CompletionRequest } from "./completion-request.ts";
-import type { TurnEngine } from "./engine.ts";
+import { type TurnEngine, unexpectedEnd } from "./engine.ts";
 import { restoreLoopMemory } from "./loop-memory.ts";
-import { type ModelEndpoint, type ModelMessage, topicOf } from "./model.ts";
+import { type ModelEndpoint, type ModelMessage, noUsage, topicOf } from "./model.ts";
+import { connectionClosed } from "./model-messages.ts";
 import { fromFunctions, functionWithoutCall } from "./older-functions.ts";
-import { type ChatServices, requireChatGrant } from "./services.ts";
-import { isTool, type MessagePart, type Turn, type TurnEnd } from "./turn.ts";
+import { ChatError, type ChatServices, requireChatGrant } from "./services.ts";
+import { type MessagePart, settleOpenCalls, type Turn, type TurnEnd, type TurnEvent } from "./turn.ts";
 
 /**
  * `facts`: members of the provider's last answer that are passed on to the client. `calls`: the calls that
- * the client must run.
+ * the client must run. `hasActed`: a tool that does more than read has begun, so that clients must not be
+ * given a status at which they send the request again.
  */
 export type Completion = Awaited<ReturnType<typeof complete>>;
 
 export interface CompletionOptions extends Pick<Turn, "reach" | "headers" | "emit"> {
+  /** The model of the request, if it was already found. */
+  readonly endpoint?: ModelEndpoint;
   /** Aborted when the client cancels or disconnects. */
   readonly signal: AbortSignal;
   /**
-   * Awaited before calls are made. Waits while no client is connected, and rejects when none can come back.
+   * Awaited before calls are made. Waits while no client is connected. Rejects when none can come back, and with
+   * `ChatError` when another process has made the calls of this request.
    */
-  readonly attended: () => Promise<void>;
-  /** Awaited before calls of tools that are not read-only; may be called several times. */
-  readonly changing: () => Promise<void>;
+  readonly beforeCalls: (parts: readonly MessagePart[]) => Promise<void>;
+  /** Whether a tool that does more than read has begun. */
+  readonly hasActed: () => boolean;
 }
 
 /**
@@ -35,30 +41,44 @@ export async function complete(
   options: CompletionOptions,
   { engine, services, grants }: { engine: TurnEngine; services: ChatServices; grants: GrantWatch },
 ) {
-  const { reach, headers, attended, changing, emit } = options;
+  const { reach, headers } = options;
   const { grant, expert } = reach;
   requireChatGrant(grant);
-  const withdrawn = new AbortController();
+  // `AbortSignal.any` and its weak references take several times as long as a controller with a listener.
+  const stopping = new AbortController();
+  const stop = () => stopping.abort(options.signal.reason);
+  if (options.signal.aborted) stop();
+  else options.signal.addEventListener("abort", stop, { once: true });
+  /** Why the token is no longer valid; empty while it is. */
+  let withdrawn = "";
   using watching = new DisposableStack();
-  watching.defer(grants.watch(grant, (message) => withdrawn.abort(message)));
-  const { providers, registry, store } = services;
-  /** Whether the part is a call that was begun and may change something. */
-  const changes = (part: MessagePart) =>
-    isTool(part) && part.started === true && registry.get(part.name)?.metadata.readOnly !== true;
+  watching.defer(
+    grants.watch(grant, (message) => {
+      withdrawn = message;
+      stopping.abort(message);
+    }),
+  );
+  const { providers, registry, store, logger } = services;
   const { request, handoffId } = fromFunctions(given, grant.id);
   const { model, messages, tools, stream: _s, stream_options: _o, n: _n, toolrack: _t, ...body } = request;
-  const endpoint = await providers.resolve(model ?? undefined);
+  const endpoint = options.endpoint ?? (await providers.resolve(model ?? undefined));
   const history = await takeBack(messages, { owner: grant.id, provider: endpoint.provider }, store.chat);
-  const sessionID = history.sessionID ?? uuid();
+  const sessionID = history.sessionID ?? randomUUID();
   // Earlier calls of the session may have run in another process, so loop detection here does not know them.
   if (history.sessionID !== undefined) await restoreLoopMemory(services, sessionID, grant.id);
   const parts: MessagePart[] = [];
   const system: ModelMessage[] = expert?.instructions
     ? [{ role: "system", content: expert.instructions }]
     : [];
-  const outcome = await engine.run({
-    id: uuid(),
+  let used = noUsage;
+  const emit = (event: TurnEvent) => {
+    if (event.type === "usage") used = event.total;
+    options.emit(event);
+  };
+  const turn: Turn = {
+    id: randomUUID(),
     sessionID,
+    isPassingSession: true,
     reach,
     endpoint,
     history: [...system, ...history.messages],
@@ -66,25 +86,49 @@ export async function complete(
     clientTools: tools ?? [],
     query: topicOf(messages),
     parts,
-    signal: AbortSignal.any([options.signal, withdrawn.signal]),
+    signal: stopping.signal,
     headers,
     emit,
-    save: async () => {
-      await attended();
-      if (parts.some(changes)) await changing();
-    },
+    save: () => options.beforeCalls(parts),
+  };
+  const run = async () => {
+    const outcome = await engine.run(turn);
+    const isHandedOver = outcome.end.reason === "client_tools";
+    // Only a client that was handed calls comes back to the session; otherwise loop detection can forget it.
+    if (!isHandedOver) registry.resumeSession(sessionID);
+    const handover = { owner: grant.id, sessionID, endpoint: outcome.endpoint, handoffId };
+    return { ...outcome, calls: isHandedOver ? await handOver(parts, handover, store.chat) : [] };
+  };
+  const { usage, facts, calls, ...outcome } = await run().catch((thrown) => {
+    const isRepeated = thrown instanceof ChatError;
+    if (!options.hasActed() && !isRepeated) throw thrown;
+    if (!isRepeated) logger.error("A request to /v1 failed after it had run tools:", thrown);
+    settleOpenCalls(parts);
+    const facts: AnswerFacts = {};
+    return { end: unexpectedEnd(thrown), usage: used, facts, calls: [], endpoint };
   });
-  const { usage, facts } = outcome;
-  const isHandedOver = outcome.end.reason === "client_tools";
-  // Only a client that was handed calls comes back to the session; otherwise loop detection can forget it.
-  if (!isHandedOver) registry.resumeSession(sessionID);
-  const handover = { owner: grant.id, sessionID, endpoint, handoffId };
-  const calls = isHandedOver ? await handOver(parts, handover, store.chat) : [];
-  const end: TurnEnd = withdrawn.signal.aborted
-    ? { reason: "error", code: "unauthorized", message: String(withdrawn.signal.reason) }
-    : outcome.end;
-  const id = `chatcmpl-${uuid().replaceAll("-", "")}`;
-  return { id, model: model || endpoint.model, sessionID, parts, usage, facts, end, calls };
+  const id = completionId();
+  const completion = { id, model: model || outcome.endpoint.model, sessionID, parts, usage, facts, calls };
+  if (withdrawn !== "") {
+    const end: TurnEnd = { reason: "error", code: "unauthorized", message: withdrawn };
+    // Nobody asks again with a token that is withdrawn.
+    return { ...completion, end, hasActed: false };
+  }
+  return { ...completion, ...settled(outcome.end, options) };
+}
+
+/** The end of a turn as its client is told it, and whether the turn has acted. */
+export function settled(end: TurnEnd, { signal, hasActed }: CompletionOptions) {
+  const cut: TurnEnd = { reason: "error", code: "chat_cancelled", message: connectionClosed };
+  const isCut = hasActed() && signal.aborted && end.reason === "stopped";
+  // A request whose tools ran elsewhere ends with the same code.
+  return { end: isCut ? cut : end, hasActed: hasActed() || end.code === cut.code };
+}
+
+/** An id for an answer, in the form of OpenAI's. */
+export function completionId(): string {
+  // Nothing is sorted by it, and this takes a fraction of the time of other ids.
+  return `chatcmpl-${randomUUID().replaceAll("-", "")}`;
 }
 
 /** Why a request cannot be served; undefined when it can. */

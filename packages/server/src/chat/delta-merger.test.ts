@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { DeltaMerger, readChunk } from "./answer-chunks.ts";
+import { readSse } from "./answer-reader.ts";
 import { calledIn } from "./model.ts";
-import { readSse } from "./provider.ts";
 
 const piece = (delta: object, finish_reason: string | null = null): object => ({
   choices: [{ index: 0, delta, finish_reason }],

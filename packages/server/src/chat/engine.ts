@@ -1,11 +1,12 @@
 import type { ToolState } from "@toolrack/core";
 import { CallRefused, type EndedCall } from "../calls/index.ts";
 import { unlessAborted } from "../helpers/index.ts";
-import type { StoredApproval } from "../store/index.ts";
+import { type NewUsage, type StoredApproval, StoreUnavailable } from "../store/index.ts";
+import type { ModelEndpoint, ModelUsage } from "./model.ts";
 import * as notices from "./model-messages.ts";
 import { AnswerOverLimit, ask, type OpenTurn, openTurn } from "./model-request.ts";
-import { ProviderError } from "./provider.ts";
-import type { ChatServices } from "./services.ts";
+import { ProviderError } from "./provider-error.ts";
+import { ChatError, type ChatServices } from "./services.ts";
 import { stateOf, ToolsService, usualBudget } from "./tools.ts";
 import {
   appendText,
@@ -30,11 +31,17 @@ const USUAL_CONTEXT = 128_000;
 
 type Verdict = NonNullable<NonNullable<EndedCall["record"]["flags"]>["loop"]>;
 
-/** Runs every turn, for sessions and for clients that keep their conversations themselves. */
+/**
+ * Runs every turn, for sessions and for clients that keep their conversations themselves. A message goes from
+ * `ChatService.handleStream` to `run`; each call that the model asks for goes to `handleRunToolCall`, and from
+ * there to `ToolsService.runTools`.
+ */
 export class TurnEngine {
   readonly tools: ToolsService;
   readonly #services: ChatServices;
   readonly #leaving = new AbortController();
+  /** The controllers of `OpenTurn.asking`. */
+  readonly #asking = new Set<AbortController>();
 
   constructor(services: ChatServices) {
     this.#services = services;
@@ -62,29 +69,41 @@ export class TurnEngine {
    * unexpected errors.
    */
   async run(given: Turn) {
-    const { reach, endpoint, query, chosen, sessionID, parts, emit } = given;
-    const { config, approvals, retry } = this.#services;
+    const { reach, query, sessionID, parts, emit } = given;
+    const { config, approvals, retry, providers, registry, store } = this.#services;
+    const { health } = providers;
     const { limits, leaving } = this;
-    const offered = await this.tools.getTools(reach, { budget: this.toolBudget, query, chosen });
-    const contextTokens = endpoint.contextTokens ?? config.contextTokens ?? USUAL_CONTEXT;
-    const turn = openTurn(given, contextTokens, { offered, limits, leaving, retry });
-    const clock = new TurnClock(limits.maxSeconds * 1000);
+    const offered = await this.tools.getTools(reach, {
+      budget: this.toolBudget,
+      query,
+      chosen: given.chosen,
+    });
+    const contextTokens = config.contextTokens ?? USUAL_CONTEXT;
+    const clock = new TurnClock(limits.maxSeconds * 1000, given.signal);
+    const asking = this.#askingUntil(clock.signal);
+    const secretMask = () => registry.secretMask;
+    const noteUsage = (asked: ModelEndpoint, usage: ModelUsage) =>
+      store.usage.add(usageOf(given.reach.grant.caller, asked, usage, given.session));
+    const setting = { offered, limits, leaving, asking: asking.signal, retry, health, secretMask, noteUsage };
+    const turn = openTurn(given, contextTokens, setting);
     const unsubscribe = approvals.subscribe((approval) => {
       if (approval.sessionID !== sessionID) return;
       clock.note(approval);
       emit(approvalEvent(approval));
     });
     try {
-      const rounds = this.#rounds(turn, AbortSignal.any([turn.signal, clock.signal]));
+      const rounds = this.#rounds(turn, clock.signal);
       const end = await rounds.catch((thrown) => endOf(thrown, turn, clock));
       // An interrupted turn is resumed later, so its calls stay open.
       if (end.reason !== "interrupted") for (const part of settleOpenCalls(parts)) emit(stateEvent(part));
       if (end.reason === "limit" || end.reason === "loop") addNotice(turn, `[${end.message}]`);
       const { usage, facts, compactor } = turn;
-      return { end, usage, facts, compacted: [...compactor.taken], chosen: offered.chosen };
+      const { chosen } = offered;
+      return { end, usage, facts, endpoint: turn.endpoint, compacted: [...compactor.taken], chosen };
     } finally {
       unsubscribe();
-      clock.pause();
+      clock.end();
+      this.#asking.delete(asking);
     }
   }
 
@@ -92,7 +111,7 @@ export class TurnEngine {
    * Makes a call that the model asked for and stores the outcome in its part. Failures become text for the model, not
    * rejections. Returns the verdict of loop detection.
    */
-  async makeCall(part: ToolPart, turn: OpenTurn, signal: AbortSignal): Promise<Verdict | undefined> {
+  async handleRunToolCall(part: ToolPart, turn: OpenTurn, signal: AbortSignal): Promise<Verdict | undefined> {
     const { id, callId, round, name } = part;
     const { reach, sessionID, headers, offered, clientTools, emit } = turn;
     const settle = (state: ToolState) => {
@@ -104,7 +123,12 @@ export class TurnEngine {
       return undefined;
     }
     const given = offered.tools.length + clientTools.length;
-    const call = offered.restore({ id, name, arguments: part.arguments });
+    const written = turn.unmasked.get(id) ?? part.arguments;
+    if (part.masked && !turn.unmasked.has(id)) {
+      settle(failed(part, notices.maskedArguments));
+      return undefined;
+    }
+    const call = offered.restore({ id, name, arguments: written });
     try {
       const ended = await this.tools.runTools(call.name, call.arguments, {
         reach,
@@ -114,6 +138,7 @@ export class TurnEngine {
         messageID: `${turn.id}.${round}`,
         signal,
         ...(headers && { headers }),
+        ...(turn.isPassingSession === true && { isPassingSession: true }),
         watcher: {
           state: (state) => {
             if (state.status === "pending" || state.status === "running") settle(state);
@@ -135,6 +160,17 @@ export class TurnEngine {
 
   close(): void {
     this.#leaving.abort(new Error("the server is stopping"));
+    for (const asking of this.#asking) asking.abort(this.#leaving.signal.reason);
+  }
+
+  /** Aborted with the given signal, and when the server stops. Cheaper than `AbortSignal.any`; see `complete`. */
+  #askingUntil(signal: AbortSignal): AbortController {
+    const asking = new AbortController();
+    const ended = [signal, this.leaving].find(({ aborted }) => aborted);
+    if (ended !== undefined) asking.abort(ended.reason);
+    else signal.addEventListener("abort", () => asking.abort(signal.reason), { once: true });
+    this.#asking.add(asking);
+    return asking;
   }
 
   async #rounds(turn: OpenTurn, signal: AbortSignal): Promise<TurnEnd> {
@@ -148,7 +184,7 @@ export class TurnEngine {
       const used = turn.usage.total_tokens;
       if (used >= limits.maxTokens)
         return { reason: "limit", message: notices.tokenLimit(used, limits.maxTokens) };
-      const { finish, calls, isClientCallCut } = await ask(turn, signal, asked === 0);
+      const { finish, calls, isClientCallCut } = await ask(turn, asked === 0);
       if (calls === 0)
         return { reason: finish === "length" || finish === "content_filter" ? finish : "stop" };
       if (isClientCallCut) return { reason: finish === "content_filter" ? finish : "length" };
@@ -165,7 +201,7 @@ export class TurnEngine {
     const { save, leaving, parts } = turn;
     let loopEnd: TurnEnd | undefined;
     const makeOne = async (part: ToolPart) => {
-      const loop = await this.makeCall(part, turn, signal);
+      const loop = await this.handleRunToolCall(part, turn, signal);
       if (loop?.action === "stop")
         loopEnd = { reason: "loop", message: notices.wentInCircles(loop.evidence) };
     };
@@ -222,13 +258,37 @@ function addNotice(turn: OpenTurn, notice: string): void {
   else appendText(turn, "text", nextRound(turn.parts), notice);
 }
 
-function endOf(thrown: unknown, { signal, leaving, limits }: OpenTurn, clock: TurnClock): TurnEnd {
+function endOf(
+  thrown: unknown,
+  { signal, leaving, limits, secretMask }: OpenTurn,
+  clock: TurnClock,
+): TurnEnd {
   if (signal.aborted) return { reason: "stopped" };
   if (clock.signal.aborted) return { reason: "limit", message: notices.timeLimit(limits.maxSeconds) };
   if (leaving.aborted) return { reason: "interrupted" };
   if (thrown instanceof AnswerOverLimit) return { reason: "limit", message: thrown.message };
-  if (thrown instanceof ProviderError) return failedEnd(thrown);
+  if (thrown instanceof ProviderError) return secretMask().apply(failedEnd(thrown));
   throw thrown;
+}
+
+/** What the statistics keep of a request to a model. */
+export function usageOf(caller: string, endpoint: ModelEndpoint, usage: ModelUsage, session = ""): NewUsage {
+  const { provider, model, price } = endpoint;
+  const { prompt_tokens, completion_tokens, prompt_tokens_details, estimated } = usage;
+  const cachedTokens = Math.min(Number(prompt_tokens_details?.cached_tokens ?? 0), prompt_tokens);
+  const { input = 0, output = 0, cachedInput = input } = price ?? {};
+  const million =
+    (prompt_tokens - cachedTokens) * input + cachedTokens * cachedInput + completion_tokens * output;
+  return {
+    caller,
+    model: `${provider}/${model}`,
+    session,
+    estimated: estimated === true,
+    promptTokens: prompt_tokens,
+    cachedTokens,
+    completionTokens: completion_tokens,
+    cost: million / 1_000_000,
+  };
 }
 
 export function failedEnd({ message, kind, retryAfter, details }: ProviderError): TurnEnd {
@@ -236,21 +296,41 @@ export function failedEnd({ message, kind, retryAfter, details }: ProviderError)
   return { reason: "error", message, code: `provider_${kind}`, details, ...later };
 }
 
+/** The end of a turn by an error that is not the provider's. Errors that are not meant for people are hidden. */
+export function unexpectedEnd(thrown: unknown): TurnEnd {
+  if (thrown instanceof StoreUnavailable) {
+    const { message, code, retryAfter } = thrown;
+    return { reason: "error", message, code, retryAfter };
+  }
+  // Errors that are meant for people have a code and their own name.
+  if (thrown instanceof ChatError) return { reason: "error", message: thrown.message, code: thrown.code };
+  const isForPeople = thrown instanceof Error && "code" in thrown && thrown.name !== "Error";
+  const message = isForPeople
+    ? thrown.message
+    : "The server failed to answer this message. Its log says why.";
+  return { reason: "error", message, code: "internal_error" };
+}
+
 /** Measures the working time of a turn, without the time in which it waits for a person. */
 export class TurnClock {
   readonly #controller = new AbortController();
   /** Ids of unanswered approvals. */
   readonly #waiting = new Set<string>();
+  readonly #stopping: AbortSignal;
   #left: number;
   #since = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `limit` in milliseconds. */
-  constructor(limit: number) {
+  /** `limit` in milliseconds. `stopping`: ends the turn earlier. */
+  constructor(limit: number, stopping: AbortSignal) {
     this.#left = limit;
+    this.#stopping = stopping;
     this.#resume();
+    if (stopping.aborted) this.#stop();
+    else stopping.addEventListener("abort", this.#stop);
   }
 
+  /** Aborted when the turn is stopped, or when its time is over. A signal of its own is cheaper than a combined one. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -270,11 +350,20 @@ export class TurnClock {
     this.#left -= performance.now() - this.#since;
   }
 
+  /** Must be called when the turn has ended. */
+  end(): void {
+    this.pause();
+    this.#stopping.removeEventListener("abort", this.#stop);
+  }
+
+  readonly #stop = (): void => this.#controller.abort(this.#stopping.reason);
+
   #resume(): void {
     this.#since = performance.now();
-    const reason = new Error("the turn took as long as it may");
     // Timers take at most 2^31 - 1 milliseconds.
     const delay = Math.min(Math.max(0, this.#left), 2 ** 31 - 1);
-    this.#timer = setTimeout(() => this.#controller.abort(reason), delay);
+    this.#timer = setTimeout(() => {
+      this.#controller.abort(new Error("the turn took as long as it may"));
+    }, delay);
   }
 }

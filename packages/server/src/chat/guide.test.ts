@@ -99,6 +99,16 @@ describe("the guide to chat", () => {
     ]);
   });
 
+  it("has a client of the Responses API that works", about, async () => {
+    script();
+    const file = join(workspace, "responses.ts");
+    writeFileSync(file, here(block(guide, "// responses.ts")));
+    const token = readFileSync(join(workspace, ".toolrack/token"), "utf8").trim();
+    const { printed, code } = await run(process.execPath, [file], { TOOLRACK_TOKEN: token });
+    expect({ printed, code }).toEqual({ printed: `${answer}\n${answer}\n`, code: 0 });
+    expect(JSON.stringify(mock.getRequests().at(-1)?.body)).toContain("How many miles are 42 km?");
+  });
+
   it("has a program that talks without a server", about, async () => {
     script();
     const file = join(workspace, "talk.ts");

@@ -1,6 +1,7 @@
 export { ActiveTurn } from "./active-turns.ts";
+export { readSse } from "./answer-reader.ts";
 export { ChatService, type NewMessage } from "./chat-service.ts";
-export { readSse, type StreamOptions } from "./provider.ts";
+export type { StreamOptions } from "./provider.ts";
 export { Providers } from "./providers.ts";
 export { chatExtension } from "./routes/completions.ts";
 export { type OfferedTools, readResultTool, type ToolSelection, ToolsService } from "./tools.ts";

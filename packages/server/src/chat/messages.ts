@@ -97,6 +97,12 @@ const imageLine: ModelContentPart = {
   text: "[An image was left out here: you are set up to take none (images: false). Say so if it matters.]",
 };
 
+/** How many images `withoutImages` replaces. */
+export function countImages(messages: readonly ModelMessage[]): number {
+  const parts = messages.flatMap(({ content }) => (Array.isArray(content) ? content : []));
+  return parts.filter(({ type }) => imageTypes.has(type)).length;
+}
+
 /** For models without image input: replaces each image by a line of text. */
 export function withoutImages(message: ModelMessage): ModelMessage {
   const { content } = message;

@@ -13,6 +13,25 @@ export const answerLimit = (limit: number): string =>
 export const callLimit = (limit: number): string =>
   `Stopped in the middle of an answer that asks for more than ${limit} calls at once, which is the most that one answer may ask for. None of them was run. Ask for fewer at a time to go on.`;
 
+/** What a provider says may have no full stop. */
+const asSentence = (text: string): string => (/[.!?…。！？]$/.test(text) ? text : `${text}.`);
+
+/** For a client whose answer could not be finished after tools had changed something. */
+export const failedAfterCalls = (problem: string): string =>
+  `The answer could not be finished: ${asSentence(problem)} Tools had run before, and what they did stays done. This same request is not run again for two minutes: it gets this answer. Send a further message to go on.`;
+
+/** For a client that repeats a request whose connection closed. */
+export const connectionClosed =
+  "The connection of this request closed while it was being answered, and it was cancelled.";
+
+/** For a request that was about to change something. */
+export const requestRanElsewhere =
+  "The same request came a moment ago to another server, or before a restart, and called tools there that do more than read. They are not called again.";
+
+/** For a client that does not follow the events of its turn. */
+export const waitsForApproval = (tool: string, id: string): string =>
+  `A person has to approve the call of ${tool}: in the console, with \`toolrack approvals\`, or at POST /api/approvals/${id}.`;
+
 export const wentInCircles = (evidence: string | undefined): string =>
   `Stopped, because the model goes in circles: ${evidence ?? "its latest calls repeat earlier ones"}. Say what should be done instead to go on.`;
 
@@ -28,6 +47,9 @@ export const tooManyCalls = (limit: number): string =>
 /** For the second and every further call to a client that takes only one call at a time. */
 export const oneCallAtATime = (name: string): string =>
   `"${name}" was not run: only one call of this kind is made at a time. Call it again once you have read the answer to the other.`;
+
+/** The answer to a call that the client did not answer, because providers refuse a call without one. */
+export const notAnswered = "The client brought no answer to this call.";
 
 /** `given`: how many tools the model was given. */
 export const unknownTool = (name: string, nearest: readonly string[], given: number): string => {
@@ -64,3 +86,6 @@ export const stoppedCall = "Not run: the turn was stopped.";
 
 export const notResumed =
   "It was agreed to after the server had started anew, but could not be made then. Call it again if it is still needed.";
+
+export const maskedArguments =
+  "Not run: its arguments had a secret in them, which was not stored, and the server has started anew since. Call it again with all arguments.";

@@ -1,24 +1,30 @@
+import { estimateTokens, type Mask, tokenShare } from "@toolrack/core/internal";
 import { v7 as uuid } from "uuid";
 import { skillToolInfo } from "../skills/index.ts";
-import { type AnswerFacts, DeltaMerger } from "./answer-chunks.ts";
+import { type AnswerFacts, type AnswerPiece, DeltaMerger, emptyPiece } from "./answer-chunks.ts";
+import { AnswerMask, maskFor } from "./answer-mask.ts";
+import { withoutExtras } from "./client-calls.ts";
 import { Compactor, tokensOf } from "./compactor.ts";
-import { toModelMessages, withoutImages } from "./messages.ts";
+import { countImages, toModelMessages, withoutImages } from "./messages.ts";
 import {
   addUsage,
   calledIn,
+  type ModelEndpoint,
   type ModelMessage,
   type ModelTool,
   type ModelToolCall,
   type ModelUsage,
   nameOf,
   newCallId,
+  noUsage,
   parsedJson,
-  tokenShare,
+  wholeUsage,
 } from "./model.ts";
 import * as notices from "./model-messages.ts";
 import { streamCompletion } from "./provider.ts";
+import type { ProviderHealth } from "./provider-health.ts";
 import type { ChatServices } from "./services.ts";
-import { readTagAnswer, TagFilter, toTagMessages } from "./tag-calls.ts";
+import { readTagAnswer, TagFilter, ThinkFilter, toTagMessages } from "./tag-calls.ts";
 import type { OfferedTools } from "./tools.ts";
 import {
   appendText,
@@ -27,6 +33,7 @@ import {
   failed,
   isSettled,
   isTool,
+  type ModelRequestFacts,
   nextRound,
   stateEvent,
   type ToolPart,
@@ -42,38 +49,87 @@ const MOST_BEGUN = 1_000;
 const MOST_CALLS = 128;
 
 /** A turn in progress. */
-export interface OpenTurn extends Turn {
+export interface OpenTurn extends Omit<Turn, "endpoint"> {
+  /** The model that is asked: the turn's own, or after a failure one of its alternatives. */
+  endpoint: ModelEndpoint;
+  /** The provider for which the history was made. It may hold members that only this provider knows. */
+  readonly historyProvider: string;
+  readonly health: ProviderHealth;
+  /** Tokens that the messages to a model may take. */
+  readonly roomOf: (endpoint: ModelEndpoint) => number;
   readonly clientTools: readonly ModelTool[];
   readonly offered: OfferedTools;
   readonly limits: TurnLimits;
   /** Aborted when the server stops. The turn ends as interrupted, and its calls stay open for recovery. */
   readonly leaving: AbortSignal;
+  /** Aborted when no model is to be asked any more: the turn was stopped, its time is over, or the server stops. */
+  readonly asking: AbortSignal;
   readonly retry: ChatServices["retry"];
   readonly compactor: Compactor;
   /** The ids that the model gave to the calls of this conversation. */
   readonly callIds: Set<string>;
+  /**
+   * The arguments as the model wrote them, by the model's id of the call, where the part has them masked. No tool runs
+   * with a mask in the place of a secret.
+   */
+  readonly unmasked: Map<string, string>;
+  /** The secrets of the workspace, as they are now. */
+  readonly secretMask: () => Mask;
+  /** Called for each answer, with what it cost. */
+  readonly noteUsage: (endpoint: ModelEndpoint, usage: ModelUsage) => void;
   usage: ModelUsage;
   /** Members of the provider's last answer that are passed on to the client, such as `system_fingerprint`. */
   facts: AnswerFacts;
 }
 
-/** `contextTokens`: the context window of the model. */
+/** `contextTokens`: the context window of a model for which the config sets none. */
 export function openTurn(
   turn: Turn,
   contextTokens: number,
-  setting: Pick<OpenTurn, "offered" | "limits" | "leaving" | "retry">,
+  setting: Pick<
+    OpenTurn,
+    "offered" | "limits" | "leaving" | "asking" | "retry" | "health" | "secretMask" | "noteUsage"
+  >,
 ): OpenTurn {
   const { history, parts, clientTools = [], compacted } = turn;
-  const usage = turn.usage ?? { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  const usage = turn.usage ?? noUsage;
   const earlier = history.flatMap(({ tool_calls }) => tool_calls ?? []);
   const callIds = new Set([...earlier, ...parts.filter(isTool)].map(({ id }) => id));
   const callIdOf = (id: string) =>
     parts.filter(isTool).find((part) => part.id === id)?.callId || turn.callIdOf?.(id);
   const definitions = setting.offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
-  // Even if the tool definitions fill the context window, messages keep a quarter of it.
-  const room = Math.max(contextTokens - definitions, contextTokens / 4);
-  const compactor = new Compactor(room, callIdOf, compacted);
-  return { ...turn, ...setting, clientTools, compactor, callIds, usage, facts: {} };
+  const roomOf = (endpoint: ModelEndpoint) => {
+    const context = endpoint.contextTokens ?? contextTokens;
+    // Even if the tool definitions fill the context window, messages keep a quarter of it.
+    return Math.max(context - definitions, context / 4);
+  };
+  const compactor = new Compactor(roomOf(turn.endpoint), callIdOf, compacted);
+  const historyProvider = turn.endpoint.provider;
+  const unmasked = new Map<string, string>();
+  return {
+    ...turn,
+    ...setting,
+    historyProvider,
+    roomOf,
+    clientTools,
+    compactor,
+    callIds,
+    unmasked,
+    usage,
+    facts: {},
+  };
+}
+
+/**
+ * Asks the turn's model, as `askModel` does. When it fails before it has said anything, the next of its alternatives is
+ * asked, and stays the turn's model.
+ */
+export function ask(turn: OpenTurn, isFirst: boolean) {
+  return turn.health.askInTurn(turn.endpoint, (endpoint, instead) => {
+    if (instead !== undefined) turn.compactor.resize(turn.roomOf(endpoint));
+    turn.endpoint = endpoint;
+    return askModel(turn, isFirst, instead);
+  });
 }
 
 /**
@@ -81,9 +137,9 @@ export function openTurn(
  * `AnswerOverLimit` or the signal's reason; parts that arrived before are kept. In the result, `finish` is
  * the provider's finish reason; when the provider gave none, it is `cut` for an answer with calls and `stop`
  * for any other. `isClientCallCut`: the answer broke off inside a call of a client's tool, so that the client
- * cannot run the call.
+ * cannot run the call. `instead`: why the model that should have answered did not.
  */
-export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean) {
+async function askModel(turn: OpenTurn, isFirst: boolean, instead: string | undefined) {
   const { endpoint, emit, limits, parts } = turn;
   const round = nextRound(parts);
   const messages = messagesOf(turn);
@@ -94,9 +150,16 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
   /** Estimated tokens of the answer so far. */
   let tokens = 0;
   const filter = endpoint.toolCalls === "tags" ? new TagFilter() : undefined;
-  const count = () => {
-    const usage = merger.usage ?? estimatedUsage(messages, Math.ceil(tokens));
+  const thinking = endpoint.reasoning === "tags" ? new ThinkFilter() : undefined;
+  const mask = new AnswerMask(maskFor(turn.secretMask(), endpoint.secrets), (type, text, logprobs) =>
+    appendText(turn, type, round, text, logprobs),
+  );
+  let hasBegun = false;
+  const count = (isCut = false) => {
+    const estimated = { prompt: () => estimatedPrompt(turn, messages), completion: Math.ceil(tokens) };
+    const usage = wholeUsage(merger.usage, estimated, isCut);
     turn.usage = addUsage(turn.usage, usage);
+    turn.noteUsage(endpoint, usage);
     emit({ type: "usage", round, usage, total: turn.usage });
   };
   /** The text about an exceeded limit, if any. An endless answer would fill the memory and the store. */
@@ -106,13 +169,7 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
     const used = turn.usage.total_tokens + Math.ceil(tokens);
     return used > maxTokens ? notices.tokenLimit(used, maxTokens) : undefined;
   };
-  const stream = streamCompletion(endpoint, requestBody(turn, messages, isFirst), {
-    ...turn.retry,
-    signal: AbortSignal.any([signal, turn.leaving]),
-    headers: traceHeaders(turn.headers),
-    onRetry: (retry) => emit({ type: "retry", ...retry }),
-  });
-  for await (const piece of stream) {
+  const add = (piece: AnswerPiece) => {
     const left = Math.max(0, maxAnswer - characters);
     const { text, reasoning, refusal, logprobs } = piece;
     const { written, kept } = merger.add(piece);
@@ -121,51 +178,94 @@ export async function ask(turn: OpenTurn, signal: AbortSignal, isFirst: boolean)
     tokens += tokenShare(added);
     const over = limitExceeded();
     const fitting = (words: string) => (over === undefined ? words : words.slice(0, left).toWellFormed());
-    appendText(turn, "reasoning", round, fitting(reasoning));
-    appendText(turn, "refusal", round, fitting(refusal));
-    appendText(
-      turn,
-      "text",
-      round,
-      filter === undefined ? fitting(text) : filter.add(fitting(text)),
-      logprobs,
-    );
-    if (over === undefined) continue;
-    count();
-    throw new AnswerOverLimit(over);
+    hasBegun ||= piece.saysSomething || piece.usage !== undefined;
+    mask.add("reasoning", fitting(reasoning));
+    mask.add("refusal", fitting(refusal));
+    mask.add("text", filter === undefined ? fitting(text) : filter.add(fitting(text)), logprobs);
+    if (over !== undefined) throw new AnswerOverLimit(over);
+  };
+  const body = requestBody(turn, messages, isFirst);
+  emit({ type: "model", ...factsOf(turn, round, messages, instead) });
+  try {
+    await streamCompletion(endpoint, body, {
+      ...turn.retry,
+      // While another model can answer, it is asked at once.
+      ...(endpoint.alternatives?.length ? { retries: 0 } : {}),
+      signal: turn.asking,
+      headers: traceHeaders(turn.headers),
+      onPiece: (piece) => add(thinking?.separate(piece) ?? piece),
+      onRetry: (retry) => emit({ type: "retry", ...retry }),
+    });
+    if (thinking !== undefined) add({ ...emptyPiece, ...thinking.rest() });
+    turn.signal.throwIfAborted();
+  } catch (thrown) {
+    mask.end(true);
+    // What came of an answer that was stopped, or that broke off, was paid for too.
+    if (hasBegun) count(true);
+    throw thrown;
   }
-  turn.signal.throwIfAborted();
   count();
-  turn.facts = merger.facts;
   const tagged = filter && readTagAnswer(merger.text, turn.offered, turn.clientTools);
-  if (tagged !== undefined) appendText(turn, "text", round, filter?.rest(tagged.text) ?? "");
+  if (tagged !== undefined) mask.add("text", filter?.rest(tagged.text) ?? "");
+  mask.end(merger.finishReason === "length" || merger.finishReason === "content_filter");
+  turn.facts = mask.inFacts(merger.facts);
   const calls = tagged?.calls ?? merger.calls();
   // An answer with calls but without a finish reason was cut off.
   const finish = tagged?.isCut ? "length" : (merger.finishReason ?? (calls.length === 0 ? "stop" : "cut"));
   const made = calls.map((call, at) => {
-    const echo = echoOf(call, at === 0 ? merger : undefined, endpoint.provider);
-    return addCall(turn, call, { round, echo, finish, isTooMany: at >= MOST_CALLS });
+    const echo = mask.inEcho(echoOf(call, at === 0 ? merger : undefined, endpoint.provider));
+    const shown = mask.inArguments(calledIn(call).written);
+    return addCall(turn, call, { round, shown, echo, finish, isTooMany: at >= MOST_CALLS });
   });
   await turn.save?.();
   const isClientCallCut = made.some((part) => part.client && !isSettled(part) && isHalf(part, finish));
   return { finish, calls: calls.length, isClientCallCut };
 }
 
-function messagesOf({ history, parts, endpoint, emit, compactor }: OpenTurn): ModelMessage[] {
+function messagesOf(turn: OpenTurn): ModelMessage[] {
+  const { history, historyProvider, parts, endpoint, emit, compactor } = turn;
   const turnMessages = toModelMessages(parts, endpoint.images, endpoint.provider);
-  const { messages, out } = compactor.apply([...history, ...turnMessages]);
+  const earlier = endpoint.provider === historyProvider ? history : history.map(withoutExtras);
+  const { messages, out } = compactor.apply([...earlier, ...turnMessages]);
   if (out.length > 0) emit({ type: "compacted", ids: out });
-  return endpoint.images ? messages : messages.map(withoutImages);
+  return messages;
+}
+
+function factsOf(
+  { endpoint, compactor, offered, clientTools }: OpenTurn,
+  round: number,
+  messages: readonly ModelMessage[],
+  instead: string | undefined,
+): ModelRequestFacts {
+  const compacted = compactor.taken.size;
+  const images = endpoint.images ? 0 : countImages(messages);
+  return {
+    round,
+    provider: endpoint.provider,
+    model: endpoint.model,
+    messages: messages.length,
+    tools: toolsOf({ offered, clientTools }).length,
+    ...(compacted > 0 && { compacted }),
+    ...(images > 0 && { images }),
+    ...(instead !== undefined && { instead }),
+  };
+}
+
+/** When the client and the rack have a tool of the same name, the client's wins. */
+function toolsOf({ offered, clientTools }: Pick<OpenTurn, "offered" | "clientTools">): readonly ModelTool[] {
+  if (clientTools.length === 0) return offered.tools;
+  const names = new Set(clientTools.map(nameOf));
+  return [...clientTools, ...offered.tools.filter((tool) => !names.has(nameOf(tool)))];
 }
 
 function requestBody(
-  { endpoint, body = {}, offered, clientTools }: OpenTurn,
-  messages: readonly ModelMessage[],
+  turn: OpenTurn,
+  given: readonly ModelMessage[],
   isFirst: boolean,
 ): Record<string, unknown> {
-  // When the client and the rack have a tool of the same name, the client's wins.
-  const names = new Set(clientTools.map(nameOf));
-  const tools = [...clientTools, ...offered.tools.filter((tool) => !names.has(nameOf(tool)))];
+  const { endpoint, body = {} } = turn;
+  const messages = endpoint.images ? given : given.map(withoutImages);
+  const tools = toolsOf(turn);
   const { tool_choice, parallel_tool_calls, ...rest } = body;
   const asked = { ...rest, model: endpoint.model, stream: true, stream_options: { include_usage: true } };
   if (endpoint.toolCalls === "tags") {
@@ -180,10 +280,11 @@ function requestBody(
 }
 
 function addCall(
-  { offered, parts, emit, callIds, clientTools }: OpenTurn,
+  { offered, parts, emit, callIds, clientTools, unmasked }: OpenTurn,
   call: ModelToolCall,
-  answer: { round: number; echo: Echo | undefined; finish: string; isTooMany: boolean },
+  answer: { round: number; shown: string; echo: Echo | undefined; finish: string; isTooMany: boolean },
 ): ToolPart {
+  const { shown } = answer;
   const { name, written } = calledIn(call);
   const own = clientTools.find((tool) => nameOf(tool) === name);
   const info = offered.infos.get(name);
@@ -198,13 +299,15 @@ function addCall(
     callId: own === undefined ? uuid() : "",
     name,
     displayName: info?.displayName ?? info?.title ?? name,
-    arguments: written,
+    arguments: shown,
+    ...(shown === written ? {} : { masked: true }),
     ...(kind === "function" ? {} : { kind }),
     ...(own === undefined ? {} : { client: true }),
     ...(answer.echo === undefined ? {} : { echo: answer.echo }),
     ...(info !== undefined && skillToolInfo(info) !== undefined && { envelope: true }),
-    state: { status: "pending", input: {}, raw: written },
+    state: { status: "pending", input: {}, raw: shown },
   };
+  if (shown !== written) unmasked.set(id, written);
   parts.push(part);
   emit(callEvent(part));
   // A call that was cut off is not run: repaired arguments could make a call that the model never meant.
@@ -247,9 +350,10 @@ function isHalf({ kind, arguments: written }: ToolPart, finish: string): boolean
   return !wholeFinishes.has(finish) && (kind === "custom" || parsedJson(written) === undefined);
 }
 
-function estimatedUsage(messages: readonly ModelMessage[], completion_tokens: number): ModelUsage {
-  const prompt_tokens = messages.reduce((sum, message) => sum + tokensOf(message), 0);
-  return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens };
+function estimatedPrompt({ offered, clientTools }: OpenTurn, messages: readonly ModelMessage[]): number {
+  const own = offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
+  const given = clientTools.length === 0 ? 0 : estimateTokens(JSON.stringify(clientTools));
+  return messages.reduce((sum, message) => sum + tokensOf(message), own + given);
 }
 
 /** The answer exceeded a limit while it streamed. The message names the limit. */

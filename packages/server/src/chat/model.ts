@@ -1,4 +1,6 @@
 import { v7 as uuid } from "uuid";
+import type { ModelTraits } from "../config/index.ts";
+import { isRecord } from "../helpers/index.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -13,15 +15,26 @@ export interface ModelEndpoint {
   readonly address: string;
   readonly apiKey: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** Values to mask in messages, in every form in which they may be written. */
+  /**
+   * Values to mask in what the provider and its models say, in every form in which they may be written. Ordinary words of
+   * headers are not among them.
+   */
   readonly secrets: readonly string[];
   /** The provider's name of the model. */
   readonly model: string;
   /** `tags`: the model has no native tool calls and writes them into its text. */
   readonly toolCalls: "native" | "tags";
   readonly images: boolean;
+  /** What a million tokens cost. */
+  readonly price?: ModelTraits["price"];
   /** Context window in tokens. Undefined: the chat's own setting applies. */
   readonly contextTokens: number | undefined;
+  /** `tags`: the model writes its reasoning into its text, between `<think>` and `</think>`. */
+  readonly reasoning: "native" | "tags";
+  /** After this many seconds without a byte the provider is given up. */
+  readonly idleSeconds: number;
+  /** The models that may answer instead if this one fails, in their order. */
+  readonly alternatives?: readonly ModelEndpoint[];
 }
 
 /** A message of OpenAI's Chat Completions. Members that are not named here are passed on unchanged. */
@@ -105,20 +118,6 @@ export function parsedJson(text: string): unknown {
   }
 }
 
-/**
- * Estimates the tokens of a text, well enough for budgets of any model. Four Latin letters are about one token; a
- * Chinese, Japanese or Korean character is nearly one. Not rounded, so that the estimates of pieces can be added.
- */
-export function tokenShare(text: string): number {
-  let wide = 0;
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x2e7f) wide++;
-  return (text.length - wide) / 4 + wide * 0.8;
-}
-
-export function estimateTokens(text: string): number {
-  return Math.ceil(tokenShare(text));
-}
-
 /** Token counts of one request. Members that are not named here are passed on unchanged. */
 export interface ModelUsage {
   readonly prompt_tokens: number;
@@ -127,15 +126,59 @@ export interface ModelUsage {
   /** For example how many of the prompt's tokens were read from the provider's cache. */
   readonly prompt_tokens_details?: Members | null | undefined;
   readonly completion_tokens_details?: Members | null | undefined;
+  /** Some of the tokens are estimated, because the provider did not count them, or not in a way that can be used. */
+  readonly estimated?: true;
 }
 
-/** The provider's counts, with missing numbers filled in. */
-export function wholeUsage(usage: Partial<ModelUsage>): ModelUsage {
-  const countOf = (value: unknown) => (typeof value === "number" && value > 0 ? value : 0);
-  const prompt_tokens = countOf(usage.prompt_tokens);
-  const completion_tokens = countOf(usage.completion_tokens);
-  const total_tokens = countOf(usage.total_tokens) || prompt_tokens + completion_tokens;
-  return { ...usage, prompt_tokens, completion_tokens, total_tokens };
+export const noUsage: ModelUsage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+
+/** More tokens than any request has. */
+const MOST_TOKENS = 1_000_000_000;
+
+/** What can be used of the counts that a provider sent, which may be of any form; undefined when it sent none. */
+export function usableCounts(sent: unknown): Partial<ModelUsage> | undefined {
+  if (!isRecord(sent)) return undefined;
+  const entries = Object.entries(sent).flatMap(([key, value]): [string, unknown][] => {
+    if (/^(?:prompt|completion|total)_tokens$/.test(key)) return isCount(value) ? [[key, value]] : [];
+    if (!/_tokens_details$/.test(key)) return [[key, value]];
+    return isRecord(value) ? [[key, Object.fromEntries(Object.entries(value).filter(hasCount))]] : [];
+  });
+  return Object.fromEntries(entries);
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= MOST_TOKENS;
+}
+
+function hasCount([, value]: [string, unknown]): boolean {
+  return isCount(value);
+}
+
+/**
+ * The counts of a request, with `estimated` ones in place of those that the provider did not send, or that cannot be
+ * true: no request is empty, and no text has no tokens. `isCut`: the answer did not reach its end, so that the counts
+ * in it, if any, are of an earlier moment.
+ */
+export function wholeUsage(
+  counts: Partial<ModelUsage>,
+  estimated: { readonly prompt: () => number; readonly completion: number },
+  isCut: boolean,
+): ModelUsage {
+  const { prompt_tokens: prompt = 0, completion_tokens: completion = 0, total_tokens: total = 0 } = counts;
+  const isPromptKnown = prompt > 0;
+  const isCompletionKnown = !isCut && (completion > 0 || estimated.completion === 0);
+  const prompt_tokens = isPromptKnown ? prompt : estimated.prompt();
+  const completion_tokens = isCompletionKnown ? completion : Math.max(completion, estimated.completion);
+  const isKnown = isPromptKnown && isCompletionKnown;
+  const sum = prompt_tokens + completion_tokens;
+  return {
+    ...counts,
+    prompt_tokens,
+    completion_tokens,
+    // Some providers count reasoning in the total only.
+    total_tokens: isKnown ? Math.max(total, sum) : sum,
+    ...(isKnown ? {} : { estimated: true }),
+  };
 }
 
 export function addUsage(one: ModelUsage, other: ModelUsage): ModelUsage {
@@ -147,6 +190,7 @@ export function addUsage(one: ModelUsage, other: ModelUsage): ModelUsage {
     total_tokens: one.total_tokens + other.total_tokens,
     ...(prompt && { prompt_tokens_details: prompt }),
     ...(completion && { completion_tokens_details: completion }),
+    ...((one.estimated || other.estimated) && { estimated: true }),
   };
 }
 

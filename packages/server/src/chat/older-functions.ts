@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { functionHandoffId } from "./client-calls.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import { type ModelMessage, parsedJson } from "./model.ts";
+import { notAnswered } from "./model-messages.ts";
 
 /** A call in the older form of Chat Completions: without an id, one per answer. */
 interface FunctionCall {
@@ -64,9 +65,6 @@ export function functionWithoutCall(messages: readonly ModelMessage[]): number {
     ({ role }, at) => role === "function" && functionCallOf(messages[at - 1]) === undefined,
   );
 }
-
-/** Sent as the answer to an unanswered call, because providers refuse a call without one. */
-const notAnswered = "The client brought no answer to this call.";
 
 function functionCallOf(message: ModelMessage | undefined): FunctionCall | undefined {
   if (message === undefined) return undefined;

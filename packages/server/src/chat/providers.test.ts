@@ -1,6 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { ProviderError } from "./provider-error.ts";
 import { Providers } from "./providers.ts";
 
 const reference = (name: string) => `\${${name}}`;
@@ -9,11 +10,13 @@ const make = (
   providers: ConstructorParameters<typeof Providers>[0]["providers"],
   environment: Record<string, string> = {},
   model?: string,
+  models?: ConstructorParameters<typeof Providers>[0]["models"],
 ) =>
   new Providers({
     providers,
     environment,
     model,
+    models,
     readSecret: async (name) => (name === "KEPT" ? "from-the-store" : undefined),
   });
 
@@ -33,10 +36,7 @@ describe("a model", () => {
       model: "big",
       contextTokens: 200_000,
     });
-    expect(await providers.resolve("local/other/name")).toMatchObject({
-      provider: "local",
-      model: "other/name",
-    });
+    expect(await providers.resolve("local/old")).toMatchObject({ provider: "local", model: "old" });
     expect(await providers.resolve("old")).toMatchObject({ toolCalls: "tags", images: false });
     expect(await providers.resolve(undefined)).toMatchObject({
       model: "qwen",
@@ -74,6 +74,109 @@ describe("a model", () => {
   });
 });
 
+describe("a model that nobody has", () => {
+  const local = { baseURL: "http://127.0.0.1:1/v1", models: ["qwen"] };
+  const found = async (providers: Providers, name: string) => {
+    const { provider, model } = await providers.resolve(name);
+    return [provider, model];
+  };
+
+  it("is not found, also when its provider is named", async () => {
+    const providers = make({ local });
+    for (const name of ["nothing", "local/nothing"]) {
+      await expect(providers.resolve(name)).rejects.toMatchObject({
+        code: "model_not_found",
+        message: expect.stringContaining("catchAll"),
+      });
+    }
+  });
+
+  it("is asked for at the provider that takes all", async () => {
+    const any = { baseURL: "http://127.0.0.1:1/v1", models: ["big"], catchAll: true };
+    const providers = make({ local, any });
+    expect(await found(providers, "nothing")).toEqual(["any", "nothing"]);
+    expect(await found(providers, "any/of/them")).toEqual(["any", "of/them"]);
+    expect(await found(providers, "qwen")).toEqual(["local", "qwen"]);
+    await expect(providers.resolve("local/nothing")).rejects.toMatchObject({ code: "model_not_found" });
+  });
+
+  it("may still be at a provider that does not list its models, which is asked for the list once a minute", async () => {
+    let asked = 0;
+    const server = createServer((_incoming, outgoing) => {
+      asked++;
+      outgoing.writeHead(404).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const baseURL = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    const providers = make({ local, silent: { baseURL } });
+    for (let at = 0; at < 3; at++) expect(await found(providers, "nothing")).toEqual(["silent", "nothing"]);
+    expect(await found(providers, "silent/x")).toEqual(["silent", "x"]);
+    expect(asked).toBe(1);
+    await expect(providers.resolve("local/nothing")).rejects.toMatchObject({ code: "model_not_found" });
+    server.close();
+  });
+});
+
+describe("a name for several models", () => {
+  const provider = { baseURL: "http://127.0.0.1:1/v1", models: ["big", "small"] };
+  const keyless = { ...provider, apiKey: reference("MISSING_KEY") };
+  const providers = () =>
+    make({ one: provider, two: provider, keyless }, {}, "best", {
+      best: ["one/big", "keyless/big", "two/big", "two/lost"],
+      lost: ["one/lost"],
+    });
+  const order = async (all: Providers) => {
+    const { alternatives = [], ...first } = await all.resolve(undefined);
+    return [first, ...alternatives].map((one) => `${one.provider}/${one.model}`);
+  };
+  const failed = (retryAfter?: number) => new ProviderError("failed", "one", "away", {}, retryAfter);
+  const one = { provider: "one", model: "big" };
+  const two = { provider: "two", model: "big" };
+  afterEach(() => void vi.useRealTimers());
+
+  it("leads to those that can be asked, in their order", async () => {
+    expect(await order(providers())).toEqual(["one/big", "two/big"]);
+    await expect(providers().resolve("lost")).rejects.toMatchObject({ code: "model_not_found" });
+  });
+
+  it("leads to one that failed only after the others, for a time that grows with its failures", async () => {
+    vi.useFakeTimers({ toFake: ["Date"] });
+    const all = providers();
+    const minutes = (count: number) => vi.setSystemTime(Date.now() + count * 60_000);
+    all.health.noteFailure(one, failed());
+    // Requests that failed at the same time count once.
+    all.health.noteFailure(one, failed());
+    expect(await order(all)).toEqual(["two/big", "one/big"]);
+    minutes(0.51);
+    expect(await order(all)).toEqual(["one/big", "two/big"]);
+    all.health.noteFailure(one, failed());
+    minutes(0.51);
+    expect(await order(all)).toEqual(["two/big", "one/big"]);
+    all.health.noteFailure(two, failed(3600));
+    expect(await order(all)).toEqual(["one/big", "two/big"]);
+    minutes(30);
+    expect(await order(all)).toEqual(["one/big", "two/big"]);
+    all.health.noteSuccess(two);
+    all.health.noteFailure(one, failed());
+    expect(await order(all)).toEqual(["two/big", "one/big"]);
+  });
+
+  it("is listed with how each of them is", async () => {
+    const all = providers();
+    all.health.noteFailure(one, failed());
+    const [best] = await all.list();
+    expect(best).toMatchObject({
+      id: "best",
+      providers: [
+        { id: "one/big", health: "cooling", reason: "away", until: expect.any(Number) },
+        { id: "keyless/big", health: "missing", reason: expect.stringContaining("MISSING_KEY") },
+        { id: "two/big", health: "ok" },
+        { id: "two/lost", health: "missing" },
+      ],
+    });
+  });
+});
+
 it("lists what can be listed", async () => {
   const providers = make({
     down: { baseURL: "http://127.0.0.1:1/v1" },
@@ -107,7 +210,6 @@ describe("a name that begins like a provider's", () => {
     for (const { id } of await providers.list()) expect(await found(providers, id)).toEqual(["openai", id]);
     expect(await found(providers, "openai/openai/gpt-4o")).toEqual(["openai", "openai/gpt-4o"]);
     expect(await found(providers, "openai/mistral/small")).toEqual(["openai", "mistral/small"]);
-    expect(await found(providers, "openai/other")).toEqual(["openai", "other"]);
     expect(await found(providers, undefined)).toEqual(["openai", "openai/gpt-4o"]);
     expect(await providers.reopen("openai", "gpt-4o")).toMatchObject({ provider: "openai", model: "gpt-4o" });
     await expect(providers.reopen("gone", "gpt-4o")).rejects.toThrow("no longer configured");
@@ -126,7 +228,8 @@ describe("a name that begins like a provider's", () => {
     expect(await found(providers, "openai/small")).toEqual(["openai", "small"]);
     expect(await found(providers, "openai/gpt-4o")).toEqual(["openai", "openai/gpt-4o"]);
     expect(await found(providers, "openai/own")).toEqual(["local", "openai/own"]);
-    expect(await found(providers, "local/any")).toEqual(["local", "any"]);
+    expect(await found(providers, "local/x")).toEqual(["local", "x"]);
+    await expect(found(providers, "local/any")).rejects.toMatchObject({ code: "model_not_found" });
   });
 });
 
@@ -147,7 +250,7 @@ describe("an address", () => {
     const providers = make({ p: { baseURL: `http://127.0.0.1:1/v1/${reference("secret:KEPT")}` } });
     const error = (await providers.resolve(undefined).catch((thrown) => thrown)) as Error;
     expect(error.message).toBe(
-      `The model provider "p" (http://127.0.0.1:1/v1/${reference("secret:KEPT")}) does not list its models: bad port.`,
+      `The model provider "p" (http://127.0.0.1:1/v1/${reference("secret:KEPT")}) cannot be reached: ECONNREFUSED.`,
     );
   });
 });

@@ -1,7 +1,10 @@
+import { isSecretName } from "@toolrack/core/internal";
 import { writtenForms } from "../access/index.ts";
 import { addressProblem, type Config, type ModelTraits, shownAddress } from "../config/index.ts";
 import type { ModelEndpoint } from "./model.ts";
-import { askProvider, failure } from "./provider.ts";
+import { askProvider } from "./provider.ts";
+import { failure, ProviderError } from "./provider-error.ts";
+import { ProviderHealth } from "./provider-health.ts";
 
 type ProvidersConfig = NonNullable<Config["providers"]>;
 type ProviderConfig = ProvidersConfig[string];
@@ -16,6 +19,8 @@ interface ReferenceSources {
 interface ProvidersOptions extends ReferenceSources {
   readonly providers: ProvidersConfig;
   readonly model?: string | undefined;
+  /** Names of models, each with the models that are asked in turn until one answers. */
+  readonly models?: Readonly<Record<string, readonly string[]>> | undefined;
 }
 
 export const howToConfigure =
@@ -38,18 +43,27 @@ export class ModelMissing extends Error {
 export interface ListedModel {
   readonly id: string;
   readonly provider: string;
+  /** For a name that stands for several models: these, in their order, and how they are. */
+  readonly providers?: readonly (Readonly<Record<string, unknown>> & { readonly id: string })[];
 }
 
 const OPENAI = "https://api.openai.com/v1";
 const LIST_PATIENCE = 10_000;
 const LIST_FRESH = 60_000;
+/** Seconds. Models that think in silence may take minutes. */
+const USUAL_IDLE = 300;
 
 type Found = readonly [provider: string, model: string];
 
 export class Providers {
+  readonly health = new ProviderHealth();
   readonly #options: ProvidersOptions;
   readonly #all: ReadonlyMap<string, ProviderConfig>;
+  readonly #fallbacks: ReadonlyMap<string, readonly string[]>;
   readonly #lists = new Map<string, { readonly at: number; readonly models: Promise<string[]> }>();
+  /** When the list of a provider could not be had, in milliseconds since 1970. */
+  readonly #unlisted = new Map<string, number>();
+  readonly #connections = new Map<string, Connection>();
 
   constructor(options: ProvidersOptions) {
     this.#options = options;
@@ -57,6 +71,7 @@ export class Providers {
     const openai = { baseURL: baseURL || OPENAI, ...(apiKey ? { apiKey } : {}) };
     const own = baseURL || apiKey ? { openai } : {};
     this.#all = new Map(Object.entries({ ...own, ...options.providers }));
+    this.#fallbacks = new Map(Object.entries(options.models ?? {}));
   }
 
   get isConfigured(): boolean {
@@ -67,6 +82,8 @@ export class Providers {
   async resolve(name: string | undefined): Promise<ModelEndpoint> {
     if (!this.isConfigured) throw new ModelMissing("provider_missing", howToConfigure);
     const wanted = name || this.#options.model;
+    const list = wanted && this.#fallbacks.get(wanted);
+    if (list) return this.#resolveList(list);
     const [provider, model] = wanted ? await this.#find(wanted) : await this.#firstModel();
     return this.#endpoint(provider, model);
   }
@@ -80,6 +97,26 @@ export class Providers {
 
   /** All models that are configured or that the providers list. A provider that cannot be reached adds none. */
   async list(): Promise<ListedModel[]> {
+    const named = [...this.#fallbacks].map(async ([id, list]): Promise<ListedModel> => {
+      const providers = await Promise.all(
+        list.map(async (entry) => {
+          try {
+            const { provider, model } = await this.#endpoint(...(await this.#find(entry)));
+            return { id: entry, provider, model, ...this.health.stateOf({ provider, model }) };
+          } catch (thrown) {
+            if (!(thrown instanceof ModelMissing)) throw thrown;
+            return { id: entry, health: "missing", reason: thrown.message };
+          }
+        }),
+      );
+      return { id, provider: "toolrack", providers };
+    });
+    const own = await this.#listOwn();
+    return [...(await Promise.all(named)), ...own.filter(({ id }) => !this.#fallbacks.has(id))];
+  }
+
+  /** The same without the names that stand for several models. */
+  async #listOwn(): Promise<ListedModel[]> {
     const lists = [...this.#all.keys()].map(async (provider) => {
       const models = await this.#modelsOf(provider).catch(() => []);
       return models.map((model) => ({ id: this.#all.size === 1 ? model : `${provider}/${model}`, provider }));
@@ -87,28 +124,63 @@ export class Providers {
     return (await Promise.all(lists)).flat();
   }
 
+  /** The healthiest of several models, with the others as its alternatives. */
+  async #resolveList(list: readonly string[]): Promise<ModelEndpoint> {
+    let problem: unknown;
+    const found: ModelEndpoint[] = [];
+    for (const entry of list) {
+      try {
+        found.push(await this.#endpoint(...(await this.#find(entry))));
+      } catch (thrown) {
+        // A provider whose key is missing must not stand in the way of the others. `list` tells of it.
+        if (!(thrown instanceof ModelMissing)) throw thrown;
+        problem ??= thrown;
+      }
+    }
+    const [first, ...alternatives] = this.health.sorted(found);
+    if (first === undefined) throw problem;
+    return { ...first, alternatives };
+  }
+
   async #find(wanted: string): Promise<Found> {
     const [, provider = "", rest = ""] = /^([^/]*)\/(.*)$/s.exec(wanted) ?? [];
-    if (this.#all.has(provider)) {
-      // A name such as `openai/gpt-4o` may be a provider and a model, or the whole name of a model on a
-      // server that offers models of others. The provider's list decides; models change seldom, so an older
-      // list is good enough. If the list has both, the first meaning wins when there are several providers,
-      // because the rack then lists its models as `provider/model`.
-      const known = this.#lists.get(provider)?.models ?? this.#modelsOf(provider);
-      const models = await known.catch((): string[] => []);
-      const names = this.#all.size === 1 ? [wanted, rest] : [rest, wanted];
-      const found = names.find((name) => models.includes(name));
-      if (found !== undefined) return [provider, found];
-    }
+    const isNamed = this.#all.has(provider);
+    // A name such as `openai/gpt-4o` may be a provider and a model, or the whole name of a model on a server
+    // that offers models of others. The provider's list decides. If the list has both, the first meaning wins
+    // when there are several providers, because the rack then lists its models as `provider/model`.
+    const names = !isNamed ? [] : this.#all.size === 1 ? [wanted, rest] : [rest, wanted];
+    for (const name of names) if (await this.#hasModel(provider, name)) return [provider, name];
     for (const [name, { models }] of this.#all) {
       if (models?.some((model) => idOf(model) === wanted)) return [name, wanted];
     }
-    if (this.#all.has(provider)) return [provider, rest];
-    // A provider without configured models may have any model.
-    for (const [name, { models }] of this.#all) if (models === undefined) return [name, wanted];
-    const known = (await this.list()).map(({ id }) => id).join(", ");
-    const message = `No provider has the model "${wanted}". There are: ${known || "none"}.`;
+    const all = [...this.#all.keys()].map(
+      async (name) => [name, await this.#hasModel(name, wanted)] as const,
+    );
+    const told = await Promise.all(all);
+    const listing = told.find(([, hasIt]) => hasIt);
+    if (listing !== undefined) return [listing[0], wanted];
+    // A provider that does not tell its models may have any.
+    const untold = new Set(told.filter(([, hasIt]) => hasIt === undefined).map(([name]) => name));
+    const takesAny = (name: string) => this.#all.get(name)?.catchAll === true || untold.has(name);
+    if (isNamed && takesAny(provider)) return [provider, rest];
+    const others = isNamed ? [] : [...this.#all.keys()].filter(takesAny);
+    const last = others.find((name) => this.#all.get(name)?.catchAll) ?? others[0];
+    if (last !== undefined) return [last, wanted];
+    const ids = (await this.#listOwn()).map(({ id }) => id);
+    const known = [...new Set([...this.#fallbacks.keys(), ...ids])].join(", ");
+    const message = `No provider has the model "${wanted}". There are: ${known || "none"}. To have others asked for too, set catchAll of a provider.`;
     throw new ModelMissing("model_not_found", message);
+  }
+
+  /** Whether a provider has a model; undefined when it does not tell its models. */
+  async #hasModel(provider: string, model: string): Promise<boolean | undefined> {
+    const { models: configured } = this.#all.get(provider)!;
+    if (configured !== undefined) return configured.some((entry) => idOf(entry) === model);
+    const isIn = (models: string[] | undefined) => (models?.length ? models.includes(model) : undefined);
+    // Models change seldom, so an older list is good enough to find one.
+    if (isIn(await this.#lists.get(provider)?.models.catch(() => undefined))) return true;
+    if (Date.now() - (this.#unlisted.get(provider) ?? 0) < LIST_FRESH) return undefined;
+    return isIn(await this.#modelsOf(provider).catch(() => undefined));
   }
 
   async #firstModel(): Promise<Found> {
@@ -121,17 +193,22 @@ export class Providers {
     throw new ModelMissing("model_not_found", message);
   }
 
-  #endpoint(provider: string, model: string): Promise<ModelEndpoint> {
+  async #endpoint(provider: string, model: string): Promise<ModelEndpoint> {
     const config = this.#all.get(provider)!;
     const found = config.models?.find((entry) => idOf(entry) === model);
     const own: ModelTraits = typeof found === "object" ? found : {};
-    const traits = {
+    const traits: EndpointTraits = {
       model,
       toolCalls: own.toolCalls ?? config.toolCalls ?? "native",
       images: own.images ?? config.images ?? true,
       contextTokens: own.contextTokens ?? config.contextTokens,
-    } as const;
-    return openEndpoint(provider, config, traits, this.#options);
+      reasoning: own.reasoning ?? config.reasoning ?? "native",
+      idleSeconds: own.idleSeconds ?? config.idleSeconds ?? USUAL_IDLE,
+      price: own.price ?? config.price,
+    };
+    const connection = await openConnection(provider, config, this.#options, this.#connections.get(provider));
+    this.#connections.set(provider, connection);
+    return { ...connection.endpoint, ...traits };
   }
 
   #modelsOf(provider: string): Promise<string[]> {
@@ -141,24 +218,29 @@ export class Providers {
     if (known !== undefined && Date.now() - known.at < LIST_FRESH) return known.models;
     const asked = this.#askModels(provider);
     this.#lists.set(provider, { at: Date.now(), models: asked });
-    // A failed list is fetched again the next time.
-    asked.catch(() => this.#lists.delete(provider));
+    asked.then(
+      () => this.#unlisted.delete(provider),
+      () => {
+        // A failed list is fetched again the next time.
+        this.#lists.delete(provider);
+        this.#unlisted.set(provider, Date.now());
+      },
+    );
     return asked;
   }
 
   async #askModels(provider: string): Promise<string[]> {
     const endpoint = await this.#endpoint(provider, "");
     try {
-      const response = await askProvider(endpoint, "/models", { signal: AbortSignal.timeout(LIST_PATIENCE) });
-      if (!response.ok) {
-        await response.body?.cancel();
-        throw new Error(`it answered ${response.status}`);
-      }
-      const { data } = Object(await response.json());
+      const { data } = Object(
+        await askProvider(endpoint, "/models", { signal: AbortSignal.timeout(LIST_PATIENCE) }),
+      );
       const list = Array.isArray(data) ? data : [];
       return list.map((entry) => Object(entry).id).filter((id) => typeof id === "string");
     } catch (thrown) {
-      throw failure("unreachable", endpoint, "does not list its models", thrown);
+      throw thrown instanceof ProviderError
+        ? thrown
+        : failure("unreachable", endpoint, "does not list its models", thrown);
     }
   }
 }
@@ -170,21 +252,38 @@ function idOf(model: NonNullable<ProviderConfig["models"]>[number]): string {
 const reference = /\$\{(secret:)?([A-Za-z_][A-Za-z0-9_.-]*)\}/g;
 /** Shorter words of a header are not masked, because they occur in texts by chance. */
 const SHORTEST_WORD = 8;
+/** Headers that say who asks and in which form, and nothing that is secret. */
+const openHeaders =
+  /^(?:(?:http-)?referer|origin|user-agent|x-title|accept.*|content-.*|.*-(?:version|beta))$/i;
+
+type EndpointTraits = Pick<
+  ModelEndpoint,
+  "model" | "toolCalls" | "images" | "contextTokens" | "reasoning" | "idleSeconds" | "price"
+>;
+
+/** `filled`: the values of the config with all references filled in, as JSON. */
+interface Connection {
+  readonly filled: string;
+  readonly endpoint: Omit<ModelEndpoint, keyof EndpointTraits>;
+}
 
 /**
- * A model with all references filled in: `${NAME}` stands for a variable of the environment, `${secret:NAME}` for a
- * secret of the workspace. Throws `ModelMissing` if one cannot be filled in.
+ * How a provider is reached, with all references filled in: `${NAME}` stands for a variable of the environment,
+ * `${secret:NAME}` for a secret of the workspace. `last`: what was opened before; it is used again if nothing has changed.
+ * Throws `ModelMissing` if a reference cannot be filled in.
  */
-export async function openEndpoint(
+async function openConnection(
   provider: string,
   { baseURL, apiKey, headers: given = {} }: ProviderConfig,
-  traits: Pick<ModelEndpoint, "model" | "toolCalls" | "images" | "contextTokens">,
   { environment, readSecret }: ReferenceSources,
-): Promise<ModelEndpoint> {
+  last?: Connection,
+): Promise<Connection> {
   const missing = (message: string) =>
     new ModelMissing("provider_missing", `The model provider "${provider}" ${message}`);
   const filled = new Map<string, string>();
   const fill = async (text: string) => {
+    // Most texts have no reference, and every request asks for them.
+    if (!text.includes("${")) return text;
     for (const [whole, secret, name = ""] of text.matchAll(reference)) {
       const value = secret === undefined ? environment[name] : await readSecret?.(name);
       const remedy =
@@ -195,25 +294,27 @@ export async function openEndpoint(
     return text.replaceAll(reference, (whole) => filled.get(whole) ?? whole);
   };
   const base = (await fill(baseURL)).replace(/\/+$/, "");
-  const problem = addressProblem(base);
-  if (problem !== undefined) throw missing(`cannot be asked: its baseURL ${problem}`);
   const key = apiKey === undefined ? undefined : await fill(apiKey);
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(given)) headers[name] = await fill(value);
-  const values = Object.values(headers);
-  // An error of the provider may quote only the key of `Bearer KEY`.
-  const words = values.flatMap((value) => value.split(/\s+/)).filter((word) => word.length >= SHORTEST_WORD);
+  const text = JSON.stringify([base, key, headers]);
+  if (last?.filled === text) return last;
+  const problem = addressProblem(base);
+  if (problem !== undefined) throw missing(`cannot be asked: its baseURL ${problem}`);
+  // A header without secrets, such as a title, has words that a model may well use.
+  const isOpen = (name: string, value: string) =>
+    !isSecretName(name) &&
+    !given[name]?.includes("${") &&
+    (openHeaders.test(name) || value.length < SHORTEST_WORD);
+  const hidden = Object.entries(headers).flatMap(([name, value]) => (isOpen(name, value) ? [] : [value]));
+  // A provider may repeat only the key of `Bearer KEY`.
+  const words = hidden.flatMap((value) => value.split(/\s+/)).filter((word) => word.length >= SHORTEST_WORD);
   const query = new URL(base).searchParams.values();
-  // An error of the provider may quote a secret in any form.
-  const plain = [...(key === undefined ? [] : [key]), ...values, ...words, ...query, ...filled.values()];
+  const plain = [...(key === undefined ? [] : [key]), ...hidden, ...words, ...query, ...filled.values()];
   const secrets = [...new Set(plain.flatMap(writtenForms))];
+  const address = shownAddress(baseURL);
   return {
-    provider,
-    baseURL: base,
-    apiKey: key,
-    headers,
-    address: shownAddress(baseURL),
-    secrets,
-    ...traits,
+    filled: text,
+    endpoint: { provider, baseURL: base, apiKey: key, headers, address, secrets },
   };
 }

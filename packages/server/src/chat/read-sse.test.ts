@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { EventTooLong, readSse } from "./provider.ts";
+import { EventTooLong, readSse } from "./answer-reader.ts";
 
 async function* bytesOf(pieces: Iterable<string>): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder();

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { cleanEnvironment, program } from "../cli/testing/spawn-cli.ts";
 import { answersIn, ChatRack, called } from "./testing/chat-rack.fixture.ts";
 
@@ -91,6 +91,41 @@ it("settles a turn that was at something else, and keeps the conversation usable
   expect(message.parts[0].text).toMatch(/^a /);
   rack.script((request) => ({ content: `${request.messages.length}` }));
   expect((await rack.say(session, "and?")).parts[0].text).toBe("3");
+});
+
+it("tells of a response in the background that the server stopped before its end", {
+  timeout: 60_000,
+}, async () => {
+  await using rack = await ChatRack.start();
+  rack.script(() => called(["write", { text: "hold" }]));
+  const { id } = await rack.ask("/v1/responses", { body: { input: "go", background: true } });
+  await rack.hold.started("hold");
+  await rack.serving.close();
+  await rack.open();
+  const { output, toolrack } = await rack.ask(`/v1/responses/${id}`);
+  const why = "The server stopped before the answer was finished.";
+  expect(output[0].content[0].text).toContain(why);
+  expect(toolrack.error.message).toBe(why);
+  expect(rack.ran).toHaveLength(1);
+});
+
+it("does not ask a person twice for a request to /v1 that comes again after a restart", {
+  timeout: 60_000,
+}, async () => {
+  await using rack = await ChatRack.start();
+  rack.script(() => called(["wipe", { what: "all" }]));
+  const body = { messages: [{ role: "user", content: "go" }], stream: true };
+  const first = await rack.fetch("/v1/chat/completions", { body });
+  await vi.waitFor(async () => expect(await pending()).toBe(1));
+  await rack.serving.close();
+  expect(await first.text()).toContain("The server stopped");
+  await rack.open();
+  const again = await rack.ask("/v1/chat/completions", { body: { ...body, stream: false } });
+  expect(again).toMatchObject({ status: 200, toolrack: { error: { code: "chat_cancelled" } } });
+  expect(await pending()).toBe(1);
+  async function pending() {
+    return (await rack.ask("/api/approvals?state=pending")).items.length;
+  }
 });
 
 it("survives that the process is killed while a person is asked", { timeout: 60_000 }, async () => {

@@ -10,7 +10,7 @@ import type { Providers } from "./providers.ts";
 export interface ChatServices {
   readonly registry: ToolRegistry;
   readonly service: CallService;
-  readonly store: Pick<Store, "chat" | "calls" | "tokens" | "follower">;
+  readonly store: Pick<Store, "chat" | "calls" | "tokens" | "follower" | "usage">;
   readonly approvals: ApprovalInbox;
   readonly providers: Providers;
   readonly config: ChatConfig;
@@ -28,11 +28,15 @@ export class ChatError extends Error {
   override readonly name = "ChatError";
   readonly code:
     | ("chat_session_not_found" | "chat_busy" | "chat_cancelled" | "chat_forbidden")
-    | ("expert_not_found" | "stopping");
+    | ("response_not_found" | "expert_not_found" | "stopping");
 
-  constructor(code: ChatError["code"], message: string) {
+  /** The member of the request that is wrong. */
+  readonly param: string | undefined;
+
+  constructor(code: ChatError["code"], message: string, param?: string) {
     super(message);
     this.code = code;
+    this.param = param;
   }
 }
 

@@ -1,13 +1,14 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../store/index.ts";
-import { StoreUnavailable } from "../store/index.ts";
 import type { ActiveTurn } from "./active-turns.ts";
-import type { TurnEngine } from "./engine.ts";
+import { handOver, takeBack } from "./client-calls.ts";
+import { type TurnEngine, unexpectedEnd } from "./engine.ts";
 import { type ModelEndpoint, topicOf } from "./model.ts";
+import { toProviderRequest } from "./response-request.ts";
 import type { ChatServices } from "./services.ts";
-import { type AssistantBody, assistantBody, callIdsOf, toHistory } from "./sessions.ts";
-import { settleOpenCalls, type Turn, type TurnEnd } from "./turn.ts";
+import { type AssistantBody, assistantBody, callIdsOf, originOf, toHistory } from "./sessions.ts";
+import { type MessagePart, settleOpenCalls, type Turn, type TurnEnd, type TurnEvent } from "./turn.ts";
 
 /** How many of its events a finished turn keeps. A reader that missed more events gets the whole message. */
 const LAST_EVENTS = 200;
@@ -15,6 +16,13 @@ const LAST_EVENTS = 200;
 const ATTEMPTS = 5;
 /** Milliseconds between two of these attempts. */
 const PAUSE = 1_000;
+
+export interface RunOptions {
+  /** Trace headers for the calls and the provider: `traceparent`, `tracestate`, `baggage`. */
+  readonly headers?: Turn["headers"];
+  /** Awaited before calls are made. Given the parts of the answer so far. */
+  readonly beforeCalls?: ((parts: readonly MessagePart[]) => Promise<void>) | undefined;
+}
 
 /** Runs the turn that answers a session's last message, and stores the answer. */
 export class SessionRunner {
@@ -32,27 +40,32 @@ export class SessionRunner {
     active: ActiveTurn,
     reach: Reach,
     endpoint: ModelEndpoint,
-    headers?: Turn["headers"],
+    { headers, beforeCalls }: RunOptions = {},
   ): Promise<void> {
     const { message, parts, feed } = active;
     const { chat } = this.#services.store;
-    const { provider, model, images } = endpoint;
-    const { usage } = assistantBody(message);
-    let body: AssistantBody = { provider, model, parts, ...(usage && { usage }) };
+    const { provider, model } = endpoint;
+    const { usage, settings, requests = [] } = assistantBody(message);
+    const kept = { ...(usage && { usage }), ...(settings && { settings }) };
+    let body: AssistantBody = { provider, model, parts, requests, ...kept };
     const saver = new TextSaver(() => this.save(message, body, "running"));
     let end: TurnEnd;
     let { state } = session;
     try {
       const all = await chat.listMessages(session.id);
       const earlier = all.filter(({ position }) => position < message.position);
-      const history = toHistory(session, reach, earlier, images);
+      const said = toHistory(session, reach, earlier, { ...endpoint, instructions: settings?.instructions });
+      const { messages: history } = await takeBack(said, { owner: session.owner, provider }, chat);
+      const asked = settings && toProviderRequest(settings, endpoint);
       const known = callIdsOf(earlier);
       const outcome = await this.#engine.run({
         id: message.id,
         sessionID: session.id,
+        session: session.id,
         reach,
         endpoint,
         history,
+        ...(asked && { body: asked.body, clientTools: asked.tools ?? [] }),
         query: topicOf(history),
         chosen: state.tools,
         parts,
@@ -64,11 +77,25 @@ export class SessionRunner {
         emit: (event) => {
           feed.publish(event);
           if (event.type === "usage") body = { ...body, usage: event.total };
+          if (event.type === "model") body = withRequest(body, event);
           if ("text" in event) saver.touch();
         },
-        save: () => saver.save(),
+        save: async () => {
+          await saver.save();
+          await beforeCalls?.(parts);
+        },
       });
       end = outcome.end;
+      if (end.reason === "client_tools") {
+        const { endpoint: last } = outcome;
+        const handover = {
+          owner: session.owner,
+          sessionID: session.id,
+          endpoint: last,
+          id: originOf(message),
+        };
+        await handOver(parts, handover, chat);
+      }
       body = { ...body, usage: outcome.usage };
       if (outcome.chosen !== undefined) state = { ...state, tools: outcome.chosen };
       if (outcome.compacted.length > 0) state = { ...state, compacted: outcome.compacted };
@@ -120,22 +147,21 @@ export class SessionRunner {
     settleOpenCalls(parts);
     if (stopping.aborted) return { reason: "stopped" };
     this.complain(thrown);
-    if (thrown instanceof StoreUnavailable) {
-      const { message, code, retryAfter } = thrown;
-      return { reason: "error", message, code, retryAfter };
-    }
-    // Errors that are meant for people have a code and their own name.
-    const isForPeople = thrown instanceof Error && "code" in thrown && thrown.name !== "Error";
-    const message = isForPeople
-      ? thrown.message
-      : "The server failed to answer this message. Its log says why.";
-    return { reason: "error", message, code: "internal_error" };
+    return unexpectedEnd(thrown);
   }
 
   complain(thrown: unknown): void {
     this.#services.logger.error("A turn of a conversation failed:", thrown);
   }
 }
+
+/** The body of a message whose turn has asked one more model, which is the one that writes it from now on. */
+function withRequest(body: AssistantBody, { type: _type, ...facts }: ModelAsked): AssistantBody {
+  const { provider, model } = facts;
+  return { ...body, provider, model, requests: [...(body.requests ?? []), facts] };
+}
+
+type ModelAsked = Extract<TurnEvent, { type: "model" }>;
 
 /** Shortest time between two saves, in milliseconds. */
 const SAVE_INTERVAL = 1_000;

@@ -137,7 +137,7 @@ describe("more tools than the budget allows", () => {
   );
 
   it("offer the most fitting and a way to the others, the same all along", async () => {
-    const started = await start({ chat: { toolBudget: 500 }, tools: crowd });
+    const started = await start({ chat: { toolBudget: 600 }, tools: crowd });
     started.script((request, asked) => {
       if (asked === 0) return called(["toolrack_search", { query: "pump device number 7" }]);
       if (asked === 1) return called(["toolrack_call", { name: "device_7", arguments: { power: 1 } }]);
@@ -173,7 +173,7 @@ describe("more tools than the budget allows", () => {
   });
 
   it("do so over /v1 too, where the first message decides", async () => {
-    const started = await start({ chat: { toolBudget: 500 }, tools: crowd });
+    const started = await start({ chat: { toolBudget: 600 }, tools: crowd });
     started.script(() => ({ content: "ok" }));
     const first = { role: "user", content: "Point the telescope at the night sky." } as const;
     const { completions } = started.client().chat;

@@ -1,10 +1,11 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { type AnswerPiece, DeltaMerger } from "./answer-chunks.ts";
+import { type AnswerPiece, DeltaMerger, readChunk } from "./answer-chunks.ts";
 import type { ModelEndpoint } from "./model.ts";
-import { type ProviderError, type StreamOptions, streamCompletion } from "./provider.ts";
-import { openEndpoint } from "./providers.ts";
+import { type StreamOptions, streamCompletion } from "./provider.ts";
+import type { ProviderError } from "./provider-error.ts";
+import { Providers } from "./providers.ts";
 
 let server: Server | undefined;
 afterEach(() => {
@@ -14,24 +15,23 @@ afterEach(() => {
 
 async function endpointOf(
   listener: RequestListener,
-  config: { path?: string; headers?: Record<string, string> } = {},
+  config: { path?: string; headers?: Record<string, string>; idleSeconds?: number } = {},
 ): Promise<ModelEndpoint> {
-  const { path = "/v1", headers = { "x-own": "1" } } = config;
+  const { path = "/v1", headers = { "x-own": "1" }, idleSeconds = 60 } = config;
   server = createServer(listener);
   await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
-  return openEndpoint(
-    "test",
-    { baseURL: `http://127.0.0.1:${port}${path}`, apiKey: "sk-hidden-key", headers },
-    { model: "m", toolCalls: "native", images: true, contextTokens: undefined },
-    { environment: {}, readSecret: async (name) => `secret-of-${name}-0123456789` },
-  );
+  const baseURL = `http://127.0.0.1:${port}${path}`;
+  const test = { baseURL, apiKey: "sk-hidden-key", headers, idleSeconds, models: ["m"] };
+  const readSecret = async (name: string) => `secret-of-${name}-0123456789`;
+  return new Providers({ providers: { test }, environment: {}, readSecret }).resolve("m");
 }
 
 async function read(endpoint: ModelEndpoint, more: Partial<StreamOptions> = {}): Promise<AnswerPiece[]> {
   const chunks: AnswerPiece[] = [];
-  const options = { signal: new AbortController().signal, backoff: 1, ...more };
-  for await (const chunk of streamCompletion(endpoint, { model: "m" }, options)) chunks.push(chunk);
+  const onPiece = (piece: AnswerPiece) => void chunks.push(piece);
+  const options = { signal: new AbortController().signal, backoff: 1, onPiece, ...more };
+  await streamCompletion(endpoint, { model: "m" }, options);
   return chunks;
 }
 
@@ -53,6 +53,24 @@ describe("a request to a model", () => {
     expect(seen).toEqual(["/v1/chat/completions", "Bearer sk-hidden-key", "1"]);
   });
 
+  it("holds its tools as they are, also those that were sent before", async () => {
+    const seen: unknown[] = [];
+    const endpoint = await endpointOf(async (incoming, outgoing) => {
+      seen.push(JSON.parse((await incoming.toArray()).join("")));
+      outgoing.writeHead(200, stream).end(said("hello") + finish);
+    });
+    const tool = (name: string) => ({ type: "function", function: { name, description: 'says "ä"\n' } });
+    const [known, other] = [tool("known"), tool("other")];
+    const bodies = [
+      { model: "m", tools: [known], tool_choice: undefined },
+      { model: "m", tools: [other, known] },
+      { tools: [] },
+    ];
+    const options = { signal: new AbortController().signal, onPiece: () => {} };
+    for (const body of bodies) await streamCompletion(endpoint, body, options);
+    expect(seen).toEqual(JSON.parse(JSON.stringify(bodies)));
+  });
+
   it("is made again after 429, 5xx and broken connections, as long as nothing was said", async () => {
     let requests = 0;
     const endpoint = await endpointOf((incoming, outgoing) => {
@@ -66,7 +84,9 @@ describe("a request to a model", () => {
     const retries: string[] = [];
     const chunks = await read(endpoint, { onRetry: ({ reason }) => retries.push(reason) });
     expect(chunks[0]?.text).toBe("hello");
-    expect(retries).toHaveLength(4);
+    // A connection that was kept open and breaks when it is used again is replaced without a pause.
+    expect(requests).toBe(5);
+    expect(retries).toHaveLength(3);
     expect(retries[1]).toContain("answered 500");
   });
 
@@ -145,6 +165,13 @@ describe("a request to a model", () => {
     await expect(reading).rejects.toThrow("enough");
   });
 
+  it("says that a key cannot be sent, and shows nothing of it", async () => {
+    const endpoint = await endpointOf(() => {}, { headers: { "x-api-key": "secret-key\nof-two-lines" } });
+    const error = (await read(endpoint, { retries: 0 }).catch((thrown) => thrown)) as ProviderError;
+    expect(error.message).toMatch(/cannot be asked: ERR_INVALID_CHAR/);
+    expect(error.message).not.toContain("secret");
+  });
+
   it("says where nobody answers", async () => {
     const endpoint = await endpointOf(() => {});
     server!.close();
@@ -218,6 +245,122 @@ describe("a request to a model", () => {
     });
     await expect(read(endpoint)).rejects.toThrow("more than 32000000 characters at once");
     expect(requests).toBe(1);
+  });
+});
+
+describe("an answer of a server with habits of its own", () => {
+  it("may have events without data, and a connection that stays open behind the end", async () => {
+    const endpoint = await endpointOf((_incoming, outgoing) => {
+      outgoing.writeHead(200, stream);
+      outgoing.write(`data:\n\n${said("hel")}data: \n\ndata:\n\n${said("lo")}${finish}data: [DONE]\n\n`);
+    });
+    const chunks = await read(endpoint);
+    expect(chunks.map(({ text }) => text).join("")).toBe("hello");
+  });
+
+  it.each([
+    ['{"message":"the model is overloaded","type":"overloaded_error"}', "the model is overloaded"],
+    ['{"type":"error","error":{"type":"overloaded_error","message":"come back later"}}', "come back later"],
+    ['{"detail":"CUDA out of memory"}', "CUDA out of memory"],
+    ['{"reason":{"gpu":7}}', '{"reason":{"gpu":7}}'],
+    ["the worker died", "the worker died"],
+  ])("keeps its words in an event named error: %s", async (data, words) => {
+    const endpoint = await endpointOf((_incoming, outgoing) =>
+      outgoing.writeHead(200, stream).end(`event: error\ndata: ${data}\n\n`),
+    );
+    // Its status was 200, so that no other is told.
+    const message = `reported an error for the model "${endpoint.model}": ${words}`;
+    await expect(read(endpoint, { retries: 0 })).rejects.toThrow(message);
+  });
+
+  it.each<[string, number, Record<string, string>, string, RegExp]>([
+    [
+      "a redirect",
+      307,
+      { location: "https://login.example/?k=sk-hidden-key" },
+      "",
+      /307 and points to https:\/\/login.example\/\?k=\[redacted\].*baseURL/,
+    ],
+    [
+      "a page",
+      200,
+      { "content-type": "text/html; charset=utf-8" },
+      "<!doctype html><p>Sign in",
+      /web page \(text\/html.*baseURL/,
+    ],
+    ["a page that does not say so", 200, {}, "\n<html><p>Sign in", /web page.*baseURL/],
+  ])("is not asked for again when it is %s", async (_, status, headers, body, words) => {
+    let requests = 0;
+    const endpoint = await endpointOf((_incoming, outgoing) => {
+      requests++;
+      outgoing.writeHead(status, headers).end(body);
+    });
+    await expect(read(endpoint)).rejects.toThrow(words);
+    expect(requests).toBe(1);
+  });
+
+  it("is asked for again when a gateway shows a page about a server that is away", async () => {
+    let requests = 0;
+    const endpoint = await endpointOf((_incoming, outgoing) => {
+      if (++requests === 1) outgoing.writeHead(502, { "content-type": "text/html" }).end("<html>Bad Gateway");
+      else outgoing.writeHead(200, stream).end(said("hello") + finish);
+    });
+    expect((await read(endpoint))[0]?.text).toBe("hello");
+  });
+
+  it.each([
+    ["before it begins", ""],
+    ["in the middle", said("half")],
+  ])("is given up when nothing comes any more %s", async (_, beginning) => {
+    let requests = 0;
+    const endpoint = await endpointOf(
+      (_incoming, outgoing) => {
+        requests++;
+        if (beginning !== "") outgoing.writeHead(200, stream).write(beginning);
+      },
+      { idleSeconds: 0.05 },
+    );
+    await expect(read(endpoint)).rejects.toMatchObject({
+      code: "silent",
+      message: expect.stringContaining("sent nothing for 0.05 seconds"),
+    });
+    expect(requests).toBe(1);
+  });
+
+  it("is complete when its server is silent behind the finish reason", async () => {
+    const endpoint = await endpointOf(
+      (_incoming, outgoing) => outgoing.writeHead(200, stream).write(said("whole") + finish),
+      { idleSeconds: 0.05 },
+    );
+    expect((await read(endpoint))[0]?.text).toBe("whole");
+  });
+
+  it("reads the same, whether chunks differ in their text only or in more", async () => {
+    const texts = ["a", "b", 'say \\"so\\"', "\\n\\n", "\\u4f60好", "", '\\\\","role":"x', "🦊", " end"];
+    const frame = (text: string) =>
+      `{"id":"1","choices":[{"index":0,"delta":{"content": "${text}"},"finish_reason":null}]}`;
+    const chunks = [
+      ...texts.map(frame),
+      frame("b").replace('"id":"1"', '"id":"2"'),
+      frame("c").replace("}]}", '}],"system_fingerprint":"fp"}'),
+      frame("d").replace('"content": "d"', '"content": null,"reasoning_content":"x"'),
+      frame("d").replace('"content": "d"', '"content": null,"reasoning_content":"y"'),
+      frame('e"},"finish_reason":"stop","more":{"a":"'),
+    ];
+    const endpoint = await endpointOf((_incoming, outgoing) =>
+      outgoing.writeHead(200, stream).end(chunks.map((chunk) => `data: ${chunk}\n\n`).join("") + finish),
+    );
+    const merged = new DeltaMerger();
+    for (const piece of await read(endpoint)) merged.add(piece);
+    const parsed = new DeltaMerger();
+    for (const chunk of chunks) parsed.add(readChunk(JSON.parse(chunk)));
+    expect(merged.text).toBe(parsed.text);
+    expect(merged.text).toContain('say "so"\n\n你好');
+    expect([merged.reasoning, merged.reasoningField, merged.facts]).toEqual([
+      "xy",
+      "reasoning_content",
+      parsed.facts,
+    ]);
   });
 });
 

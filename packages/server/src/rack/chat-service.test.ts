@@ -49,6 +49,14 @@ it("gives a program the services by their names, with everything in reach", { ti
       `There is no tool named "nope" here. Use one of the ${offered} tools that you were given.`,
     );
     expect(result.error).toMatchObject({ code: "tool_not_found", message: result.content });
+    // A message goes from handleStream over handleRunToolCall to runTools.
+    const { tools } = opened;
+    const runTools = tools.runTools.bind(tools);
+    const ways: (string | undefined)[] = [];
+    tools.runTools = (...given) => {
+      ways.push(new Error("on the way").stack);
+      return runTools(...given);
+    };
     const session = await opened.chat.sessions.create();
     expectTypeOf(session).toEqualTypeOf<ChatSession>();
     const turn = await opened.chat.handleStream(session, { content: "Twice 21?" });
@@ -63,6 +71,7 @@ it("gives a program the services by their names, with everything in reach", { ti
     });
     expect((await turn.done).status).toBe("completed");
     expect(said).toBe("It is 42.");
+    expect(ways).toEqual([expect.stringMatching(/handleRunToolCall/)]);
     expect(turn.parts).toMatchObject([
       { type: "tool", name: "double", state: { status: "completed", output: "42" } },
       { type: "text", text: "It is 42." },

@@ -22,8 +22,9 @@ const quiet: Logger = { debug() {}, info() {}, warn: console.error, error: conso
 const DRAIN = 2_000;
 
 /**
- * Opens a workspace for a program that uses models without a server. The program has the owner's rights unless it names
- * a grant. Leaves nothing open when it rejects.
+ * Opens a workspace for a program that uses models without a server. A message is answered by `chat.handleStream`, which
+ * takes each call that the model asks for to `chat.handleRunToolCall`, and that to `tools.runTools`. The program has the
+ * owner's rights unless it names a grant. Leaves nothing open when it rejects.
  */
 export async function openChatService(
   directory: string,
@@ -38,7 +39,7 @@ export async function openChatService(
     const { app, store, approvals, calls, mcp, values } = rack;
     opened.defer(() => calls.close(DRAIN));
     opened.defer(() => approvals.stop());
-    opened.defer(async () => mcp.close());
+    opened.defer(() => mcp.close());
     const chat = await openChat({ app, store, approvals, calls, secrets: values.secrets, logger });
     // The chat is closed before questions are withdrawn, so that a turn that waits for an answer goes on at
     // the next start.

@@ -322,6 +322,16 @@ export class ChatRepository {
     return row && { ...handoffs.toRecord(row), id, owner };
   }
 
+  /** The id of this opening of the store. */
+  get instanceId(): string {
+    return this.#instance.id;
+  }
+
+  /** Whether another opening of the store is in use at this moment. May take some seconds. */
+  isInstanceAlive(id: string): Promise<boolean> {
+    return this.#instance.isAlive(id);
+  }
+
   /** Deletes handoffs made and sessions last used before the given time. */
   async prune(oldest: number): Promise<void> {
     const limit = Math.floor(oldest);

@@ -10,6 +10,7 @@ export type {
   Handoff,
   MessagePage,
   MessageQuery,
+  NewChatMessage,
   SessionChanges,
 } from "./chat.ts";
 export { isFullDisk, StoreUnavailable, type UnavailableReason } from "./database-errors.ts";
@@ -32,6 +33,7 @@ export {
   type SkillToolType,
   skillToolTypes,
   toKey,
+  tokenSecretName,
 } from "./keys.ts";
 export type {
   McpServerStore,
@@ -56,6 +58,7 @@ export type {
 } from "./skills.ts";
 export type { Store } from "./store.ts";
 export type { StoredToken, TokenStore, ToolSwitch, ValueInfo } from "./tokens.ts";
+export type { NewUsage, UsageStatistics, UsageTotals } from "./usage.ts";
 export type { RegistryVersion, SeenVersion } from "./versions.ts";
 
 import type { problemsOf, repairDatabase as Repair } from "./repair.ts";

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { setTimeout as wait } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
 import { deleteRows } from "./row-mapping.ts";
 import type { Engine, StoreDatabase } from "./schema.ts";
@@ -49,6 +50,29 @@ export class Instance {
       const lock = probeInstanceLock(this.#directory, id);
       return lock === "free" || (lock === "absent" && !beating.has(id));
     });
+  }
+
+  /**
+   * Whether the instance lives at this moment. In a shared database that is certain only after its next
+   * heartbeat, which is waited for.
+   */
+  async isAlive(id: string): Promise<boolean> {
+    const lock = probeInstanceLock(this.#directory, id);
+    if (lock !== "absent") return lock === "held";
+    let earlier: number | undefined;
+    for (;;) {
+      const [found] = await this.#db
+        .selectFrom("instances")
+        .select("heartbeat_at")
+        .where("id", "=", id)
+        .execute();
+      if (found === undefined) return false;
+      const beat = Number(found.heartbeat_at);
+      if (earlier !== undefined && beat > earlier) return true;
+      if (!(await this.#findBeating()).includes(id)) return false;
+      earlier = beat;
+      await wait(HEARTBEAT_INTERVAL / 10, undefined, { ref: false });
+    }
   }
 
   /**

@@ -42,6 +42,14 @@ export function toKey(text: string): string {
 }
 
 /**
+ * The name of a secret that is stored for one token, given by the token's id. No tool is given it: only what acts for that
+ * token reads it.
+ */
+export function tokenSecretName(token: string, name: string): string {
+  return `token.${token}.${name}`;
+}
+
+/**
  * How many records of calls, and bytes of them, are held in memory for the store before new calls are
  * refused.
  */

@@ -13,9 +13,11 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   "0011_tables": createTables,
   // Creates the table `settings`; the others are there.
   "0012_settings": createTables,
+  // Creates the table `chat_usage`.
+  "0013_usage": createTables,
 };
 
-const LAST = 12;
+const LAST = 13;
 const TABLE = "toolrack_migrations";
 
 /** Whether a step with this name belongs to a newer version. */

@@ -119,6 +119,11 @@ export const tables = {
     "status code(running|completed|stopped|interrupted|error|stopping), created_at whole, updated_at whole",
     "body text",
   ],
+  // What models were asked on a day of UTC. `session_id`: empty for clients that keep their conversations themselves.
+  chat_usage: [
+    "day code, caller key, model key, session_id code, requests whole, estimated whole",
+    "prompt_tokens whole, cached_tokens whole, completion_tokens whole, cost real",
+  ],
   chat_handoffs: ["id code primary, owner key, session_id code, created_at whole, messages text"],
 } as const;
 
@@ -147,6 +152,7 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
   mcp_names_key: { on: "mcp_names (name_key, server_key)", unique: true },
   chat_sessions_by_owner: { on: "chat_sessions (owner, updated_at, id)" },
   chat_sessions_by_turn: { on: "chat_sessions (turn)", only: "turn is not null" },
+  chat_usage_key: { on: "chat_usage (day, caller, model, session_id)", unique: true },
   chat_messages_of_session: { on: "chat_messages (session_id, position)" },
 };
 

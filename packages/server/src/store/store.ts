@@ -29,6 +29,7 @@ import {
   type ToolSwitchStore,
   ValueRepository,
 } from "./tokens.ts";
+import { UsageRepository, type UsageStore } from "./usage.ts";
 import { RegistryVersion } from "./versions.ts";
 import { warnOfDamagedLog } from "./write-ahead-log.ts";
 
@@ -46,6 +47,7 @@ export interface Store {
   readonly experts: ExpertStore;
   readonly toolSwitches: ToolSwitchStore;
   readonly chat: ChatStore;
+  readonly usage: UsageStore;
   readonly registryVersion: RegistryVersion;
   /** Follows what other processes change in the same database. */
   readonly follower: Follower;
@@ -99,6 +101,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
   const approvals = new ApprovalRepository(db, instance);
   const schedules = new ScheduleRepository(db);
   const chat = new ChatRepository(db, instance);
+  const usage = new UsageRepository(db);
   const registryVersion = new RegistryVersion(db);
   const follower = new Follower();
   let closing: Promise<void> | undefined;
@@ -115,6 +118,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
     experts: new ExpertRepository(db, registryVersion),
     toolSwitches: new ToolSwitchRepository(db, registryVersion),
     chat,
+    usage,
     registryVersion,
     follower,
     async prune(retention) {
@@ -125,6 +129,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
         await approvals.prune(oldest);
         await schedules.prune(oldest);
         await chat.prune(oldest);
+        await usage.prune(oldest);
       }
       await collectBlobs(db, blobs);
       if (engine === "sqlite") await shrink(db);
@@ -134,7 +139,10 @@ export async function openStore({ directory, url = "", logger = console }: Store
       return disk && disk.bavail * disk.bsize;
     },
     close() {
-      closing ??= follower.close().then(() => close(calls, instance, database));
+      closing ??= follower
+        .close()
+        .then(() => usage.close())
+        .then(() => close(calls, instance, database));
       return closing;
     },
   };

@@ -1,5 +1,5 @@
 import { isDuplicateKey } from "./database-errors.ts";
-import { toKey } from "./keys.ts";
+import { toKey, tokenSecretName } from "./keys.ts";
 import {
   deleteRows,
   findRow,
@@ -58,8 +58,15 @@ export class TokenRepository {
     return (await findRows(this.#db, "tokens", {}, "created_at", "id")).map(tokens.toRecord);
   }
 
+  /** Removes the token, and the secrets that were stored for it. Returns whether there was such a token. */
   async remove(id: string): Promise<boolean> {
-    return (await deleteRows(this.#db, "tokens", { id })) > 0;
+    const isRemoved = (await deleteRows(this.#db, "tokens", { id })) > 0;
+    if (isRemoved)
+      await this.#db
+        .deleteFrom("secrets")
+        .where("name", "like", `${toKey(tokenSecretName(id, ""))}%`)
+        .execute();
+    return isRemoved;
   }
 
   async touch(id: string, at: number): Promise<void> {

@@ -2,6 +2,25 @@ import type { Catalogue } from "../catalogue.ts";
 
 /** Texts of the settings and of MCP servers, in English and in Chinese; `|` separates singular and plural. */
 export const settings = {
+  usage: {
+    title: ["Usage of models", "模型用量"],
+    about: [
+      "The last 30 days, in days of UTC. ≈ marks sums with estimated tokens: of answers that were stopped or broke off, and of providers that do not count.",
+      "最近 30 天，按 UTC 日期统计。≈ 表示其中含估算值：被停止或中断的回答，以及不统计用量的提供方。",
+    ],
+    none: ["No model was asked.", "还没有向模型提问。"],
+    all: ["All", "合计"],
+    by: {
+      days: ["Day", "日期"],
+      callers: ["Token", "令牌"],
+      models: ["Model", "模型"],
+      sessions: ["Conversation", "会话"],
+    },
+    requests: ["Answers", "回答数"],
+    read: ["Tokens read", "输入 token"],
+    written: ["Tokens written", "输出 token"],
+    cost: ["Cost", "费用"],
+  },
   settings: {
     appearance: ["Appearance", "外观"],
     language: ["Language", "语言"],
@@ -166,7 +185,6 @@ export const settings = {
       "没有保存：文本中只能有 {name} 的条目，不能有其他服务。",
     ],
     problem: ["Entry not valid", "条目无效"],
-    lastWord: ["Its last words:", "它最后写下的："],
     problemTitle: ["Its entry is not valid as it is written now", "它现在的条目无效"],
     incomplete: ["Not read to the end", "未读完"],
     incompleteTitle: ["Not everything that it lists is here", "它列出的内容没有全部读取"],
@@ -209,6 +227,15 @@ export const settings = {
       "改为向模型显示的内容；留空则使用服务自己的。",
     ],
     openTool: ["Open {name}", "打开 {name}"],
+    instructions: ["What clients are told about it", "告诉客户端的说明"],
+    wordsOf: {
+      entry: ["In the words of its entry", "出自其配置"],
+      server: ["In its own words", "出自该服务"],
+    },
+    wordsChanged: [
+      "It says something else than what was approved. Clients are told the words above until you approve the new ones.",
+      "它的说明与批准时不同。在你批准新的说明之前，客户端看到的是上面的内容。",
+    ],
     noTools: ["It has no tools yet.", "它还没有工具。"],
     noLog: ["It has written nothing yet.", "它还没有任何输出。"],
   },

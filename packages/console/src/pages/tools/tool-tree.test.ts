@@ -46,6 +46,13 @@ describe("the rows of the list", () => {
     ]);
   });
 
+  it("adds up what the enabled tools of a group cost a context", () => {
+    const costs = treeRows(rack, everything, new Set()).flatMap((row) =>
+      "tokens" in row ? [[row.id, row.tokens]] : [],
+    );
+    expect(Object.fromEntries(costs)).toMatchObject({ files: 10, "files/text": 0, "builtin/file": 20 });
+  });
+
   it("counts tools, and no files that do not load", () => {
     const counts = treeRows(rack, everything, new Set()).flatMap((row) =>
       "count" in row ? [[row.id, row.count]] : [],
@@ -141,6 +148,7 @@ describe("the rows of the list", () => {
       status: "ok",
       dangerous: false,
       readOnly: false,
+      tokens: 10,
       createdAt: 0,
       ...more,
     };
@@ -149,7 +157,16 @@ describe("the rows of the list", () => {
 
 describe("the tools that are marked", () => {
   const tool = (name: string, origin: string): ToolSummary => ({
-    ...{ name, origin, displayName: name, status: "ok", dangerous: false, readOnly: false, createdAt: 0 },
+    ...{
+      name,
+      origin,
+      displayName: name,
+      status: "ok",
+      dangerous: false,
+      readOnly: false,
+      tokens: 0,
+      createdAt: 0,
+    },
   });
   const rack = {
     tools: [

@@ -23,7 +23,14 @@ export type Source = (typeof sources)[number];
 
 /** A row of the list: a source at level 1, a group at level 2, a tool, or a file with problems. */
 export type TreeRow = { readonly id: string; readonly level: number } & (
-  | { readonly kind: "branch"; readonly label: string; readonly count: number; readonly isOpen: boolean }
+  | {
+      readonly kind: "branch";
+      readonly label: string;
+      readonly count: number;
+      /** What the definitions of its enabled tools cost a model's context. Absent for search results. */
+      readonly tokens?: number;
+      readonly isOpen: boolean;
+    }
   | { readonly kind: "tool"; readonly tool: ToolSummary }
   | { readonly kind: "file"; readonly file: FileReport }
 );
@@ -67,8 +74,9 @@ export function treeRows(
     rows: () => TreeRow[],
   ) => {
     const isOpen = !folded.has(id);
-    const count = inner.filter(({ row }) => row.kind === "tool").length;
-    const head: TreeRow = { kind: "branch", id, label, level, count, isOpen };
+    const tools = inner.flatMap(({ row }) => (row.kind === "tool" ? [row.tool] : []));
+    const tokens = tools.reduce((sum, tool) => sum + (tool.status === "disabled" ? 0 : tool.tokens), 0);
+    const head: TreeRow = { kind: "branch", id, label, level, count: tools.length, tokens, isOpen };
     return isOpen ? [head, ...rows()] : [head];
   };
   const bySource = Map.groupBy(leaves, ({ source }) => source);

@@ -1,20 +1,28 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ExtensionParts, Route, RouteRequest } from "../../http/wire/index.ts";
-import { eventText, HttpError, type HttpErrorCode, openEventStream, sent } from "../../http/wire/index.ts";
+import {
+  eventText,
+  HttpError,
+  type HttpErrorCode,
+  openEventStream,
+  sent,
+  setRequestId,
+} from "../../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../../store/index.ts";
 import type { ActiveTurn } from "../active-turns.ts";
 import type { ChatService } from "../chat-service.ts";
 import { failedEnd } from "../engine.ts";
-import { ProviderError } from "../provider.ts";
+import { ProviderError } from "../provider-error.ts";
 import { howToConfigure, ModelMissing } from "../providers.ts";
-import { ChatError } from "../services.ts";
+import { ChatError, requireChatGrant } from "../services.ts";
 import { assistantBody, bodyOf } from "../sessions.ts";
-import type { TurnEnd } from "../turn.ts";
+import { type TurnEnd, whyFailed } from "../turn.ts";
 
 /** A message in the form of the API, without the members that are only for the provider or for recovery. */
 export function messageView(whole: ChatMessage): Record<string, unknown> {
   const { body: _body, ...message } = whole;
-  const shown = { ...message, ...bodyOf(whole) };
+  const { items: _items, settings: _settings, origin: _origin, deleted: _deleted, ...body } = bodyOf(whole);
+  const shown = { ...message, ...body };
   if (whole.role === "user") return shown;
   const parts = assistantBody(whole).parts.map((part) => {
     const { echo: _echo, kind: _kind, started: _started, envelope: _envelope, ...rest } = Object(part);
@@ -91,17 +99,40 @@ export async function resumeTurn(
   return sent;
 }
 
+/** Undefined for a header that is missing or empty. */
+export function header({ headers }: IncomingMessage, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+/** Whether the client asks by a header to be told of the tools that are run. */
+export function wantsEvents(incoming: IncomingMessage): boolean {
+  return /^(1|true|on)$/i.test(header(incoming, "x-toolrack-events") ?? "");
+}
+
 /** Returns the chat service. Throws a refusal that says how to configure one. */
 export function requireChat({ chat }: Pick<ChatRouteParts, "chat">): ChatService {
   if (chat !== undefined) return chat;
   throw new HttpError("provider_missing", howToConfigure, { headers: noRetry });
 }
 
-/** The same route, with chat errors turned into the API's errors. */
+/**
+ * The same route, for tokens that may chat only, with chat errors turned into the API's errors and an id of
+ * the request in every answer.
+ */
 export function withHttpErrors(route: Route): Route {
   return {
     ...route,
+    errors: [...new Set([...(route.errors ?? []), "chat_forbidden"] as const)],
+    admit(grant) {
+      try {
+        requireChatGrant(grant);
+      } catch (thrown) {
+        throw toHttpError(thrown);
+      }
+    },
     async handle(request: RouteRequest<never, never, never>) {
+      setRequestId(request.outgoing);
       try {
         return await route.handle(request);
       } catch (thrown) {
@@ -111,12 +142,11 @@ export function withHttpErrors(route: Route): Route {
   };
 }
 
-/** OpenAI's clients retry failures unless told not to, and tools may already have run. */
+/** OpenAI's clients retry failures unless told not to, and the rack has retried already where that helps. */
 const noRetry = { "X-Should-Retry": "false" };
 
 /** The errors of every route that begins a turn. */
 export const turnErrors: readonly HttpErrorCode[] = [
-  "chat_forbidden",
   "expert_not_found",
   "model_not_found",
   "provider_busy",
@@ -129,6 +159,7 @@ export const turnErrors: readonly HttpErrorCode[] = [
 
 /** Codes of failed turns that become the code of the HTTP error. All others become `provider_failed`. */
 const codes: readonly HttpErrorCode[] = [
+  "chat_cancelled",
   "provider_busy",
   "provider_refused",
   "provider_unauthorized",
@@ -138,15 +169,15 @@ const codes: readonly HttpErrorCode[] = [
 ];
 
 /** The error for a turn that ended without an answer; undefined when there is an answer. */
-export function errorOfEnd(end: TurnEnd): HttpError | undefined {
-  const { reason, message = "The model did not answer.", retryAfter, details = {} } = end;
-  if (reason === "interrupted")
-    return new HttpError("stopping", "The server is stopping.", { headers: noRetry });
+export function errorOfEnd(end: TurnEnd, mayRetry = false): HttpError | undefined {
+  const { reason, retryAfter, details = {} } = end;
+  const message = whyFailed(end);
+  if (reason === "interrupted") return new HttpError("stopping", message, { headers: noRetry });
   if (reason !== "error") return undefined;
   const later = retryAfter === undefined ? undefined : { "Retry-After": String(Math.ceil(retryAfter)) };
   const { type, param } = details;
   return new HttpError(codes.find((code) => code === end.code) ?? "provider_failed", message, {
-    headers: { ...noRetry, ...later },
+    headers: { ...(mayRetry ? {} : noRetry), ...later },
     details,
     ...(typeof type === "string" ? { type } : {}),
     ...(typeof param === "string" ? { param } : {}),
@@ -155,7 +186,10 @@ export function errorOfEnd(end: TurnEnd): HttpError | undefined {
 
 function toHttpError(thrown: unknown): unknown {
   if (thrown instanceof ChatError || thrown instanceof ModelMissing) {
-    return new HttpError(thrown.code, thrown.message, { headers: noRetry });
+    const { code, message } = thrown;
+    const param =
+      thrown instanceof ChatError ? thrown.param : code === "model_not_found" ? "model" : undefined;
+    return new HttpError(code, message, { headers: noRetry, ...(param === undefined ? {} : { param }) });
   }
   return thrown instanceof ProviderError ? errorOfEnd(failedEnd(thrown)) : thrown;
 }

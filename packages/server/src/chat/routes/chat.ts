@@ -256,6 +256,19 @@ export const chatSchemas = {
       { anyOf: [s.ref("ChatTextPart"), s.ref("ChatToolPart")] },
       "Of an answer: `text`, `reasoning`, `refusal` and `tool` parts; a `tool` part has the call's state.",
     ),
+    "requests?": s.list(
+      s.object({
+        round: s.integer(),
+        provider: s.text(),
+        model: s.text(),
+        messages: s.integer("How many messages the model was sent."),
+        tools: s.integer("How many tools it was offered."),
+        "compacted?": s.integer("How many old results and images had given way to a line."),
+        "images?": s.integer("How many images it read a line in place of, because it takes none."),
+        "instead?": s.text("Why the model that should have answered did not."),
+      }),
+      "Which models were asked for this answer, and what they were shown, in order.",
+    ),
     "usage?": s.object({
       "prompt_tokens?": s.number(),
       "completion_tokens?": s.number(),

@@ -1,12 +1,21 @@
 import type { ServerResponse } from "node:http";
-import { v7 as uuid } from "uuid";
-import { jsonText, openEventStream, sent } from "../../http/wire/index.ts";
+import { jsonText, type sent } from "../../http/wire/index.ts";
 import type { CompletionRequest } from "../completion-request.ts";
-import type { Completion } from "../completions.ts";
+import { type Completion, completionId } from "../completions.ts";
 import { calledIn, type ModelToolCall } from "../model.ts";
+import { failedAfterCalls } from "../model-messages.ts";
 import { offersFunctions } from "../older-functions.ts";
-import { isTool, type MessagePart, separator, type TurnEnd, type TurnEvent, textOfParts } from "../turn.ts";
-import { errorOfEnd, MOST_WAITING } from "./chat-stream.ts";
+import {
+  isTool,
+  type MessagePart,
+  separator,
+  shownCalls,
+  type TurnEnd,
+  type TurnEvent,
+  textOfParts,
+} from "../turn.ts";
+import { errorOfEnd } from "./chat-stream.ts";
+import { AnswerStream } from "./served-run.ts";
 
 interface CompletionForm {
   /** Whether tool activity is sent as extra events. */
@@ -29,15 +38,14 @@ export function formOf(body: CompletionRequest, tellsEvents: boolean): Completio
   };
 }
 
+/** A completion that has failed says so in its text and in `toolrack.error`. */
 export function toCompletion(completion: Completion, form: CompletionForm): Record<string, unknown> {
   const { id, model, parts, usage, facts, end, calls, sessionID } = completion;
   const { logprobs = null, annotations, ...more } = facts;
   const refusal = textOfParts(parts, "refusal");
-  const text = answerText(parts, form);
-  const own = parts.filter(isTool).filter(({ client }) => !client);
-  const activity = own.map(({ callId, name, displayName, arguments: written, state: { status } }) => {
-    return { callId, name, displayName, arguments: written, status };
-  });
+  const said = answerText(parts, form);
+  const line = failureLine(completion, form);
+  const text = line === "" ? said : said + separator(said) + line;
   const message = {
     role: "assistant",
     content: text === "" && (calls.length > 0 || refusal !== "") ? null : text,
@@ -54,73 +62,86 @@ export function toCompletion(completion: Completion, form: CompletionForm): Reco
     choices: [{ index: 0, message, logprobs, finish_reason: finishReason(end, form) }],
     usage,
     ...more,
-    ...(form.tellsEvents ? { toolrack: { sessionID, end, calls: activity } } : {}),
+    ...toolrackMember(end, form.tellsEvents ? { sessionID, end, calls: shownCalls(parts) } : {}),
   };
 }
 
-/**
- * Writes the answer as chunks. The stream opens with the first chunk or call, so that an early failure still gets its
- * own HTTP status.
- */
-export class CompletionStream {
-  readonly #outgoing: ServerResponse;
+/** Writes the answer as chunks. */
+export class CompletionStream extends AnswerStream {
   readonly #form: CompletionForm;
   readonly #head: Record<string, unknown>;
+  /** The chunk of a text before and behind the text. */
+  readonly #textFrame: readonly string[];
+  /** Which models were asked before the stream opened. */
+  readonly #early: TurnEvent[] = [];
   /** The last two characters of the text so far. */
   #lastText = "";
   #isNewRound = false;
 
   constructor(outgoing: ServerResponse, form: CompletionForm, model: string) {
-    this.#outgoing = outgoing;
+    super(outgoing, form.isJson);
     this.#form = form;
-    const id = `chatcmpl-${uuid().replaceAll("-", "")}`;
-    this.#head = { id, object: "chat.completion.chunk", created: now(), model };
+    // Clients that ask for the usage expect the member in every chunk.
+    const usage = form.wantsUsage ? { usage: null } : {};
+    this.#head = { id: completionId(), object: "chat.completion.chunk", created: now(), model, ...usage };
+    this.#textFrame = this.#chunk({ choices: [choiceOf({ content: PLACE })] }).split(jsonText(PLACE));
   }
 
-  readonly tell = (event: TurnEvent): void => {
-    // A client that expects JSON gets only the last text, and which text is last is known at the end.
-    if (event.type === "text") this.#form.isJson || this.#text(event.text, event.logprobs);
+  tell(event: TurnEvent): void {
+    if (event.type === "text") this.isJson || this.#text(event.text, event.logprobs);
     else if (event.type === "reasoning") this.#delta({ reasoning_content: event.text });
     else if (event.type === "refusal") this.#delta({ refusal: event.text });
+    else if (event.type === "model" && !this.outgoing.headersSent) this.#early.push(event);
     else if (this.#form.tellsEvents) this.#write({ choices: [], toolrack: event });
+    else if (event.type === "approval") this.question(event.approval);
     if (event.type !== "call") return;
     this.#isNewRound = true;
-    this.#open();
-  };
+    this.open();
+  }
 
-  readonly keepAlive = (): void => {
-    this.#open();
-    this.#send(": alive\n\n");
-  };
-
-  /** `isTold`: the events were streamed as they happened. */
-  end({ parts, end, calls, usage, facts }: Completion, isTold: boolean): typeof sent {
+  end(completion: Completion, isTold: boolean): typeof sent {
+    const { parts, end, calls, usage, facts, hasActed } = completion;
     const error = errorOfEnd(end);
-    if (error !== undefined) {
-      if (!this.#outgoing.headersSent) throw error;
-      this.#send(dataOf(error.toEnvelope()));
+    if (error !== undefined && !hasActed) {
+      if (!this.outgoing.headersSent) throw error;
+      if (this.#form.wantsUsage) this.#write({ choices: [], usage });
+      this.send(dataOf(error.toEnvelope()));
     } else {
       if (!isTold) {
         this.#delta({ reasoning_content: textOfParts(parts, "reasoning") });
         this.#delta({ refusal: textOfParts(parts, "refusal") });
       }
-      if (!isTold || this.#form.isJson) this.#delta({ content: answerText(parts, this.#form) });
+      if (!isTold || this.isJson) this.#text(answerText(parts, this.#form));
+      this.paragraph(failureLine(completion, this.#form));
       const indexed = calls.map((call, index) => ({ index, ...call }));
       if (calls.length > 0) this.#write({ choices: [choiceOf(callMembers(indexed, this.#form))] });
       if (this.#form.tellsEvents) this.#write({ choices: [], toolrack: { type: "end", end } });
       const { logprobs: _logprobs, annotations, ...more } = facts;
-      this.#write({ choices: [choiceOf({ annotations }, finishReason(end, this.#form))], ...more });
+      const choices = [choiceOf({ annotations }, finishReason(end, this.#form))];
+      this.#write({ choices, ...more, ...toolrackMember(end) });
       if (this.#form.wantsUsage) this.#write({ choices: [], usage });
     }
-    this.#outgoing.end("data: [DONE]\n\n");
-    return sent;
+    this.send("data: [DONE]\n\n");
+    return this.close();
   }
 
-  #text(text: string, logprobs: unknown): void {
+  protected paragraph(text: string): void {
+    this.#isNewRound = true;
+    this.#text(text);
+    this.#isNewRound = true;
+  }
+
+  #text(text: string, logprobs?: unknown): void {
+    if (text === "") return;
     const between = this.#isNewRound ? separator(this.#lastText) : "";
     this.#isNewRound = false;
     this.#lastText = (this.#lastText + between + text).slice(-2);
-    this.#delta({ content: between + text }, logprobs);
+    if (logprobs !== undefined) {
+      this.#delta({ content: between + text }, logprobs);
+      return;
+    }
+    this.open();
+    this.send(this.#textFrame.join(jsonText(between + text)));
   }
 
   /** Sends nothing for empty text. */
@@ -129,23 +150,24 @@ export class CompletionStream {
       this.#write({ choices: [choiceOf(delta, null, logprobs)] });
   }
 
-  #open(): void {
-    if (this.#outgoing.headersSent) return;
-    openEventStream(this.#outgoing);
+  protected begin(): void {
     this.#write({ choices: [choiceOf({ role: "assistant", content: "" })] });
+    if (this.#form.tellsEvents)
+      for (const event of this.#early) this.#write({ choices: [], toolrack: event });
   }
 
   #write(chunk: Readonly<Record<string, unknown>>): void {
-    this.#open();
-    this.#send(dataOf({ ...this.#head, ...chunk }));
+    this.open();
+    this.send(this.#chunk(chunk));
   }
 
-  #send(text: string): void {
-    if (this.#outgoing.destroyed) return;
-    this.#outgoing.write(text);
-    if (this.#outgoing.writableLength > MOST_WAITING) this.#outgoing.destroy();
+  #chunk(chunk: Readonly<Record<string, unknown>>): string {
+    return dataOf({ ...this.#head, ...chunk });
   }
 }
+
+/** Stands for a text in the frame of its chunk. */
+const PLACE = "\u0000text";
 
 function choiceOf(delta: object, finish: string | null = null, logprobs: unknown = null): object {
   return { index: 0, delta, logprobs, finish_reason: finish };
@@ -157,9 +179,23 @@ function dataOf(value: unknown): string {
 
 function finishReason({ reason }: TurnEnd, { isJson, isFunctions }: CompletionForm): string {
   if (reason === "client_tools") return isFunctions ? "function_call" : "tool_calls";
+  if (reason === "content_filter") return reason;
   // A notice would break the JSON, so a client that expects JSON is told that the answer was cut.
-  if (isJson && (reason === "limit" || reason === "loop")) return "length";
-  return reason === "length" || reason === "content_filter" ? reason : "stop";
+  return reason === "stop" || (reason === "loop" && !isJson) ? "stop" : "length";
+}
+
+/** Empty for an answer that has not failed, and for a client that expects JSON. */
+function failureLine({ end, hasActed }: Completion, { isJson }: CompletionForm): string {
+  const error = isJson ? undefined : errorOfEnd(end);
+  if (error === undefined) return "";
+  return `[${hasActed ? failedAfterCalls(error.message) : error.message}]`;
+}
+
+/** The member of an answer that only the rack has; none when there is nothing to tell. */
+function toolrackMember(end: TurnEnd, told: object = {}): object {
+  const error = errorOfEnd(end)?.toEnvelope();
+  const toolrack = { ...told, ...error };
+  return Object.keys(toolrack).length === 0 ? {} : { toolrack };
 }
 
 /**

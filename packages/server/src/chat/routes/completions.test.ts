@@ -338,9 +338,13 @@ describe("what a client is told", () => {
     rack.script((_request, asked) =>
       asked === 0 ? called(["write", { text: "x" }]) : { error: { message: "down" }, status: 402 },
     );
-    await expect(
-      rack.client().chat.completions.create({ model: "model-a", messages: hello }),
-    ).rejects.toThrow("down");
+    const messages: Messages = [{ role: "user", content: "fail after a call" }];
+    const answer = await rack.client().chat.completions.create({ model: "model-a", messages });
+    expect(answer.choices[0]).toMatchObject({
+      finish_reason: "length",
+      message: { content: expect.stringContaining("down") },
+    });
+    expect(answer).toMatchObject({ toolrack: { error: { code: "provider_refused" } } });
     expect(rack.ran).toHaveLength(1);
   });
 
@@ -372,7 +376,10 @@ it("cancels everything when the client goes away", async () => {
   const away = new AbortController();
   const answer = rack
     .client()
-    .chat.completions.create({ model: "model-a", messages: hello }, { signal: away.signal });
+    .chat.completions.create(
+      { model: "model-a", messages: [{ role: "user", content: "go away" }] },
+      { signal: away.signal },
+    );
   await rack.hold.started("hold-away");
   away.abort();
   await expect(answer).rejects.toThrow();

@@ -30,13 +30,21 @@ export function testOpening(place: TestPlace): void {
   test("a database from before the first release, which remembers eleven steps, is used as it is", async () => {
     const options = await place.make();
     await (await openStore(options)).close();
-    await place.run(options, "delete from toolrack_migrations where name = '0012_settings'");
+    await place.run(options, "delete from toolrack_migrations where name <> '0011_tables'");
     await place.run(options, "update toolrack_migrations set name = '0011_mcp_names'");
     await place.run(
       options,
       "insert into toolrack_migrations (name, timestamp) values ('0001_first_tables', '2026-01-01')",
     );
     expect((await (await place.open(options)).calls.list({})).items).toEqual([]);
+  });
+
+  test("a database from before the usage of models was counted gets the table for it", async () => {
+    const options = await place.make();
+    await (await openStore(options)).close();
+    await place.run(options, "delete from toolrack_migrations where name = '0013_usage'");
+    await place.run(options, "drop table chat_usage");
+    expect(await (await place.open(options)).usage.statistics({ since: 0 })).toMatchObject({ requests: 0 });
   });
 
   test("a store can be closed twice, and takes nothing afterwards", async () => {

@@ -41,6 +41,61 @@ export function testSmallStores(place: TestPlace): void {
     });
   });
 
+  describe("the usage of models", () => {
+    const one = {
+      caller: "tester_1",
+      model: "local/模型",
+      session: "s1",
+      estimated: false,
+      promptTokens: 3_000_000_000,
+      cachedTokens: 10,
+      completionTokens: 5,
+      cost: 0.25,
+    };
+    const other1 = { ...one, session: "", promptTokens: 1, estimated: true, cost: 0 };
+
+    test("is added up over several nodes by day, caller, model and session", async () => {
+      const add = async (node: Store) => {
+        node.usage.add(one);
+        node.usage.add(one);
+        node.usage.add(other1);
+        await node.usage.settle();
+      };
+      await Promise.all([add(store), add(other)]);
+      await add(store);
+      const sums = {
+        requests: 9,
+        estimated: 3,
+        promptTokens: 18_000_000_003,
+        cachedTokens: 90,
+        completionTokens: 45,
+        cost: 1.5,
+      };
+      const session = {
+        ...{ requests: 6, estimated: 0, promptTokens: 18_000_000_000 },
+        ...{ cachedTokens: 60, completionTokens: 30, cost: 1.5 },
+      };
+      const found = await other.usage.statistics({ since: Date.now() - 86_400_000 });
+      expect(found).toMatchObject({
+        ...sums,
+        callers: [{ caller: "tester_1", ...sums }],
+        models: [{ model: "local/模型", ...sums }],
+        sessions: [{ session: "s1", ...session }],
+      });
+      expect(found.days.reduce((sum, { requests }) => sum + requests, 0)).toBe(9);
+      expect(store.usage.counted()).toMatchObject([{ caller: "tester_1", model: "local/模型", requests: 6 }]);
+      const later = await store.usage.statistics({ since: Date.now() + 2 * 86_400_000 });
+      expect(later).toMatchObject({ requests: 0, cost: 0, days: [], sessions: [] });
+    });
+
+    test("is deleted by whole days", async () => {
+      await store.usage.prune(Date.now() - 3 * 86_400_000);
+      expect(await store.usage.statistics({ since: 0 })).toMatchObject({ requests: 9 });
+      await store.usage.prune(Date.now() + 2 * 86_400_000);
+      expect(await store.usage.statistics({ since: 0 })).toMatchObject({ requests: 0, models: [] });
+    });
+  });
+
   describe("approvals", () => {
     const request = (callId: string, expiresAt = Date.now() + 60_000): ApprovalRequest => ({
       callId,

@@ -1,7 +1,7 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { answersIn, ChatRack, called } from "../../chat/testing/chat-rack.fixture.ts";
-import { serve } from "../../rack/serve.ts";
+import { serve } from "../rack/serve.ts";
+import { answersIn, ChatRack, called } from "./testing/chat-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -65,7 +65,7 @@ describe("a request that the client sends again", () => {
     );
     const ask = async (stream: boolean) => {
       const response = await rack.fetch("/v1/chat/completions", {
-        headers: { "idempotency-key": "one" },
+        headers: { "idempotency-key": stream ? "streamed" : "whole" },
         body: { model: "model-a", messages, stream },
       });
       return response.text();
@@ -90,7 +90,10 @@ describe("a request that the client sends again", () => {
     const away = new AbortController();
     const answer = rack
       .client()
-      .chat.completions.create({ model: "model-a", messages: [...messages] }, { signal: away.signal });
+      .chat.completions.create(
+        { model: "model-a", messages: [{ role: "user", content: "too late" }] },
+        { signal: away.signal },
+      );
     await rack.hold.started("hold-first");
     away.abort();
     await expect(answer).rejects.toThrow();
@@ -103,10 +106,10 @@ describe("a request that the client sends again", () => {
     expect(rack.ran).toEqual([{ name: "write", input: { text: "hold-first" } }]);
   });
 
-  it("after its calls were cancelled is refused, and not repeated", async () => {
+  it("after its calls were cancelled is told so, and not repeated", async () => {
     rack.script(() => called(["write", { text: "hold-gone" }]));
     const away = new AbortController();
-    const body = { model: "model-a", messages };
+    const body = { model: "model-a", messages: [{ role: "user", content: "cancelled" }] };
     const send = (count: number, signal?: AbortSignal) =>
       rack.fetch("/v1/chat/completions", {
         headers: { "x-stainless-retry-count": String(count), "x-stainless-timeout": "600" },
@@ -118,11 +121,21 @@ describe("a request that the client sends again", () => {
     away.abort();
     await expect(first).rejects.toThrow();
     await expect.poll(() => rack.hold.aborted, { timeout: 30_000 }).toContain("hold-gone");
-    const again = await send(1);
-    expect(again.status).toBe(409);
-    expect(again.headers.get("x-should-retry")).toBe("false");
-    rack.script(() => ({ content: "anew" }));
-    expect((await send(0)).status).toBe(200);
+    rack.ran.length = 0;
+    for (const count of [1, 0]) {
+      const again = await send(count);
+      expect(again.status).toBe(200);
+      expect(await again.json()).toMatchObject({
+        choices: [
+          {
+            message: { content: expect.stringContaining("connection of this request") },
+            finish_reason: "length",
+          },
+        ],
+        toolrack: { error: { code: "chat_cancelled", type: "invalid_request_error" } },
+      });
+    }
+    expect(rack.ran).toEqual([]);
   });
 
   it("after a question that nobody had answered is asked anew, since nothing was done", async () => {
@@ -137,10 +150,10 @@ describe("a request that the client sends again", () => {
         ...(signal === undefined ? {} : { signal }),
       });
     const open = async () => (await rack.ask("/api/approvals?state=pending")).items;
-    const first = send(0, away.signal);
+    const first = await send(0, away.signal);
     await expect.poll(open, { timeout: 30_000 }).toHaveLength(1);
     away.abort();
-    await expect(first).rejects.toThrow();
+    await expect(first.text()).rejects.toThrow();
     await expect.poll(open, { timeout: 30_000 }).toEqual([]);
     const again = send(1);
     await expect.poll(open, { timeout: 30_000 }).toHaveLength(1);
@@ -163,11 +176,11 @@ describe("a request that the client sends again", () => {
           },
           body: JSON.stringify({ model: "model-a", messages: [{ role: "user", content: said }] }),
         });
-        const { error } = JSON.parse(await response.text());
-        return { status: response.status, code: error?.code, retry: response.headers.get("x-should-retry") };
+        const { toolrack } = JSON.parse(await response.text());
+        return { status: response.status, code: toolrack?.error.code };
       };
       const count = (number: number) => ({ "x-stainless-retry-count": String(number) });
-      const refused = { status: 409, code: "chat_cancelled", retry: "false" };
+      const refused = { status: 200, code: "chat_cancelled" };
       const here = rack.serving.url;
       rack.ran.length = 0;
       const writing = (text: string) =>
@@ -182,11 +195,25 @@ describe("a request that the client sends again", () => {
       expect((await first).status).toBe(200);
       // Here it is known what came of it.
       expect((await ask(here, "elsewhere", count(1))).status).toBe(200);
+      // Its client does not say so, but the connection broke.
+      writing("hold-broken");
+      const away = new AbortController();
+      const body = { model: "model-a", messages: [{ role: "user", content: "broken" }] };
+      const broken = rack.fetch("/v1/chat/completions", { body, signal: away.signal });
+      await rack.hold.started("hold-broken");
+      const noted = vi.spyOn(rack.serving.store.chat, "addHandoff");
+      away.abort();
+      await expect(broken).rejects.toThrow();
+      const states = () => Promise.all(noted.mock.calls.map(([{ messages }]) => Object(messages[0]).state));
+      await expect.poll(states, { timeout: 3_000 }).toEqual(["left"]);
+      noted.mockRestore();
+      expect(await ask(other.url, "broken")).toEqual(refused);
+      rack.hold.release("hold-broken");
       writing("keyed elsewhere");
       const key = { "idempotency-key": "of the client" };
       expect((await ask(here, "keyed elsewhere", key)).status).toBe(200);
       expect(await ask(other.url, "keyed elsewhere", key)).toEqual(refused);
-      expect(rack.ran).toHaveLength(2);
+      expect(rack.ran).toHaveLength(3);
 
       rack.script((request) =>
         answersIn(request).length === 0 ? called(["add", { a: 1, b: 2 }]) : { content: "3" },
@@ -194,37 +221,147 @@ describe("a request that the client sends again", () => {
       expect((await ask(here, "only read", count(0))).status).toBe(200);
       expect((await ask(other.url, "only read", count(1))).status).toBe(200);
 
-      // What does not come again by itself leaves nothing in the store.
+      // What only reads leaves nothing in the store.
       const { chat } = rack.serving.store;
       const kept = vi.spyOn(chat, "addHandoff");
       const looked = vi.spyOn(chat, "getHandoff");
-      writing("plain");
-      expect((await ask(here, "plain")).status).toBe(200);
+      expect((await ask(here, "only read")).status).toBe(200);
       expect([kept.mock.calls, looked.mock.calls]).toEqual([[], []]);
-      expect((await ask(here, "plain", count(0))).status).toBe(200);
-      expect([kept.mock.calls.length, looked.mock.calls.length]).toEqual([1, 0]);
       vi.restoreAllMocks();
     } finally {
       await other.close();
     }
   });
 
-  it("after a restart is refused", async () => {
+  it("after a restart calls no tool again", async () => {
     rack.script(() => called(["write", { text: "hold-restart" }]));
-    const send = (number: number) =>
-      rack.fetch("/v1/chat/completions", {
-        headers: { "x-stainless-retry-count": String(number) },
+    const send = (headers = {}) =>
+      rack.ask("/v1/chat/completions", {
+        headers,
         body: { model: "model-a", messages: [{ role: "user", content: "over a restart" }] },
       });
-    const first = send(0);
+    const first = send();
     await rack.hold.started("hold-restart");
     const closed = rack.serving.close();
-    expect((await first).status).toBe(503);
+    expect(await first).toMatchObject({ status: 200, toolrack: { error: { code: "stopping" } } });
     rack.hold.release("hold-restart");
     await closed;
     await rack.open();
-    const again = await send(1);
-    expect(again.status).toBe(409);
-    expect(again.headers.get("x-should-retry")).toBe("false");
+    rack.ran.length = 0;
+    const refused = {
+      status: 200,
+      choices: [{ message: { content: expect.stringContaining("not called again") } }],
+      toolrack: { error: { code: "chat_cancelled" } },
+    };
+    expect(await send()).toMatchObject(refused);
+    expect(await send({ "x-stainless-retry-count": "1" })).toMatchObject(refused);
+    expect(rack.ran).toEqual([]);
+  });
+});
+
+describe("a request that is the same as an earlier one, of a client that does not say that it repeats it", () => {
+  const ask = (content: string, more: object = {}) =>
+    rack.ask("/v1/chat/completions", {
+      body: { model: "model-a", messages: [{ role: "user", content }], ...more },
+    });
+  const fails = (text: string) =>
+    rack.script((request) =>
+      answersIn(request).length === 0
+        ? { content: "Let me write.", toolCalls: [{ name: "write", arguments: JSON.stringify({ text }) }] }
+        : { error: { message: "the account is empty", code: "insufficient_quota" }, status: 429 },
+    );
+  const writes = (text: string) =>
+    rack.script((request) =>
+      answersIn(request).length === 0 ? called(["write", { text }]) : { content: "written" },
+    );
+
+  it("gets the first one's answer when that failed after a tool that does more than read", async () => {
+    rack.ran.length = 0;
+    fails("failed");
+    const first = await ask("failed");
+    expect(first).toMatchObject({
+      status: 200,
+      choices: [{ finish_reason: "length" }],
+      toolrack: {
+        error: { code: "provider_busy", details: { provider: "scripted" } },
+      },
+    });
+    expect(first.choices[0].message.content).toMatch(
+      /^Let me write\.\n\n\[The answer could not be finished: .*empty/,
+    );
+    // Another temperature makes it no other request.
+    expect(await ask("failed", { temperature: 1 })).toMatchObject({ id: first.id });
+    const streamed = await rack.fetch("/v1/chat/completions", {
+      body: { model: "model-a", messages: [{ role: "user", content: "failed" }], stream: true },
+    });
+    const text = await streamed.text();
+    expect(text).toContain("Let me write.");
+    expect(text).toContain('"finish_reason":"length"');
+    expect(text).toContain('"toolrack":{"error":{"code":"provider_busy"');
+    expect(rack.ran).toHaveLength(1);
+  });
+
+  it("gets the first one's answer when the server itself failed", async () => {
+    rack.ran.length = 0;
+    const own = { type: "function", function: { name: "own", parameters: { type: "object" } } };
+    rack.script(() => called(["write", { text: "then the store fails" }], ["own", {}]));
+    const kept = vi.spyOn(rack.serving.store.chat, "addHandoff").mockRejectedValue(new Error("broken"));
+    const failed = {
+      status: 200,
+      choices: [{ finish_reason: "length" }],
+      toolrack: { error: { code: "internal_error" } },
+    };
+    for (const _ of [1, 2]) expect(await ask("store", { tools: [own] })).toMatchObject(failed);
+    kept.mockRestore();
+    expect(rack.ran).toHaveLength(1);
+  });
+
+  it("runs anew when messages, tools or token are others", async () => {
+    rack.ran.length = 0;
+    fails("others");
+    await ask("others");
+    const tools = [{ type: "function", function: { name: "own", parameters: { type: "object" } } }];
+    await ask("others", { tools });
+    await ask("others!");
+    const token = await rack.issue({ tools: ["write"] });
+    const body = { model: "model-a", messages: [{ role: "user", content: "others" }] };
+    await rack.ask("/v1/chat/completions", { token, body });
+    expect(rack.ran).toHaveLength(4);
+  });
+
+  it("runs anew when the first ended well, is still under way, or only read", async () => {
+    rack.ran.length = 0;
+    writes("well");
+    const [one, other] = [await ask("well"), await ask("well")];
+    expect(one.choices[0].message.content).toBe("written");
+    expect(other.id).not.toBe(one.id);
+    writes("hold-side-by-side");
+    const both = [ask("side by side"), ask("side by side")];
+    await expect.poll(() => rack.ran).toHaveLength(4);
+    rack.hold.release("hold-side-by-side");
+    rack.hold.release("hold-side-by-side");
+    await Promise.all(both);
+    rack.script((request) =>
+      answersIn(request).length === 0
+        ? called(["add", { a: 1, b: 1 }])
+        : { error: { message: "down" }, status: 402 },
+    );
+    // Clients may ask again at this status, and no harm is done.
+    expect((await ask("read")).status).toBe(400);
+    expect((await ask("read")).status).toBe(400);
+    expect(rack.ran).toHaveLength(6);
+  });
+
+  it("runs anew when the operator wants it so", async () => {
+    await using plain = await ChatRack.start({ chat: { joinRepeats: false } });
+    plain.script((request) =>
+      answersIn(request).length === 0
+        ? called(["write", { text: "x" }])
+        : { error: { message: "down" }, status: 402 },
+    );
+    const body = { model: "model-a", messages };
+    // Even so it is no status at which a client would ask again by itself.
+    for (const _ of [1, 2]) expect((await plain.ask("/v1/chat/completions", { body })).status).toBe(200);
+    expect(plain.ran).toHaveLength(2);
   });
 });

@@ -1,0 +1,97 @@
+import { Mask, MaskStream } from "@toolrack/core/internal";
+import { type AnswerFacts, objectsIn } from "./answer-chunks.ts";
+import type { TextPart } from "./turn.ts";
+
+type Say = (type: TextPart["type"], text: string, logprobs?: unknown) => void;
+
+/**
+ * Masks secrets in an answer of a model while it comes: those of the workspace, and the key and the headers of its
+ * provider. What may be the beginning of a secret is said when more is known.
+ */
+export class AnswerMask {
+  readonly #mask: Mask;
+  readonly #stream: MaskStream;
+  readonly #say: Say;
+  #type: TextPart["type"] = "text";
+  /** Probabilities of tokens of which a part is held back, and the text before and after masking since then. */
+  #logprobs: unknown[] = [];
+  #before = "";
+  #after = "";
+  #hasMasked = false;
+
+  constructor(mask: Mask, say: Say) {
+    this.#mask = mask;
+    this.#stream = new MaskStream(mask);
+    this.#say = say;
+  }
+
+  readonly add: Say = (type, text, logprobs) => {
+    if (text === "") return;
+    if (type !== this.#type) this.end();
+    this.#type = type;
+    const shown = this.#stream.add(text);
+    if (logprobs === undefined && this.#logprobs.length === 0) {
+      this.#say(type, shown);
+      return;
+    }
+    this.#logprobs.push(logprobs);
+    this.#before += text;
+    this.#tell(shown);
+  };
+
+  /**
+   * Says what was held back. `isCut`: the answer did not end by itself. It may have ended within a secret, so that
+   * more than a few characters of one stay unsaid.
+   */
+  end(isCut = false): void {
+    this.#tell(this.#stream.rest(isCut));
+  }
+
+  #tell(shown: string): void {
+    if (this.#logprobs.length > 0) this.#after += shown;
+    if (this.#stream.isHolding || this.#logprobs.length === 0) {
+      this.#say(this.#type, shown);
+      return;
+    }
+    const isClean = this.#after === this.#before;
+    this.#hasMasked ||= !isClean;
+    // The tokens of a secret would spell it out.
+    this.#say(this.#type, shown, isClean ? joined(this.#logprobs) : undefined);
+    this.#logprobs = [];
+    this.#before = "";
+    this.#after = "";
+  }
+
+  /** The arguments of a call, which stay JSON. */
+  inArguments(written: string): string {
+    return this.#mask.inText(written);
+  }
+
+  inFacts(facts: AnswerFacts): AnswerFacts {
+    const { logprobs, ...others } = this.#mask.apply(facts);
+    return { ...others, ...(logprobs === undefined || this.#hasMasked ? {} : { logprobs }) };
+  }
+
+  inEcho<Value>(echo: Value): Value {
+    return this.#mask.apply(echo);
+  }
+}
+
+/** The probabilities of several chunks as those of one. */
+function joined(all: readonly unknown[]): unknown {
+  const listOf = (key: string) => all.flatMap((logprobs) => objectsIn(Object(logprobs)[key]));
+  const [content, refusal] = [listOf("content"), listOf("refusal")];
+  return { content: content.length > 0 ? content : null, refusal: refusal.length > 0 ? refusal : null };
+}
+
+/** The masks of providers, by their secrets. A mask is made anew when the secrets of the workspace have changed. */
+const masks = new WeakMap<readonly string[], { readonly known: Mask; readonly mask: Mask }>();
+
+export function maskFor(known: Mask, secrets: readonly string[]): Mask {
+  const found = masks.get(secrets);
+  if (found?.known === known) return found.mask;
+  // One mask of all values is faster than one behind the other.
+  const mask = new Mask([...known, ...secrets]);
+  masks.set(secrets, { known, mask });
+  return mask;
+}

@@ -1,0 +1,188 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { callerGone, json, jsonText, openEventStream, sent } from "../../http/wire/index.ts";
+import { CompletionRuns, type CompletionWork, type RequestIdentity } from "../completion-runs.ts";
+import type { Completion } from "../completions.ts";
+import { waitsForApproval } from "../model-messages.ts";
+import type { ShownApproval, TurnEvent } from "../turn.ts";
+import { type ChatRouteParts, errorOfEnd, MOST_WAITING } from "./chat-stream.ts";
+
+/** What is run for a request, unless the same request is known. */
+interface WantedRun {
+  readonly runs: CompletionRuns;
+  readonly identity: RequestIdentity;
+  readonly work: CompletionWork;
+}
+
+/** Writes an answer in one of OpenAI's forms. */
+interface AnswerForm {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  /** Undefined for a client that does not stream. */
+  readonly stream: AnswerStream | undefined;
+  readonly toWhole: (completion: Completion) => unknown;
+}
+
+export function runsOf({ registry, store, logger, chat }: ChatRouteParts): CompletionRuns {
+  return new CompletionRuns(registry, store.chat, logger, chat?.joinsRepeats);
+}
+
+/** Answers a request to `/v1`, streamed or not. A request that comes again joins the first. */
+export async function serveRun(
+  { settings: { heartbeat } }: Pick<ChatRouteParts, "settings">,
+  { runs, identity, work }: WantedRun,
+  { incoming, outgoing, stream, toWhole }: AnswerForm,
+): Promise<unknown> {
+  const gone = callerGone(incoming, outgoing);
+  let alive: NodeJS.Timeout | undefined;
+  using waiting = new WaitingResponse(outgoing, heartbeat);
+  try {
+    const known = runs.find(identity);
+    const run = known ?? runs.begin(identity, work);
+    // Clients do not come back to a stream that has begun, unless they have an idempotency key.
+    const mayReturn = () => identity.isKeyed || stream === undefined || !outgoing.headersSent;
+    const reader = { gone: gone.signal, outgoing, mayReturn };
+    if (stream !== undefined) {
+      alive = setInterval(stream.keepAlive, heartbeat);
+      // A reader that joins a running request gets the whole answer at the end.
+      const isTold = known === undefined;
+      return stream.end(
+        await run.read({ ...reader, tell: isTold ? (event) => stream.tell(event) : undefined }),
+        isTold,
+      );
+    }
+    const completion = await run.read({ ...reader, tell: waiting.tell });
+    if (outgoing.headersSent) return waiting.end(toWhole(completion));
+    const error = errorOfEnd(completion.end);
+    if (error !== undefined && !completion.hasActed) throw error;
+    return toWhole(completion);
+  } finally {
+    clearInterval(alive);
+    gone.release();
+  }
+}
+
+/**
+ * Tokens that come within so many milliseconds of the last write go out together. Models that people wait for are slower,
+ * so that each of their tokens goes out at once.
+ */
+const GATHERING = 1;
+
+/**
+ * Writes an answer as events. The stream opens with the first output or call, so that an early failure still gets its own
+ * HTTP status.
+ */
+export abstract class AnswerStream {
+  protected readonly outgoing: ServerResponse;
+  /** The client expects JSON: only the last text is told, and which text is last is known at the end. */
+  protected readonly isJson: boolean;
+  /** Written together, because one write costs as much as many tokens. */
+  #unwritten = "";
+  #writtenAt = 0;
+  #isOpen = false;
+  #isCorked = false;
+
+  constructor(outgoing: ServerResponse, isJson: boolean) {
+    this.outgoing = outgoing;
+    this.isJson = isJson;
+  }
+
+  abstract tell(event: TurnEvent): void;
+
+  /** `isTold`: the events were streamed as they happened. */
+  abstract end(completion: Completion, isTold: boolean): typeof sent;
+
+  /** Sends the first events. */
+  protected abstract begin(): void;
+
+  /** Adds a text of the rack's own. */
+  protected abstract paragraph(text: string): void;
+
+  readonly keepAlive = (): void => {
+    this.open();
+    this.send(": alive\n\n");
+  };
+
+  /** Tells a client that knows nothing of tools why the answer does not go on. */
+  protected question({ id, toolName, displayName, state }: ShownApproval): void {
+    if (state !== "pending") return;
+    const line = waitsForApproval(displayName || toolName, id);
+    this.open();
+    // Text of ours would break the JSON, but a comment is read by nobody's parser.
+    if (this.isJson) this.send(`: ${line.replaceAll("\n", " ")}\n\n`);
+    else this.paragraph(`[${line}]`);
+  }
+
+  protected open(): void {
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    // The head of the answer and its first events go out in one write; see `#flush`.
+    this.outgoing.cork();
+    this.#isCorked = true;
+    if (!this.outgoing.headersSent) openEventStream(this.outgoing);
+    this.begin();
+  }
+
+  protected send(text: string): void {
+    if (this.#unwritten === "") {
+      if (performance.now() - this.#writtenAt < GATHERING) setTimeout(this.#flush, GATHERING);
+      else process.nextTick(this.#flush);
+    }
+    this.#unwritten += text;
+  }
+
+  protected close(): typeof sent {
+    if (!this.outgoing.destroyed) this.outgoing.end(this.#taken());
+    return sent;
+  }
+
+  readonly #flush = (): void => {
+    const text = this.#taken();
+    if (text === "" || this.outgoing.destroyed) return;
+    // What is written now may be long. Only what was left unread before shows that a reader is too slow.
+    if (this.outgoing.writableLength > MOST_WAITING) return void this.outgoing.destroy();
+    // Otherwise Node would write only after another turn of its queue.
+    if (!this.#isCorked) this.outgoing.cork();
+    this.#isCorked = false;
+    this.#writtenAt = performance.now();
+    this.outgoing.write(text);
+    this.outgoing.uncork();
+  };
+
+  #taken(): string {
+    const text = this.#unwritten;
+    this.#unwritten = "";
+    return text;
+  }
+}
+
+/**
+ * Answers a client that does not stream while a person is asked whether a call may be made, because clients
+ * give up when they get no headers for minutes. The white space before the JSON means nothing.
+ */
+export class WaitingResponse {
+  readonly #outgoing: ServerResponse;
+  readonly #heartbeat: number;
+  #alive: NodeJS.Timeout | undefined;
+
+  constructor(outgoing: ServerResponse, heartbeat: number) {
+    this.#outgoing = outgoing;
+    this.#heartbeat = heartbeat;
+  }
+
+  readonly tell = (event: TurnEvent): void => {
+    if (event.type !== "approval" || event.approval.state !== "pending" || this.#outgoing.headersSent) return;
+    const outgoing = this.#outgoing;
+    outgoing.writeHead(200, { "Content-Type": json, "X-Toolrack-Approval": event.approval.id });
+    outgoing.write("\n");
+    this.#alive = setInterval(() => outgoing.destroyed || outgoing.write("\n"), this.#heartbeat);
+  };
+
+  end(answer: unknown): typeof sent {
+    this.#outgoing.end(jsonText(answer));
+    return sent;
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#alive);
+  }
+}
