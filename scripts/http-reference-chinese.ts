@@ -4,6 +4,13 @@ const translations: Readonly<Record<string, string>> = {
   "One model, as OpenAI tells of it": "单个模型，格式与 OpenAI 相同",
   "The same for a name with a slash that is not encoded": "同上，用于名称中的斜杠未编码的情况",
   "Asks a model that has the rack's tools": "向拥有这些工具的模型提问",
+  "Asks a model that has the rack's tools, by the Responses API": "用 Responses API 向拥有这些工具的模型提问",
+  "A response, also while it is written": "一个 response，正在写的也可以",
+  "Deletes a response": "删除一个 response",
+  "Ends the work on a response, and its calls": "结束对一个 response 的处理及其调用",
+  "What a response answers": "一个 response 所回答的内容",
+  "No response that this token may see has this id.": "该令牌可见的 response 中没有这个 id。",
+  "Asks a provider for the embeddings of texts": "向提供方请求文本的 embedding",
   "Whether there is a model to talk to, and its limits": "是否有可对话的模型，以及限制",
   "Which tools a model would be offered, and what they take of its window":
     "会向模型提供哪些工具，各占用多少篇幅",
@@ -21,8 +28,8 @@ const translations: Readonly<Record<string, string>> = {
   "No model provider has a model of this name.": "没有提供方拥有这个名称的模型。",
   "No conversation that this token may see has this id.": "该令牌可见的对话中没有这个 id。",
   "The last message of the conversation is still being answered.": "对话的上一条消息仍在回答中。",
-  "The same request made calls a moment ago and was cancelled with its connection; it is not done twice.":
-    "同一个请求刚才进行过调用，并随连接一起被取消；它不会做两次。",
+  "Only in `toolrack.error` of an answer: the same request made calls a moment ago, and its connection closed, or it ran on another server; it is not done twice.":
+    "只在回答的 `toolrack.error` 中：同一个请求刚才进行过调用，而它的连接关闭了，或它在另一台服务器上运行过；它不会做两次。",
   "The model provider takes no more requests for now; see `Retry-After`.":
     "模型提供方暂时不接受更多请求；见 `Retry-After`。",
   "The model provider failed, or could not be reached.": "模型提供方失败，或无法连接。",
@@ -123,8 +130,8 @@ const translations: Readonly<Record<string, string>> = {
   "The settings of tools, with their values": "工具的设置及其值",
   "Sets a setting, or replaces its value": "设置一个设置，或替换它的值",
   "Deletes a setting": "删除一个设置",
-  "How many calls ended, failed and how long they took: in all, over time and by tool":
-    "结束和失败的调用数及用时：总计、按时间、按工具",
+  "How many calls ended, failed and how long they took, and how many tokens models took":
+    "结束和失败的调用数及用时，以及模型用了多少 token",
   "The name or the value cannot be that of a secret.": "该名称或值不能用作密钥。",
   "There is no token with this id.": "没有这个 id 的令牌。",
   "There is no secret of this name.": "没有这个名称的密钥。",

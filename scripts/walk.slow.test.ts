@@ -4,9 +4,9 @@ import { type Surface, walk } from "./walk.ts";
 /** The most files and functions of ours that one warm call may run. The goal of all ways is 45 and 150. */
 const limits: Record<Surface, { readonly files: number; readonly functions: number }> = {
   http: { files: 45, functions: 150 },
-  stdio: { files: 48, functions: 155 },
-  mcp: { files: 53, functions: 173 },
-  sandbox: { files: 57, functions: 199 },
+  stdio: { files: 45, functions: 150 },
+  mcp: { files: 50, functions: 162 },
+  sandbox: { files: 54, functions: 190 },
 };
 
 test.each(Object.entries(limits))(

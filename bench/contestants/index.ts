@@ -44,6 +44,12 @@ export const contestants = {
   "ours-gateway": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
   "supergateway-gateway": { title: "supergateway, stateful", load: async (): Promise<Contestant> => ({}) },
   "mcp-proxy-gateway": { title: "mcp-proxy", load: async (): Promise<Contestant> => ({}) },
+  // And the suite of chat with this.
+  "ours-chat": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
+  // And the suite of processes at rest with these.
+  "node-servers": { title: "the servers alone", load: async (): Promise<Contestant> => ({}) },
+  "ours-joined": { title: "ours, 5 joined clients", load: async (): Promise<Contestant> => ({}) },
+  "ours-alone": { title: "ours, 1 client by itself", load: async (): Promise<Contestant> => ({}) },
   mastra: { title: "mastra", load: async () => (await import("./mastra.ts")).mastra },
   ai: { title: "ai sdk", load: async () => (await import("./ai.ts")).ai },
   "openai-agents": {

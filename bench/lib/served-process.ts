@@ -23,10 +23,13 @@ export const add = Tool.define({
 `;
 
 /** `toolrack serve` on a workspace with one small tool. */
-export async function startRack(directory: string): Promise<ServedProcess> {
+export async function startRack(
+  directory: string,
+  config: object = { builtins: false },
+): Promise<ServedProcess> {
   await mkdir(join(directory, "tools"));
   await writeFile(join(directory, "package.json"), '{ "type": "module" }');
-  await writeFile(join(directory, "toolrack.config.js"), "export default { builtins: false };");
+  await writeFile(join(directory, "toolrack.config.js"), `export default ${JSON.stringify(config)};`);
   await writeFile(join(directory, "tools/add.ts"), tool);
   const main = fileURLToPath(new URL("../../packages/server/src/main.ts", import.meta.url));
   const words = ["--conditions=toolrack-source", main, "serve", "--port", "0", "--json", "--no-watch"];

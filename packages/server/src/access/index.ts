@@ -63,11 +63,7 @@ export {
   Authenticator,
   ensureMasterToken,
   hashToken,
-  isServerProof,
   issueToken,
-  newNonce,
-  readMasterToken,
-  serverProof,
   type TokenRequest,
 } from "./tokens.ts";
 export { ToolSwitches } from "./tool-switches.ts";

@@ -204,7 +204,9 @@ export class Secrets {
    * list removes them.
    */
   maskFor(owner: string, values: Iterable<string>): void {
-    this.#maskedFor.set(owner, [...new Set(values)]);
+    const list = [...new Set(values)];
+    if (list.length === 0) this.#maskedFor.delete(owner);
+    else this.#maskedFor.set(owner, list);
     this.#collect();
   }
 

@@ -40,8 +40,8 @@ export class ToolValues {
   readonly #settings: Store["settings"];
   /** All settings, as they were last read. */
   #values: ReadonlyMap<string, string> = new Map();
-  /** The names that have been set for each tool, as they were last read. */
-  #names: ReadonlyMap<string, ReadonlySet<string>> = new Map();
+  /** The names of the variables that are set for each tool, kept up to date. */
+  readonly tools = new Map<string, ReadonlySet<string>>();
   #reading: Promise<void> = Promise.resolve();
 
   constructor(settings: Store["settings"], secrets: Secrets) {
@@ -66,7 +66,8 @@ export class ToolValues {
       const [tool = "", variable] = name.split("/");
       if (variable !== undefined) names.set(tool, (names.get(tool) ?? new Set()).add(variable));
     }
-    this.#names = names;
+    this.tools.clear();
+    for (const [tool, variables] of names) this.tools.set(tool, variables);
   }
 
   /** Sorted by name. */
@@ -144,7 +145,7 @@ export class ToolValues {
    */
   environmentOf(info: ToolInfo): Promise<Environment> | undefined {
     const schema = declaredEnvironment(info);
-    const names = this.#names.get(info.name);
+    const names = this.tools.get(info.name);
     return schema === undefined && names === undefined
       ? undefined
       : environment(info.name, schema, names, {

@@ -1,5 +1,4 @@
-import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { join } from "node:path";
 import { v7 as uuid } from "uuid";
 import { problemOfToolPattern } from "../config/index.ts";
@@ -136,12 +135,6 @@ export async function ensureMasterToken(workspace: string): Promise<string> {
   return token;
 }
 
-/** Returns undefined when there is no token yet, or it cannot be read. Changes nothing. */
-export async function readMasterToken(workspace: string): Promise<string | undefined> {
-  const text = await readFile(join(workspace, ".toolrack", "token"), "utf8").catch(() => "");
-  return text.trim() || undefined;
-}
-
 async function readToken(file: string): Promise<string | undefined> {
   const token = await readOwnFile(file);
   if (token !== undefined && (token.length < SHORTEST || /\s/.test(token))) {
@@ -155,23 +148,4 @@ async function readToken(file: string): Promise<string | undefined> {
 /** The hash that the store keeps. A token has 256 random bits, so a plain hash cannot be reversed by guessing. */
 export function hashToken(token: string): string {
   return createHash("sha256").update(token).digest("hex");
-}
-
-/** A challenge for a program that claims to be the server: different each time, so that no reply can be used again. */
-export function newNonce(): string {
-  return randomBytes(24).toString("base64url");
-}
-
-/**
- * Proves that the server knows the workspace's token without showing it. The port is part of the proof, so that a
- * program on another port cannot pass on the server's own reply.
- */
-export function serverProof(token: string, port: number, nonce: string): string {
-  return createHmac("sha256", token).update(`toolrack server\n${port}\n${nonce}`).digest("base64url");
-}
-
-export function isServerProof(given: unknown, token: string, port: number, nonce: string): boolean {
-  if (typeof given !== "string") return false;
-  const [one, other] = [Buffer.from(given), Buffer.from(serverProof(token, port, nonce))];
-  return one.length === other.length && timingSafeEqual(one, other);
 }

@@ -31,11 +31,53 @@ export interface RecordedCall {
   readonly recorded: boolean;
 }
 
-/** The caller of the first call of a chain. */
-interface Origin {
+/** The headers of an HTTP request, by their names in lower case. */
+export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+/** How the names of the headers begin by which callers give their own values for upstream servers. */
+export const callerHeaders = "x-toolrack-caller-";
+
+/** A client's connection to the rack: a session of MCP over HTTP, or the client of a process over stdio. */
+export interface ClientConnection {
+  /** No two connections share it. */
+  readonly id: string;
+  /** Calls the listener once, when the connection has ended. Returns a function that takes the listener away. */
+  whenClosed(listener: () => void): () => void;
+}
+
+/** Who made the first call of a chain, and how it reached the rack. */
+export interface Origin {
   readonly caller: string;
   readonly isAdmin: boolean;
+  /** The id of the caller's token; `master` for the operator. */
+  readonly owner: string;
+  /** The session that the caller named; empty when it named none. */
+  readonly sessionID: string;
+  readonly connection: ClientConnection | undefined;
+  /** Forgotten when the first call has ended, because they may hold credentials of the caller. */
+  headers: RequestHeaders | undefined;
 }
+
+/** How a surface was asked for a call. */
+export interface CallEntrance {
+  readonly grant: Grant;
+  readonly watcher?: CallWatcher | undefined;
+  readonly connection?: ClientConnection | undefined;
+  /** The session was made for one request, so that nothing at an upstream server belongs to it. */
+  readonly isPassingSession?: boolean | undefined;
+  /** Of the caller's HTTP request. */
+  readonly headers?: RequestHeaders | undefined;
+}
+
+/** The origin of what the program itself, its command line and the master token ask for. */
+export const operatorOrigin: Origin = Object.freeze({
+  caller: "",
+  isAdmin: true,
+  owner: masterGrant.id,
+  sessionID: "",
+  connection: undefined,
+  headers: undefined,
+});
 
 /** All that the server knows of a call under way. */
 export class LiveCall implements StartedCall {
@@ -146,14 +188,18 @@ export class CallBook {
   }
 
   /** Must be called right before a surface makes a call. The call stays in the book until `leave`. */
-  enter(call: AnnouncedCall, grant: Grant, watcher?: CallWatcher): LiveCall {
-    const origin = { caller: grant.caller, isAdmin: grant.admin };
+  enter(call: AnnouncedCall, entrance: CallEntrance): LiveCall {
+    const { grant, watcher, connection, headers } = entrance;
+    const { caller, admin: isAdmin, id: owner } = grant;
+    const sessionID = entrance.isPassingSession ? "" : call.sessionID;
+    const origin = { caller, isAdmin, owner, sessionID, connection, headers };
     const live = new LiveCall(call, call.depth ?? 0, origin, grant, watcher);
     this.#live.set(call.callId, live);
     return live;
   }
 
   leave(call: LiveCall): void {
+    if (call.origin !== undefined) call.origin.headers = undefined;
     this.#live.delete(call.callId);
   }
 
@@ -166,7 +212,7 @@ export class CallBook {
    * longer known.
    */
   firstCallerOf(callId: string): string | undefined {
-    return this.#originOf(callId)?.caller;
+    return this.originOf(callId)?.caller;
   }
 
   /**
@@ -175,15 +221,16 @@ export class CallBook {
    * first caller is no longer known.
    */
   isAdmin(callId: string): boolean {
-    return this.#originOf(callId)?.isAdmin === true;
+    return this.originOf(callId)?.isAdmin === true;
+  }
+
+  /** Who made the first call of the chain that this call belongs to. Undefined when that is no longer known. */
+  originOf(callId: string): Origin | undefined {
+    return this.#live.get(callId)?.origin ?? this.#ended.get(callId) ?? this.#endedBefore.get(callId);
   }
 
   close(): void {
     this.#unsubscribe();
-  }
-
-  #originOf(callId: string): Origin | undefined {
-    return this.#live.get(callId)?.origin ?? this.#ended.get(callId) ?? this.#endedBefore.get(callId);
   }
 
   readonly #listen = (event: RackEvent): void => {
@@ -239,8 +286,11 @@ export class CallBook {
     // This runs in the async context of the call that makes the new one, even when that call has ended and only its
     // timer goes on.
     const makerId = parentCallId ?? currentCall.getStore()?.callId;
+    const isAdmin = operators.has(caller);
     const origin =
-      makerId === undefined ? { caller, isAdmin: operators.has(caller) } : this.#originOf(makerId);
+      makerId === undefined
+        ? { ...operatorOrigin, caller, isAdmin, owner: isAdmin ? masterGrant.id : caller, sessionID }
+        : this.originOf(makerId);
     // The watcher of a `toolrack_call` also gets the progress and the log lines of the tool that it calls.
     const { progress, log } = (parent?.toolName === callToolName && parent.watcher) || {};
     const live = new LiveCall(call, depth, origin, undefined, { progress, log });

@@ -82,7 +82,7 @@ it("knows whether an admin is behind a call, and takes nobody for one who is for
       caller: "ann_1",
       timestamp: 1,
     };
-    book.enter(call, { ...masterGrant, caller: "ann_1", admin });
+    book.enter(call, { grant: { ...masterGrant, caller: "ann_1", admin } });
     await registry.execute("asks", {}, { callId, caller: "ann_1" });
   }
   await registry.execute("tell", {}, { caller: "cli" });

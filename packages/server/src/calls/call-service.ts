@@ -6,9 +6,11 @@ import {
   type CallBook,
   type CallFollower,
   type CallWatcher,
+  type ClientConnection,
   type LiveCall,
   newCallId,
   type RecordedCall,
+  type RequestHeaders,
 } from "./call-book.ts";
 import { CallSpans, isTracing } from "./call-spans.ts";
 import { isMetaTool } from "./meta-tools.ts";
@@ -21,14 +23,21 @@ export interface CallRequest {
   readonly signal?: AbortSignal;
   /** Called when the call is under way, with a function that cancels it. Cheaper than a signal. */
   readonly begun?: (cancel: (reason: string) => void) => void;
-  /** The trace headers: `traceparent`, `tracestate`, `baggage`. */
-  readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
+  /**
+   * The headers of the caller's HTTP request: those of a trace (`traceparent`, `tracestate`, `baggage`), and the
+   * caller's own values for upstream servers.
+   */
+  readonly headers?: RequestHeaders;
+  /** The connection that the request came over, if the caller keeps one open. */
+  readonly connection?: ClientConnection;
   /** Limits the caller's tools further, for example to those of an expert. */
   readonly allow?: (tool: ToolInfo) => boolean;
   /** Present when the caller can be asked questions while the call runs. */
   readonly client?: CallClient;
   readonly callId?: string;
   readonly sessionID?: string;
+  /** The session was made for this request alone: it counts for loop detection, not for upstream servers. */
+  readonly isPassingSession?: boolean;
   readonly messageID?: string;
   /** The task that the call belongs to. Calls that it makes belong to the same task. */
   readonly tid?: string;
@@ -120,7 +129,7 @@ export class CallService implements CallFollower {
     this.#runs++;
     try {
       if (request.callId !== undefined) await this.#claim(call);
-      live = this.#book.enter(call, request.grant, request.watcher);
+      live = this.#book.enter(call, request);
       const recording = Promise.withResolvers<RecordedCall>();
       live.settle = recording.resolve;
       const { name, input, headers, grant, sessionID, messageID, tid, signal, client, timeout } = request;

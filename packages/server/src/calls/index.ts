@@ -10,7 +10,16 @@ export {
 export { ApprovalInbox, INBOX, ownServer, RESUMED } from "./approvals/inbox.ts";
 export { verdictByRules } from "./approvals/rules.ts";
 export { shownArguments } from "./approvals/shown-arguments.ts";
-export { type AnnouncedCall, CallBook, type LogEvent, newCallId } from "./call-book.ts";
+export {
+  type AnnouncedCall,
+  CallBook,
+  type ClientConnection,
+  callerHeaders,
+  type LogEvent,
+  newCallId,
+  type Origin,
+  operatorOrigin,
+} from "./call-book.ts";
 export {
   CallRefused,
   type CallRequest,
@@ -38,8 +47,10 @@ export {
   isMetaTool,
   isReservedName,
   metaTools,
+  metaToolsFor,
   reservedNameReason,
   searchToolName,
+  serverLines,
   unknownToolText,
 } from "./meta-tools.ts";
 export {

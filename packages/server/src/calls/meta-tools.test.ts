@@ -1,5 +1,8 @@
+import { Tool } from "@toolrack/core";
+import { estimateTokens } from "@toolrack/core/internal";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ServedRack, toolFile } from "../mcp/serve/testing/served-rack.ts";
+import { searchAnswer } from "./meta-tools.ts";
 
 let rack: ServedRack;
 const COUNT = 130;
@@ -37,10 +40,15 @@ afterAll(() => rack?.[Symbol.asyncDispose]());
 
 const textOf = (result: unknown) => (result as { content: { text: string }[] }).content[0]!.text;
 
-test("a client with more tools than the threshold is shown two and those that are always listed", async () => {
+test("a client with more tools than the threshold is shown three and those that are always listed", async () => {
   const client = await rack.connect("modern");
   const { tools } = await client.listTools();
-  expect(tools.map(({ name }) => name)).toEqual(["tool_7", "toolrack_call", "toolrack_search"]);
+  expect(tools.map(({ name }) => name)).toEqual([
+    "tool_7",
+    "toolrack_call",
+    "toolrack_describe",
+    "toolrack_search",
+  ]);
   expect(client.getInstructions()).toContain("toolrack_search");
 });
 
@@ -55,9 +63,28 @@ test("every tool is found by its own name, as the first", async () => {
   const client = await rack.connect("modern");
   for (let index = 0; index < COUNT; index++) {
     const found = await client.callTool({ name: "toolrack_search", arguments: { query: `tool_${index}` } });
-    const { tools } = found.structuredContent as { tools: { name: string; parameters: object }[] };
-    expect(tools[0]).toMatchObject({ name: `tool_${index}`, parameters: { type: "object" } });
+    const [server, first] = textOf(found).split("\n");
+    expect(server).toBe("// this rack");
+    expect(first).toBe(`tool_${index}(args: { n?: number }) // Does the thing number ${index}.`);
   }
+});
+
+test("whole schemas are answered for the tools that are named, and only for those that the caller may use", async () => {
+  const token = await rack.issue({ tools: ["tool_1*"] });
+  const client = await rack.connect("modern", {}, { token });
+  const describe = (...names: string[]) =>
+    client.callTool({ name: "toolrack_describe", arguments: { names } });
+  const { structuredContent } = await describe("tool_1", "tool_12", "tool_1", "tool_2", "toolrack_call");
+  const shown = (index: number) => ({
+    name: `tool_${index}`,
+    description: `Does the thing number ${index}.`,
+    parameters: { type: "object", properties: { n: { type: "number" } } },
+  });
+  expect(structuredContent).toEqual({ tools: [shown(1), shown(12)], notFound: ["tool_2", "toolrack_call"] });
+  const refused = await describe("tool_2");
+  expect(refused.isError).toBe(true);
+  expect(textOf(refused)).toMatch(/^There is no tool named "tool_2" that you may use\./);
+  expect(textOf(refused)).not.toMatch(/tool_2\d/);
 });
 
 test("a token finds and reaches through them what it may use, and nothing else", async () => {
@@ -67,9 +94,9 @@ test("a token finds and reaches through them what it may use, and nothing else",
     name: "toolrack_search",
     arguments: { query: "thing number", limit: 50 },
   });
-  const { tools } = found.structuredContent as { tools: { name: string }[] };
-  expect(tools.length).toBeGreaterThan(0);
-  expect(tools.every(({ name }) => name.startsWith("tool_1"))).toBe(true);
+  const [, ...lines] = textOf(found).split("\n");
+  expect(lines.length).toBeGreaterThan(0);
+  expect(lines.every((line) => line.startsWith("tool_1"))).toBe(true);
   const refused = await client.callTool({
     name: "toolrack_call",
     arguments: { name: "tool_2", arguments: {} },
@@ -149,3 +176,32 @@ test.each(["modern", "legacy"] as const)(
     expect(heard).toEqual([{ progress: 1, total: 2, message: "half" }]);
   },
 );
+
+test("ten tools are answered in 600 tokens, however large their schemas are", () => {
+  const tool = (at: number, members: number) =>
+    Tool.define({
+      name: `tool_number_${at}`,
+      description: `Does ${"many different things ".repeat(members)} for you.`,
+      parameters: {
+        type: "object",
+        properties: Object.fromEntries(
+          Array.from({ length: members }, (_, index) => [
+            `parameter_${index}`,
+            { type: "object", properties: { kind: { enum: ["first", "second", "third"] }, size: {} } },
+          ]),
+        ),
+        required: ["parameter_0"],
+      },
+      execute: async () => "",
+    });
+  const answer = searchAnswer(
+    Array.from({ length: 10 }, (_, at) => tool(at, at === 0 ? 1 : 30)),
+    10,
+  );
+  expect(estimateTokens(answer)).toBeLessThanOrEqual(600);
+  const [, small, large] = answer.split("\n");
+  // What is short is shown whole.
+  expect(small).toContain('parameter_0: { kind?: "first" | "second" | "third"; size?: unknown } })');
+  expect(large).toMatch(/^tool_number_1\(args: \{ parameter_0: object; .*… \}\) \/\/ Does many/);
+  expect(answer.split("\n")).toHaveLength(11);
+});

@@ -1,5 +1,6 @@
 import {
   isToolError,
+  type RegistryView,
   Tool,
   ToolError,
   type ToolErrorResponse,
@@ -8,13 +9,17 @@ import {
   type ToolRegistry,
   toDefinition,
 } from "@toolrack/core";
+import { firstSentence, tokenShare, toSignatures } from "@toolrack/core/internal";
+import { originOf } from "../config/index.ts";
 import { isRecord } from "../helpers/index.ts";
 
 export const searchToolName = "toolrack_search";
+const describeToolName = "toolrack_describe";
 export const callToolName = "toolrack_call";
+const metaToolNames: ReadonlySet<string> = new Set([searchToolName, describeToolName, callToolName]);
 
 export function isMetaTool(name: string): boolean {
-  return name === searchToolName || name === callToolName;
+  return metaToolNames.has(name);
 }
 
 /** The tool that a call really is for: with `toolrack_call`, the tool that its arguments name. */
@@ -37,11 +42,51 @@ const MOST = 50;
 const NEAREST = 3;
 
 /**
- * Two tools through which a client reaches all others, when it would get too many tools or its list is outdated. They
+ * The tools through which a client reaches all others, when it would get too many tools or its list is outdated. They
  * show and call only what their caller may use.
  */
 export function metaTools(): ToolInfo[] {
-  return [searchTool(), callTool()];
+  return [searchTool(), describeTool(), callTool()];
+}
+
+/** The meta-tools for a caller who sees these other tools: the search tool says which servers they come from. */
+export function metaToolsFor(meta: readonly ToolInfo[], seen: readonly ToolInfo[]): ToolInfo[] {
+  const lines = serverLines(seen);
+  if (lines.length === 0) return [...meta];
+  const servers = `The MCP servers behind it (what is in quotation marks are their own words):\n${lines.join("\n")}`;
+  return meta.map((info) =>
+    info.name === searchToolName ? { ...info, description: `${info.description}\n\n${servers}` } : info,
+  );
+}
+
+/** How many characters the lines about servers may have together. */
+const LONGEST_LINES = 2_000;
+/** How many tools stand for a server that says nothing of itself. */
+const SAMPLE = 4;
+
+/**
+ * One line for each MCP server that the tools come from: its key and what it is for. How many tools it has is not said, so
+ * that the text seldom changes.
+ */
+export function serverLines(tools: readonly ToolInfo[], isMeant = (_server: string) => true): string[] {
+  const servers = [...Map.groupBy(tools, (tool) => originOf(tool)?.server)]
+    .flatMap(([server, own]) => (server === undefined || !isMeant(server) ? [] : [{ server, own }]))
+    .sort((one, other) => (one.server < other.server ? -1 : 1));
+  let left = LONGEST_LINES;
+  return servers.map(({ server, own }) => {
+    const head = `- ${server}`;
+    const names = own.slice(0, SAMPLE).map((tool) => firstSentence(originOf(tool)?.tool ?? "", 40));
+    const { about } = own.map(originOf).find((origin) => origin?.about !== undefined) ?? {};
+    const sample = own.length > SAMPLE ? [...names, "…"] : names;
+    const line = `${head}: ${about === undefined ? sample.join(", ") : aboutText(about)}`;
+    left -= line.length;
+    // With very many servers, the last ones are only named.
+    return left < 0 ? head : line;
+  });
+}
+
+function aboutText({ text, isOwn }: { readonly text: string; readonly isOwn: boolean }): string {
+  return isOwn ? text : `"${text.replaceAll('"', "'")}"`;
 }
 
 function searchTool(): ToolInfo {
@@ -49,8 +94,9 @@ function searchTool(): ToolInfo {
     name: searchToolName,
     title: "Search tools",
     description:
-      "Finds tools on this rack by what they do or by their name, and answers with their names, descriptions and " +
-      `parameter schemas. Call what it finds with ${callToolName}.`,
+      "Finds tools on this rack by what they do or by their name: one line for each, with its name, its arguments as a " +
+      `TypeScript type and what it does. Where a line has a …, ${describeToolName} has the rest. Call what it finds ` +
+      `with ${callToolName}.`,
     parameters: {
       type: "object",
       properties: {
@@ -64,14 +110,95 @@ function searchTool(): ToolInfo {
     execute: async ({ input, registry }) => {
       const { query, limit = USUAL_LIMIT } = input;
       const wanted = query.trim();
-      const found = new Set([registry.get(wanted) ?? [], registry.search(wanted, limit + 2)].flat());
-      const usable = [...found].filter(({ name, disabled }) => !isMetaTool(name) && disabled !== true);
-      const definitions = usable.slice(0, limit).map((info) => toDefinition(info));
-      return {
-        tools: definitions.map(({ name, title, description, inputSchema: parameters }) => {
-          return { name, title, description, parameters };
-        }),
-      };
+      const found = new Set([registry.get(wanted) ?? [], registry.search(wanted, limit + 3)].flat());
+      const usable = [...found].filter(isUsable).slice(0, limit);
+      return usable.length === 0 ? "No tool fits these words. Try others." : searchAnswer(usable, limit);
+    },
+  });
+}
+
+function isUsable({ name, disabled }: ToolInfo): boolean {
+  return !isMetaTool(name) && disabled !== true;
+}
+
+/** Estimated tokens for each tool that may be found, so that ten stay below 600 of a real tokenizer. */
+const TOKENS_PER_TOOL = 52;
+const HERE = "this rack";
+
+/**
+ * The found tools as lines, best first, below the servers that they come from. Where they would cost more tokens than
+ * `limit` tools may, the longest lines are shortened until they fit.
+ */
+export function searchAnswer(found: readonly ToolInfo[], limit: number): string {
+  const lines = found.map((tool) => {
+    const versions = signaturesOf(tool).map((text) => ({ text, tokens: tokenShare(text) }));
+    return { server: originOf(tool)?.server ?? HERE, versions, at: 0 };
+  });
+  const groups = Map.groupBy(lines, ({ server }) => server);
+  const costOf = ({ versions, at }: (typeof lines)[number]) => versions[at]?.tokens ?? 0;
+  const heads = [...groups.keys()].map((server) => `// ${server}`);
+  let total = tokenShare(heads.join("\n")) + lines.reduce((sum, line) => sum + costOf(line) + 1, 0);
+  while (total > limit * TOKENS_PER_TOOL) {
+    const [longest] = lines
+      .filter(({ versions, at }) => at < versions.length - 1)
+      .sort((one, other) => costOf(other) - costOf(one));
+    if (longest === undefined) break;
+    total -= costOf(longest);
+    longest.at++;
+    total += costOf(longest);
+  }
+  return [...groups]
+    .flatMap(([server, own]) => [`// ${server}`, ...own.map(({ versions, at }) => versions[at]?.text)])
+    .join("\n");
+}
+
+/** A tool whose schema library cannot produce JSON Schema is shown by its name and description. */
+function signaturesOf(tool: ToolInfo): readonly string[] {
+  try {
+    return toSignatures(toDefinition(tool));
+  } catch {
+    const { name, description = "" } = tool;
+    return toSignatures({ name, description, inputSchema: {} });
+  }
+}
+
+const MOST_DESCRIBED = 20;
+
+function describeTool(): ToolInfo {
+  return Tool.define({
+    name: describeToolName,
+    title: "Describe tools",
+    description: `The whole descriptions and JSON Schemas of tools that ${searchToolName} found.`,
+    parameters: {
+      type: "object",
+      properties: {
+        names: {
+          type: "array",
+          items: { type: "string", minLength: 1 },
+          minItems: 1,
+          maxItems: MOST_DESCRIBED,
+          description: "The tools' names.",
+        },
+      },
+      required: ["names"],
+      additionalProperties: false,
+    },
+    metadata: { readOnly: true, idempotent: true, openWorld: false },
+    execute: async ({ input, registry }) => {
+      const tools: object[] = [];
+      const notFound: string[] = [];
+      for (const wanted of new Set(input.names)) {
+        const info = registry.get(wanted);
+        if (info === undefined || !isUsable(info)) {
+          notFound.push(wanted);
+          continue;
+        }
+        const { name, title, description, inputSchema: parameters, outputSchema } = toDefinition(info);
+        tools.push({ name, title, description, parameters, outputSchema });
+      }
+      const [first = ""] = notFound;
+      if (tools.length === 0) throw new ForwardedError(unknownTool(first, registry), describeToolName);
+      return notFound.length === 0 ? { tools } : { tools, notFound };
     },
   });
 }
@@ -97,9 +224,7 @@ function callTool(): ToolInfo {
     execute: async ({ input, call, registry }) => {
       const { name, arguments: args = {} } = input;
       // This `registry` has only the tools that the caller may use, so no others are suggested.
-      if (registry.get(name) === undefined) {
-        throw new ForwardedError(unknownTool(name, registry.search(name, NEAREST + 2)));
-      }
+      if (registry.get(name) === undefined) throw new ForwardedError(unknownTool(name, registry));
       try {
         return await call(name, args);
       } catch (thrown) {
@@ -109,13 +234,13 @@ function callTool(): ToolInfo {
   });
 }
 
-/** The error of the called tool, reported exactly as that tool reports it. */
+/** The error of the tool that is meant, reported by a meta-tool exactly as that tool reports it. */
 class ForwardedError extends ToolError {
   readonly #response: ToolErrorResponse;
 
-  constructor(error: ToolError) {
+  constructor(error: ToolError, toolName: string = callToolName) {
     const { code, message, input, data, recoverable, cause } = error;
-    super(code, message, { toolName: callToolName, input, data, recoverable, cause });
+    super(code, message, { toolName, input, data, recoverable, cause });
     this.#response = error.toResponse();
   }
 
@@ -133,7 +258,8 @@ export function unknownToolText(name: string): string {
   return `There is no tool named "${shown}" that you may use. ${searchToolName} finds those that there are.`;
 }
 
-function unknownTool(name: string, near: readonly ToolInfo[]): ToolNotFoundError {
+function unknownTool(name: string, registry: Pick<RegistryView, "search">): ToolNotFoundError {
+  const near = registry.search(name, NEAREST + metaToolNames.size);
   const names = near.map((info) => info.name).filter((found) => !isMetaTool(found));
   const suggestions = names.slice(0, NEAREST);
   const quoted = suggestions.map((found) => `"${found}"`).join(", ");

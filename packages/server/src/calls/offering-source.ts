@@ -1,10 +1,13 @@
 import type { CallClient, PromptArgument, PromptMessage, ResourceContents } from "@toolrack/core";
 import type { RackItem } from "../config/index.ts";
+import type { Origin } from "./call-book.ts";
 
 /** The caller that lists or reads offerings (prompts, resources and skills), and what that caller may see. */
 export interface OfferingReader {
   /** The reader's name in records. */
   readonly caller: string;
+  /** How the reader reached the rack. Default: the operator. */
+  readonly origin?: Origin;
   /** Whether the reader's token and its expert, if it has one, allow the tool, prompt or resource. */
   mayUse(item: RackItem): boolean;
   /** The expert in the URL `/mcp/{expert}`. */

@@ -97,7 +97,7 @@ it("counts and tells of a record that is safe in the journal and that the databa
   const common = { toolName: "inner", displayName: "inner", sessionID: "", caller: "test", timestamp: 1 };
   const recorded = (callId: string) =>
     new Promise<RecordedCall>((settle) => {
-      book.enter({ ...common, callId }, masterGrant).settle = settle;
+      book.enter({ ...common, callId }, { grant: masterGrant }).settle = settle;
     });
   const recording = recorded("kept");
   await registry.execute("inner", {}, { callId: "kept" });

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { serve } from "../rack/serve.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 import { cleanEnvironment, program } from "./testing/spawn-cli.ts";
 
@@ -39,6 +40,26 @@ describe("a command loads only what it needs", { timeout: 180_000 }, () => {
     expect(last).toContainEqual(expect.stringContaining("/sandbox/dependencies.ts"));
     expect(last.filter((url) => url.includes("/node_modules/yaml/"))).toEqual([]);
   });
+
+  it("mcp beside a running server: the bridge to it, and nothing of the rack", async () => {
+    const silent = { debug() {}, info() {}, warn() {}, error() {} };
+    const server = await serve(workspace.directory, { logger: silent, port: 0 });
+    try {
+      const [loaded, ...others] = await filesLoadedBy("mcp");
+      expect(others).toEqual([]);
+      // Of core, only the file with `isRecord`, which messages of MCP are read with.
+      const own = loaded!.filter(
+        (url) => url.includes("/packages/") && !url.endsWith("/core/src/schema/visit.ts"),
+      );
+      expect(own).toContainEqual(expect.stringContaining("/cli/stdio-bridge.ts"));
+      expect(
+        own.filter((url) => isOfCore(url) || /\/(rack|mcp\/serve|store|access|config)\//.test(url)),
+      ).toEqual([]);
+      expect(own.length).toBeLessThan(30);
+    } finally {
+      await server.close();
+    }
+  });
 });
 
 function isOfCore(url: string): boolean {
@@ -48,7 +69,7 @@ function isOfCore(url: string): boolean {
 async function filesLoadedBy(...words: readonly string[]): Promise<string[][]> {
   const [node, ...rest] = program;
   const hook = `--import=data:text/javascript,${encodeURIComponent(tellLoaded)}`;
-  const file = join(workspace.directory, `loaded-by-${words[0]}`);
+  const file = join(workspace.directory, `loaded-by-${words.join("")}`);
   const child = spawn(node!, [hook, ...rest, ...words], {
     cwd: workspace.directory,
     env: cleanEnvironment({ LOADED_FILES: file }),

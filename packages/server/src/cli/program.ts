@@ -102,7 +102,8 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
 
   command("mcp", "serve the tools to the MCP client that starts this, over standard input and output")
     .option("--expert <name>", "only what this expert has")
-    .option("--no-watch", "do not load tool files anew when they change")
+    .option("--no-watch", "do not load tool files anew when they change; implies --no-join")
+    .option("--no-join", "open the workspace itself, even if a server runs on it")
     .action(runs(async () => (await import("./commands/mcp.ts")).mcp));
 
   command("install", "connect an MCP client to the workspace, by writing into its configuration")
@@ -163,6 +164,10 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .addArgument(oneOf("[action]", "what to do", ["list", "set", "remove"]))
     .argument("[name]", "the secret; set reads its value from standard input, or asks for it")
     .argument("[variable]", "with a tool's name before it: what only this tool is given")
+    .option(
+      "--token <token>",
+      "set, remove: for the calls of one token, by its name or id; master: the workspace's own",
+    )
     .action(runs(async () => (await import("./commands/secrets.ts")).secrets));
 
   command("settings", "keep values that tools need and nobody has to hide")
@@ -250,6 +255,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--category <category>", "only those of a category")
     .option("--tag <tag>", "only those with a tag")
     .option("--all", "disabled ones too")
+    .option("--tokens", "what each source and tool costs a model's context, estimated")
     .action(runs(async () => (await import("./commands/tools.ts")).list));
 
   command("show", "show everything about a tool")

@@ -1,7 +1,15 @@
-import { isServerProof, newNonce, readMasterToken } from "../access/index.ts";
-
-import { isAlive, readServerAddress, type ServerAddress } from "../config/index.ts";
-import { isRecord } from "../helpers/index.ts";
+import { type ClientRequest, type IncomingMessage, request } from "node:http";
+import type { Socket } from "node:net";
+import { text } from "node:stream/consumers";
+import {
+  isAlive,
+  isServerProof,
+  newNonce,
+  readMasterToken,
+  readServerAddress,
+  type ServerAddress,
+} from "../helpers/server-address.ts";
+import { isRecord } from "../helpers/values.ts";
 import type { Cli } from "./cli.ts";
 import { CliError, isCliError } from "./cli-error.ts";
 import { findWorkspace } from "./workspace.ts";
@@ -22,7 +30,7 @@ export class ServerClient {
    * Finds the server by the address it wrote into the workspace, and makes it prove its identity: another program may
    * listen on the port of a killed server and must not get the token. Throws `CliError` when there is no server.
    */
-  static async find(cli: Cli): Promise<ServerClient> {
+  static async find(cli: Cli, patience = PATIENCE): Promise<ServerClient> {
     const workspace = findWorkspace(cli);
     const advice = `Start one with: ${cli.commandLine("serve")}`;
     const address = await readServerAddress(workspace);
@@ -30,13 +38,13 @@ export class ServerClient {
     if (address === undefined || token === undefined) {
       throw new CliError(`No server runs on ${workspace}. ${advice}`, { code: "no_server" });
     }
-    await checkProof(address, token, advice);
+    await checkProof(address, token, advice, patience);
     return new ServerClient(address.url, token, advice);
   }
 
   /** Like `find`, but resolves with undefined when no server runs on the workspace. */
-  static async findIfAny(cli: Cli): Promise<ServerClient | undefined> {
-    return ServerClient.find(cli).catch((thrown) => {
+  static async findIfAny(cli: Cli, patience?: number): Promise<ServerClient | undefined> {
+    return ServerClient.find(cli, patience).catch((thrown) => {
       if (!isCliError(thrown, "no_server")) throw thrown;
       return undefined;
     });
@@ -47,14 +55,26 @@ export class ServerClient {
     const response = await this.#fetch(path, method, body);
     // The server's API has this shape.
     if (response.ok) return (await jsonOf(response)) as Body;
-    throw refusal(response, await jsonOf(response));
+    throw refusal(response.status, await jsonOf(response));
   }
 
   /** Sends a request that is answered with an event stream. Throws like `ask`. */
   async open(path: string, body: unknown): Promise<Response> {
     const response = await this.#fetch(path, "POST", body, { accept: "text/event-stream" });
     if (response.ok) return response;
-    throw refusal(response, await jsonOf(response));
+    throw refusal(response.status, await jsonOf(response));
+  }
+
+  /**
+   * Asks the server to speak another protocol than HTTP on a connection of its own. Undefined when the server refuses,
+   * or is gone.
+   */
+  async upgrade(path: string, protocol: string, patience = PATIENCE): Promise<Socket | undefined> {
+    const headers = { authorization: `Bearer ${this.#token}`, connection: "Upgrade", upgrade: protocol };
+    const asked = request(this.url + path, { headers, agent: false }).end();
+    const answer = await answerTo(asked, patience).catch(() => undefined);
+    answer?.response.resume();
+    return answer?.socket;
   }
 
   #fetch(path: string, method: string, body: unknown, more: Record<string, string> = {}): Promise<Response> {
@@ -81,28 +101,62 @@ function jsonOf(response: Response): Promise<unknown> {
   return response.json().catch(() => undefined);
 }
 
-function refusal(response: Response, answer: unknown): CliError {
+/** Undefined when the text is not JSON. */
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+interface Answer {
+  readonly response: IncomingMessage;
+  /** Set when the server agreed to speak another protocol. */
+  readonly socket?: Socket;
+}
+
+function answerTo(asked: ClientRequest, patience: number): Promise<Answer> {
+  const timer = setTimeout(() => asked.destroy(new Error("It did not answer in time.")), patience);
+  return new Promise<Answer>((resolve, reject) => {
+    asked.on("error", reject);
+    asked.on("response", (response) => resolve({ response }));
+    asked.on("upgrade", (response, socket, head) => {
+      socket.unshift(head);
+      // A request over HTTP has a socket of `net`.
+      resolve({ response, socket: socket as Socket });
+    });
+  }).finally(() => clearTimeout(timer));
+}
+
+function refusal(status: number, answer: unknown): CliError {
   const error = isRecord(answer) && isRecord(answer.error) ? answer.error : {};
-  const { code = "failure", message = `The server answered ${response.status}.`, details } = error;
+  const { code = "failure", message = `The server answered ${status}.`, details } = error;
   return new CliError(String(message), {
     code: String(code),
     details: isRecord(details) ? details : undefined,
   });
 }
 
-/** How long a server may take to prove its identity, in milliseconds. */
-const PROOF_TIMEOUT = 10_000;
+/** How long a server may take to prove its identity or to change the protocol, in milliseconds. */
+const PATIENCE = 10_000;
 
-async function checkProof(address: ServerAddress, token: string, advice: string): Promise<void> {
+/** Asks with `node:http`, because `fetch` takes longer to load than everything else that joining a server needs. */
+
+async function checkProof(
+  address: ServerAddress,
+  token: string,
+  advice: string,
+  patience: number,
+): Promise<void> {
   const { url, pid } = address;
   const nonce = newNonce();
-  const signal = AbortSignal.timeout(PROOF_TIMEOUT);
-  const response = await fetch(`${url}/identity/${nonce}`, { redirect: "error", signal }).catch(
-    (error: Error) => {
+  const asked = request(`${url}/identity/${nonce}`).end();
+  const answer = await answerTo(asked, patience)
+    .then(async ({ response }) => parsed(await text(response)))
+    .catch((error: Error) => {
       throw gone(url, advice, error);
-    },
-  );
-  const answer = await jsonOf(response);
+    });
   const proof = isRecord(answer) ? answer.proof : undefined;
   if (isServerProof(proof, token, Number(new URL(url).port), nonce)) return;
   const ended = isAlive(address) ? "" : `The server that was there, process ${pid}, has ended. `;

@@ -42,9 +42,11 @@ function anything<Value extends object>(): Key<Value> {
 const text: Key<string> = { type: "string", minLength: 1 };
 const anyText: Key<string> = { type: "string" };
 const texts = list(anyText);
+const someTexts: Key<readonly string[]> = { type: "array", items: text, minItems: 1 };
 const choice: Key<boolean> = { type: "boolean" };
 const count = integer(1);
 const positive: Key<number> = { type: "number", exclusiveMinimum: 0 };
+const seconds: Key<number> = { type: "number", exclusiveMinimum: 0, maximum: 86_400 };
 const notNegative: Key<number> = { type: "number", minimum: 0 };
 
 /**
@@ -66,6 +68,15 @@ const modelTraits = {
   images: choice,
   /** The model's context size in tokens. Default: `chat.contextTokens`. */
   contextTokens: integer(1024),
+  /** `tags`: the model writes its reasoning into its text, between `<think>` and `</think>`. Default `native`. */
+  reasoning: oneOf("native", "tags"),
+  /** A provider that sends nothing at all for this many seconds is given up. Default 300. */
+  idleSeconds: seconds,
+  /**
+   * What a million tokens cost, in a currency of your choice, for the statistics. `cachedInput`: tokens that the provider
+   * read from its cache; default as `input`.
+   */
+  price: group({ input: notNegative, output: notNegative, cachedInput: notNegative }, ["input", "output"]),
 };
 
 export type ModelTraits = Members<typeof modelTraits>;
@@ -82,6 +93,8 @@ const provider = {
   headers: map(anyText),
   /** Default: the models that the server lists. */
   models: list(listedModel),
+  /** Also ask this provider for models that no provider has. Default false: such a model is not found. */
+  catchAll: choice,
   ...modelTraits,
 };
 
@@ -249,14 +262,19 @@ const keys = {
      */
     pinning: oneOf("quarantine", "trust", "off"),
     /**
-     * Whether clients see `toolrack_search` and `toolrack_call` instead of all tools. Calls by any name work in either
-     * case. `auto` (default): when there are more than `threshold` tools.
+     * Whether clients see `toolrack_search`, `toolrack_describe` and `toolrack_call` instead of all tools. Calls by any
+     * name work in either case. `auto` (default): when there are more than `threshold` tools.
      */
     metaTools: oneOf("auto", "on", "off"),
     /** The number of tools above which `auto` uses the meta-tools. Default 100. */
     threshold: integer(0),
     /** Tools that are listed beside the meta-tools, as patterns: `web_*`, `mcp:KEY`. Default none. */
     alwaysListed: texts,
+    /**
+     * How long the first lists of an MCP client wait for MCP servers that are being started and whose tools are not known
+     * yet, in milliseconds since the rack was opened. Default 5,000; 0: not at all.
+     */
+    listWait: integer(0, 600_000),
     /**
      * Who is asked before a dangerous tool runs for an MCP client. `client` (default): the inbox, and also the person
      * at the client if the client can ask and may approve (over HTTP its token says so); the first answer counts.
@@ -283,6 +301,11 @@ const keys = {
   chat: group({
     /** The default model: `NAME`, or `PROVIDER/NAME`. Default: the first model of a provider. */
     model: text,
+    /**
+     * Names for models that several providers have, each with a list such as `["local/qwen3", "remote/qwen3-32b"]`: when one
+     * fails, the next is asked.
+     */
+    models: map(someTexts),
     /** The most requests to a model in one turn. Default 50. */
     maxRounds: count,
     /** The longest turn in seconds, not counting the time that people take to answer. Default 900. */
@@ -295,6 +318,11 @@ const keys = {
     contextTokens: integer(1024),
     /** Tokens for tool definitions; if all tools need more, the best matching are offered. Default 16,000. */
     toolBudget: integer(0),
+    /**
+     * Whether a request to `/v1` that comes again after it failed or was cut off, and after a tool that does more than
+     * read had begun, gets the first one's answer instead of running anew. Default true.
+     */
+    joinRepeats: choice,
   }),
   sandbox: group(sandbox),
   /** Longest run of a tool that sets no limit of its own, in milliseconds. Default 120,000. */

@@ -25,7 +25,6 @@ export {
   usualFolders,
   usualFoldersIn,
 } from "./read-config.ts";
-export { isAlive, readServerAddress, type ServerAddress, writeServerAddress } from "./server-address.ts";
 export {
   matchesPattern,
   originOf,

@@ -111,6 +111,8 @@ interface UpstreamOrigin {
   readonly server: string;
   /** The server's own name for the tool, prompt or resource. */
   readonly tool: string;
+  /** What the server is for, in one sentence. `isOwn`: in the words of its entry, and not of the server. */
+  readonly about?: { readonly text: string; readonly isOwn: boolean } | undefined;
 }
 
 /** What patterns match: a tool, or a prompt, resource or skill, which is treated like a tool of its name. */

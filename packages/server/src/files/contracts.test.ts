@@ -347,6 +347,16 @@ describe("contract 3", () => {
       "tools/needs.js": `exports.createNeedyTool = (service) => { throw new Error("called without " + service); };
         exports.createFineTool = () => ({ name: "fine", description: "", parameters: { type: "object" }, execute: () => "fine" });`,
       "tools/own.js": `exports.OwnTool = class { name = "own"; description = ""; parameters = { type: "object" }; execute = async () => this.name; };`,
+      // Exported ready-made: objects and an instance.
+      "tools/plain.js": `exports.plain = { name: "plain", description: "", category: "text", parameters: { type: "object", properties: { word: { type: "string" } } }, execute({ word }) { return word + this.category; } };
+        exports.asked = { name: "asked", description: "", aliases: ["asked_too"], parameters: { type: "object", properties: { word: { type: "string" } } }, execute: async ({ input, sessionID }) => input.word + sessionID };
+        exports.closed = { name: "closed", description: "", disabled: true, parameters: { type: "object" }, execute: (c) => c.input };`,
+      "tools/ready.ts": `class ReadyTool {
+          name = "ready"; description = ""; parameters = { type: "object", properties: { n: { type: "number" } } };
+          #total = 0;
+          async execute(args: { n: number }) { this.#total += args.n; return { success: true, output: "total " + this.#total }; }
+        }
+        export const readyTool = new ReadyTool();`,
       "tools/helped.ts": `import { Tool } from "@toolrack/core";
         export class Query { constructor() { throw new Error("no database"); } execute() {} }
         export default Tool.define({ name: "helped", parameters: { type: "object" }, execute: async () => "helped" });`,
@@ -363,6 +373,8 @@ describe("contract 3", () => {
       ["tools/needs.js", "define", ["fine"], undefined],
       ["tools/off.js", "define", ["off"], undefined],
       ["tools/own.js", "define", ["own"], undefined],
+      ["tools/plain.js", "define", ["plain", "asked", "closed"], undefined],
+      ["tools/ready.ts", "define", ["ready"], undefined],
     ]);
     const call = (name: string, input: object) => registry.execute(name, input, { sessionID: "s" });
     expect((await call("file-read", { path: "a.txt" })).content).toBe("read a.txt");
@@ -374,6 +386,11 @@ describe("contract 3", () => {
     expect((await call("defined", { n: 2 })).content).toBe("n2");
     expect((await call("fine", {})).content).toBe("fine");
     expect((await call("own", {})).content).toBe("own");
+    expect((await call("plain", { word: "a " })).content).toBe("a text");
+    expect((await call("asked_too", { word: "a" })).content).toBe("as");
+    await call("ready", { n: 1 });
+    expect((await call("ready", { n: 2 })).content).toBe("total 3");
+    expect(registry.get("closed")?.disabled).toBe(true);
     expect(registry.get("off")?.disabled).toBe(true);
   });
 });

@@ -181,7 +181,7 @@ export async function adaptDefined(
   let contract: RecognisedFile["contract"] = "define";
   for (const [key, exported] of Object.entries(exports)) {
     for (const value of (await Promise.resolve(exported).then((settled) => [settled])).flat()) {
-      if (isToolInfo(value)) tools.push(runByVersion(value, place, version));
+      if (isToolInfo(value)) tools.push(runByVersion(fromMade(value), place, version));
       else if (isPluginTool(value)) {
         contract = "plugin";
         const name = key === "default" ? place.stem : `${place.stem}_${key}`;
@@ -230,27 +230,41 @@ function makerOf(key: string, value: unknown): Maker | undefined {
   return isNamed ? { kind: "function", of: value, make: () => value() } : undefined;
 }
 
-/** The text of an `execute` that takes the context first, as the tools of `Tool.define` do. */
-const contextFirst = /^(?:async\s+)?(?:(?:ctx|context)\s*=>|[^(=]*\(\s*(?:ctx|context)\b)/;
-
 /** Tools that were made without `Tool.define` get the arguments first, and may say that they are not enabled. */
 function fromMade(made: ToolInfo): ToolInfo {
   if (Tool.implementationOf(made.execute).run !== made.execute) return made;
   const { category, enabled, ...others } = made as MadeTool; // Both may be missing.
-  const { name, description, parameters, metadata } = made;
+  const { name, description, parameters, metadata, title, displayName, aliases, outputSchema } = made;
   const [misplaced] = misplacedMetadata(others);
   if (misplaced !== undefined)
     throw new LoadError(metadataProblem(name, misplaced), "Until then the tool is not served.");
   const said = { ...(typeof category === "string" && { category }), ...metadata };
-  const isContextFirst = contextFirst.test(Function.prototype.toString.call(made.execute));
   // It was written for arguments, whatever the type says.
   const execute = made.execute as (...given: unknown[]) => Promise<unknown>;
+  const isContextFirst = takesContext(execute, parameters);
   const info = Tool.define({
     ...{ name, description: description ?? "", parameters, metadata: said },
+    ...(title !== undefined && { title }),
+    ...(displayName !== undefined && { displayName }),
+    ...(aliases !== undefined && { aliases }),
+    ...(outputSchema !== undefined && { outputSchema }),
     execute: (context: ToolContext) =>
       execute.apply(made, isContextFirst ? [context] : [context.input, context]),
   });
-  return enabled === false ? { ...info, disabled: true } : info;
+  return enabled === false || made.disabled === true ? { ...info, disabled: true } : info;
+}
+
+const firstParameter = /^(?:async\s+)?(?:([\w$]+)\s*=>|[^(=]*\(\s*([\w$]+|\{[^}]*\}))/;
+
+/** Whether a function takes the context first, as those of `Tool.define` do: by its name, or because it reads `input` of it. */
+function takesContext(execute: (...given: unknown[]) => unknown, parameters: unknown): boolean {
+  const text = Function.prototype.toString.call(execute);
+  const [, bare, name = bare ?? ""] = firstParameter.exec(text) ?? [];
+  if (name === "ctx" || name === "context") return true;
+  const declared = isRecord(parameters) ? (parameters.properties ?? parameters.shape) : undefined;
+  const isDeclared = isRecord(declared) && "input" in declared;
+  if (isDeclared || name === "") return false;
+  return name.startsWith("{") ? /\binput\b/.test(name) : text.includes(`${name}.input`);
 }
 
 /** What tools of other frameworks have besides the members of `ToolInfo`. */

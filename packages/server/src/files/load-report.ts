@@ -167,7 +167,9 @@ export class FileVersion {
       try {
         // The type of the input differs, but no function that looks up the current call reads its input.
         const result = await currentCall.run(context as ToolContext, call, context);
-        return this.#withError(result, context);
+        if (typeof result !== "object" || result === null) return result;
+        const mayBeError = result instanceof Error || "isError" in result || "success" in result;
+        return mayBeError ? this.#withError(result, context) : result;
       } catch (thrown) {
         // Authors also reject with the result that they would have returned: `{ content, isError: true }`.
         if (isErrorResult<Result>(thrown)) return this.#withError(thrown, context);

@@ -70,6 +70,16 @@ export function ownStreams(print: (text: string) => void): OwnStreams {
   return restart(execve);
 }
 
+/** Whether this program was started again by `ownStreams`. */
+export function hasOwnStreams(): boolean {
+  return process.env[VARIABLE] !== undefined;
+}
+
+/** The streams of a program in which nothing else writes, and which therefore needs none of its own. */
+export function sharedStreams(print: (text: string) => void): OwnStreams {
+  return process.platform === "win32" ? usualStreams(print) : openStreams(0, 1);
+}
+
 function restart(execve: NonNullable<typeof process.execve>): never {
   const words = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
   const move = 'exec "$@" 4<&0 3>&1 0</dev/null 1>&2';

@@ -5,9 +5,9 @@ export interface LineHandler {
   onLine(line: string, bytes: number): void;
   /**
    * Called for a line that is not valid UTF-8. Without this method, `onLine` gets it, with replacement characters for
-   * the invalid bytes.
+   * the invalid bytes. `bytes` are valid only during the call.
    */
-  onGarbled?(line: string): void;
+  onGarbled?(line: string, bytes: Buffer): void;
   /** Called at the end of a line that was too long to be kept, with its first and last characters. */
   onTooLong(start: string, end: string): void;
 }
@@ -78,7 +78,7 @@ export class LineSplitter {
     // Only a line with a replacement character can have invalid bytes.
     const isGarbled =
       handler.onGarbled !== undefined && line.includes(REPLACEMENT) && !isUtf8(bytes.subarray(from, end));
-    if (isGarbled) handler.onGarbled?.(line);
+    if (isGarbled) handler.onGarbled?.(line, bytes.subarray(from, end));
     else handler.onLine(line, end - from);
   }
 

@@ -1,5 +1,6 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { RackEvent } from "@toolrack/core";
+import type { UsageTotals } from "../store/index.ts";
 
 /** Values that are read when metrics are rendered. */
 interface Readings {
@@ -13,6 +14,8 @@ interface Readings {
   readonly held: { readonly records: number; readonly bytes: number };
   /** Log lines in memory that are not written yet, and those that were lost. */
   readonly log: { readonly held: number; readonly lost: number };
+  /** What models were asked, by caller and model. */
+  readonly usage: readonly (UsageTotals & { readonly caller: string; readonly model: string })[];
 }
 
 interface ToolCounts {
@@ -95,6 +98,7 @@ export class Metrics {
     const late = "How late the event loop was since this was last read.";
     const text = [
       ...callMetrics(tools),
+      ...usageMetrics(readings.usage),
       metric("gauge", "toolrack_calls_active", "Calls under way.", activeCalls),
       metric("gauge", "toolrack_tools", "Tools on the rack.", [
         { labels: { state: "enabled" }, value: enabled },
@@ -164,6 +168,25 @@ function callMetrics(tools: readonly (readonly [string, ToolCounts])[]): string[
     metric("counter", "toolrack_calls_total", "Calls that ended.", calls),
     metric("counter", "toolrack_call_failures_total", codes, failures),
     metric("histogram", "toolrack_call_duration_seconds", "From arrival to end of a call.", durations),
+  ];
+}
+
+function usageMetrics(usage: Readings["usage"]): string[] {
+  const samples = (read: (totals: UsageTotals) => number, labels: Labels = {}) =>
+    usage.map((one) => ({ labels: { caller: one.caller, model: one.model, ...labels }, value: read(one) }));
+  const tokens = [
+    ...samples(({ promptTokens, cachedTokens }) => promptTokens - cachedTokens, { kind: "prompt" }),
+    ...samples(({ cachedTokens }) => cachedTokens, { kind: "cached_prompt" }),
+    ...samples(({ completionTokens }) => completionTokens, { kind: "completion" }),
+  ];
+  const requests = samples((totals) => totals.requests);
+  const estimated = samples((totals) => totals.estimated);
+  const cost = samples((totals) => totals.cost);
+  return [
+    metric("counter", "toolrack_model_requests_total", "Answers of models.", requests),
+    metric("counter", "toolrack_model_requests_estimated_total", "Those with estimated tokens.", estimated),
+    metric("counter", "toolrack_model_tokens_total", "Tokens that models read and wrote.", tokens),
+    metric("counter", "toolrack_model_cost_total", "By the prices of the config.", cost),
   ];
 }
 

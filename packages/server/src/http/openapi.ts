@@ -19,7 +19,7 @@ export function describeApi(
     info: {
       title: "Toolrack",
       version: "1",
-      description: `Every error has one form, \`{error: {code, message, details}}\`. The codes:\n\n${codeList()}`,
+      description: `Every error has one form, \`{error: {code, message, type, param, details}}\`. The codes:\n\n${codeList()}`,
     },
     servers: [{ url: "/" }],
     security: [{ token: [] }],

@@ -46,7 +46,7 @@ export class RequestGuard {
     if (!ownHosts.has(host ?? "") && !isKnownHost(host, this.#hosts)) refuseHost(host);
     if (origin === undefined || !checkOrigin(origin, host, this.#origins)) return false;
     outgoing.setHeader("Access-Control-Allow-Origin", origin);
-    outgoing.setHeader("Access-Control-Expose-Headers", "Retry-After, Allow");
+    outgoing.setHeader("Access-Control-Expose-Headers", "Retry-After, Allow, X-Request-Id");
     outgoing.setHeader("Vary", "Origin");
     const isPreflight =
       incoming.method === "OPTIONS" && incoming.headers["access-control-request-method"] !== undefined;

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
 import { type CompiledSchema, compileSchema } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
 import { toHttpError } from "./error-translation.ts";
@@ -64,8 +65,15 @@ export class Router {
     for (const route of options.routes) this.#add(route);
   }
 
-  /** Always answers the request, with an error if it fails. Never rejects. */
-  readonly answer = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
+  /**
+   * Always answers the request, with an error if it fails. Never rejects. `upgraded`: the connection of a request for
+   * another protocol, which is a mount's.
+   */
+  readonly answer = async (
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    upgraded?: Duplex,
+  ): Promise<void> => {
     outgoing.on("error", () => {}); // The caller disconnected; `close` reports it.
     // The name of the request in metrics.
     let name = "(none)";
@@ -101,7 +109,9 @@ export class Router {
         const admitted = guard.admit(incoming, isInQuery ? new URLSearchParams(search).get("token") : null);
         grant = admitted instanceof Promise ? await admitted : admitted;
       }
-      if (mount !== undefined) await mount.handle(incoming, outgoing, grant);
+      if (upgraded !== undefined && mount?.join !== undefined)
+        mount.join(incoming, outgoing, grant, upgraded);
+      else if (mount !== undefined) await mount.handle(incoming, outgoing, grant);
       else if (entry !== undefined) await this.#serve(entry, params, search, grant, incoming, outgoing);
     } catch (thrown) {
       const refusal = mount === undefined ? toHttpError(thrown) : withChallenge(thrown, mount, incoming);
@@ -122,6 +132,7 @@ export class Router {
     if (route.access === "admin" && !grant.admin) {
       throw new HttpError("forbidden", "Only an admin's token may do this.");
     }
+    route.admit?.(grant);
     entry.checks ??= compileChecks(route);
     const { checks } = entry;
     const named: Record<string, string> = {};

@@ -1,16 +1,16 @@
-import { createServer, type Server } from "node:http";
-import { type AddressInfo, isIPv6 } from "node:net";
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import { type AddressInfo, isIPv6, type Socket } from "node:net";
 import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
 import {
   Authenticator,
   ensureMasterToken,
   openValues,
-  serverProof,
   ToolSwitches,
   type ToolValues,
 } from "../access/index.ts";
 import { ApprovalInbox, type Calls, openCalls } from "../calls/index.ts";
+import { joinProtocol, serverProof } from "../helpers/server-address.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { Store } from "../store/index.ts";
 import type { ConsoleHandler } from "./console.ts";
@@ -160,6 +160,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 const LAST_ANSWERS_TIMEOUT = 1_000;
 const SWEEP = 10;
 
+/**
+ * Whether this Node, as all from 24.9 on, asks which requests may change the protocol. Others would let all of them, and
+ * some programs offer HTTP/2 with every request. There, stdio clients cannot join.
+ */
+const choosesUpgrades = !/^24\.[0-8]\./.test(process.versions.node);
+
 function makeServer(router: Router, services: HttpServices): Server {
   const { headersTimeout, requestTimeout } = services.settings;
   const options = {
@@ -169,8 +175,21 @@ function makeServer(router: Router, services: HttpServices): Server {
     connectionsCheckingInterval: Math.min(1_000, headersTimeout),
     // Otherwise Node would refuse requests without a Host header with its own text.
     requireHostHeader: false,
+    // A request for any other protocol is answered over HTTP, as if it had not asked.
+    shouldUpgradeCallback: ({ headers }: IncomingMessage) => headers.upgrade === joinProtocol,
   };
   const server = createServer(options, router.answer);
+  if (choosesUpgrades)
+    server.on("upgrade", (incoming, socket, head) => {
+      // It passes all checks of other requests. Then a mount takes the connection over, or it ends with the answer.
+      const outgoing = new GuardedResponse(incoming);
+      const connection = socket as Socket; // A server of HTTP has sockets of `net`.
+      outgoing.shouldKeepAlive = false;
+      connection.unshift(head);
+      outgoing.assignSocket(connection);
+      outgoing.on("finish", () => connection.destroySoon());
+      void router.answer(incoming, outgoing, connection);
+    });
   // A client may close its side after sending the request. Node's types lack this property, although `net` has always
   // had it.
   Object.assign(server, { httpAllowHalfOpen: true });

@@ -7,13 +7,7 @@ import {
   ToolRegistry,
 } from "@toolrack/core";
 import { logLine, redact } from "@toolrack/core/internal";
-import {
-  MaskedValues,
-  powerCheck,
-  readMasterToken,
-  type ToolValues,
-  unsetEnvironment,
-} from "../access/index.ts";
+import { MaskedValues, powerCheck, type ToolValues, unsetEnvironment } from "../access/index.ts";
 import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { type ConfigOrigin, loadEnvironment, readConfig, usualFoldersIn } from "../config/index.ts";
@@ -39,6 +33,7 @@ import {
 import { setConsoleLog } from "../helpers/console-output.ts";
 import { currentCall } from "../helpers/current-call.ts";
 import { StackMapper, watchFiles } from "../helpers/index.ts";
+import { readMasterToken } from "../helpers/server-address.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import { openSkills, skillFoldersOf } from "../skills/index.ts";
@@ -161,11 +156,9 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   let values = options.toolValues;
   const openValues = async (isWriting: boolean) => {
     values ??= await parts.values(isWriting);
-    if (values !== undefined) masked.follow(values.secrets);
+    follow();
     return values;
   };
-  // Followed now, so that these secrets are masked from the first call on.
-  if (values !== undefined) masked.follow(values.secrets);
   const environmentOf = (info: ToolInfo) => {
     if (values !== undefined) return values.environmentOf(info);
     if (!parts.hasStore()) return unsetEnvironment(info);
@@ -179,13 +172,23 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     );
   };
 
+  // Until the values are open, any tool may have some.
+  const environment = { tools: { has: (_: string) => parts.hasStore() }, of: environmentOf };
+  const follow = () => {
+    if (values === undefined) return;
+    masked.follow(values.secrets);
+    environment.tools = values.tools;
+  };
+  // At once, so that these secrets are masked from the first call on.
+  follow();
+
   const registry = new ToolRegistry({
     logger,
     directory: root,
     permissions: config.permissions ?? ["*"],
     timeout: config.timeout,
     secrets: ready,
-    environment: environmentOf,
+    environment,
     approval: options.approval,
   });
   if (isCheck) refuseCalls(registry, logger);

@@ -14,9 +14,10 @@ import {
   searchToolName,
 } from "../calls/index.ts";
 import { ChatService, Providers, readResultTool, type StreamOptions } from "../chat/index.ts";
-import { loadEnvironment, readServerAddress } from "../config/index.ts";
+import { loadEnvironment } from "../config/index.ts";
 import { defined, productVersion, reasonOf } from "../helpers/index.ts";
-import { McpServers, readMcpFile, type ServerEntry } from "../mcp/connect/index.ts";
+import { readServerAddress } from "../helpers/server-address.ts";
+import { McpServers, type McpServersOptions, readMcpFile, type ServerEntry } from "../mcp/connect/index.ts";
 import { createMcpSurface, type ExpertView, type McpSurface } from "../mcp/serve/index.ts";
 import { DependencyStore } from "../sandbox/index.ts";
 import type { Expert } from "../skills/index.ts";
@@ -90,6 +91,7 @@ export async function openRack(
     app,
     store,
     secrets,
+    originOf: (callId) => app.book.originOf(callId),
     setting: (name) => values.getSetting(name),
     identity: identityOf(root, token),
     logger,
@@ -110,6 +112,9 @@ export async function openRack(
     store,
     approvals,
     racks: () => mcpServers.racks,
+    starting: untilListed(mcpServers, config.mcp?.listWait),
+    greet: (origin, mayUse) => mcpServers.greet(origin, mayUse),
+    instructionsOf: (server) => mcpServers.instructionsOf(server),
     offerings,
     logger,
     config: config.mcp ?? {},
@@ -120,6 +125,30 @@ export async function openRack(
   const parts = { app, store, approvals, calls, mcp, mcpServers, values, interrupted };
   followOthers(parts, logger);
   return parts;
+}
+
+/** Milliseconds. Codex, for one, gives a server 10 seconds until its first list. */
+const LIST_WAIT = 5_000;
+
+/**
+ * Returns a function whose promise resolves when every MCP server that is being started has been listed or has failed,
+ * or when the limit is over; see `RackServices`. Servers whose tools are known from an earlier run are not waited for.
+ */
+function untilListed(servers: McpServers, limit = LIST_WAIT): () => Promise<void> | undefined {
+  if (limit === 0 || !servers.areListing) return () => undefined;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let waiting: Promise<void> | undefined = promise;
+  const end = () => {
+    clearTimeout(timer);
+    stop();
+    waiting = undefined;
+    resolve();
+  };
+  const timer = setTimeout(end, limit).unref();
+  const stop = servers.subscribe(() => {
+    if (!servers.areListing) end();
+  });
+  return () => waiting;
 }
 
 /** An expert as MCP clients see it. */
@@ -171,12 +200,13 @@ async function closeWithinLimit(closing: Promise<void>, what: string, logger: Lo
 export async function openMcpServers(parts: {
   readonly app: Pick<App, "registry" | "offerings" | "workspace" | "config" | "addUsedFiles">;
   readonly store: Pick<Store, "mcpServers">;
-  readonly secrets: Pick<Secrets, "get" | "set" | "replace" | "remove" | "learn" | "maskFor" | "values">;
+  readonly secrets: McpServersOptions["secrets"];
+  readonly originOf?: McpServersOptions["originOf"];
   readonly setting?: (name: string) => Promise<string | undefined>;
   readonly identity: RackIdentity;
   readonly logger: Logger;
 }): Promise<McpServers> {
-  const { app, store, secrets, setting, identity, logger } = parts;
+  const { app, store, secrets, originOf, setting, identity, logger } = parts;
   const { registry, offerings, workspace, config } = app;
   const { directory } = workspace;
   const npmrc = join(directory, ".npmrc");
@@ -185,7 +215,7 @@ export async function openMcpServers(parts: {
     offerings,
     store: store.mcpServers,
     secrets,
-    ...defined({ setting }),
+    ...defined({ setting, originOf }),
     logger,
     packages: new DependencyStore({ directory: join(directory, ".toolrack", "mcp"), npmrc, logger }),
     directory,
@@ -250,6 +280,7 @@ export async function openChat(parts: OpenChatParts): Promise<ChatService> {
   const providers = new Providers({
     providers: config.providers ?? {},
     model: config.chat?.model,
+    models: config.chat?.models,
     environment: process.env,
     readSecret: secrets && ((name) => secrets.get(name)),
   });

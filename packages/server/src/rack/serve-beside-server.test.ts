@@ -9,7 +9,9 @@ import { serve } from "./serve.ts";
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const patience = { timeout: 30_000, interval: 50 };
 
-it("`toolrack mcp` follows what is done on the server beside it", { timeout: 120_000 }, async () => {
+it("`toolrack mcp --no-join` follows what is done on the server beside it", {
+  timeout: 120_000,
+}, async () => {
   const odd = fileURLToPath(new URL("../mcp/connect/testing/odd-server.fixture.mjs", import.meta.url));
   const entry = { command: process.execPath, args: [odd] };
   await using workspace = await TemporaryWorkspace.create({
@@ -32,7 +34,7 @@ it("`toolrack mcp` follows what is done on the server beside it", { timeout: 120
     await client.connect(
       new StdioClientTransport({
         command,
-        args: [...words, "mcp"],
+        args: [...words, "mcp", "--no-join"],
         cwd: workspace.directory,
         // All of its values are texts.
         env: cleanEnvironment() as Record<string, string>,

@@ -3,9 +3,10 @@ import type { Logger } from "@toolrack/core";
 import { ToolSwitches } from "../access/index.ts";
 import { importTasks, SCHEDULE_TOOL, startSchedules } from "../calls/index.ts";
 import { chatExtension } from "../chat/index.ts";
-import { type Config, retentionOf, writeServerAddress } from "../config/index.ts";
+import { type Config, retentionOf } from "../config/index.ts";
 import type { LoadReport } from "../files/index.ts";
 import { reasonOf } from "../helpers/index.ts";
+import { writeServerAddress } from "../helpers/server-address.ts";
 import { findConsole, type HttpSettings, serveConsole, startServer } from "../http/index.ts";
 import type { StdioStreams } from "../mcp/serve/index.ts";
 import type { Store } from "../store/index.ts";
@@ -97,7 +98,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     // The inbox is stopped before the server waits for calls to end: a call that waits for a person would
     // hold the server up in vain.
     opened.defer(() => approvals.stop());
-    opened.defer(async () => mcp.close());
+    opened.defer(() => mcp.close());
     // The chat is closed before questions are withdrawn, so that a turn that waits for an answer goes on at
     // the next start.
     opened.defer(() => chat.close());
@@ -175,7 +176,7 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
   // The inbox is stopped before `calls.close` waits for calls to end: a call that waits for a person would
   // hold it up in vain.
   opened.defer(() => approvals.stop());
-  opened.defer(async () => mcp.close());
+  opened.defer(() => mcp.close());
   const connection = await mcp.stdio(streams, expert);
   if (onReload !== undefined) app.watch(onReload);
   const stop = () => void connection.close();

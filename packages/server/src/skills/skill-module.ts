@@ -76,7 +76,7 @@ export function describeBlocked(
   const skill = label.slice(0, label.lastIndexOf("/"));
   const said = failure === undefined ? "" : ` It failed with: ${failure}`;
   const needed = wanted.length === 0 ? ["…"] : wanted.map((host) => host.replace(/:(?:80|443)$/, ""));
-  const all = JSON.stringify([...hosts, ...needed]);
+  const all = JSON.stringify([...new Set([...hosts, ...needed])]);
   const remedy =
     level === 2
       ? "This server isolates scripts at the reduced level 2, where they have no network. Install bubblewrap."

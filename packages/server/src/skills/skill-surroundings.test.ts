@@ -137,6 +137,11 @@ describe("a skill in a folder", () => {
         "skills/printed/index.py": printedPy,
         "skills/resident/SKILL.md": head("resident"),
         "skills/resident/index.js": `if (process.env.RESIDENT_MODE) process.stdin.on("data", () => {});\nmodule.exports = {};`,
+        "skills/lines/SKILL.md": head("lines"),
+        "skills/lines/index.js": `require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
+          const { command, task_id } = JSON.parse(line);
+          if (command === "invoke") console.log(JSON.stringify({ task_id, result: 1 }));
+        });`,
       },
     });
   });
@@ -174,9 +179,7 @@ describe("a skill in a folder", () => {
       const { type, content } = await run(name, input);
       expect(type).toBe("error");
       expect(content).toContain(`wanted to reach ${wanted}`);
-      expect(content).toContain(
-        `sandbox: { grants: { "${name.split("__")[0]}": { hosts: ["${wanted.replace(":443", "")}`,
-      );
+      expect(content).toContain(`sandbox: { grants: { "${name.split("__")[0]}": { hosts: ["${wanted}"] }`);
     },
   );
 
@@ -235,6 +238,7 @@ describe("a skill in a folder", () => {
 
   it("that is a process of its own is refused with a sentence that says so", async () => {
     expect(fixture.library.require("resident").warnings.join()).toContain("It is a resident tool");
+    expect(fixture.library.require("lines").warnings.join()).toContain("It is a resident tool");
     const rows = {
       skills: [{ id: "s1", name: "Old" }],
       skill_tools: [

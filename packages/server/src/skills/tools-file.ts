@@ -116,7 +116,7 @@ export async function discoverTools(
   } catch (thrown) {
     const isMissing = thrown instanceof MissingFunctionError;
     if (isMissing && described.length > 0) return { tools: described, warnings: [] };
-    const isResident = isMissing && /\bRESIDENT_MODE\b/.test(sourceOf(place, module));
+    const isResident = isMissing && isResidentSource(sourceOf(place, module));
     const warning = isResident
       ? `${module.file}: ${residentRefusal}`
       : `${module.file} does not say which tools it has: ${reasonOf(thrown)} Export getTools(), or add a tools.json.`;
@@ -140,6 +140,11 @@ export async function moduleProblem(
     }
   }
   return undefined;
+}
+
+/** Whether it is a process that lives on: it asks for the mode of such, or answers to what it reads by `task_id`. */
+function isResidentSource(text: string): boolean {
+  return /\bRESIDENT_MODE\b/.test(text) || (/\bstdin\b/.test(text) && /\btask_id\b/.test(text));
 }
 
 function sourceOf({ directory }: DiscoveryPlace, { file }: ScriptModule): string {

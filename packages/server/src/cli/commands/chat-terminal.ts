@@ -159,6 +159,8 @@ export class TurnPrinter {
     } else if (event.type === "loop" && event.verdict.action !== "none") {
       const { action, evidence = "" } = event.verdict;
       this.talk(this.#cli.styleTalk("yellow", `loop ${action}: ${oneLine(evidence)}`));
+    } else if (event.type === "model" && event.instead !== undefined) {
+      this.talk(`asking ${event.provider}/${event.model} instead: ${oneLine(event.instead)}`);
     } else if (event.type === "retry") {
       this.talk(`asking again in ${formatDuration(event.waitMs)}: ${oneLine(event.reason)}`);
     } else if (event.type === "progress") {

@@ -103,7 +103,7 @@ describe("toolrack chat", () => {
     expect(code).toBe(1);
     expect(stderr).toContain("No model provider is configured. Set OPENAI_API_KEY");
     rack.script(() => ({ content: "from afar" }));
-    const answered = await runCli(["chat", "hi", "--model", "any"], {
+    const answered = await runCli(["chat", "hi", "--model", "gpt-4o"], {
       cwd: workspace.directory,
       env: { OPENAI_BASE_URL: `${rack.mock.url}/v1`, OPENAI_API_KEY: "x" },
     });
@@ -257,7 +257,7 @@ it("says that the server ended when it does so in the middle of an answer", abou
     await once(server, "close");
     return { content: "too late" };
   });
-  const { code, stderr } = await runCli(["chat", "hi", "--model", "any"], {
+  const { code, stderr } = await runCli(["chat", "hi", "--model", "gpt-4o"], {
     cwd: workspace.directory,
     env,
   });

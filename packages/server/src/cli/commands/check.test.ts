@@ -65,6 +65,10 @@ describe("check runs no tool", { timeout: 180_000 }, () => {
         const timer = setInterval(due, 1);
         setImmediate(due);
         require("node:timers").setTimeout(due, 0);
+        globalThis.setTimeout(() => { ${trace} }, 0);
+        require("node:timers/promises").setTimeout(0).then(() => { ${trace} });
+        process.getBuiltinModule("timers").setTimeout(() => { ${trace} }, 0);
+        AbortSignal.timeout(0).addEventListener("abort", () => { ${trace} });
         export async function destroy() { clearInterval(timer); }
         export default async () => ({ content: [] });`,
       "tools/touch.ts": `export const schema = { name: "touch", description: "x", type: "object", properties: {} };
@@ -72,7 +76,9 @@ describe("check runs no tool", { timeout: 180_000 }, () => {
     });
     const { code, stdout, stderr } = await runCli(["check"], { cwd: fresh.directory });
     expect(stdout).toContain("adapted  tools/schedule_tool.ts  toolbox: schedule_tool\n");
-    expect(stdout).toContain("starts a timer while it loads (setTimeout, setInterval, setImmediate)");
+    expect(stdout).toContain(
+      "starts a timer while it loads (setTimeout, setInterval, setImmediate, AbortSignal.timeout)",
+    );
     expect(stderr).toContain('the call of "touch" that a file makes while it loads was refused');
     expect(await readdir(fresh.directory)).toEqual(["tools"]);
     expect(code).toBe(0);

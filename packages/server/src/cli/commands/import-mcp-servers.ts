@@ -1,9 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { isRecord } from "../../helpers/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes } from "../cli-error.ts";
 import { oneLine } from "../text.ts";
+import type { FoundServer } from "./gateway-files.ts";
+import { knownPlaces, serversIn } from "./mcp-server-files.ts";
 
 /**
  * `toolrack mcp-servers import FILE`: adds the servers from another program's file. Servers that exist here stay
@@ -17,86 +18,65 @@ export async function importMcpServers(
   const added: string[] = [];
   const reasons = new Map<string, string>();
   const places = new Map<string, string>();
+  const notes: Record<string, readonly string[]> = {};
   let isRefused = false;
-  for (const { key, entry, place } of await readServers(cli, path)) {
+  for (const { key, entry, place, problem, notes: own = [] } of await readServers(cli, path)) {
     const first = places.get(key);
     if (first !== undefined) {
       reasons.set(`${place}.${key}`, `It stands under "${first}" too, and that one counts.`);
       continue;
     }
     places.set(key, place);
+    if (problem !== undefined) {
+      isRefused = true;
+      reasons.set(key, problem);
+      continue;
+    }
     try {
       await add(key, entry);
       added.push(key);
+      if (own.length > 0) notes[key] = own;
     } catch (thrown) {
       if (!(thrown instanceof CliError) || thrown.code === "no_server") throw thrown;
       isRefused ||= thrown.code !== "mcp_server_exists";
       reasons.set(key, thrown.message);
     }
   }
-  cli.answer({ added, skipped: Object.fromEntries(reasons) }, () => {
+  cli.answer({ added, skipped: Object.fromEntries(reasons), notes }, () => {
     cli.talk(added.length === 0 ? "Nothing was added." : `Added: ${added.map(oneLine).join(", ")}`);
+    for (const [key, own] of Object.entries(notes))
+      for (const note of own) cli.talk(`${oneLine(key)}: ${oneLine(note.replace("KEY", key))}`);
     for (const [key, reason] of reasons) cli.talk(`${oneLine(key)} is left out: ${oneLine(reason)}`);
   });
   if (added.length === 0 && isRefused) cli.exitCode = exitCodes.failure;
-}
-
-interface FoundServer {
-  readonly key: string;
-  readonly entry: object;
-  /** The key of the object in the file that lists the server. */
-  readonly place: string;
 }
 
 async function readServers(cli: Cli, path: string): Promise<readonly FoundServer[]> {
   const text = await readFile(resolve(cli.cwd, path), "utf8").catch((error: Error) => {
     throw new CliError(`${path} cannot be read: ${error.message}`, { code: "unreadable_file" });
   });
-  const { parseJsonc } = await import("../../helpers/index.ts");
+  const [form, parse] = await parserOf(path);
   let document: unknown;
   try {
-    document = parseJsonc(text);
+    document = parse(text);
   } catch (thrown) {
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    throw new CliError(`${path} is not valid JSON: ${reason}`, { code: "invalid_file" });
+    throw new CliError(`${path} is not valid ${form}: ${reason}`, { code: "invalid_file" });
   }
-  const servers = serversOf(document);
+  const servers = serversIn(document);
   if (servers !== undefined) return servers;
-  throw new CliError(
-    `${path} names no MCP servers. They stand in an object under "mcpServers" (most programs), "servers" or "mcp": { "servers" } (VS Code), or "context_servers" (Zed).`,
-    { code: "invalid_file" },
-  );
+  throw new CliError(`${path} names no MCP servers. They stand under ${knownPlaces}.`, {
+    code: "invalid_file",
+  });
 }
 
-/** The servers in the file of any known program; undefined when it has no list of servers. */
-function serversOf(document: unknown): FoundServer[] | undefined {
-  if (!isRecord(document)) return undefined;
-  const { mcpServers, servers, mcp, context_servers } = document;
-  const lists = {
-    mcpServers,
-    servers,
-    "mcp.servers": isRecord(mcp) ? mcp.servers : undefined,
-    context_servers,
-  };
-  const found = Object.entries(lists).flatMap(([place, list]) => (isRecord(list) ? [{ place, list }] : []));
-  if (found.length === 0) return undefined;
-  return found.flatMap(({ place, list }) =>
-    Object.entries(list).map(([key, given]) => {
-      const entry = place === "context_servers" ? fromZed(given) : given;
-      // The server checks the entry, also when it is no object.
-      return { key, entry: entry as object, place };
-    }),
-  );
-}
-
-/** Older versions of Zed kept the command and its arguments in an object. */
-function fromZed(entry: unknown): unknown {
-  if (!isRecord(entry) || !isRecord(entry.command)) return entry;
-  const { path, args, env } = entry.command;
-  return {
-    ...entry,
-    command: path,
-    ...(args === undefined ? {} : { args }),
-    ...(env === undefined ? {} : { env }),
-  };
+/** Imported late: most files are JSON. */
+async function parserOf(path: string): Promise<readonly [form: string, parse: (text: string) => unknown]> {
+  if (/\.toml$/i.test(path)) {
+    const { getStaticTOMLValue, parseTOML } = await import("toml-eslint-parser");
+    return ["TOML", (text) => getStaticTOMLValue(parseTOML(text))];
+  }
+  if (/\.ya?ml$/i.test(path)) return ["YAML", (await import("yaml")).parse];
+  const { parseJsonc } = await import("../../helpers/index.ts");
+  return ["JSON", parseJsonc];
 }

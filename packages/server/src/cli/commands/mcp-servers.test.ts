@@ -38,14 +38,50 @@ describe("toolrack mcp-servers", { timeout: 180_000 }, () => {
     const restarted = await mcpServers("restart", "calendar", "--json");
     expect(JSON.parse(restarted.stdout).server).toMatchObject({ key: "calendar", state: "ready", tools: 2 });
     const { stdout } = await mcpServers();
-    expect(stdout).toMatch(/calendar +ready +2 +stdio legacy +calendar 1\.0\.0/);
+    expect(stdout).toMatch(/calendar +ready +2 +\d+ +stdio legacy +calendar 1\.0\.0/);
     expect(stdout).toMatch(/files +disabled/);
     const shown = await mcpServers("show", "calendar");
-    expect(shown.stdout).toMatch(/days_between +mcp_calendar_days_between +approved/);
+    expect(shown.stdout).toMatch(/days_between +mcp_calendar_days_between +\d+ +approved/);
     const input = { from: "2026-07-01", to: "2026-07-28" };
     expect(await serving.app.registry.execute("mcp_calendar_days_between", input)).toMatchObject({
       structured: { days: 27 },
     });
+  });
+
+  it("tells what each server and each tool costs a context", async () => {
+    await mcpServers("restart", "calendar");
+    const { stdout } = await runCli(["list", "--tokens", "--json"], { cwd: workspace.directory });
+    const { tokens, sources, tools } = JSON.parse(stdout);
+    const [calendar] = sources.filter(({ source }: { source: string }) => source === "mcp server calendar");
+    const { server } = JSON.parse((await mcpServers("show", "calendar", "--json")).stdout);
+    expect(calendar).toEqual({ source: "mcp server calendar", tools: 2, tokens: server.tokens });
+    expect(server.tokens).toBeGreaterThan(50);
+    const costs = tools.map((tool: { tokens: number }) => tool.tokens);
+    expect(costs).toEqual(costs.toSorted((one: number, other: number) => other - one));
+    expect(costs.reduce((sum: number, cost: number) => sum + cost, 0)).toBe(tokens);
+    expect(stdout).not.toContain("toolrack_search");
+    const printed = await runCli(["list", "--tokens"], { cwd: workspace.directory });
+    expect(printed.stdout).toMatch(/^TOKENS +TOOLS +FROM\n/);
+    expect(printed.stdout).toMatch(/\d+ +mcp_calendar_days_between +mcp server calendar\n/);
+    expect(printed.stderr).toBe(`${tools.length} tools, about ${tokens} tokens of definitions.\n`);
+  });
+
+  it("shows what a server says of itself, and approves what it says anew", async () => {
+    const words = join(workspace.directory, "words.txt");
+    await writeFile(words, "Call echo first.");
+    await mcpServers("add", "talker", "--env", `ODD_WORDS_FILE=${words}`, "--", "node", oddServer);
+    await mcpServers("restart", "talker");
+    await writeFile(words, "Call crash first.");
+    await mcpServers("restart", "talker");
+    const { stdout } = await mcpServers("show", "talker");
+    expect(stdout).toMatch(/^says +Call echo first\.$/m);
+    expect(stdout).toContain('- "Call echo first."\n+ "Call crash first."');
+    const [, hash = ""] = /approve talker '' (\w+)/.exec(stdout) ?? [];
+    expect((await mcpServers("approve", "talker", "")).code).toBe(2);
+    expect((await mcpServers("approve", "talker", "", "0123")).stderr).toContain("so nothing was approved");
+    expect((await mcpServers("approve", "talker", "", hash)).stderr).toContain("are approved");
+    expect((await mcpServers("show", "talker")).stdout).toMatch(/^says +Call crash first\.$/m);
+    await mcpServers("remove", "talker");
   });
 
   it("adds, switches, approves and removes one", async () => {
@@ -74,7 +110,7 @@ describe("toolrack mcp-servers", { timeout: 180_000 }, () => {
     await mcpServers("add", "keyless", "--", "node", "-e", script);
     const restarted = await mcpServers("restart", "keyless");
     // By the time that it is looked at, the next attempt may have begun.
-    const why = /keyless[: ]+(?:backoff|starting).*exit code 3.* Its last words: boom: no key/;
+    const why = /keyless[: ]+(?:backoff|starting).*exit code 3.* It wrote: boom: no key/;
     expect(restarted.stderr).toMatch(why);
     expect((await mcpServers()).stdout).toMatch(why);
     const up = await mcpServers("approve", "calendar", "nothing");
@@ -96,8 +132,8 @@ describe("toolrack mcp-servers", { timeout: 180_000 }, () => {
     await mcpServers("restart", "odd");
     expect((await mcpServers()).stdout).toMatch(/odd +ready +1 \(1 left out\)/);
     const { stdout } = await mcpServers("show", "odd");
-    expect(stdout).toMatch(/find +mcp_odd_find +approved/);
-    expect(stdout).toMatch(/list +\(left out\) +-/);
+    expect(stdout).toMatch(/find +mcp_odd_find +\d+ +approved/);
+    expect(stdout).toMatch(/list +\(left out\) +- +-/);
     expect(stdout).toMatch(
       /find is offered, but its inputSchema\.properties\.a\.pattern is not checked here: It is not a regular/,
     );
@@ -209,6 +245,32 @@ describe("toolrack mcp-servers", { timeout: 180_000 }, () => {
       const { code, stderr } = await mcpServers("import", "nothing.json");
       expect([code, stderr]).toEqual([1, expect.stringMatching(/names no MCP servers.*"mcpServers"/)]);
     }
+  });
+
+  it("takes over the servers of opencode, Codex and other gateways, which run then, and says what is left to do", async () => {
+    const args = ["mcp-servers/calendar.mjs"];
+    const local = { type: "local", command: ["node", ...args], enabled: true };
+    await workspace.write("opencode.json", JSON.stringify({ mcp: { opencoded: local } }));
+    await workspace.write("config.toml", `[mcp_servers.codexed]\ncommand = "node"\nargs = ["${args}"]\n`);
+    const targets = `[{ name: gated, stdio: { cmd: node, args: ["${args}"] } }]`;
+    await workspace.write(
+      "gateway.yaml",
+      `binds: [{ listeners: [{ routes: [{ backends: [{ mcp: { targets: ${targets} } }] }] }] }]`,
+    );
+    const forge = [{ name: "forged", url: "http://127.0.0.1:1/mcp", is_active: false, auth_type: "basic" }];
+    await workspace.write("export.json", JSON.stringify({ entities: { gateways: forge } }));
+    const keys = ["opencoded", "codexed", "gated", "forged"];
+    onTestFinished(async () => void (await Promise.all(keys.map((key) => mcpServers("remove", key)))));
+    const said = [];
+    for (const file of ["opencode.json", "config.toml", "gateway.yaml", "export.json"])
+      said.push((await mcpServers("import", file)).stderr);
+    expect(said.join("")).toMatch(/Added: opencoded\n.*Added: codexed\n.*Added: gated\n.*Added: forged\n/s);
+    expect(said.at(-1)).toContain("forged: Its credentials (basic) are encrypted");
+    for (const key of keys.slice(0, 3))
+      expect((await mcpServers("restart", key)).stderr).toContain(`${key}: ready`);
+    await workspace.write("broken.toml", "[mcp_servers");
+    const { code, stderr } = await mcpServers("import", "broken.toml");
+    expect([code, stderr]).toEqual([1, expect.stringContaining("broken.toml is not valid TOML")]);
   });
 
   it("refuses words that it would ignore, and two ways to one server", async () => {

@@ -103,18 +103,18 @@ async function list(cli: Cli): Promise<void> {
       server.key,
       server.state,
       toolsOf(server),
+      String(server.tokens),
       [server.transport, server.era].filter((part) => part !== undefined).join(" "),
       server.serverInfo === undefined ? "-" : `${server.serverInfo.name} ${server.serverInfo.version}`,
       whyOf(server),
     ]);
-    cli.table(["KEY", "STATE", "TOOLS", "TRANSPORT", "SERVER", "WHY"], rows);
+    cli.table(["KEY", "STATE", "TOOLS", "TOKENS", "TRANSPORT", "SERVER", "WHY"], rows);
   });
 }
 
-/** Why the server cannot be used, with the last line of its output. */
-function whyOf({ state, reason, lastWord, problem }: McpServerView): string {
-  const why = state === "ready" ? [] : [reason, lastWord && `Its last words: ${lastWord}`];
-  return oneLine([...why, problem].filter(Boolean).join(" "));
+/** Why the server cannot be used, or why its tools are not known yet. */
+function whyOf({ reason, problem }: McpServerView): string {
+  return oneLine([reason, problem].filter(Boolean).join(" "));
 }
 
 function toolsOf({ tools, leftOut, quarantined }: McpServerView): string {
@@ -146,20 +146,24 @@ function printServer(cli: Cli, key: string, { server, tools, log }: ShownServer)
     ["entry", JSON.stringify(server.entry)],
     ["transport", [server.transport, server.era, server.protocolVersion].filter(Boolean).join(" ")],
     ["process", server.pid],
+    ["callers", server.connections && `have ${server.connections} connections of their own`],
     ["sign-in", signInOf(server)],
+    ["tokens", server.tokens],
+    ["says", server.instructions?.text],
   ];
   const known = facts.filter(([, value]) => value !== undefined && value !== "");
   cli.print(known.map(([name, value]) => `${name.padEnd(10)} ${oneLine(String(value))}`).join("\n"));
   if (tools.length > 0) {
-    const rows = tools.map(({ name, rackName, pin, offered, changes }) => [
+    const rows = tools.map(({ name, rackName, pin, offered, tokens, changes }) => [
       name,
       offered ? rackName : "(left out)",
+      String(tokens ?? "-"),
       // A tool that is left out has no pin, because nobody approved it.
       offered || pin === "quarantined" ? pin : "-",
       changes.map(({ path }) => path).join(", "),
     ]);
     cli.print("");
-    cli.table(["TOOL", "ON THE RACK", "PIN", "CHANGED"], rows);
+    cli.table(["TOOL", "ON THE RACK", "TOKENS", "PIN", "CHANGED"], rows);
   }
   for (const { name, reason } of server.refused)
     cli.print(`\n${oneLine(name)} is left out: ${oneLine(reason)}`);
@@ -168,11 +172,21 @@ function printServer(cli: Cli, key: string, { server, tools, log }: ShownServer)
       cli.print(`\n${oneLine(`${name} is offered, but its ${part} is not checked here: ${reason}`)}`);
   }
   for (const tool of tools) if (tool.changes.length > 0) printChanges(cli, key, tool);
+  const { text = "", changed } = server.instructions ?? {};
+  if (changed !== undefined) {
+    const changes = [{ path: "instructions", before: text, after: changed.text }];
+    printChanges(cli, key, { name: "", changes, hash: changed.hash });
+  }
   const lines = log.slice(-20).map(({ from, text }) => `${from}: ${oneLine(text)}`);
   if (lines.length > 0) cli.print(`\n${lines.join("\n")}`);
 }
 
-function printChanges(cli: Cli, key: string, { name, changes, hash }: McpToolView): void {
+/** The instructions of a server are approved by an empty name. */
+function printChanges(
+  cli: Cli,
+  key: string,
+  { name, changes, hash }: Pick<McpToolView, "name" | "changes" | "hash">,
+): void {
   for (const { path, before, after } of changes) {
     cli.print(`\n${oneLine(name)} ${oneLine(path)}`);
     if (before !== undefined) cli.print(cli.style("red", `- ${oneLine(JSON.stringify(before))}`));
@@ -252,11 +266,18 @@ async function remove(cli: Cli, key: string): Promise<void> {
 
 /** With the hash that `show` prints, only the definition that the person has seen is approved. */
 async function approve(cli: Cli, key: string, name?: string, hash?: string): Promise<void> {
-  const path = name === undefined ? "/approve" : `/tools/${encodeURIComponent(name)}/approve`;
-  const answer = await ask<McpToolView | { items: McpToolView[] }>(cli, key, path, "POST", { hash });
+  // The instructions of the server have an empty name, which fits into no path.
+  if (name === "" && hash === undefined)
+    throw usageError("The instructions of a server are approved with their hash, which show prints.");
+  const isTool = name !== undefined && name !== "";
+  const path = isTool ? `/tools/${encodeURIComponent(name)}/approve` : "/approve";
+  const body = isTool || hash === undefined ? { hash } : { hashes: { "": hash } };
+  const answer = await ask<McpToolView | { items: McpToolView[] }>(cli, key, path, "POST", body);
   const tools = "items" in answer ? answer.items : [answer];
   cli.answer({ tools }, () => {
-    if (tools.length === 0) cli.talk(`The MCP server "${oneLine(key)}" is approved as its entry is now.`);
+    if (name === "") cli.talk(`The instructions of the MCP server "${oneLine(key)}" are approved.`);
+    else if (tools.length === 0)
+      cli.talk(`The MCP server "${oneLine(key)}" is approved as its entry is now.`);
     else cli.talk(`Approved as they are now: ${tools.map((tool) => oneLine(tool.name)).join(", ")}`);
   });
 }

@@ -9,7 +9,7 @@ beforeAll(async () => {
   workspace = await TemporaryWorkspace.create({
     "tools/locked.js": `import { Tool } from "@toolrack/core";
       const environment = { type: "object", properties: { PIN: { type: "string", format: "password" } } };
-      export const locked = Tool.define({ name: "locked", description: "d", parameters: { type: "object" }, metadata: { environment }, execute: async () => "" });`,
+      export const locked = Tool.define({ name: "locked", aliases: ["fastened"], description: "d", parameters: { type: "object" }, metadata: { environment }, execute: async () => "" });`,
   });
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
@@ -43,6 +43,22 @@ describe("toolrack secrets", { timeout: 180_000 }, () => {
     expect((await secrets(["list"])).stderr).toContain("There are no secrets");
   });
 
+  it("keeps a value for the calls of one token, by the token's name or id", async () => {
+    const made = await values("tokens", ["create", "ann", "--tools", "x", "--json"]);
+    const { id } = JSON.parse(made.stdout);
+    const set = await secrets(["set", "API_TOKEN", "--token", "ann"], "value-of-ann");
+    expect(set).toMatchObject({ code: 0, stderr: `The secret token.${id}.API_TOKEN is set.\n` });
+    expect((await secrets(["set", "API_TOKEN", "--token", "master"], "value-of-hers")).code).toBe(0);
+    expect((await secrets(["set", "API_TOKEN", "--token", "eve"], "value-of-eve")).stderr).toContain(
+      'There is no token "eve"',
+    );
+    expect((await secrets(["set", "api-token", "--token", "ann"], "value-of-ann")).code).toBe(2);
+    expect((await secrets(["remove", "API_TOKEN", "--token", "master"])).code).toBe(0);
+    // It goes with its token.
+    await values("tokens", ["remove", "ann"]);
+    expect((await secrets(["list"])).stderr).toContain("There are no secrets");
+  });
+
   it.each<[number, string, string[], string]>([
     [2, "no name", ["set"], "value"],
     [2, "no value", ["set", "EMPTY"], ""],
@@ -54,6 +70,18 @@ describe("toolrack secrets", { timeout: 180_000 }, () => {
     const outcome = await secrets([...words, "--json"], input);
     expect(outcome.code).toBe(code);
     expect(JSON.parse(outcome.stdout).error.message).toEqual(expect.any(String));
+  });
+});
+
+describe("a value that is set for an alias of a tool", { timeout: 180_000 }, () => {
+  it("is kept under the name by which the tool is given it", async () => {
+    expect((await settings(["set", "fastened", "UNITS=metric"])).stderr).toContain("locked/UNITS is set");
+    expect((await secrets(["set", "fastened", "PIN"], "long-enough\n")).stderr).toContain(
+      "locked/PIN is set",
+    );
+    expect((await settings(["set", "fastened", "PIN=1"])).stderr).toContain("secrets set locked PIN");
+    await settings(["remove", "locked", "UNITS"]);
+    await secrets(["remove", "locked", "PIN"]);
   });
 });
 

@@ -1,7 +1,8 @@
-import { declaresSecret, type ToolValues, toolSecretName } from "../../access/index.ts";
+import { declaresSecret, masterGrant, type ToolValues, toolSecretName } from "../../access/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, interruptedError, usageError } from "../cli-error.ts";
 import { withApp, withStore } from "../workspace.ts";
+import { theOne } from "./tokens.ts";
 
 type Action = "list" | "set" | "remove";
 type Kind = "secret" | "setting";
@@ -12,14 +13,17 @@ export async function secrets(
   action: Action = "list",
   first: string | undefined,
   variable: string | undefined,
+  { token }: { readonly token?: string } = {},
 ): Promise<void> {
   if (action === "list") return withValues(cli, (values) => listSecrets(cli, values));
-  const name = nameOf(cli, "secret", action, first, variable);
+  const plain = nameOf(cli, "secret", action, first, variable);
+  const name = token === undefined ? plain : await nameForToken(cli, plain, token);
   if (action === "remove") return withValues(cli, (values) => remove(cli, "secret", name, values));
   // Asks before the store is opened, because the person may take a while.
   const value = await readValue(cli, "secret", name);
-  await withValues(cli, (values) => values.setSecret(name, value));
-  cli.answer({ name }, () => cli.talk(`The secret ${name} is set.`));
+  const owned = variable === undefined ? name : (await ownerOf(cli, name)).name;
+  await withValues(cli, (values) => values.setSecret(owned, value));
+  cli.answer({ name: owned }, () => cli.talk(`The secret ${owned} is set.`));
 }
 
 /** `toolrack settings`: stores values for tools that nobody has to hide. */
@@ -35,25 +39,31 @@ export async function settings(
   const words = [first, second].filter((word) => word !== undefined);
   const [, last = words.at(-1), given = third] = /^([^=]*)=(.*)$/s.exec(words.at(-1) ?? "") ?? [];
   const [tool, variable] = words.length === 2 ? [first, last] : [last, undefined];
-  const name = nameOf(cli, "setting", action, tool, variable);
-  if (action === "remove") return withValues(cli, (values) => remove(cli, "setting", name, values));
-  if (tool !== undefined && variable !== undefined) await refuseDeclaredSecret(cli, tool, variable);
+  const said = nameOf(cli, "setting", action, tool, variable);
+  if (action === "remove") return withValues(cli, (values) => remove(cli, "setting", said, values));
+  const { name, isSecret } = variable === undefined ? { name: said } : await ownerOf(cli, said);
+  if (isSecret) {
+    const command = cli.commandLine(`secrets set ${name.replace("/", " ")}`);
+    throw new CliError(`The tool "${tool}" declares ${variable} as a secret. Set it with: ${command}`, {
+      code: "setting_invalid",
+      details: { name },
+    });
+  }
   const value = given ?? (await readValue(cli, "setting", name));
   await withValues(cli, (values) => values.setSetting(name, value));
   cli.answer({ name, value }, () => cli.talk(`The setting ${name} is set to ${value}.`));
 }
 
-/** Settings are stored and shown as they are, so what a tool declares as a secret is not taken as one. */
-async function refuseDeclaredSecret(cli: Cli, tool: string, variable: string): Promise<void> {
-  const isSecret = await withApp(cli, { builtins: false }, async ({ registry }) => {
+/**
+ * The name under which the tool of `TOOL/NAME` finds the value, which may have been said with an alias of the tool, and
+ * whether the tool declares it as a secret. Settings are shown as they are, so such a value is not taken as one.
+ */
+function ownerOf(cli: Cli, said: string): Promise<{ readonly name: string; readonly isSecret?: boolean }> {
+  return withApp(cli, { builtins: false }, async ({ registry }) => {
+    const [tool = "", variable = ""] = said.split("/");
     const info = registry.get(tool);
-    return info !== undefined && declaresSecret(info, variable);
-  });
-  if (!isSecret) return;
-  const command = cli.commandLine(`secrets set ${tool} ${variable}`);
-  throw new CliError(`The tool "${tool}" declares ${variable} as a secret. Set it with: ${command}`, {
-    code: "setting_invalid",
-    details: { name: toolSecretName(tool, variable) },
+    if (info === undefined) return { name: said };
+    return { name: toolSecretName(info.name, variable), isSecret: declaresSecret(info, variable) };
   });
 }
 
@@ -77,6 +87,19 @@ function nameOf(
       ? "The value is read from standard input, or asked for, and never given on the command line."
       : `The value follows it: ${cli.commandLine("settings set TOOL NAME=VALUE")}`;
   throw usageError(`The second word is the variable that the tool declares, such as API_KEY. ${rest}`);
+}
+
+/** The name of a secret that is stored for one token. `master` is the workspace's own token. */
+async function nameForToken(cli: Cli, name: string, token: string): Promise<string> {
+  if (!/^[A-Za-z][A-Za-z0-9_]{0,47}$/.test(name)) {
+    throw usageError(
+      "With --token, the secret is named as in {{caller:NAME}}: letters, digits and _, at most 48, beginning with a letter.",
+    );
+  }
+  const { tokenSecretName } = await import("../../store/index.ts");
+  if (token === masterGrant.id) return tokenSecretName(token, name);
+  const { id } = theOne(cli, await withStore(cli, (store) => store.tokens.list()), token);
+  return tokenSecretName(id, name);
 }
 
 async function listSecrets(cli: Cli, { secrets: kept }: ToolValues): Promise<void> {

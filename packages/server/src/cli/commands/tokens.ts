@@ -93,7 +93,8 @@ async function remove(cli: Cli, named: string): Promise<void> {
   cli.answer({ id, name }, () => cli.talk(`The token "${oneLine(name)}" is removed.`));
 }
 
-function theOne(cli: Cli, all: readonly StoredToken[], named: string): StoredToken {
+/** The token with this id or name. Throws `CliError` when there is none, or several have the name. */
+export function theOne(cli: Cli, all: readonly StoredToken[], named: string): StoredToken {
   const byId = all.filter(({ id }) => id === named);
   const found = byId.length > 0 ? byId : all.filter(({ name }) => name === named);
   const [token] = found;

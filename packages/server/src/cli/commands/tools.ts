@@ -18,10 +18,16 @@ export interface ListOptions {
   readonly category?: string;
   readonly tag?: string;
   readonly all?: boolean;
+  readonly tokens?: boolean;
 }
 
 /** `toolrack list`: the tools on the rack by name. Failed files are reported on standard error. */
-export function list(cli: Cli, options: ListOptions): Promise<void> {
+export async function list(cli: Cli, options: ListOptions): Promise<void> {
+  // Imported late, because only this option needs the client of a running server.
+  if (options.tokens === true) {
+    const { listTokens } = await import("./token-costs.ts");
+    return listTokens(cli, options, (registry) => choose(registry, options));
+  }
   return withApp(cli, {}, async ({ registry, report }) => {
     const tools = choose(registry, options);
     cli.answer({ tools: tools.map(toolSummary), failures: failuresIn(report) }, () => {

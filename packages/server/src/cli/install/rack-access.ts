@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { grantOf, hashToken, issueToken } from "../../access/index.ts";
 
-import { readServerAddress } from "../../config/index.ts";
+import { readServerAddress } from "../../helpers/server-address.ts";
 import type { StoredToken } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";

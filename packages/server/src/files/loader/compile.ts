@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { appendFile, mkdir, readFile, rm } from "node:fs/promises";
 import { dirname, extname } from "node:path";
+import timers from "node:timers";
+import timerPromises from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import vm from "node:vm";
 import {
@@ -290,6 +292,16 @@ function refuseExit(): never {
   throw new Error("process.exit() is not available to tool files.");
 }
 
+/** Returns a function that puts the former members back. */
+function replaceMembers(object: object, members: object): () => void {
+  const former = Object.fromEntries(Object.keys(members).map((key) => [key, Reflect.get(object, key)]));
+  Object.assign(object, members);
+  return () => Object.assign(object, former);
+}
+
+/** The real one, also while `withoutTimers` replaces it. */
+const startTimer = setTimeout;
+
 /**
  * Intervals made by one version of a file. They are stopped when the version is dropped; otherwise a forgotten interval
  * would keep it in memory for ever.
@@ -312,11 +324,49 @@ export class TrackedTimers {
     clearImmediate,
   };
 
+  /** Like `refusing`, for `node:timers/promises`: the promises never settle. */
+  readonly refusingPromises = {
+    setTimeout: () => this.#refusePromise("setTimeout"),
+    setImmediate: () => this.#refusePromise("setImmediate"),
+    setInterval: () => ({
+      [Symbol.asyncIterator]: () => ({ next: () => this.#refusePromise("setInterval") }),
+    }),
+    scheduler: {
+      wait: () => this.#refusePromise("scheduler.wait"),
+      yield: () => this.#refusePromise("scheduler.yield"),
+    },
+  };
+
+  /** Runs a function with all timers refused, however the file reaches them: as `globalThis.setTimeout`, for example. */
+  withoutTimers(run: () => void): void {
+    const { setInterval, setTimeout, setImmediate } = this.refusing;
+    const timeout = () => {
+      this.refused.add("AbortSignal.timeout");
+      return new AbortController().signal;
+    };
+    const kept = [
+      replaceMembers(globalThis, { setInterval, setTimeout, setImmediate }),
+      replaceMembers(timers, { setInterval, setTimeout, setImmediate }),
+      replaceMembers(timerPromises, this.refusingPromises),
+      replaceMembers(AbortSignal, { timeout }),
+    ];
+    try {
+      run();
+    } finally {
+      for (const restore of kept) restore();
+    }
+  }
+
   #refuse(name: string): NodeJS.Timeout {
     this.refused.add(name);
-    const timer = setTimeout(() => {}, 0);
+    const timer = startTimer(() => {}, 0);
     clearTimeout(timer);
     return timer;
+  }
+
+  #refusePromise(name: string): Promise<never> {
+    this.refused.add(name);
+    return new Promise(() => {});
   }
 
   readonly setInterval = (...args: Parameters<typeof setInterval>): NodeJS.Timeout => {

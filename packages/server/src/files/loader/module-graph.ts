@@ -258,7 +258,8 @@ export class ModuleGraph {
       filename: path,
       importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     });
-    const call = () => run.apply(module.exports, Object.values(values));
+    const start = () => run.apply(module.exports, Object.values(values));
+    const call = this.#parts.isCheck === true ? () => timers.withoutTimers(start) : start;
     // Only the outermost evaluation has a time limit; its imports share it.
     if (this.#evaluating > 1) call();
     else withinTime(call, this.#parts.evaluationLimit);
@@ -287,6 +288,8 @@ export class ModuleGraph {
       for (const place of resolver.placesOf(specifier, module.path)) module.places.add(place);
       if (resolution.kind === "virtual") return provide(resolution.id, module.path);
       if (isCheck === true && /^(?:node:)?timers$/.test(specifier)) return module.timers.refusing;
+      if (isCheck === true && /^(?:node:)?timers\/promises$/.test(specifier))
+        return module.timers.refusingPromises;
       if (resolution.kind === "external") return this.#external(specifier, module.path);
       module.dependencies.add(resolution.path);
       return this.#evaluate(resolution.path).exports;

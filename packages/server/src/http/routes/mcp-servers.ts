@@ -1,3 +1,4 @@
+import type { Grant } from "../../access/index.ts";
 import type { McpServers } from "../../mcp/connect/index.ts";
 import { McpServerError } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
@@ -22,10 +23,17 @@ const override = s.nullable(
 /** The upstream MCP servers: those of `mcp.json`, which can be changed only in that file, and those added here. */
 export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
   const route = routesFor("mcp-servers", "admin");
+  const openRoute = routesFor("mcp-servers", "token");
   const params = { key };
   const servers = () => {
     if (mcpServers !== undefined) return mcpServers;
     throw new HttpError("mcp_server_not_found", "No MCP servers are kept here.");
+  };
+  /** Lets others than admins sign in only for themselves, and only at servers that they may use. */
+  const requireOwnSignIn = (key: string, grant: Grant) => {
+    const isOwn = servers().isSignedInByToken(key) && servers().mayReach(key, (item) => grant.mayUse(item));
+    if (grant.admin || isOwn) return;
+    throw new HttpError("forbidden", "Only an admin's token may do this.");
   };
   // The answer of most routes: the server as it is now. Later changes come through the event stream.
   const server = ["The server.", s.ref("McpServer")] as const;
@@ -39,8 +47,8 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
           problems: s.map(s.text(), "Entries of the file that cannot be used: the reason by key."),
         }),
       ],
-      handle: () => ({
-        items: mcpServers?.list() ?? [],
+      handle: ({ grant }) => ({
+        items: mcpServers?.list(grant.id) ?? [],
         fileProblem: mcpServers?.fileProblem,
         problems: Object.fromEntries(mcpServers?.problems ?? []),
       }),
@@ -55,7 +63,7 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
       params,
       answer: server,
       errors: ["mcp_server_not_found"],
-      handle: ({ params }) => servers().get(params.key),
+      handle: ({ params, grant }) => servers().get(params.key, grant.id),
     }),
     route(
       "PATCH /api/mcp-servers/{key}",
@@ -88,27 +96,34 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
           .then(() => params),
     }),
     route("POST /api/mcp-servers/{key}/restart", "restartMcpServer", "Ends a server and starts it anew", {
-      description: "Answers when it is ready or has failed; `state` says which.",
+      description:
+        "Answers when it is ready or has failed; `state` says which. The connections of single callers are ended. The tools of a server that acts with the credentials of callers are read with those of this request.",
       params,
       answer: server,
       errors: ["mcp_server_not_found"],
-      handle: ({ params }) => servers().restart(params.key),
+      handle: ({ params, grant: { id: owner, caller, admin: isAdmin }, incoming: { headers } }) =>
+        servers().restart(params.key, {
+          ...{ owner, caller, isAdmin, headers },
+          ...{ sessionID: "", connection: undefined },
+        }),
     }),
-    route(
+    openRoute(
       "POST /api/mcp-servers/{key}/login",
       "loginMcpServer",
       "Begins to sign in at a server that asks for it",
       {
         description:
-          "A person opens `url` and signs in there. The page sends them back to `/oauth/callback/{key}` of this server, under the address that this request was sent to; then the server is started anew.",
+          "A person opens `url` and signs in there. The page sends them back to `/oauth/callback/{key}` of this server, under the address that this request was sent to; then the server is started anew. Where `toolrack.oauth.signIn` of the entry is `token`, any token that may use a tool of the server signs in for itself; otherwise it takes an admin's.",
         params,
         answer: ["Where to sign in.", s.object({ url: s.text(), expiresAt: s.moment() })],
         errors: ["mcp_server_not_found", "mcp_server_invalid", "mcp_sign_in_failed"],
-        handle: ({ params, incoming }) =>
-          servers().login(params.key, `${originOf(incoming)}${CALLBACK_PATH}`),
+        handle({ params, grant, incoming }) {
+          requireOwnSignIn(params.key, grant);
+          return servers().login(params.key, `${originOf(incoming)}${CALLBACK_PATH}`, grant.id);
+        },
       },
     ),
-    route(
+    openRoute(
       "POST /api/mcp-servers/{key}/logout",
       "logoutMcpServer",
       "Forgets the sign-in at a server, and has its tokens taken back where that can be done",
@@ -118,11 +133,15 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
           "The server, without its sign-in.",
           s.object({
             revoked: s.boolean("Whether the authorization server took the tokens back."),
-            server: s.ref("McpServer"),
+            "server?": s.ref("McpServer"),
           }),
         ],
         errors: ["mcp_server_not_found", "mcp_server_invalid"],
-        handle: ({ params }) => servers().logout(params.key),
+        async handle({ params, grant }) {
+          requireOwnSignIn(params.key, grant);
+          const { revoked, server } = await servers().logout(params.key, grant.id);
+          return { revoked, ...(grant.admin ? { server } : {}) };
+        },
       },
     ),
     route(
@@ -161,7 +180,7 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
         optionalBody: s.closed({
           "hashes?": s.map(
             hash,
-            "The `hash` of each tool that is approved, by the name that the server gives it.",
+            "The `hash` of each tool that is approved, by the name that the server gives it; that of its instructions by an empty one.",
           ),
         }),
         answer: ["The tools.", s.items(s.ref("McpServerTool"))],

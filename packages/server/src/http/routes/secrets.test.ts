@@ -60,6 +60,22 @@ it("refuses names and values that cannot be kept, without repeating a value", as
   expect((await server.ask("/api/secrets/OK")).body.error.code).toBe("method_not_allowed");
 });
 
+it("keeps a value that is set for an alias under the name of its tool", async () => {
+  const parameters = z.object({});
+  const execute = async () => "";
+  await using other = await TestServer.start({
+    tools: [Tool.define({ name: "opened", aliases: ["unlocked"], description: "d", parameters, execute })],
+  });
+  for (const [kind, value] of [
+    ["secrets", "long-enough"],
+    ["settings", "5000"],
+  ] as const) {
+    const path = `/api/${kind}/${encodeURIComponent(`unlocked/${kind}`)}`;
+    const { body } = await other.ask(path, { method: "PUT", body: { value } });
+    expect(body.name).toBe(`opened/${kind}`);
+  }
+});
+
 it("masks a value from the moment it is set", async () => {
   await using workspace = await TemporaryWorkspace.create({
     "toolrack.config.js": "export default { builtins: false };",

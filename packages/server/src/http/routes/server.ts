@@ -21,7 +21,8 @@ export function serverRoutes(services: HttpServices, describe: () => unknown): R
   const file = routesFor("files", "admin");
   return [
     server("GET /metrics", "metrics", "Counts and times in the text format of Prometheus", {
-      description: "Speaks only of tools that the token may use.",
+      description:
+        "Speaks only of tools that the token may use, and except to admins only of its own use of models.",
       access: "token",
       answer: ["The metrics.", s.text(), prometheus],
       handle: ({ grant }) => new Reply(renderMetrics(services, grant), { contentType: prometheus }),
@@ -83,10 +84,10 @@ export function statsRoute({ store }: HttpServices): Route {
   return routesFor("calls", "admin")(
     "GET /api/stats",
     "getStats",
-    "How many calls ended, failed and how long they took: in all, over time and by tool",
+    "How many calls ended, failed and how long they took, and how many tokens models took",
     {
       description:
-        "Of all recorded calls. The slices of time are minutes for the last two hours, quarters of an hour for two days, hours for a week and days for more.",
+        "Of all recorded calls. The slices of time are minutes for the last two hours, quarters of an hour for two days, hours for a week and days for more. `usage` has the tokens of all models in whole days of UTC, whatever `tool` is.",
       query: {
         since: s.integer({
           minimum: 0,
@@ -99,7 +100,8 @@ export function statsRoute({ store }: HttpServices): Route {
       async handle({ query: { since, tool } }) {
         const until = Date.now();
         const asked = { since: since ?? until - DAY, until };
-        return { ...asked, ...(await store.calls.statistics({ ...asked, tool })) };
+        const calls = await store.calls.statistics({ ...asked, tool });
+        return { ...asked, ...calls, usage: await store.usage.statistics(asked) };
       },
     },
   );
@@ -120,6 +122,7 @@ function renderMetrics(
     recordFailures: recorder.failures,
     held: store.calls.held,
     log,
+    usage: store.usage.counted().filter(({ caller }) => grant.admin || caller === grant.caller),
   };
   return metrics.render(readings, (name) => grant.mayUse(registry.get(name) ?? { name }));
 }

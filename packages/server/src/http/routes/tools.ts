@@ -1,5 +1,5 @@
 import { type ToolInfo, toDefinition } from "@toolrack/core";
-import { safeJson } from "@toolrack/core/internal";
+import { definitionTokens, safeJson } from "@toolrack/core/internal";
 import { parseToolReference, unknownTool } from "../../calls/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
@@ -233,6 +233,7 @@ function summaryOf(
     aliases,
     dangerous: dangerous === true,
     readOnly: readOnly === true,
+    tokens: definitionTokens(info),
     permissions,
     origin,
     createdAt,

@@ -1,4 +1,4 @@
-import { declaresSecret, SettingError } from "../../access/index.ts";
+import { declaresSecret, SettingError, toolSecretName } from "../../access/index.ts";
 import type { HttpServices } from "../services.ts";
 import { HttpError, type Route, routesFor, s } from "../wire/index.ts";
 
@@ -11,7 +11,7 @@ const params = {
 };
 
 /** Secrets can be written but never read back. */
-export function secretRoutes({ values }: HttpServices): Route[] {
+export function secretRoutes({ values, registry }: HttpServices): Route[] {
   const route = routesFor("secrets", "admin");
   return [
     route("GET /api/secrets", "listSecrets", "The names of the secrets; never a value", {
@@ -25,7 +25,8 @@ export function secretRoutes({ values }: HttpServices): Route[] {
       body: s.closed({ value: s.text({ minLength: 1 }) }),
       answer: ["The secret, without its value.", s.ref("Secret")],
       errors: ["secret_invalid"],
-      async handle({ params: { name }, body }) {
+      async handle({ params, body }) {
+        const { name } = ownerOf(registry, params.name);
         await values.setSecret(name, body.value);
         return (
           (await values.secrets.list()).find((secret) => secret.name === name) ?? unknown("secret", name)
@@ -56,10 +57,10 @@ export function settingRoutes({ values, registry }: HttpServices): Route[] {
       body: s.closed({ value: s.text() }),
       answer: ["The setting.", s.ref("Setting")],
       errors: ["setting_invalid"],
-      async handle({ params: { name }, body }) {
-        const [tool = "", variable] = name.split("/");
-        const info = variable === undefined ? undefined : registry.get(tool);
-        if (info !== undefined && declaresSecret(info, variable ?? "")) {
+      async handle({ params, body }) {
+        const { name, isSecret } = ownerOf(registry, params.name);
+        const [tool, variable] = name.split("/");
+        if (isSecret) {
           throw new SettingError(
             `The tool "${tool}" declares ${variable} as a secret. Set it with PUT /api/secrets/${tool}%2F${variable}, or: toolrack secrets set ${tool} ${variable}`,
           );
@@ -76,6 +77,14 @@ export function settingRoutes({ values, registry }: HttpServices): Route[] {
         (await values.removeSetting(name)) ? { name } : unknown("setting", name),
     }),
   ];
+}
+
+/** The name under which the tool of `TOOL/NAME`, or of an alias, finds the value, and whether it declares it as a secret. */
+function ownerOf(registry: HttpServices["registry"], said: string): { name: string; isSecret: boolean } {
+  const [tool = "", variable] = said.split("/");
+  const info = variable === undefined ? undefined : registry.get(tool);
+  if (info === undefined || variable === undefined) return { name: said, isSecret: false };
+  return { name: toolSecretName(info.name, variable), isSecret: declaresSecret(info, variable) };
 }
 
 function unknown(kind: "secret" | "setting", name: string): never {

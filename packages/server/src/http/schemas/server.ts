@@ -27,6 +27,15 @@ const totals = {
   "p95?": s.amount("Milliseconds that nineteen of twenty took at the most."),
 };
 
+const usageTotals = {
+  requests: s.count("Answers of models."),
+  estimated: s.count("Those of them whose tokens are estimated."),
+  promptTokens: s.count("What they read."),
+  cachedTokens: s.count("What the providers had in their cache of it."),
+  completionTokens: s.count("What they wrote."),
+  cost: s.amount("By the prices of the config at that time. 0 without prices."),
+};
+
 const fileReport = s.object({
   file: s.text(),
   status: s.choice(["loaded", "adapted", "stale", "failed", "helper"]),
@@ -52,8 +61,7 @@ const mcpServer = s.object({
   "problemOf?": s.choice(["entry", "lists"], "What the problem is with."),
   entry: s.anyObject("As it stands in `mcpServers`; values that may be secret are hidden."),
   state: s.choice(["starting", "ready", "needs-auth", "backoff", "failed", "disabled"]),
-  "reason?": s.text("Why it is not ready."),
-  "lastWord?": s.text("The last line that its process wrote, while it cannot be used."),
+  "reason?": s.text("Why it is not ready, with the line of its process that says so."),
   since: s.moment(),
   "resting?": s.boolean("Nobody called it for a while, so its process was ended; the next call starts it."),
   circuit: s.choice(
@@ -73,19 +81,32 @@ const mcpServer = s.object({
   tools: s.count(),
   "leftOut?": s.count("Tools that its entry lets in and that cannot be used; `refused` says why."),
   quarantined: s.count("Tools that changed since they were approved."),
+  tokens: s.count("What its usable tools cost a context: the tokens of their definitions, estimated."),
+  "instructions?": s.object(
+    {
+      text: s.text(),
+      from: s.choice(["entry", "server"], "Whose words they are."),
+      "changed?": s.object(
+        { text: s.text(), hash: s.text() },
+        "What the server says now and nobody has approved. The hash is sent back under the empty name.",
+      ),
+    },
+    "What clients are told about it.",
+  ),
   "prompts?": s.count(),
   "resources?": s.count(),
   "refused?": s.list(
     s.object({ name: s.text(), reason: s.text() }),
     "Tools, prompts, resources and templates that it lists and that cannot be used.",
   ),
+  "connections?": s.count("Only of a server that keeps its callers apart: how many connections they have."),
   "signIn?": s.object(
     {
       signedIn: s.boolean(),
       pending: s.boolean("Somebody was sent to sign in and has not come back."),
       "problem?": s.text("Why the last attempt came to nothing."),
     },
-    "Only of a server at an address that is sent no `Authorization` header of its entry.",
+    "Only of a server at an address that is sent no `Authorization` header of its entry. Where each token signs in for itself: of the token that asks.",
   ),
 });
 
@@ -93,6 +114,7 @@ const mcpServerTool = s.object({
   name: s.text("As the server names it."),
   rackName: s.text("As the rack names it."),
   "description?": s.text(),
+  "tokens?": s.count("Of its definition on the rack, estimated."),
   hash: s.text("Of its definition as it is now. Sent back with an approval, it says what was looked at."),
   offered: s.boolean("Whether the entry lets it in, and it can be used."),
   pin: s.choice(["approved", "quarantined", "unpinned"]),
@@ -162,7 +184,7 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
     {
       name: s.text(),
       "version?": s.text(),
-      transport: s.choice(["http"]),
+      transport: s.choice(["http", "stdio"]),
       era: s.choice(["legacy", "modern"], "`modern`: version 2026-07-28 of the protocol."),
       caller: s.text("Which token it bears, as records name it."),
       "expert?": s.text("The expert that it uses instead of the whole rack."),
@@ -183,6 +205,25 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
     tools: s.list(
       s.object({ toolName: s.text(), ...totals }),
       "The tools with the most calls first, at most 500.",
+    ),
+    usage: s.object(
+      {
+        ...usageTotals,
+        days: s.list(
+          s.object({ day: s.text("Of UTC, such as `2026-11-16`."), ...usageTotals }),
+          "The oldest first.",
+        ),
+        callers: s.list(
+          s.object({ caller: s.text("A token, as records name it."), ...usageTotals }),
+          "Like the next two, those with the most tokens first, at most 500.",
+        ),
+        models: s.list(s.object({ model: s.text("`PROVIDER/NAME`."), ...usageTotals })),
+        sessions: s.list(
+          s.object({ session: s.text(), ...usageTotals }),
+          "The conversations that the server keeps.",
+        ),
+      },
+      "What models were asked, from the day of `since` on.",
     ),
   }),
 };

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JsonSchemaObject, Logger } from "@toolrack/core";
 import { redact, tooMuchJson } from "@toolrack/core/internal";
@@ -123,7 +124,8 @@ export function sendError(
   { metrics, logger }: ErrorListeners,
   route: string,
 ): void {
-  const error = HttpError.from(thrown) ?? hideFailure(thrown, logger);
+  const id = requestId(outgoing);
+  const error = HttpError.from(thrown) ?? hideFailure(thrown, logger, id);
   // The store itself logs an unreachable database once. Other store failures are logged only here.
   if (error.code === "store_unavailable" && error.details.reason !== "away")
     logger.error("A request failed:", thrown);
@@ -133,12 +135,24 @@ export function sendError(
     outgoing.destroy();
     return;
   }
-  sendText(outgoing, error.status, jsonText(error.toEnvelope()), { "Content-Type": json, ...error.headers });
+  const headers = { "Content-Type": json, "X-Request-Id": id, ...error.headers };
+  sendText(outgoing, error.status, jsonText(error.toEnvelope()), headers);
+}
+
+/** The id under which a person can report the request. Made at first use. */
+function requestId(outgoing: ServerResponse): string {
+  const known = outgoing.getHeader("X-Request-Id");
+  return typeof known === "string" ? known : `req_${randomUUID()}`;
+}
+
+/** Gives the answer an id in a header, as every error has one. OpenAI's clients show it as `_request_id`. */
+export function setRequestId(outgoing: ServerResponse): void {
+  outgoing.setHeader("X-Request-Id", requestId(outgoing));
 }
 
 /** Details of an internal failure go to the log, not to the caller. */
-function hideFailure(thrown: unknown, logger: Logger): HttpError {
-  logger.error("A request failed:", thrown);
+function hideFailure(thrown: unknown, logger: Logger, id: string): HttpError {
+  logger.error(`A request failed (${id}):`, thrown);
   return new HttpError("internal_error", "The server failed to answer this request. Its log says why.");
 }
 
@@ -185,7 +199,8 @@ export function acceptsStream({ headers }: IncomingMessage): boolean {
 
 export function openEventStream(outgoing: ServerResponse): void {
   // The header X-Accel-Buffering stops proxies from buffering the stream.
-  outgoing.writeHead(200, { "Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no" });
+  // A list of names and values costs Node less than an object of them.
+  outgoing.writeHead(200, ["Content-Type", "text/event-stream; charset=utf-8", "X-Accel-Buffering", "no"]);
   outgoing.flushHeaders();
 }
 

@@ -4,8 +4,9 @@ import { isFullDisk, StoreUnavailable } from "../../store/index.ts";
 interface HttpErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** A model provider's own error type, where OpenAI's clients look for it. */
+  /** A model provider's own error type. Default: according to the status. */
   readonly type?: string;
+  /** Default: the first place in `details.issues`. */
   readonly param?: string;
 }
 
@@ -15,8 +16,10 @@ interface ErrorEnvelope {
     readonly code: HttpErrorCode;
     readonly message: string;
     readonly details: Readonly<Record<string, unknown>>;
-    readonly type?: string;
-    readonly param?: string;
+    /** The kind of error, in OpenAI's words. */
+    readonly type: string;
+    /** The member of the request that is wrong, such as `messages[0].content`. */
+    readonly param: string | null;
   };
 }
 
@@ -35,8 +38,7 @@ export class HttpError extends Error {
     this.status = httpErrorCodes[code].status;
     this.details = options.details ?? {};
     this.headers = options.headers ?? {};
-    const { type, param } = options;
-    this.#own = { ...(type === undefined ? {} : { type }), ...(param === undefined ? {} : { param }) };
+    this.#own = options;
   }
 
   /** Translates an error by which a request was refused; undefined for any other error. */
@@ -60,8 +62,23 @@ export class HttpError extends Error {
   }
 
   toEnvelope(): ErrorEnvelope {
-    return { error: { code: this.code, message: this.message, details: this.details, ...this.#own } };
+    const { code, message, details } = this;
+    const { type = typeOf(this.status), param = firstPath(details) } = this.#own;
+    return { error: { code, message, type, param, details } };
   }
+}
+
+/** OpenAI's clients show the type of an error, and programs decide by it. */
+function typeOf(status: number): string {
+  if (status === 401) return "authentication_error";
+  if (status === 403) return "permission_error";
+  if (status === 429) return "rate_limit_error";
+  return status >= 500 ? "server_error" : "invalid_request_error";
+}
+
+function firstPath({ issues }: Readonly<Record<string, unknown>>): string | null {
+  const { path } = Object(Array.isArray(issues) ? issues[0] : undefined);
+  return typeof path === "string" && path !== "" ? path : null;
 }
 
 /**
@@ -111,6 +128,7 @@ export const httpErrorCodes = {
   expert_not_found: { status: 404, when: "No expert that this token may use has this name or id." },
   model_not_found: { status: 404, when: "No model provider has a model of this name." },
   chat_session_not_found: { status: 404, when: "No conversation that this token may see has this id." },
+  response_not_found: { status: 404, when: "No response that this token may see has this id." },
   token_not_found: { status: 404, when: "There is no token with this id." },
   secret_not_found: { status: 404, when: "There is no secret of this name." },
   setting_not_found: { status: 404, when: "There is no setting of this name." },
@@ -139,7 +157,7 @@ export const httpErrorCodes = {
   },
   chat_cancelled: {
     status: 409,
-    when: "The same request made calls a moment ago and was cancelled with its connection; it is not done twice.",
+    when: "Only in `toolrack.error` of an answer: the same request made calls a moment ago, and its connection closed, or it ran on another server; it is not done twice.",
   },
   chat_busy: { status: 409, when: "The last message of the conversation is still being answered." },
   approval_decided: { status: 409, when: "The question was answered, or nobody answered it in time." },

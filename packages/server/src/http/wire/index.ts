@@ -11,6 +11,7 @@ export {
   refuseHead,
   sendError,
   sendText,
+  setRequestId,
   whenGone,
 } from "./bodies.ts";
 export {

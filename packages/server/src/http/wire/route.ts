@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
 import type { JsonSchemaObject, Logger, ToolRegistry } from "@toolrack/core";
 import type { Grant } from "../../access/index.ts";
 import type { Experts } from "../../skills/index.ts";
@@ -53,6 +54,8 @@ interface RouteDetails {
   /** Says, for `/openapi.json`, when the route answers with no content (204). */
   readonly empty?: string;
   readonly errors?: readonly HttpErrorCode[];
+  /** Throws when the grant does not allow the request. Called before the request is checked and its body read. */
+  readonly admit?: (grant: Grant) => void;
   /** Whether the token may also be in the URL. Only for event streams, see `Credentials`. */
   readonly tokenInQuery?: boolean;
 }
@@ -116,6 +119,11 @@ export interface Mount {
   readonly access: "open" | "token";
   /** Answers the request. Errors are answered like those of a route. An open mount gets an empty grant. */
   handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant): void | Promise<void>;
+  /**
+   * Takes over the connection of a request for `joinProtocol`, or answers that it does not. Without this method, such a
+   * request is handled like any other.
+   */
+  join?(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant, connection: Duplex): void;
   /** Added to the WWW-Authenticate header of the answer to a caller without a valid token. */
   challenge?(incoming: IncomingMessage): string;
   /** Ends streams that would keep the server open. May wait a moment for answers that are still due. */

@@ -98,11 +98,25 @@ const LONGEST_WAIT = 60 * 60_000;
 
 /**
  * The state of a server after a failure. Only `backoff` ends by itself; the others need a person. The reason is masked,
- * because servers and programs repeat secrets that they were given.
+ * because servers and programs repeat secrets that they were given. `explanation`: what the server's process printed that
+ * says why.
  */
 export function stateAfter(
   thrown: unknown,
-  { key, canSignIn, mask }: { key: string; canSignIn: boolean; mask: (text: string) => string },
+  {
+    key,
+    canSignIn,
+    mask,
+    remedy: otherRemedy,
+    explanation,
+  }: {
+    key: string;
+    canSignIn: boolean;
+    mask: (text: string) => string;
+    /** What to do about refused credentials, instead of the usual advice. */
+    remedy?: string | undefined;
+    explanation?: string | undefined;
+  },
 ): { readonly state: "needs-auth" | "failed" | "backoff"; readonly reason: string } {
   let message = mask(reasonOf(thrown));
   if (thrown instanceof UpstreamError) {
@@ -111,11 +125,13 @@ export function stateAfter(
     if (message.length > LONGEST_REASON) message = `${message.slice(0, LONGEST_REASON)}…`;
   }
   message = sentence(message);
+  if (explanation !== undefined) message += ` It wrote: ${explanation}`;
   if (thrown instanceof UpstreamError && thrown.asksForCredentials) {
-    const remedy = canSignIn
+    const usualRemedy = canSignIn
       ? `Sign in: ${commandFor("login", key)}, or on its page in the console. For a server that takes a fixed token, give its entry a header "Authorization": "Bearer …" with the token kept as a secret.`
       : `It does not take the credentials of its entry. Put others there, kept as a secret, then restart it: ${commandFor("restart", key)}`;
-    return { state: "needs-auth", reason: `It asks for credentials: ${message} ${remedy}` };
+    const reason = `It asks for credentials: ${message} ${otherRemedy ?? usualRemedy}`;
+    return { state: "needs-auth", reason };
   }
   // The npm registry has no such package or version. An error without a package name has another cause.
   const isMissingPackage =
@@ -167,7 +183,7 @@ function describeOutlook(key: string, { nextAttemptAt, lastWords }: Outlook): st
   const next =
     nextAttemptAt === undefined
       ? `See: ${commandFor("show", key)}`
-      : `It is started again in ${Math.max(0, Math.round((nextAttemptAt - Date.now()) / 100) / 10)} s.`;
+      : `It is started again in ${Math.max(0.1, Math.round((nextAttemptAt - Date.now()) / 100) / 10)} s.`;
   return lastWords.length === 0 ? next : `${next}\nIts last words:\n${lastWords.join("\n")}`;
 }
 

@@ -1,4 +1,6 @@
+export type { ServerInstructions } from "./catalogue/catalogue.ts";
 export { readMcpFile } from "./config/configured-servers.ts";
 export type { ServerEntry } from "./config/entry.ts";
+export type { McpServersOptions } from "./managed-server.ts";
 export { McpServers, type McpServerUpdate } from "./mcp-servers.ts";
 export type { McpServerView, McpToolView } from "./server-views.ts";

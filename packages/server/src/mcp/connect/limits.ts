@@ -8,6 +8,7 @@ const defaults = {
   queue: 256,
   question: 300_000,
   refresh: 600_000,
+  connections: 16,
 } as const satisfies ServerLimits;
 
 /** The limits with a default are always set, the others only when the entry sets them. */

@@ -13,6 +13,21 @@ function oddServer(more: object = {}): object {
   return { command: process.execPath, args: [odd], ...more };
 }
 
+/** A server that can be started once: at every later start it ends. Returns its entry. */
+async function startsOnce(rack: UpstreamRack, more: object = {}): Promise<object> {
+  const file = join(rack.directory, "once.mjs");
+  const isAgain = `existsSync(${JSON.stringify(`${file}.done`)})`;
+  const spend = `writeFileSync(${JSON.stringify(`${file}.done`)}, "")`;
+  await writeFile(
+    file,
+    `import { existsSync, writeFileSync } from "node:fs";
+if (${isAgain}) { console.error("The licence is used up"); process.exit(3); }
+${spend};
+await import(${JSON.stringify(odd)});`,
+  );
+  return { command: process.execPath, args: [file], ...more };
+}
+
 const mayStand = /"odd" was lost before it answered\. .* What it had already done may stand: check before/;
 
 describe("a call whose server is lost in the middle", () => {
@@ -46,12 +61,14 @@ describe("a call whose server is lost in the middle", () => {
 
   it("is told from one that was never sent", async () => {
     await using rack = await UpstreamRack.create();
-    await rack.open({ odd: oddServer() });
+    await rack.open({ odd: await startsOnce(rack) });
     await rack.until("odd", "ready");
     expect((await rack.call("mcp_odd_crash")).error?.details).toMatchObject({ kind: "lost" });
     const { content, error } = await rack.call("mcp_odd_echo", { text: "a" });
     expect(error?.details).toMatchObject({ kind: "unavailable" });
-    expect(content).toMatch(/"odd" is not available \(backoff\)\. It was ended by SIGKILL/);
+    expect(content).toMatch(
+      /"odd" is not available \(backoff\)\. .*exit code 3.* It wrote: The licence is used up/,
+    );
     expect(content).not.toMatch(/may stand/);
   });
 });
@@ -69,7 +86,7 @@ describe("a call of which nobody knows whether it was done", () => {
     const inputSchema = { type: "object" };
     const tools = ["raw", "fail", "crash"].map((name) => ({ name, inputSchema, annotations }));
     await writeFile(file, JSON.stringify(tools));
-    await rack.open({ odd: oddServer({ env: { ODD_TOOLS_FILE: file } }) });
+    await rack.open({ odd: await startsOnce(rack, { env: { ODD_TOOLS_FILE: file } }) });
     await rack.until("odd", "ready");
     const failure = async (tool: string, input?: object) => {
       const { error } = await rack.call(`mcp_odd_${tool}`, input);

@@ -1,38 +1,47 @@
-import { type Logger, ToolDisabledError, type ToolInfo, type ToolRegistry } from "@toolrack/core";
+import { type Logger, ToolDisabledError, type ToolRegistry } from "@toolrack/core";
 import { hashValue } from "@toolrack/core/internal";
 import type { Secrets, Unapproved } from "../../access/index.ts";
-import type { Offerings, RackIdentity } from "../../calls/index.ts";
-import { asRecord, reasonOf } from "../../helpers/index.ts";
+import { type Offerings, type Origin, operatorOrigin, type RackIdentity } from "../../calls/index.ts";
+import { reasonOf } from "../../helpers/index.ts";
 import type { McpServerStore, StoredMcpServer } from "../../store/index.ts";
+import { CallerConnections, type CallerSeat, callerHeader } from "./caller-connections.ts";
 import {
+  approvedParts,
   type Catalogue,
+  changedLists,
   checkCatalogue,
+  instructionsAsTool,
   ownMember,
   type RefusedItem,
+  type ServerInstructions,
   type UpstreamTool,
+  withoutValues,
 } from "./catalogue/catalogue.ts";
 import type { RackNames } from "./catalogue/rack-names.ts";
+import { RegisteredTools } from "./catalogue/registered-tools.ts";
 import { isOffered, quarantined, switchedOff, toTool } from "./catalogue/tool.ts";
 import { type PinningPolicy, ToolPins } from "./catalogue/tool-approvals.ts";
-import { shortened } from "./catalogue/usable-schema.ts";
 import type { WantedServer } from "./config/configured-servers.ts";
-import { fingerprintOf } from "./config/entry.ts";
+import { fingerprintOf, isolationOf, isPersonal, type ServerLimits } from "./config/entry.ts";
 import { FollowedSecrets, type Surroundings } from "./config/resolve-entry.ts";
 import { commandFor } from "./failures.ts";
-import { McpOfferings } from "./offerings.ts";
+import { McpOfferings, type OfferingRequest } from "./offerings.ts";
 import type { PackageStore } from "./process/server-files.ts";
 import type { Verdict } from "./protocol/messages.ts";
-import { SignIn } from "./sign-in/sign-in.ts";
-import { canSignIn, SignInVault, type VaultSecrets } from "./sign-in/stored-sign-in.ts";
+import type { ListName } from "./protocol/subscriptions.ts";
+import { ServerSignIns } from "./sign-in/server-sign-ins.ts";
+import type { VaultSecrets } from "./sign-in/stored-sign-in.ts";
 import { Upstream, type UpstreamOptions } from "./upstream.ts";
 
 export interface McpServersOptions {
   readonly registry: ToolRegistry;
   readonly offerings?: Offerings;
   readonly store: McpServerStore;
-  readonly secrets: Pick<Secrets, "values" | "maskFor"> & VaultSecrets;
+  readonly secrets: Pick<Secrets, "values" | "maskFor" | "list"> & VaultSecrets;
   /** Finds a setting of the workspace by its name. */
   readonly setting?: (name: string) => Promise<string | undefined>;
+  /** Finds who began the chain that a call belongs to. Default: all calls are the operator's. */
+  readonly originOf?: (callId: string) => Origin | undefined;
   readonly logger: Logger;
   /** The folder of the workspace. */
   readonly directory: string;
@@ -67,9 +76,15 @@ export interface ServerContext extends McpServersOptions, Pick<UpstreamOptions, 
   readonly onChange: () => void;
 }
 
-interface Applied {
-  readonly fingerprint: string;
-  readonly isDisabled: boolean;
+/** How long the connection that only reads lists is kept after they are read, in milliseconds. */
+const LISTER_REST = 2_000;
+
+const LISTED_LATER =
+  "It acts with the credentials of each caller, so its tools are read with those of the first caller that has any.";
+
+function refusedValues(names: readonly string[]): string {
+  const values = names.map((name) => `${name} (header ${callerHeader(name)}, or a secret of the token)`);
+  return `It does not take what this caller gave as ${values.join(" and ")}. Give another value.`;
 }
 
 /** One upstream server with its tools in the registry, their approvals, and its prompts and resources. */
@@ -77,22 +92,27 @@ export class ManagedServer {
   readonly key: string;
   readonly pins: ToolPins;
   wanted: WantedServer;
-  /** Undefined for a process, for a server whose entry has credentials, and for an invalid entry. */
-  signIn: SignIn | undefined;
+  /**
+   * The connection that all callers share. Of a server that keeps callers apart, it only reads the lists, and where callers
+   * act with their own credentials, not even that.
+   */
   upstream: Upstream;
+  /** The connections of single callers. Undefined when all callers share one. */
+  connections: CallerConnections | undefined;
+  signIns: ServerSignIns;
+  /** Its tools in the registry. */
+  readonly registered: RegisteredTools;
   /** Tools that the entry allows but that cannot be used, by the server's names. */
   leftOut: ReadonlySet<string> = new Set();
   readonly #context: ServerContext;
   readonly #offerings: McpOfferings;
-  readonly #vault: SignInVault;
+  /** The connection whose lists are the server's. */
+  #lister: Upstream | undefined;
+  #verdict: Verdict | undefined;
   /** The secrets that the current entry uses. */
   #secrets: FollowedSecrets;
-  /** The server's tools in the registry, by their names on the rack. */
-  #applied = new Map<string, Applied>();
   /** Tools that could not be converted to tools of the rack. */
   #unmade: readonly RefusedItem[] = [];
-  /** Tools that the registry refused, and tools whose new name is the name of another tool. */
-  #unregistered: readonly RefusedItem[] = [];
   /**
    * Tools that were compared with their approved definitions since the registry was last updated, and may be
    * called.
@@ -113,11 +133,16 @@ export class ManagedServer {
     this.pins = pins;
     this.wanted = wanted;
     this.#context = context;
-    this.#vault = new SignInVault(this.key, context.secrets);
+    this.registered = new RegisteredTools(context);
     this.#secrets = new FollowedSecrets(context.surroundings);
-    this.signIn = this.#makeSignIn();
-    this.upstream = this.#makeUpstream(row);
-    this.#offerings = new McpOfferings(this.key, () => this.upstream, context);
+    this.signIns = this.#makeSignIns();
+    this.upstream = this.#makeShared(row);
+    this.connections = this.#makeConnections();
+    const request: OfferingRequest = (given, { origin = operatorOrigin }) =>
+      this.connections === undefined
+        ? this.upstream.request(given)
+        : this.connections.use(origin, (upstream) => upstream.request(given));
+    this.#offerings = new McpOfferings(this.key, () => this.upstream, request, context);
   }
 
   /** Offers the tools that are known from an earlier run, and starts the server without waiting for it. */
@@ -127,22 +152,73 @@ export class ManagedServer {
     const server = new ManagedServer(wanted, await store.get(wanted.key), pins, context);
     server.apply();
     context.offerings?.add(server.#offerings);
-    server.upstream.start();
+    void server.#start(operatorOrigin);
     return server;
   }
 
-  /** How many of its tools are in the registry. */
-  get toolCount(): number {
-    return this.#applied.size;
+  /** Begins with no connections of callers. Resolves when the lists are read, or cannot be read now. Never rejects. */
+  async restart(origin: Origin = operatorOrigin): Promise<void> {
+    await this.connections?.reset();
+    await (this.#isPersonal ? this.#start(origin) : this.upstream.restart());
+  }
+
+  /** Whether callers act with their own credentials, and none has come yet with whom the lists could be read. */
+  get isUnlisted(): boolean {
+    const { tools } = this.upstream.catalogue;
+    return this.#isPersonal && this.wanted.isEnabled && this.#lister === undefined && tools.length === 0;
+  }
+
+  /**
+   * Opens the connection of this caller, so that the lists are read over it. Resolves when that is done, or when the caller
+   * can have no connection: then with the reason. Never rejects.
+   */
+  async greet(origin: Origin): Promise<string | undefined> {
+    try {
+      await this.connections?.greet(origin);
+      return undefined;
+    } catch (thrown) {
+      return reasonOf(thrown);
+    }
+  }
+
+  /** To be called when somebody has signed in or out. `owner`: the id of the token; `""` if all callers share the sign-in. */
+  async signInChanged(owner: string): Promise<void> {
+    if (owner === "") return this.restart();
+    await this.connections?.reset(owner);
+    if (this.isUnlisted) await this.greet({ ...operatorOrigin, owner });
+  }
+
+  async #start(origin: Origin): Promise<void> {
+    if (!this.#isPersonal) return this.upstream.start();
+    if (!this.wanted.isEnabled) return;
+    this.upstream.standBy(LISTED_LATER);
+    const problem = await this.greet(origin);
+    if (problem !== undefined && this.isUnlisted) this.upstream.standBy(`${LISTED_LATER} ${problem}`);
+  }
+
+  get #isPersonal(): boolean {
+    return this.wanted.invalid === undefined && isPersonal(this.wanted.entry);
   }
 
   /** Listed items that cannot be used. */
   get refused(): readonly RefusedItem[] {
-    return [...(this.upstream.catalogue.refused ?? []), ...this.#unmade, ...this.#unregistered];
+    return [...(this.upstream.catalogue.refused ?? []), ...this.#unmade, ...this.registered.refused];
   }
 
+  /** The tool of this name; for the empty name, the server's instructions in the form of a tool. */
   find(name: string): UpstreamTool | undefined {
-    return this.upstream.catalogue.tools.find((tool) => tool.name === name);
+    return approvedParts(this.upstream.catalogue).find((tool) => tool.name === name);
+  }
+
+  /** What clients are told about the server: the words of its entry, or else its own, as they were approved. */
+  get instructions(): ServerInstructions | undefined {
+    const own = this.wanted.entry.toolrack?.instructions;
+    const given = instructionsAsTool(this.upstream.catalogue);
+    if (own !== undefined) return own.trim() === "" ? undefined : { text: own.trim(), isOwn: true };
+    if (given === undefined) return undefined;
+    const { state, approved } = this.pins.of(given);
+    const text = state === "quarantined" ? approved?.description : given.description;
+    return text === undefined ? undefined : { text: this.upstream.mask(text), isOwn: false };
   }
 
   /** Applies a new version of the entry. Restarts the server only if the change needs a restart. */
@@ -151,43 +227,43 @@ export class ManagedServer {
     const { limits } = wanted.entry.toolrack ?? {};
     this.wanted = wanted;
     if (hashOfRunning(before) !== hashOfRunning(wanted)) {
-      await this.upstream.stop();
+      await Promise.all([this.upstream.stop(), this.connections?.close()]);
       await this.#keeping;
       this.#generation++;
       this.#secrets = new FollowedSecrets(this.#context.surroundings);
-      this.signIn = this.#makeSignIn();
-      this.upstream = this.#makeUpstream(await this.#readStored());
+      this.signIns = this.#makeSignIns();
+      this.#lister = undefined;
+      this.upstream = this.#makeShared(await this.#readStored());
+      this.connections = this.#makeConnections();
       this.#offerings.moveTo(this.upstream);
-      this.upstream.start();
-    } else if (hashValue(before.entry.toolrack?.limits) !== hashValue(limits))
-      this.upstream.limit(limits ?? {});
+      void this.#start(operatorOrigin);
+    } else if (hashValue(before.entry.toolrack?.limits) !== hashValue(limits)) {
+      this.upstream.limit(this.#limitsOfShared);
+      this.connections?.limit(limits ?? {});
+    }
     this.renamed();
   }
 
   /** Applies tool settings, sign-ins and sign-outs that another process on the same store made. */
   async refresh(): Promise<void> {
-    await this.pins.refresh(() => this.upstream.catalogue.tools);
+    await this.pins.refresh(() => approvedParts(this.upstream.catalogue));
     this.apply();
-    const isAwaited = this.upstream.state === "needs-auth";
-    if (await this.signIn?.follow(isAwaited)) void this.upstream.restart();
+    const changed = await this.signIns.follow(this.upstream.state === "needs-auth");
+    for (const owner of changed) void this.signInChanged(owner);
   }
 
   /** Restarts the server if it cannot be used and one of its secrets has changed. */
   async followSecrets(): Promise<void> {
-    const { upstream } = this;
-    const isDown = ["failed", "needs-auth", "backoff"].includes(upstream.state);
-    if (isDown && (await this.#secrets.changed())) void upstream.restart();
+    const isDown = ["failed", "needs-auth", "backoff"].includes(this.upstream.state);
+    if (isDown && (await this.#secrets.changed())) void this.restart();
+    // The operator may have stored a value of its own meanwhile.
+    if (this.isUnlisted) void this.greet(operatorOrigin);
   }
 
   /** To be called when the server's tools and prompts may have other names than before. */
   renamed(): void {
     this.apply();
     this.#offerings.changed();
-  }
-
-  /** Removes the tokens of this server, even if its entry no longer allows a sign-in. */
-  async forgetSignIn(): Promise<void> {
-    await (this.signIn === undefined ? this.#vault.clear() : this.signIn.end());
   }
 
   /** Closes a server whose entry is gone. Unlike `close`, writes nothing more about its tools into the store. */
@@ -197,11 +273,10 @@ export class ManagedServer {
   }
 
   async close(): Promise<void> {
-    const { offerings, registry, maskFor } = this.#context;
+    const { offerings, maskFor } = this.#context;
     offerings?.remove(this.#offerings.key);
-    registry.apply({ remove: [...this.#applied.keys()] });
-    this.#applied.clear();
-    await this.upstream.stop();
+    this.registered.clear();
+    await Promise.all([this.upstream.stop(), this.connections?.close()]);
     await this.#keeping;
     await this.pins.close();
     // The values are unmasked last, because calls that were cut off may still show them.
@@ -225,7 +300,10 @@ export class ManagedServer {
   #applyTools(): void {
     const { key, upstream } = this;
     const { entry, isEnabled } = this.wanted;
-    const source = { key, entry, upstream, links: this.#offerings.links, names: this.#context.names };
+    const { names } = this.#context;
+    const { links } = this.#offerings;
+    const about = this.instructions;
+    const source = { key, entry, upstream: this.connections ?? upstream, links, names, about };
     const choices = entry.toolrack?.tools ?? {};
     const offered = upstream.catalogue.tools.filter(({ name }) => isOffered(choices, name));
     this.#admitted = new WeakSet();
@@ -241,72 +319,32 @@ export class ManagedServer {
         return [];
       }
     });
-    this.#register(made.map(({ tool }) => tool));
+    this.registered.replace(
+      made.map(({ tool }) => tool),
+      this.#generation,
+    );
     this.#unmade = unmade;
-    const refused = new Set(this.#unregistered.map(({ name }) => name));
+    const refused = new Set(this.registered.refused.map(({ name }) => name));
     // If two tools want the same name, one gets it and the other is refused.
     const leftOut = made.filter(
-      ({ tool: { name, displayName = name } }) => !this.#applied.has(name) || refused.has(displayName),
+      ({ tool: { name, displayName = name } }) => !this.registered.has(name) || refused.has(displayName),
     );
     this.leftOut = new Set([...unmade, ...leftOut.map(({ given }) => given)].map(({ name }) => name));
   }
 
   #claimNames(offered: readonly UpstreamTool[]): void {
     const { key } = this;
-    const { rename = {} } = this.wanted.entry.toolrack?.tools ?? {};
+    const { prefix, tools: { rename = {} } = {} } = this.wanted.entry.toolrack ?? {};
     const renamed = offered.flatMap(
       (tool) => this.pins.of(tool).override.rename ?? ownMember(rename, tool.name) ?? [],
     );
     const tools = offered.map(({ name }) => name);
     const prompts = this.upstream.catalogue.prompts.map(({ name }) => String(name));
     const { names, onNames } = this.#context;
+    names.setPrefix(key, prefix);
     const isContested = names.claim(key, [...tools, ...renamed, ...prompts]);
     names.noteSpellings(key, [tools, prompts]);
     if (isContested) onNames(key);
-  }
-
-  /** Replaces the server's tools in the registry. Touches only tools that changed. */
-  #register(tools: readonly ToolInfo[]): void {
-    const { registry, logger } = this.#context;
-    const { single, doubled } = withoutDoubles(tools);
-    const before = this.#applied;
-    const wanted = new Map(single.map((tool) => [tool.name, fingerprintOfTool(tool, this.#generation)]));
-    const remove = [...before.keys()].filter((name) => wanted.get(name) !== before.get(name)?.fingerprint);
-    const put = single.filter(({ name }) => before.get(name)?.fingerprint !== wanted.get(name));
-    if (remove.length === 0 && put.length === 0) {
-      // The registry refused no tool before: a refused tool is not in `#applied`, so it would be in `put`
-      // again.
-      this.#unregistered = doubled;
-      return;
-    }
-    const refused = registry.apply({ remove, put });
-    const unusable = new Set(refused.map(({ info }) => info.name));
-    const known = new Set(this.#unregistered.map(({ name, reason }) => `${name}\n${reason}`));
-    const refusedItems = refused.map(({ info, error }) => ({
-      name: info.name,
-      reason: shortened(error.message),
-    }));
-    this.#unregistered = [...doubled, ...refusedItems];
-    for (const { name, reason } of this.#unregistered) {
-      if (!known.has(`${name}\n${reason}`)) logger.warn(`${name} is left out: ${reason}`);
-    }
-    const usable = single.filter(({ name }) => !unusable.has(name));
-    const appliedOf = ({ name, disabled: isDisabled }: ToolInfo) =>
-      [name, { fingerprint: wanted.get(name) ?? "", isDisabled }] as const;
-    this.#applied = new Map(usable.map(appliedOf));
-    // The registry keeps a replaced tool disabled. Enable the tools that were disabled here before and no
-    // longer are.
-    for (const { name, disabled } of put)
-      if (before.get(name)?.isDisabled && !disabled && !unusable.has(name)) registry.enable(name);
-  }
-
-  #makeSignIn(): SignIn | undefined {
-    const { key, wanted } = this;
-    if (wanted.invalid !== undefined || !canSignIn(wanted.entry)) return undefined;
-    const { mask, onChange } = this.#context;
-    const { surroundings } = this.#secrets;
-    const { entry } = wanted;
-    return new SignIn({ key, entry, place: this.#place, surroundings, vault: this.#vault, mask, onChange });
   }
 
   /** Where the entry is, for error messages. */
@@ -325,55 +363,138 @@ export class ManagedServer {
     });
   }
 
-  #makeUpstream(row: StoredMcpServer | undefined): Upstream {
+  #makeSignIns(): ServerSignIns {
+    const { key, wanted } = this;
+    const { mask, onChange, secrets } = this.#context;
+    const { surroundings } = this.#secrets;
+    const entry = wanted.invalid === undefined ? wanted.entry : undefined;
+    return new ServerSignIns({ key, entry, place: this.#place, surroundings, mask, onChange }, secrets);
+  }
+
+  #makeShared(row: StoredMcpServer | undefined): Upstream {
     const { key } = this;
-    const { entry, isEnabled, invalid } = this.wanted;
-    const { maskFor, onChange } = this.#context;
-    const fingerprint = fingerprintOf(entry);
+    const { entry } = this.wanted;
+    const { maskFor } = this.#context;
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as (Catalogue & { readonly fingerprint: string }) | undefined;
-    const verdict = row?.verdict as Verdict | undefined; // Also written by this class.
-    return new Upstream({
+    this.#verdict = row?.verdict as Verdict | undefined; // Also written by this class.
+    const limits = this.#limitsOfShared;
+    const made: Upstream = new Upstream({
+      ...this.#commonOptions(() => made),
+      entry: isolationOf(entry) === "shared" ? entry : { ...entry, toolrack: { ...entry.toolrack, limits } },
+      surroundings: this.#secrets.surroundings,
+      signIn: this.#isPersonal ? undefined : this.signIns.of(""),
+      // The stored catalogue is checked again, because an older version of the rack may have written it.
+      catalogue:
+        kept?.fingerprint === fingerprintOf(entry) ? { ...kept, ...checkCatalogue(kept) } : undefined,
+      maskValues: (values) => maskFor(key, values),
+      onResourceUpdated: (uri) => this.#offerings.updated(uri),
+    });
+    return made;
+  }
+
+  #makeConnections(): CallerConnections | undefined {
+    const { key } = this;
+    const { entry, invalid } = this.wanted;
+    const { secrets, originOf, maskFor, onChange } = this.#context;
+    if (invalid !== undefined || isolationOf(entry) === "shared") return undefined;
+    return new CallerConnections({
+      ...{ key, entry, secrets, originOf },
+      state: () => this.upstream.state,
+      signInOf: (owner) => this.signIns.of(owner),
+      connect: (seat) => this.#makeConnection(seat),
+      onChange: (id) => {
+        if (id !== undefined) maskFor(`${key} ${id}`, []);
+        onChange();
+      },
+    });
+  }
+
+  #makeConnection({ id, callerId, values, signIn }: CallerSeat): Upstream {
+    const { key } = this;
+    const { maskFor } = this.#context;
+    const names = [...values.keys()];
+    const made: Upstream = new Upstream({
+      ...this.#commonOptions(() => made),
+      surroundings: { ...this.#secrets.surroundings, callerId, caller: (name) => values.get(name) },
+      signIn,
+      remedy: names.length === 0 ? undefined : refusedValues(names),
+      catalogue: this.upstream.catalogue,
+      onCatalogue: (found, changed) => this.#take(made, withoutValues(found, values.values()), changed),
+      maskValues: (others) => {
+        // The id of a token is no secret: records name it.
+        const secret = [...others].filter((value) => value !== callerId);
+        maskFor(`${key} ${id}`, [...secret, ...values.values()]);
+      },
+      onResourceUpdated: () => {},
+    });
+    return made;
+  }
+
+  /** `own`: the connection that is being made. */
+  #commonOptions(own: () => Upstream) {
+    const { entry, isEnabled, invalid } = this.wanted;
+    return {
       ...this.#context,
-      key,
+      key: this.key,
       entry,
       problem: invalid?.reason,
       place: this.#place,
       isEnabled,
-      surroundings: this.#secrets.surroundings,
-      signIn: this.signIn,
-      verdict,
-      // The stored catalogue is checked again, because an older version of the rack may have written it.
-      catalogue: kept?.fingerprint === fingerprint ? { ...kept, ...checkCatalogue(kept) } : undefined,
-      maskValues: (values) => maskFor(key, values),
-      admit: (tool) => this.#admit(tool),
-      onState: onChange,
-      onVerdict: (found) => this.#keep({ verdict: found ?? null }),
-      onCatalogue: (found, changed) => {
-        this.pins.inspect(found.tools);
-        this.#applyTools();
-        this.#offerings.changed(changed.flatMap((list) => (list === "tools" ? [] : [list])));
-        this.#keep({ catalogue: { ...found, fingerprint } });
-        onChange();
+      verdict: this.#verdict,
+      admit: (tool: UpstreamTool) => this.#admit(tool, own()),
+      onState: this.#context.onChange,
+      onVerdict: (found: Verdict | undefined) => {
+        this.#verdict = found;
+        this.#keep({ verdict: found ?? null });
       },
-      onResourceUpdated: (uri) => this.#offerings.updated(uri),
-    });
+      onCatalogue: (found: Catalogue, changed: readonly ListName[]) => this.#take(own(), found, changed),
+    };
+  }
+
+  /** The connection that only reads the lists of a server ends its process soon after. */
+  get #limitsOfShared(): ServerLimits {
+    const { entry } = this.wanted;
+    const { limits = {} } = entry.toolrack ?? {};
+    return isolationOf(entry) === "shared" ? limits : { ...limits, rest: LISTER_REST };
+  }
+
+  /**
+   * Takes what a connection has read. Callers may be shown different lists: those of one connection count, until it ends.
+   */
+  #take(from: Upstream, found: Catalogue, changed: readonly ListName[]): void {
+    let lists = changed;
+    if (from !== this.upstream) {
+      if (this.#lister !== from && this.#lister?.isOpen) return;
+      lists = changedLists(this.upstream.catalogue, found);
+      this.upstream.catalogue = found;
+      if (this.#isPersonal) this.upstream.standBy();
+    }
+    this.#lister = from;
+    if (lists.length === 0) return;
+    this.pins.inspect(approvedParts(found));
+    this.#applyTools();
+    this.#offerings.changed(lists.flatMap((list) => (list === "tools" ? [] : [list])));
+    this.#keep({ catalogue: { ...found, fingerprint: fingerprintOf(this.wanted.entry) } });
+    this.#context.onChange();
   }
 
   /**
    * Throws when the server no longer offers the tool, or the tool has changed since it was approved. Both may
    * have happened while the call waited for a person, for its turn or for the server to start.
    */
-  #admit(tool: UpstreamTool): void {
+  #admit(tool: UpstreamTool, upstream: Upstream): void {
     const { key } = this;
-    if (this.#admitted.has(tool) || this.#context.pinning !== "quarantine") return;
-    const now = this.find(tool.name);
+    const isShared = upstream === this.upstream;
+    if ((isShared && this.#admitted.has(tool)) || this.#context.pinning !== "quarantine") return;
+    const now = upstream.catalogue.tools.find(({ name }) => name === tool.name);
     if (now === undefined) {
-      const text = `The MCP server "${key}" does not offer "${tool.name}" any more, so it was not called. See: ${commandFor("show", key)}`;
+      const whom = isShared ? "any more" : "to this caller";
+      const text = `The MCP server "${key}" does not offer "${tool.name}" ${whom}, so it was not called. See: ${commandFor("show", key)}`;
       throw new ToolDisabledError(text);
     }
     if (this.pins.of(now).state === "quarantined") throw new ToolDisabledError(quarantined(key, tool.name));
-    this.#admitted.add(tool);
+    if (isShared) this.#admitted.add(tool);
   }
 
   #keep(change: Parameters<McpServerStore["put"]>[1]): void {
@@ -386,45 +507,16 @@ export class ManagedServer {
   }
 }
 
-/** A hash of the parts of an entry that need a restart when they change. Tool choices and limits need none. */
+/** A hash of the parts of an entry that need a restart when they change. What is said of tools, and limits, need none. */
 function hashOfRunning({ entry, isEnabled, invalid }: WantedServer): string {
-  const { tools: _, limits: _limits, ...toolrack } = entry.toolrack ?? {};
+  const {
+    tools: _,
+    limits: _limits,
+    prefix: _prefix,
+    instructions: _words,
+    annotations: _hints,
+    ...toolrack
+  } = entry.toolrack ?? {};
   const { timeout: _timeout, ...rest } = entry;
   return hashValue([{ ...rest, toolrack }, isEnabled, invalid?.reason]);
-}
-
-/**
- * Leaves one tool for each name. If two tools want the same name, a tool that was not renamed comes before a
- * renamed one, and otherwise the first one gets the name. Upper and lower case count as equal.
- */
-function withoutDoubles(tools: readonly ToolInfo[]): {
-  readonly single: readonly ToolInfo[];
-  readonly doubled: readonly RefusedItem[];
-} {
-  const owners = new Map<string, ToolInfo>();
-  // A renamed tool has the name that it would have without the renaming as an alias.
-  const isRenamed = ({ aliases = [] }: ToolInfo) => aliases.length > 0;
-  for (const tool of tools) {
-    const key = tool.name.toLowerCase();
-    const owner = owners.get(key);
-    if (owner === undefined || (isRenamed(owner) && !isRenamed(tool))) owners.set(key, tool);
-  }
-  const isOwner = (tool: ToolInfo) => owners.get(tool.name.toLowerCase()) === tool;
-  const refuse = ({ name, displayName = name }: ToolInfo) => ({
-    name: displayName,
-    reason: `It is renamed to ${name}, which is the name of another tool. Give it another name.`,
-  });
-  return {
-    single: tools.filter(isOwner),
-    doubled: tools.filter((tool) => !isOwner(tool)).map(refuse),
-  };
-}
-
-function fingerprintOfTool(tool: ToolInfo, generation: number): string {
-  const { name, description, title, aliases, parameters, outputSchema, metadata, disabled } = tool;
-  // The state of the server is not part of the tool's definition.
-  const { mcp, ...rest } = metadata;
-  const { state: _, ...origin } = asRecord(mcp);
-  const shown = [name, description, title, aliases, parameters, outputSchema];
-  return hashValue([...shown, rest, origin, disabled, generation]);
 }

@@ -1,10 +1,13 @@
 import { resolve } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import { hashValue, redact } from "@toolrack/core/internal";
 import { MaskedValues } from "../../access/index.ts";
-import { problemOfOwnEntry, readRacks, unknownRack } from "../../calls/index.ts";
-import { problemOfKey, readServerAddress } from "../../config/index.ts";
+import { type Origin, operatorOrigin, problemOfOwnEntry, readRacks, unknownRack } from "../../calls/index.ts";
+import { problemOfKey, type RackItem, upstreamOrigin } from "../../config/index.ts";
 import { reasonOf, watchFile } from "../../helpers/index.ts";
+import { readServerAddress } from "../../helpers/server-address.ts";
 import { McpServerError } from "../../store/index.ts";
+import { approvedParts, type ServerInstructions } from "./catalogue/catalogue.ts";
 import { RackNames } from "./catalogue/rack-names.ts";
 import {
   checkedEntry,
@@ -29,6 +32,9 @@ import {
   viewOf,
 } from "./server-views.ts";
 import { noPendingSignIn } from "./sign-in/sign-in.ts";
+
+/** How long a list of tools waits for servers that read their lists with the credentials of its caller, in milliseconds. */
+const GREETING = 10_000;
 
 export interface McpServerUpdate {
   readonly entry?: unknown;
@@ -103,6 +109,15 @@ export class McpServers {
     this.#watcher ??= watchFile(this.#path, () => this.reload().catch(tell));
   }
 
+  /** Whether a server is being started for the first time and nothing that it offers is known yet. */
+  get areListing(): boolean {
+    return [...this.#servers.values()].some(({ upstream, registered }) => {
+      const { prompts, resources, templates } = upstream.catalogue;
+      const known = registered.size + prompts.length + resources.length + templates.length;
+      return upstream.state === "starting" && known === 0 && upstream.status.failures === 0;
+    });
+  }
+
   /** The ids of this rack and of the racks behind its servers. */
   get racks(): readonly string[] {
     const servers = [...this.#servers.values()].filter(({ wanted }) => wanted.isEnabled);
@@ -164,17 +179,53 @@ export class McpServers {
     return this.#context.names.formerNameOf(toolName);
   }
 
-  /** All servers, sorted by key. */
-  list(): McpServerView[] {
-    return [...this.#servers.values()].map(viewOf).sort((one, other) => (one.key < other.key ? -1 : 1));
+  /** All servers, sorted by key. `owner`: the id of the token that looks; default: the operator. */
+  list(owner: string = operatorOrigin.owner): McpServerView[] {
+    const views = [...this.#servers.values()].map((server) => viewOf(server, owner));
+    return views.sort((one, other) => (one.key < other.key ? -1 : 1));
   }
 
-  get(key: string): McpServerView {
-    return viewOf(this.#require(key));
+  get(key: string, owner: string = operatorOrigin.owner): McpServerView {
+    return viewOf(this.#require(key), owner);
   }
 
+  /** What clients are told about a server. Undefined when there is nothing to tell, or no such server. */
+  instructionsOf(key: string): ServerInstructions | undefined {
+    return this.#servers.get(key)?.instructions;
+  }
+
+  /** The last lines about a server and about its callers' connections, in the order in which they were written. */
   log(key: string): readonly LogLine[] {
-    return this.#require(key).upstream.lines.all();
+    const { upstream, connections } = this.#require(key);
+    const lines = upstream.lines.all();
+    return connections === undefined
+      ? lines
+      : [...lines, ...connections.lines()].sort((one, other) => one.at - other.at);
+  }
+
+  /**
+   * Lets servers of which no tools are known yet, because they act with the credentials of callers, read their lists with
+   * those of this caller. Undefined when there is no such server; otherwise resolves when the lists are read, or after
+   * `GREETING` milliseconds. Never rejects.
+   */
+  greet(origin: Origin, mayUse: (item: RackItem) => boolean): Promise<unknown> | undefined {
+    const unlisted = [...this.#servers.values()].filter((server) => server.isUnlisted);
+    const usable = unlisted.filter(({ key }) => this.mayReach(key, mayUse));
+    if (usable.length === 0) return undefined;
+    const greetings = usable.map((server) => server.greet(origin));
+    return Promise.race([Promise.all(greetings), wait(GREETING, undefined, { ref: false })]);
+  }
+
+  /** Whether somebody may use any tool of the server. Without a known tool, whether one of any name could be used. */
+  mayReach(key: string, mayUse: (item: RackItem) => boolean): boolean {
+    const tools = this.#servers.get(key)?.upstream.catalogue.tools ?? [];
+    const names = tools.length === 0 ? ["any"] : tools.map(({ name }) => name);
+    return names.some((tool) =>
+      mayUse({
+        name: this.#context.names.nameOf(key, tool),
+        metadata: { mcp: upstreamOrigin({ server: key, tool }) },
+      }),
+    );
   }
 
   /** The tools of a server, in the order in which the server lists them. */
@@ -227,7 +278,7 @@ export class McpServers {
       this.#servers.delete(key);
       await server.close();
       try {
-        await server.forgetSignIn();
+        await server.signIns.forget();
         await this.#options.store.remove(key);
       } finally {
         await this.#reconcile();
@@ -235,35 +286,48 @@ export class McpServers {
     });
   }
 
-  /** Resolves when the server is ready or has failed. */
-  async restart(key: string): Promise<McpServerView> {
-    await this.#require(key).upstream.restart();
-    return this.get(key);
+  /** Resolves when the server is ready or has failed. `origin`: who asks for it. */
+  async restart(key: string, origin: Origin = operatorOrigin): Promise<McpServerView> {
+    await this.#require(key).restart(origin);
+    return this.get(key, origin.owner);
+  }
+
+  /** Whether each token signs in at the server for itself. */
+  isSignedInByToken(key: string): boolean {
+    return this.#servers.get(key)?.signIns.isByToken === true;
   }
 
   /**
    * Returns the address of the page where a person signs in. The page then sends the person to `callback`,
-   * followed by the key.
+   * followed by the key. `owner`: the id of the token that asks.
    */
-  login(key: string, callback: string): Promise<{ readonly url: string; readonly expiresAt: number }> {
-    return requireSignIn(this.#require(key)).begin(`${callback}/${encodeURIComponent(key)}`);
+  login(
+    key: string,
+    callback: string,
+    owner: string = operatorOrigin.owner,
+  ): Promise<{ readonly url: string; readonly expiresAt: number }> {
+    return requireSignIn(this.#require(key), owner).begin(`${callback}/${encodeURIComponent(key)}`);
   }
 
   /** Finishes a sign-in with the parameters of the callback, and restarts the server without waiting. */
   async finishLogin(key: string, answer: URLSearchParams): Promise<void> {
-    const { signIn, upstream } = this.#servers.get(key) ?? {};
-    if (signIn === undefined) throw noPendingSignIn(key);
-    await signIn.finish(answer);
-    void upstream?.restart();
+    const server = this.#servers.get(key);
+    const found = server?.signIns.find(answer.get("state") ?? "");
+    if (found === undefined) throw noPendingSignIn(key);
+    await found.signIn.finish(answer);
+    void server?.signInChanged(found.owner);
     await this.#tellOthers();
   }
 
   /** Signs out and restarts the server. `revoked`: whether the authorization server revoked the tokens. */
-  async logout(key: string): Promise<{ readonly revoked: boolean; readonly server: McpServerView }> {
-    const { revoked } = await requireSignIn(this.#require(key)).end();
+  async logout(
+    key: string,
+    owner: string = operatorOrigin.owner,
+  ): Promise<{ readonly revoked: boolean; readonly server: McpServerView }> {
+    const { revoked } = await requireSignIn(this.#require(key), owner).end();
     await this.#tellOthers();
-    await this.#require(key).upstream.restart();
-    return { revoked, server: this.get(key) };
+    await this.#require(key).signInChanged(this.isSignedInByToken(key) ? owner : "");
+    return { revoked, server: this.get(key, owner) };
   }
 
   /**
@@ -285,7 +349,7 @@ export class McpServers {
     const server = this.#require(key);
     const wanted =
       names === undefined
-        ? [...server.upstream.catalogue.tools]
+        ? approvedParts(server.upstream.catalogue)
         : Object.entries(names).map(([name, hash]) => requireTool(server, name, hash));
     // All approvals are begun at once, because the catalogue may change during a write.
     const outcomes = await Promise.allSettled(wanted.map((tool) => server.pins.approve(tool, by)));

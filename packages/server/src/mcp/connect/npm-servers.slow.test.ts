@@ -4,8 +4,10 @@ import { Client, ProtocolError } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { type CallClient, toMcpResult } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
+import { CallBook } from "../../calls/call-book.ts";
 import { RACKS } from "../../calls/rack-identity.ts";
 import type { RackItem } from "../../config/tool-patterns.ts";
+import { inheritedBeside } from "./process/environment.ts";
 import { MARK } from "./process/processes.ts";
 import { installedProgram } from "./process/server-files.ts";
 
@@ -40,6 +42,35 @@ const client: CallClient = {
 };
 
 describe.skipIf(missing !== undefined)("real servers", { timeout: 120_000 }, () => {
+  it("that keep state show no caller what another one left there, where their entries say so", async () => {
+    await using rack = await UpstreamRack.create();
+    const book = new CallBook(rack.registry);
+    const isolated = (name: keyof typeof npmServers, env: object = {}) => ({
+      env,
+      toolrack: { install: npmServers[name], isolation: "token" },
+    });
+    await rack.open(
+      {
+        thinking: isolated("thinking"),
+        // It keeps what it is told in a file, which each token must have to itself.
+        memory: isolated("memory", { MEMORY_FILE_PATH: join(rack.directory, `memory-\${callerId}.json`) }),
+      },
+      { packages, originOf: (callId) => book.originOf(callId) },
+    );
+    for (const key of ["thinking", "memory"]) await rack.until(key, "ready");
+    const think = async (caller: string) => {
+      const input = { thought: "t", nextThoughtNeeded: true, thoughtNumber: 1, totalThoughts: 3 };
+      const { content } = await rack.call("mcp_thinking_sequentialthinking", input, { caller });
+      return JSON.parse(content).thoughtHistoryLength;
+    };
+    expect([await think("ann"), await think("ann"), await think("ben")]).toEqual([1, 2, 1]);
+    const entities = [{ name: "Ada", entityType: "person", observations: ["of ann"] }];
+    await rack.call("mcp_memory_create_entities", { entities }, { caller: "ann" });
+    expect((await rack.call("mcp_memory_read_graph", {}, { caller: "ann" })).content).toContain("of ann");
+    expect((await rack.call("mcp_memory_read_graph", {}, { caller: "ben" })).content).not.toContain("of ann");
+    book.close();
+  });
+
   it("all work beside each other, one that dies and one that hangs included", async () => {
     await using rack = await UpstreamRack.create();
     const files = join(rack.directory, "files");
@@ -242,21 +273,7 @@ async function connectDirectly(): Promise<Client> {
   direct.setRequestHandler("elicitation/create", () => answers["elicitation/create"] as never);
   direct.setRequestHandler("sampling/createMessage", () => answers["sampling/createMessage"] as never);
   direct.setRequestHandler("roots/list", () => answers["roots/list"] as never);
-  const env = Object.fromEntries(
-    [
-      "PATH",
-      "HOME",
-      "LANG",
-      "LC_ALL",
-      "LC_CTYPE",
-      "TMPDIR",
-      "TZ",
-      "USER",
-      "LOGNAME",
-      "SHELL",
-      "TERM",
-    ].flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]!]])),
-  );
+  const env = inheritedBeside({}, process.env);
   await direct.connect(
     new StdioClientTransport({ command: process.execPath, args: [program, "stdio"], env, stderr: "ignore" }),
   );

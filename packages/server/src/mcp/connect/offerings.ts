@@ -19,7 +19,10 @@ import type { RackNames } from "./catalogue/rack-names.ts";
 import { completionAnswer, promptAnswer, resourceAnswer } from "./catalogue/tool.ts";
 import { describeFailure, UpstreamError } from "./failures.ts";
 import type { Message } from "./protocol/messages.ts";
-import type { Upstream } from "./upstream.ts";
+import type { AbortableRequest, Upstream } from "./upstream.ts";
+
+/** Sends a request of a reader to the server, over the connection that is meant for this reader. */
+export type OfferingRequest = (request: AbortableRequest, reader: OfferingReader) => Promise<unknown>;
 
 /** The timeout of a request, in milliseconds. */
 const LIMIT = 60_000;
@@ -35,6 +38,7 @@ export class McpOfferings implements OfferingSource {
   readonly links = new LinkedResources();
   readonly #server: string;
   readonly #upstream: () => Upstream;
+  readonly #request: OfferingRequest;
   readonly #names: Pick<RackNames, "nameOf">;
   readonly #registry: ToolRegistry;
   /**
@@ -49,11 +53,13 @@ export class McpOfferings implements OfferingSource {
   constructor(
     server: string,
     upstream: () => Upstream,
+    request: OfferingRequest,
     { names, registry }: { readonly names: Pick<RackNames, "nameOf">; readonly registry: ToolRegistry },
   ) {
     this.key = `mcp:${server}`;
     this.#server = server;
     this.#upstream = upstream;
+    this.#request = request;
     this.#names = names;
     this.#registry = registry;
   }
@@ -164,17 +170,18 @@ export class McpOfferings implements OfferingSource {
   async #ask<Answer>(
     method: string,
     params: Readonly<Record<string, unknown>>,
-    { signal, client }: OfferingReader,
+    reader: OfferingReader,
     take: (given: unknown) => Answer,
     masked = (answer: Answer) => this.#registry.mask(answer),
   ): Promise<Answer> {
-    const upstream = this.#upstream();
+    const { signal, client } = reader;
     try {
-      return masked(take(await upstream.request({ method, params, signal, client, timeout: LIMIT })));
+      const request = { method, params, signal, client, timeout: LIMIT };
+      return masked(take(await this.#request(request, reader)));
     } catch (thrown) {
       if (!(thrown instanceof UpstreamError)) throw thrown;
       const { kind, facts } = thrown;
-      const text = upstream.mask(describeFailure(this.#server, method, thrown));
+      const text = this.#upstream().mask(describeFailure(this.#server, method, thrown));
       throw new UpstreamError(kind, text, { ...facts, cause: thrown });
     }
   }

@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it, vi } from "vitest";
+import { EverythingServer } from "./testing/everything-server.fixture.ts";
 import { type ScriptedCall, ScriptedHttpServer } from "./testing/scripted-http-server.fixture.ts";
 import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
@@ -114,4 +115,93 @@ it("a server over SSE that wants its messages elsewhere says so, whether or not 
     http.closeAllConnections();
     http.close();
   }
+});
+
+describe("an entry that pins the version of the protocol", () => {
+  const pinned = (protocol: string) => ({ toolrack: { protocol } });
+
+  it("has that version spoken, also where the server speaks the new one", async () => {
+    await using server = await EverythingServer.start();
+    await using rack = await UpstreamRack.create();
+    await rack.open({ old: { url: server.url, ...pinned("2025-06-18") }, new: { url: server.url } });
+    await Promise.all([rack.until("old", "ready"), rack.until("new", "ready")]);
+    expect(rack.servers.get("old")).toMatchObject({ era: "legacy", protocolVersion: "2025-06-18" });
+    expect(rack.servers.get("new")).toMatchObject({ era: "modern", protocolVersion: "2026-07-28" });
+    expect(await rack.call("mcp_old_test_error_handling")).toMatchObject({ type: "error" });
+  });
+
+  it("is failed, with the reason, when the server speaks another", async () => {
+    const serverInfo = { name: "scripted", version: "1" };
+    const result = { protocolVersion: "2025-03-26", capabilities: {}, serverInfo };
+    const onInitialize: Answer = ({ id, send }) => send(200, { jsonrpc: "2.0", id, result });
+    await using server = await ScriptedHttpServer.start({ tools, onInitialize });
+    await using rack = await UpstreamRack.create();
+    await rack.open({
+      older: { url: server.url, ...pinned("2024-11-05") },
+      newer: { url: server.url, ...pinned("2026-07-28") },
+    });
+    await rack.until("older", "failed");
+    await rack.until("newer", "failed");
+    expect(rack.servers.get("older").reason).toMatch(
+      /allows only version "2024-11-05" of the protocol, and it answers with version "[\d-]+"\. Take toolrack\.protocol out/,
+    );
+    expect(rack.servers.get("newer").reason).toMatch(/allows only version "2026-07-28" .* refuses it: /);
+  });
+
+  it("must name one that the rack speaks, and not the new one over SSE", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({});
+    const url = "http://127.0.0.1:9/mcp";
+    await expect(rack.servers.add("odd", { url, ...pinned("2027-01-01") })).rejects.toThrow(
+      /toolrack\.protocol: .*2026-07-28/,
+    );
+    await expect(rack.servers.add("odd", { url, type: "sse", ...pinned("2026-07-28") })).rejects.toThrow(
+      /not spoken over SSE/,
+    );
+    await expect(rack.servers.add("odd", { url, toolrack: { prefix: "mcp_" } })).rejects.toThrow(
+      /toolrack\.prefix: It must not begin with/,
+    );
+  });
+});
+
+it("a server that refuses the new version and names it as its own is asked once more", async () => {
+  let asked = 0;
+  const error = { code: -32_022, message: "Unsupported", data: { supported: ["2026-07-28"] } };
+  const result = { supportedVersions: ["2026-07-28"], capabilities: {} };
+  await using server = await ScriptedHttpServer.start({
+    tools,
+    onDiscover: ({ id, send }) =>
+      ++asked === 1 ? send(400, { jsonrpc: "2.0", id, error }) : send(200, { jsonrpc: "2.0", id, result }),
+  });
+  await using rack = await UpstreamRack.create();
+  await rack.open({ far: { url: server.url } });
+  await rack.until("far", "ready");
+  expect([rack.servers.get("far").era, asked]).toEqual(["modern", 2]);
+});
+
+it("a tool at an address is left out, with the reason, where no request could carry its headers", async () => {
+  const schema = (...properties: object[]) => ({ type: "object", properties: { ...properties } });
+  const text = (header: unknown, type: unknown = "string") => ({ type, "x-mcp-header": header });
+  const listed = {
+    good: schema(text("One"), text("Two", ["integer", "null"])),
+    empty: schema(text("")),
+    words: schema(text("My Region")),
+    list: schema(text("One", "array")),
+    twice: schema(text("One"), text("one")),
+  };
+  await using server = await ScriptedHttpServer.start({
+    tools: { good: ({ answer }) => answer("here") },
+    list: () => ({ tools: Object.entries(listed).map(([name, inputSchema]) => ({ name, inputSchema })) }),
+  });
+  await using rack = await UpstreamRack.create();
+  await rack.open({ far: { url: server.url } });
+  await rack.until("far", "ready");
+  expect(rack.registry.list().map(({ name }) => name)).toEqual(["mcp_far_good"]);
+  const reasons = rack.servers.get("far").refused.map(({ name, reason }) => `${name}: ${reason}`);
+  expect(reasons).toEqual([
+    'empty: The x-mcp-header of its argument 0 is no name of a header: "".',
+    'words: The x-mcp-header of its argument 0 is no name of a header: "My Region".',
+    "list: The x-mcp-header of its argument 0 needs an argument that is a string, an integer or a boolean.",
+    "twice: The x-mcp-header of its argument 1 is that of another argument, too: one.",
+  ]);
 });

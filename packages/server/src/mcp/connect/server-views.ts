@@ -1,5 +1,5 @@
 import { McpServerError, type ToolOverride } from "../../store/index.ts";
-import { ownMember, type RefusedItem, type UpstreamTool } from "./catalogue/catalogue.ts";
+import { instructionsAsTool, ownMember, type RefusedItem, type UpstreamTool } from "./catalogue/catalogue.ts";
 import type { RackNames } from "./catalogue/rack-names.ts";
 import { isOffered } from "./catalogue/tool.ts";
 import { hashOfPin, pinOf, type ToolPin } from "./catalogue/tool-approvals.ts";
@@ -24,8 +24,6 @@ export interface McpServerView extends UpstreamStatus {
    */
   readonly problem?: string | undefined;
   readonly problemOf?: "entry" | "lists" | undefined;
-  /** The last line that the server's process printed. Set only while the server has failed. */
-  readonly lastWord?: string | undefined;
   /** The entry with its secret values hidden. */
   readonly entry: object;
   /** The number of usable tools. */
@@ -33,12 +31,25 @@ export interface McpServerView extends UpstreamStatus {
   /** The number of tools that its entry allows but that cannot be used; `refused` says why. */
   readonly leftOut: number;
   readonly quarantined: number;
+  /** The estimated tokens of the definitions of its usable tools. */
+  readonly tokens: number;
+  readonly instructions?: InstructionsView | undefined;
   readonly prompts: number;
   readonly resources: number;
   /** Listed tools, prompts and resources that cannot be used. */
   readonly refused: readonly RefusedItem[];
+  /** Only for a server that keeps its callers apart: how many connections they have. */
+  readonly connections?: number | undefined;
   /** Only for a server at an address whose entry has no credentials. */
   readonly signIn?: SignInView | undefined;
+}
+
+/** What clients are told about a server. */
+interface InstructionsView {
+  readonly text: string;
+  readonly from: "entry" | "server";
+  /** What the server says now, which nobody has approved yet. The hash identifies it, as it does for a tool. */
+  readonly changed?: { readonly text: string; readonly hash: string } | undefined;
 }
 
 export interface McpToolView {
@@ -47,6 +58,8 @@ export interface McpToolView {
   /** The name of the tool on the rack. */
   readonly rackName: string;
   readonly description?: string | undefined;
+  /** The estimated tokens of its definition on the rack. */
+  readonly tokens?: number | undefined;
   /**
    * The hash of the tool's current definition. A person who approves the tool sends the hash to say which
    * definition they saw.
@@ -63,9 +76,10 @@ export interface McpToolView {
   readonly override: ToolOverride;
 }
 
-export function viewOf(server: ManagedServer): McpServerView {
-  const { key, wanted, upstream, pins, signIn } = server;
-  const { catalogue, status, lastWord } = upstream;
+/** `owner`: the id of the token that looks, where each token signs in for itself. */
+export function viewOf(server: ManagedServer, owner: string): McpServerView {
+  const { key, wanted, upstream, pins, connections } = server;
+  const { catalogue, status } = upstream;
   const problem = wanted.problem ?? catalogue.cut?.join(" ");
   return {
     ...status,
@@ -74,16 +88,29 @@ export function viewOf(server: ManagedServer): McpServerView {
     enabled: wanted.isEnabled,
     problem,
     problemOf: problem === undefined ? undefined : wanted.problem === undefined ? "lists" : "entry",
-    lastWord,
     entry: shownEntry(wanted.invalid?.given ?? wanted.entry),
-    tools: wanted.isEnabled ? server.toolCount : 0,
+    tools: wanted.isEnabled ? server.registered.size : 0,
     leftOut: server.leftOut.size,
     quarantined: catalogue.tools.filter((tool) => pins.of(tool).state === "quarantined").length,
+    tokens: server.registered.tokens,
+    instructions: instructionsView(server),
     prompts: catalogue.prompts.length,
     resources: catalogue.resources.length + catalogue.templates.length,
     refused: server.refused,
-    signIn: signIn?.view,
+    connections: connections?.size,
+    signIn: server.signIns.of(owner)?.view,
   };
+}
+
+function instructionsView({ instructions, upstream, pins }: ManagedServer): InstructionsView | undefined {
+  const given = instructionsAsTool(upstream.catalogue);
+  const isChanged = given !== undefined && pins.of(given).state === "quarantined";
+  const changed = isChanged
+    ? { text: upstream.mask(given.description ?? ""), hash: hashOfPin(pinOf(given)) }
+    : undefined;
+  if (instructions === undefined && changed === undefined) return undefined;
+  const { text = "", isOwn = false } = instructions ?? {};
+  return { text, from: isOwn ? "entry" : "server", changed };
 }
 
 /** All tools of the server, in the order in which the server lists them. */
@@ -97,7 +124,8 @@ export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameO
     const unchecked = offered ? uncheckedIn(tool) : [];
     const hash = hashOfPin(pinOf(tool));
     const pinned = { pin, changes, approvedAt, approvedBy, override };
-    return { name, rackName, description, hash, offered, unchecked, ...pinned };
+    const tokens = server.registered.tokensOf(rackName);
+    return { name, rackName, description, tokens, hash, offered, unchecked, ...pinned };
   });
 }
 
@@ -125,7 +153,7 @@ export function requireTool(server: ManagedServer, name: string, hash?: string):
       : `It now differs from what was approved in ${changes.map(({ path }) => path).join(", ")}`;
   throw new McpServerError(
     "mcp_tool_changed",
-    `The tool "${name}" of the MCP server "${key}" changed after it was looked at, so nothing was approved. ${now}. Look at it again and approve what you see: ${commandFor("show", key)}`,
+    `${name === "" ? "What is said by" : `The tool "${name}" of`} the MCP server "${key}" changed after it was looked at, so nothing was approved. ${now}. Look at it again and approve what you see: ${commandFor("show", key)}`,
     { tool: name, hash: current, changes },
   );
 }
@@ -159,8 +187,10 @@ export function refuseDoubles(
   }
 }
 
-/** Throws `McpServerError` when the server has no sign-in. */
-export function requireSignIn({ key, signIn, wanted }: ManagedServer): SignIn {
+/** The sign-in for the token with the id `owner`. Throws `McpServerError` when the server has none. */
+export function requireSignIn(server: ManagedServer, owner: string): SignIn {
+  const { key, wanted } = server;
+  const signIn = server.signIns.of(owner);
   if (signIn !== undefined) return signIn;
   const problem =
     wanted.invalid?.reason ?? `Nobody can sign in at the MCP server "${key}": ${whyNobody(wanted.entry)}.`;

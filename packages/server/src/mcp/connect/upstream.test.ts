@@ -131,21 +131,52 @@ describe("a dead server", () => {
     await rack.close();
   });
 
-  it("keeps its last words while it is started again", async () => {
+  it("is waited for by a call while it is started again", async () => {
     await using rack = await UpstreamRack.create();
     const file = join(rack.directory, "server.mjs");
     const behaving = (how: string) => `process.argv[2] = "${how}";\nawait import(${JSON.stringify(odd)});`;
     await writeFile(file, behaving(""));
     await rack.open({ odd: { command: process.execPath, args: [file] } });
     await rack.until("odd", "ready");
-    await writeFile(file, `console.error("waking up");\n${behaving("silent")}`);
+    const slow = "await new Promise((done) => setTimeout(done, 700));";
+    await writeFile(file, `console.error("waking up");\n${slow}\n${behaving("")}`);
     await rack.call("mcp_odd_crash");
-    const said = () => rack.servers.log("odd").some(({ text }) => text === "waking up");
-    await rack.eventually(said, "the next one speaks");
-    expect((await rack.call("mcp_odd_echo", { text: "a" })).content).toMatch(
-      /not available \(starting\)\. It was ended by SIGKILL[\s\S]*Its last words:\nabout to crash$/,
+    // The pause before the next attempt has begun, and so it is said.
+    expect(rack.servers.get("odd")).toMatchObject({
+      state: "backoff",
+      reason: "It was ended by SIGKILL. It wrote: about to crash",
+    });
+    const inThePause = rack.call("mcp_odd_echo", { text: "one" });
+    await rack.eventually(
+      () => rack.servers.log("odd").some(({ text }) => text === "waking up"),
+      "the next one speaks",
     );
-    expect(rack.servers.get("odd")).toMatchObject({ state: "starting", reason: "It was ended by SIGKILL." });
+    expect(rack.servers.get("odd")).toMatchObject({
+      state: "starting",
+      reason: expect.stringMatching(/SIGKILL/),
+    });
+    const inTheStart = rack.call("mcp_odd_echo", { text: "two" });
+    expect(await inThePause).toMatchObject({ content: "one" });
+    expect(await inTheStart).toMatchObject({ content: "two" });
+  });
+
+  it("is waited for no longer than its handshake may take, and a call that gives up goes at once", async () => {
+    await using rack = await UpstreamRack.create();
+    const file = join(rack.directory, "server.mjs");
+    await writeFile(file, `process.argv[2] = "";\nawait import(${JSON.stringify(odd)});`);
+    const toolrack = { limits: { connect: 1_500 } };
+    await rack.open({ odd: { command: process.execPath, args: [file], toolrack } });
+    await rack.until("odd", "ready");
+    await writeFile(file, "setInterval(() => {}, 1000);");
+    await rack.call("mcp_odd_crash");
+    const waiting = rack.call("mcp_odd_echo", { text: "a" });
+    await rack.until("odd", "starting");
+    const giveUp = new AbortController();
+    const givenUp = rack.call("mcp_odd_echo", { text: "b" }, { signal: giveUp.signal });
+    giveUp.abort();
+    expect(await givenUp).toMatchObject({ type: "error" });
+    expect(rack.servers.get("odd").state).toBe("starting");
+    expect((await waiting).content).toMatch(/did not finish the handshake within 1500 ms/);
   });
 
   it("killed in the middle of a call fails the call at once, comes back, and leaves nothing behind", async () => {

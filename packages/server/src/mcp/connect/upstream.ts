@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Logger, ToolContext } from "@toolrack/core";
 import {
   problemOfCircle,
@@ -6,8 +7,8 @@ import {
   type RackIdentity,
   racksFor,
 } from "../../calls/index.ts";
-import { readServerAddress } from "../../config/index.ts";
 import { reasonOf, unlessAborted } from "../../helpers/index.ts";
+import { readServerAddress } from "../../helpers/server-address.ts";
 import type { ClientInfo } from "../wire/index.ts";
 import {
   type Catalogue,
@@ -94,6 +95,8 @@ export interface UpstreamOptions {
   readonly surroundings: Surroundings;
   /** Undefined for a process, or a server whose entry has credentials. */
   readonly signIn: SignIn | undefined;
+  /** What to do when the server refuses the credentials. Default: what helps with those of the entry. */
+  readonly remedy?: string | undefined;
   /** Which protocol and transport the server spoke in an earlier run. */
   readonly verdict: Verdict | undefined;
   /** What the server offered in an earlier run. */
@@ -116,10 +119,12 @@ export interface UpstreamOptions {
 }
 
 /** A request that can be given up while it waits. */
-type AbortableRequest = UpstreamRequest & { readonly signal: AbortSignal };
+export type AbortableRequest = UpstreamRequest & { readonly signal: AbortSignal };
 
 /** After a server has run this long, in milliseconds, its earlier failures no longer count. */
 const STEADY = 60_000;
+/** A call waits for a server that is started again within this time, in milliseconds, and fails otherwise. */
+const LONGEST_PAUSE_AWAITED = 1_000;
 /** How many lines of the server's last output an error shows. */
 const TAIL = 8;
 /** How often the lists are read for a call that follows an announced change, before the call fails. */
@@ -135,7 +140,7 @@ const RENEWAL_AGAIN = 10_000;
 
 /**
  * The state machine of one upstream server. Starts the server in the background, notices when it has ended,
- * tries again with growing pauses, and lets calls fail at once in between. Renews its tokens, reads its lists
+ * tries again with growing pauses, and lets calls fail at once in the longer ones. Renews its tokens, reads its lists
  * again, and ends its process while nobody uses it.
  */
 export class Upstream {
@@ -157,6 +162,8 @@ export class Upstream {
   /** The server has accepted our credentials before, with the same entry. */
   #wasAccepted = false;
   #verdict: Verdict | undefined;
+  /** The headers of the sign-in with which the server was last opened. */
+  #sent: Readonly<Record<string, string>> | undefined;
 
   /** The session over which new requests are sent. */
   #session: UpstreamSession | undefined;
@@ -171,10 +178,6 @@ export class Upstream {
   #abort = new AbortController();
   /** When the latest attempt to start the server began. */
   #attemptAt = 0;
-  /** When the attempt before that began. */
-  #formerAttemptAt = 0;
-  /** The server was ready a moment ago and only needs a new session. Reset when the attempt ends. */
-  #isReopening = false;
   #isStopped = false;
 
   readonly #attemptTimer = new Timer();
@@ -232,30 +235,30 @@ export class Upstream {
     };
   }
 
-  /** The last line that the server's process printed. Undefined unless the server has failed. */
-  get lastWord(): string | undefined {
-    const hasFailed = this.state !== "ready" && this.#reason !== undefined;
-    return hasFailed ? this.#outlook.lastWords.at(-1) : undefined;
-  }
-
   get #failures(): number {
     return this.#readyAt > 0 && Date.now() - this.#readyAt > STEADY ? 0 : this.#failureCount;
   }
 
-  /**
-   * When the next attempt is, and the last output of the run that ended, even while the next run already writes
-   * lines.
-   */
+  /** When the next attempt is, and the last output of the run that ended. */
   get #outlook(): Outlook {
-    const isTrying = this.#attempt !== undefined;
-    const former = isTrying ? this.lines.tail(TAIL, this.#formerAttemptAt, this.#attemptAt) : [];
-    const lastWords = former.length > 0 ? former : this.lines.tail(TAIL, this.#attemptAt);
-    return { nextAttemptAt: this.#attemptTimer.at, lastWords };
+    return { nextAttemptAt: this.#attemptTimer.at, lastWords: this.lines.tail(TAIL, this.#attemptAt) };
   }
 
-  /** Begins to start the server, and returns at once. */
-  start(): void {
-    if (this.state !== "disabled") void this.#begin();
+  /** Whether requests can be sent without starting the server first. */
+  get isOpen(): boolean {
+    return this.#session !== undefined;
+  }
+
+  /** Begins to start the server. Resolves when it is ready or has failed. */
+  async start(): Promise<void> {
+    if (this.state !== "disabled") await this.#begin();
+  }
+
+  /** Counts as ready without being started, because other connections to the server are used. */
+  standBy(reason?: string): void {
+    if (this.state === "disabled") return;
+    this.#isResting = true;
+    this.#enter("ready", reason);
   }
 
   /** Ends the server for good. Resolves when nothing of it is left. */
@@ -335,13 +338,20 @@ export class Upstream {
   }
 
   /**
-   * Resolves with the session. Waits while the server starts, also after a rest. If the server has failed
-   * before, rejects without waiting.
+   * Resolves with the session. Waits while the server starts, also after a rest or a failure, and when it is
+   * about to be started again. The attempt ends within `limits.connect`. If the next attempt is further away,
+   * rejects without waiting.
    */
   async #available(signal: AbortSignal): Promise<UpstreamSession> {
+    const { at } = this.#attemptTimer;
+    const pause = at === undefined ? Number.POSITIVE_INFINITY : at - Date.now();
+    if (pause <= LONGEST_PAUSE_AWAITED) {
+      await unlessAborted(delay(pause), signal);
+      // The timer of the next attempt may be a moment behind.
+      if (at === this.#attemptTimer.at) void this.#begin();
+    }
     if (this.#isResting) void this.#begin();
-    const isAwaited = this.#isReopening || this.#failures === 0;
-    if (isAwaited && this.#attempt !== undefined) await unlessAborted(this.#attempt, signal);
+    if (this.#attempt !== undefined) await unlessAborted(this.#attempt, signal);
     if (this.#session === undefined) throw this.#absence();
     return this.#session;
   }
@@ -437,7 +447,8 @@ export class Upstream {
     if (isSecond && kind === "session") throw new UpstreamError("refused", error.message, facts);
     const isCurrent = session === this.#session;
     // If the session was replaced meanwhile, another request has already started the renewal.
-    const canRenew = kind === "unauthorized" && !isSecond && (!isCurrent || signIn?.markRefused() === true);
+    const canRenew =
+      kind === "unauthorized" && !isSecond && (!isCurrent || signIn?.markRefused(this.#sent) === true);
     const canRetry = kind === "session" || canRenew;
     if (kind === "unauthorized" && !canRetry && (isSecond || signIn === undefined)) {
       this.#checkSoon();
@@ -446,7 +457,6 @@ export class Upstream {
     if (isCurrent) {
       // Other requests may still wait for answers over this session.
       this.#retire(session);
-      this.#isReopening = canRetry;
       if (!canRetry) this.#failed(error);
     }
     if (!canRetry) throw this.#absence(error.message);
@@ -481,11 +491,9 @@ export class Upstream {
     this.#attemptTimer.clear();
     if (this.#attempt === undefined && !this.#isStopped) {
       this.#abort = new AbortController();
-      this.#formerAttemptAt = this.#attemptAt;
       this.#attemptAt = Date.now();
       this.#attempt = this.#connect(this.#abort.signal).finally(() => {
         this.#attempt = undefined;
-        this.#isReopening = false;
       });
     }
     return this.#attempt ?? Promise.resolve();
@@ -513,7 +521,7 @@ export class Upstream {
       if (signal.aborted) return;
       if (thrown instanceof UpstreamError) {
         if (thrown.facts.scope !== undefined) signIn?.requireScope(thrown.facts.scope);
-        else if (!isSecond && thrown.asksForCredentials && signIn?.markRefused())
+        else if (!isSecond && thrown.asksForCredentials && signIn?.markRefused(this.#sent))
           return this.#connect(signal, true);
         // The server may speak another protocol now. The next attempt finds out.
         if (prior !== undefined && thrown.concernsOneRequest) this.#remember(undefined);
@@ -535,12 +543,14 @@ export class Upstream {
     // The values must be masked before the server can send anything.
     maskValues(credentialsIn(entry, this.entry));
     const credentials = await signIn?.headers();
+    this.#sent = credentials;
     // Imported late: a workspace without upstream servers never loads the client.
     const { connectUpstream } = await import("./protocol/handshake.ts");
     return connectUpstream({
       server: key,
       entry: entry.kind === "address" ? { ...entry, headers: { ...entry.headers, ...credentials } } : entry,
       prior,
+      protocol: this.entry.toolrack?.protocol,
       fingerprint: fingerprintOf(this.entry),
       lines: this.lines,
       clientInfo,
@@ -622,7 +632,10 @@ export class Upstream {
     // A server that leads back to this rack offers the rack's own tools, which would be listed twice.
     if (thrown instanceof RackCircle) this.#take(emptyCatalogue, lists);
     const { key, mask } = this;
-    const { state, reason } = stateAfter(thrown, { key, canSignIn: signIn !== undefined, mask });
+    const { remedy } = this.#options;
+    const explanation = this.lines.explanation(this.#attemptAt);
+    const canSignIn = signIn !== undefined;
+    const { state, reason } = stateAfter(thrown, { key, canSignIn, mask, remedy, explanation });
     this.lines.add("rack", reason);
     if (this.#session !== undefined) {
       if (state !== "needs-auth" || signIn?.view.signedIn !== false) {
@@ -649,11 +662,8 @@ export class Upstream {
     this.state = state;
     this.#reason = reason;
     this.#since = Date.now();
-    if (reason !== undefined && state !== "starting") {
-      const { lastWord } = this;
-      const words = lastWord === undefined ? "" : ` Its last words: ${lastWord}`;
-      this.#options.logger.warn(`MCP server "${this.key}": ${state}. ${reason}${words}`);
-    }
+    if (reason !== undefined && state !== "starting" && state !== "ready")
+      this.#options.logger.warn(`MCP server "${this.key}": ${state}. ${reason}`);
     this.#options.onState();
   }
 
@@ -717,7 +727,6 @@ export class Upstream {
     if (kind === "session") {
       // The server works but has forgotten the session. Calls wait for the new session.
       this.#retire(session);
-      this.#isReopening = true;
       void this.#begin();
       return true;
     }

@@ -5,7 +5,15 @@ import { MissingPromptArguments } from "../../files/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import { StoreUnavailable } from "../../store/index.ts";
 import type { RpcId } from "../wire/index.ts";
-import { type Era, errorText, metaKeys, type NeededAbility, RpcError, rpcCodes } from "../wire/index.ts";
+import {
+  type Era,
+  errorText,
+  isAboutRequest,
+  metaKeys,
+  type NeededAbility,
+  RpcError,
+  rpcCodes,
+} from "../wire/index.ts";
 
 /** The answer of a tool, before it is encoded for an era. */
 type CallAnswer = ReturnType<typeof toMcpResult>;
@@ -170,6 +178,18 @@ function withStructuredContent(answer: CallAnswer, { record, result }: EndedCall
   return { ...answer, content: [{ type: "text", text }, ...answer.content], isError: true };
 }
 
+/**
+ * The protocol error by which an upstream server refused the call, if it did, for the client to get the same: with the
+ * server's code and data. A status of HTTP other than 400, and an error about the rack's connection to the server, stay
+ * results, from which a model sees what happened.
+ */
+export function upstreamError({ content, error }: EndedCall["result"]): RpcError | undefined {
+  const details: Readonly<Record<string, unknown>> = error?.details ?? {};
+  const { kind, code, data, status = 400 } = details;
+  const isPassedOn = kind === "refused" && isAboutRequest(code) && (status === 400 || status === 200);
+  return isPassedOn ? new RpcError(code, content, data) : undefined;
+}
+
 /** Turns anything thrown into a protocol error. */
 export function toRpcError(thrown: unknown): RpcError {
   if (thrown instanceof RpcError) return thrown;
@@ -186,11 +206,7 @@ export function toRpcError(thrown: unknown): RpcError {
   if (!(thrown instanceof Error)) return new RpcError(rpcCodes.internalError, "Internal error");
   // An upstream server's protocol error keeps its code and data.
   const { code, data } = thrown as { code?: unknown; data?: unknown }; // An error may have any other members.
-  return new RpcError(
-    Number.isSafeInteger(code) ? Number(code) : rpcCodes.internalError,
-    thrown.message,
-    data,
-  );
+  return new RpcError(isAboutRequest(code) ? code : rpcCodes.internalError, thrown.message, data);
 }
 
 export function invalidParams(message: string, data?: unknown): RpcError {

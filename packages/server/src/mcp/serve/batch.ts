@@ -15,6 +15,8 @@ export class BatchReply implements Reply {
   /** How many requests of the batch were started. */
   begun = 0;
   readonly answers: string[] = [];
+  readonly headers: Reply["headers"];
+  readonly connection: Reply["connection"];
   readonly #connection: Reply;
   readonly #done: () => void;
   /** How many requests are open, and one more until `take` has handled all messages. */
@@ -22,6 +24,8 @@ export class BatchReply implements Reply {
 
   /** Notifications and questions go to `connection` at once. */
   constructor(connection: Reply, done: () => void) {
+    this.headers = connection.headers;
+    this.connection = connection.connection;
     this.#connection = connection;
     this.#done = done;
   }

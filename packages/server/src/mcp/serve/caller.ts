@@ -1,6 +1,6 @@
 import { type CallClient, Tool, type ToolInfo, type ToolRegistry } from "@toolrack/core";
-import type { Grant } from "../../access/index.ts";
-import { isMetaTool, type OfferingReader } from "../../calls/index.ts";
+import { type Grant, masterGrant } from "../../access/index.ts";
+import { isMetaTool, type OfferingReader, type Origin } from "../../calls/index.ts";
 import type { RackItem } from "../../config/index.ts";
 import type { ClientInfo, ConnectedClient, Era } from "../wire/index.ts";
 
@@ -17,6 +17,9 @@ export interface ExpertView {
 
 /** Finds an expert by its name or id. Undefined when there is none. */
 export type ExpertResolver = (nameOrId: string) => ExpertView | undefined;
+
+/** The grant of a client over stdio: whoever can start a program in the workspace is its operator. */
+export const operator: Grant = { ...masterGrant, caller: "mcp" };
 
 /** Who calls the rack through MCP, and what they may see and use. */
 export class Caller {
@@ -51,12 +54,13 @@ export class Caller {
     return (this.grant.admin || this.grant.mayUse(tool)) && this.allow?.(tool) !== false;
   }
 
-  reader(signal: AbortSignal, client?: CallClient): OfferingReader {
+  reader(signal: AbortSignal, origin?: Origin, client?: CallClient): OfferingReader {
     const { grant, expert } = this;
     return {
       caller: grant.caller,
       mayUse: (item) => grant.mayUse(item) && expert?.allow({ ...unknownTool, ...item }) !== false,
       ...(expert === undefined ? {} : { expert: expert.name }),
+      ...(origin === undefined ? {} : { origin }),
       ...(client === undefined ? {} : { client }),
       signal,
     };
@@ -87,6 +91,7 @@ export function mayUseExpert(grant: Grant, { id, name }: ExpertView): boolean {
 }
 
 interface SeenClient extends ClientInfo {
+  readonly transport: ConnectedClient["transport"];
   readonly era: Era;
   readonly caller: Caller;
   lastSeenAt: number;
@@ -112,12 +117,25 @@ export class ConnectedClients {
   }
 
   /** Records the client that sent a request. Ignores clients without a name. */
-  see(client: ClientInfo | undefined, era: Era, caller: Caller, method: string): void {
+  see(
+    client: ClientInfo | undefined,
+    era: Era,
+    caller: Caller,
+    method: string,
+    transport: ConnectedClient["transport"] = "http",
+  ): void {
     if (client === undefined || client.name === "") return;
     const { name, version = "" } = client;
-    const key = `${name.slice(0, LONGEST_TEXT)}\n${version.slice(0, LONGEST_TEXT)}\n${era}\n${caller.identity}`;
+    const key = `${name.slice(0, LONGEST_TEXT)}\n${version.slice(0, LONGEST_TEXT)}\n${era} ${transport}\n${caller.identity}`;
     const known = this.#clients.get(key);
-    const seen = known ?? { ...clipped(client), era, caller, lastSeenAt: 0, listedVersion: undefined };
+    const seen = known ?? {
+      ...clipped(client),
+      transport,
+      era,
+      caller,
+      lastSeenAt: 0,
+      listedVersion: undefined,
+    };
     this.#clients.delete(key);
     this.#clients.set(key, seen);
     seen.lastSeenAt = Date.now();
@@ -145,7 +163,6 @@ export class ConnectedClients {
     const isStale = listedVersion !== undefined && listedVersion !== this.#registry.snapshot().version;
     return {
       ...client,
-      transport: "http",
       caller: grant.caller,
       ...(expert === undefined ? {} : { expert: expert.name }),
       ...(isStale ? { stale: true } : {}),

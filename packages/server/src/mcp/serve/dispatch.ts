@@ -3,6 +3,7 @@ import {
   calledTool,
   callToolName,
   type EndedCall,
+  racksKey,
   unknownTool,
   unknownToolText,
 } from "../../calls/index.ts";
@@ -15,13 +16,20 @@ import {
   type RpcParams,
   rpcCodes,
 } from "../wire/index.ts";
-import { invalidParams, missingCapability, paramError, toolAnswer, toRpcError } from "./answers.ts";
+import {
+  invalidParams,
+  missingCapability,
+  paramError,
+  toolAnswer,
+  toRpcError,
+  upstreamError,
+} from "./answers.ts";
 import { answerWithQuestions, ClientDialog, currentDialog, relayDialog } from "./dialog.ts";
 import { discover, initialize, setLevel } from "./handshake.ts";
 import { checkParamHeaders } from "./http-checks.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { offeringMethods } from "./offerings.ts";
-import type { ClientRequest, RequestTable } from "./session.ts";
+import { type ClientRequest, type RequestTable, sessionKey } from "./session.ts";
 import { listen, subscriptionMethods } from "./subscriptions.ts";
 import { asksAtFirst, knowsTasks, missingTasks, newTaskId, taskMethods, taskSupportOf } from "./tasks.ts";
 import { listTools } from "./tool-lists.ts";
@@ -34,9 +42,26 @@ type Handler = (serving: McpServing, request: ClientRequest) => unknown;
 
 const common: Readonly<Record<string, Handler>> = {
   "tools/call": callTool,
-  "tools/list": listTools,
-  ...offeringMethods,
+  ...Object.fromEntries(
+    Object.entries<Handler>({ "tools/list": listTools, ...offeringMethods }).map(([method, handle]) => [
+      method,
+      method.endsWith("/list") ? onceStarted(handle) : handle,
+    ]),
+  ),
 };
+
+/**
+ * A list waits while the rack starts, because many clients list once and follow no changes. Another rack does not wait:
+ * it follows changes, and two racks might wait for each other.
+ */
+function onceStarted(handle: Handler): Handler {
+  return (serving, request) => {
+    const starting = serving.starting?.();
+    if (starting === undefined || request.meta[racksKey] === true) return handle(serving, request);
+    return starting.then(() => handle(serving, request));
+  };
+}
+
 const legacy = { ...common, ping: () => ({}), "logging/setLevel": setLevel };
 
 /** The methods of each era. In a session, clients of the legacy era can use further methods. */
@@ -105,8 +130,12 @@ function callTool(serving: McpServing, request: ClientRequest) {
     const isModern = codec.era === "modern";
     const { record, result } = ended;
     const { type, structured } = result;
-    if (isModern && dialog.missed !== undefined && type === "error")
-      return answered.fail(missingCapability(dialog.missed, result.content));
+    if (type === "error") {
+      if (isModern && dialog.missed !== undefined)
+        return answered.fail(missingCapability(dialog.missed, result.content));
+      const refusal = meant?.metadata.mcp === undefined ? undefined : upstreamError(result);
+      if (refusal !== undefined) return answered.fail(refusal);
+    }
     // Cutting a result may take its structured value away.
     const hasValue = structured !== undefined || record.flags?.truncated === true;
     const listed = hasValue ? serving.lists.of(answered.caller).byName.get(name) : undefined;
@@ -120,12 +149,12 @@ function callTool(serving: McpServing, request: ClientRequest) {
 /** Starts the call of a dialog. The call's questions and notices go through the dialog. */
 function startCall(
   { service, registry }: McpServing,
-  { caller, meta, peer }: ClientRequest,
+  { caller, meta, peer, reply }: ClientRequest,
   dialog: ClientDialog<EndedCall>,
   callId?: string,
 ): void {
   const { wants, subject, input } = dialog;
-  const session = meta["toolrack/sessionID"];
+  const session = meta[sessionKey];
   const call: { -readonly [Key in keyof CallRequest]: CallRequest[Key] } = {
     name: subject,
     input,
@@ -145,7 +174,9 @@ function startCall(
       },
     };
   }
-  if (meta.traceparent !== undefined) call.headers = traceOf(meta);
+  if (reply.headers !== undefined) call.headers = reply.headers;
+  if (reply.connection !== undefined) call.connection = reply.connection;
+  if (meta.traceparent !== undefined) call.headers = { ...reply.headers, ...traceOf(meta) };
   if (caller.allow !== undefined) call.allow = caller.allow;
   if (typeof session === "string") call.sessionID = session;
   if (callId === undefined) {
@@ -171,8 +202,8 @@ function traceOf({ traceparent, tracestate, baggage }: RpcParams): CallRequest["
   if (typeof traceparent !== "string") return undefined;
   return {
     traceparent,
-    ...(typeof tracestate === "string" ? { tracestate } : {}),
-    ...(typeof baggage === "string" ? { baggage } : {}),
+    tracestate: typeof tracestate === "string" ? tracestate : undefined,
+    baggage: typeof baggage === "string" ? baggage : undefined,
   };
 }
 

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { openStore } from "../../store/store.ts";
 import { McpMount } from "./http.ts";
+import { JoinedClients } from "./joined-clients.ts";
 import { openLegacySession } from "./testing/legacy-session.ts";
 import { serveMount } from "./testing/serve-mount.ts";
 import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
@@ -29,7 +30,7 @@ export const offers = ["sun_note", "rain_note"].flatMap((name) => [
     "skills/notes/SKILL.md": "---\nname: notes\ndescription: Notes.\n---\nText.",
   });
   const { serving } = await surfaceParts(rack);
-  served = await serveMount(new McpMount(serving), masterGrant);
+  served = await serveMount(new McpMount(serving, new JoinedClients(serving)), masterGrant);
 });
 
 afterAll(async () => {

@@ -1,4 +1,5 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { ClientConnection } from "../../calls/index.ts";
 import { whenGone } from "../../http/wire/index.ts";
 import { errorText, rpcCodes } from "../wire/index.ts";
 import type { AnswerText, ClientRequest, Reply } from "./session.ts";
@@ -97,8 +98,7 @@ export const noSession = {
 };
 
 /** The members of an `HttpSession` that a reply uses. */
-interface ReplySession {
-  readonly id: string;
+interface ReplySession extends ClientConnection {
   /** Whether the session has ended. */
   readonly isGone: boolean;
   /** Counts the session as busy until this response is closed. */
@@ -118,9 +118,10 @@ export interface OwedAnswers {
 export class HttpReply implements Reply {
   /** The requests that this reply answers. They are withdrawn when the client closes the connection. */
   readonly requests: ClientRequest[] = [];
+  readonly headers: IncomingHttpHeaders;
+  readonly connection: ReplySession | undefined;
   readonly #owed: OwedAnswers;
   readonly #outgoing: ServerResponse;
-  readonly #session: ReplySession | undefined;
   readonly #headers: HeaderList;
   readonly #release: () => void;
   #stream: EventStream | undefined;
@@ -133,9 +134,10 @@ export class HttpReply implements Reply {
     outgoing: ServerResponse,
     session: ReplySession | undefined,
   ) {
+    this.headers = incoming.headers;
     this.#owed = owed;
     this.#outgoing = outgoing;
-    this.#session = session;
+    this.connection = session;
     this.#headers = session === undefined ? none : ["mcp-session-id", session.id];
     owed.count++;
     session?.keepBusy(outgoing);
@@ -167,7 +169,7 @@ export class HttpReply implements Reply {
         this.#stream.writer.write(typeof answer === "string" ? answer : answer.join(""));
       this.#stream.end();
     } else if (answer !== undefined) sendJson(this.#outgoing, status, answer, this.#headers);
-    else if (this.#session?.isGone) sendJson(this.#outgoing, noSession.status, errorText(null, noSession));
+    else if (this.connection?.isGone) sendJson(this.#outgoing, noSession.status, errorText(null, noSession));
     // A cancelled request is answered with a stream without any event.
     else this.#outgoing.writeHead(200, [...streamHeaders, ...this.#headers]).end();
     this.#isOver = true;

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import type { Grant } from "../../access/index.ts";
 import type { RpcParams } from "../wire/index.ts";
@@ -20,7 +19,6 @@ const SWEEP = 60_000;
 
 /** A session of a client of the legacy era over HTTP. */
 export class HttpSession extends ClientSession {
-  readonly id = randomUUID();
   /** How many HTTP responses of this session, answers and streams, are not closed yet. */
   responses = 0;
   usedAt = Date.now();

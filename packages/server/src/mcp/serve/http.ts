@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Grant, GrantWatch } from "../../access/index.ts";
+import type { Duplex } from "node:stream";
+import { type Grant, GrantWatch, masterGrant } from "../../access/index.ts";
 import { HttpError, type Mount, originOf, readBody, whenGone } from "../../http/wire/index.ts";
 import {
   longestMessage,
@@ -15,7 +16,7 @@ import {
 } from "../wire/index.ts";
 import { legacyCodec } from "./answers.ts";
 import { BatchReply } from "./batch.ts";
-import { Caller, type ExpertResolver, mayUseExpert } from "./caller.ts";
+import { Caller, type ExpertResolver, mayUseExpert, operator } from "./caller.ts";
 import { dispatch, handleNotification } from "./dispatch.ts";
 import {
   accepts,
@@ -32,6 +33,7 @@ import {
 } from "./http-checks.ts";
 import { HttpReply, noSession, type OwedAnswers, sendJson } from "./http-reply.ts";
 import { type HttpSession, HttpSessions, type SessionLimits } from "./http-sessions.ts";
+import type { JoinedClients } from "./joined-clients.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { ClientRequest, type Peer } from "./session.ts";
 
@@ -57,14 +59,20 @@ export class McpMount implements Mount {
   readonly access = "token";
   readonly owns = isMcpPath;
   readonly #serving: McpServing;
+  readonly #joined: JoinedClients;
   readonly #sessions: HttpSessions;
   readonly #grants: GrantWatch;
   readonly #maxBody: number;
   readonly #owed: OwedAnswers;
 
-  constructor(serving: McpServing, { sessions, maxBody = longestMessage }: McpMountOptions = {}) {
+  constructor(
+    serving: McpServing,
+    joined: JoinedClients,
+    { sessions, maxBody = longestMessage }: McpMountOptions = {},
+  ) {
     const cutOff = (reason: string) => serving.logger.warn(`An MCP client was cut off: ${reason}.`);
     this.#serving = serving;
+    this.#joined = joined;
     this.#sessions = new HttpSessions(serving, sessions);
     this.#grants = new GrantWatch(serving.store, serving.logger);
     this.#maxBody = maxBody;
@@ -106,6 +114,18 @@ export class McpMount implements Mount {
       this.#take(posted, message);
     } catch (thrown) {
       const { status, text, headers } = toRefusal(thrown, id);
+      sendJson(outgoing, status, text, headers);
+    }
+  }
+
+  join(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant, connection: Duplex): void {
+    try {
+      // Whoever can read the workspace's own token can as well start a program in the workspace.
+      if (grant !== masterGrant)
+        throw refused(403, "Only the workspace's own token lets a stdio client join.");
+      this.#joined.add(outgoing, connection, callerOf(incoming, operator, this.#serving.experts));
+    } catch (thrown) {
+      const { status, text, headers } = toRefusal(thrown, null);
       sendJson(outgoing, status, text, headers);
     }
   }

@@ -1,11 +1,12 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { ApprovalInbox, CallRecorder, CallService, Offerings } from "../../calls/index.ts";
 import type { Store } from "../../store/index.ts";
+import type { ServerInstructions } from "../connect/index.ts";
 import type { EraCodec } from "./answers.ts";
 import type { ConnectedClients } from "./caller.ts";
 import type { ChangePublisher, ExpertSource, ExpertWatch } from "./change-publisher.ts";
 import type { Tasks } from "./tasks.ts";
-import type { ToolLists } from "./tool-lists.ts";
+import type { Greet, ToolLists } from "./tool-lists.ts";
 import type { WaitingDialogs } from "./waiting-dialogs.ts";
 
 /** The parts of the rack that the MCP surface uses. */
@@ -17,7 +18,15 @@ export interface RackServices extends ExpertSource {
   readonly approvals: ApprovalInbox;
   /** The ids of this rack and of the racks that it is connected to. */
   readonly racks: () => readonly string[];
+  readonly greet?: Greet;
+  /** What clients are told about an MCP server behind the rack. */
+  readonly instructionsOf: (server: string) => ServerInstructions | undefined;
   readonly offerings: Offerings;
+  /**
+   * Resolves when all that lists are made of has been read once, or has taken too long. Undefined from then on, or when
+   * nothing is waited for.
+   */
+  readonly starting?: (() => Promise<void> | undefined) | undefined;
   readonly logger: Logger;
 }
 

@@ -111,7 +111,8 @@ function runDialog<Found extends object>(
   if (request.isOver) return;
   if (request.params.requestState !== undefined) return waitingDialogs.resume(request, subject, input);
   const dialog = new ClientDialog<Found>(request, subject, input);
-  dialog.start((signal) => currentDialog.run(dialog, () => work(request.caller.reader(signal, dialog))));
+  const { caller, origin } = request;
+  dialog.start((signal) => currentDialog.run(dialog, () => work(caller.reader(signal, origin, dialog))));
   relayDialog(waitingDialogs, request, dialog, (answered, found) => answered.result(found));
 }
 
@@ -119,7 +120,7 @@ function runDialog<Found extends object>(
 export function readerOf(request: ClientRequest): OfferingReader {
   const gone = new AbortController();
   request.onCancel = (reason) => gone.abort(reason);
-  return request.caller.reader(gone.signal);
+  return request.caller.reader(gone.signal, request.origin);
 }
 
 type Core = typeof import("@modelcontextprotocol/core");

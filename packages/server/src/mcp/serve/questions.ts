@@ -1,5 +1,6 @@
 import { type ClientMethod, compileSchema } from "@toolrack/core";
 import { isRecord } from "../../helpers/index.ts";
+import { questionKey } from "../wire/index.ts";
 
 export interface Question {
   readonly key: string;
@@ -15,15 +16,12 @@ interface OpenQuestion extends Pick<PromiseWithResolvers<unknown>, "resolve" | "
   readonly withdrawn: AbortController;
 }
 
-/** The member of a question's `_meta` in which the tool may choose the question's key. */
-const keyName = "toolrack/key";
-
 /** The questions that one call asks its client. Each stays open until it is answered, refused or withdrawn. */
 export class Questions {
   readonly #open = new Map<string, OpenQuestion>();
   readonly #answers: Readonly<Record<string, unknown>>;
   readonly #onAsked: () => void;
-  /** All keys used so far. No key is used for two questions. */
+  /** All keys used so far. Only the asker uses a key again, when its former question is closed. */
   readonly #keys = new Set<string>();
   #untold: Question[] = [];
   #asked = 0;
@@ -58,7 +56,8 @@ export class Questions {
   ask(method: ClientMethod, params: object, signal: AbortSignal): Promise<unknown> {
     const { wanted, asked } = splitKey(params);
     const isNew = wanted !== undefined && !this.#keys.has(wanted);
-    const key = this.#newKey(method, isNew ? wanted : undefined);
+    const isFree = wanted !== undefined && !this.#open.has(wanted);
+    const key = this.#newKey(method, isFree ? wanted : undefined);
     const known = isNew && Object.hasOwn(this.#answers, wanted) ? this.#answers[wanted] : undefined;
     if (known !== undefined && isAcceptable(method, asked, known)) return Promise.resolve(known);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
@@ -138,7 +137,7 @@ export class Questions {
 function splitKey(params: object): { readonly wanted: string | undefined; readonly asked: object } {
   if (!("_meta" in params) || !isRecord(params._meta)) return { wanted: undefined, asked: params };
   const { _meta, ...rest } = params;
-  const { [keyName]: wanted, ...meta } = params._meta;
+  const { [questionKey]: wanted, ...meta } = params._meta;
   const asked = Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
   return { wanted: typeof wanted === "string" && wanted !== "" ? wanted : undefined, asked };
 }

@@ -124,7 +124,9 @@ test("the tools of a server that are always listed stand beside the meta-tools",
   const client = await rack.connect("modern");
   const names = (await client.listTools()).tools.map(({ name }) => name).toSorted();
   const { items } = (await ask("GET", "/api/mcp-servers/%40acme%2Fgit/tools")).body;
-  expect(names).toEqual([items[0].rackName, "mcp_git_log", "toolrack_call", "toolrack_search"].toSorted());
+  expect(names).toEqual(
+    [items[0].rackName, "mcp_git_log", "toolrack_call", "toolrack_describe", "toolrack_search"].toSorted(),
+  );
 });
 
 test("an expert has the tools, prompts and resources of exactly the server that it names", async () => {

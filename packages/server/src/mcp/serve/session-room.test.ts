@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { McpMount, type McpMountOptions } from "./http.ts";
+import { JoinedClients } from "./joined-clients.ts";
 import { Gate, gatedTool } from "./testing/gate.ts";
 import { serveMount } from "./testing/serve-mount.ts";
 import { ServedRack, toolFile } from "./testing/served-rack.ts";
@@ -23,7 +24,7 @@ const running = () => rack.serving.app.registry.activeCalls().length;
 
 async function serve(options: McpMountOptions) {
   const { serving } = await surfaceParts(rack);
-  const served = await serveMount(new McpMount(serving, options), masterGrant);
+  const served = await serveMount(new McpMount(serving, new JoinedClients(serving), options), masterGrant);
   const post = (message: unknown, headers: Record<string, string> = {}, signal?: AbortSignal) =>
     fetch(`${served.url}/mcp`, {
       method: "POST",

@@ -1,4 +1,6 @@
+import { randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
+import type { ClientConnection, Origin } from "../../calls/index.ts";
 import {
   type ClientAbilities,
   type ClientInfo,
@@ -38,6 +40,10 @@ export type AnswerText = string | readonly (string | Buffer)[];
 
 /** Sends answers to the client. Several requests may share one reply. Never throws. */
 export interface Reply {
+  /** The headers of the HTTP request that is answered. */
+  readonly headers?: IncomingHttpHeaders | undefined;
+  /** The session or the stdio connection that the request came over. */
+  readonly connection?: ClientConnection | undefined;
   /** Whether the client keeps up with reading. Undefined until something has been written. */
   readonly flow: WriteFlow | undefined;
   /** Resolves when the client has read enough for a long message to be sent. Undefined: send it now. */
@@ -66,6 +72,9 @@ const defaultWants = {
   legacy: { progress: false, messages: true },
   modern: { progress: false, messages: false },
 } as const satisfies Record<string, Wants>;
+
+/** The member of `_meta` by which a client names the session of a request. */
+export const sessionKey = "toolrack/sessionID";
 
 /** The open requests of a client, by id. The client may cancel them. */
 export type RequestTable = Map<RpcId, ClientRequest>;
@@ -104,6 +113,17 @@ export class ClientRequest {
         : { progress, messages: codec.era === "legacy" || level !== undefined, level };
     this.#table = table;
     table?.set(id, this);
+  }
+
+  /** Who sent the request, and how it reached the rack. */
+  get origin(): Origin {
+    const { caller, admin: isAdmin, id: owner } = this.caller.grant;
+    const { headers, connection } = this.reply;
+    const session = this.meta[sessionKey];
+    return {
+      ...{ caller, isAdmin, owner, headers, connection },
+      sessionID: typeof session === "string" ? session : "",
+    };
   }
 
   result(result: object): void {
@@ -156,7 +176,8 @@ type OpenQuestion = Pick<PromiseWithResolvers<unknown>, "resolve" | "reject">;
  * The state of a client of the legacy era between its requests, for one HTTP session or one stdio connection.
  * `send` delivers messages that belong to no request.
  */
-export class ClientSession implements Peer, Listener {
+export class ClientSession implements Peer, Listener, ClientConnection {
+  readonly id = randomUUID();
   readonly codec = legacyCodec;
   readonly caller: Caller;
   readonly session = this;
@@ -172,6 +193,7 @@ export class ClientSession implements Peer, Listener {
   readonly #questions = new Map<RpcId, OpenQuestion>();
   #asked = 0;
   #closed: string | undefined;
+  readonly #whenClosed = new Set<() => void>();
 
   constructor(caller: Caller, send: (message: object) => void) {
     this.caller = caller;
@@ -236,9 +258,17 @@ export class ClientSession implements Peer, Listener {
     else open?.reject(new Error(error.message));
   }
 
+  whenClosed(listener: () => void): () => void {
+    if (this.#closed === undefined) this.#whenClosed.add(listener);
+    else listener();
+    return () => void this.#whenClosed.delete(listener);
+  }
+
   /** Rejects all open questions and ends all resource subscriptions. */
   close(reason: string): void {
     this.#closed = reason;
+    for (const listener of [...this.#whenClosed]) listener();
+    this.#whenClosed.clear();
     for (const { reject } of this.#questions.values()) reject(new Error(`No answer: ${reason}.`));
     for (const stop of this.watched.values()) stop();
     this.watched.clear();

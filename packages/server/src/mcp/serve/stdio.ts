@@ -1,11 +1,11 @@
 import type { Readable, Writable } from "node:stream";
-import { headOfLongMessage } from "../../helpers/index.ts";
 import {
   batchedVersion,
   type Era,
   errorText,
   legacyVersions,
   longestMessage,
+  longMessageRefusal,
   metaKeys,
   modernVersion,
   RpcError,
@@ -58,6 +58,7 @@ const CANCEL_TIMEOUT = 250;
  * or the output of another program.
  */
 export class StdioConnection implements Reply {
+  readonly connection: ClientSession;
   readonly #serving: McpServing;
   readonly #caller: Caller;
   readonly #output: Writable;
@@ -82,6 +83,7 @@ export class StdioConnection implements Reply {
     this.#caller = caller;
     this.#output = output;
     this.#session = new ClientSession(caller, (message) => this.send(message));
+    this.connection = this.#session;
     this.#writer = new MessageWriter(output, {
       frame: ["", "\n"],
       most: MOST_UNREAD,
@@ -185,6 +187,9 @@ export class StdioConnection implements Reply {
       const peer = this.#peerOf(message);
       if (message.kind === "notification") return handleNotification(message, requests);
       if (message.method === "initialize") this.#session.initialize(message.params);
+      // Calls are as fast as they can be: the client was seen when it listed the tools.
+      if (message.method !== "tools/call")
+        this.#serving.clients.see(peer.client, peer.codec.era, this.#caller, message.method, "stdio");
       dispatch(this.#serving, new ClientRequest(message, peer, reply, requests));
     } catch (thrown) {
       if (message.kind === "notification") handleNotification(message, requests);
@@ -236,9 +241,7 @@ export class StdioConnection implements Reply {
   }
 
   #refuseLong(start: string, end: string): void {
-    const { id = null, method } = headOfLongMessage(start, end);
-    const message = `A message is longer than ${longestMessage} bytes, the most that is taken.`;
-    this.#refuse(method === undefined ? null : id, { code: rpcCodes.invalidRequest, message });
+    if (!this.#isClosed) this.#writer.write(longMessageRefusal(start, end));
   }
 
   #cutOff(unread: number): void {

@@ -1,13 +1,14 @@
-import { type Grant, masterGrant } from "../../access/index.ts";
+import type { Grant } from "../../access/index.ts";
 import { metaTools } from "../../calls/index.ts";
 import { type Config, toolMatcher } from "../../config/index.ts";
 import { productVersion } from "../../helpers/index.ts";
 import type { Mount } from "../../http/wire/index.ts";
 import { modernCodec } from "./answers.ts";
 import { letClientsApprove } from "./approvals.ts";
-import { Caller, ConnectedClients } from "./caller.ts";
+import { Caller, ConnectedClients, operator } from "./caller.ts";
 import { ChangePublisher, ExpertWatch } from "./change-publisher.ts";
 import { McpMount, type McpMountOptions, resourceMetadataMount } from "./http.ts";
+import { JoinedClients } from "./joined-clients.ts";
 import type { McpServing, RackServices } from "./mcp-services.ts";
 import { StdioConnection, type StdioStreams } from "./stdio.ts";
 import { Tasks } from "./tasks.ts";
@@ -24,11 +25,9 @@ export interface McpSurface {
    * is no such expert.
    */
   stdio(streams: StdioStreams, expert?: string): Promise<StdioConnection>;
-  close(): void;
+  /** Also ends the connections of joined clients, after a moment for what they still wait for. */
+  close(): Promise<void>;
 }
-
-/** The grant of a client over stdio: whoever can start a process in the workspace is its operator. */
-const operator: Grant = { ...masterGrant, caller: "mcp" };
 
 const USUAL_THRESHOLD = 100;
 
@@ -61,16 +60,18 @@ export function createMcpSurface({
   // may answer.
   const mayAsk = (grant: Grant) => approvals === "client" || (approvals === "stdio" && grant === operator);
   const stopApproving = letClientsApprove(services.approvals, mayAsk, services.logger);
+  const joined = new JoinedClients(serving);
   return {
     serving,
-    mounts: (options) => [new McpMount(serving, options), resourceMetadataMount()],
+    mounts: (options) => [new McpMount(serving, joined, options), resourceMetadataMount()],
     async stdio(streams, name) {
       const expert = name === undefined ? undefined : serving.experts?.(name);
       if (name !== undefined && expert === undefined)
         throw new Error(`There is no expert "${name}". See: toolrack experts list`);
       return new StdioConnection(serving, new Caller(operator, expert), streams);
     },
-    close() {
+    async close() {
+      await joined.close();
       stopApproving();
       serving.waitingDialogs.close();
       serving.tasks.close();

@@ -1,5 +1,6 @@
 import { type RegistrySnapshot, type ToolInfo, type ToolRegistry, toMcpTools } from "@toolrack/core";
-import { isMetaTool, racksKey } from "../../calls/index.ts";
+import { isMetaTool, metaToolsFor, type Origin, racksKey } from "../../calls/index.ts";
+import type { RackItem } from "../../config/index.ts";
 import { expected } from "../wire/index.ts";
 import { type EraCodec, invalidParams, paramError } from "./answers.ts";
 import type { Caller } from "./caller.ts";
@@ -10,7 +11,14 @@ type ListedTool = ReturnType<typeof toMcpTools>["tools"][number];
 /** The tools that a caller sees at one version of the rack, sorted by name. */
 interface ToolList {
   readonly tools: readonly ListedTool[];
+  /** All tools that the caller may use, also those that a shortened list leaves out. */
+  readonly seen: readonly ToolInfo[];
   readonly byName: ReadonlyMap<string, ListedTool>;
+  /**
+   * The meta-tools of the list without the names of servers, for another rack: it would switch off a tool whose
+   * description changes.
+   */
+  readonly plain: ReadonlyMap<string, ListedTool>;
   /** Whether the list has the meta-tools in place of most tools. */
   readonly isShortened: boolean;
   /** The encoded pages of this list, by era and by the position of the page's first tool. */
@@ -60,16 +68,24 @@ export class ToolLists {
     const { mode, threshold } = this.#meta;
     const seen = snapshot.list().filter((tool) => !isMetaTool(tool.name) && caller.sees(tool));
     const isShortened = mode === "on" || (mode === "auto" && seen.length > threshold);
-    const shown = isShortened
-      ? [...snapshot.list().filter(({ name }) => isMetaTool(name)), ...seen.filter(this.#meta.isPinned)]
-      : seen;
+    const meta = isShortened ? snapshot.list().filter(({ name }) => isMetaTool(name)) : [];
+    const shown = isShortened ? [...metaToolsFor(meta, seen), ...seen.filter(this.#meta.isPinned)] : seen;
     const { tools } = toMcpTools(shown);
-    return { tools, isShortened, byName: new Map(tools.map((tool) => [tool.name, tool])), pages: new Map() };
+    const byName = new Map(tools.map((tool) => [tool.name, tool]));
+    const plain = new Map(toMcpTools(meta).tools.map((tool) => [tool.name, tool]));
+    return { tools, seen, isShortened, byName, plain, pages: new Map() };
   }
 }
 
+/**
+ * Lets upstream servers that act with the credentials of callers read their lists with those of this one. Undefined: there
+ * is nothing to wait for.
+ */
+export type Greet = (origin: Origin, mayUse: (item: RackItem) => boolean) => Promise<unknown> | undefined;
+
 /** The parts of the server that `tools/list` uses. */
 interface ListServices {
+  readonly greet?: Greet;
   readonly lists: ToolLists;
   /** The ids of this rack and of the racks that it is connected to. */
   readonly racks: () => readonly string[];
@@ -82,6 +98,8 @@ export async function listTools(services: ListServices, request: ClientRequest):
   if (cursor !== undefined && typeof cursor !== "string") {
     throw paramError("tools/list", "cursor", expected("string", cursor));
   }
+  const greeting = services.greet?.(request.origin, (item) => caller.grant.mayUse(item));
+  if (greeting !== undefined) await greeting;
   const bytes = toolListBytes(services, caller, peer, cursor, meta[racksKey] === true);
   // A short request makes a long answer, so the list is written only when the client has read the earlier
   // output.
@@ -101,13 +119,13 @@ export function toolListBytes(
   cursor: string | undefined,
   isForRack = false,
 ): Buffer {
-  const { pages, tools } = lists.of(caller);
+  const { pages, tools, plain } = lists.of(caller);
   const { items, start, nextCursor } = pageOf("tools", tools, ({ name }) => name, cursor);
   const key = `${codec.era} ${start}`;
   const known = isForRack ? undefined : pages.get(key);
   if (known !== undefined) return known;
   const result = {
-    tools: items.map((tool) => codec.listed(tool)),
+    tools: items.map((tool) => codec.listed((isForRack ? plain.get(tool.name) : undefined) ?? tool)),
     ...(nextCursor === undefined ? {} : { nextCursor }),
     ...(isForRack ? { _meta: { [racksKey]: racks() } } : {}),
   };

@@ -7,7 +7,8 @@ export type Era = "legacy" | "modern";
 export interface ConnectedClient {
   readonly name: string;
   readonly version?: string;
-  readonly transport: "http";
+  /** `stdio`: a client that has joined the server by `toolrack mcp`. */
+  readonly transport: "http" | "stdio";
   readonly era: Era;
   /** The name of the client's token, as in call records. */
   readonly caller: string;

@@ -1,4 +1,5 @@
-import { isRecord } from "../../helpers/index.ts";
+import { isRecord } from "@toolrack/core/internal/schema";
+import { headOfLongMessage } from "../../helpers/values.ts";
 import type { ClientAbilities, ClientInfo } from "./client.ts";
 
 export type RpcId = string | number;
@@ -46,6 +47,17 @@ export const rpcCodes = {
   missingCapability: -32021,
   unsupportedVersion: -32022,
 } as const;
+
+/** Errors about the messages or the version of a connection. They mean nothing to whoever is not on that connection. */
+const connectionCodes: ReadonlySet<unknown> = new Set([
+  ...[rpcCodes.parseError, rpcCodes.invalidRequest, rpcCodes.methodNotFound],
+  ...[rpcCodes.headerMismatch, rpcCodes.unsupportedVersion],
+]);
+
+/** Whether an error with this code is about the request itself, so that it is passed on along a row of servers. */
+export function isAboutRequest(code: unknown): code is number {
+  return Number.isSafeInteger(code) && !connectionCodes.has(code);
+}
 
 /** The error that a request is answered with. */
 export class RpcError extends Error {
@@ -136,6 +148,13 @@ export function reusedId(id: RpcId): RpcError {
 /** The longest message that a client may send, in bytes, over any transport. */
 export const longestMessage = 10 * 1024 * 1024;
 
+/** The answer to a message that was too long to be kept, from its first and last characters. */
+export function longMessageRefusal(start: string, end: string): string {
+  const { id = null, method } = headOfLongMessage(start, end);
+  const message = `A message is longer than ${longestMessage} bytes, the most that is taken.`;
+  return errorText(method === undefined ? null : id, { code: rpcCodes.invalidRequest, message });
+}
+
 /** The version of the protocol without sessions: every request describes its client. */
 export const modernVersion = "2026-07-28";
 /** The older versions, newest first. A client that asks for an unknown version is given the first. */
@@ -154,6 +173,8 @@ export const metaKeys = {
   server: `${PREFIX}serverInfo`,
   subscription: `${PREFIX}subscriptionId`,
 } as const;
+/** The member of a question's `_meta` in which the asker may choose the key of the question in `inputRequests`. */
+export const questionKey = "toolrack/key";
 export const tasksExtension = `${PREFIX}tasks`;
 export const skillsExtension = `${PREFIX}skills`;
 

@@ -13,7 +13,7 @@ function tool(id: string, answer: string, more = ""): string {
 const values = {
   get: async (tool: string, name: string) =>
     tool === "github" && name === "TOKEN" ? "token-of-github" : undefined,
-  environmentOf() {},
+  tools: new Map(),
   secrets: { values: () => ["token-of-github"], onChange() {} },
 };
 // Only what is read of it here.

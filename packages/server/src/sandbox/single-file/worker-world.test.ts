@@ -65,7 +65,7 @@ describe("what a tool finds around it", { timeout: 120_000 }, () => {
     const secret = "tok-1234567890-abcdefghij";
     const toolValues = {
       get: async (tool: string, name: string) => (`${tool}/${name}` === "talk/TOKEN" ? secret : undefined),
-      environmentOf() {},
+      tools: new Map(),
       secrets: { values: () => [secret], onChange() {} },
     };
     const { registry, close } = await workspace.open({ builtins: false, toolValues: toolValues as never });

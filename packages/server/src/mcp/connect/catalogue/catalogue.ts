@@ -44,7 +44,59 @@ export interface Catalogue extends Lists<UpstreamTool>, Pick<ServerProfile, "ser
   readonly at: number;
 }
 
+/** What clients are told about a server. `isOwn`: in the words of its entry, and not of the server. */
+export interface ServerInstructions {
+  readonly text: string;
+  readonly isOwn: boolean;
+}
+
+/** Of longer instructions, only the beginning is used. */
+export const LONGEST_INSTRUCTIONS = 2_000;
+
+/**
+ * The instructions of a server in the form of a tool, so that they are approved like one. Its name is empty, as that of no
+ * tool is. Undefined when the server has no instructions.
+ */
+export function instructionsAsTool({ instructions = "" }: Catalogue): UpstreamTool | undefined {
+  const clean = cleanText(instructions);
+  const description =
+    clean.length > LONGEST_INSTRUCTIONS ? `${clean.slice(0, LONGEST_INSTRUCTIONS).trimEnd()}…` : clean;
+  return description === "" ? undefined : { name: "", description, inputSchema: { type: "object" } };
+}
+
+/** What people approve of a server: its tools, and its instructions. */
+export function approvedParts(catalogue: Catalogue): readonly UpstreamTool[] {
+  const instructions = instructionsAsTool(catalogue);
+  return instructions === undefined ? catalogue.tools : [...catalogue.tools, instructions];
+}
+
 export const emptyCatalogue: Catalogue = { tools: [], prompts: [], resources: [], templates: [], at: 0 };
+
+/** The catalogue that one caller was shown, for all callers: without what holds one of the caller's own values. */
+export function withoutValues(catalogue: Catalogue, values: Iterable<string>): Catalogue {
+  const written = [...values].map((value) => JSON.stringify(value).slice(1, -1));
+  if (written.length === 0) return catalogue;
+  const isFree = (item: unknown) => {
+    const text = JSON.stringify(item) ?? "";
+    return !written.some((value) => text.includes(value));
+  };
+  const { tools, prompts, resources, templates, serverInfo, instructions, refused = [] } = catalogue;
+  const telling = [tools, prompts, resources, templates].flat().filter((item) => !isFree(item));
+  const reason = "It holds credentials of the caller to whom it was listed.";
+  return {
+    ...catalogue,
+    tools: tools.filter(isFree),
+    prompts: prompts.filter(isFree),
+    resources: resources.filter(isFree),
+    templates: templates.filter(isFree),
+    serverInfo: isFree(serverInfo) ? serverInfo : undefined,
+    instructions: isFree(instructions) ? instructions : undefined,
+    refused: [
+      ...refused.filter(isFree),
+      ...telling.map(({ name }) => ({ name: isFree(name) ? String(name) : "?", reason })),
+    ],
+  };
+}
 
 /** Of a list with more pages or items than this, only the first ones are read. */
 const MOST_PAGES = 2_000;
@@ -86,7 +138,9 @@ export async function readCatalogue(
   ]);
   for (const problem of cut) onProblem(problem);
   const checked = checkCatalogue({ tools, prompts, resources, templates });
-  const known = { serverInfo, instructions, racks, at: Date.now() };
+  // Cut generously here, so that nothing huge is stored; `instructionsAsTool` cuts what is used.
+  const begin = instructions?.slice(0, 4 * LONGEST_INSTRUCTIONS);
+  const known = { serverInfo, instructions: begin, racks, at: Date.now() };
   return { ...checked, ...known, cut: cut.length === 0 ? undefined : cut.sort() };
 }
 
@@ -136,8 +190,13 @@ async function readPages(
   return `it has more than ${MOST_PAGES} pages.`;
 }
 
+/** The tools count as changed with the instructions, from which they know what their server is for. */
 export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
-  const parts = { tools: ["tools"], prompts: ["prompts"], resources: ["resources", "templates"] } as const;
+  const parts = {
+    tools: ["tools", "instructions"],
+    prompts: ["prompts"],
+    resources: ["resources", "templates"],
+  } as const;
   return lists.filter((list) => parts[list].some((part) => !isDeepStrictEqual(before[part], after[part])));
 }
 

@@ -27,6 +27,55 @@ describe("names", () => {
     expect(names.nameOf("My Server", "echo")).toMatch(/^mcp_My_Server_echo_[0-9a-z]+$/);
   });
 
+  it("have the prefix that the entry chooses, but never names that are the rack's own", async () => {
+    const names = await open();
+    names.setPrefix("files", "");
+    names.setPrefix("git", "vcs-");
+    expect([names.nameOf("files", "read_file"), names.nameOf("git", "log")]).toEqual([
+      "read_file",
+      "vcs-log",
+    ]);
+    const own = ["toolrack_call", "Internal_fs_read", "builtin_x", "mcp_git_log"];
+    expect(own.map((name) => names.nameOf("files", name))).toEqual(own.map((name) => `mcp_files_${name}`));
+    names.setPrefix("files", undefined);
+    expect(names.nameOf("files", "read_file")).toBe("mcp_files_read_file");
+  });
+
+  it("without a prefix that two servers want belong to neither", async () => {
+    const names = await open();
+    for (const server of ["one", "two"]) names.setPrefix(server, "");
+    expect([names.claim("one", ["echo"]), names.claim("two", ["echo"])]).toEqual([false, true]);
+    const both = [names.nameOf("one", "echo"), names.nameOf("two", "echo")];
+    expect(new Set([...both, "echo"]).size).toBe(3);
+  });
+
+  it("leave room for the prefix of a client, and do not double their own", async () => {
+    const names = await open();
+    expect(names.nameOf("mcp-server-git", "log")).toBe("mcp_server-git_log");
+    expect(names.nameOf("MCP_mcp.files", "read")).toBe("mcp_files_read");
+    expect([names.nameOf("mcp", "log"), names.nameOf("mcpo", "log")]).toEqual([
+      "mcp_mcp_log",
+      "mcp_mcpo_log",
+    ]);
+    const long = names.nameOf("chrome-devtools", "performance_analyze_insight_of_a_trace");
+    expect(`mcp__toolrack__${long}`).toHaveLength(64);
+    expect(long).toMatch(/^mcp_chrome-.*trace$/);
+    names.claim("mcp-git", ["log"]);
+    names.claim("git", ["log"]);
+    const both = [names.nameOf("mcp-git", "log"), names.nameOf("git", "log")];
+    for (const name of both) expect(name).toMatch(/^mcp_git_log_[0-9a-z]{8}$/);
+    expect(new Set(both).size).toBe(2);
+  });
+
+  it("that were longer before keep what was said of them", async () => {
+    const names = await open();
+    names.claim("mcp-server-git", ["log"]);
+    names.nameOf("mcp-server-git", "log");
+    expect(names.successorsOf("mcp_mcp-server-git_log")).toEqual(["mcp_server-git_log"]);
+    expect(names.formerNameOf("mcp_server-git_log")).toBe("mcp_mcp-server-git_log");
+    expect(names.successorsOf("mcp_server-git_log")).toEqual([]);
+  });
+
   it("that never met stay as they are", async () => {
     const names = await open();
     expect(names.claim("a", ["b_c", "d"])).toBe(false);
@@ -64,7 +113,7 @@ describe("names", () => {
 
   it("of the greatest length are told apart, and still fit", async () => {
     const names = await open();
-    const rest = "c".repeat(54);
+    const rest = "c".repeat(40);
     names.claim("a", [`b_${rest}`]);
     names.claim("a_b", [rest]);
     const both = [names.nameOf("a", `b_${rest}`), names.nameOf("a_b", rest)];
@@ -159,7 +208,7 @@ describe("names", () => {
 
   it("that were given up are known by what they have become", async () => {
     const names = await open();
-    const rest = "c".repeat(54);
+    const rest = "c".repeat(40);
     names.claim("a_b", ["c", rest, "alone"]);
     expect(names.formerNameOf("mcp_a_b_c")).toBeUndefined();
     names.claim("a", ["b_c", `b_${rest}`]);

@@ -1,9 +1,14 @@
 import type { Logger } from "@toolrack/core";
 import { canonicalName, hashValue } from "@toolrack/core/internal";
+import { isReservedName } from "../../../calls/index.ts";
 import type { McpServerStore } from "../../../store/index.ts";
 
 const HASH_LENGTH = 8;
-const LONGEST_NAME = 64;
+/**
+ * Clients put their own prefix before a name, such as `mcp__toolrack__`, and models take at most 64 characters. A longer
+ * name would be cut or refused there.
+ */
+const LONGEST_NAME = 64 - "mcp__toolrack__".length;
 /** How many names are remembered per server. Names are never forgotten, so a server could otherwise fill the store. */
 const MOST_NAMES = 5_000;
 /**
@@ -31,7 +36,7 @@ class ServerNames {
 }
 
 /**
- * The names of what upstream servers offer: `mcp_{serverKey}_{name}`. Keys may have underscores, so the server
+ * The names of what upstream servers offer: `mcp_{serverKey}_{name}`, or with the prefix that the entry chooses, at most 49 characters. Keys may have underscores, so the server
  * `a` with `b_c` and the server `a_b` with `c` want the same name. A client with an old list must never reach
  * another server by that name. So a name that two servers ever wanted belongs to neither: both get it with a
  * hash at its end. This does not depend on which server came first, and stays so when one is removed. The same
@@ -42,10 +47,14 @@ export class RackNames {
   readonly #store: NameStore;
   readonly #logger: Logger;
   readonly #servers = new Map<string, ServerNames>();
+  /** The prefixes that entries choose, by server. */
+  readonly #prefixes = new Map<string, string>();
   /** The servers that ever wanted a name, by the name in lower case. */
   readonly #claims = new Map<string, Set<string>>();
   /** The replaced names, by the names that replaced them, all in lower case. */
   readonly #former = new Map<string, string>();
+  /** Shorter names, by the names that earlier versions of the rack gave the same things, which are in lower case. */
+  readonly #shortened = new Map<string, string>();
   /** How many names the store had when they were last read. */
   #storedCount = 0;
   #writing: Promise<void> = Promise.resolve();
@@ -61,14 +70,27 @@ export class RackNames {
     return names;
   }
 
+  /** Sets what stands before the names of a server. Undefined: `mcp_{serverKey}_`. */
+  setPrefix(server: string, prefix: string | undefined): void {
+    if (prefix === undefined) this.#prefixes.delete(server);
+    else this.#prefixes.set(server, prefix);
+  }
+
   nameOf(server: string, name: string): string {
-    const plain = plainName(server, name);
+    const plain = this.#plainName(server, name);
     const key = plain.toLowerCase();
     const own = this.#of(server);
     const claims = this.#claims.get(key);
     const isOwn = claims === undefined ? !own.excess.has(key) : claims.size === 1 && own.claimed.has(key);
     const isSpeltTwice = own.isSpeltTwice(key);
-    if (isOwn && !isSpeltTwice) return plain;
+    if (isOwn && !isSpeltTwice) {
+      const earlier = canonicalName(`mcp_${server}_${name}`).toLowerCase();
+      if (earlier !== key) {
+        this.#former.set(key, earlier);
+        this.#shortened.set(earlier, plain);
+      }
+      return plain;
+    }
     const hashed = isSpeltTwice ? hashedByCase(server, plain) : hashedByServer(server, plain);
     this.#former.set(hashed.toLowerCase(), key);
     return hashed;
@@ -83,7 +105,7 @@ export class RackNames {
     const fresh: string[] = [];
     const excess = new Set<string>();
     for (const name of names) {
-      const key = plainName(server, name).toLowerCase();
+      const key = this.#plainName(server, name).toLowerCase();
       if (own.claimed.has(key)) continue;
       if (own.claimed.size >= MOST_NAMES) excess.add(key);
       else if (this.#add(key, server)) fresh.push(key);
@@ -109,7 +131,7 @@ export class RackNames {
     for (const list of lists) {
       const firsts = new Map<string, string>();
       for (const name of list) {
-        const plain = plainName(server, name);
+        const plain = this.#plainName(server, name);
         const key = plain.toLowerCase();
         const first = firsts.get(key) ?? plain;
         firsts.set(key, first);
@@ -130,11 +152,13 @@ export class RackNames {
   successorsOf(plain: string): string[] {
     const key = plain.toLowerCase();
     const isShared = (this.#claims.get(key)?.size ?? 0) > 1;
+    const shortened = this.#shortened.get(key);
     const servers = [...this.#servers];
     const hashed = servers.filter(
       ([, own]) => !own.isSpeltTwice(key) && (own.excess.has(key) || (isShared && own.claimed.has(key))),
     );
     return [
+      ...(shortened === undefined ? [] : [shortened]),
       ...hashed.map(([server]) => hashedByServer(server, plain)),
       ...servers.flatMap(([server, { spellings }]) =>
         [...(spellings.get(key) ?? [])].map((spelling) => hashedByCase(server, spelling)),
@@ -168,6 +192,13 @@ export class RackNames {
     return this.#writing;
   }
 
+  /** The name without a hash. A server cannot give its tools names that are the rack's own, whatever its prefix. */
+  #plainName(server: string, name: string): string {
+    const prefix = this.#prefixes.get(server);
+    const chosen = prefix === undefined ? undefined : canonicalName(`${prefix}${name}`, LONGEST_NAME);
+    return chosen === undefined || isReservedName(chosen) ? usualName(server, name) : chosen;
+  }
+
   #of(server: string): ServerNames {
     const own = this.#servers.get(server) ?? new ServerNames();
     this.#servers.set(server, own);
@@ -193,8 +224,10 @@ export class RackNames {
   }
 }
 
-function plainName(server: string, name: string): string {
-  return canonicalName(`mcp_${server}_${name}`);
+/** A key that begins with `mcp` itself, such as `mcp-server-git`, does not double the prefix: `mcp_server-git_log`. */
+function usualName(server: string, name: string): string {
+  const key = server.replace(/^(?:mcp[-_. ]+)+(?=\w)/i, "");
+  return canonicalName(`mcp_${key}_${name}`, LONGEST_NAME);
 }
 
 function hashedByServer(server: string, plain: string): string {

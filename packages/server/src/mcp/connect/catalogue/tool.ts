@@ -1,11 +1,12 @@
 import { type ToolContext, ToolDisabledError, ToolExecutionError, type ToolInfo } from "@toolrack/core";
+import { firstSentence } from "@toolrack/core/internal";
 import type { CompletionAnswer, PromptAnswer, ResourceAnswer } from "../../../calls/index.ts";
 import { matchesPattern, type RackItem, upstreamOrigin } from "../../../config/index.ts";
 import { asRecord, defined, isRecord } from "../../../helpers/index.ts";
-import type { ServerEntry, ToolChoices } from "../config/entry.ts";
+import { isLocal, type ServerEntry, type ToolChoices } from "../config/entry.ts";
 import { commandFor, describeFailure, UpstreamError } from "../failures.ts";
-import type { Message } from "../protocol/messages.ts";
-import { ownMember, type UpstreamTool, usableAnnotations } from "./catalogue.ts";
+import { headerProblem, type Message } from "../protocol/messages.ts";
+import { ownMember, type ServerInstructions, type UpstreamTool, usableAnnotations } from "./catalogue.ts";
 import type { RackNames } from "./rack-names.ts";
 import type { ToolPin } from "./tool-approvals.ts";
 import { cleanText, usableSchema } from "./usable-schema.ts";
@@ -22,7 +23,12 @@ interface ToolSource {
   /** Remembers the resources that results link to. */
   readonly links: { note(block: Message, source: RackItem): void };
   readonly names: Pick<RackNames, "nameOf">;
+  /** What the server is for. */
+  readonly about: ServerInstructions | undefined;
 }
+
+/** How many characters a tool keeps of what its server is for. */
+const LONGEST_ABOUT = 120;
 
 /** Whether the entry allows the tool at all. */
 export function isOffered({ include, exclude = [] }: ToolChoices, name: string): boolean {
@@ -39,10 +45,13 @@ function isNamed(patterns: readonly string[], name: string): boolean {
  * for a tool that nobody could call.
  */
 export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): ToolInfo {
-  const { key, entry, upstream, links, names } = source;
+  const { key, entry, upstream, links, names, about } = source;
   const isQuarantined = pin.state === "quarantined";
-  const tool: UpstreamTool = isQuarantined && pin.approved !== undefined ? pin.approved : given;
+  const hints = hintsFor(entry, given.name);
+  const tool = withHints(isQuarantined && pin.approved !== undefined ? pin.approved : given, hints);
   requireObjects(tool.inputSchema);
+  const problem = isLocal(entry) ? undefined : headerProblem(tool.inputSchema);
+  if (problem !== undefined) throw new Error(problem);
   const { rename = {}, describe = {}, disable = [], ask = [] } = entry.toolrack?.tools ?? {};
   const { limits = {} } = entry.toolrack ?? {};
   const own = names.nameOf(key, tool.name);
@@ -54,6 +63,7 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
     server: key,
     tool: tool.name,
     pin: pin.state,
+    ...defined({ about: about && { ...about, text: firstSentence(about.text, LONGEST_ABOUT) } }),
     get state() {
       return upstream.state;
     },
@@ -94,9 +104,13 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
       ...defined({
         timeout: limits.call ?? entry.timeout,
         idleTimeout: limits.idle,
-        dangerous: isNamed(ask, tool.name) ? true : undefined,
-        // The server's own hints about the tool. The rack relies on them only to say whether a failed call may
-        // be repeated.
+        // The operator's hints count like the metadata of a tool of the rack's own: a destructive tool asks first.
+        dangerous: isNamed(ask, tool.name) || hints?.destructiveHint === true ? true : undefined,
+        readOnly: hints?.readOnlyHint,
+        idempotent: hints?.idempotentHint,
+        openWorld: hints?.openWorldHint,
+        // The hints about the tool. Where they are the server's own, the rack relies on them only to say whether
+        // a failed call may be repeated.
         annotations: usableAnnotations(tool.annotations),
         _meta: tool._meta,
       }),
@@ -107,6 +121,18 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
     origin: `mcp server ${key}`,
   };
   return isQuarantined ? refusing(info, quarantined(key, tool.name)) : info;
+}
+
+type Hints = NonNullable<NonNullable<ServerEntry["toolrack"]>["annotations"]>[string];
+
+/** The hints of the entry for the tool; of several patterns that fit its name, the last one counts. */
+function hintsFor({ toolrack: { annotations = {} } = {} }: ServerEntry, name: string): Hints | undefined {
+  const fitting = Object.entries(annotations).filter(([pattern]) => matchesPattern(pattern, name));
+  return fitting.length === 0 ? undefined : Object.assign({}, ...fitting.map(([, hints]) => hints));
+}
+
+function withHints(tool: UpstreamTool, hints: Hints | undefined): UpstreamTool {
+  return hints === undefined ? tool : { ...tool, annotations: { ...tool.annotations, ...hints } };
 }
 
 /** The tool while its server is switched off. */

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readMcpFile } from "./configured-servers.ts";
 import { readServerEntry } from "./entry.ts";
 import { expand, resolveEntry, type Surroundings } from "./resolve-entry.ts";
+import { credentialsIn } from "./secret-values.ts";
 
 let directory: string;
 let surroundings: Surroundings;
@@ -20,6 +21,37 @@ beforeAll(async () => {
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
 // biome-ignore-start lint/suspicious/noTemplateCurlyInString: these are the variables of the file, not of the language.
+describe("values of callers", () => {
+  const url = "https://example.com/mcp";
+
+  it("are put in as they are, and nothing in them is a variable", async () => {
+    const caller = (name: string) => (name === "TOKEN" ? "${secret:KEY}{{caller:OTHER}}" : undefined);
+    const text = "Bearer {{caller:TOKEN}} ${HOST} {{ caller:TOKEN }} ${callerId}";
+    const own = "${secret:KEY}{{caller:OTHER}}";
+    const all = { ...surroundings, caller, callerId: "one" };
+    expect(await expand(text, "x", all)).toBe(`Bearer ${own} example.com ${own} one`);
+    await expect(expand(text, "k", surroundings)).rejects.toThrow(/^k uses \{\{caller:TOKEN\}\}/);
+  });
+
+  it.each<[object, RegExp]>([
+    [{ url: `${url}?key={{caller:KEY}}` }, /may stand in the values of env and headers, and nowhere else/],
+    [{ command: "x", args: ["{{caller:KEY}}"] }, /nowhere else/],
+    [{ command: "x", cwd: "{{caller:KEY}}" }, /nowhere else/],
+    [
+      { url, headers: { A: "{{caller:KEY}}" }, toolrack: { isolation: "shared" } },
+      /cannot share a connection/,
+    ],
+    [{ url, headers: { A: "{{caller:a key}}" } }, /a name has letters, digits and _/],
+    [{ url, headers: { A: "{{caller:}}" } }, /a name has letters/],
+    [{ url, headers: { A: "{{caller:KEY}}" }, toolrack: { oauth: {} } }, /do not go together/],
+    [{ command: "x", args: ["${callerId}"] }, /All callers share this server/],
+    [{ command: "x", toolrack: { isolation: "user" } }, /toolrack\.isolation/],
+    [{ command: "x", toolrack: { isolation: "token", limits: { connections: 0 } } }, /limits\.connections/],
+  ])("and isolation are checked when an entry is read: %j", async (entry, problem) => {
+    await expect(readServerEntry(entry)).rejects.toThrow(problem);
+  });
+});
+
 describe("variables", () => {
   it("are replaced in every form that clients write them", async () => {
     const text =
@@ -94,6 +126,37 @@ describe("an entry", () => {
       cwd: directory,
       install: undefined,
     });
+  });
+
+  it("hands a process what leads through a company's proxy, and no token of npm", async () => {
+    const kept = {
+      HTTPS_PROXY: "http://me:hunter2xyz@proxy.corp:3128",
+      no_proxy: "localhost,.corp",
+      NODE_EXTRA_CA_CERTS: "/etc/corp.pem",
+      SSL_CERT_FILE: "/etc/corp.pem",
+      NPM_CONFIG_REGISTRY: "https://npm.corp/",
+      "npm_config_@acme:registry": "https://npm.corp/acme/",
+      npm_config_cafile: "/etc/corp.pem",
+      UV_INDEX_URL: "https://pypi.corp/simple",
+    };
+    const left = {
+      npm_config__auth: "c2VjcmV0",
+      "npm_config_//npm.corp/:_authToken": "npm_abcdef",
+      NPM_TOKEN: "npm_abcdef",
+      NODE_OPTIONS: "--require ./x.js",
+      MY_HTTPS_PROXY: "x",
+    };
+    const company = { ...surroundings, environment: { PATH: "/bin", ...kept, ...left } };
+    const entry = await readServerEntry({ command: "npx" });
+    const resolved = await resolveEntry(entry, "x", company);
+    expect(resolved).toMatchObject({ env: { PATH: "/bin", ...kept } });
+    for (const name of Object.keys(left)) expect(resolved).not.toHaveProperty(["env", name]);
+    // Of all that, only the password is masked: a masked "localhost,.corp" would spoil what servers say.
+    expect(credentialsIn(resolved, entry)).toEqual(["hunter2xyz"]);
+    const own = await readServerEntry({ command: "npx", env: { https_proxy: "" } });
+    const alone = await resolveEntry(own, "x", company);
+    expect(alone).toMatchObject({ env: { https_proxy: "", no_proxy: "localhost,.corp" } });
+    expect(alone).not.toHaveProperty("env.HTTPS_PROXY");
   });
 
   it("with an address keeps its headers, and is refused when it is none", async () => {

@@ -1,6 +1,8 @@
 import { compileSchema, type InferInput, type SchemaIssue } from "@toolrack/core";
 import { hashValue, nearestNames } from "@toolrack/core/internal";
+import { isReservedName, reservedNameReason } from "../../../calls/index.ts";
 import { defined } from "../../../helpers/index.ts";
+import { legacyVersions, modernVersion } from "../../wire/index.ts";
 
 const text = { type: "string" } as const;
 const filled = { type: "string", minLength: 1 } as const;
@@ -23,6 +25,14 @@ const toolChoices = {
   },
 } as const;
 
+/** What is true of a tool, whatever its server says. */
+const flag = { type: "boolean" } as const;
+const hints = {
+  type: "object",
+  additionalProperties: false,
+  properties: { readOnlyHint: flag, destructiveHint: flag, idempotentHint: flag, openWorldHint: flag },
+} as const;
+
 /** Limits of one server, in milliseconds where they are times. */
 const limits = {
   type: "object",
@@ -34,11 +44,14 @@ const limits = {
     idle: time, // The longest time in a call without a progress message. Default: no limit.
     concurrency: { type: "integer", minimum: 1 }, // Calls at one time; further calls wait. Default 16.
     queue: { type: "integer", minimum: 0 }, // Calls that may wait; further calls fail. Default 256.
-    rest: time, // A process without calls for this long is ended, and started by the next call. Default: never.
+    // A process without calls for this long is ended, and started by the next call. Default: never. With `isolation`, a
+    // connection of any kind, and with it its state. Default 600,000.
+    rest: time,
     question: time, // How long a person may think about a question of the server. Default 300,000.
     // The interval at which the lists are read again if the server does not announce changes; 0 is never.
     // Default 600,000.
     refresh: { type: "number", minimum: 0 },
+    connections: { type: "integer", minimum: 1 }, // With `isolation`: connections at one time. Default 16.
   },
 } as const;
 
@@ -56,6 +69,8 @@ const oauth = {
     clientSecret: filled,
     issuer: filled, // The authorization server that knows the client; the secret is sent to no other.
     scope: filled, // The scopes to ask for, separated by spaces. Default: what the server asks for.
+    // `token`: each token of the rack signs in for itself. Default `shared`: one sign-in for all callers.
+    signIn: { enum: ["shared", "token"] },
   },
 } as const;
 
@@ -83,8 +98,17 @@ const writtenEntry = {
       additionalProperties: false,
       properties: {
         install: filled, // A package, `name@version`, installed beforehand and run by Node, instead of `npx` at every start.
+        protocol: { enum: [modernVersion, ...legacyVersions] }, // The only version of MCP to speak. Default: the newest of both sides.
+        // What stands before the server's names on the rack, such as nothing. Default `mcp_{serverKey}_`.
+        prefix: { type: "string", pattern: "^[A-Za-z0-9_-]{0,40}$" },
         roots: texts, // Folders that the server is told of when it asks for roots and no caller can answer. Default none.
+        // Who shares one process or connection, and with it the server's state: all callers, the calls of one session, or
+        // those of one token. Default `shared`; `token` where callers act with their own credentials.
+        isolation: { enum: ["shared", "session", "token"] },
         oauth,
+        instructions: text, // What clients are told about the server, instead of its own words. Empty: nothing.
+        // Hints instead of the server's own, by its names for the tools; `*` stands for anything.
+        annotations: { type: "object", additionalProperties: hints },
         tools: toolChoices,
         limits,
       },
@@ -118,6 +142,8 @@ export async function readServerEntry(given: unknown): Promise<ServerEntry> {
   checkReach(entry, given);
   if (entry.toolrack?.install !== undefined) packageSpec(entry.toolrack.install, "toolrack.install: ");
   checkOAuth(entry);
+  checkPrefix(entry);
+  checkCallers(entry);
   return entry;
 }
 
@@ -132,7 +158,7 @@ function describe({ path, message, expected, received }: SchemaIssue): string {
 
 /** A hash of the keys that decide which program or address the entry means. */
 export function fingerprintOf({ type, command, args, url, cwd, toolrack }: ServerEntry): string {
-  return hashValue([type, command, args, url, cwd, toolrack?.install]);
+  return hashValue([type, command, args, url, cwd, toolrack?.install, toolrack?.protocol]);
 }
 
 /** Whether the entry starts a process. */
@@ -164,6 +190,14 @@ function checkReach({ command, url, type, toolrack }: ServerEntry, given: unknow
   const isAddress = type === "http" || type === "sse";
   refuseIf(starts && isAddress, `Its type is "${type}", but it has a command and no url.`);
   refuseIf(!starts && type === "stdio", 'Its type is "stdio", but it has no command.');
+  refuseIf(
+    type === "sse" && toolrack?.protocol === modernVersion,
+    `toolrack.protocol: Version ${modernVersion} is not spoken over SSE. Take out the type "sse", or write an older version.`,
+  );
+}
+
+function checkPrefix({ toolrack: { prefix = "" } = {} }: ServerEntry): void {
+  refuseIf(isReservedName(prefix), `toolrack.prefix: ${reservedNameReason}`);
 }
 
 /**
@@ -202,6 +236,63 @@ function checkOAuth({ url, toolrack: { oauth } = {} }: ServerEntry): void {
   refuseIf(
     issuer === undefined,
     "toolrack.oauth has a clientSecret, but no issuer. Name the authorization server that knows the client, such as https://login.example.com: otherwise the MCP server could have the secret sent anywhere.",
+  );
+}
+
+/** How an entry writes a value of the caller. */
+export const callerForm = /\{\{\s*caller:(.*?)\}\}/g;
+/** Short enough for the name of the secret that holds the value for one token. */
+const callerName = /^[A-Za-z][A-Za-z0-9_]{0,47}$/;
+
+/** The names of the values that the entry takes from its callers. */
+export function callerNames({ env, headers }: ServerEntry): readonly string[] {
+  const texts = [...Object.values(env ?? {}), ...Object.values(headers ?? {})];
+  const names = texts.flatMap((text) => [...text.matchAll(callerForm)].map(([, name = ""]) => name.trim()));
+  return [...new Set(names)];
+}
+
+/** Whether each token signs in for itself. */
+export function signsInByToken({ toolrack }: ServerEntry): boolean {
+  return toolrack?.oauth?.signIn === "token";
+}
+
+/** Whether each caller acts with credentials of its own: its values, or its own sign-in. */
+export function isPersonal(entry: ServerEntry): boolean {
+  return signsInByToken(entry) || callerNames(entry).length > 0;
+}
+
+/** Which calls share a connection. */
+export function isolationOf(entry: ServerEntry): "shared" | "session" | "token" {
+  return entry.toolrack?.isolation ?? (isPersonal(entry) ? "token" : "shared");
+}
+
+function checkCallers(entry: ServerEntry): void {
+  const { env: _, headers: _headers, ...others } = entry;
+  const { isolation, oauth } = entry.toolrack ?? {};
+  refuseIf(
+    JSON.stringify(others).match(callerForm) !== null,
+    "{{caller:NAME}} may stand in the values of env and headers, and nowhere else.",
+  );
+  refuseIf(
+    oauth !== undefined && callerNames(entry).length > 0,
+    "{{caller:NAME}} and toolrack.oauth do not go together: a caller sends credentials, or signs in.",
+  );
+  const wrong = callerNames(entry).find((name) => !callerName.test(name));
+  refuseIf(
+    wrong !== undefined,
+    `{{caller:${wrong}}}: a name has letters, digits and _, at most 48, and begins with a letter.`,
+  );
+  refuseIf(
+    isolation === "shared" && isPersonal(entry),
+    'toolrack.isolation: Where callers act with their own credentials, they cannot share a connection. Take it out, or write "token" or "session".',
+  );
+  refuseIf(
+    isolationOf(entry) === "shared" && JSON.stringify(entry).includes(`\${callerId}`),
+    `\${callerId}: All callers share this server. Write "toolrack": { "isolation": "token" }, or "session".`,
+  );
+  refuseIf(
+    signsInByToken(entry) && oauth?.grant === "client_credentials",
+    "toolrack.oauth: a machine signs in once for all callers. Take out signIn or grant.",
   );
 }
 

@@ -4,7 +4,8 @@ import { basename, resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { reasonOf } from "../../../helpers/index.ts";
 import { ConfigurationError } from "../failures.ts";
-import { isLocal, type ServerEntry } from "./entry.ts";
+import { inheritedBeside } from "../process/environment.ts";
+import { callerForm, isLocal, type ServerEntry } from "./entry.ts";
 
 type Texts = Readonly<Record<string, string>>;
 
@@ -31,13 +32,6 @@ export type ResolvedEntry = {
       readonly type: "http" | "sse" | undefined;
     }
 );
-
-/** The environment variables that every program needs to run. None of them is a secret. */
-export const basics: readonly string[] = (
-  process.platform === "win32"
-    ? "APPDATA COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT TEMP TMP USERNAME USERPROFILE WINDIR"
-    : "PATH HOME LANG LC_ALL LC_CTYPE TMPDIR TZ USER LOGNAME SHELL TERM"
-).split(" ");
 
 /**
  * Replaces the variables of an entry. `where`: the beginning of error messages, which names the server and the
@@ -66,13 +60,13 @@ export async function resolveEntry(
   const { command, args, env, envFile, cwd = ".", toolrack: { install } = {} } = entry;
   const file =
     envFile === undefined ? "" : await readEnvFile(await one(envFile, "envFile"), where, directory);
-  const inherited = definedTexts(Object.fromEntries(basics.map((name) => [name, environment[name]])));
+  const own = { ...definedTexts(parseEnv(file)), ...(await record(env, "env")) };
   return {
     kind: "process",
     roots,
     command: command === undefined ? undefined : await one(command, "command"),
     args: await list(args, "args"),
-    env: { ...inherited, ...definedTexts(parseEnv(file)), ...(await record(env, "env")) },
+    env: { ...inheritedBeside(own, environment), ...own },
     cwd: resolve(directory, await one(cwd, "cwd")),
     install,
   };
@@ -121,6 +115,10 @@ export interface Surroundings {
   readonly environment: Readonly<Record<string, string | undefined>>;
   secret(name: string): Promise<string | undefined>;
   setting?(name: string): Promise<string | undefined>;
+  /** Names the caller that a connection belongs to. Default `nobody`. */
+  readonly callerId?: string;
+  /** The value that the caller gave. Undefined where no caller is known. */
+  caller?(name: string): string | undefined;
 }
 
 /**
@@ -139,13 +137,20 @@ const DEEPEST = 16;
 
 /**
  * Replaces the variables of a text: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspaceFolder}`,
- * `${workspaceFolderBasename}`, `${userHome}`, `${secret:NAME}`, `${setting:NAME}`. A default may contain variables; they are
- * looked up only if it is used. Throws when a variable has no value, because a text such as `${NAME}` must
+ * `${workspaceFolderBasename}`, `${userHome}`, `${secret:NAME}`, `${setting:NAME}`, `${callerId}` and `{{caller:NAME}}`. A default may contain
+ * variables; they are looked up only if it is used. Throws when a variable has no value, because a text such as `${NAME}` must
  * never be sent to a server. `where`: the key that holds the text, for error messages.
  */
 export async function expand(text: string, where: string, surroundings: Surroundings): Promise<string> {
   try {
-    return await expandInside(text, surroundings, DEEPEST);
+    // Every second piece is the name of a caller's value. It is put in as it is: a caller cannot name variables.
+    const pieces = text.split(callerForm).map(async (piece, index) => {
+      if (index % 2 === 0) return expandInside(piece, surroundings, DEEPEST);
+      const value = surroundings.caller?.(piece.trim());
+      if (value !== undefined) return value;
+      throw new ConfigurationError(`uses {{caller:${piece}}}, which only a call can give.`);
+    });
+    return (await Promise.all(pieces)).join("");
   } catch (thrown) {
     // Any other error says that a secret could not be read, and names it.
     const text = reasonOf(thrown);
@@ -187,11 +192,12 @@ function endOf(text: string, start: number): number {
 /** The value of a variable, or its default text when it has none. */
 async function lookUp(
   inside: string,
-  { directory, environment, secret, setting }: Surroundings,
+  { directory, environment, secret, setting, callerId = "nobody" }: Surroundings,
 ): Promise<{ readonly value?: string; readonly fallback?: string }> {
   if (inside === "workspaceFolder") return { value: directory };
   if (inside === "workspaceFolderBasename") return { value: basename(directory) };
   if (inside === "userHome") return { value: homedir() };
+  if (inside === "callerId") return { value: callerId };
   const [, wanted, otherwise] = /^setting:(.+?)(?::-(.*))?$/s.exec(inside) ?? [];
   if (wanted !== undefined) {
     const value = await setting?.(wanted);

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { isSecretName, redact } from "@toolrack/core/internal";
 import { defined, isRecord } from "../../../helpers/index.ts";
+import { isBasic, isNetwork } from "../process/environment.ts";
 import type { ServerEntry } from "./entry.ts";
-import { basics, type ResolvedEntry } from "./resolve-entry.ts";
+import type { ResolvedEntry } from "./resolve-entry.ts";
 
 /** Shown in place of a secret value. */
 const HIDDEN = "[hidden]";
@@ -37,10 +38,10 @@ function shownArguments(args: readonly unknown[]): unknown[] {
 }
 
 /**
- * An optional word and references, such as `Bearer ${secret:NAME}`. A reference with a default does not match,
+ * An optional word and references, such as `Bearer ${secret:NAME}` or `{{caller:NAME}}`. A reference with a default does not match,
  * because the default would show a value.
  */
-const reference = /^(?:\w+ )?(?:\$\{[\w:.-]+\})+$/;
+const reference = /^(?:\w+ )?(?:\$\{[\w:.-]+\}|\{\{\s*caller:\s*\w+\s*\}\})+$/;
 
 function hidden(value: unknown): unknown {
   if (value === undefined) return undefined;
@@ -135,7 +136,11 @@ export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry
     const { env, command, args } = resolved;
     redact([command, args], { found });
     for (const { index, name, start } of secretArguments(args)) add(name, args[index]?.slice(start) ?? "");
-    for (const [name, value] of Object.entries(env)) if (!basics.includes(name)) add(name, value);
+    for (const [name, value] of Object.entries(env)) {
+      // Of an address of a proxy, only the password is a secret.
+      if (isNetwork(name)) redact(value, { found });
+      else if (!isBasic(name)) add(name, value);
+    }
   } else {
     const { headers, url } = resolved;
     for (const [name, value] of Object.entries(headers)) if (!plainHeader.test(name)) add(name, value);

@@ -41,6 +41,28 @@ it("gives as last words what says why, and not the inside of the program", () =>
   expect(lines.all().length).toBeGreaterThan(20);
 });
 
+it("gives as last words the error of Node, and not the stack below it", () => {
+  const lines = new RecentLines((text) => text);
+  const stack = Array.from({ length: 12 }, (_, at) => `    at step${at} (/srv/index.js:${at}:1)`);
+  lines.addPiece(
+    [
+      "starting",
+      "/srv/index.js:3",
+      "  throw err;",
+      "  ^",
+      "",
+      "Error: no key",
+      ...stack,
+      "",
+      "Node.js v26.1.0",
+      "",
+    ].join("\n"),
+  );
+  expect(lines.tail(8)).toEqual(["starting", "Error: no key"]);
+  expect(lines.explanation(0)).toBe("Error: no key");
+  expect(lines.explanation(Date.now() + 1)).toBeUndefined();
+});
+
 it("gives last words that are short enough for a message", () => {
   const lines = new RecentLines((text) => text);
   for (let at = 0; at < 20; at++) lines.add("stderr", "x".repeat(50_000));

@@ -1,3 +1,5 @@
+import { failureLine, isNoise } from "./failure-line.ts";
+
 /** A line that a server wrote, or that the rack wrote about the server. */
 export interface LogLine {
   /** When the line was added, in milliseconds since the epoch. */
@@ -15,11 +17,8 @@ const LONGEST_LINE = 2_000;
 /** An error message shows several lines, each cut to this many characters. */
 const LONGEST_SHOWN_LINE = 300;
 
-/**
- * Lines of a native stack trace, which Node prints when it is out of memory. They would push the line that
- * names the reason out of the few lines that an error shows.
- */
-const nativeFrame = /^\s*(?:\d+: 0x[0-9a-f]+ |-+ Native stack trace -+$)/i;
+/** Lines that were printed longer than this before the last one, in milliseconds, do not say why a server ended. */
+const LONGEST_ENDING = 10_000;
 
 /** The last lines about a server, with secrets masked before they are kept. */
 export class RecentLines {
@@ -60,14 +59,23 @@ export class RecentLines {
   }
 
   /**
-   * The last `count` lines that the server printed from the time `since` until `before`, shortened for error
-   * messages.
+   * The last `count` lines that the server printed from the time `since`, shortened for error messages. Stacks are left
+   * out: they would push the line that names the reason out.
    */
-  tail(count: number, since = 0, before = Number.POSITIVE_INFINITY): string[] {
-    const lines = this.#lines.filter(
-      ({ from, at, text }) => from === "stderr" && at >= since && at < before && !nativeFrame.test(text),
-    );
+  tail(count: number, since = 0): string[] {
+    const lines = this.#printedSince(since).filter(({ text }) => !isNoise(text));
     return lines.slice(-count).map(({ text }) => shortened(text, LONGEST_SHOWN_LINE));
+  }
+
+  /** What the server printed from the time `since` that says why it failed. Undefined when it printed nothing. */
+  explanation(since: number): string | undefined {
+    const printed = this.#printedSince(since);
+    const end = printed.at(-1)?.at ?? 0;
+    return failureLine(printed.filter(({ at }) => at >= end - LONGEST_ENDING).map(({ text }) => text));
+  }
+
+  #printedSince(since: number): LogLine[] {
+    return this.#lines.filter(({ from, at }) => from === "stderr" && at >= since);
   }
 }
 

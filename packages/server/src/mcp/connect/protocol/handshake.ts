@@ -10,7 +10,7 @@ import {
   rpcCodes,
 } from "../../wire/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
-import { ConfigurationError, UpstreamError } from "../failures.ts";
+import { ConfigurationError, sentence, UpstreamError } from "../failures.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { installedProgram, type PackageStore } from "../process/server-files.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
@@ -26,6 +26,8 @@ export interface ConnectOptions {
   readonly entry: ResolvedEntry;
   /** The verdict of an earlier connection. */
   readonly prior: Verdict | undefined;
+  /** The only version of the protocol that the entry allows. Undefined: the newest that both sides speak. */
+  readonly protocol: string | undefined;
   readonly fingerprint: string;
   readonly lines: RecentLines;
   readonly clientInfo: ClientInfo;
@@ -53,7 +55,7 @@ export async function connectUpstream(options: ConnectOptions): Promise<Upstream
 }
 
 async function connectAddress(entry: AddressEntry, options: ConnectOptions): Promise<UpstreamSession> {
-  const { prior, signal } = options;
+  const { prior, protocol, signal } = options;
   const kind = entry.type ?? prior?.transport;
   const sse = new HttpTransport(entry, "sse");
   const legacy = legacyVerdict("sse", options);
@@ -64,8 +66,8 @@ async function connectAddress(entry: AddressEntry, options: ConnectOptions): Pro
     return await connect(() => new HttpTransport(entry, "http"), "http", options, prior, limit);
   } catch (thrown) {
     const { status = 0 } = thrown instanceof UpstreamError ? thrown.facts : {};
-    // A server that is known to speak Streamable HTTP is not tried with SSE.
-    if (kind === "http" || ![400, 404, 405].includes(status)) throw thrown;
+    // A server that is known to speak Streamable HTTP is not tried with SSE, on which only older versions are spoken.
+    if (kind === "http" || protocol === modernVersion || ![400, 404, 405].includes(status)) throw thrown;
     // The protocol says to try SSE then, for servers older than Streamable HTTP.
     return connect(() => sse, "sse", options, legacy, limit).catch((other: unknown) => {
       const needsCredentials = other instanceof UpstreamError && other.asksForCredentials;
@@ -118,7 +120,8 @@ async function connect(
       throw new UpstreamError("timeout", message);
     }
     // Some servers of the old protocol end when the first message is not what they expect, so a second process is needed.
-    if (kind === "stdio" && wasEnded && prior === undefined && session.isModern)
+    const mayBeOld = prior === undefined && options.protocol === undefined;
+    if (kind === "stdio" && wasEnded && mayBeOld && session.isModern)
       return connect(open, kind, options, legacyVerdict(kind, options));
     throw handshakeFailure(thrown, wasEnded ? transport.ending : undefined);
   } finally {
@@ -126,19 +129,21 @@ async function connect(
   }
 }
 
-/** Uses the known protocol if there is one. Otherwise asks for the new one, and takes the old one if that fails. */
+/**
+ * Uses the protocol of the entry, or the known one, if there is one. Otherwise asks for the new one, and takes the old
+ * one if that fails.
+ */
 async function shakeHands(
   session: UpstreamSession,
   prior: Verdict | undefined,
-  { timeout, clientInfo }: ConnectOptions,
+  { timeout, clientInfo, protocol }: ConnectOptions,
 ): Promise<void> {
   const { verdict } = session;
   let failure: unknown;
-  if (prior?.era !== "legacy") {
+  if (protocol === undefined ? prior?.era !== "legacy" : protocol === modernVersion) {
     const probe = Math.min(LONGEST_PROBE, Math.ceil(timeout / 3));
-    const request = { method: "server/discover", params: {}, timeout: probe };
     try {
-      const discover = prior?.discover ?? asRecord(await session.exchange(request));
+      const discover = prior?.discover ?? asRecord(await askVersions(session, probe));
       const { supportedVersions, capabilities, instructions, _meta } = discover;
       if (Array.isArray(supportedVersions) && supportedVersions.includes(modernVersion)) {
         const serverInfo = asRecord(_meta)[metaKeys.server];
@@ -152,10 +157,12 @@ async function shakeHands(
       if (session.isClosed || isFinal(thrown)) throw thrown;
       failure = thrown;
     }
+    if (protocol !== undefined) throw pinFailure(protocol, failure);
   }
-  session.agreeOn({ ...verdict, era: "legacy" }, session.profile);
-  const [protocolVersion] = legacyVersions;
-  const params = { protocolVersion, capabilities: allCapabilities, clientInfo };
+  // No version is agreed on yet, so that the transport must not name one.
+  session.verdict = { ...verdict, era: "legacy" };
+  const [newest] = legacyVersions;
+  const params = { protocolVersion: protocol ?? newest, capabilities: allCapabilities, clientInfo };
   try {
     const result = asRecord(await session.exchange({ method: "initialize", params }));
     const { protocolVersion: version, capabilities, serverInfo } = result;
@@ -169,6 +176,8 @@ async function shakeHands(
         `It answered the handshake with version "${version.slice(0, 100)}" of the protocol, which this rack does not speak. Update the rack, or use a release of the server that speaks an older version, then restart it.`,
       );
     }
+    if (protocol !== undefined && version !== protocol)
+      throw unspoken(protocol, `answers with version "${version}"`);
     session.agreeOn({ ...verdict, era: "legacy" }, profileOf(version, result));
   } catch (thrown) {
     // A server that does not know the old protocol speaks only the new one. Then the reason why the new one
@@ -176,6 +185,33 @@ async function shakeHands(
     throw failure !== undefined && speaksNoOldProtocol(thrown) ? failure : thrown;
   }
   await session.notify({ method: "notifications/initialized" });
+}
+
+/** Asks which versions the server speaks. One that refuses the version and names it as its own is asked once more. */
+function askVersions(session: UpstreamSession, timeout: number): Promise<unknown> {
+  const request = { method: "server/discover", params: {}, timeout };
+  return session.exchange(request).catch((thrown: unknown) => {
+    const { code, data } = thrown instanceof UpstreamError ? thrown : {};
+    const { supported } = asRecord(data);
+    const isOwn = Array.isArray(supported) && supported.includes(modernVersion);
+    if (code === rpcCodes.unsupportedVersion && isOwn) return session.exchange(request);
+    throw thrown;
+  });
+}
+
+/** The error for a server that does not speak the version that its entry pins. Trying again cannot help. */
+function unspoken(protocol: string, fact: string): ConfigurationError {
+  return new ConfigurationError(
+    `Its entry allows only version "${protocol}" of the protocol, and it ${sentence(fact)} Take toolrack.protocol out of the entry, or write a version there that the server speaks.`,
+  );
+}
+
+/** `failure`: why the server did not answer the question which versions it speaks; undefined when it did. */
+function pinFailure(protocol: string, failure: unknown): unknown {
+  if (failure === undefined) return unspoken(protocol, "does not speak it");
+  // A server that is silent or answers nonsense may be fine the next time.
+  const isRefused = failure instanceof UpstreamError && failure.kind === "refused";
+  return isRefused ? unspoken(protocol, `refuses it: ${failure.message}`) : failure;
 }
 
 function profileOf(
@@ -252,7 +288,7 @@ function slowStartAdvice(entry: ResolvedEntry): string {
   const program = basename(command).replace(/\.(?:cmd|exe)$/i, "");
   if (!npmRunners.has(program) && !pythonRunners.has(program)) return "";
   const [certificates, install] = npmRunners.has(program)
-    ? ["NODE_EXTRA_CA_CERTS", ', or have it installed ahead: "toolrack": { "install": "PACKAGE@VERSION" }']
+    ? ["NODE_EXTRA_CA_CERTS", ' Or have it installed ahead: "toolrack": { "install": "PACKAGE@VERSION" }.']
     : ["SSL_CERT_FILE", ""];
-  return ` ${program} may still be fetching it, or may not reach where it is fetched from: it is given no variables but those of its entry. Behind a proxy, list HTTPS_PROXY and ${certificates} in the entry's env${install}.`;
+  return ` ${program} may still be fetching it, or may not reach where it is fetched from. Behind a proxy or a certificate authority of your own, start the rack with HTTPS_PROXY, ${certificates} and the like, or set them in the entry's env.${install}`;
 }

@@ -191,7 +191,9 @@ function withLocalApprovals(client: CallClient, { ask }: ToolContext): CallClien
 /** An argument that the stateless protocol wants repeated as a header of the HTTP request. */
 interface HeaderParameter {
   readonly path: readonly string[];
-  readonly header: string;
+  /** The `x-mcp-header` of the argument, unchecked, like its `type`. */
+  readonly header: unknown;
+  readonly type: unknown;
 }
 
 /** A valid header name. */
@@ -201,7 +203,7 @@ const headerParameters = new WeakMap<object, readonly HeaderParameter[]>();
 
 /** The headers that a tool's schema asks for with `x-mcp-header`; undefined when it asks for none. */
 export function parameterHeaders(schema: Message, input: unknown): Record<string, string> | undefined {
-  const parameters = headerParameters.get(schema) ?? parametersOf(schema, []);
+  const parameters = headerParameters.get(schema) ?? parametersOf(schema, []).filter(isNamed);
   headerParameters.set(schema, parameters);
   if (parameters.length === 0) return undefined;
   const headers = parameters.flatMap(({ path, header }) => {
@@ -217,13 +219,38 @@ export function parameterHeaders(schema: Message, input: unknown): Record<string
 
 /** Looks only at properties with a fixed path, not inside lists and alternatives. */
 function parametersOf(schema: Message, path: readonly string[]): HeaderParameter[] {
-  const header = schema["x-mcp-header"];
-  const isNamed = typeof header === "string" && headerName.test(header) && path.length > 0;
+  const { "x-mcp-header": header, type } = schema;
   const properties = isRecord(schema.properties) ? Object.entries(schema.properties) : [];
   return [
-    ...(isNamed ? [{ path, header }] : []),
+    ...(header === undefined || path.length === 0 ? [] : [{ path, header, type }]),
     ...properties.flatMap(([key, part]) => (isRecord(part) ? parametersOf(part, [...path, key]) : [])),
   ];
+}
+
+function isNamed({ header }: HeaderParameter): boolean {
+  return typeof header === "string" && headerName.test(header);
+}
+
+const headerTypes: ReadonlySet<unknown> = new Set(["string", "integer", "boolean"]);
+
+/**
+ * Why a tool at an address cannot be called because of an `x-mcp-header` in its schema; undefined if it can. The protocol
+ * wants such tools left out.
+ */
+export function headerProblem(schema: Message): string | undefined {
+  const taken = new Set<string>();
+  for (const parameter of parametersOf(schema, [])) {
+    const { path, header, type } = parameter;
+    const where = `The x-mcp-header of its argument ${path.join(".")}`;
+    if (!isNamed(parameter)) return `${where} is no name of a header: ${JSON.stringify(header)}.`;
+    const types = [type].flat().filter((one) => one !== "null");
+    if (types.length === 0 || !types.every((one) => headerTypes.has(one)))
+      return `${where} needs an argument that is a string, an integer or a boolean.`;
+    const name = String(header).toLowerCase();
+    if (taken.has(name)) return `${where} is that of another argument, too: ${header}.`;
+    taken.add(name);
+  }
+  return undefined;
 }
 
 /** The headers by which a gateway routes a request of the stateless protocol. */

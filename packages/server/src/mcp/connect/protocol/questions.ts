@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CallClient, ClientMethod } from "@toolrack/core";
 import { asRecord, reasonOf, unlessAborted } from "../../../helpers/index.ts";
-import { rpcCodes } from "../../wire/index.ts";
+import { questionKey, rpcCodes } from "../../wire/index.ts";
 import { UpstreamError } from "../failures.ts";
 import type { Message, UpstreamRequest } from "./messages.ts";
 
@@ -84,7 +84,7 @@ export async function answersTo(
     throw new UpstreamError("busy", text);
   }
   const signals = signal === undefined ? [] : [signal];
-  const answerTo = async (question: unknown) => {
+  const answerTo = async (key: string, question: unknown) => {
     const { method, params: given } = asRecord(question);
     const params = asRecord(given);
     if (!isClientMethod(method)) {
@@ -92,12 +92,23 @@ export async function answersTo(
       throw new UpstreamError("refused", text);
     }
     if (client?.can(method, params) === true)
-      return askWithin(questionTimeout, client, { method, params, signals });
+      return askWithin(questionTimeout, client, { method, params: forCaller(params, key), signals });
     if (method === "roots/list") return { roots };
     throw new UpstreamError("refused", cannotAsk(method));
   };
-  const answers = asked.map(async ([key, question]) => [key, await answerTo(question)] as const);
+  const answers = asked.map(async ([key, question]) => [key, await answerTo(key, question)] as const);
   return Object.fromEntries(await Promise.all(answers));
+}
+
+/**
+ * The parameters of a question as the caller gets them: under the key that the server gave the question, if it gave one,
+ * and without the server's token for progress, which means nothing to the caller.
+ */
+function forCaller(params: Message, key?: string): object {
+  const { _meta, ...rest } = params;
+  const { progressToken: _, ...meta } = asRecord(_meta);
+  const all = key === undefined ? meta : { ...meta, [questionKey]: key };
+  return Object.keys(all).length === 0 ? rest : { ...rest, _meta: all };
 }
 
 /** The part of an open request that a question of the server needs. */
@@ -163,7 +174,8 @@ export class ServerQuestions {
     this.#open.set(id, asking);
     try {
       const signals = signal === undefined ? [asking.signal] : [asking.signal, signal];
-      reply(id, { result: await askWithin(questionTimeout, client, { method, params, signals }) });
+      const question = { method, params: forCaller(params), signals };
+      reply(id, { result: await askWithin(questionTimeout, client, question) });
     } catch (thrown) {
       refuse(rpcCodes.internalError, reasonOf(thrown));
     } finally {
@@ -248,14 +260,18 @@ export class Turns {
     const { promise, resolve } = Promise.withResolvers<void>();
     if (isAlone) this.#alone = before.then(() => promise);
     else this.#sharing.add(promise);
+    let release: NodeJS.Timeout | undefined;
     const begun = new AbortController();
     const limit = delay(this.#longestWait, undefined, { signal: begun.signal }).catch(() => {});
     try {
       await unlessAborted(Promise.race([before, limit]), signal ?? begun.signal);
       begun.abort();
+      // Whoever comes later does not wait again for what has run so long already.
+      release = setTimeout(resolve, this.#longestWait).unref();
       return await work();
     } finally {
       begun.abort();
+      clearTimeout(release);
       resolve();
       this.#sharing.delete(promise);
     }

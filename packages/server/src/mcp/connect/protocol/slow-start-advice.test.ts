@@ -14,8 +14,9 @@ it("a server whose package is never fetched says what may be in the way, and wha
     plain: { command: "sleep", args: ["60"], toolrack: { limits } },
   });
   await Promise.all([rack.until("fetched", "backoff"), rack.until("plain", "backoff")]);
-  const { reason, lastWord } = rack.servers.get("fetched");
-  expect(reason).toMatch(/handshake within 500 ms\. npx may .*HTTPS_PROXY and NODE_EXTRA_CA_CERTS.*install/);
-  expect(lastWord).toBe("fetching");
+  const { reason } = rack.servers.get("fetched");
+  expect(reason).toMatch(
+    /handshake within 500 ms\. npx may .*HTTPS_PROXY, NODE_EXTRA_CA_CERTS.*install.*It wrote: fetching$/,
+  );
   expect(rack.servers.get("plain").reason).toMatch(/handshake within 500 ms\.$/);
 });

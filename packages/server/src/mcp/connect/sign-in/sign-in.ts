@@ -9,7 +9,7 @@ import { ConfigurationError, commandFor, sentence, UpstreamError } from "../fail
 import type { BegunSignIn } from "./oauth-flow.ts";
 import { joinScopes, type KeptSignIn, type SignInTarget, type SignInVault } from "./stored-sign-in.ts";
 
-interface SignInOptions {
+export interface SignInOptions {
   readonly key: string;
   readonly entry: ServerEntry;
   /** Where the entry is, for error messages. */
@@ -79,6 +79,17 @@ export class SignIn {
     return { signedIn: this.#kept !== undefined, pending, problem: this.#problem };
   }
 
+  /** Whether there are tokens. Reads the store if this process has none. */
+  async isSignedIn(): Promise<boolean> {
+    if (this.#kept === undefined) this.#take(await this.#read(await this.#target()));
+    return this.#kept !== undefined;
+  }
+
+  /** Whether a person was sent to sign in with this state, and has not come back. */
+  awaits(state: string): boolean {
+    return this.#pending !== undefined && isSame(this.#pending.state, state);
+  }
+
   /** The headers for every request to the server; empty when nobody has signed in. Renews the tokens if needed. */
   async headers(): Promise<Readonly<Record<string, string>>> {
     const target = await this.#target();
@@ -93,10 +104,15 @@ export class SignIn {
     return kept === undefined ? {} : { Authorization: `Bearer ${kept.tokens.access_token}` };
   }
 
-  /** To be called when the server refused the token. Returns whether a new token may be got without a person. */
-  markRefused(): boolean {
+  /**
+   * To be called when the server refused the token. Returns whether another token may be got without a person. `sent`: the
+   * headers with the refused token; another connection may have renewed it meanwhile.
+   */
+  markRefused(sent: Readonly<Record<string, string>> | undefined): boolean {
     const { tokens } = this.#kept ?? {};
     if (tokens === undefined || this.#refused === tokens.access_token) return false;
+    if (sent?.Authorization !== undefined && sent.Authorization !== `Bearer ${tokens.access_token}`)
+      return true;
     this.#refused = tokens.access_token;
     return tokens.refresh_token !== undefined || this.#isMachine;
   }

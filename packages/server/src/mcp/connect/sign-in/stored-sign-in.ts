@@ -6,6 +6,7 @@ import type {
 } from "@modelcontextprotocol/client";
 import { isSecretName } from "@toolrack/core/internal";
 import { SecretError, type Secrets } from "../../../access/index.ts";
+import { tokenSecretName } from "../../../store/index.ts";
 import { isLocal, type OAuthEntry, type ServerEntry } from "../config/entry.ts";
 import { isSecretParameter } from "../config/secret-values.ts";
 
@@ -40,36 +41,39 @@ export type VaultSecrets = Pick<Secrets, "get" | "set" | "replace" | "remove" | 
 
 const LONGEST_NAME = 100;
 
-/** Stores the sign-in of one server among the secrets, encrypted. */
+/** Stores a sign-in at one server among the secrets, encrypted. */
 export class SignInVault {
-  readonly #name: string;
+  /** The name of the secret. */
+  readonly name: string;
   readonly #secrets: VaultSecrets;
 
-  constructor(key: string, secrets: VaultSecrets) {
-    const plain = `mcp-oauth.${key}`;
+  /** `owner`: the id of the token whose sign-in it is. Undefined: all callers share it. */
+  constructor(key: string, secrets: VaultSecrets, owner?: string) {
+    const prefix = owner === undefined ? "mcp-oauth." : tokenSecretName(owner, "mcp-oauth.");
+    const plain = `${prefix}${key}`;
     // A key may have characters that the name of a secret cannot have.
     const isName = plain.length <= LONGEST_NAME && /^[\w.-]+$/.test(plain);
     const hash = createHash("sha256").update(key).digest("hex").slice(0, 32);
-    this.#name = isName ? plain : `mcp-oauth.${hash}`;
+    this.name = isName ? plain : `${prefix}${hash}`;
     this.#secrets = secrets;
   }
 
   /** Undefined when there is no sign-in for this address. Throws `SecretError` when it cannot be read. */
   async read(server: string): Promise<KeptSignIn | undefined> {
-    const text = await this.#secrets.get(this.#name);
+    const text = await this.#secrets.get(this.name);
     return text === undefined ? undefined : this.#parse(text, server);
   }
 
   async write(kept: KeptSignIn): Promise<void> {
     this.#learnAll(kept);
-    await this.#secrets.set(this.#name, JSON.stringify(kept));
+    await this.#secrets.set(this.name, JSON.stringify(kept));
   }
 
   /** Replaces the sign-in, or returns false if another process has signed out or renewed the tokens since `before`. */
   async replace(kept: KeptSignIn, before: KeptSignIn): Promise<boolean> {
     this.#learnAll(kept);
     const text = await this.#find(before);
-    return text !== undefined && this.#secrets.replace(this.#name, JSON.stringify(kept), text);
+    return text !== undefined && this.#secrets.replace(this.name, JSON.stringify(kept), text);
   }
 
   /**
@@ -77,9 +81,9 @@ export class SignInVault {
    * something was removed.
    */
   async clear(only?: KeptSignIn): Promise<boolean> {
-    if (only === undefined) return this.#secrets.remove(this.#name);
+    if (only === undefined) return this.#secrets.remove(this.name);
     const text = await this.#find(only);
-    return text !== undefined && this.#secrets.remove(this.#name, text);
+    return text !== undefined && this.#secrets.remove(this.name, text);
   }
 
   /**
@@ -89,13 +93,13 @@ export class SignInVault {
   async take(server: string | undefined): Promise<KeptSignIn | undefined> {
     try {
       for (;;) {
-        const text = await this.#secrets.get(this.#name);
+        const text = await this.#secrets.get(this.name);
         if (text === undefined) return undefined;
-        if (await this.#secrets.remove(this.#name, text)) return this.#parse(text, server);
+        if (await this.#secrets.remove(this.name, text)) return this.#parse(text, server);
       }
     } catch (thrown) {
       // The stored value is no sign-in, or was encrypted with another key.
-      if (thrown instanceof SecretError) await this.#secrets.remove(this.#name);
+      if (thrown instanceof SecretError) await this.#secrets.remove(this.name);
       else if (!(thrown instanceof SyntaxError)) throw thrown;
       return undefined;
     }
@@ -103,7 +107,7 @@ export class SignInVault {
 
   /** Masks these values everywhere from now on. */
   learn(...values: readonly (string | undefined)[]): void {
-    for (const value of values) if (value) this.#secrets.learn(this.#name, value);
+    for (const value of values) if (value) this.#secrets.learn(this.name, value);
   }
 
   #parse(text: string, server: string | undefined): KeptSignIn | undefined {
@@ -115,7 +119,7 @@ export class SignInVault {
 
   /** The stored text, if it holds this sign-in. */
   async #find({ server, tokens }: KeptSignIn): Promise<string | undefined> {
-    const text = await this.#secrets.get(this.#name);
+    const text = await this.#secrets.get(this.name);
     const kept = text === undefined ? undefined : this.#parse(text, server);
     return kept?.tokens.access_token === tokens.access_token ? text : undefined;
   }
@@ -145,7 +149,7 @@ export function canSignIn(entry: ServerEntry): boolean {
  */
 function sendsKey(url: string, headers: Readonly<Record<string, string>>): boolean {
   const [, query = ""] = /\?([^#]*)/.exec(url) ?? [];
-  const isSecret = (text: string) => text.includes("${secret:");
+  const isSecret = (text: string) => /\$\{secret:|\{\{\s*caller:/.test(text);
   return (
     isSecret(url) ||
     [...new URLSearchParams(query).keys()].some(isSecretParameter) ||

@@ -57,6 +57,8 @@ export class AuthorizationServer {
   readonly revoked: string[] = [];
   /** Every token that was ever given. */
   readonly given: string[] = [];
+  /** The tokens of all requests to the MCP server, in order; empty for a request without one. */
+  readonly used: string[] = [];
   /** The scopes that sign-ins asked for, in order. */
   readonly scopes: string[] = [];
   /** The clients that asked for tokens, in order. */
@@ -185,6 +187,7 @@ export class AuthorizationServer {
 
   #guard(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse): void {
     const token = /^Bearer (.+)$/.exec(incoming.headers.authorization ?? "")?.[1] ?? "";
+    this.used.push(token);
     if (!this.#access.has(token)) {
       const where = `${this.origin}/who/protects/mcp`;
       outgoing

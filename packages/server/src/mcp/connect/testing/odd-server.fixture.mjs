@@ -211,6 +211,9 @@ async function answer({ id, method, params = {} }) {
                 ...(process.env.ODD_LISTS_FILE === undefined ? {} : { prompts: {} }),
               },
           serverInfo: { name: "odd", version: "1.0.0" },
+          ...(process.env.ODD_WORDS_FILE && {
+            instructions: readFileSync(process.env.ODD_WORDS_FILE, "utf8"),
+          }),
         },
       });
     case "tools/list":

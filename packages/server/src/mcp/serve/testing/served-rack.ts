@@ -47,14 +47,36 @@ export class ServedRack {
     return this.serving.token;
   }
 
-  async issue(scopes: StoredToken["scopes"]): Promise<string> {
-    return (await issueToken(this.serving.store.tokens, { name: "tester", scopes })).token;
+  async issue(scopes: StoredToken["scopes"], name = "tester"): Promise<string> {
+    return (await issueToken(this.serving.store.tokens, { name, scopes })).token;
+  }
+
+  /** Sends a request to the HTTP API. Returns the body of the answer, with its status. */
+  async api(
+    method: string,
+    path: string,
+    body?: object,
+    { token = this.token, headers = {} as Record<string, string> } = {},
+    // biome-ignore lint/suspicious/noExplicitAny: what comes back is what the test is about.
+  ): Promise<any> {
+    const response = await fetch(new URL(path, this.serving.url), {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json", ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, ...((await response.json()) as object) };
   }
 
   async connect(
     era: Era,
     options: ClientOptions = {},
-    { token = this.token, path = "/mcp", url = this.serving.url, prepare = (_: Client) => {} } = {},
+    {
+      token = this.token,
+      path = "/mcp",
+      url = this.serving.url,
+      headers = {} as Record<string, string>,
+      prepare = (_: Client) => {},
+    } = {},
   ): Promise<Client> {
     const client = new Client(
       { name: "tester", version: "1" },
@@ -66,7 +88,7 @@ export class ServedRack {
     prepare(client);
     await client.connect(
       new StreamableHTTPClientTransport(new URL(path, url), {
-        requestInit: { headers: { authorization: `Bearer ${token}` } },
+        requestInit: { headers: { authorization: `Bearer ${token}`, ...headers } },
       }),
     );
     this.#clients.push(client);

@@ -21,6 +21,7 @@ export async function surfaceParts({ serving: { app, store } }: ServedRack) {
     store,
     approvals: await ApprovalInbox.open({ store, logger }),
     racks: () => [],
+    instructionsOf: () => undefined,
     offerings: app.offerings,
     experts: (nameOrId) => viewOf(experts.find(nameOrId)),
     expertById: (id) => viewOf(experts.byId(id)),

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { readServerAddress, writeServerAddress } from "../config/server-address.ts";
+import { readServerAddress, writeServerAddress } from "./server-address.ts";
 
 let workspace: string;
 beforeEach(async () => {

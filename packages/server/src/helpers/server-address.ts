@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -67,4 +67,35 @@ async function writeAddresses(
 
 function fileOf(workspace: string): string {
   return join(workspace, ".toolrack", "server.json");
+}
+
+/**
+ * The protocol, in the sense of HTTP's `Upgrade`, by which a stdio client joins a running server at `/mcp`: from then on
+ * the connection carries the lines of the client and of the server, as standard input and output would.
+ */
+export const joinProtocol = "toolrack-stdio";
+
+/** Returns undefined when there is no token yet, or it cannot be read. Changes nothing. */
+export async function readMasterToken(workspace: string): Promise<string | undefined> {
+  const text = await readFile(join(workspace, ".toolrack", "token"), "utf8").catch(() => "");
+  return text.trim() || undefined;
+}
+
+/** A challenge for a program that claims to be the server: different each time, so that no reply can be used again. */
+export function newNonce(): string {
+  return randomBytes(24).toString("base64url");
+}
+
+/**
+ * Proves that the server knows the workspace's token without showing it. The port is part of the proof, so that a
+ * program on another port cannot pass on the server's own reply.
+ */
+export function serverProof(token: string, port: number, nonce: string): string {
+  return createHmac("sha256", token).update(`toolrack server\n${port}\n${nonce}`).digest("base64url");
+}
+
+export function isServerProof(given: unknown, token: string, port: number, nonce: string): boolean {
+  if (typeof given !== "string") return false;
+  const [one, other] = [Buffer.from(given), Buffer.from(serverProof(token, port, nonce))];
+  return one.length === other.length && timingSafeEqual(one, other);
 }

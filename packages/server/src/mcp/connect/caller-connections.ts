@@ -1,0 +1,270 @@
+import type { ToolContext } from "@toolrack/core";
+import { hashValue } from "@toolrack/core/internal";
+import type { Secrets } from "../../access/index.ts";
+import { callerHeaders, type Origin, operatorOrigin } from "../../calls/index.ts";
+import { shellQuote } from "../../helpers/index.ts";
+import { tokenSecretName } from "../../store/index.ts";
+import type { UpstreamTool } from "./catalogue/catalogue.ts";
+import {
+  callerNames,
+  isolationOf,
+  type ServerEntry,
+  type ServerLimits,
+  signsInByToken,
+} from "./config/entry.ts";
+import { UpstreamError } from "./failures.ts";
+import { limitsOf, Timer } from "./limits.ts";
+import type { LogLine } from "./process/recent-lines.ts";
+import type { SignIn } from "./sign-in/sign-in.ts";
+import type { Upstream } from "./upstream.ts";
+
+/** The connection that one session, one token or one set of a caller's credentials has to itself. */
+export interface CallerSeat {
+  /** Unlike that of any other open connection to the server. */
+  readonly id: string;
+  /** The value of `${callerId}`: of letters, digits, `_` and `-`. */
+  readonly callerId: string;
+  /** What the entry takes from the caller, by name. */
+  readonly values: ReadonlyMap<string, string>;
+  /** Undefined where nobody signs in. */
+  readonly signIn: SignIn | undefined;
+}
+
+interface CallerConnectionsOptions {
+  readonly key: string;
+  readonly entry: ServerEntry;
+  readonly secrets: Pick<Secrets, "get">;
+  /** Finds the origin of a call. Default: all calls are the operator's. */
+  readonly originOf?: ((callId: string) => Origin | undefined) | undefined;
+  /** The state of the server, such as `ready` or `disabled`. */
+  readonly state: () => string;
+  /** The sign-in that counts for the token with this id. Undefined where nobody signs in. */
+  readonly signInOf: (owner: string) => SignIn | undefined;
+  /** Makes a connection, which is not started yet. */
+  readonly connect: (seat: CallerSeat) => Upstream;
+  /** Called after a connection was opened or ended. `id`: of the seat that is gone. */
+  readonly onChange: (id?: string) => void;
+}
+
+interface OpenSeat extends CallerSeat {
+  readonly owner: string;
+  readonly upstream: Upstream;
+  /** How many calls and other requests use the connection. */
+  users: number;
+  usedAt: number;
+  /** The client whose session it is has gone, so it ends with its last call. */
+  isOver: boolean;
+  /** Stops waiting for the end of the client's session. */
+  unwatch: (() => void) | undefined;
+}
+
+/** How long an unused connection is kept if its entry does not say, in milliseconds. */
+const REST = 600_000;
+const LONGEST_SWEEP = 30_000;
+/** A shorter value would stand in other texts by chance, so it could not be masked. As for secrets. */
+const SHORTEST_VALUE = 8;
+
+/**
+ * The connections to one upstream server that keeps its callers apart: one for each session or token, or for each set of
+ * credentials that callers bring. A call finds the connection of its caller here, or opens it.
+ */
+export class CallerConnections {
+  readonly #options: CallerConnectionsOptions;
+  readonly #names: readonly string[];
+  readonly #seats = new Map<string, OpenSeat>();
+  /** Connections that are ending. */
+  readonly #ending = new Set<Promise<void>>();
+  readonly #sweeper = new Timer();
+  #limits: ServerLimits;
+  #isClosed = false;
+
+  constructor(options: CallerConnectionsOptions) {
+    this.#options = options;
+    this.#names = callerNames(options.entry);
+    this.#limits = options.entry.toolrack?.limits ?? {};
+  }
+
+  get state(): string {
+    return this.#options.state();
+  }
+
+  get size(): number {
+    return this.#seats.size;
+  }
+
+  lines(): LogLine[] {
+    return [...this.#seats.values()].flatMap(({ upstream }) => upstream.lines.all());
+  }
+
+  /** Calls a tool over the connection of the call's caller. Rejects like `Upstream.call`. */
+  call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
+    const { key, originOf } = this.#options;
+    const origin = originOf === undefined ? operatorOrigin : originOf(context.callId);
+    if (origin !== undefined) return this.use(origin, (upstream) => upstream.call(tool, context));
+    const text = `The MCP server "${key}" keeps its callers apart, and who began this chain of calls is no longer known. Make the call anew.`;
+    return Promise.reject(new UpstreamError("unavailable", text));
+  }
+
+  /** Has work done over the connection of this caller. Rejects with an `UpstreamError` when the caller can have none. */
+  async use<Result>(origin: Origin, work: (upstream: Upstream) => Promise<Result>): Promise<Result> {
+    const seat = await this.#enter(origin);
+    try {
+      return await work(seat.upstream);
+    } finally {
+      seat.users--;
+      seat.usedAt = Date.now();
+      this.#endIfOver(seat);
+    }
+  }
+
+  /** Opens the connection of this caller, and resolves when it is ready or has failed. Rejects like `use`. */
+  greet(origin: Origin): Promise<void> {
+    const start = async (upstream: Upstream) => upstream.isOpen || upstream.start();
+    return this.use(origin, start).then(() => {});
+  }
+
+  limit(limits: ServerLimits): void {
+    this.#limits = limits;
+    for (const { upstream } of this.#seats.values()) upstream.limit(limits);
+    this.#sweepLater();
+  }
+
+  /** Ends all connections, or those of one token. The next calls open others. Resolves when nothing of them is left. */
+  async reset(owner?: string): Promise<void> {
+    for (const seat of [...this.#seats.values()])
+      if (owner === undefined || seat.owner === owner) this.#end(seat);
+    await Promise.all(this.#ending);
+  }
+
+  close(): Promise<void> {
+    this.#isClosed = true;
+    this.#sweeper.clear();
+    return this.reset();
+  }
+
+  /** Finds or opens the connection of this caller, and counts one more user of it. */
+  async #enter(origin: Origin): Promise<OpenSeat> {
+    const { key, entry, signInOf } = this.#options;
+    const { owner, connection } = origin;
+    const values = await this.#valuesOf(origin);
+    const signIn = signInOf(owner);
+    if (signsInByToken(entry) && !(await signIn?.isSignedIn())) throw notSignedIn(key);
+    if (this.#isClosed) throw new UpstreamError("unavailable", `The MCP server "${key}" was stopped.`);
+    const isPerSession = isolationOf(entry) === "session";
+    // A caller without any session has one connection for its token.
+    const session = isPerSession ? origin.sessionID || connection?.id : undefined;
+    const id = hashValue([owner, session, [...values]]);
+    const known = this.#seats.get(id);
+    if (known !== undefined) {
+      known.users++;
+      return known;
+    }
+    this.#makeRoom(origin);
+    const token = owner.replace(/[^\w-]/g, "_");
+    const callerId = session === undefined ? token : `${token}-${hashValue(session).slice(0, 16)}`;
+    const given = { id, callerId, values, signIn };
+    const upstream = this.#options.connect(given);
+    const open = { users: 1, usedAt: Date.now(), isOver: false, unwatch: undefined };
+    const seat: OpenSeat = { ...given, ...open, owner, upstream };
+    this.#seats.set(id, seat);
+    void upstream.start();
+    // A session that the caller named itself may go on over other connections.
+    if (isPerSession && origin.sessionID === "")
+      seat.unwatch = connection?.whenClosed(() => {
+        seat.isOver = true;
+        this.#endIfOver(seat);
+      });
+    if (this.#sweeper.at === undefined) this.#sweepLater();
+    this.#options.onChange();
+    return seat;
+  }
+
+  /** The values that the entry takes from the caller: headers of its request, or else secrets stored for its token. */
+  async #valuesOf({ owner, headers }: Origin): Promise<ReadonlyMap<string, string>> {
+    const { key, secrets } = this.#options;
+    const values = new Map<string, string>();
+    for (const name of this.#names) {
+      const header = headers?.[callerHeader(name).toLowerCase()];
+      const value = header ? String(header) : await secrets.get(tokenSecretName(owner, name));
+      const problem =
+        value === undefined
+          ? `this caller gave no ${name}`
+          : value.length < SHORTEST_VALUE
+            ? `the ${name} of this caller is shorter than ${SHORTEST_VALUE} characters, so it could not be kept out of records`
+            : undefined;
+      if (problem !== undefined) {
+        const command = `toolrack secrets set ${name} --token ${shellQuote(owner)}`;
+        const remedy = `Send it as the header ${callerHeader(name)} of the request, or have the operator store it for this token: ${command}`;
+        const text = `The MCP server "${key}" acts with the credentials of each caller, and ${problem}. ${remedy}`;
+        throw new UpstreamError("unavailable", text);
+      }
+      values.set(name, value ?? "");
+    }
+    return values;
+  }
+
+  /** Throws when there are too many connections. */
+  #makeRoom({ owner, isAdmin }: Origin): void {
+    const { connections: most, rest = REST } = limitsOf(this.#limits);
+    // One token cannot take all connections from the others.
+    const mostOfOne = isAdmin ? most : Math.ceil(most / 2);
+    const own = [...this.#seats.values()].filter((seat) => seat.owner === owner).length;
+    if (this.#seats.size < most && own < mostOfOne) return;
+    const { key } = this.#options;
+    const whose =
+      this.#seats.size >= most
+        ? `has ${this.#seats.size} connections for its callers`
+        : `has ${own} of its ${most} connections for this token`;
+    throw new UpstreamError(
+      "busy",
+      `The MCP server "${key}" ${whose}, which is as many as may be. One ends with its session, or ${Math.ceil(rest / 1000)} s after its last call: call again then. The operator can raise toolrack.limits.connections of its entry.`,
+    );
+  }
+
+  /**
+   * Ends a connection that nobody uses, if its session is over or the server refused it. The next call may find that the
+   * server takes the same credentials by now, or that the operator has mended it.
+   */
+  #endIfOver(seat: OpenSeat): void {
+    const hasFailed = seat.upstream.state === "failed" || seat.upstream.state === "needs-auth";
+    if (seat.users === 0 && (seat.isOver || hasFailed)) this.#end(seat);
+  }
+
+  #end(seat: OpenSeat): void {
+    if (this.#seats.get(seat.id) !== seat) return;
+    this.#seats.delete(seat.id);
+    seat.unwatch?.();
+    const ending = seat.upstream.stop().finally(() => {
+      this.#ending.delete(ending);
+      // Another connection with the same values may have been opened meanwhile.
+      if (!this.#seats.has(seat.id)) this.#options.onChange(seat.id);
+    });
+    this.#ending.add(ending);
+  }
+
+  #sweepLater(): void {
+    this.#sweeper.clear();
+    if (this.#isClosed || this.#seats.size === 0) return;
+    const { rest = REST } = this.#limits;
+    this.#sweeper.set(Math.min(rest, LONGEST_SWEEP), () => {
+      const limit = Date.now() - rest;
+      for (const seat of [...this.#seats.values()])
+        if (seat.users === 0 && seat.usedAt <= limit) this.#end(seat);
+      this.#sweepLater();
+    });
+  }
+}
+
+/** The header by which a caller gives the value `name`: `X-Toolrack-Caller-Github-Token` for `GITHUB_TOKEN`. */
+export function callerHeader(name: string): string {
+  const header = `${callerHeaders}${name.replaceAll("_", "-")}`.toLowerCase();
+  return header.replace(/\b[a-z]/g, (letter) => letter.toUpperCase());
+}
+
+function notSignedIn(key: string): UpstreamError {
+  const path = `/api/mcp-servers/${encodeURIComponent(key)}/login`;
+  return new UpstreamError(
+    "unavailable",
+    `The MCP server "${key}" acts with the sign-in of each caller, and nobody has signed in there with this token. Send POST ${path} with this token, and open the url that it answers with.`,
+  );
+}
