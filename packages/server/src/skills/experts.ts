@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { ToolInfo, ToolRegistry } from "@toolrack/core";
 import { isCanonicalName } from "@toolrack/core/internal";
 import { problemOfToolPattern, toolMatcher } from "../config/index.ts";
@@ -36,6 +37,7 @@ export class Experts {
   #readsBegun = 0;
   /** The number of the read that the current experts came from. */
   #appliedRead = 0;
+  #stored: readonly StoredExpert[] = [];
   /** The experts by id, in the order of their creation. */
   #experts: ReadonlyMap<string, Expert> = new Map();
   #allowed: ReadonlyMap<string, (tool: ToolInfo) => boolean> = new Map();
@@ -50,12 +52,14 @@ export class Experts {
     // A read that began earlier but ends later may miss newer changes.
     if (read < this.#appliedRead) return;
     this.#appliedRead = read;
+    if (isDeepStrictEqual(stored, this.#stored)) return;
+    this.#stored = stored;
     this.#allowed = new Map(stored.map((expert) => [expert.id, allowedBy(expert)]));
     this.#experts = new Map(stored.map((expert) => [expert.id, this.#toExpert(expert)]));
     for (const listener of this.#listeners) listener();
   }
 
-  /** Calls the listener after every read of the store. Returns a function that stops it. */
+  /** Calls the listener after every change of an expert. Returns a function that stops it. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

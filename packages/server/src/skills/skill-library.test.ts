@@ -44,6 +44,28 @@ it("shows a row that an operator edits with a client of the database", async () 
   expect(fixture.registry.get("a")?.description).toBe("by hand");
 });
 
+it("tells of changes, and not of reads that found nothing new", async () => {
+  await using fixture = await TestLibrary.open({
+    files: { "skills/notes/SKILL.md": "---\nname: notes\ndescription: d\n---\n" },
+  });
+  const { library } = fixture;
+  await library.add({ skill: { id: "s", name: "S" }, tools: [{ ...tool, id: "a" }], files: [] });
+  await library.experts.create({ name: "E" });
+  library.follow();
+  await library.reload();
+  const told: string[] = [];
+  library.subscribe(() => told.push("skills"));
+  library.experts.subscribe(() => told.push("experts"));
+  await library.reload();
+  expect(told).toEqual([]);
+  await library.experts.update("E", { tools: ["a"] });
+  await library.reload();
+  expect(told).toEqual(["experts"]);
+  await library.update("s", { description: "new" });
+  await library.reload();
+  expect(told).toEqual(["experts", "skills"]);
+});
+
 it("changes a skill and its files together, or not at all", async () => {
   await using fixture = await TestLibrary.open();
   const { library, store } = fixture;

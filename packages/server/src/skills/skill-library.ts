@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { Unapproved } from "../access/index.ts";
 import { defined, reasonOf } from "../helpers/index.ts";
@@ -170,7 +171,7 @@ export class SkillLibrary {
     await this.#pending;
   }
 
-  /** Calls the listener after every change. Returns a function that stops it. */
+  /** Calls the listener after every change, but not after a read that found nothing new. Returns a function that stops it. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -313,6 +314,7 @@ export class SkillLibrary {
   async #reload({ isOwnChange = false } = {}): Promise<void> {
     const { store, logger } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
+    const before = { skills: this.#source.skills, failed: this.#failed, fingerprint: this.#fingerprint };
     if (this.#following !== undefined) this.#fingerprint = await store?.skills.fingerprint();
     // After a change that this library made itself, the rows alone show which skills have changed.
     if (!isOwnChange) this.#reader.forgetStored();
@@ -324,6 +326,9 @@ export class SkillLibrary {
     this.#source.replaceAll(skills);
     await this.experts.load();
     this.#version = version;
+    // Without a fingerprint, a change of the files of a stored skill cannot be seen.
+    const isKnown = !isOwnChange && this.#fingerprint !== undefined;
+    if (isKnown && isDeepStrictEqual({ skills, failed, fingerprint: this.#fingerprint }, before)) return;
     for (const listener of this.#listeners) listener();
   }
 
