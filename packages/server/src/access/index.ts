@@ -10,6 +10,7 @@ export {
 } from "./grants.ts";
 export { guardWrite } from "./guarded-write.ts";
 export {
+  type AddressRules,
   createAddressRules,
   downloadName,
   requestHeaders,

@@ -11,8 +11,10 @@ export interface OpenRequest {
   readonly method: string;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string | undefined;
+  readonly body?: string | Uint8Array | undefined;
   readonly followRedirects: boolean;
+  /** Further headers that no other origin is sent after a redirect. Those whose names tell of a secret never are. */
+  readonly ownHeaders?: readonly string[] | undefined;
   readonly rules: AddressRules;
   readonly signal: AbortSignal;
 }
@@ -30,7 +32,7 @@ interface Hop {
   readonly url: URL;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | undefined;
+  readonly body: string | Uint8Array | undefined;
 }
 
 /**
@@ -41,6 +43,7 @@ export async function openUrl({
   rules,
   signal,
   followRedirects,
+  ownHeaders = [],
   ...request
 }: OpenRequest): Promise<OpenedResponse> {
   let hop: Hop = withCredentials({ ...request, url: parseUrl(request.url), body: request.body });
@@ -57,7 +60,7 @@ export async function openUrl({
         `${shownUrl(parseUrl(request.url))} redirected more than ${LONGEST_CHAIN} times, last to ${shownUrl(parseUrl(location, hop.url))}. Set followRedirects to false to see each step.`,
       );
     }
-    hop = nextHop(hop, status, parseUrl(location, hop.url));
+    hop = nextHop(hop, status, parseUrl(location, hop.url), ownHeaders);
   }
 }
 
@@ -112,14 +115,21 @@ async function send(hop: Hop, rules: AddressRules, signal: AbortSignal): Promise
   });
 }
 
-function nextHop({ url, method, headers, body }: Hop, status: number, target: URL): Hop {
+function nextHop(
+  { url, method, headers, body }: Hop,
+  status: number,
+  target: URL,
+  ownHeaders: readonly string[],
+): Hop {
   const becomesGet =
     status === 303 ? method !== "HEAD" : (status === 301 || status === 302) && method === "POST";
   if (target.hash === "") target.hash = url.hash;
+  const isSameOrigin = target.origin === url.origin;
+  const kept = Object.entries(headers).filter(([name]) => isSameOrigin || !ownHeaders.includes(name));
   return withCredentials({
     url: target,
     method: becomesGet ? "GET" : method,
-    headers: redirectHeaders(headers, target.origin === url.origin, !becomesGet),
+    headers: redirectHeaders(Object.fromEntries(kept), isSameOrigin, !becomesGet),
     body: becomesGet ? undefined : body,
   });
 }
