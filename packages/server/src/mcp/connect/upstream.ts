@@ -36,6 +36,7 @@ import {
 import { Bulkhead, limitsOf, pauseAfter, RereadTimer, Timer, type UpstreamLimits } from "./limits.ts";
 import { RecentLines } from "./process/recent-lines.ts";
 import type { PackageStore } from "./process/server-files.ts";
+import type { OpenApi } from "./protocol/api.ts";
 import {
   parameterHeaders,
   ToolRequest,
@@ -82,6 +83,8 @@ export interface UpstreamOptions {
   readonly identity: RackIdentity;
   readonly clientInfo: ClientInfo;
   readonly packages: PackageStore;
+  /** Reads the description of an API. Undefined where there are none. */
+  readonly openApi?: OpenApi | undefined;
   /** Masks secrets in everything that comes from a server or is written about it. */
   readonly mask: (text: string) => string;
   readonly logger: Logger;
@@ -224,7 +227,8 @@ export class Upstream {
       failures,
       nextAttemptAt: this.#attemptTimer.at,
       transport:
-        verdict?.transport ?? (isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
+        verdict?.transport ??
+        (this.entry.api ? "api" : isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
       era: verdict?.era,
       protocolVersion,
       serverInfo,
@@ -532,7 +536,7 @@ export class Upstream {
 
   /** Starts or reaches the server with the current values of variables and credentials. */
   async #open(prior: Verdict | undefined, signal: AbortSignal): Promise<UpstreamSession> {
-    const { key, place, problem, surroundings, identity, clientInfo, packages, signIn, maskValues } =
+    const { key, place, problem, surroundings, identity, clientInfo, packages, openApi, signIn, maskValues } =
       this.#options;
     if (problem !== undefined) throw new ConfigurationError(problem);
     refuseCircle(problemOfStart(identity));
@@ -556,6 +560,7 @@ export class Upstream {
       clientInfo,
       racks: racksFor(identity),
       packages,
+      openApi,
       timeout: this.#limits.connect,
       questionTimeout: this.#limits.question,
       signal,

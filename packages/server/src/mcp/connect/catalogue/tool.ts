@@ -85,6 +85,8 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
         throw toToolError(key, tool, thrown);
       },
     );
+  // The method of an API's operation says whether it only reads, and the operator chose the API.
+  const isRead = entry.api !== undefined && tool.annotations?.readOnlyHint === true;
   const info: ToolInfo = {
     name,
     displayName: `${key}/${cleanText(tool.name)}`,
@@ -98,15 +100,16 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
     }),
     execute,
     metadata: {
-      category: "mcp",
-      tags: ["mcp", key],
+      category: entry.api === undefined ? "mcp" : "api",
+      tags: [entry.api === undefined ? "mcp" : "api", key, ...tagsOf(tool)],
       outputCheck: "warn",
       ...defined({
         timeout: limits.call ?? entry.timeout,
         idleTimeout: limits.idle,
         // The operator's hints count like the metadata of a tool of the rack's own: a destructive tool asks first.
-        dangerous: isNamed(ask, tool.name) || hints?.destructiveHint === true ? true : undefined,
-        readOnly: hints?.readOnlyHint,
+        dangerous:
+          isNamed(ask, tool.name) || hints?.destructiveHint === true || asksFirst(entry, tool) || undefined,
+        readOnly: hints?.readOnlyHint ?? (isRead || undefined),
         idempotent: hints?.idempotentHint,
         openWorld: hints?.openWorldHint,
         // The hints about the tool. Where they are the server's own, the rack relies on them only to say whether
@@ -118,9 +121,21 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
     },
     createdAt: Date.now(),
     disabled: isNamed(disable, tool.name),
-    origin: `mcp server ${key}`,
+    origin: `${entry.api === undefined ? "mcp server" : "api"} ${key}`,
   };
   return isQuarantined ? refusing(info, quarantined(key, tool.name)) : info;
+}
+
+/** Whether an operation of an API waits for a person: by its entry, or because it does more than read. */
+function asksFirst({ api }: ServerEntry, { name, annotations = {} }: UpstreamTool): boolean {
+  if (api === undefined) return false;
+  return api.approve === undefined ? annotations.readOnlyHint !== true : isNamed(api.approve, name);
+}
+
+/** The tags that an API's description gives an operation. */
+function tagsOf({ _meta }: UpstreamTool): string[] {
+  const { tags } = asRecord(asRecord(_meta)["toolrack/api"]);
+  return Array.isArray(tags) ? tags.filter((tag) => typeof tag === "string").map(cleanText) : [];
 }
 
 type Hints = NonNullable<NonNullable<ServerEntry["toolrack"]>["annotations"]>[string];
