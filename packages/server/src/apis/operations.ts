@@ -33,6 +33,8 @@ export interface RequestBody {
   readonly mediaType: string;
   readonly form: BodyForm;
   readonly isRequired: boolean;
+  /** The fields of a form that hold files. */
+  readonly files: ReadonlySet<string>;
   /** For each field of a form: its media type, if the description names one, and whether lists repeat the field. */
   readonly fields: ReadonlyMap<string, { readonly mediaType?: string; readonly explode: boolean }>;
 }
@@ -166,13 +168,16 @@ function readOperation(reader: Reader, { name, method, path, item }: Place): Ope
   if (body !== undefined) {
     const argument = freeName(["body", "requestBody", "request_body"], properties);
     const { schema, description, ...rest } = body;
-    const part = bodySchema(schema === undefined ? {} : schemas.part(schema, "request", needs), rest.form);
+    const files = new Set<string>();
+    // The fields of a form are looked at below, so they must not be behind a reference.
+    const plain = rest.form === "multipart" ? schemas.resolve(schema) : schema;
+    const part = bodySchema(schemas.part(plain, "request", needs), rest.form, files);
     properties[argument] = {
       ...part,
       ...(description !== "" && part.description === undefined && { description }),
     };
     if (rest.isRequired) required.push(argument);
-    requestBody = { ...rest, argument };
+    requestBody = { ...rest, argument, files };
   }
   const own = {
     type: "object",
@@ -313,7 +318,7 @@ function requirePathParameters(path: string, parameters: readonly Parameter[]): 
   if (unused !== undefined) throw new Error(`its path parameter "${unused}" does not stand in the path`);
 }
 
-interface DeclaredBody extends Omit<RequestBody, "argument"> {
+interface DeclaredBody extends Omit<RequestBody, "argument" | "files"> {
   readonly schema: unknown;
   readonly description: string;
 }
@@ -368,17 +373,24 @@ function formOf(mediaType: string): BodyForm {
 const fileText = "A file: its bytes in base64, or as a data: URL.";
 
 /** The schema of a body's argument. Bytes are given as text, and the files of a form with their names. */
-function bodySchema(schema: JsonSchemaObject, form: BodyForm): JsonSchemaObject {
+function bodySchema(schema: JsonSchemaObject, form: BodyForm, files: Set<string>): JsonSchemaObject {
   if (form === "binary") return { type: "string", description: fileText };
   if (form === "text") return schema.type === "string" ? schema : { type: "string" };
   if (form !== "multipart" || !isRecord(schema.properties)) return schema;
-  const fields = Object.entries(schema.properties).map(([name, field]) => [name, fileField(field)]);
+  const fields = Object.entries(schema.properties).map(([name, field]) => {
+    const written = fileField(field);
+    if (written !== field) files.add(name);
+    return [name, written];
+  });
   return { ...schema, properties: Object.fromEntries(fields) };
 }
 
 function fileField(field: unknown): unknown {
   if (!isRecord(field)) return field;
-  if (field.type === "array") return { ...field, items: fileField(field.items) };
+  if (field.type === "array") {
+    const items = fileField(field.items);
+    return items === field.items ? field : { ...field, items };
+  }
   if (!isFile(field)) return field;
   const { description } = field;
   const said = typeof description === "string" ? `${description} ${fileText}` : fileText;

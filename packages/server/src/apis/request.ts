@@ -152,7 +152,7 @@ interface WrittenBody {
 }
 
 async function toBody(
-  { form, mediaType, argument, fields }: RequestBody,
+  { form, mediaType, argument, fields, files }: RequestBody,
   value: unknown,
 ): Promise<WrittenBody | undefined> {
   if (value === undefined) return undefined;
@@ -175,7 +175,7 @@ async function toBody(
       const data = new FormData();
       for (const [name, item] of membersOf(Object(value)))
         for (const one of Array.isArray(item) ? item : [item])
-          appendField(data, name, one, fields.get(name)?.mediaType);
+          appendField(data, name, one, { isFile: files.has(name), mediaType: fields.get(name)?.mediaType });
       const encoded = new Response(data);
       // The type names the boundary between the parts.
       return { content: await encoded.bytes(), mediaType: encoded.headers.get("content-type") ?? mediaType };
@@ -183,9 +183,13 @@ async function toBody(
   }
 }
 
-function appendField(data: FormData, name: string, value: unknown, mediaType: string | undefined): void {
-  const isData = typeof value === "string" && /^data:/i.test(value);
-  if (isData || (isRecord(value) && typeof value.data === "string")) {
+interface Field {
+  readonly isFile: boolean;
+  readonly mediaType: string | undefined;
+}
+
+function appendField(data: FormData, name: string, value: unknown, { isFile, mediaType }: Field): void {
+  if (isFile) {
     const { bytes, type } = bytesOf(value, name);
     const given = isRecord(value) ? value : {};
     const filename = typeof given.filename === "string" ? given.filename : name;

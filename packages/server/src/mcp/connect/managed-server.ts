@@ -24,7 +24,7 @@ import { type PinningPolicy, ToolPins } from "./catalogue/tool-approvals.ts";
 import type { WantedServer } from "./config/configured-servers.ts";
 import { fingerprintOf, isolationOf, isPersonal, type ServerLimits } from "./config/entry.ts";
 import { FollowedSecrets, type Surroundings } from "./config/resolve-entry.ts";
-import { commandFor } from "./failures.ts";
+import { commandFor, nameOf } from "./failures.ts";
 import { McpOfferings, type OfferingRequest } from "./offerings.ts";
 import type { PackageStore } from "./process/server-files.ts";
 import type { OpenApi } from "./protocol/api.ts";
@@ -317,7 +317,7 @@ export class ManagedServer {
     const made = offered.flatMap((given) => {
       try {
         const tool = toTool(source, given, this.pins.of(given));
-        return [{ given, tool: isEnabled ? tool : switchedOff(tool, key) }];
+        return [{ given, tool: isEnabled ? tool : switchedOff(tool, source) }];
       } catch (thrown) {
         // One bad tool must not affect the others.
         unmade.push({ name: given.name, reason: reasonOf(thrown) });
@@ -495,10 +495,11 @@ export class ManagedServer {
     const now = upstream.catalogue.tools.find(({ name }) => name === tool.name);
     if (now === undefined) {
       const whom = isShared ? "any more" : "to this caller";
-      const text = `The MCP server "${key}" does not offer "${tool.name}" ${whom}, so it was not called. See: ${commandFor("show", key)}`;
+      const text = `The ${nameOf(upstream)} does not offer "${tool.name}" ${whom}, so it was not called. See: ${commandFor("show", key)}`;
       throw new ToolDisabledError(text);
     }
-    if (this.pins.of(now).state === "quarantined") throw new ToolDisabledError(quarantined(key, tool.name));
+    if (this.pins.of(now).state === "quarantined")
+      throw new ToolDisabledError(quarantined(upstream, tool.name));
     if (isShared) this.#admitted.add(tool);
   }
 

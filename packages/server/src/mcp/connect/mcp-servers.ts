@@ -19,7 +19,7 @@ import {
   type WantedServer,
   wantedServers,
 } from "./config/configured-servers.ts";
-import { sentence } from "./failures.ts";
+import { nameOf, sentence } from "./failures.ts";
 import { ManagedServer, type McpServersOptions, type ServerContext } from "./managed-server.ts";
 import type { LogLine } from "./process/recent-lines.ts";
 import { filesOfServer } from "./process/server-files.ts";
@@ -410,7 +410,7 @@ export class McpServers {
   async #openOrChange(wanted: WantedServer): Promise<void> {
     const server = this.#servers.get(wanted.key);
     if (wanted.problem !== undefined && wanted.problem !== server?.wanted.problem) {
-      this.#options.logger.warn(`MCP server "${wanted.key}": ${wanted.problem}`);
+      this.#options.logger.warn(`${nameOf(wanted)}: ${wanted.problem}`);
     }
     if (server === undefined) {
       this.#servers.set(wanted.key, await ManagedServer.open(wanted, this.#context));
@@ -442,7 +442,7 @@ export class McpServers {
     if (server.wanted.place === "store") return;
     throw new McpServerError(
       "mcp_server_read_only",
-      `The MCP server "${server.key}" stands in ${this.#path} and is ${what} there.`,
+      `The ${nameOf(server.wanted)} stands in ${server.wanted.entry.api === undefined ? this.#path : this.#apisPath} and is ${what} there.`,
     );
   }
 

@@ -25,6 +25,7 @@ import {
   ConfigurationError,
   loss,
   missingScope,
+  nameOf,
   type Outlook,
   RackCircle,
   refuseCircle,
@@ -206,7 +207,7 @@ export class Upstream {
     this.mask = mask;
     this.lines = new RecentLines(mask);
     this.#limits = limitsOf(entry.toolrack?.limits);
-    this.#bulkhead = new Bulkhead(`The MCP server "${key}"`, this.#limits);
+    this.#bulkhead = new Bulkhead(`The ${nameOf(this)}`, this.#limits);
     this.#verdict = validVerdict(options.verdict, entry);
     this.state = options.isEnabled ? "starting" : "disabled";
     this.catalogue = options.catalogue ?? emptyCatalogue;
@@ -445,7 +446,7 @@ export class Upstream {
     const { signIn } = this.#options;
     const { kind, facts } = error;
     if (facts.scope !== undefined) throw missingScope(error, signIn?.requireScope(facts.scope));
-    if (kind === "lost") throw loss(this.key, error.message, this.#outlook);
+    if (kind === "lost") throw loss(this, error.message, this.#outlook);
     if (kind === "broken") this.#checkSoon();
     if (error.concernsOneRequest) throw error;
     if (isSecond && kind === "session") throw new UpstreamError("refused", error.message, facts);
@@ -484,7 +485,7 @@ export class Upstream {
 
   /** The error for calls while there is no session. `reason` is used when the state has none. */
   #absence(reason?: string): UpstreamError {
-    return absence(this.key, this.state, this.#reason ?? reason, this.#outlook);
+    return absence(this, this.state, this.#reason ?? reason, this.#outlook);
   }
 
   /**
@@ -668,7 +669,7 @@ export class Upstream {
     this.#reason = reason;
     this.#since = Date.now();
     if (reason !== undefined && state !== "starting" && state !== "ready")
-      this.#options.logger.warn(`MCP server "${this.key}": ${state}. ${reason}`);
+      this.#options.logger.warn(`${nameOf(this)}: ${state}. ${reason}`);
     this.#options.onState();
   }
 
