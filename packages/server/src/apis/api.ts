@@ -96,7 +96,9 @@ export class Api {
 
   /** The names of the schemes for which the entry has no credentials, though an operation needs them. */
   get missingCredentials(): string[] {
-    const { credentials } = this.#settings;
+    const { credentials, headers } = this.#settings;
+    // The headers of an entry may hold credentials in any form.
+    if (Object.keys(headers).length > 0) return [];
     const lacking = [...this.#byName.values()].flatMap(({ security }) => {
       const isMet =
         security.length === 0 || security.some((names) => names.every((name) => credentials.has(name)));

@@ -230,8 +230,9 @@ export class Upstream {
       transport:
         verdict?.transport ??
         (this.entry.api ? "api" : isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
-      era: verdict?.era,
-      protocolVersion,
+      // An API speaks no MCP; only the rack's own side does.
+      era: this.entry.api === undefined ? verdict?.era : undefined,
+      protocolVersion: this.entry.api === undefined ? protocolVersion : undefined,
       serverInfo,
       pid: session?.process?.pid ?? undefined,
       inFlight: this.#bulkhead.inside,

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { isReservedFrom, isUsableTemplate, racksKey, readRacks } from "../../../calls/index.ts";
 import { asRecord, isRecord } from "../../../helpers/index.ts";
-import { skippedKey } from "../protocol/api.ts";
+import { problemsKey, skippedKey } from "../protocol/api.ts";
 import type { Message } from "../protocol/messages.ts";
 import type { ServerProfile, UpstreamSession } from "../protocol/session.ts";
 import { type ListName, lists } from "../protocol/subscriptions.ts";
@@ -121,7 +121,11 @@ export async function readCatalogue(
     const why = await readPages(session, { method, member, timeout, meta, items }, (_meta) => {
       if (meta === undefined) return;
       racks = readRacks(_meta[racksKey]);
-      if (session.verdict.transport === "api") skipped.push(...readSkipped(_meta[skippedKey]));
+      // Our own side wrote these, so that they can be relied on.
+      if (session.verdict.transport !== "api") return;
+      skipped.push(...readSkipped(_meta[skippedKey]));
+      if (Array.isArray(_meta[problemsKey]))
+        cut.push(..._meta[problemsKey].map((text) => cleanText(String(text))));
     });
     if (why !== undefined) {
       const read = items.length === 0 ? "nothing was" : `only the first ${items.length} were`;
@@ -149,7 +153,7 @@ export async function readCatalogue(
   return { ...checked, refused, ...known, cut: cut.length === 0 ? undefined : cut.sort() };
 }
 
-/** The operations of an API that cannot be offered. Our own side wrote the list. */
+/** The operations of an API that cannot be offered. */
 function readSkipped(given: unknown): RefusedItem[] {
   return (Array.isArray(given) ? given : []).map((one) => {
     const { name, reason } = asRecord(one);

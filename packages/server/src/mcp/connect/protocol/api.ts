@@ -27,8 +27,9 @@ export interface ApiPeer {
 /** Reads the description of an API. Rejects with an `Error` whose message says what is wrong with it. */
 export type OpenApi = (api: ResolvedApi, signal: AbortSignal) => Promise<ApiPeer>;
 
-/** The member of an answer's `_meta` that lists what cannot be offered. */
+/** The members of an answer's `_meta` that tell what cannot be offered, and what is wrong. */
 export const skippedKey = "toolrack/skipped";
+export const problemsKey = "toolrack/problems";
 
 /**
  * Speaks for an API as if it were an MCP server, so that everything that holds for upstream servers holds for APIs: states,
@@ -103,7 +104,8 @@ export class ApiTransport implements Transport {
         if (!this.#isFresh && this.#current.files.length === 0) await this.#reopen();
         this.#isFresh = false;
         const { tools, skipped } = this.#current;
-        return { result: { tools, _meta: { [skippedKey]: skipped } } };
+        const _meta = { [skippedKey]: skipped, [problemsKey]: problemsOf(this.#current) };
+        return { result: { tools, _meta } };
       }
       case "tools/call":
         return this.#call(id, String(params.name), asRecord(params.arguments));
@@ -145,13 +147,15 @@ export class ApiTransport implements Transport {
 
   #take(api: ApiPeer): void {
     this.#api = api;
-    const { problems, skipped, missingCredentials } = api;
-    for (const problem of problems) this.#lines.add("rack", problem);
-    for (const { name, reason } of skipped) this.#lines.add("rack", `${name} was left out: ${reason}`);
-    if (missingCredentials.length > 0)
-      this.#lines.add(
-        "rack",
-        `It needs credentials that its entry does not have: ${missingCredentials.join(", ")}.`,
-      );
+    for (const { name, reason } of api.skipped) this.#lines.add("rack", `${name} was left out: ${reason}`);
   }
+}
+
+function problemsOf({ problems, missingCredentials }: ApiPeer): string[] {
+  if (missingCredentials.length === 0) return [...problems];
+  const names = missingCredentials.join(", ");
+  return [
+    ...problems,
+    `Its entry has no credentials for ${names}. Write them there under "auth", kept as secrets.`,
+  ];
 }
