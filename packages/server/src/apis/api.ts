@@ -6,7 +6,7 @@ import {
   readResponse,
   withTimeLimit,
 } from "../access/index.ts";
-import { asRecord, reasonOf } from "../helpers/index.ts";
+import { reasonOf } from "../helpers/index.ts";
 import { type Credentials, sign } from "./credentials.ts";
 import { type FetchText, readDocument, SpecError, type SpecPlace } from "./document.ts";
 import { type ApiOperations, type Operation, readOperations, type Skipped } from "./operations.ts";
@@ -55,6 +55,7 @@ export class Api {
   readonly version: string;
   readonly files: readonly string[];
   readonly problems: readonly string[];
+  readonly folders: readonly string[] = [];
 
   private constructor(
     settings: ApiSettings,
@@ -129,25 +130,37 @@ export class Api {
     const signed = isOwn
       ? await sign(own, operation.security, schemes, credentials, { rules, signal })
       : { url, headers };
-    const length = body === undefined ? {} : { "content-length": String(Buffer.byteLength(body)) };
-    return withTimeLimit(url.host, LONGEST_EXCHANGE, signal, async (limited) => {
-      const opened = await openUrl({
-        url: signed.url.href,
-        method,
-        headers: { "accept-encoding": acceptedEncodings, ...signed.headers, ...length } as Record<
-          string,
-          string
-        >, // No value is undefined.
-        body,
-        // Following a redirect may send a request twice, so only those that read are.
-        followRedirects: isReading(operation),
-        ownHeaders: Object.keys(signed.headers).filter((name) => !Object.hasOwn(headers, name)),
-        rules,
-        signal: limited,
-      });
-      return { opened, part: await readResponse(opened, MOST_BYTES, limited) };
+    return exchange({
+      ...{ method, body, rules, signal },
+      ...signed,
+      // Following a redirect may send a request twice, so only those that read are.
+      followRedirects: isReading(operation),
+      ownHeaders: Object.keys(signed.headers).filter((name) => !Object.hasOwn(headers, name)),
     });
   }
+}
+
+interface Exchange extends ApiRequest {
+  readonly followRedirects: boolean;
+  /** Headers that no other origin is sent after a redirect. */
+  readonly ownHeaders: readonly string[];
+  readonly rules: AddressRules;
+  readonly signal: AbortSignal;
+}
+
+/** Sends a request and reads its answer. */
+export function exchange({ url, headers, body, signal, ...rest }: Exchange) {
+  const length = body === undefined ? undefined : { "content-length": String(Buffer.byteLength(body)) };
+  return withTimeLimit(url.host, LONGEST_EXCHANGE, signal, async (limited) => {
+    const opened = await openUrl({
+      ...rest,
+      url: url.href,
+      headers: { "accept-encoding": acceptedEncodings, ...headers, ...length },
+      body,
+      signal: limited,
+    });
+    return { opened, part: await readResponse(opened, MOST_BYTES, limited) };
+  });
 }
 
 function toTool({
@@ -211,7 +224,8 @@ function mainOrigin(operations: readonly Operation[]): string | undefined {
   return [...counts].sort(([, one], [, other]) => other - one)[0]?.[0];
 }
 
-function fetcher({ rules, headers, spec }: ApiSettings, signal: AbortSignal): FetchText {
+/** Returns the function that fetches a description with the headers of its entry. */
+export function fetcher({ rules, headers, spec }: ApiSettings, signal: AbortSignal): FetchText {
   return async (url, mostBytes) => {
     const isOwn = spec.kind === "address" && spec.url.origin === url.origin;
     try {
@@ -233,10 +247,4 @@ function fetcher({ rules, headers, spec }: ApiSettings, signal: AbortSignal): Fe
       throw new SpecError(`${url.origin}${url.pathname} cannot be read: ${reasonOf(thrown)}`);
     }
   };
-}
-
-/** The tags of an API's tool, by which people find it. */
-export function tagsOf(meta: unknown): readonly string[] {
-  const { tags } = asRecord(asRecord(meta)["toolrack/api"]);
-  return Array.isArray(tags) ? tags.filter((tag) => typeof tag === "string") : [];
 }

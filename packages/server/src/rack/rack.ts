@@ -248,13 +248,14 @@ export async function openMcpServers(parts: {
 
 /** Returns the function that reads descriptions of APIs: those of the workspace's own files, and at addresses. */
 function apiOpener({ workspace, config }: Pick<App, "workspace" | "config">): OpenApi {
-  return async ({ spec, baseUrl, auth, headers, isReadOnly }, signal) => {
+  return async ({ spec, baseUrl, auth, headers, isReadOnly, documents }, signal) => {
     // Loaded late: most workspaces have no API.
-    const { Api, SpecError } = await import("../apis/index.ts");
-    if (typeof spec === "string" && !isInside(await realPathOf(workspace.directory), await realPathOf(spec)))
-      throw new SpecError(
-        `${spec} is outside the workspace. Copy the description into it, or name its address`,
-      );
+    const { Api, GraphqlApi, SpecError } = await import("../apis/index.ts");
+    const root = await realPathOf(workspace.directory);
+    for (const path of [spec, documents]) {
+      if (typeof path !== "string" || isInside(root, await realPathOf(path))) continue;
+      throw new SpecError(`${path} is outside the workspace. Copy it there, or name an address`);
+    }
     // The operator wrote these addresses, so they may be private. What a description names may not, unless allowed.
     const written = [
       spec instanceof URL ? spec : undefined,
@@ -272,7 +273,8 @@ function apiOpener({ workspace, config }: Pick<App, "workspace" | "config">): Op
       credentials: new Map(credentials),
       rules: createAddressRules([...(config.network?.allowPrivate ?? []), ...hosts]),
     };
-    return Api.open({ ...settings, baseUrl, headers, isReadOnly }, signal);
+    const whole = { ...settings, baseUrl, headers, isReadOnly };
+    return documents === undefined ? Api.open(whole, signal) : GraphqlApi.open(whole, documents, signal);
   };
 }
 

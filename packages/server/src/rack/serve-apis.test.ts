@@ -95,7 +95,7 @@ test("an operation is a tool of the rack: found, called, recorded, with its cred
   );
   const { items } = await rack.api("GET", "/api/calls?limit=10");
   expect(items.map(({ toolName }: { toolName: string }) => toolName)).toContain("api_shop_getPet");
-  const found = await rack.api("GET", "/api/tools?query=pets");
+  const found = await rack.api("GET", "/api/tools?q=pets");
   expect(JSON.stringify(found)).toContain("api_shop_getPet");
 });
 

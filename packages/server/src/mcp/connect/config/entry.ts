@@ -97,6 +97,7 @@ const api = {
         ],
       },
     },
+    documents: filled, // The folder with the documents of a GraphQL API, of which `spec` is the schema.
     readOnly: flag, // Only operations that read (GET and HEAD) are offered.
     approve: texts, // Operations that wait for a person's consent. Default: all that do more than read.
   },
@@ -204,9 +205,9 @@ function describe({ path, message, expected, received }: SchemaIssue): string {
 
 /** A hash of the keys that decide which program or address the entry means. */
 export function fingerprintOf({ type, command, args, url, cwd, api, toolrack }: ServerEntry): string {
-  const { spec, baseUrl, readOnly } = api ?? {};
+  const { spec, baseUrl, readOnly, documents } = api ?? {};
   const reached = [type, command, args, url, cwd, toolrack?.install, toolrack?.protocol];
-  return hashValue(api === undefined ? reached : [...reached, spec, baseUrl, readOnly]);
+  return hashValue(api === undefined ? reached : [...reached, spec, baseUrl, readOnly, documents]);
 }
 
 /** Whether the entry starts a process. */

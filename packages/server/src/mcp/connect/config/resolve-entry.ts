@@ -43,6 +43,8 @@ export interface ResolvedApi {
   /** Names in lower case. */
   readonly headers: Texts;
   readonly isReadOnly: boolean;
+  /** The absolute path of the folder with the documents of a GraphQL API. */
+  readonly documents: string | undefined;
 }
 
 /**
@@ -61,7 +63,7 @@ export async function resolveEntry(
   const record = (values: Texts = {}, key: string) => expandAll(values, `${where}.${key}`, surroundings);
   const roots = await list(entry.toolrack?.roots, "toolrack.roots");
   if (entry.api !== undefined) {
-    const { spec, baseUrl, auth = {}, readOnly = false } = entry.api;
+    const { spec, baseUrl, auth = {}, readOnly = false, documents } = entry.api;
     const place = await one(spec, "spec");
     const filled = Object.entries(auth).map(async ([name, value]) => {
       const given = typeof value === "string" ? one(value, `auth.${name}`) : record(value, `auth.${name}`);
@@ -76,6 +78,7 @@ export async function resolveEntry(
       auth: Object.fromEntries(await Promise.all(filled)),
       headers: Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value])),
       isReadOnly: readOnly,
+      documents: documents === undefined ? undefined : resolve(directory, await one(documents, "documents")),
     };
   }
   if (!isLocal(entry)) {

@@ -19,13 +19,8 @@ export function shownEntry(entry: unknown): object {
   const parts = { args: Array.isArray(args) ? shownArguments(args) : hidden(args), env: hidden(env) };
   const oauth = isRecord(toolrack) ? { toolrack: { ...toolrack, ...shownOAuth(toolrack.oauth) } } : {};
   const auth = isRecord(api) ? { api: { ...api, ...defined({ auth: hidden(api.auth) }) } } : {};
-  // `redact` returns a copy of the same shape.
-  return redact({
-    ...entry,
-    ...defined({ ...parts, headers: hidden(headers) }),
-    ...oauth,
-    ...auth,
-  }) as object;
+  const shown = { ...entry, ...defined({ ...parts, headers: hidden(headers) }), ...oauth, ...auth };
+  return redact(shown) as object; // `redact` returns a copy of the same shape.
 }
 
 function shownOAuth(oauth: unknown): object {

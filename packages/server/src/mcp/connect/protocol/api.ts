@@ -1,4 +1,4 @@
-import { asRecord, reasonOf, watchFile } from "../../../helpers/index.ts";
+import { asRecord, reasonOf, watchFile, watchFiles } from "../../../helpers/index.ts";
 import { legacyVersions, rpcCodes } from "../../wire/index.ts";
 import type { ResolvedApi } from "../config/resolve-entry.ts";
 import { ConfigurationError, sentence } from "../failures.ts";
@@ -13,6 +13,8 @@ export interface ApiPeer {
   readonly version: string;
   /** The files that its description was read from. */
   readonly files: readonly string[];
+  /** The folders whose files belong to it. */
+  readonly folders: readonly string[];
   readonly problems: readonly string[];
   /** In the form in which MCP lists tools. */
   readonly tools: readonly object[];
@@ -59,8 +61,12 @@ export class ApiTransport implements Transport {
       // A description that cannot be used stays so until somebody changes it or the entry.
       throw new ConfigurationError(sentence(reasonOf(thrown)));
     }
-    const { files } = this.#current;
-    this.#watchers = files.map((file) => watchFile(file, () => this.#reread()));
+    const { files, folders } = this.#current;
+    const reread = () => this.#reread();
+    this.#watchers = [
+      ...files.map((file) => watchFile(file, reread)),
+      ...(folders.length === 0 ? [] : [watchFiles(folders, reread)]),
+    ];
   }
 
   async send(message: object): Promise<void> {
