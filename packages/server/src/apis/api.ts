@@ -2,6 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import {
   type AddressRules,
   acceptedEncodings,
+  KeptConnections,
   openUrl,
   readResponse,
   withTimeLimit,
@@ -50,6 +51,7 @@ export class Api {
   readonly #settings: ApiSettings;
   readonly #found: ApiOperations;
   readonly #byName: ReadonlyMap<string, Operation>;
+  readonly #connections = new KeptConnections();
   /** The origin that is given the credentials. */
   readonly #origin: string | undefined;
   readonly version: string;
@@ -121,6 +123,10 @@ export class Api {
     }
   }
 
+  close(): void {
+    this.#connections.close();
+  }
+
   async #send(operation: Operation, { method, url, headers, body }: ApiRequest, signal: AbortSignal) {
     const { rules, credentials } = this.#settings;
     // Other origins are sent neither credentials nor the headers of the entry.
@@ -135,12 +141,15 @@ export class Api {
       ...signed,
       // Following a redirect may send a request twice, so only those that read are.
       followRedirects: isReading(operation),
+      // A kept connection may end while a request is sent, so only what may be repeated uses one.
+      agents: isRepeatable(operation) ? this.#connections : undefined,
       ownHeaders: Object.keys(signed.headers).filter((name) => !Object.hasOwn(headers, name)),
     });
   }
 }
 
 interface Exchange extends ApiRequest {
+  readonly agents?: KeptConnections | undefined;
   readonly followRedirects: boolean;
   /** Headers that no other origin is sent after a redirect. */
   readonly ownHeaders: readonly string[];

@@ -103,8 +103,12 @@ export class GraphqlApi {
     const rest = isRecord(data) ? [{ type: "text", text: JSON.stringify(data) }] : [];
     return { content: [{ type: "text", text: words }, ...rest], isError: true };
   }
+
+  /** Nothing is kept open between calls. */
+  close(): void {}
 }
 
+/** The answer of the API to a body in JSON. */
 async function ask({ rules, headers }: ApiSettings, url: URL, body: string, signal: AbortSignal) {
   const usual = { accept: "application/json", "content-type": "application/json", "user-agent": "toolrack" };
   const { opened, part } = await exchange({

@@ -16,7 +16,20 @@ export interface OpenRequest {
   /** Further headers that no other origin is sent after a redirect. Those whose names tell of a secret never are. */
   readonly ownHeaders?: readonly string[] | undefined;
   readonly rules: AddressRules;
+  /** Keeps connections for later requests under the same rules. Default: each request has a connection of its own. */
+  readonly agents?: KeptConnections | undefined;
   readonly signal: AbortSignal;
+}
+
+/** Connections that are kept open for a moment. All of them must be opened under the same rules. */
+export class KeptConnections {
+  readonly http = new http.Agent({ keepAlive: true, maxFreeSockets: 16, timeout: 30_000 });
+  readonly https = new https.Agent({ keepAlive: true, maxFreeSockets: 16, timeout: 30_000 });
+
+  close(): void {
+    this.http.destroy();
+    this.https.destroy();
+  }
 }
 
 export interface OpenedResponse {
@@ -44,11 +57,12 @@ export async function openUrl({
   signal,
   followRedirects,
   ownHeaders = [],
+  agents,
   ...request
 }: OpenRequest): Promise<OpenedResponse> {
   let hop: Hop = withCredentials({ ...request, url: parseUrl(request.url), body: request.body });
   for (let redirects = 0; ; redirects++) {
-    const message = await send(hop, rules, signal);
+    const message = await send(hop, rules, signal, agents);
     const status = message.statusCode ?? 0;
     const location = [301, 302, 303, 307, 308].includes(status) ? message.headers.location : undefined;
     if (!followRedirects || location === undefined) {
@@ -92,25 +106,36 @@ function withCredentials(hop: Hop): Hop {
   return { ...hop, headers: { authorization, ...hop.headers } };
 }
 
-async function send(hop: Hop, rules: AddressRules, signal: AbortSignal): Promise<IncomingMessage> {
+async function send(
+  hop: Hop,
+  rules: AddressRules,
+  signal: AbortSignal,
+  agents: KeptConnections | undefined,
+): Promise<IncomingMessage> {
   const { url, method, headers, body } = hop;
   const host = plainHost(url.hostname);
   // A URL with an IP address needs no lookup, so `guardedLookup` would not see it.
   const reason = isIP(host) === 0 ? undefined : rules.refusal(host, host);
   if (reason !== undefined) throw new AddressRefusedError(host, host, reason);
-  const { request } = url.protocol === "https:" ? https : http;
+  const isSecure = url.protocol === "https:";
+  const { request } = isSecure ? https : http;
   return new Promise((resolve, reject) => {
-    // A connection of its own: a pooled one might have been opened under other rules.
+    // Without agents a connection of its own: a pooled one might have been opened under other rules.
     const outgoing = request(url, {
       method,
       headers,
       auth: "",
-      agent: false,
+      agent: (isSecure ? agents?.https : agents?.http) ?? false,
       lookup: guardedLookup(rules),
       signal,
     });
     outgoing.once("response", resolve);
-    outgoing.once("error", (error) => reject(unreachable(error, url, signal)));
+    outgoing.once("error", (error: NodeJS.ErrnoException) => {
+      // The server closed a kept connection just when it was used again, and has seen nothing of the request.
+      const isStale = outgoing.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
+      if (isStale && !signal.aborted) resolve(send(hop, rules, signal, undefined));
+      else reject(unreachable(error, url, signal));
+    });
     outgoing.end(body);
   });
 }

@@ -24,6 +24,8 @@ export interface ApiPeer {
   readonly missingCredentials: readonly string[];
   /** Rejects when the request cannot be written or sent; an error of the API is a result. */
   call(name: string, args: Message, signal: AbortSignal): Promise<object>;
+  /** Ends the connections that it keeps. */
+  close(): void;
 }
 
 /** Reads the description of an API. Rejects with an `Error` whose message says what is wrong with it. */
@@ -81,6 +83,7 @@ export class ApiTransport implements Transport {
     if (this.#abort.signal.aborted) return;
     this.#abort.abort();
     for (const running of this.#running.values()) running.abort();
+    this.#api?.close();
     await Promise.all(this.#watchers.map((watcher) => watcher.close()));
     this.onclose?.();
   }
@@ -152,6 +155,7 @@ export class ApiTransport implements Transport {
   }
 
   #take(api: ApiPeer): void {
+    // Calls that the former one has sent end on their own connections.
     this.#api = api;
     for (const { name, reason } of api.skipped) this.#lines.add("rack", `${name} was left out: ${reason}`);
   }
