@@ -153,7 +153,8 @@ export class ChatService {
       throw new ChatError("stopping", "The server is stopping and takes no new work.");
     if (session.owner !== grant.id) throw new ChatError("chat_forbidden", notYours);
     const reach = this.reachOf(grant, session.expert);
-    const endpoint = await this.providers.resolve(model ?? session.model);
+    const wanted = model ?? session.model;
+    const endpoint = await this.providers.resolve(wanted);
     const { store, registry } = this.#services;
     // Secrets of the workspace are stored nowhere else, and no provider has to know them.
     const {
@@ -168,7 +169,8 @@ export class ChatService {
       earlier: given.earlier,
     });
     const { provider } = endpoint;
-    const body: AssistantBody = { provider, model: endpoint.model, parts: [], ...(settings && { settings }) };
+    const asked = { provider, model: endpoint.model, wanted };
+    const body: AssistantBody = { ...asked, parts: [], ...(settings && { settings }) };
     const begun = await store.chat.beginTurn(session.id, [
       ...earlier,
       { id: uuid(), role: "user", status: "completed", body: { content, ...(items && { items }) } },
@@ -297,10 +299,10 @@ export class ChatService {
       const callIds = turn.parts.filter(isTool).map(({ callId }) => callId);
       await restoreLoopMemory(this.#services, session.id, grant.id, callIds);
       await this.#runner.save(turn.message, { ...body, parts: turn.parts }, "running");
-      const { provider, model } = body;
+      const { provider, model, wanted } = body;
       const endpoint = await (provider === undefined
         ? this.providers.resolve(model)
-        : this.providers.reopen(provider, model));
+        : this.providers.reopen(provider, model, wanted));
       await this.#runner.run(session, turn, this.reachOf(grant, session.expert), endpoint);
     } catch (thrown) {
       await this.#runner.conclude(turn, body, this.#runner.endOf(thrown, turn));

@@ -88,8 +88,13 @@ export class Providers {
     return this.#endpoint(provider, model);
   }
 
-  /** Opens a model that `resolve` found before, by its provider's own name for it. Throws `ModelMissing`. */
-  async reopen(provider: string, model: string): Promise<ModelEndpoint> {
+  /**
+   * Opens a model that `resolve` found before, by its provider's own name for it. `name`: what `resolve` was given; a name
+   * that stands for several models gives the others as alternatives. Throws `ModelMissing` or `ProviderError`.
+   */
+  async reopen(provider: string, model: string, name?: string): Promise<ModelEndpoint> {
+    const list = this.#fallbacks.get(name || this.#options.model || "");
+    if (list) return this.#resolveList(list, (one) => one.provider === provider && one.model === model);
     if (this.#all.has(provider)) return this.#endpoint(provider, model);
     const message = `The model provider "${provider}" is no longer configured. Name another model.`;
     throw new ModelMissing("provider_missing", message);
@@ -124,8 +129,11 @@ export class Providers {
     return (await Promise.all(lists)).flat();
   }
 
-  /** The healthiest of several models, with the others as its alternatives. */
-  async #resolveList(list: readonly string[]): Promise<ModelEndpoint> {
+  /** The healthiest of several models, or the preferred one, with the others as its alternatives. */
+  async #resolveList(
+    list: readonly string[],
+    isPreferred: (endpoint: ModelEndpoint) => boolean = () => false,
+  ): Promise<ModelEndpoint> {
     let problem: unknown;
     const found: ModelEndpoint[] = [];
     for (const entry of list) {
@@ -137,7 +145,10 @@ export class Providers {
         problem ??= thrown;
       }
     }
-    const [first, ...alternatives] = this.health.sorted(found);
+    const sorted = this.health.sorted(found);
+    const [first, ...alternatives] = sorted.toSorted(
+      (a, b) => Number(isPreferred(b)) - Number(isPreferred(a)),
+    );
     if (first === undefined) throw problem;
     return { ...first, alternatives };
   }

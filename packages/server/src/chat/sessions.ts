@@ -89,6 +89,8 @@ export interface AssistantBody {
   readonly provider?: string;
   /** The provider's name of the model. */
   readonly model: string;
+  /** The name by which the model was asked for. It may stand for several models. Empty: the usual one. */
+  readonly wanted?: string | undefined;
   readonly parts: MessagePart[];
   /** The requests to models, oldest first. A round in which a model failed has another one for the model asked instead. */
   readonly requests?: readonly ModelRequestFacts[];

@@ -21,7 +21,7 @@ import { type TurnEnd, whyFailed } from "../turn.ts";
 /** A message in the form of the API, without the members that are only for the provider or for recovery. */
 export function messageView(whole: ChatMessage): Record<string, unknown> {
   const { body: _body, ...message } = whole;
-  const { items: _items, settings: _settings, origin: _origin, deleted: _deleted, ...body } = bodyOf(whole);
+  const { items: _i, settings: _s, origin: _o, deleted: _d, wanted: _w, ...body } = bodyOf(whole);
   const shown = { ...message, ...body };
   if (whole.role === "user") return shown;
   const parts = assistantBody(whole).parts.map((part) => {
