@@ -307,17 +307,19 @@ async function openConnection(
   const base = (await fill(baseURL)).replace(/\/+$/, "");
   const key = apiKey === undefined ? undefined : await fill(apiKey);
   const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(given)) headers[name] = await fill(value);
+  for (const [name, value] of Object.entries(given)) headers[name.toLowerCase()] = await fill(value);
   const text = JSON.stringify([base, key, headers]);
   if (last?.filled === text) return last;
   const problem = addressProblem(base);
   if (problem !== undefined) throw missing(`cannot be asked: its baseURL ${problem}`);
   // A header without secrets, such as a title, has words that a model may well use.
-  const isOpen = (name: string, value: string) =>
+  const isOpen = (name: string, written: string) =>
     !isSecretName(name) &&
-    !given[name]?.includes("${") &&
-    (openHeaders.test(name) || value.length < SHORTEST_WORD);
-  const hidden = Object.entries(headers).flatMap(([name, value]) => (isOpen(name, value) ? [] : [value]));
+    !written.includes("${") &&
+    (openHeaders.test(name) || written.length < SHORTEST_WORD);
+  const hidden = Object.entries(given).flatMap(([name, written]) =>
+    isOpen(name, written) ? [] : [headers[name.toLowerCase()] ?? ""],
+  );
   // A provider may repeat only the key of `Bearer KEY`.
   const words = hidden.flatMap((value) => value.split(/\s+/)).filter((word) => word.length >= SHORTEST_WORD);
   const query = new URL(base).searchParams.values();
