@@ -53,6 +53,23 @@ describe("a request to a model", () => {
     expect(seen).toEqual(["/v1/chat/completions", "Bearer sk-hidden-key", "1"]);
   });
 
+  it("has every header once, and that of the config where both name one, however it is written", async () => {
+    let seen: readonly string[] = [];
+    const headers = { Authorization: "Basic abc", "User-Agent": "mine", HOST: "models.example" };
+    const endpoint = await endpointOf(
+      (incoming, outgoing) => {
+        seen = incoming.rawHeaders;
+        outgoing.writeHead(200, stream).end(said("hello") + finish);
+      },
+      { headers },
+    );
+    await read(endpoint);
+    const names = seen.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
+    expect(new Set(names).size).toBe(names.length);
+    const valueOf = (name: string) => seen[names.indexOf(name) * 2 + 1];
+    expect([valueOf("authorization"), valueOf("user-agent"), valueOf("host")]).toEqual(Object.values(headers));
+  });
+
   it("holds its tools as they are, also those that were sent before", async () => {
     const seen: unknown[] = [];
     const endpoint = await endpointOf(async (incoming, outgoing) => {
