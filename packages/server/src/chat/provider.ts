@@ -7,9 +7,9 @@ import {
 import { request as requestHttps } from "node:https";
 import { setTimeout as wait } from "node:timers/promises";
 import { urlToHttpOptions } from "node:url";
+import { whenAborted } from "../helpers/index.ts";
 import type { AnswerPiece } from "./answer-chunks.ts";
 import { AnswerReader, parsedAnswer } from "./answer-reader.ts";
-import { type ModelEndpoint, parsedJson } from "./model.ts";
 import {
   cutOff,
   failure,
@@ -19,7 +19,8 @@ import {
   reportedError,
   silent,
   tooLong,
-} from "./provider-error.ts";
+} from "./errors.ts";
+import { type ModelEndpoint, parsedJson } from "./model.ts";
 
 export interface StreamOptions {
   readonly signal: AbortSignal;
@@ -289,9 +290,10 @@ function send(endpoint: ModelEndpoint, asked: ModelRequest, isAgain = false): Pr
       return;
     }
     // Node's own option `signal` watches the request with a dozen listeners.
-    const stop = () => outgoing.destroy(new Error("the request was stopped"));
-    signal.addEventListener("abort", stop, { once: true });
-    outgoing.once("close", () => signal.removeEventListener("abort", stop));
+    outgoing.once(
+      "close",
+      whenAborted(signal, () => outgoing.destroy(new Error("the request was stopped"))),
+    );
     let connecting: NodeJS.Timeout | undefined;
     let response: IncomingMessage | undefined;
     outgoing.on("socket", (socket) => {

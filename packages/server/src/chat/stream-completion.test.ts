@@ -2,9 +2,9 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { type AnswerPiece, DeltaMerger, readChunk } from "./answer-chunks.ts";
+import type { ProviderError } from "./errors.ts";
 import type { ModelEndpoint } from "./model.ts";
 import { type StreamOptions, streamCompletion } from "./provider.ts";
-import type { ProviderError } from "./provider-error.ts";
 import { Providers } from "./providers.ts";
 
 let server: Server | undefined;
@@ -66,8 +66,8 @@ describe("a request to a model", () => {
     await read(endpoint);
     const names = seen.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
     expect(new Set(names).size).toBe(names.length);
-    const valueOf = (name: string) => seen[names.indexOf(name) * 2 + 1];
-    expect([valueOf("authorization"), valueOf("user-agent"), valueOf("host")]).toEqual(Object.values(headers));
+    const sentAs = (name: string) => seen[names.indexOf(name) * 2 + 1];
+    expect([sentAs("authorization"), sentAs("user-agent"), sentAs("host")]).toEqual(Object.values(headers));
   });
 
   it("holds its tools as they are, also those that were sent before", async () => {
