@@ -21,11 +21,11 @@ import type { OpenTurn } from "./model-request.ts";
 import type { Providers } from "./providers.ts";
 import { isReturn, type ResponseItem } from "./response-items.ts";
 import type { ResponseSettings } from "./response-request.ts";
-import { type ChatServices, requireChatGrant } from "./services.ts";
+import { type ChatServices, requireChatGrant, type TurnLimits } from "./services.ts";
 import { type RunOptions, SessionRunner } from "./session-runner.ts";
 import { type AssistantBody, assistantBody, ChatSessions, type UserContent } from "./sessions.ts";
 import { chatReach, type ToolsService } from "./tools.ts";
-import { isTool, type ToolPart, type TurnLimits } from "./turn.ts";
+import { isTool, type ToolPart } from "./turn.ts";
 import { isRepeatable, TurnRecovery, type WaitingCall } from "./turn-recovery.ts";
 
 export interface NewMessage extends RunOptions {

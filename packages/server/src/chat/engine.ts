@@ -6,7 +6,7 @@ import { ChatError, ProviderError } from "./errors.ts";
 import type { ModelEndpoint, ModelUsage } from "./model.ts";
 import * as notices from "./model-messages.ts";
 import { AnswerOverLimit, ask, type OpenTurn, openTurn } from "./model-request.ts";
-import type { ChatServices } from "./services.ts";
+import { type ChatServices, type TurnLimits, usualLimits } from "./services.ts";
 import { stateOf, ToolsService, usualBudget } from "./tools.ts";
 import {
   appendText,
@@ -22,8 +22,6 @@ import {
   type ToolPart,
   type Turn,
   type TurnEnd,
-  type TurnLimits,
-  usualLimits,
 } from "./turn.ts";
 
 /** Context window of a model in tokens, unless the config sets one for the model or for the chat. */

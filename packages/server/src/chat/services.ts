@@ -24,6 +24,20 @@ export interface ChatServices {
 
 type ChatConfig = NonNullable<Config["chat"]>;
 
+/** The limits of a turn, unless the config sets others. */
+export const usualLimits = {
+  /** Requests to the model. */
+  maxRounds: 50,
+  /** Working time, without the time in which a turn waits for people. */
+  maxSeconds: 900,
+  /** Tokens of all requests. */
+  maxTokens: 2_000_000,
+  /** Characters of one answer: text, reasoning and arguments together. No model of today writes as much. */
+  maxAnswer: 4_000_000,
+};
+
+export type TurnLimits = Readonly<typeof usualLimits>;
+
 /** Models cost money, so chat needs a permission of its own. Throws `ChatError`. */
 export function requireChatGrant({ mayChat }: Pick<Grant, "mayChat">): void {
   if (mayChat) return;

@@ -238,7 +238,7 @@ function findBranch(
 /** The last branch on the way to a path that leads nowhere. */
 function nearestBranch(branch: Branch, segments: readonly string[]): Branch {
   const [segment = "", ...others] = segments;
-  const next = branch.fixed.get(segment) ?? branch.any;
+  const next = branch.fixed.get(decoded(segment)) ?? branch.any;
   return next === undefined || segments.length === 0 ? branch : nearestBranch(next, others);
 }
 

@@ -73,6 +73,7 @@ it("a token that may not chat is refused everywhere, before anything else is loo
     // Whether there is such a route is told to nobody else either.
     ["/v1", "GET"],
     ["/v1/no-such", "POST", {}],
+    ["/v%31/no-such", "GET"],
     ["/v1/models/a/b/c", "GET"],
     [path, "DELETE"],
     ["/api/chat/no-such", "GET"],
