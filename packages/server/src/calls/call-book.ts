@@ -126,6 +126,11 @@ export class LiveCall implements StartedCall {
     this.watcher = watcher;
   }
 
+  get owner(): string {
+    if (this.origin === undefined || this.origin.owner === masterGrant.id) return "";
+    return this.origin.caller;
+  }
+
   /**
    * The call's arguments, with secrets masked. Read only when the store writes that the call has begun; most
    * calls end before that.
@@ -227,6 +232,12 @@ export class CallBook {
   /** Who made the first call of the chain that this call belongs to. Undefined when that is no longer known. */
   originOf(callId: string): Origin | undefined {
     return this.#live.get(callId)?.origin ?? this.#ended.get(callId) ?? this.#endedBefore.get(callId);
+  }
+
+  /** The owner of a call that was refused before it began. */
+  ownerOfRefused({ caller, parentCallId }: ToolCallRecord): string {
+    const first = parentCallId === undefined ? caller : this.firstCallerOf(parentCallId);
+    return first === undefined || operators.has(first) ? "" : first;
   }
 
   close(): void {

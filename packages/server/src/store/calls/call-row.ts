@@ -19,6 +19,8 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly replayOf?: string;
   /** `interrupted`: the process died while the call ran. */
   readonly outcome: "running" | "completed" | "error" | "interrupted";
+  /** The caller of the chain's first call, when it has a token. */
+  readonly owner?: string;
   /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
 }
@@ -34,6 +36,8 @@ export interface StartedCall {
   readonly timestamp: number;
   /** How many calls are above this one in its chain. Default 0. */
   readonly depth?: number;
+  /** The caller of the chain's first call, when it has a token. */
+  readonly owner?: string;
   readonly parameters: Record<string, unknown>;
 }
 
@@ -97,6 +101,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
   return {
     ...blankRow,
     ...beginningOf(call, parameters),
+    owner: toKey(call.owner ?? ""),
     state: "running",
     instance,
     size: Buffer.byteLength(parameters),
@@ -116,6 +121,7 @@ export interface FinishedCall {
   /** Whether `longText` or `more` has to be written as a blob. */
   readonly needsBlobs: boolean;
   readonly log: readonly CallLine[] | undefined;
+  readonly owner: string;
 }
 
 export function prepareFinished(
@@ -125,6 +131,7 @@ export function prepareFinished(
   replayOf?: string,
   whole?: string,
   log?: readonly CallLine[],
+  owner = "",
 ): FinishedCall {
   const text = whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
@@ -133,7 +140,7 @@ export function prepareFinished(
   const hasMore = attachments !== undefined || blocks !== undefined || metadata !== undefined;
   const more = hasMore || structured !== undefined ? moreOf(result, hasMore) : undefined;
   const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
-  return { record, result, replayOf, instance, longText, more, needsBlobs, log };
+  return { record, result, replayOf, instance, longText, more, needsBlobs, log, owner };
 }
 
 export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
@@ -159,6 +166,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
   for (const other of [error, more, log]) if (other !== null) size += Buffer.byteLength(other);
   return {
     ...beginningOf(record, parameters),
+    owner: toKey(call.owner),
     replay_of: call.replayOf === undefined ? null : toKey(call.replayOf),
     message_id: toLabel(record.messageID),
     tid: record.tid === undefined ? null : toLabel(record.tid),
@@ -243,6 +251,7 @@ const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log"
     runDuration: { ...plain<number>(), read: Number, hasDefault: true },
     error: json(),
     flags: json(),
+    owner: { ...plain<string>(), read: (found) => String(found) || undefined },
   },
   [...unlisted, "instance", "size", "result_type", "result_blob"],
 );
