@@ -63,10 +63,13 @@ export async function readStatistics(
   const { signal, tool } = query;
   const interval = Math.max(intervalFor(query.until - query.since), finestOf(query, toolSpans).length);
   const scan = (wanted: ReturnType<typeof totalsBy>) => database.scan(wanted, signal);
-  // A chart of all tools reads the counts of all, where there are some.
-  const fitting = (tool === undefined ? allSpans : toolSpans).filter((span) => spans[span] <= interval);
-  const slices = piecesOf(query, fitting);
-  const [whole] = await scan(totalsBy(database, slices, sql<string>`'all'`, tool));
+  // Where all tools are meant, the counts of all are read, where there are some.
+  const allowed = tool === undefined ? allSpans : toolSpans;
+  const [whole] = await scan(totalsBy(database, piecesOf(query, allowed), sql<string>`'all'`, tool));
+  const slices = piecesOf(
+    query,
+    allowed.filter((span) => spans[span] <= interval),
+  );
   const slice = sql<number>`starts_at - starts_at % ${sql.lit(interval)}`;
   const sliced = await scan(totalsBy(database, slices, slice, tool).orderBy("key"));
   const tools = await scan(
