@@ -350,6 +350,67 @@ export function testCalls(place: TestPlace): void {
       expect(await find("' or 1=1 --")).toEqual([]);
     });
 
+    test("searches all calls, slice by slice, also through many of one moment, until nobody waits any more", async () => {
+      const own = await place.open();
+      const records = Array.from({ length: 2_600 }, (_, n) => {
+        // 700 calls of one millisecond in the middle, and a few others here and there.
+        const timestamp = 5_000 + (n < 900 ? n : n < 1_600 ? 900 : n);
+        const callId = `s${String(n).padStart(4, "0")}`;
+        return makeRecord({ callId, timestamp, parameters: { note: n % 130 === 0 ? "needle" : "hay" } });
+      });
+      await Promise.all(records.map((record) => own.calls.finished(record, textResult("x"))));
+      const expected = records.filter((_, n) => n % 130 === 0).map(({ callId }) => callId);
+      const found: string[] = [];
+      for (let cursor: string | undefined, isLast = false; !isLast; isLast = cursor === undefined) {
+        const page = await own.calls.list({ text: "needle", limit: 4, ...(cursor && { cursor }) });
+        found.push(...page.items.map(({ callId }) => callId));
+        cursor = page.next;
+      }
+      expect(found).toEqual(expected.toReversed());
+      const { items } = await own.calls.list({ text: "needle", tool: "search_web", status: "completed" });
+      expect(items).toHaveLength(expected.length);
+
+      const leaving = new AbortController();
+      const searching = own.calls.list({ text: "nowhere", signal: leaving.signal });
+      leaving.abort("gone");
+      await expect(searching).rejects.toBe("gone");
+    });
+
+    test("finds the calls of a chain that a token began, and combines any conditions", async () => {
+      const sessionID = "owners";
+      const error = { name: "E", code: "execution_failed", message: "m", recoverable: true } as const;
+      const add = async (callId: string, owner: string, more: Partial<ToolCallRecord> = {}) => {
+        const result =
+          more.error === undefined ? textResult("x") : { content: "m", type: "error" as const, error };
+        await store.calls.finished(
+          makeRecord({ callId, sessionID, timestamp: 1_000, ...more }),
+          result,
+          undefined,
+          undefined,
+          undefined,
+          owner,
+        );
+      };
+      await add("w1", "ann_1", { toolName: "outer" });
+      await add("w2", "ann_1", {
+        timestamp: 2_000,
+        parentCallId: "w1",
+        caller: "outer",
+        status: "error",
+        error,
+      });
+      await add("w3", "ann_2");
+      await add("w4", "");
+      expect(await ids({ owner: "ann_1" })).toEqual(["w2", "w1"]);
+      expect(await ids({ owner: "ann_1", status: "error" })).toEqual(["w2"]);
+      expect(await ids({ owner: "ann_1", parent: "w1" })).toEqual(["w2"]);
+      expect(await ids({ owner: "ann_2", parent: "w1" })).toEqual([]);
+      expect(await ids({ owner: "ann_2", root: "w1" })).toEqual([]);
+      expect(await ids({ owner: "ann_1", root: "w1", status: "error" })).toEqual(["w2"]);
+      expect(await ids({ owner: "ann_1", session: sessionID, tool: "outer" })).toEqual(["w1"]);
+      expect(await ids({ parent: "w1", status: "completed" })).toEqual([]);
+    });
+
     test("leaves out calls that others made when only those at the top are wanted", async () => {
       await finish({ callId: "top_1", sessionID: "tops" });
       await finish({ callId: "made_1", sessionID: "tops", parentCallId: "top_1" });
