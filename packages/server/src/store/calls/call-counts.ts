@@ -47,7 +47,7 @@ export const UNKNOWN = -1;
  */
 const BUCKETS_PER_DOUBLING = 4;
 /** Milliseconds. All shorter durations are in bucket 0. */
-const SHORTEST = 2 ** -10;
+const SHORTEST = 0.25;
 
 export function bucketOf(duration: number): number {
   if (!(duration > SHORTEST)) return 0;
@@ -57,10 +57,27 @@ export function bucketOf(duration: number): number {
 /** The bucket of `kept` with the calls that have a blob; 0 has all. */
 export const WITH_BLOB = 1;
 
-/** Adds up what calls change in the table `call_counts`. The columns of its unique key come first in each row. */
+/** Sums over calls, as the columns of a row. */
+interface Sums {
+  calls: number;
+  errors: number;
+  cancelled: number;
+  total: number;
+}
+
+interface Counted extends Sums {
+  readonly minute: number;
+  readonly tool: string;
+  readonly bucket: number;
+}
+
+/** Adds up what calls change in the table `call_counts`. */
 export class CallCounts {
-  readonly #rows = new Map<string, CountRow>();
   readonly #part: number;
+  /** By minute, tool and bucket; longer spans are added up when the statements are made. */
+  readonly #counted = new Map<string, Counted>();
+  readonly #kept: Sums = { calls: 0, errors: 0, cancelled: 0, total: 0 };
+  readonly #withBlob: Sums = { calls: 0, errors: 0, cancelled: 0, total: 0 };
 
   /** `part`: writers of different parts change different rows, so that they never wait for each other. */
   constructor(part: number) {
@@ -68,7 +85,7 @@ export class CallCounts {
   }
 
   get isEmpty(): boolean {
-    return this.#rows.size === 0;
+    return this.#counted.size === 0 && this.#kept.calls === 0;
   }
 
   /** Counts those of the calls that have ended. */
@@ -89,8 +106,7 @@ export class CallCounts {
 
   /** Statements that bring the changes into the table. They must run in the transaction that changes the calls. */
   statements(engine: Engine): CompiledQuery[] {
-    // In one order everywhere, so that two writers of one part cannot wait for each other.
-    const rows = [...this.#rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+    const rows = this.#rows();
     const statements: CompiledQuery[] = [];
     for (let at = 0; at < rows.length; ) {
       const size = sizes.find((one) => one <= rows.length - at)!;
@@ -99,6 +115,38 @@ export class CallCounts {
       at += size;
     }
     return statements;
+  }
+
+  /** In one order everywhere, so that two writers of one part cannot wait for each other. */
+  #rows(): CountRow[] {
+    const rows = new Map<string, CountRow>();
+    const change = (
+      span: CountRow["span"],
+      starts_at: number,
+      tool_name: string,
+      bucket: number,
+      sums: Sums,
+    ) => {
+      const key = `${span} ${starts_at} ${bucket} ${tool_name}`;
+      const row = rows.get(key);
+      if (row !== undefined) addTo(row, sums);
+      else {
+        const { calls, errors, cancelled, total } = sums;
+        const place = { span, starts_at, tool_name, bucket, part: this.#part };
+        rows.set(key, { ...place, calls, errors, cancelled, total });
+      }
+    };
+    const now = Date.now();
+    for (const counted of this.#counted.values()) {
+      const { minute, tool, bucket } = counted;
+      for (const [span, length] of spanLengths) {
+        if (now - minute > keptFor[span] + MINUTE) continue;
+        change(span, minute - (minute % length), span === "quarter" ? "" : tool, bucket, counted);
+      }
+    }
+    if (this.#kept.calls !== 0) change("kept", 0, "", 0, this.#kept);
+    if (this.#withBlob.calls !== 0) change("kept", 0, "", WITH_BLOB, this.#withBlob);
+    return [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
   }
 
   #addAll(calls: readonly CountedCall[], sign: 1 | -1): this {
@@ -111,9 +159,9 @@ export class CallCounts {
   }
 
   #keep({ size, result_blob, more_blob }: CountedCall, sign: 1 | -1): void {
-    this.#change("kept", 0, "", 0, sign, 0, 0, sign * size);
-    if (result_blob !== null || more_blob !== null)
-      this.#change("kept", 0, "", WITH_BLOB, sign, 0, 0, sign * size);
+    const sums = { calls: sign, errors: 0, cancelled: 0, total: sign * size };
+    addTo(this.#kept, sums);
+    if (result_blob !== null || more_blob !== null) addTo(this.#withBlob, sums);
   }
 
   #count(call: CountedCall, sign: 1 | -1): void {
@@ -125,37 +173,20 @@ export class CallCounts {
     const time =
       isCancelled || call.duration === null ? undefined : Math.max(0, call.duration - waitOf(call));
     const bucket = time === undefined ? UNKNOWN : bucketOf(time);
-    const age = Date.now() - timestamp;
-    for (const [span, length] of spanLengths) {
-      if (age > keptFor[span]) continue;
-      const name = span === "quarter" ? "" : tool;
-      const start = timestamp - (timestamp % length);
-      this.#change(span, start, name, bucket, sign, errors, isCancelled ? sign : 0, sign * (time ?? 0));
-    }
+    const minute = timestamp - (timestamp % MINUTE);
+    const sums = { calls: sign, errors, cancelled: isCancelled ? sign : 0, total: sign * (time ?? 0) };
+    const key = `${minute} ${bucket} ${tool}`;
+    const counted = this.#counted.get(key);
+    if (counted === undefined) this.#counted.set(key, { minute, tool, bucket, ...sums });
+    else addTo(counted, sums);
   }
+}
 
-  #change(
-    span: CountRow["span"],
-    startsAt: number,
-    tool: string,
-    bucket: number,
-    calls: number,
-    errors: number,
-    cancelled: number,
-    total: number,
-  ): void {
-    const key = `${span} ${startsAt} ${bucket} ${tool}`;
-    const row = this.#rows.get(key);
-    if (row === undefined) {
-      const place = { span, starts_at: startsAt, tool_name: tool, bucket, part: this.#part };
-      this.#rows.set(key, { ...place, calls, errors, cancelled, total });
-      return;
-    }
-    row.calls += calls;
-    row.errors += errors;
-    row.cancelled += cancelled;
-    row.total += total;
-  }
+function addTo(sums: Sums, { calls, errors, cancelled, total }: Sums): void {
+  sums.calls += calls;
+  sums.errors += errors;
+  sums.cancelled += cancelled;
+  sums.total += total;
 }
 
 /** The errors of calls that nobody wanted any more. The tool did not fail. */
