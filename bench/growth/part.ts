@@ -15,6 +15,8 @@ export interface GrowthPart {
   measure(size: number): Promise<Readonly<Record<string, Cost>>>;
   /** Operations that look at everything there is, off the main thread: their CPU grows, what they take of the main thread in one go must not. */
   readonly linear: readonly string[];
+  /** Operations that grow to a limit, whatever the size: milliseconds of CPU that they may take at the most. */
+  readonly bounded: Readonly<Record<string, number>>;
 }
 
 /** The median cost of an operation. */
@@ -56,10 +58,11 @@ const FLAT = 3;
 /** Which operations are not flat, from the smallest size to the largest, each with its factor. */
 export function notFlat(
   costs: readonly Readonly<Record<string, Cost>>[],
-  linear: readonly string[] = [],
+  { linear, bounded }: Pick<GrowthPart, "linear" | "bounded">,
 ): { readonly operation: string; readonly factor: number }[] {
   const [smallest, largest] = [costs[0] ?? {}, costs.at(-1) ?? {}];
   return Object.keys(smallest).flatMap((operation) => {
+    if (Object.hasOwn(bounded, operation)) return [];
     const of: keyof Cost = linear.includes(operation) ? "block" : "cpu";
     const [before, after] = [smallest[operation]![of], largest[operation]?.[of] ?? 0];
     const factor = after / Math.max(before, NOISE);

@@ -153,6 +153,13 @@ export const store: GrowthPart = {
   title: "recorded calls",
   sizes: [largest / 100, largest / 10, largest],
   linear: ["text that is nowhere", "chain by its root"],
+  // They read a row for each tool, slice of time and kind of duration; small stores do not have all of these.
+  bounded: {
+    "statistics, 2 hours": 50,
+    "statistics, a day": 50,
+    "statistics, a week": 50,
+    "statistics, 30 days": 50,
+  },
   async measure(size) {
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
     try {

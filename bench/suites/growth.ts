@@ -30,12 +30,14 @@ export const growth: Suite<GrowthSample> = {
       const costs = part.sizes.map((size) =>
         medians(measured.find(({ variant }) => variant === `${name} ${size}`)?.samples ?? []),
       );
-      const steep = new Map(notFlat(costs, part.linear).map(({ operation, factor }) => [operation, factor]));
+      const steep = new Map(notFlat(costs, part).map(({ operation, factor }) => [operation, factor]));
       const rows = Object.keys(costs[0] ?? {}).map((operation) => {
         const curve = costs.map((cost) => cost[operation]?.cpu ?? Number.NaN);
         const block = costs.at(-1)?.[operation]?.block ?? Number.NaN;
         goals.push(judgeGoal(`${operation}: ms of the main thread`, LONGEST_BLOCK, block));
-        if (!part.linear.includes(operation))
+        const limit = part.bounded[operation];
+        if (limit !== undefined) goals.push(judgeGoal(`${operation}: ms of CPU`, limit, curve.at(-1)!));
+        else if (!part.linear.includes(operation))
           goals.push(judgeGoal(`${operation}: flat`, 0, steep.has(operation) ? 1 : 0));
         return [
           operation,
@@ -44,6 +46,7 @@ export const growth: Suite<GrowthSample> = {
           formatNumber(curve.at(-1) ?? Number.NaN),
           formatNumber(block),
           steep.has(operation) ? "not flat" : part.linear.includes(operation) ? "looks at all" : "",
+          limit === undefined ? "" : `≤ ${limit} ms`,
         ];
       });
       const [smallest = 0, ...larger] = part.sizes.map((size) => size.toLocaleString("en-US"));
@@ -54,6 +57,7 @@ export const growth: Suite<GrowthSample> = {
         "CPU, ms",
         "longest block, ms",
         "",
+        "goal",
       ];
       return { title: `Growth of ${part.title}`, columns, rows };
     });

@@ -197,9 +197,9 @@ export class CallRepository {
       placeOf: ({ timestamp, callId }) => ({ time: timestamp, id: callId }),
       run: async (wanted, after) => {
         await pending.commit();
-        if (rest.length === 0) return wanted.execute();
         // The calls of a chain are found through each other, so that no slice of time has all of them.
         if (query.root !== undefined) return scan(wanted, query.signal);
+        if (rest.length === 0) return wanted.execute();
         const most = pageLimit(query.limit) + 1;
         const rows: Awaited<ReturnType<typeof wanted.execute>> = [];
         for await (const { from, to } of this.#slices(indexed, after?.time, query.signal)) {
