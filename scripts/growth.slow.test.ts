@@ -103,6 +103,10 @@ describe.each(servers)("on $title", ({ size, missing, start }) => {
           { owner: RARE_OWNER },
           { owner: RARE_OWNER, status: "completed" },
           { owner: RARE_OWNER, root: parent },
+          { root: parent },
+          { root: parent, status: "error" },
+          { root: parent },
+          { root: parent, status: "error" },
         ];
         for (const query of queries) {
           await calls.list(query);

@@ -165,7 +165,11 @@ async function createPostgresDialect(url: string): Promise<Dialect> {
   // A broken connection fails its query or is replaced by the pool. Without listeners these events would end the
   // process: the pool's event for idle connections, the client's for those between two queries of a transaction.
   pool.on("error", () => {});
-  pool.on("connect", (client) => client.on("error", () => {}));
+  pool.on("connect", (client) => {
+    client.on("error", () => {});
+    // Compiling a query takes seconds where PostgreSQL takes a chain of calls for an endless one, and gains nothing here.
+    client.query("set jit = off").catch(() => {});
+  });
   return new PostgresDialect({ pool });
 }
 
