@@ -69,10 +69,9 @@ export async function collectBlobs(database: OpenedDatabase, blobs: BlobDirector
 async function referencedBlobs({ db, scan }: OpenedDatabase, names: readonly string[]): Promise<Set<string>> {
   const found = new Set<string>();
   for (const column of ["result_blob", "more_blob"] as const) {
-    const rows = await scan(
-      db.selectFrom("calls").select(column).where(column, "in", names).where(column, "is not", null),
-    );
-    for (const row of rows) found.add(String(row[column as keyof typeof row]));
+    const named = db.selectFrom("calls").select(sql<string>`${sql.ref(column)}`.as("name"));
+    const rows = await scan(named.where(column, "in", names).where(column, "is not", null));
+    for (const { name } of rows) found.add(name);
   }
   return found;
 }

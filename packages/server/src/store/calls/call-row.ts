@@ -1,8 +1,9 @@
 import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
+import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import type { Blob, BlobDirectory } from "../blobs.ts";
 import { toKey, toStorableText } from "../keys.ts";
 import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../row-mapping.ts";
-import { type CallRow, tables } from "../schema.ts";
+import { type CallRow, type Tables, tables } from "../schema.ts";
 
 /** A call as the store returns it. */
 export interface StoredCall extends Omit<ToolCallRecord, "status"> {
@@ -262,6 +263,25 @@ export type ListedRow = Omit<CallRow, UnlistedColumn> & { parameters: string | n
 export const listedColumns = callColumns.filter(
   (column): column is Exclude<keyof CallRow, UnlistedColumn> => !unlisted.some((one) => one === column),
 );
+
+/**
+ * The most characters that an item of a list has of the result (LISTED_RESULT) and of the arguments
+ * (LISTED_PARAMETERS).
+ */
+const LISTED_RESULT = 2_000;
+const LISTED_PARAMETERS = 16_000;
+
+/**
+ * Selects the beginning of the result, and null in place of long arguments. In a row that is small as a whole, the
+ * arguments need not be measured.
+ */
+export function shownParts(expression: ExpressionBuilder<Tables, "calls">) {
+  const isShort = sql<SqlBool>`size <= ${sql.lit(LISTED_PARAMETERS)} or length(parameters) <= ${sql.lit(LISTED_PARAMETERS)}`;
+  return [
+    sql<string>`substr(result_text, 1, ${sql.lit(LISTED_RESULT)})`.as("result_text"),
+    expression.case().when(isShort).then(expression.ref("parameters")).end().as("parameters"),
+  ] as const;
+}
 
 /**
  * Turns a row into a call. `more` is JSON of what the result has besides its text; a list gives neither

@@ -102,7 +102,9 @@ function piecesOf(query: StatisticsQuery, allowed: readonly Span[]): Piece[] {
   const { since, until } = query;
   const { span, length } = finestOf(query, allowed);
   const to = until - (until % spans.minute) + spans.minute;
-  return split(since - (since % length), to, allowed.slice(0, allowed.indexOf(span) + 1));
+  const pieces = split(since - (since % length), to, allowed.slice(0, allowed.indexOf(span) + 1));
+  // A time that ends before it begins has no counts.
+  return pieces.length === 0 ? [{ span, from: to, to }] : pieces;
 }
 
 /** The shortest of the spans whose counts are still kept for the beginning of the time. */
@@ -137,18 +139,21 @@ function totalsBy(
     tool === undefined ? sql`1 = 1` : matchesGlob(engine, "tool_name", toStorableText(tool));
   const counts = pieces.map(
     ({ span, from, to }) =>
-      sql`select ${key} as grp, bucket, calls, errors, cancelled, total from call_counts
-        where span = ${span} and starts_at >= ${from} and starts_at < ${to} and ${meant}`,
+      sql`select bucket, calls, errors, cancelled, total, ${key} as grp
+        from call_counts where span = ${span} and starts_at >= ${from} and starts_at < ${to} and ${meant}`,
   );
-  const none = sql`select 'all' as grp, 0 as bucket, 0 as calls, 0 as errors, 0 as cancelled, 0 as total where 1 = 0`;
   const known = sql`case when bucket = ${sql.lit(UNKNOWN)} then 0 else calls end`;
   const placed = sql<{ grp: string | number }>`(
     select grp, calls, errors, cancelled, bucket, total / nullif(calls, 0) as mean,
       sum(${known}) over (partition by grp order by bucket) as upto,
       sum(${known}) over (partition by grp) as known
     from (
-      select grp, bucket, sum(calls) as calls, sum(errors) as errors, sum(cancelled) as cancelled, sum(total) as total
-      from (${counts.length === 0 ? none : sql.join(counts, sql` union all `)}) as counted
+      select grp, bucket,
+        sum(calls) as calls,
+        sum(errors) as errors,
+        sum(cancelled) as cancelled,
+        sum(total) as total
+      from (${sql.join(counts, sql` union all `)}) as counted
       group by grp, bucket
     ) as summed)`;
   const isKnown = sql`bucket <> ${sql.lit(UNKNOWN)} and known > 0`;

@@ -1,12 +1,5 @@
 import type { Logger, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
-import {
-  type Expression,
-  type ExpressionBuilder,
-  expressionBuilder,
-  type SelectQueryBuilder,
-  type SqlBool,
-  sql,
-} from "kysely";
+import { type Expression, expressionBuilder, type SelectQueryBuilder, type SqlBool } from "kysely";
 import { AGREED_ELSEWHERE } from "../approvals.ts";
 import type { BlobDirectory } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
@@ -26,6 +19,7 @@ import {
   prepareFinished,
   type StartedCall,
   type StoredCall,
+  shownParts,
   toFinishedRow,
   toRowWithBlobs,
   toStartedRow,
@@ -36,12 +30,6 @@ import { CallTable } from "./call-table.ts";
 import { CallWriter } from "./call-writer.ts";
 import { WaitingRecords } from "./waiting-records.ts";
 
-/**
- * The most characters that an item of a list has of the result (LISTED_RESULT) and of the arguments
- * (LISTED_PARAMETERS).
- */
-const LISTED_RESULT = 2_000;
-const LISTED_PARAMETERS = 16_000;
 /** How many calls a search looks at in one go: few at first, because most searches find enough among the newest. */
 const SMALLEST_SLICE = 500;
 const LARGEST_SLICE = 20_000;
@@ -185,8 +173,7 @@ export class CallRepository {
     const selection = db
       .selectFrom("calls")
       .select(listedColumns)
-      .select(sql<string>`substr(result_text, 1, ${sql.lit(LISTED_RESULT)})`.as("result_text"))
-      .select(listedParameters)
+      .select(shownParts)
       .where(({ and }) => and([...indexed, ...rest]));
     return readPage(selection, {
       limit: query.limit,
@@ -373,15 +360,6 @@ export class CallRepository {
     this.held.close();
     this.#database.pending.delete(this.#writer);
   }
-}
-
-/**
- * Selects null in place of long arguments. In a row that is small as a whole, the arguments need not be
- * measured.
- */
-function listedParameters(expression: ExpressionBuilder<Tables, "calls">) {
-  const isShort = sql<SqlBool>`size <= ${sql.lit(LISTED_PARAMETERS)} or length(parameters) <= ${sql.lit(LISTED_PARAMETERS)}`;
-  return expression.case().when(isShort).then(expression.ref("parameters")).end().as("parameters");
 }
 
 /** The error that is recorded for a call whose process died before anybody approved the call. */
