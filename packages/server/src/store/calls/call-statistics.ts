@@ -155,7 +155,8 @@ function totalsBy(
         sum(total) as total
       from (${sql.join(counts, sql` union all `)}) as counted
       group by grp, bucket
-    ) as summed)`;
+    ) as summed
+  )`;
   const isKnown = sql`bucket <> ${sql.lit(UNKNOWN)} and known > 0`;
   return db
     .selectFrom(placed.as("placed"))
