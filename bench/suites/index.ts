@@ -1,3 +1,4 @@
+import { apis } from "./apis.ts";
 import { call } from "./call.ts";
 import { chat } from "./chat.ts";
 import { files } from "./files.ts";
@@ -21,6 +22,7 @@ export const suites = {
   gateway,
   rest,
   chat,
+  apis,
   sandbox,
   subscribers,
   growth,
