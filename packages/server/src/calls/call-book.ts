@@ -92,6 +92,7 @@ export class LiveCall implements StartedCall {
   /** The id of the call that this one repeats. */
   readonly replayOf: string | undefined;
   readonly origin: Origin | undefined;
+  readonly owner: string;
   /** Undefined for a call that no surface made, such as one that a tool makes. */
   readonly grant: Grant | undefined;
   watcher: CallWatcher | undefined;
@@ -122,13 +123,9 @@ export class LiveCall implements StartedCall {
     this.depth = depth;
     this.replayOf = call.replayOf;
     this.origin = origin;
+    this.owner = origin === undefined || origin.owner === masterGrant.id ? "" : origin.caller;
     this.grant = grant;
     this.watcher = watcher;
-  }
-
-  get owner(): string {
-    if (this.origin === undefined || this.origin.owner === masterGrant.id) return "";
-    return this.origin.caller;
   }
 
   /**
