@@ -3,6 +3,7 @@ import { call } from "./call.ts";
 import { chat } from "./chat.ts";
 import { files } from "./files.ts";
 import { gateway } from "./gateway.ts";
+import { growth } from "./growth.ts";
 import { http } from "./http.ts";
 import { mcp } from "./mcp.ts";
 import { record } from "./record.ts";
@@ -24,6 +25,7 @@ export const suites = {
   apis,
   sandbox,
   subscribers,
+  growth,
 };
 
 export type SuiteName = keyof typeof suites;

@@ -369,6 +369,7 @@ export interface Statistics {
   readonly until: number;
   readonly calls: number;
   readonly errors: number;
+  readonly cancelled: number;
   readonly p50?: number;
   readonly p95?: number;
   readonly interval: number;
@@ -376,6 +377,7 @@ export interface Statistics {
     readonly at: number;
     readonly calls: number;
     readonly errors: number;
+    readonly cancelled: number;
     readonly p50?: number;
     readonly p95?: number;
   }[];
@@ -383,6 +385,7 @@ export interface Statistics {
     readonly toolName: string;
     readonly calls: number;
     readonly errors: number;
+    readonly cancelled: number;
     readonly p50?: number;
     readonly p95?: number;
   }[];

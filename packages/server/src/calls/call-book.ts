@@ -92,6 +92,7 @@ export class LiveCall implements StartedCall {
   /** The id of the call that this one repeats. */
   readonly replayOf: string | undefined;
   readonly origin: Origin | undefined;
+  readonly owner: string;
   /** Undefined for a call that no surface made, such as one that a tool makes. */
   readonly grant: Grant | undefined;
   watcher: CallWatcher | undefined;
@@ -122,6 +123,7 @@ export class LiveCall implements StartedCall {
     this.depth = depth;
     this.replayOf = call.replayOf;
     this.origin = origin;
+    this.owner = origin === undefined || origin.owner === masterGrant.id ? "" : origin.caller;
     this.grant = grant;
     this.watcher = watcher;
   }
@@ -227,6 +229,12 @@ export class CallBook {
   /** Who made the first call of the chain that this call belongs to. Undefined when that is no longer known. */
   originOf(callId: string): Origin | undefined {
     return this.#live.get(callId)?.origin ?? this.#ended.get(callId) ?? this.#endedBefore.get(callId);
+  }
+
+  /** The owner of a call that was refused before it began. */
+  ownerOfRefused({ caller, parentCallId }: ToolCallRecord): string {
+    const first = parentCallId === undefined ? caller : this.firstCallerOf(parentCallId);
+    return first === undefined || operators.has(first) ? "" : first;
   }
 
   close(): void {

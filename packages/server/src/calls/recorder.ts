@@ -91,10 +91,13 @@ export class CallRecorder implements CallFollower {
       const page = { limit: Number.POSITIVE_INFINITY };
       const isCut = record.flags?.truncated === true;
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
-      this.#calls.finished(record, result, call?.replayOf, whole, call?.lines?.all()).then((safety) => {
-        settle(safety === "safe");
-        if (safety === "held") this.#endChain(record);
-      }, refuse);
+      const owner = call?.owner ?? this.#book.ownerOfRefused(record);
+      this.#calls
+        .finished(record, result, call?.replayOf, whole, call?.lines?.all(), owner)
+        .then((safety) => {
+          settle(safety === "safe");
+          if (safety === "held") this.#endChain(record);
+        }, refuse);
     } catch (thrown) {
       refuse(thrown);
     }

@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import type { ToolErrorCode, ToolState } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
 import type { AnnouncedCall, CallRequest, CallService, EndedCall } from "../calls/index.ts";
-import type { CallLine, CallStore, StoredCall } from "../store/index.ts";
+import { type CallLine, type CallStore, type StoredCall, toKey } from "../store/index.ts";
 import type { HttpServices } from "./services.ts";
 import {
   acceptsStream,
@@ -85,30 +85,15 @@ async function streamCall(
 
 type CallParts = Pick<HttpServices, "store" | "service" | "recorder">;
 
-/** The pipeline limits the depth of chains; this bound is for damaged records. */
-const DEEPEST = 64;
-
 /** Admins may read all calls. Others may read calls made with their token, and the inner calls of those. */
-export async function mayRead(
-  grant: Grant,
-  call: StoredCall,
-  { store, service }: CallParts,
-): Promise<boolean> {
-  if (grant.admin) return true;
-  let at: StoredCall | undefined = call;
-  for (let depth = 0; at !== undefined && depth < DEEPEST; depth++) {
-    if (at.parentCallId === undefined) return at.caller === grant.caller;
-    // The outer call may still be running and not be recorded yet.
-    if (service.find(at.parentCallId)?.caller === grant.caller) return true;
-    at = await store.calls.get(at.parentCallId);
-  }
-  return false;
+function mayRead(grant: Grant, { owner }: StoredCall): boolean {
+  return grant.admin || owner === toKey(grant.caller);
 }
 
 /** Returns the stored call. The refusal is the same for a call of somebody else and for one that never existed. */
 export async function requireCall(grant: Grant, callId: string, parts: CallParts): Promise<StoredCall> {
   const call = await findCall(callId, parts);
-  if (call === undefined || !(await mayRead(grant, call, parts))) throw unknownCall(callId);
+  if (call === undefined || !mayRead(grant, call)) throw unknownCall(callId);
   return call;
 }
 
@@ -153,7 +138,7 @@ const PREVIEW = 200;
 
 /** A call as lists show it, with only the beginning of its arguments and its result. */
 export function summaryOf(call: StoredCall): Record<string, unknown> {
-  const { parameters, result, outcome, status: _, ...rest } = call;
+  const { parameters, result, outcome, status: _, owner: __, ...rest } = call;
   return {
     ...rest,
     status: outcome,
@@ -165,7 +150,7 @@ export function summaryOf(call: StoredCall): Record<string, unknown> {
 
 /** A stored call with its arguments and result. Only a result too long to be stored in one piece is cut. */
 export function detailOf(call: StoredCall): Record<string, unknown> {
-  const { outcome, status: _, ...rest } = call;
+  const { outcome, status: _, owner: __, ...rest } = call;
   return { ...rest, status: outcome, ...(outcome === "running" ? {} : { stages: stagesOf(call) }) };
 }
 

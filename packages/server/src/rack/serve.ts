@@ -43,6 +43,7 @@ export interface Serving {
 }
 
 const DAY = 24 * 60 * 60_000;
+const MINUTE = 60_000;
 const HOUR = 60 * 60_000;
 
 /** Opens a workspace and serves it over HTTP. Leaves nothing open when it rejects. */
@@ -105,7 +106,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
 
     const { onReload } = options;
     if (onReload !== undefined) app.watch(onReload);
-    opened.defer(pruneHourly(store, app.config, logger));
+    opened.defer(keepRetention(store, app.config, logger));
     opened.defer(await writeServerAddress(root, server.url));
     return {
       app,
@@ -127,19 +128,31 @@ function httpSettingsOf({ server = {} }: Config): Partial<HttpSettings> {
   return { ...settings, rateLimit: rateLimit > 0 && { perSecond: rateLimit, burst: 2 * rateLimit } };
 }
 
-/** Deletes records beyond the retention, now and every hour. Returns a function that stops it. */
-function pruneHourly(store: Store, config: Config, logger: Logger): () => Promise<void> {
+/**
+ * Deletes records beyond the retention: now and every hour, and every minute when they take too many bytes. Returns a
+ * function that stops it.
+ */
+function keepRetention(store: Store, config: Config, logger: Logger): () => Promise<void> {
   const { days, maxBytes } = retentionOf(config);
-  const prune = () =>
-    store.prune({ maxAge: days * DAY, maxBytes }).catch((error) => {
-      logger.warn(`Old records could not be deleted: ${reasonOf(error)}`);
-    });
-  let pruning = prune();
-  const timer = setInterval(() => {
-    pruning = prune();
-  }, HOUR);
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let pruning: Promise<void> | undefined;
+  const run = (work: () => Promise<void>) => {
+    pruning ??= work()
+      .catch((error) => logger.warn(`Old records could not be deleted: ${reasonOf(error)}`))
+      .finally(() => {
+        pruning = undefined;
+      });
+  };
+  const prune = () => run(() => store.prune({ maxAge: days * DAY, maxBytes, signal }));
+  prune();
+  const timers = [
+    setInterval(prune, HOUR),
+    setInterval(() => run(() => store.trim(maxBytes, signal)), MINUTE),
+  ];
   return async () => {
-    clearInterval(timer);
+    for (const timer of timers) clearInterval(timer);
+    stopping.abort();
     await pruning;
   };
 }

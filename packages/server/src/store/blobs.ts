@@ -10,6 +10,10 @@ export interface Blob {
   readonly bytes: number;
 }
 
+/** Returns those of the given names to which a record refers. */
+type FindReferenced = (names: readonly string[]) => Promise<ReadonlySet<string>>;
+
+const NAMES_AT_ONCE = 500;
 /** Milliseconds. A younger blob may belong to a record that is just being written. */
 const LEAST_AGE_TO_DELETE = 60 * 60 * 1000;
 
@@ -65,22 +69,28 @@ export class BlobDirectory {
   }
 
   /**
-   * Deletes old files that no record refers to; returns how many. Calls `findReferenced` after listing the files, so
-   * that a file written in between is not deleted.
+   * Deletes old files that no record refers to, a folder at a time. Calls `findReferenced` after listing the files of a
+   * folder, so that a file written in between is not deleted.
    */
-  async collect(findReferenced: () => Promise<ReadonlySet<string>>): Promise<number> {
-    const entries = await readdir(this.#directory, { recursive: true, withFileTypes: true }).catch(() => []);
-    const files = entries.filter((entry) => entry.isFile());
-    if (files.length === 0) return 0;
-    const referenced = await findReferenced();
-    let deleted = 0;
-    for (const { name, parentPath } of files) {
-      const path = join(parentPath, name);
-      if (referenced.has(name) || !(await isOld(path))) continue;
-      await rm(path, { force: true });
-      deleted++;
+  async collect(findReferenced: FindReferenced): Promise<void> {
+    const entries = await readdir(this.#directory, { withFileTypes: true }).catch(() => []);
+    for (const { name } of entries.filter((entry) => entry.isDirectory())) {
+      const names = await readdir(join(this.#directory, name)).catch(() => []);
+      for (let at = 0; at < names.length; at += NAMES_AT_ONCE)
+        await this.remove(names.slice(at, at + NAMES_AT_ONCE), findReferenced);
     }
-    return deleted;
+    for (const file of entries.filter((entry) => entry.isFile())) {
+      const path = join(this.#directory, file.name);
+      if (await isOld(path)) await rm(path, { force: true });
+    }
+  }
+
+  /** Deletes those of the files that are old and that no record refers to. */
+  async remove(names: readonly string[], findReferenced: FindReferenced): Promise<void> {
+    if (names.length === 0) return;
+    const referenced = await findReferenced(names);
+    for (const path of names.filter((name) => !referenced.has(name)).map((name) => this.#pathOf(name)))
+      if (await isOld(path)) await rm(path, { force: true });
   }
 
   #pathOf(name: string): string {
