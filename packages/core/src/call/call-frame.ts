@@ -43,6 +43,8 @@ export class CallFrame {
    */
   current: ToolEntry | undefined = undefined;
   input: Record<string, unknown> = noInput;
+  /** Whether the history keeps only a part of `input`. */
+  isLarge = false;
   /** The name of the tool; until the tool is found, the name as the caller wrote it. */
   toolName: string;
   status: ToolStatus = "pending";
@@ -201,7 +203,7 @@ export interface CallHost {
 }
 
 const LONGEST_RAW = 10_000;
-/** Characters. Arguments with a longer text are cut before the history keeps them. */
+/** Characters. Refused arguments with a longer text are cut before the history keeps them. */
 const LARGE = 100_000;
 const DEPTH_LOOKED_AT = 3;
 const MOST_LOOKED_AT = 50;
@@ -291,7 +293,7 @@ export class CallHistory {
     frame.shown = undefined;
     if (frame.startedAt > 0) frame.raw = undefined;
     else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
-    if (isLarge(frame.input, DEPTH_LOOKED_AT)) {
+    if (frame.isLarge) {
       frame.parametersHash = hashValue(frame.input);
       frame.input = clip(frame.input);
     }
@@ -322,7 +324,7 @@ export class CallHistory {
   }
 }
 
-/** Whether a value is probably large. Looks only at its first levels, where large parts mostly show. */
+/** Whether arguments that no schema has looked at are probably large. Looks only at its first levels, where large parts mostly show. */
 function isLarge(value: unknown, depth: number): boolean {
   if (typeof value === "string") return value.length > LARGE;
   if (typeof value !== "object" || value === null || depth === 0) return false;
