@@ -21,7 +21,7 @@ import { redact } from "./redact.ts";
 import type { CallOptions } from "./settings.ts";
 import { ask } from "./stages/approve.ts";
 import { shownInput, updateState } from "./state.ts";
-import { pausing } from "./time.ts";
+import { pausing, readClock } from "./time.ts";
 
 const frameKey = Symbol("frame");
 
@@ -389,7 +389,7 @@ export function waitingForTurn(context: Pick<ToolContext, "signal">): () => void
   return () => {
     frame.waitsForTurn = false;
     if (frame.ended) return;
-    frame.lastActivity = performance.now();
+    frame.lastActivity = readClock();
     frame.host.deadlines.watch(frame);
   };
 }

@@ -19,7 +19,7 @@ import { approve } from "./stages/approve.ts";
 import { bound, check, mask, run } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";
 import { ownSecrets, recordOf, shownInput, stateChanged } from "./state.ts";
-import { answerLate, beginInTurn, overdueTurn } from "./time.ts";
+import { answerLate, beginInTurn, overdueTurn, readClock } from "./time.ts";
 
 /*
  * The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends.
@@ -102,7 +102,7 @@ function begin(frame: CallFrame): void {
       parent.children.add(frame);
     }
     if (isTaken) throw frame.refusal(InvalidArgumentError, duplicateCallId(options.callId));
-    const now = parent === undefined ? 0 : performance.now();
+    const now = parent === undefined ? 0 : readClock();
     if (parent !== undefined && now >= parent.deadline) expireOverdue(parent, now);
     if (parent?.ended) {
       answerLate(frame);
@@ -137,7 +137,7 @@ export function cancelCall(frame: CallFrame, reason?: string): void {
 
 export function expireCall(frame: CallFrame, kind: "total" | "idle"): void {
   const { shownName, startedAt } = frame;
-  const elapsed = Math.round(performance.now() - startedAt);
+  const elapsed = Math.round(readClock() - startedAt);
   // Computed from the deadline, because the limit may be that of a call above.
   const limit = kind === "idle" ? frame.idleLimit : Math.round(frame.deadline - startedAt);
   const message = frame.waitsForTurn ? neverBegun(shownName, limit) : timedOut(shownName, kind, limit);
@@ -217,7 +217,7 @@ function errorFor(frame: CallFrame, thrown: unknown): ToolError {
 /** Ends and records a call, exactly once. Nothing in here may keep the caller from its result. */
 function end(frame: CallFrame, status: "completed" | "error"): void {
   const { host, parent } = frame;
-  frame.endedAt = performance.now();
+  frame.endedAt = readClock();
   const { onCallerAbort } = frame;
   // The caller's signal may be any object, so its methods may throw.
   if (onCallerAbort !== undefined)

@@ -7,7 +7,7 @@ import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult } from "../tool/result.ts";
 import type { CallFrame } from "./call-frame.ts";
-import { toEpoch } from "./time.ts";
+import { readClock, toEpoch } from "./time.ts";
 
 /**
  * How many sessions are remembered. Nobody reports the end of a session, so the one without calls for the
@@ -176,7 +176,7 @@ function candidateOf(frame: CallFrame): LoopCandidate {
     readOnly: metadata?.readOnly === true,
     poll: isPoll(metadata),
     round: frame.options.messageID || undefined,
-    at: toEpoch(frame.waited ? performance.now() : frame.createdAt),
+    at: toEpoch(frame.waited ? readClock() : frame.createdAt),
     args: frame.input,
   };
 }

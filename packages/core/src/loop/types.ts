@@ -131,9 +131,7 @@ export interface LoopSighting {
  * numbers before the keys saves 290 ns of a call.
  */
 export function markOf(key: string): number {
-  return (
-    key.charCodeAt(0) ^ (key.charCodeAt(1) << 8) ^ (key.charCodeAt(2) << 16) ^ (key.charCodeAt(3) << 24)
-  );
+  return key.charCodeAt(0) ^ (key.charCodeAt(1) << 8) ^ (key.charCodeAt(2) << 16) ^ (key.charCodeAt(3) << 24);
 }
 
 /** `mark`: that of the call's arguments. */

@@ -1,5 +1,6 @@
 import { isCallContext, overriddenIn } from "../call/context.ts";
 import type { CallOptions } from "../call/settings.ts";
+import { readClock } from "../call/time.ts";
 import type { ToolErrorResponse } from "../error/codes.ts";
 import type { AnyInput } from "../schema/types.ts";
 import type { ToolResult } from "../tool/result.ts";
@@ -31,7 +32,7 @@ export class ToolDispatcher {
 
   /** Never rejects: a failure is an observation with status `error`. */
   async dispatch(toolName: string, params?: unknown, options?: CallOptions): Promise<Observation> {
-    const start = performance.now();
+    const start = readClock();
     const result = await this.registry.execute(toolName, params, options);
     return {
       toolName: this.registry.get(toolName)?.name ?? toolName,
@@ -39,7 +40,7 @@ export class ToolDispatcher {
       content: result.content,
       result,
       ...(result.error === undefined ? {} : { error: result.error }),
-      duration: performance.now() - start,
+      duration: readClock() - start,
     };
   }
 

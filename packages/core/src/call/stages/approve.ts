@@ -2,7 +2,7 @@ import { approvalDenied, approvalExpired, goingOnDenied, nobodyToAsk } from "../
 import { ApprovalDeniedError } from "../../error/tool-error.ts";
 import type { CallFrame } from "../call-frame.ts";
 import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../settings.ts";
-import { pausing } from "../time.ts";
+import { pausing, readClock } from "../time.ts";
 import { recheck } from "./access-checks.ts";
 import { accept, outcomeOf } from "./validate.ts";
 
@@ -91,7 +91,7 @@ async function askPerson(
   };
   using _ = pausing(frame);
   emit();
-  const askedAt = performance.now();
+  const askedAt = readClock();
   const isBefore = frame.startedAt === 0;
   if (isBefore) undecided.add(frame);
   try {
@@ -106,7 +106,7 @@ async function askPerson(
   } finally {
     if (isBefore) {
       undecided.delete(frame);
-      frame.flag().waited = performance.now() - askedAt;
+      frame.flag().waited = readClock() - askedAt;
     }
   }
 }
