@@ -27,12 +27,20 @@ export function recordCall(state: LoopState, record: LoopRecord, args?: unknown)
     const total = state.total + 1;
     const entry = isEvidence(record) ? toEntry(state.entries, record, total, args) : undefined;
     if (entry === undefined) return { ...state, total };
-    const entries = state.entries.slice(state.entries.length >= windowSize ? 1 - windowSize : 0);
-    entries.push(entry);
+    const entries = withLast(state.entries, entry);
     return state.stopped === undefined ? { entries, total } : { entries, total, stopped: state.stopped };
   } catch {
     return empty;
   }
+}
+
+/** A copy with the entry at its end; the oldest entry makes room. `slice` and `push` would allocate three times as much. */
+function withLast(entries: readonly LoopEntry[], entry: LoopEntry): LoopEntry[] {
+  if (entries.length < windowSize) return [...entries, entry];
+  const kept = entries.slice(-windowSize);
+  for (let index = 1; index < windowSize; index++) kept[index - 1] = kept[index]!;
+  kept[windowSize - 1] = entry;
+  return kept;
 }
 
 /** After this, every call gets this verdict. */
