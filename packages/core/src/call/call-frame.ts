@@ -5,11 +5,11 @@ import type { ToolEntry } from "../registry/entry.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolStatus } from "../tool/types.ts";
+import { readClock } from "./clock.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
 import type { CallOptions, CheckedSettings, Environment } from "./settings.ts";
-import { readClock } from "./time.ts";
 
 const noInput: Record<string, unknown> = Object.freeze({});
 

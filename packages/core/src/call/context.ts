@@ -15,13 +15,14 @@ import type {
   ToolState,
 } from "../tool/types.ts";
 import type { CallFrame } from "./call-frame.ts";
+import { readClock } from "./clock.ts";
 import type { LogLevel } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import { redact } from "./redact.ts";
 import type { CallOptions } from "./settings.ts";
 import { ask } from "./stages/approve.ts";
 import { shownInput, updateState } from "./state.ts";
-import { pausing, readClock } from "./time.ts";
+import { pausing } from "./time.ts";
 
 const frameKey = Symbol("frame");
 

@@ -13,13 +13,14 @@ import {
 } from "../error/tool-error.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { CallFrame } from "./call-frame.ts";
+import { readClock } from "./clock.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, resolve } from "./stages/access-checks.ts";
 import { approve } from "./stages/approve.ts";
 import { bound, check, mask, run } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";
 import { ownSecrets, recordOf, shownInput, stateChanged } from "./state.ts";
-import { answerLate, beginInTurn, overdueTurn, readClock } from "./time.ts";
+import { answerLate, beginInTurn, overdueTurn } from "./time.ts";
 
 /*
  * The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends.

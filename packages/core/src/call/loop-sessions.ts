@@ -7,7 +7,7 @@ import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult } from "../tool/result.ts";
 import type { CallFrame } from "./call-frame.ts";
-import { readClock, toEpoch } from "./time.ts";
+import { readClock, toEpoch } from "./clock.ts";
 
 /**
  * How many sessions are remembered. Nobody reports the end of a session, so the one without calls for the

@@ -78,7 +78,7 @@ function writeObject(
   writer.functions.push(`function ${name}(value) {
   if (typeof value !== "object" || value === null) return ${otherwise};
   const ${members.map(({ key, local }) => `${local} = value[${key}]`).join(", ")};
-  if (value.constructor !== Object${isMissing}) return ${otherwise};
+  if (Object.getPrototypeOf(value) !== Object.prototype${isMissing}) return ${otherwise};
   const copy = { ${always.map(({ key, copy }) => `${key}: ${copy}`).join(", ")} };
   let expected = ${always.length};
   ${sometimes.map(({ key, local, copy }) => `if (${local} !== undefined) { copy[${key}] = ${copy}; expected++; }`).join("\n  ")}

@@ -1,8 +1,9 @@
 import { approvalDenied, approvalExpired, goingOnDenied, nobodyToAsk } from "../../error/messages.ts";
 import { ApprovalDeniedError } from "../../error/tool-error.ts";
 import type { CallFrame } from "../call-frame.ts";
+import { readClock } from "../clock.ts";
 import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../settings.ts";
-import { pausing, readClock } from "../time.ts";
+import { pausing } from "../time.ts";
 import { recheck } from "./access-checks.ts";
 import { accept, outcomeOf } from "./validate.ts";
 

@@ -5,11 +5,11 @@ import type { SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
 import { toResult } from "../../tool/to-result.ts";
 import type { CallFrame } from "../call-frame.ts";
+import { readClock } from "../clock.ts";
 import { FrameContext, mayKeepContext, spreading } from "../context.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
 import { shownInput, stateChanged } from "../state.ts";
-import { readClock } from "../time.ts";
 
 /** Runs the tool, with its time limits watched from here on. */
 export function run(frame: CallFrame): Promise<unknown> | undefined {
