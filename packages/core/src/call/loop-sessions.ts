@@ -1,13 +1,13 @@
 import { assessFinished, assessNext } from "../loop/detect-doom-loop.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
-import { emptyLoopState, recordCall, recordStop } from "../loop/loop-state.ts";
-import { declaredKey, isInfrastructureFailure, loopTraits } from "../loop/records.ts";
+import { emptyLoopState, readStored, recordCall, recordStop } from "../loop/loop-state.ts";
+import { declaredKey, isInfrastructureFailure, isPoll } from "../loop/records.ts";
 import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult } from "../tool/result.ts";
 import type { CallFrame } from "./call-frame.ts";
-import { toEpoch } from "./time.ts";
+import { readClock, toEpoch } from "./clock.ts";
 
 /**
  * How many sessions are remembered. Nobody reports the end of a session, so the one without calls for the
@@ -77,7 +77,7 @@ export class LoopSessions {
 
   /** Restores a stored session. */
   restore(sessionID: string, state: LoopState): void {
-    this.#remember(sessionID, state);
+    this.#remember(sessionID, readStored(state));
   }
 
   /** Changes the state of a known session. */
@@ -169,32 +169,41 @@ function assessSession(frames: readonly CallFrame[]): LoopVerdict {
 }
 
 function candidateOf(frame: CallFrame): LoopCandidate {
+  const metadata = frame.entry?.info.metadata;
   return {
     tool: frame.toolName,
     argsKey: argsKeyOf(frame),
-    ...loopTraits(frame.entry?.info.metadata, frame.options.messageID),
-    at: toEpoch(frame.waited ? performance.now() : frame.createdAt),
+    readOnly: metadata?.readOnly === true,
+    poll: isPoll(metadata),
+    round: frame.options.messageID || undefined,
+    at: toEpoch(frame.waited ? readClock() : frame.createdAt),
     args: frame.input,
   };
 }
 
 function loopRecordOf(frame: CallFrame): LoopRecord {
   const { error, result } = frame;
+  const metadata = frame.entry?.info.metadata;
   const content = result?.content ?? "";
   const at = toEpoch(frame.endedAt);
   // Kept with the frame, because text that is appended later is not the tool's result.
   frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at);
+  const { resultKey, exactKey } = frame.resultKeys;
+  // Written member by member: spreading two parts into it took 150 ns.
   return {
     callId: frame.callId,
     tool: frame.toolName,
     argsKey: argsKeyOf(frame),
-    ...frame.resultKeys,
+    resultKey,
+    exactKey,
     resultLength: content.length,
     isError: error !== undefined,
     errorCode: error?.code,
     infrastructure: error !== undefined && isInfrastructureFailure(error.cause),
     executed: frame.startedAt > 0,
-    ...loopTraits(frame.entry?.info.metadata, frame.options.messageID),
+    readOnly: metadata?.readOnly === true,
+    poll: isPoll(metadata),
+    round: frame.options.messageID || undefined,
     startedAt: toEpoch(frame.startedAt || frame.createdAt),
     at,
   };

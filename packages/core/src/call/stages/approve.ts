@@ -1,6 +1,7 @@
 import { approvalDenied, approvalExpired, goingOnDenied, nobodyToAsk } from "../../error/messages.ts";
 import { ApprovalDeniedError } from "../../error/tool-error.ts";
 import type { CallFrame } from "../call-frame.ts";
+import { readClock } from "../clock.ts";
 import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../settings.ts";
 import { pausing } from "../time.ts";
 import { recheck } from "./access-checks.ts";
@@ -91,7 +92,7 @@ async function askPerson(
   };
   using _ = pausing(frame);
   emit();
-  const askedAt = performance.now();
+  const askedAt = readClock();
   const isBefore = frame.startedAt === 0;
   if (isBefore) undecided.add(frame);
   try {
@@ -106,7 +107,7 @@ async function askPerson(
   } finally {
     if (isBefore) {
       undecided.delete(frame);
-      frame.flag().waited = performance.now() - askedAt;
+      frame.flag().waited = readClock() - askedAt;
     }
   }
 }

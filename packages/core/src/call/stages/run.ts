@@ -5,6 +5,7 @@ import type { SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
 import { toResult } from "../../tool/to-result.ts";
 import type { CallFrame } from "../call-frame.ts";
+import { readClock } from "../clock.ts";
 import { FrameContext, mayKeepContext, spreading } from "../context.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
@@ -17,16 +18,16 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   const { settings, events, deadlines } = frame.host;
   // The stages before took hardly any time, so the clock is read only if one of them waited or somebody
   // listens.
-  const now = frame.waited || events.wanted ? performance.now() : frame.createdAt;
+  const now = frame.waited || events.wanted ? readClock() : frame.createdAt;
   frame.status = "running";
   frame.startedAt = now;
   frame.lastActivity = now;
   // Zero and nothing both mean "no limit".
   const own = info.metadata.timeout ?? settings.timeout;
   const callers = frame.options.timeout ?? 0;
-  frame.timeLimit = own > 0 && callers > 0 ? Math.min(own, callers) : callers > 0 ? callers : own;
+  const timeLimit = own > 0 && callers > 0 ? Math.min(own, callers) : callers > 0 ? callers : own;
   frame.idleLimit = info.metadata.idleTimeout ?? 0;
-  if (frame.timeLimit > 0) frame.deadline = now + frame.timeLimit;
+  if (timeLimit > 0) frame.deadline = now + timeLimit;
   // A child never outlives the time that its parent has left.
   if (frame.parent !== undefined) frame.deadline = Math.min(frame.deadline, frame.parent.deadline);
   deadlines.watch(frame);
@@ -64,7 +65,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
  * returned fails the call, like one that it threw.
  */
 export function check(frame: CallFrame): Promise<void> | undefined {
-  if (frame.host.events.wanted) frame.ranAt = performance.now();
+  if (frame.host.events.wanted) frame.ranAt = readClock();
   const draft = toResult(frame.output);
   frame.output = undefined;
   frame.draft = draft;
