@@ -273,8 +273,12 @@ export class ToolRegistry extends CatalogReader {
   /** A page of the whole text of a call's result, even if the text was cut for the model. */
   readResult(callId: string, page: PageOptions = {}): ResultPage | undefined {
     const { results, history, settings } = this.#host;
-    const text = results.get(callId) ?? history.get(callId)?.result?.content;
-    return text === undefined ? undefined : pageOf(settings.secrets().inText(text), page);
+    const kept = results.get(callId);
+    const text = kept?.text ?? history.get(callId)?.result?.content;
+    if (text === undefined) return undefined;
+    const secrets = settings.secrets();
+    // Secrets that became known since then are masked too.
+    return pageOf(kept?.masked === secrets ? text : secrets.inText(text), page);
   }
 
   /**
