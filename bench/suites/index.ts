@@ -2,6 +2,7 @@ import { call } from "./call.ts";
 import { chat } from "./chat.ts";
 import { files } from "./files.ts";
 import { gateway } from "./gateway.ts";
+import { growth } from "./growth.ts";
 import { http } from "./http.ts";
 import { mcp } from "./mcp.ts";
 import { record } from "./record.ts";
@@ -10,6 +11,19 @@ import { rest } from "./rest.ts";
 import { sandbox } from "./sandbox.ts";
 import { subscribers } from "./subscribers.ts";
 
-export const suites = { call, registry, files, record, http, mcp, gateway, rest, chat, sandbox, subscribers };
+export const suites = {
+  call,
+  registry,
+  files,
+  record,
+  http,
+  mcp,
+  gateway,
+  growth,
+  rest,
+  chat,
+  sandbox,
+  subscribers,
+};
 
 export type SuiteName = keyof typeof suites;
