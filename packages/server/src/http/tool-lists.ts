@@ -9,8 +9,9 @@ type ToolSource = (typeof toolSources)[number];
 
 /** What a list of tools is to hold. Everything that is given must fit. */
 export interface ToolFilter {
-  /** A search by name and meaning: enabled tools only, best first. */
+  /** A search by name and meaning: enabled tools only, best first. Without other conditions, at most `MOST_FOUND`. */
   readonly q?: string | undefined;
+  readonly status?: string | undefined;
   /** Each of these words is part of a text of the tool. */
   readonly words?: string | undefined;
   readonly category?: string | undefined;
@@ -44,6 +45,7 @@ const SLICE = 2_000;
 const MOST_KEPT = 8;
 /** How many tags are told. */
 const MOST_TAGS = 40;
+const MOST_FOUND = 1_000;
 
 interface Kept {
   readonly snapshot: RegistrySnapshot;
@@ -69,8 +71,9 @@ export class ToolLists {
     const lists = this.#kept.get(grant) ?? new Map<string, Kept>();
     this.#kept.set(grant, lists);
     const { q, words, category, tag, dangerous, source, group } = filter;
+    const isPart = q !== undefined && filter.status !== undefined;
     const expert = reach.expert && [reach.expert.id, reach.expert.version];
-    const key = JSON.stringify([expert, q, words, category, tag, dangerous, source, group]);
+    const key = JSON.stringify([expert, q, words, category, tag, dangerous, source, group, isPart]);
     const known = lists.get(key);
     if (known?.snapshot === snapshot) return known.list;
     const list = this.#make(snapshot, reach, filter);
@@ -110,9 +113,11 @@ export class ToolLists {
     const { q, ...others } = filter;
     const { version } = snapshot;
     if (q !== undefined) await this.#registry.prepareSearch();
-    const all = q === undefined ? snapshot.sorted() : snapshot.search(q, snapshot.getStats().totalTools);
-    const isAll = Object.values(others).every((one) => one === undefined || one === "");
-    if (isAll && reach.grant.admin && reach.allow === undefined) return { version, tools: all };
+    const isAdmins = reach.grant.admin && reach.allow === undefined;
+    const isAll = isAdmins && Object.values(others).every((one) => one === undefined || one === "");
+    const most = isAll ? MOST_FOUND : Number.POSITIVE_INFINITY;
+    const all = q === undefined ? snapshot.sorted() : snapshot.search(q, most);
+    if (isAll || (isAdmins && q === undefined && isOnlyStatus(others))) return { version, tools: all };
     const words = others.words?.toLowerCase().split(/\s+/).filter(Boolean) ?? [];
     const tools: ToolInfo[] = [];
     await inSlices(all, (tool) => {
@@ -120,6 +125,11 @@ export class ToolLists {
     });
     return { version, tools };
   }
+}
+
+/** The status is looked at by who asked for the list. */
+function isOnlyStatus({ status: _, ...others }: ToolFilter): boolean {
+  return Object.values(others).every((one) => one === undefined || one === "");
 }
 
 async function inSlices(tools: readonly ToolInfo[], look: (tool: ToolInfo) => void): Promise<void> {

@@ -68,14 +68,15 @@ export function toolRoutes(services: HttpServices): Route[] {
   const lists = new ToolLists(registry);
   return [
     route("GET /api/tools", "listTools", "The tools that the token may see", {
-      description: "Sorted by name; with `q`, the enabled tools that fit it, best first.",
+      description:
+        "Sorted by name; with `q`, the enabled tools that fit it, best first. A search without other conditions finds at most 1,000.",
       query: toolQuery,
       answer: ["A page of tools.", s.ref("ToolPage")],
       errors: ["expert_not_found"],
       async handle({ query, grant }) {
         const { limit = 100, cursor = 0, status, expert, groups, ...filter } = query;
         const reach = reachOf(grant, skills.experts, expert);
-        const list = await lists.of(grant, reach, filter);
+        const list = await lists.of(grant, reach, { ...filter, status });
         const stale = staleTools(services);
         const wanted =
           status === undefined ? list.tools : list.tools.filter((info) => statusOf(info, stale) === status);
