@@ -4,6 +4,7 @@ import { chat } from "./chat.ts";
 import { files } from "./files.ts";
 import { gateway } from "./gateway.ts";
 import { growth } from "./growth.ts";
+import { growthRack } from "./growth-rack.ts";
 import { http } from "./http.ts";
 import { mcp } from "./mcp.ts";
 import { record } from "./record.ts";
@@ -20,12 +21,13 @@ export const suites = {
   http,
   mcp,
   gateway,
+  growth,
   rest,
   chat,
   apis,
   sandbox,
   subscribers,
-  growth,
+  "growth-rack": growthRack,
 };
 
 export type SuiteName = keyof typeof suites;

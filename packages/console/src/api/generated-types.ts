@@ -456,6 +456,12 @@ export interface ToolPage {
   readonly total: number;
   readonly version: number;
   readonly next?: string;
+  readonly groups?: readonly {
+    readonly source: "files" | "skills" | "mcp" | "builtin" | "other";
+    readonly group: string;
+    readonly count: number;
+  }[];
+  readonly tags?: readonly { readonly name: string; readonly count: number }[];
 }
 
 export interface ToolSummary {

@@ -57,6 +57,8 @@ export class CallFrame {
   /** What the tool returned, until it is made a result. */
   output: unknown = undefined;
   draft: RawResult | undefined = undefined;
+  /** The mask of which it is known that a long text of the draft has none of its values. */
+  cleanOf: Mask | undefined = undefined;
   result: ToolResult | undefined = undefined;
   error: ToolError | undefined = undefined;
   flags: CallFlags | undefined = undefined;

@@ -17,7 +17,7 @@ import { readClock } from "./clock.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, resolve } from "./stages/access-checks.ts";
 import { approve } from "./stages/approve.ts";
-import { bound, check, mask, run } from "./stages/run.ts";
+import { bound, check, isCleanOf, mask, run } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";
 import { ownSecrets, recordOf, shownInput, stateChanged } from "./state.ts";
 import { answerLate, beginInTurn, overdueTurn } from "./time.ts";
@@ -266,10 +266,8 @@ function tellRecord(frame: CallFrame, result: ToolResult): void {
     // The calling tool got the structured value whole. The record leaves it out: the kept text has it as
     // JSON.
     const { structured: _, ...rest } = result;
-    shown = host.settings
-      .secrets()
-      .and(secrets)
-      .inResult(frame.flags?.truncated ? rest : result);
+    const all = host.settings.secrets().and(secrets);
+    shown = all.inResult(frame.flags?.truncated ? rest : result, isCleanOf(frame, all));
   } else if (secrets.size > 0) {
     // The caller may read the secrets of its own arguments; whoever reads the record may not.
     shown = Mask.none.and(secrets).inResult(result);

@@ -2,7 +2,7 @@ import { assessFinished, assessNext } from "../loop/detect-doom-loop.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { emptyLoopState, readStored, recordCall, recordStop } from "../loop/loop-state.ts";
 import { declaredKey, isInfrastructureFailure, isPoll } from "../loop/records.ts";
-import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
+import { resultKeySteps, resultKeys, roughKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult } from "../tool/result.ts";
@@ -117,14 +117,31 @@ function keyOf({ sessionID, options }: CallFrame): string {
   return sessionKey(sessionID, options.sessionCaller);
 }
 
+/** Characters. Keys of a larger result cost more than the rest of its call. */
+const LARGE = 1024 * 1024;
+
 /**
  * Computes the keys of a result while it is whole: later it may be cut, dropped, or get a text appended. For
- * a result that stays unchanged, the keys are computed on first use.
+ * a result that stays unchanged, the keys are computed on first use. A large result of a call that no session watches
+ * gets keys that are good enough for `detectDoomLoop`.
  */
 export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolean): void {
+  if (frame.resultKeys !== undefined) return;
   if (stays && !frame.flags?.edited && !showsBeyondText(draft)) return;
+  const size = Math.max(draft.content.length, draft.structuredSize ?? 0);
+  const isRough = size > LARGE && !frame.host.sessions.watches(frame);
   try {
-    frame.resultKeys = resultKeys(draft, Date.now());
+    frame.resultKeys = isRough ? roughKeys(draft, Date.now()) : resultKeys(draft, Date.now());
+  } catch {
+    // A failing detector must not fail the call.
+  }
+}
+
+/** The keys of a long result whose calls a session watches, in steps of a few milliseconds. */
+export function* resultKeyStepsOf(frame: CallFrame, draft: RawResult): Generator<void, void> {
+  if (frame.parent !== undefined || !frame.host.sessions.watches(frame)) return;
+  try {
+    frame.resultKeys = yield* resultKeySteps(draft, Date.now());
   } catch {
     // A failing detector must not fail the call.
   }

@@ -77,6 +77,20 @@ const onNextTurn =
   // Core has no Node types.
   (globalThis as { setImmediate?: (callback: () => void) => unknown }).setImmediate ?? setTimeout;
 
+/**
+ * Does work that comes in steps, each of a few milliseconds, and lets the event loop have a turn after every one of
+ * them.
+ */
+export async function inTurns<Value>(steps: Generator<void, Value>): Promise<Value> {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    await new Promise<void>((resolve) => {
+      onNextTurn(() => resolve());
+    });
+  }
+}
+
 let turnBegan = NEVER;
 let nextTurn: Promise<void> | undefined;
 

@@ -46,11 +46,14 @@ export {
   callToolName,
   isMetaTool,
   isReservedName,
+  type MetaToolSettings,
+  metaToolSettings,
   metaTools,
   metaToolsFor,
   reservedNameReason,
   searchToolName,
   serverLines,
+  shownTools,
   unknownToolText,
 } from "./meta-tools.ts";
 export {

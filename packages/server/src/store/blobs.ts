@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 
 type Encoding = "latin1" | "utf16le";
 
@@ -28,18 +29,22 @@ export class BlobDirectory {
     this.#directory = directory;
   }
 
-  /** Resolves when the whole file is on the disk under its final name. */
+  /**
+   * Resolves when the whole file is on the disk under its final name. Works in slices, because hashing and copying a long
+   * text at once would stop everything else, and take its size in memory a second time.
+   */
   async write(text: string): Promise<Blob> {
-    const encoding: Encoding = fitsLatin1(text) ? "latin1" : "utf16le";
-    const bytes = Buffer.from(text, encoding);
-    const name = `${createHash("sha256").update(bytes).digest("hex")}.${encoding}`;
+    const encoding = await encodingOf(text);
+    const hash = createHash("sha256");
+    for await (const bytes of slicesOf(text, encoding)) hash.update(bytes);
+    const name = `${hash.digest("hex")}.${encoding}`;
     const path = this.#pathOf(name);
-    const blob = { name, bytes: bytes.byteLength };
+    const blob = { name, bytes: text.length * widthOf(encoding) };
     if (await refresh(path)) return blob;
     await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
     const temporary = join(this.#directory, `${randomUUID()}.tmp`);
     try {
-      await writeFile(temporary, bytes, { mode: 0o600, flag: "wx", flush: true });
+      await writeFile(temporary, slicesOf(text, encoding), { mode: 0o600, flag: "wx", flush: true });
       await rename(temporary, path);
     } catch (error) {
       await rm(temporary, { force: true });
@@ -51,7 +56,7 @@ export class BlobDirectory {
   /** Reads a page of the text, offset and limit in characters. Undefined when the file is not here. */
   async read(name: string, offset = 0, limit = Number.POSITIVE_INFINITY): Promise<string | undefined> {
     const encoding: Encoding = name.endsWith(".latin1") ? "latin1" : "utf16le";
-    const width = encoding === "latin1" ? 1 : 2;
+    const width = widthOf(encoding);
     const file = await open(this.#pathOf(name), "r").catch((error: NodeJS.ErrnoException) => {
       if (error.code === "ENOENT") return undefined;
       throw error;
@@ -96,6 +101,28 @@ export class BlobDirectory {
   #pathOf(name: string): string {
     return join(this.#directory, name.slice(0, 2), name);
   }
+}
+
+/** Characters that are read in one turn of the event loop: some milliseconds. */
+const SLICE = 2 * 1024 * 1024;
+
+async function encodingOf(text: string): Promise<Encoding> {
+  for (let from = 0; from < text.length; from += SLICE) {
+    if (from > 0) await nextTurn();
+    if (!fitsLatin1(text.slice(from, from + SLICE))) return "utf16le";
+  }
+  return "latin1";
+}
+
+async function* slicesOf(text: string, encoding: Encoding): AsyncGenerator<Buffer> {
+  for (let from = 0; from < text.length; from += SLICE) {
+    if (from > 0) await nextTurn();
+    yield Buffer.from(text.slice(from, from + SLICE), encoding);
+  }
+}
+
+function widthOf(encoding: Encoding): number {
+  return encoding === "latin1" ? 1 : 2;
 }
 
 function fitsLatin1(text: string): boolean {
