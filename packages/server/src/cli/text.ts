@@ -79,7 +79,7 @@ export function printable(text: string): string {
 }
 
 /** Besides what is unusual, spaces that are not between two words. */
-const unusualInLine = /[^ -~]|^ |  | $/;
+const unusualInLine = /[^ -~]|^ | {2}| $/;
 
 /** Like `printable`, but on one line. */
 export function oneLine(text: string): string {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { PassingMap } from "../../helpers/index.ts";
 import { isTransientError, StoreUnavailable } from "../database-errors.ts";
 import type { CallRow } from "../schema.ts";
 import type { CallJournal } from "./call-journal.ts";
@@ -14,7 +15,7 @@ interface Start {
  * Calls that have begun and are not written yet, by id, in the order in which they began. Their rows are
  * delayed for a moment, because most calls end within it.
  */
-export class StartQueue extends Map<string, Start> {
+export class StartQueue extends PassingMap<string, Start> {
   /** Whether the row of a call is due. */
   isDue(now: number): boolean {
     for (const { due } of this.values()) return due <= now;
