@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { boundedText } from "./http-errors.ts";
+import { sendRequest } from "./http-client.ts";
 
 const LIMIT = 10_000;
 
@@ -18,7 +18,11 @@ const server = createServer((incoming, outgoing) => {
 });
 const read = async (path: string) => {
   const { port } = server.address() as AddressInfo;
-  return (await boundedText(await fetch(`http://127.0.0.1:${port}/${path}`), LIMIT)).length;
+  return (
+    await (
+      await sendRequest(new URL(`http://127.0.0.1:${port}/${path}`), { method: "GET", headers: {} })
+    ).text(LIMIT)
+  ).length;
 };
 
 beforeAll(() => new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve)));
