@@ -18,8 +18,6 @@ interface PacedTaker extends LineHandler {
  * the lines caused.
  */
 const SLICE = 64;
-/** Bytes of a read that filled its buffer. After a shorter one there is nothing more to read in this turn. */
-const FULL_READ = 64 * 1024;
 
 /**
  * Reads the lines of a stream and passes them to the taker, but pauses the stream while the taker is full.
@@ -76,7 +74,6 @@ export class PacedLines {
       }
       at = this.#lines.next(chunk, at);
     }
-    if (chunk.length < FULL_READ) this.#taken = 0;
   };
 
   readonly #resume = (): void => {
