@@ -18,5 +18,6 @@ export {
   reasonOf,
   shellQuote,
   unlessAborted,
+  whenAborted,
 } from "./values.ts";
 export { watchFile, watchFiles } from "./watch.ts";

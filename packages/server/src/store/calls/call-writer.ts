@@ -170,7 +170,7 @@ export class CallWriter {
   /** Resolves when the database has everything handed over so far, or has refused it. */
   async flush(): Promise<void> {
     this.#isHurried = true;
-    this.#queueEnded();
+    this.#endTurn();
     this.#retryRefused();
     this.#begin();
     while (this.#drain !== undefined) await this.#drain;
@@ -187,11 +187,14 @@ export class CallWriter {
   }
 
   readonly #endTurn = (): void => {
+    clearImmediate(this.#turn);
+    this.#turn = undefined;
     const ended = this.#ended;
-    this.#queueEnded();
+    this.#ended = [];
+    for (const entry of ended) this.#finishes.push(entry);
     // While the database refuses rows, new rows skip the journal, so that `finished` rejects if they are
-    // refused too.
-    const isForJournal = this.#refused.length === 0 && ended.length < WORTH_A_TRANSACTION;
+    // refused too. Those that `flush` waits for go to the database anyway.
+    const isForJournal = !this.#isHurried && this.#refused.length === 0 && ended.length < WORTH_A_TRANSACTION;
     if (!isForJournal || this.#journal?.append(ended) !== true) {
       this.#begin();
       return;
@@ -206,13 +209,6 @@ export class CallWriter {
     if (this.#inJournal >= MOST_HELD_BACK) this.#begin();
     else this.#arm();
   };
-
-  #queueEnded(): void {
-    clearImmediate(this.#turn);
-    this.#turn = undefined;
-    for (const entry of this.#ended) this.#finishes.push(entry);
-    this.#ended = [];
-  }
 
   #begin(): void {
     this.#drain ??= this.#writeAll();
