@@ -2,7 +2,7 @@ import { Agent, type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps, Agent as SecureAgent } from "node:https";
 import { urlToHttpOptions } from "node:url";
 import { acceptedEncodings, decodedBody } from "../../../access/index.ts";
-import { boundedText, LONGEST_MESSAGE, tooLarge } from "./http-errors.ts";
+import { UpstreamError } from "../failures.ts";
 
 export interface HttpRequest {
   readonly method: "GET" | "POST" | "DELETE";
@@ -86,6 +86,29 @@ function targetOf(url: URL): ReturnType<typeof urlToHttpOptions> {
     targets.set(url, target);
   }
   return target;
+}
+
+/** The longest message of a server that is read, in bytes. */
+export const LONGEST_MESSAGE = 64 * 1024 * 1024;
+
+/** The whole text of a body. Rejects when it is larger than `limit` bytes. */
+export async function boundedText(body: AsyncIterable<Uint8Array>, limit: number): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  for await (const piece of body) {
+    size += piece.byteLength;
+    if (size > limit) throw tooLarge(limit);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString("utf8");
+}
+
+export function tooLarge(limit: number): UpstreamError {
+  const size = limit >= 1024 * 1024 ? `${Math.floor(limit / 1024 / 1024)} MB` : `${limit} bytes`;
+  return new UpstreamError(
+    "broken",
+    `The server's answer is larger than ${size} and was not read to its end. Ask for less at one time.`,
+  );
 }
 
 /** The answer of a server. Its body must be read or given up, or its connection stays in use. */

@@ -103,29 +103,6 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The longest message of a server that is read, in bytes. */
-export const LONGEST_MESSAGE = 64 * 1024 * 1024;
-
-/** The whole text of a body. Rejects when it is larger than `limit` bytes. */
-export async function boundedText(body: AsyncIterable<Uint8Array>, limit: number): Promise<string> {
-  const pieces: Uint8Array[] = [];
-  let size = 0;
-  for await (const piece of body) {
-    size += piece.byteLength;
-    if (size > limit) throw tooLarge(limit);
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces).toString("utf8");
-}
-
-export function tooLarge(limit: number): UpstreamError {
-  const size = limit >= 1024 * 1024 ? `${Math.floor(limit / 1024 / 1024)} MB` : `${limit} bytes`;
-  return new UpstreamError(
-    "broken",
-    `The server's answer is larger than ${size} and was not read to its end. Ask for less at one time.`,
-  );
-}
-
 /** Error codes of a connection that broke after it was made. */
 const brokenCodes: ReadonlySet<unknown> = new Set([...["ECONNRESET", "EPIPE", "ESOCKETTIMEDOUT"]]);
 

@@ -3,8 +3,8 @@ import { createParser } from "eventsource-parser";
 import { isRecord, reasonOf } from "../../../helpers/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { sentence, UpstreamError } from "../failures.ts";
-import { HttpAnswer, type HttpRequest, sendRequest } from "./http-client.ts";
-import { LONGEST_MESSAGE, lostConnection, refusalIn, tooLarge } from "./http-errors.ts";
+import { HttpAnswer, type HttpRequest, LONGEST_MESSAGE, sendRequest, tooLarge } from "./http-client.ts";
+import { lostConnection, refusalIn } from "./http-errors.ts";
 import type { Message, SendOptions, Transport, UpstreamRequest } from "./messages.ts";
 
 export type AddressEntry = ResolvedEntry & { readonly kind: "address" };

@@ -21,7 +21,7 @@ import {
 } from "@modelcontextprotocol/client";
 import { createAddressRules } from "../../../access/index.ts";
 import { plainHost } from "../../../helpers/index.ts";
-import { boundedText } from "../protocol/http-errors.ts";
+import { boundedText } from "../protocol/http-client.ts";
 import { configuredClient, joinScopes, type KeptSignIn, type SignInTarget } from "./stored-sign-in.ts";
 
 type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
