@@ -62,7 +62,7 @@ const MOST_GATHERED = 64 * 1024;
 /**
  * Writes messages to a stream. All messages of one callback of the event loop, and of the promises that it settles, are
  * written together: the answers to all calls whose records became safe at once. Waiting for the end of the turn took a
- * fifth more CPU per call over stdio, because the next requests came a turn later and in smaller groups.
+ * tenth more CPU for a call over stdio that comes alone.
  */
 export class MessageWriter {
   readonly flow = new WriteFlow(
