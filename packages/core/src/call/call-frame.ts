@@ -232,7 +232,9 @@ export class CallHistory {
   /** The newest call under way. */
   newest: CallFrame | undefined = undefined;
   readonly #limit: number;
-  readonly #chosen = new Map<string, CallFrame>();
+  /** Replaced now and then: a Map whose entries come and go keeps all that it ever held until a full collection. */
+  #chosen = new Map<string, CallFrame>();
+  #chosenSince = 0;
   /** Makes the ids of one registry differ from those of any other. */
   readonly #prefix = `call_${Math.random().toString(36).slice(2, 10)}${Date.now().toString(36)}_`;
   #ring: (CallFrame | undefined)[] = [];
@@ -271,6 +273,10 @@ export class CallHistory {
     if (this.newest !== undefined) this.newest.newer = frame;
     this.newest = frame;
     if (frame.options.callId !== undefined && frame.options.callId === frame.callId) {
+      if (++this.#chosenSince > 256 + 2 * this.#chosen.size) {
+        this.#chosen = new Map(this.#chosen);
+        this.#chosenSince = 0;
+      }
       this.#chosen.set(frame.callId, frame);
     }
   }

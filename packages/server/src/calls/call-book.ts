@@ -10,6 +10,7 @@ import type {
 } from "@toolrack/core";
 import { type Grant, masterGrant } from "../access/index.ts";
 import { currentCall } from "../helpers/current-call.ts";
+import { PassingMap } from "../helpers/index.ts";
 import type { CallLine, StartedCall } from "../store/index.ts";
 import { callToolName } from "./meta-tools.ts";
 
@@ -164,7 +165,7 @@ const operators: ReadonlySet<string> = new Set(["", "cli", masterGrant.caller]);
  */
 export class CallBook {
   readonly registry: ToolRegistry;
-  readonly #live = new Map<string, LiveCall>();
+  readonly #live = new PassingMap<string, LiveCall>();
   readonly #followers: CallFollower[] = [];
   /**
    * Origins of calls that have ended. When `#ended` is full, it becomes `#endedBefore`, and the origins that

@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
 import { rpcCodes } from "../../wire/index.ts";
-import { LONGEST_MESSAGE } from "../protocol/http-errors.ts";
+import { LONGEST_MESSAGE } from "../protocol/http-client.ts";
 import type { Message, Transport } from "../protocol/messages.ts";
 import {
   descendantsOf,
