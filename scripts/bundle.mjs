@@ -1,0 +1,157 @@
+// Bundles a package into few files: node ../../scripts/bundle.mjs, run in the folder of the package. Loading the program from
+// 1,200 files took twice as long as from a dozen. Nothing is minified, so that stack traces keep the names of functions.
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative, sep } from "node:path";
+import { build } from "esbuild";
+
+const folder = process.cwd();
+const source = join(folder, "src");
+const target = join(folder, "dist");
+
+/** What others import. */
+const exported = { core: ["index.ts", "internal.ts", "schema/visit.ts"], server: ["index.ts"] }[
+  basename(folder)
+];
+
+/** The program, and those that run in threads and processes of their own. */
+const programs = {
+  core: [],
+  server: [
+    "main.ts",
+    "builtin-tools/database/support/sqlite-child.ts",
+    "mcp/connect/process/watchdog-main.ts",
+    "rack/watchdog-thread.ts",
+    "store/sqlite-reader-thread.ts",
+  ],
+}[basename(folder)];
+
+/** Stays outside: what has programs or native code, what the user's own code shares with us, and drivers that few need. */
+const external = {
+  core: [],
+  server: ["@napi-rs/keyring", "@toolrack/core", "@vscode/ripgrep", "esbuild", "mysql2", "pg", "pnpm", "zod"],
+}[basename(folder)];
+
+const common = {
+  absWorkingDir: folder,
+  bundle: true,
+  platform: "node",
+  target: "node24",
+  // Some packages have a CommonJS build that a bundler cannot follow, and a module beside it.
+  mainFields: ["module", "main"],
+  conditions: ["toolrack-source"],
+  legalComments: "none",
+  logLevel: "warning",
+  metafile: true,
+};
+
+/**
+ * Files find others by their own place, which a bundle changes: they are given the place that they had. All that has
+ * `import.meta` lies at the top of the target, which is checked below.
+ */
+const places = {
+  name: "places",
+  setup(bundle) {
+    bundle.onLoad({ filter: /\.ts$/ }, ({ path }) => {
+      const text = readFileSync(path, "utf8");
+      if (!path.startsWith(source) || !/import\.meta\.(?:url|dirname)/.test(text)) return undefined;
+      const own = relative(source, path).split(sep).join("/").replace(/\.ts$/, ".js");
+      const url = `new URL(${JSON.stringify(`./${own}`)}, import.meta.url)`;
+      const contents = text
+        .replaceAll(/(?<!")import\.meta\.url/g, `${url}.href`)
+        .replaceAll(
+          /(?<!")import\.meta\.dirname/g,
+          `process.getBuiltinModule("node:url").fileURLToPath(new URL(".", ${url})).slice(0, -1)`,
+        );
+      return { contents, loader: "ts" };
+    });
+  },
+};
+
+/**
+ * An `import` of node:http makes Node read all of its members, one of which loads the whole of undici: 25 ms and 9 MB.
+ * Without `import`, only what is used is read.
+ */
+const plainHttp = {
+  name: "plain-http",
+  setup(bundle) {
+    bundle.onResolve({ filter: /^(?:node:)?http$/ }, () => ({ path: "http", namespace: "plain" }));
+    bundle.onLoad({ filter: /^http$/, namespace: "plain" }, () => ({
+      contents: 'module.exports = process.getBuiltinModule("node:http");',
+    }));
+  },
+};
+
+const isServer = basename(folder) === "server";
+const { metafile } = await build({
+  ...common,
+  entryPoints: [...exported, ...programs].map((entry) => join(source, entry)),
+  outbase: source,
+  outdir: target,
+  format: "esm",
+  splitting: true,
+  external,
+  // Packages in CommonJS need it for what stays outside. Core runs without Node, and needs nothing.
+  banner: isServer
+    ? {
+        js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
+      }
+    : {},
+  plugins: [places, plainHttp],
+});
+checkPlaces(metafile);
+const parts = [metafile];
+if (isServer) {
+  // The program of sandboxed workers, which get it as a text.
+  const program = "sandbox/single-file/worker/program";
+  const worker = await build({
+    ...common,
+    entryPoints: [join(source, `${program}.ts`)],
+    outfile: join(target, `${program}.js`),
+    format: "cjs",
+  });
+  parts.push(worker.metafile);
+}
+pruneTypes();
+writeLicenses(parts.flatMap(({ inputs }) => Object.keys(inputs)));
+
+function checkPlaces({ outputs }) {
+  for (const [file, { inputs }] of Object.entries(outputs)) {
+    const own = Object.keys(inputs).filter((input) => input.startsWith("src/"));
+    const placed = own.filter((input) => readFileSync(join(folder, input), "utf8").includes("import.meta."));
+    if (placed.length > 0 && dirname(file) !== "dist")
+      throw new Error(
+        `${file} is not at the top of dist, but has ${placed.join(", ")}, which uses import.meta.`,
+      );
+  }
+}
+
+/** The licences of the packages that are in the bundle ask to be passed on with it. */
+function writeLicenses(inputs) {
+  const packages = new Map();
+  for (const input of inputs) {
+    const [, place] = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(input) ?? [];
+    if (place === undefined || packages.has(place)) continue;
+    const directory = join(folder, place);
+    const { name, version, license } = JSON.parse(readFileSync(join(directory, "package.json"), "utf8"));
+    const files = readdirSync(directory).filter((file) => /^(?:licen[cs]e|notice)/i.test(file));
+    const texts = files.map((file) => readFileSync(join(directory, file), "utf8").trim());
+    packages.set(place, [`${name} ${version} (${license})`, ...texts].join("\n\n"));
+  }
+  const rule = `\n\n${"-".repeat(80)}\n\n`;
+  if (packages.size > 0)
+    writeFileSync(join(target, "LICENSES.txt"), `${[...packages.values()].sort().join(rule)}\n`);
+}
+
+/** Deletes the types that nobody outside can reach: they would ask for packages that are in the bundle. */
+function pruneTypes() {
+  const reached = new Set();
+  const follow = (file) => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const [, place] of readFileSync(file, "utf8").matchAll(/(?:from |import\()"(\.[^"]+)"/g))
+      follow(join(dirname(file), place.replace(/\.[jt]s$/, ".d.ts")));
+  };
+  for (const entry of exported) follow(join(target, entry.replace(/\.ts$/, ".d.ts")));
+  for (const file of readdirSync(target, { recursive: true }))
+    if (file.endsWith(".d.ts") && !reached.has(join(target, file))) rmSync(join(target, file));
+}
