@@ -98,6 +98,26 @@ const plainBuiltins = {
   },
 };
 
+/** esbuild gives an `import()` of a CommonJS package its default alone. Here it gets the names that Node would give it. */
+const namedImports = {
+  name: "named-imports",
+  setup(bundle) {
+    bundle.onResolve({ filter: /^[^.]/ }, async ({ path, kind, resolveDir }) => {
+      if (kind !== "dynamic-import" || isBuiltin(path)) return undefined;
+      const found = await bundle.resolve(path, { kind: "import-statement", resolveDir });
+      if (found.external || !("module.exports" in (await import(found.path)))) return undefined;
+      return { path: found.path, namespace: "named" };
+    });
+    bundle.onLoad({ filter: /./, namespace: "named" }, async ({ path }) => {
+      const names = Object.keys(await import(path)).filter((name) => /^[A-Za-z_$][\w$]*$/.test(name));
+      const exports = names.map((name) => (name === "default" ? "all as default" : `${name}`));
+      const consts = names.filter((name) => name !== "default").map((name) => `${name} = all.${name}`);
+      const contents = `import * as all from ${JSON.stringify(path)};\nconst ${consts.join(", ")};\nexport { ${exports.join(", ")} };`;
+      return { contents, resolveDir: dirname(path) };
+    });
+  },
+};
+
 const isServer = basename(folder) === "server";
 const { metafile } = await build({
   ...common,
@@ -111,7 +131,7 @@ const { metafile } = await build({
   banner: isServer
     ? { js: 'const require = process.getBuiltinModule("node:module").createRequire(import.meta.url);' }
     : {},
-  plugins: [places, plainBuiltins],
+  plugins: [places, plainBuiltins, namedImports],
 });
 checkPlaces(metafile);
 const parts = [metafile];
@@ -127,7 +147,7 @@ if (isServer) {
   parts.push(worker.metafile);
 }
 pruneTypes();
-writeLicenses(parts.flatMap(({ inputs }) => Object.keys(inputs)));
+writeLicenses(parts.flatMap(({ inputs }) => Object.keys(inputs)).filter((input) => !/^[a-z]+:/.test(input)));
 
 function checkPlaces({ outputs }) {
   for (const [file, { inputs, entryPoint }] of Object.entries(outputs)) {
