@@ -8,8 +8,22 @@ import { record } from "./record.ts";
 import { registry } from "./registry.ts";
 import { rest } from "./rest.ts";
 import { sandbox } from "./sandbox.ts";
+import { start } from "./start.ts";
 import { subscribers } from "./subscribers.ts";
 
-export const suites = { call, registry, files, record, http, mcp, gateway, rest, chat, sandbox, subscribers };
+export const suites = {
+  call,
+  registry,
+  files,
+  record,
+  http,
+  mcp,
+  gateway,
+  start,
+  rest,
+  chat,
+  sandbox,
+  subscribers,
+};
 
 export type SuiteName = keyof typeof suites;

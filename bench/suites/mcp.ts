@@ -38,7 +38,7 @@ const variants: Record<string, McpVariant & { readonly goal: number }> = {
   "stdio tools/call": { method: "tools/call", era: "legacy", tools: 10, transport: "stdio", goal: 3.3 },
 };
 /** Each is run with the transport and the number of tools. */
-const programs: Partial<Record<ContestantName, string>> = {
+export const programs: Partial<Record<ContestantName, string>> = {
   "node-mcp": "../mcp/floor.ts",
   "sdk-2-mcp": "../mcp/sdk-2.ts",
   "sdk-1-mcp": "../mcp/sdk-1.ts",
@@ -46,7 +46,7 @@ const programs: Partial<Record<ContestantName, string>> = {
   "mcp-framework-mcp": "../mcp/mcp-framework.ts",
 };
 /** These know the older versions of the protocol only. */
-const legacyOnly: readonly ContestantName[] = ["sdk-1-mcp", "fastmcp-mcp", "mcp-framework-mcp"];
+export const legacyOnly: readonly ContestantName[] = ["sdk-1-mcp", "fastmcp-mcp", "mcp-framework-mcp"];
 /** And these answer in sessions only. */
 const withSessions: readonly ContestantName[] = ["mcp-framework-mcp"];
 const connections = 16;
@@ -56,7 +56,7 @@ const warmUp = { requests: 15_000, milliseconds: 10_000 };
 const stdioWarmUp = 1_500;
 /** How many requests are under way at once on the one connection that stdio is. */
 const inFlight = 32;
-const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
+export const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
 
 /** The two requests that MCP clients make all the time, on real servers in processes of their own. */
 export const mcp: Suite<McpSample> = {
@@ -122,9 +122,10 @@ async function wordsOf(
     : [...main, "serve", "--port", "0", "--json", "--no-watch"];
 }
 
-function workspaceTools(count: number): string {
+/** A tool file with so many tools, of which the first has this number. */
+export function workspaceTools(count: number, first = 0): string {
   return `import { Tool } from "@toolrack/core";
-export const tools = Array.from({ length: ${count} }, (_, index) => Tool.define({
+export const tools = Array.from({ length: ${count} }, (_, at) => at + ${first}).map((index) => Tool.define({
   name: "tool_" + index,
   description: "Adds one to a number, as tool " + index + ".",
   parameters: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },
