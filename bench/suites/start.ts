@@ -47,7 +47,7 @@ const variants: Record<string, StartVariant> = {
   "HTTP, 5,000 tools": { ...list, era: "modern", tools: 5000, transport: "http", memory: 160 },
 };
 /** Milliseconds in which a program that has started comes to rest. */
-const SETTLED = 3_000;
+const SETTLED = 5_000;
 const ours: ContestantName = "ours-mcp";
 
 /** From the start of a server to the first list of its tools, and what it keeps of the memory then. */

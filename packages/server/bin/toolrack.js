@@ -34,8 +34,22 @@ function keepCompiledCode() {
   const own = fileURLToPath(new URL("../.cache", import.meta.url));
   const { XDG_CACHE_HOME: folder = join(homedir(), ".cache") } = process.env;
   enableCompileCache(isWritable(dirname(own)) ? own : join(folder, "toolrack", "code"));
-  // A client may end the program with a signal that leaves no time to write.
-  setTimeout(flushCompileCache, 3_000).unref();
+  setTimeout(() => {
+    // A client may end the program with a signal that leaves no time to write.
+    flushCompileCache();
+    releaseMemory();
+  }, 3_000).unref();
+}
+
+/**
+ * Gives back what only the start needed, 8 MB of 94 with ten tools and 34 of 136 with 5,000, which V8 would keep until it has
+ * to collect for another reason. It takes 80 ms of CPU, once.
+ */
+function releaseMemory() {
+  const { setFlagsFromString } = process.getBuiltinModule("node:v8");
+  setFlagsFromString("--expose-gc");
+  process.getBuiltinModule("node:vm").runInNewContext("gc")({ type: "major", flavor: "last-resort" });
+  setFlagsFromString("--no-expose-gc");
 }
 
 function isWritable(folder) {
