@@ -10,7 +10,9 @@ const vite = join(root, "node_modules", "vite", "bin", "vite.js");
 
 // Without development packages the sources do not run at all, so nobody misses the console.
 if (!existsSync(vite)) {
-  console.warn("The console was not built: the development packages are not installed, without which the sources do not run.");
+  console.warn(
+    "The console was not built: the development packages are not installed, without which the sources do not run.",
+  );
   process.exit(0);
 }
 run(vite, "build", "--logLevel", "warn");

@@ -1,3 +1,4 @@
+import { apis } from "./apis.ts";
 import { call } from "./call.ts";
 import { chat } from "./chat.ts";
 import { files } from "./files.ts";
@@ -22,6 +23,7 @@ export const suites = {
   start,
   rest,
   chat,
+  apis,
   sandbox,
   subscribers,
 };
