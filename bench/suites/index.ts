@@ -11,6 +11,7 @@ import { record } from "./record.ts";
 import { registry } from "./registry.ts";
 import { rest } from "./rest.ts";
 import { sandbox } from "./sandbox.ts";
+import { start } from "./start.ts";
 import { subscribers } from "./subscribers.ts";
 
 export const suites = {
@@ -22,6 +23,7 @@ export const suites = {
   mcp,
   gateway,
   growth,
+  start,
   rest,
   chat,
   apis,

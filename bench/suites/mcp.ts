@@ -37,7 +37,7 @@ const variants: Record<string, Measured> = {
   "stdio tools/call, 32 in flight": { ...call, era: "legacy", transport: "stdio", goal: 3.3 },
 };
 /** Each is run with the transport and the number of tools. */
-const programs: Partial<Record<ContestantName, string>> = {
+export const programs: Partial<Record<ContestantName, string>> = {
   "node-mcp": "../mcp/floor.ts",
   "sdk-2-mcp": "../mcp/sdk-2.ts",
   "sdk-1-mcp": "../mcp/sdk-1.ts",
@@ -46,7 +46,7 @@ const programs: Partial<Record<ContestantName, string>> = {
   "mcp-framework-mcp": "../mcp/mcp-framework.ts",
 };
 /** These know the older versions of the protocol only. */
-const legacyOnly: readonly ContestantName[] = [
+export const legacyOnly: readonly ContestantName[] = [
   ...(["sdk-1-mcp", "sdk-1-session-mcp", "fastmcp-mcp", "mcp-framework-mcp"] as const),
 ];
 /** And these answer in sessions only. */
@@ -55,7 +55,7 @@ const milliseconds = Number(process.env.BENCH_MCP_MILLISECONDS ?? 4_000);
 /** Before that V8 still compiles. By count, the same for every contestant; only the slowest ones come to the end of the time. */
 const warmUp = { requests: 15_000, milliseconds: 10_000 };
 const stdioWarmUp = 1_500;
-const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
+export const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
 
 /** The two requests that MCP clients make all the time, on real servers in processes of their own. */
 export const mcp: Suite<McpSample> = {
@@ -128,9 +128,10 @@ async function wordsOf(
     : [...main, "serve", "--port", "0", "--json", "--no-watch"];
 }
 
-function workspaceTools(count: number): string {
+/** A tool file with so many tools, of which the first has this number. */
+export function workspaceTools(count: number, first = 0): string {
   return `import { Tool } from "@toolrack/core";
-export const tools = Array.from({ length: ${count} }, (_, index) => Tool.define({
+export const tools = Array.from({ length: ${count} }, (_, at) => at + ${first}).map((index) => Tool.define({
   name: "tool_" + index,
   description: "Adds one to a number, as tool " + index + ".",
   parameters: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },

@@ -2,16 +2,15 @@ import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { ToolSwitches } from "../access/index.ts";
 import { importTasks, SCHEDULE_TOOL, startSchedules } from "../calls/index.ts";
-import { chatExtension } from "../chat/index.ts";
 import { type Config, retentionOf } from "../config/index.ts";
 import type { LoadReport } from "../files/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import { writeServerAddress } from "../helpers/server-address.ts";
-import { findConsole, type HttpSettings, serveConsole, startServer } from "../http/index.ts";
+import type { HttpSettings } from "../http/index.ts";
 import type { StdioStreams } from "../mcp/serve/index.ts";
 import type { Store } from "../store/index.ts";
 import type { App } from "./app.ts";
-import { openChat, openRack } from "./rack.ts";
+import { openRack } from "./rack.ts";
 import { startWatchdog } from "./watchdog.ts";
 
 export interface ServeOptions {
@@ -50,6 +49,12 @@ const HOUR = 60 * 60_000;
 export async function serve(directory: string, options: ServeOptions): Promise<Serving> {
   const root = resolve(directory);
   const { logger } = options;
+  // Loaded here, because a rack on stdio needs neither, and while the workspace is opened.
+  const surfaces = Promise.all([
+    import("../http/index.ts"),
+    import("../chat/index.ts"),
+    import("./open-chat.ts"),
+  ]);
   // Closes in reverse order what was opened.
   const opened = new AsyncDisposableStack();
   try {
@@ -59,6 +64,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
     }
+    const [{ findConsole, serveConsole, startServer }, { chatExtension }, { openChat }] = await surfaces;
     const chat = await openChat({ app, store, approvals, calls, secrets: values.secrets, logger });
     // The sandbox is opened in the background, so that the first call of a sandboxed tool does not wait for
     // it.

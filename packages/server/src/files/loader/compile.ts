@@ -1,18 +1,11 @@
 import { createHash } from "node:crypto";
+import { createRequire } from "node:module";
 import { extname } from "node:path";
 import timers from "node:timers";
 import timerPromises from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import vm from "node:vm";
-import {
-  type Loader,
-  type Location,
-  type Message,
-  type TransformOptions,
-  transform,
-  transformSync,
-  version,
-} from "esbuild";
+import type { Loader, Location, Message, TransformOptions } from "esbuild";
 import { LoadError } from "../../helpers/index.ts";
 import { CompileCache, type CompiledFile } from "./compile-cache.ts";
 
@@ -34,6 +27,11 @@ export const importMeta = {
   dirname: "__dirname",
 } as const;
 
+const require = createRequire(import.meta.url);
+/** Loaded when a file is compiled: a start with all files in the cache needs none. */
+const esbuild = (): typeof import("esbuild") => require("esbuild");
+let esbuildVersion: string | undefined;
+
 /** Compiles tool files with esbuild. Results are cached by content. */
 export class Compiler {
   readonly #cache: CompileCache | undefined;
@@ -48,7 +46,7 @@ export class Compiler {
     const cached = await this.#cache?.get(key);
     if (cached !== undefined) return cached;
     try {
-      const { code, map } = await transform(source, optionsFor(path, source, tsconfig));
+      const { code, map } = await esbuild().transform(source, optionsFor(path, source, tsconfig));
       this.#cache?.add(key, { code, map });
       return { code, map };
     } catch (thrown) {
@@ -59,7 +57,7 @@ export class Compiler {
   /** Like `compile`, for a file that is first imported during an evaluation, where nothing can be awaited. */
   compileNow(path: string, source: string, tsconfig: string): CompiledFile {
     try {
-      const { code, map } = transformSync(source, optionsFor(path, source, tsconfig));
+      const { code, map } = esbuild().transformSync(source, optionsFor(path, source, tsconfig));
       return { code, map };
     } catch (thrown) {
       throw toLoadError(thrown, path);
@@ -73,8 +71,9 @@ export class Compiler {
 
 /** The path is part of the key because the source map contains it. */
 function keyOf(path: string, source: string, tsconfig: string): string {
+  esbuildVersion ??= String(require("esbuild/package.json").version);
   return createHash("sha256")
-    .update([FORMAT, version, path, tsconfig, source].join("\0"))
+    .update([FORMAT, esbuildVersion, path, tsconfig, source].join("\0"))
     .digest("base64url");
 }
 
