@@ -16,7 +16,7 @@ export interface StoredSchedule {
   readonly timing: ScheduleTiming;
   /** What happens to a run whose time passed while no server ran. */
   readonly missed: "run" | "skip";
-  readonly state: "active" | "finished" | "cancelled";
+  readonly state: "active" | "paused" | "finished" | "cancelled";
   /** Present exactly while the schedule is active. */
   readonly nextRunAt?: number;
   readonly lastRunAt?: number;
@@ -110,15 +110,33 @@ export class ScheduleRepository {
   }
 
   /** False when the schedule is not active. */
+  pause(id: string): Promise<boolean> {
+    return this.#change(id, "active", { state: "paused", next_run_at: null });
+  }
+
+  /** False when the schedule is not paused. */
+  resume(id: string, nextRunAt: number): Promise<boolean> {
+    return this.#change(id, "paused", { state: "active", next_run_at: Math.round(nextRunAt) });
+  }
+
+  /** False when the schedule is neither active nor paused. */
   async cancel(id: string): Promise<boolean> {
     const changes = { state: "cancelled", next_run_at: null, ended_at: Date.now() } as const;
-    return (await updateRows(this.#db, "schedules", { id, state: "active" }, changes)) > 0;
+    return (await this.#change(id, "active", changes)) || this.#change(id, "paused", changes);
   }
 
   /** Deletes schedules that ended before the given time. */
   async prune(oldest: number): Promise<void> {
     const ended = this.#db.deleteFrom("schedules").where("state", "!=", "active");
     await ended.where("ended_at", "<", Math.floor(oldest)).execute();
+  }
+
+  async #change(
+    id: string,
+    state: StoredSchedule["state"],
+    changes: Parameters<typeof updateRows<"schedules">>[3],
+  ): Promise<boolean> {
+    return (await updateRows(this.#db, "schedules", { id, state }, changes)) > 0;
   }
 
   #active() {

@@ -60,7 +60,7 @@ export const tables = {
   secrets: ["name key primary, value text, created_at whole, updated_at whole"],
   settings: ["name key primary, value text, created_at whole, updated_at whole"],
   schedules: [
-    "id code primary, tool_name key, caller key, state code(active|finished|cancelled), next_run_at whole?",
+    "id code primary, tool_name key, caller key, state code(active|paused|finished|cancelled), next_run_at whole?",
     "last_run_at whole?, last_call_id key?, runs whole, missed code(run|skip), created_at whole",
     "timing text, input text, ended_at whole?",
   ],
