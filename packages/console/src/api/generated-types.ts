@@ -273,6 +273,17 @@ export interface Reload {
   readonly duration: number;
 }
 
+export interface Schedule {
+  readonly id: string;
+  readonly toolName: string;
+  readonly state: "active" | "paused" | "finished" | "cancelled";
+  readonly time?: string;
+  readonly interval?: string;
+  readonly timeZone?: string;
+  readonly runs: number;
+  readonly missed: "skip" | "run_once";
+}
+
 export interface Secret {
   readonly name: string;
   readonly createdAt: number;
@@ -507,6 +518,7 @@ export interface Answers {
   readonly "GET /api/approval-rules": { readonly items: readonly ApprovalRule[] };
   readonly "POST /api/approval-rules": ApprovalRule;
   readonly "DELETE /api/approval-rules/{id}": { readonly id: string };
+  readonly "POST /api/schedules": Schedule;
   readonly "GET /api/data": { readonly items: readonly DataFolder[] };
   readonly "DELETE /api/data/{name}": DataFolder;
   readonly "GET /api/mcp-servers": {

@@ -27,6 +27,11 @@ export function shownStatus(call: StandingCall, waiting?: ReadonlySet<string>): 
   return error?.code === "approval_denied" ? "denied" : "error";
 }
 
+/** How long the tool took: the time in which a call waited for a person is not the tool's. */
+export function toolTime({ duration, flags }: Pick<CallFacts, "duration" | "flags">): number | undefined {
+  return duration === undefined ? undefined : Math.max(0, duration - (flags?.waited ?? 0));
+}
+
 /**
  * Describes a loop in the console's language: what repeats, how often and since when. Unknown kinds use the server's
  * text.

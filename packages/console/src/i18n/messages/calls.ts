@@ -21,6 +21,7 @@ export const calls = {
     slower: ["Longer than ms", "超过毫秒"],
     session: ["Session", "会话"],
     caller: ["Caller", "调用方"],
+    waited: ["waited {time} for a person", "等待人工 {time}"],
     pause: ["Pause", "暂停"],
     resume: ["Resume", "继续"],
     missed: [

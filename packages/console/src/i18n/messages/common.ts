@@ -60,6 +60,8 @@ export const common = {
       "The server does not answer. Check that “toolrack serve” is running; the console reconnects by itself.",
       "服务器没有响应。请确认“toolrack serve”正在运行；控制台会自动重连。",
     ],
+    failedAt: ["Failed at", "出错位置"],
+    stack: ["Stack of the error", "错误的调用栈"],
     unexpected: ["The console itself failed at this: {problem}", "控制台自身出错：{problem}"],
     unreadable: [
       "What came back (status {status}) is no answer of a Toolrack server. Check what stands between the console and the server.",
@@ -227,6 +229,7 @@ export const common = {
     yes: ["Yes", "是"],
     no: ["No", "否"],
     noArguments: ["This tool takes no arguments.", "该工具没有参数。"],
+    searchChoices: ["Search {count} choices", "搜索 {count} 个选项"],
     otherKeys: ["Other keys", "其他键"],
     addNamed: ["Add {name}", "添加 {name}"],
     addTo: ["Add to {name}", "添加到 {name}"],
@@ -284,6 +287,16 @@ export const common = {
   },
   content: {
     showAs: ["Show as", "显示方式"],
+    table: ["Table", "表格"],
+    rows: ["{count} row | {count} rows", "{count} 行"],
+    rowsOf: ["{some} of {count} row | {some} of {count} rows", "{count} 行中的 {some} 行"],
+    filterRows: ["Filter rows", "筛选行"],
+    copyCsv: ["Copy as CSV", "复制为 CSV"],
+    sortBy: ["Sort by {column}", "按 {column} 排序"],
+    model: {
+      cut: ["The model was given the text up to here", "模型只得到此处之前的内容"],
+      goesOn: ["The model was given the text from here on", "模型得到此处之后的内容"],
+    },
     tree: ["Tree", "树"],
     page: ["Page", "排版"],
     text: ["Text", "文本"],

@@ -100,6 +100,7 @@ export const tools = {
     idempotent: ["Idempotent", "幂等"],
     timeout: ["Timeout {time}", "超时 {time}"],
     tokens: ["~{count} tokens", "约 {count} Token"],
+    tokensGiven: ["the model was given ~{count}", "模型得到约 {count}"],
     tokensAbout: [
       "About what the definition costs in every request to a model",
       "工具定义在每次模型请求中大约占用的 Token",
@@ -147,6 +148,7 @@ export const tools = {
       "What a model reads (~{tokens} tokens with the schema)",
       "模型看到的说明（连同参数定义约 {tokens} Token）",
     ],
+    description: ["Description", "说明"],
     noDescription: ["It has no description.", "没有说明。"],
     inputSchema: ["Schema of the arguments", "参数定义"],
     outputSchema: ["Schema of the result", "结果定义"],
