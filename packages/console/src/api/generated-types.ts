@@ -103,6 +103,7 @@ export interface CallSummary {
 
 export interface ChatMessage {
   readonly id: string;
+  readonly position: number;
   readonly role: "user" | "assistant";
   readonly status: "running" | "completed" | "stopped" | "interrupted" | "error";
   readonly createdAt: number;
@@ -240,6 +241,8 @@ export interface McpServer {
     readonly from: "entry" | "server";
     readonly changed?: { readonly text: string; readonly hash: string };
   };
+  readonly prompts?: number;
+  readonly resources?: number;
   readonly refused?: readonly { readonly name: string; readonly reason: string }[];
   readonly connections?: number;
   readonly signIn?: { readonly signedIn: boolean; readonly pending: boolean; readonly problem?: string };
@@ -264,6 +267,25 @@ export interface NewToken extends Token {
   readonly token: string;
 }
 
+export interface Prompt {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly arguments?: readonly {
+    readonly name: string;
+    readonly description?: string;
+    readonly required?: boolean;
+  }[];
+}
+
+export interface PromptAnswer {
+  readonly description?: string;
+  readonly messages: readonly {
+    readonly role: "user" | "assistant";
+    readonly content: Readonly<Record<string, unknown>>;
+  }[];
+}
+
 export interface Reload {
   readonly at: number;
   readonly added: readonly string[];
@@ -273,13 +295,34 @@ export interface Reload {
   readonly duration: number;
 }
 
+export interface Resource {
+  readonly uri?: string;
+  readonly uriTemplate?: string;
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly mimeType?: string;
+  readonly size?: number;
+}
+
+export interface ResourceContent {
+  readonly uri: string;
+  readonly mimeType?: string;
+  readonly text?: string;
+  readonly blob?: string;
+}
+
 export interface Schedule {
   readonly id: string;
   readonly toolName: string;
+  readonly toolArgs: Readonly<Record<string, unknown>>;
   readonly state: "active" | "paused" | "finished" | "cancelled";
   readonly time?: string;
   readonly interval?: string;
+  readonly cron?: string;
   readonly timeZone?: string;
+  readonly nextRun?: string;
+  readonly nextRuns?: readonly string[];
   readonly runs: number;
   readonly missed: "skip" | "run_once";
 }
@@ -457,6 +500,11 @@ export interface Tool extends ToolSummary {
   readonly inputSchema?: Readonly<Record<string, unknown>>;
   readonly outputSchema?: Readonly<Record<string, unknown>>;
   readonly metadata: Readonly<Record<string, unknown>>;
+  readonly isolation?: {
+    readonly level: 0 | 2 | 3;
+    readonly label: "none" | "reduced" | "full";
+    readonly reason?: string;
+  };
 }
 
 export interface ToolPage {
@@ -518,7 +566,15 @@ export interface Answers {
   readonly "GET /api/approval-rules": { readonly items: readonly ApprovalRule[] };
   readonly "POST /api/approval-rules": ApprovalRule;
   readonly "DELETE /api/approval-rules/{id}": { readonly id: string };
+  readonly "GET /api/schedules": { readonly items: readonly Schedule[] };
   readonly "POST /api/schedules": Schedule;
+  readonly "GET /api/schedule-times": { readonly times: readonly string[] };
+  readonly "PATCH /api/schedules/{id}": Schedule;
+  readonly "DELETE /api/schedules/{id}": Schedule;
+  readonly "GET /api/prompts": { readonly items: readonly Prompt[] };
+  readonly "POST /api/prompts/{name}": PromptAnswer;
+  readonly "GET /api/resources": { readonly items: readonly Resource[] };
+  readonly "GET /api/resources/content": { readonly contents: readonly ResourceContent[] };
   readonly "GET /api/data": { readonly items: readonly DataFolder[] };
   readonly "DELETE /api/data/{name}": DataFolder;
   readonly "GET /api/mcp-servers": {

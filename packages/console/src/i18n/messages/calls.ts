@@ -184,7 +184,7 @@ export const calls = {
   reloads: {
     reloadNow: ["Reload tool files", "重新加载工具文件"],
     allWell: [
-      "{count} file loads without trouble. | All {count} files load without trouble.",
+      "{count} file loads without problems. | All {count} files load without problems.",
       "全部 {count} 个文件加载正常。",
     ],
     warnings: [

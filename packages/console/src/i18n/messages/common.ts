@@ -9,7 +9,9 @@ export const common = {
     calls: ["Calls", "调用"],
     approvals: ["Approvals", "审批"],
     chat: ["Chat", "对话"],
+    schedules: ["Schedules", "定时任务"],
     skills: ["Skills", "技能"],
+    offerings: ["Prompts, resources", "提示词与资源"],
     mcpServers: ["MCP servers", "上游 MCP 服务"],
     reloads: ["Reloads and alerts", "重载与告警"],
     settings: ["Settings", "设置"],
@@ -45,7 +47,7 @@ export const common = {
     interrupted: ["Interrupted", "已中断"],
   },
   theme: {
-    system: ["Like the system", "跟随系统"],
+    system: ["Follow the system", "跟随系统"],
     light: ["Light", "浅色"],
     dark: ["Dark", "深色"],
   },

@@ -6,7 +6,7 @@ export const tools = {
     title: ["What is on the rack", "工具架概览"],
     tiles: {
       tools: ["Tools ready", "可用工具"],
-      failed: ["Files in trouble", "出错的文件"],
+      failed: ["Files with problems", "有问题的文件"],
       disabled: ["Disabled", "已禁用"],
       running: ["Running now", "正在运行"],
       waiting: ["Waiting for you", "等待审批"],
@@ -68,7 +68,7 @@ export const tools = {
     anyTag: ["Any tag", "全部标签"],
     shows: {
       all: ["Any state", "任意状态"],
-      failed: ["In trouble", "出错的"],
+      failed: ["With problems", "有问题的"],
       disabled: ["Disabled", "已禁用的"],
       dangerous: ["Dangerous", "危险的"],
       quiet: ["Not called in 24 hours", "24 小时内未调用"],
@@ -82,7 +82,7 @@ export const tools = {
     },
     count: ["{count} tool | {count} tools", "{count} 个工具"],
     countOf: ["{shown} of {count} tool | {shown} of {count} tools", "{count} 个工具中的 {shown} 个"],
-    troubled: ["{count} file in trouble | {count} files in trouble", "{count} 个文件出错"],
+    troubled: ["{count} file with problems | {count} files with problems", "{count} 个文件有问题"],
     related: ["Related", "相关"],
     none: [
       "There are no tools yet. Make one, or put a file into tools/.",
@@ -91,7 +91,7 @@ export const tools = {
     nothingFits: ["No tool fits these filters.", "没有符合条件的工具。"],
     showAll: ["Show all tools", "显示全部工具"],
     choose: ["Choose a tool to see what it does and to run it.", "选择一个工具，查看说明并运行。"],
-    fileIsWell: ["{file} loads without trouble.", "{file} 加载正常。"],
+    fileIsWell: ["{file} loads without problems.", "{file} 加载正常。"],
     disabled: ["Disabled", "已禁用"],
     stale: ["Stale", "已过期"],
     failed: ["Failed to load", "加载失败"],
@@ -133,7 +133,7 @@ export const tools = {
     notRunYet: ["The result will be shown here.", "结果会显示在这里。"],
     running: ["Running…", "正在运行…"],
     progress: ["Progress", "进度"],
-    messages: ["What the tool said", "工具的消息"],
+    messages: ["Output", "输出"],
     cancel: ["Cancel", "取消"],
     cancelReason: ["cancelled in the console", "在控制台取消"],
     compare: ["Compare with the run before", "与上次对比"],
@@ -143,7 +143,7 @@ export const tools = {
     tags: ["Tags", "标签"],
     permissions: ["Permissions", "权限"],
     origin: ["Comes from", "来源"],
-    registered: ["On the rack since", "注册时间"],
+    registered: ["Added", "添加时间"],
     descriptionForModels: [
       "What a model reads (~{tokens} tokens with the schema)",
       "模型看到的说明（连同参数定义约 {tokens} Token）",
