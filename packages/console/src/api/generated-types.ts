@@ -59,6 +59,7 @@ export interface Call extends Omit<CallSummary, "parametersPreview"> {
     readonly level: "debug" | "info" | "warn" | "error" | "progress" | "note";
     readonly text: string;
   }[];
+  readonly trace?: CallTrace;
   readonly stages?: readonly {
     readonly name: "validate" | "approve" | "run" | "after";
     readonly duration: number;
@@ -73,6 +74,7 @@ export interface CallAnswer {
   readonly result: ToolResult;
   readonly recorded: boolean;
   readonly replayOf?: string;
+  readonly trace?: CallTrace;
 }
 
 export interface CallPage {
@@ -99,6 +101,10 @@ export interface CallSummary {
   readonly resultSize?: number;
   readonly status: "pending" | "running" | "completed" | "error" | "interrupted";
   readonly parametersPreview?: string;
+}
+
+export interface CallTrace {
+  readonly at: string;
 }
 
 export interface ChatMessage {

@@ -10,7 +10,8 @@ import type {
 } from "@toolrack/core";
 import { type Grant, masterGrant } from "../access/index.ts";
 import { currentCall } from "../helpers/current-call.ts";
-import type { CallLine, StartedCall } from "../store/index.ts";
+import type { CallLine, CallTrace, StartedCall } from "../store/index.ts";
+import { traceOf } from "./call-trace.ts";
 import { callToolName } from "./meta-tools.ts";
 
 export type StateEvent = Extract<RackEvent, { type: "state" }>;
@@ -29,6 +30,8 @@ export interface RecordedCall {
   readonly record: ToolCallRecord;
   /** False when the store refused the record or cannot take it now. The call happened all the same. */
   readonly recorded: boolean;
+  /** Where in its author's files the tool failed. For admins only: it names files of the server. */
+  readonly trace?: CallTrace | undefined;
 }
 
 /** The headers of an HTTP request, by their names in lower case. */
@@ -144,7 +147,13 @@ export interface CallFollower {
    */
   waits?(call: LiveCall, isWaiting: boolean): void;
   /** `call` is undefined for a call that was refused before it began. */
-  ended?(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void;
+  ended?(
+    call: LiveCall | undefined,
+    record: ToolCallRecord,
+    result: ToolResult,
+    /** Where in its author's files the tool failed. */
+    trace: CallTrace | undefined,
+  ): void;
 }
 
 /**
@@ -162,6 +171,7 @@ const operators: ReadonlySet<string> = new Set(["", "cli", masterGrant.caller]);
  */
 export class CallBook {
   readonly registry: ToolRegistry;
+  readonly #workspace: string;
   readonly #live = new Map<string, LiveCall>();
   readonly #followers: CallFollower[] = [];
   /**
@@ -172,9 +182,10 @@ export class CallBook {
   #endedBefore = new Map<string, Origin>();
   readonly #unsubscribe: () => void;
 
-  /** Must be created before the first call. */
-  constructor(registry: ToolRegistry) {
+  /** Must be created before the first call. `workspace`: the absolute path of the folder that the tools are in. */
+  constructor(registry: ToolRegistry, workspace = process.cwd()) {
     this.registry = registry;
+    this.#workspace = workspace;
     this.#unsubscribe = registry.subscribe(this.#listen, ["state", "progress", "log", "waiting", "record"]);
   }
 
@@ -257,7 +268,7 @@ export class CallBook {
         return;
       }
       case "record": {
-        const { record, result } = event;
+        const { record, result, error } = event;
         const call = this.#live.get(record.callId);
         if (call?.origin !== undefined) {
           this.#ended.set(record.callId, call.origin);
@@ -267,7 +278,8 @@ export class CallBook {
           }
         }
         if (call?.grant === undefined) this.#live.delete(record.callId);
-        for (const follower of this.#followers) follower.ended?.(call, record, result);
+        const trace = error && traceOf(error, record, this.#workspace);
+        for (const follower of this.#followers) follower.ended?.(call, record, result, trace);
       }
     }
   };

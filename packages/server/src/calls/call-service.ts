@@ -153,8 +153,7 @@ export class CallService implements CallFollower {
         : registry.execute(name, input, options);
       request.begun?.((reason) => registry.cancel(callId, reason));
       const result = await running;
-      const { record, recorded } = await recording.promise;
-      return { callId, result, record, recorded };
+      return { callId, result, ...(await recording.promise) };
     } finally {
       this.#leave(call, live);
     }

@@ -34,7 +34,7 @@ export async function serveCall(
   const request = { ...call, signal: gone?.signal, headers: incoming.headers };
   try {
     if (acceptsStream(incoming)) return await streamCall(service, request, outgoing);
-    return answerOf(await service.run(request), call.replayOf);
+    return answerOf(await service.run(request), request);
   } finally {
     gone?.release();
   }
@@ -73,7 +73,7 @@ async function streamCall(
     log: ({ at, level, text }) => sendIfTaken("log", { at, level, text }),
   };
   try {
-    send("result", answerOf(await service.run({ ...request, watcher }), request.replayOf));
+    send("result", answerOf(await service.run({ ...request, watcher }), request));
   } catch (thrown) {
     const refusal = HttpError.from(thrown);
     if (!outgoing.headersSent || refusal === undefined) throw thrown;
@@ -139,12 +139,15 @@ export const refusals = [
  * The answer for a call that ran, whatever its outcome. Throws the refusal when the tool never ran. A tool that ran and
  * passed on the refusal of an inner call counts as run.
  */
-function answerOf({ callId, record, result, recorded }: EndedCall, replayOf?: string): object {
+function answerOf(
+  { callId, record, result, recorded, trace }: EndedCall,
+  { replayOf, grant }: Pick<CallRequest, "replayOf" | "grant">,
+): object {
   const { error } = result;
   const { toolName, status, duration } = record;
   const code = error && record.runDuration === 0 ? refusals.find((one) => one === error.code) : undefined;
   if (error === undefined || code === undefined)
-    return { callId, toolName, status, duration, result, recorded, replayOf };
+    return { callId, toolName, status, duration, result, recorded, replayOf, ...(grant.admin && { trace }) };
   const details = { callId, recoverable: error.recoverable, ...error.details };
   throw new HttpError(code, error.message, { details });
 }
@@ -153,7 +156,7 @@ const PREVIEW = 200;
 
 /** A call as lists show it, with only the beginning of its arguments and its result. */
 export function summaryOf(call: StoredCall): Record<string, unknown> {
-  const { parameters, result, outcome, status: _, ...rest } = call;
+  const { parameters, result, outcome, status: _, trace: __, ...rest } = call;
   return {
     ...rest,
     status: outcome,
@@ -163,10 +166,18 @@ export function summaryOf(call: StoredCall): Record<string, unknown> {
   };
 }
 
-/** A stored call with its arguments and result. Only a result too long to be stored in one piece is cut. */
-export function detailOf(call: StoredCall): Record<string, unknown> {
-  const { outcome, status: _, ...rest } = call;
-  return { ...rest, status: outcome, ...(outcome === "running" ? {} : { stages: stagesOf(call) }) };
+/**
+ * A stored call with its arguments and result. Only a result too long to be stored in one piece is cut. Only an admin
+ * is told where in the server's files the tool failed.
+ */
+export function detailOf(call: StoredCall, { admin }: Grant): Record<string, unknown> {
+  const { outcome, status: _, trace, ...rest } = call;
+  return {
+    ...rest,
+    status: outcome,
+    ...(admin && { trace }),
+    ...(outcome === "running" ? {} : { stages: stagesOf(call) }),
+  };
 }
 
 /**
@@ -252,6 +263,7 @@ const PIECE = 256 * 1024;
 /** Sends the record of a call as a file, reading the text of the result piece by piece. */
 export async function sendRecord(
   call: StoredCall,
+  grant: Grant,
   calls: Pick<CallStore, "readResult">,
   outgoing: ServerResponse,
 ): Promise<typeof sent> {
@@ -262,19 +274,21 @@ export async function sendRecord(
     "Content-Type": json,
     "Content-Disposition": `attachment; filename="${callId.replace(/[^\w.-]/g, "_")}.json"`,
   });
-  await pipeline(Readable.from(piecesOf(call, first, calls)), outgoing).catch((error) => {
-    // A disconnect is not an error.
-    if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
-  });
+  await pipeline(Readable.from(piecesOf(call, detailOf(call, grant), first, calls)), outgoing).catch(
+    (error) => {
+      // A disconnect is not an error.
+      if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
+    },
+  );
   return sent;
 }
 
 async function* piecesOf(
   call: StoredCall,
+  { result: _, ...facts }: Record<string, unknown>,
   first: Awaited<ReturnType<CallStore["readResult"]>>,
   calls: Pick<CallStore, "readResult">,
 ): AsyncGenerator<string> {
-  const { result: _, ...facts } = detailOf(call);
   const { content, ...more } = call.result;
   // `result` is the last member and `content` its last member: the JSON before it is written without closing braces.
   yield `${jsonText(facts).slice(0, -1)},"result":${jsonText(more).slice(0, -1)},"content":"`;

@@ -5,7 +5,7 @@ import { type LogLine, type LogQuery, matcher, parse, readLog } from "../../call
 import type { StoredCall } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
-import { formatDuration, oneLine, padDisplay, parseDuration, printable } from "../text.ts";
+import { formatDuration, oneLine, padDisplay, parseDuration, printable, traceLines } from "../text.ts";
 import { withApp, withStore } from "../workspace.ts";
 
 export interface LogsOptions {
@@ -248,7 +248,18 @@ export async function calls(cli: Cli, _action: "show", id: string): Promise<void
 }
 
 function linesOf(cli: Cli, call: StoredCall): string[] {
-  const { callId, toolName, outcome, duration, caller, timestamp, parameters, log = [], result } = call;
+  const {
+    callId,
+    toolName,
+    outcome,
+    duration,
+    caller,
+    timestamp,
+    parameters,
+    log = [],
+    result,
+    trace,
+  } = call;
   const title = (text: string) => cli.style("bold", text);
   const facts = [oneLine(callId), new Date(timestamp).toISOString(), outcome, formatDuration(duration)];
   return [
@@ -262,5 +273,6 @@ function linesOf(cli: Cli, call: StoredCall): string[] {
       ({ at, level, text }) => `${new Date(at).toISOString()}  ${level.padEnd(8)}  ${printable(text)}`,
     ),
     ...(outcome === "running" ? [] : ["", title("Result"), printable(result.content)]),
+    ...(trace === undefined ? [] : ["", ...traceLines(trace, (how, text) => cli.style(how, text))]),
   ];
 }

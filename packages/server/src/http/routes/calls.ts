@@ -58,7 +58,7 @@ export function callRoutes(services: HttpServices): Route[] {
       answer: ["The call.", s.ref("Call")],
       errors: ["call_not_found"],
       handle: async ({ params: { callId }, grant }) =>
-        findActive(services, callId, grant) ?? detailOf(await requireCall(grant, callId, services)),
+        findActive(services, callId, grant) ?? detailOf(await requireCall(grant, callId, services), grant),
     }),
     route("DELETE /api/calls/{callId}", "cancelCall", "Cancels a call under way, and the calls it made", {
       params,
@@ -70,7 +70,7 @@ export function callRoutes(services: HttpServices): Route[] {
       async handle({ params: { callId }, query, grant }) {
         if (findActive(services, callId, grant) !== undefined && registry.cancel(callId, query.reason)) {
           await recorder.flush();
-          return detailOf(await requireCall(grant, callId, services));
+          return detailOf(await requireCall(grant, callId, services), grant);
         }
         const { outcome } = await requireEnded(services, callId, grant);
         const message = `The call "${callId}" has ended (${outcome}); there is nothing to cancel.`;
@@ -105,7 +105,7 @@ export function callRoutes(services: HttpServices): Route[] {
         errors: ["call_not_found", "call_running", "result_elsewhere"],
         async handle({ params: { callId }, grant, outgoing }) {
           const call = await requireEnded(services, callId, grant);
-          return sendRecord(call, calls, outgoing);
+          return sendRecord(call, grant, calls, outgoing);
         },
       },
     ),

@@ -162,7 +162,15 @@ export const callSchemas = {
       "False when the record is not safe yet: the store cannot take it now, or refused it.",
     ),
     "replayOf?": s.text(),
+    "trace?": s.ref("CallTrace"),
   }),
+  CallTrace: s.object(
+    {
+      at: s.text("`FILE:LINE`, by the file's path in the workspace."),
+      stack: s.text("What was thrown, and the frames of its stack that lie in the author's files."),
+    },
+    "Where in its author's files a tool failed. Only admins get it; absent when the stack has none of these files.",
+  ),
   CallSummary: s.object({
     ...callFacts,
     "parametersPreview?": s.text(),
@@ -181,6 +189,7 @@ export const callSchemas = {
         callLine,
         "What the tool said while it ran, also while it still runs: its log, what it printed, and the messages of its progress. Secrets are masked. At most 200 lines or 32 KiB: of more, the first and the last, with a `note` between them. Absent when it said nothing.",
       ),
+      "trace?": s.ref("CallTrace"),
       "stages?": s.list(callStage, "What its time went into, in order, once it has ended."),
     },
     "A call under way has no result yet.",

@@ -21,6 +21,15 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly outcome: "running" | "completed" | "error" | "interrupted";
   /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
+  readonly trace?: CallTrace;
+}
+
+/** Where in the files of its author a tool failed. Only for admins, because it names files of the server. */
+export interface CallTrace {
+  /** `FILE:LINE`, by the file's path in the workspace. */
+  readonly at: string;
+  /** What was thrown, and the frames of the stack that lie in the author's files. */
+  readonly stack: string;
 }
 
 /** A call that has begun, recorded so that a crash leaves a trace of it. */
@@ -116,6 +125,7 @@ export interface FinishedCall {
   /** Whether `longText` or `more` has to be written as a blob. */
   readonly needsBlobs: boolean;
   readonly log: readonly CallLine[] | undefined;
+  readonly trace: CallTrace | undefined;
 }
 
 export function prepareFinished(
@@ -125,6 +135,7 @@ export function prepareFinished(
   replayOf?: string,
   whole?: string,
   log?: readonly CallLine[],
+  trace?: CallTrace,
 ): FinishedCall {
   const text = whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
@@ -133,7 +144,7 @@ export function prepareFinished(
   const hasMore = attachments !== undefined || blocks !== undefined || metadata !== undefined;
   const more = hasMore || structured !== undefined ? moreOf(result, hasMore) : undefined;
   const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
-  return { record, result, replayOf, instance, longText, more, needsBlobs, log };
+  return { record, result, replayOf, instance, longText, more, needsBlobs, log, trace };
 }
 
 export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
@@ -149,7 +160,7 @@ export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): 
 export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Blob): CallRow {
   const { record, result, longText } = call;
   const parameters = toBoundedJson(record.parameters);
-  const error = record.error === undefined ? null : errorJson(record.error, parameters);
+  const error = record.error === undefined ? null : errorJson(record.error, parameters, call.trace);
   const text = toStorableText(
     textBlob === undefined ? result.content : shorten(result.content, record.callId),
   );
@@ -212,17 +223,18 @@ function shorten(content: string, callId: string): string {
   return `${content.slice(0, SHOWN)}\n… ${rest} more characters: the whole result is kept as call ${callId}; read on from offset ${SHOWN} …`;
 }
 
+/** The column `error`: the error, and where it was thrown. */
+type RecordedError = ToolErrorResponse & { readonly trace?: CallTrace | undefined };
+
 /** JSON of the error. Leaves out the arguments that the error repeats, because the row has them. */
-function errorJson(error: ToolErrorResponse, parameters: string): string {
+function errorJson(error: ToolErrorResponse, parameters: string, trace: CallTrace | undefined): string {
   const { details } = error;
-  const json = toJson(
-    details !== undefined && toBoundedJson(details.input) === parameters
-      ? { ...error, details: { ...details, input: undefined } }
-      : error,
-  );
+  const isRepeated = details !== undefined && toBoundedJson(details.input) === parameters;
+  const recorded: RecordedError = { ...error, trace };
+  const json = toJson(isRepeated ? { ...recorded, details: { ...details, input: undefined } } : recorded);
   if (json.length <= LONGEST_INLINE) return json;
   const { name, code, message, recoverable } = error;
-  return toJson({ name, code, message: message.slice(0, SHOWN), recoverable });
+  return toJson({ name, code, message: message.slice(0, SHOWN), recoverable, trace });
 }
 
 /** Shortens a text that is only shown, and by which no row is looked up. */
@@ -235,7 +247,7 @@ function toLabel(text: string): string {
 const unlisted = ["parameters", "result_text", "more", "more_blob", "log"] as const;
 
 /** The members of a call that stand in columns of their own. */
-const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log">>()(
+const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log" | "trace">>()(
   "calls",
   {
     outcome: plain("state"),
@@ -260,14 +272,17 @@ export const listedColumns = callColumns.filter(
  */
 export function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
   const { error: recorded, ...call } = calls.toRecord(row);
+  const { trace, ...plainError }: Partial<RecordedError> = recorded ?? {};
   const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);
-  const error = withInput(recorded, parameters);
+  // Without its trace, a recorded error is the error that was recorded.
+  const error = withInput(recorded && (plainError as ToolErrorResponse), parameters);
   const log = fromJson<NonNullable<StoredCall["log"]>>(logged ?? null);
   return {
     ...call,
     parameters,
     status: row.state === "interrupted" ? "error" : row.state,
     ...(error && { error }),
+    ...(trace && { trace }),
     result: resultOf(row, error, more ?? null),
     ...(log && { log }),
   };

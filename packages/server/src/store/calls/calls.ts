@@ -13,6 +13,7 @@ import type { CallJournals } from "./call-journal.ts";
 import { type CallQuery, filterCalls, isNotCompleted, looksAtMany } from "./call-query.ts";
 import {
   type CallLine,
+  type CallTrace,
   type FinishedCall,
   listedColumns,
   prepareFinished,
@@ -116,8 +117,9 @@ export class CallRepository {
     replayOf?: string,
     whole?: string,
     log?: readonly CallLine[],
+    trace?: CallTrace,
   ): Promise<"safe" | "held"> {
-    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log);
+    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log, trace);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
     const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
     return written.catch((error) => {
