@@ -63,6 +63,7 @@ const translations: Readonly<Record<string, string>> = {
   "Takes a rule back": "收回一条规则",
   "What is to run later, the soonest first": "之后要运行的任务，最近的在前",
   "Cancels a schedule": "取消一个定时任务",
+  "How the rack is, in numbers": "工具架的概况数字",
   "Schedules a tool": "定时运行一个工具",
   "The first times that a schedule would run": "一个定时任务最先会运行的时间",
   "Pauses a schedule, or lets it go on": "暂停一个定时任务，或让它继续",

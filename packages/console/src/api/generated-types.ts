@@ -105,6 +105,7 @@ export interface CallSummary {
 
 export interface CallTrace {
   readonly at: string;
+  readonly stack: string;
 }
 
 export interface ChatMessage {
@@ -271,6 +272,17 @@ export interface McpServerTool {
 
 export interface NewToken extends Token {
   readonly token: string;
+}
+
+export interface Overview {
+  readonly tools: { readonly ready: number; readonly disabled: number; readonly own: number };
+  readonly running: readonly CallSummary[];
+  readonly failures: readonly CallSummary[];
+  readonly loops: number;
+  readonly hasCalls: boolean;
+  readonly files?: { readonly failed: number };
+  readonly mcpServers?: { readonly enabled: number; readonly ready: number; readonly starting: number };
+  readonly hasClients?: boolean;
 }
 
 export interface Prompt {
@@ -566,6 +578,7 @@ export interface Answers {
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
   readonly "GET /api/stats": Statistics;
+  readonly "GET /api/overview": Overview;
   readonly "GET /api/approvals": ApprovalPage;
   readonly "GET /api/approvals/{id}": Approval;
   readonly "POST /api/approvals/{id}": Approval;

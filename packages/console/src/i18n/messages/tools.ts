@@ -13,6 +13,24 @@ export const tools = {
       mcpServers: ["MCP servers ready", "就绪的 MCP 服务"],
       loops: ["Loops in 24 hours", "24 小时内的死循环"],
     },
+    next: {
+      title: ["What to do next", "接下来做什么"],
+      tool: ["Make your first tool", "创建你的第一个工具"],
+      toolAbout: [
+        "This writes a working tool into the workspace, which is loaded at once. Edit it and save.",
+        "这会在工作区里写一个可用的工具，并立即加载。修改后保存即可。",
+      ],
+      toolLink: ["See the tools that are there", "查看已有的工具"],
+      call: ["Call a tool", "调用一个工具"],
+      callAbout: ["Choose one, fill in its form and run it.", "选择一个，填写表单并运行。"],
+      callLink: ["Choose a tool", "选择工具"],
+      client: ["Connect a client", "连接客户端"],
+      clientAbout: [
+        "Let Claude Code, Cursor or another agent use these tools.",
+        "让 Claude Code、Cursor 或其他智能体使用这些工具。",
+      ],
+      clientLink: ["What to copy", "要复制的内容"],
+    },
     connect: ["Connect a client", "连接客户端"],
     connectAbout: [
       "Copy what your client needs. It sees every tool at once.",

@@ -36,7 +36,7 @@ async function readTools(signal: AbortSignal): Promise<readonly ToolSummary[]> {
   return (await readPages("GET /api/tools", { query: { limit: 1_000 }, signal })).items;
 }
 
-export async function readTroubled(signal: AbortSignal): Promise<readonly FileReport[]> {
+async function readTroubled(signal: AbortSignal): Promise<readonly FileReport[]> {
   const { files } = await unlessForbidden(request("GET /api/files", { signal }), { files: [] });
   return files.filter(({ status }) => status === "failed" || status === "stale");
 }

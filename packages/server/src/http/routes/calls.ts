@@ -167,7 +167,11 @@ async function requireEnded(parts: HttpServices, callId: string, grant: Grant): 
 /** How many pages one request searches for calls that the caller may see, when it may not see all. */
 const MOST_PAGES = 20;
 
-async function listStored(parts: HttpServices, query: CallQuery, grant: Grant): Promise<Page<StoredCall>> {
+export async function listStored(
+  parts: HttpServices,
+  query: CallQuery,
+  grant: Grant,
+): Promise<Page<StoredCall>> {
   const { calls } = parts.store;
   if (grant.admin) return calls.list(query);
   let cursor = query.cursor;

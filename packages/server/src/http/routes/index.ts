@@ -7,6 +7,7 @@ import { healthRoutes } from "./health.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
 import { offeringRoutes } from "./offerings.ts";
 import { openaiRoutes } from "./openai.ts";
+import { overviewRoute } from "./overview.ts";
 import { scheduleRoutes } from "./schedules.ts";
 import { dataRoutes, eventRoute, serverRoutes, statsRoute } from "./server.ts";
 import { skillToolRoutes } from "./skill-tools.ts";
@@ -29,6 +30,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...toolRoutes(services),
     ...callRoutes(services),
     statsRoute(services),
+    overviewRoute(services),
     ...approvalRoutes(services),
     ...scheduleRoutes(services),
     ...offeringRoutes(services),
