@@ -8,7 +8,7 @@ const serverPaths = ["/api", "/openai", "/v1", "/mcp", "/metrics", "/openapi.jso
 
 /** What every page needs. */
 const shared =
-  /node_modules\/(vue|@vue|vue-router|vue-i18n|@intlify|@lucide|reka-ui|@floating-ui|@internationalized|@vueuse|aria-hidden|eventsource-parser|defu|ohash)\/|console\/src\/(api|i18n|text|ui)\/|core\/src\//;
+  /node_modules\/(vue|@vue|vue-router|vue-i18n|@intlify|@lucide|reka-ui|@floating-ui|@internationalized|@vueuse|aria-hidden|eventsource-parser|defu|ohash)\/|console\/src\/(api|i18n|text|ui)\/|core\/src\/|rolldown\/runtime/;
 /** What shows results and forms, but not what its lazy parts bring. */
 const contentAndForms =
   /console\/src\/(content\/(?!Markdown|markdown\.ts)|form\/(?!(Json|Text)Editor)|pages\/(approvals\/(ApprovalRow|ApprovalCard|approval-draft)|tools\/(rack|tool-run|RunResult)))/;

@@ -128,7 +128,11 @@ export interface ChatMessage {
     readonly tools: number;
     readonly instead?: string;
   }[];
-  readonly usage?: { readonly total_tokens?: number };
+  readonly usage?: {
+    readonly prompt_tokens?: number;
+    readonly completion_tokens?: number;
+    readonly cost?: number;
+  };
   readonly end?: { readonly reason: string; readonly message?: string; readonly code?: string };
 }
 

@@ -90,7 +90,7 @@ export const schedules = {
     isShared: ["set for all tools", "已为所有工具设置"],
     missing: ["not set", "未设置"],
     usesDefault: ["default {value}", "默认 {value}"],
-    setValue: ["Set {name}", "设置 {name}"],
+    setValue: ["Set a value of {name}", "设置值：{name}"],
     value: ["New value of {name}", "{name} 的新值"],
     dependencies: ["Dependencies", "依赖"],
     noDependencies: ["It needs no packages.", "不需要任何包。"],
