@@ -354,8 +354,8 @@ it("has nothing to add for a tool without parameters", () => {
     { type: "object", additionalProperties: true },
   ]) {
     const wrapper = mount(SchemaForm, { props: { schema, modelValue: {}, label: "arguments" } });
-    expect(wrapper.text()).toBe("This tool takes no arguments.");
-    expect(wrapper.findAll("button")).toEqual([]);
+    expect(wrapper.text()).toContain("This tool takes no arguments.");
+    expect(wrapper.findAll("button").map((button) => button.text())).toEqual(["Form", "JSON"]);
   }
 });
 

@@ -27,6 +27,19 @@ export function shownStatus(call: StandingCall, waiting?: ReadonlySet<string>): 
   return error?.code === "approval_denied" ? "denied" : "error";
 }
 
+/** Who made a call, for people: the program or page if the server knows it, or else the caller's name. */
+export function callerText({
+  caller = "",
+  via,
+}: {
+  readonly caller?: string;
+  readonly via?: string;
+}): string {
+  if (via !== undefined) return via === "console" ? t("callers.console") : via;
+  if (caller.startsWith("schedule_tool_")) return t("callers.schedule");
+  return te(`callers.${caller}`) ? t(`callers.${caller}`) : caller;
+}
+
 /** How long the tool took: the time in which a call waited for a person is not the tool's. */
 export function toolTime({ duration, flags }: Pick<CallFacts, "duration" | "flags">): number | undefined {
   return duration === undefined ? undefined : Math.max(0, duration - (flags?.waited ?? 0));

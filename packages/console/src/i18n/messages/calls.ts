@@ -47,6 +47,13 @@ export const calls = {
     ],
     waiting: ["Waiting for the first call", "正在等待第一次调用"],
   },
+  callers: {
+    console: ["Console", "控制台"],
+    schedule: ["Schedule", "定时任务"],
+    cli: ["Command line", "命令行"],
+    mcp: ["MCP client", "MCP 客户端"],
+    http: ["Workspace token", "工作区令牌"],
+  },
   call: {
     output: ["Output", "输出"],
     input: ["Input", "输入"],

@@ -85,7 +85,7 @@ describe("every answer about conversations is as it is described", () => {
     const { body: answer } = await say({ content: "second, changed", from: 3 });
     expect(answer.position).toBe(4);
     const { messages } = (await server.ask(path)).body;
-    const said = messages.flatMap(({ content = [] }: { content?: string }) => content);
+    const said = messages.flatMap(({ content }: { content?: string }) => content ?? []);
     expect(said).toEqual(["first", "second, changed"]);
     expect(messages.map(({ position }: { position: number }) => position)).toEqual([1, 2, 3, 4]);
     expect((await say({ content: "x", from: 0 })).status).toBe(400);
