@@ -286,6 +286,7 @@ export interface Overview {
   readonly hasCalls: boolean;
   readonly files?: { readonly failed: number };
   readonly mcpServers?: { readonly enabled: number; readonly ready: number; readonly starting: number };
+  readonly clients?: readonly Client[];
   readonly hasClients?: boolean;
 }
 
@@ -560,7 +561,6 @@ export interface Answers {
   readonly "POST /api/reload": LoadReport;
   readonly "GET /api/server": Server;
   readonly "GET /api/reloads": { readonly items: readonly Reload[] };
-  readonly "GET /api/clients": { readonly items: readonly Client[] };
   readonly "GET /api/tokens": { readonly items: readonly Token[] };
   readonly "POST /api/tokens": NewToken;
   readonly "DELETE /api/tokens/{id}": { readonly id: string };

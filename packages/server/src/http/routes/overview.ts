@@ -47,7 +47,7 @@ function countTools({ registry }: HttpServices, grant: Grant): object {
 
 async function forAdmins({ files, mcpServers, clients, store }: HttpServices): Promise<object> {
   const upstream = (await mcpServers?.list())?.filter(({ enabled }) => enabled) ?? [];
-  const isClientSeen = (clients?.list().length ?? 0) > 0;
+  const seen = clients?.list() ?? [];
   return {
     files: {
       failed: files.report().filter(({ status }) => status === "failed" || status === "stale").length,
@@ -57,9 +57,10 @@ async function forAdmins({ files, mcpServers, clients, store }: HttpServices): P
       ready: upstream.filter(({ state }) => state === "ready").length,
       starting: upstream.filter(({ state }) => state === "starting").length,
     },
+    clients: seen,
     // A client of an earlier run has used its token.
     hasClients:
-      isClientSeen || (await store.tokens.list()).some(({ lastUsedAt }) => lastUsedAt !== undefined),
+      seen.length > 0 || (await store.tokens.list()).some(({ lastUsedAt }) => lastUsedAt !== undefined),
   };
 }
 

@@ -205,6 +205,7 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
     hasCalls: s.boolean("Whether any tool was ever called."),
     "files?": s.object({ failed: s.count("Tool files that do not load.") }),
     "mcpServers?": s.object({ enabled: s.count(), ready: s.count(), starting: s.count() }),
+    "clients?": s.list(s.ref("Client"), "Those that were seen since the start."),
     "hasClients?": s.boolean("Whether any MCP client, or token, was ever used."),
   }),
   Statistics: s.object({
