@@ -24,6 +24,8 @@ export interface CallWatcher {
   state?(state: ToolState): void;
   progress?(update: ProgressUpdate): void;
   log?(line: LogEvent): void;
+  /** Called when the call begins to wait for an answer of a person or of its caller, and when it waits no more. */
+  waits?(isWaiting: boolean): void;
 }
 
 export interface RecordedCall {
@@ -265,6 +267,7 @@ export class CallBook {
       case "waiting": {
         const call = this.#live.get(event.callId);
         if (call !== undefined) for (const each of this.#followers) each.waits?.(call, event.isWaiting);
+        call?.watcher?.waits?.(event.isWaiting);
         return;
       }
       case "record": {

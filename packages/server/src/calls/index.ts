@@ -44,10 +44,12 @@ export { type LogQuery, matcher, parse, readLog } from "./log-reader.ts";
 export {
   calledTool,
   callToolName,
+  isHelperTool,
   isMetaTool,
   isReservedName,
   metaTools,
   metaToolsFor,
+  readResultName,
   reservedNameReason,
   searchToolName,
   serverLines,
@@ -82,6 +84,6 @@ export {
   unknownRack,
 } from "./rack-identity.ts";
 export { CallRecorder } from "./recorder.ts";
-export { importTasks, startSchedules } from "./schedule-tool.ts";
+export { importTasks, scheduleTool, startSchedules } from "./schedule-tool.ts";
 export { creatorOfGrant, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
 export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

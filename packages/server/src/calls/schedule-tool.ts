@@ -38,7 +38,11 @@ export interface Schedules {
 export function startSchedules(parts: ScheduleParts): Schedules {
   const runner = new ScheduleRunner(parts);
   runner.wake();
-  return { tool: scheduleTool(parts, () => runner.wake()), close: () => runner.close() };
+  const tool = scheduleTool(
+    async () => parts,
+    () => runner.wake(),
+  );
+  return { tool, close: () => runner.close() };
 }
 
 const parameters = {
@@ -84,10 +88,15 @@ const parameters = {
   required: ["action"],
 } as const;
 
-/** `schedule_tool` of the toolbox contract: makes, lists and cancels schedules. */
-function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
-  const { schedules } = parts.store;
-  return Tool.define({
+/**
+ * `schedule_tool` of the toolbox contract: makes, lists and cancels schedules. `open` is asked for the store when the
+ * tool is called. A schedule runs while a server runs on the store.
+ */
+export function scheduleTool(
+  open: () => Promise<Pick<ScheduleParts, "store" | "book">>,
+  onChange: () => void,
+): ToolInfo {
+  const tool = Tool.define({
     name: SCHEDULE_TOOL,
     description:
       "Runs a tool later: once at a time, once after a delay, at every interval, or by a cron expression. Schedules " +
@@ -95,6 +104,8 @@ function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
     parameters,
     metadata: { category: "toolbox", permissions: ["schedule:manage"] },
     execute: async ({ input, callId }) => {
+      const parts = await open();
+      const { schedules } = parts.store;
       const creator = await creatorOfCall(parts.book.firstCallerOf(callId), parts.store);
       const visible = async (state?: "active") =>
         (await schedules.list({ state })).filter((one) => maySee(creator, one));
@@ -116,12 +127,13 @@ function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
       return { cancelled };
     },
   });
+  return { ...tool, origin: `built-in toolbox/${SCHEDULE_TOOL}` };
 }
 
 async function create(
   input: InferInput<typeof parameters>,
   creator: Creator,
-  { book: { registry }, store }: ScheduleParts,
+  { book: { registry }, store }: Pick<ScheduleParts, "store" | "book">,
 ): Promise<StoredSchedule> {
   const now = Date.now();
   const { toolName: asked, toolArgs = {}, missed } = input;
@@ -174,7 +186,7 @@ async function checkTool(
 async function cancel(
   id: string | undefined,
   visible: readonly StoredSchedule[],
-  { store }: ScheduleParts,
+  { store }: Pick<ScheduleParts, "store">,
 ): Promise<{ readonly cancelled: readonly string[] }> {
   if (id === undefined) throw invalid("Say which schedule to cancel with id. The action list names them.");
   const schedule = visible.find((candidate) => candidate.id === id);

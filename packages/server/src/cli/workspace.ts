@@ -169,7 +169,7 @@ export function talkingLogger(
 type Failure = NonNullable<FileReport["failure"]>;
 
 /** The failures of files that could not be loaded, or whose newest version could not. */
-export function failuresIn(report: LoadReport): Failure[] {
+export function failuresIn(report: Pick<LoadReport, "files">): Failure[] {
   return report.files.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
 }
 
@@ -183,7 +183,7 @@ export function describeFailure(failure: Failure): string {
   return printable(`${whereOf(failure)}: ${failure.reason}\n  ${failure.remedy}`);
 }
 
-export function talkFailures(cli: Cli, report: LoadReport): void {
+export function talkFailures(cli: Cli, report: Pick<LoadReport, "files">): void {
   const failed = failuresIn(report);
   if (failed.length === 0) return;
   cli.talk(cli.styleTalk("red", `${amount(failed.length, "file")} failed to load:`));

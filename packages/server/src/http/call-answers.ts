@@ -3,7 +3,13 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ToolErrorCode, ToolState } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
-import type { AnnouncedCall, CallRequest, CallService, EndedCall } from "../calls/index.ts";
+import {
+  type AnnouncedCall,
+  type CallRequest,
+  type CallService,
+  type EndedCall,
+  INBOX,
+} from "../calls/index.ts";
 import type { CallLine, CallStore, StoredCall } from "../store/index.ts";
 import type { HttpServices } from "./services.ts";
 import {
@@ -71,6 +77,10 @@ async function streamCall(
     },
     progress: (update) => sendIfTaken("progress", update),
     log: ({ at, level, text }) => sendIfTaken("log", { at, level, text }),
+    waits: (isWaiting) => {
+      const text = `The call waits for an answer. The question is in ${INBOX}.`;
+      if (isWaiting) sendIfTaken("log", { at: Date.now(), level: "warn", text, isWaiting });
+    },
   };
   try {
     send("result", answerOf(await service.run({ ...request, watcher }), request));

@@ -77,9 +77,8 @@ function addressError(cli: Cli, thrown: unknown): CliError | undefined {
 async function tellReady(cli: Cli, serving: Serving, isWatching: boolean): Promise<void> {
   const { app, url, token, interrupted } = serving;
   const { report, registry, workspace } = app;
-  const { isMetaTool } = await import("../../calls/index.ts");
-  // The tools that search and call other tools are not listed, so they are not counted.
-  const tools = registry.list().filter(({ name }) => !isMetaTool(name)).length;
+  const { isHelperTool } = await import("../../calls/index.ts");
+  const tools = registry.list().filter(({ name }) => !isHelperTool(name)).length;
   const failures = failuresIn(report);
   if (cli.json) {
     cli.printJsonLine({ type: "ready", url, workspace: workspace.directory, tools, failures, interrupted });

@@ -193,7 +193,7 @@ function startCall(
   }
   // An approval deep inside the call finds the client through `currentDialog`. A client that can receive
   // nothing need not be found, unless another dialog would be found in its place.
-  const needsContext = isWatched || currentDialog.getStore() !== undefined;
+  const needsContext = isWatched || wants.messages || currentDialog.getStore() !== undefined;
   dialog.follow(needsContext ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
 }
 
