@@ -124,7 +124,9 @@ export class ToolsService {
   async runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
     const { reach = ownersReach, given, ...others } = context;
     const { grant, allow } = reach;
-    const ended = await this.#service.run({ ...others, name, input: args, grant, ...(allow && { allow }) });
+    const via = others.sessionID ? `chat ${others.sessionID}` : "chat";
+    const call = { via, ...others, name, input: args, grant, ...(allow && { allow }) };
+    const ended = await this.#service.run(call);
     const { error } = ended.result;
     const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
     // If the registry's message already names the nearest tools, it stays.

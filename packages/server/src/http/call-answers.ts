@@ -37,13 +37,21 @@ export async function serveCall(
   outgoing: ServerResponse,
 ): Promise<unknown> {
   const gone = keep ? undefined : callerGone(incoming, outgoing);
-  const request = { ...call, signal: gone?.signal, headers: incoming.headers };
+  const { headers } = incoming;
+  const request = { ...call, signal: gone?.signal, headers, via: viaOf(headers) };
   try {
     if (acceptsStream(incoming)) return await streamCall(service, request, outgoing);
     return answerOf(await service.run(request), request);
   } finally {
     gone?.release();
   }
+}
+
+/** By what a caller makes a call over HTTP: the console, or the program that it names itself. */
+export function viaOf(headers: IncomingMessage["headers"]): string {
+  // Only a browser sends this, and it is the server's own page that asks.
+  if (headers["sec-fetch-site"] === "same-origin") return "console";
+  return /^\S{1,60}/.exec(headers["user-agent"] ?? "")?.[0] ?? "http";
 }
 
 /** How many unread bytes may wait for a slow caller. Beyond that, states, progress and log are left out. */

@@ -9,7 +9,7 @@ import type { ServeOptions, Serving } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError } from "../cli-error.ts";
 import { amount, formatDuration } from "../text.ts";
-import { failuresIn, findWorkspace, opening, talkFailures, talkingLogger } from "../workspace.ts";
+import { failuresIn, findWorkspace, opening, talkFailures, talkingLogger, watchMade } from "../workspace.ts";
 import { describeChanges } from "./check.ts";
 import { formatLogLine } from "./logs.ts";
 
@@ -22,6 +22,7 @@ export interface ServeCommandOptions {
 /** `toolrack serve`: serves the workspace until it is stopped, which is the normal end. */
 export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<void> {
   const root = findWorkspace(cli);
+  const tellMade = watchMade(cli, root);
   const lines = new LineGatherer((waiting) => cli.write(waiting.join("")));
   let isReady = false;
   // Refused files, and what a reload changed, are told below in a form of their own.
@@ -45,6 +46,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
     },
     ["approval"],
   );
+  tellMade();
   await tellReady(cli, serving, watch);
   tellReach(cli, serving, host ?? serving.app.config.server?.host ?? "127.0.0.1");
   await stopped;
