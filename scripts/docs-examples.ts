@@ -52,7 +52,12 @@ export class DocsExamples {
   async runPage(page: Page): Promise<Map<Block, Outcome>> {
     const workspace = join(this.#folder, nameOf(page));
     if (page.path === fromNothing) mkdirSync(workspace);
-    else copyWorkspace(workspace);
+    else {
+      copyWorkspace(workspace);
+      // A workspace that was used before: nothing is explained that is made at the first call.
+      mkdirSync(join(workspace, ".toolrack"), { mode: 0o700 });
+      write(join(workspace, "log/ToolBox.log"), "");
+    }
     const outcomes = new Map<Block, Outcome>();
     await using ending = new AsyncDisposableStack();
     for (const block of blocksOf(page)) {
