@@ -99,7 +99,7 @@ export interface CallSummary {
   readonly flags?: CallFlags;
   readonly error?: ToolErrorResponse;
   readonly resultSize?: number;
-  readonly status: "pending" | "running" | "completed" | "error" | "interrupted";
+  readonly status: "pending" | "running" | "completed" | "error" | "interrupted" | "cancelled";
   readonly parametersPreview?: string;
 }
 

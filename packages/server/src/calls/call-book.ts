@@ -17,13 +17,18 @@ import { callToolName } from "./meta-tools.ts";
 export type StateEvent = Extract<RackEvent, { type: "state" }>;
 export type LogEvent = Extract<RackEvent, { type: "log" }>;
 
-export type AnnouncedCall = Omit<StartedCall, "parameters"> & { readonly replayOf?: string };
+export type AnnouncedCall = Omit<StartedCall, "parameters"> & {
+  readonly replayOf?: string | undefined;
+  readonly via?: string | undefined;
+};
 
 /** Receives the events of one call while it is under way. */
 export interface CallWatcher {
   state?(state: ToolState): void;
   progress?(update: ProgressUpdate): void;
   log?(line: LogEvent): void;
+  /** Called when the call begins to wait for an answer of a person or of its caller, and when it waits no more. */
+  waits?(isWaiting: boolean): void;
 }
 
 export interface RecordedCall {
@@ -94,6 +99,8 @@ export class LiveCall implements StartedCall {
   readonly depth: number;
   /** The id of the call that this one repeats. */
   readonly replayOf: string | undefined;
+  /** By what the caller made the call, such as an MCP client. Undefined for a call that a tool makes. */
+  readonly via: string | undefined;
   readonly origin: Origin | undefined;
   /** Undefined for a call that no surface made, such as one that a tool makes. */
   readonly grant: Grant | undefined;
@@ -124,6 +131,7 @@ export class LiveCall implements StartedCall {
     this.timestamp = call.timestamp;
     this.depth = depth;
     this.replayOf = call.replayOf;
+    this.via = call.via;
     this.origin = origin;
     this.grant = grant;
     this.watcher = watcher;
@@ -265,6 +273,7 @@ export class CallBook {
       case "waiting": {
         const call = this.#live.get(event.callId);
         if (call !== undefined) for (const each of this.#followers) each.waits?.(call, event.isWaiting);
+        call?.watcher?.waits?.(event.isWaiting);
         return;
       }
       case "record": {

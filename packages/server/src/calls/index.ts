@@ -44,10 +44,12 @@ export { type LogQuery, matcher, parse, readLog } from "./log-reader.ts";
 export {
   calledTool,
   callToolName,
+  isHelperTool,
   isMetaTool,
   isReservedName,
   metaTools,
   metaToolsFor,
+  readResultName,
   reservedNameReason,
   searchToolName,
   serverLines,
@@ -83,6 +85,6 @@ export {
 } from "./rack-identity.ts";
 export { CallRecorder } from "./recorder.ts";
 export { previewTiming, timesFrom } from "./schedule-timing.ts";
-export { importTasks, openSchedules, type Schedules } from "./schedule-tool.ts";
+export { importTasks, openSchedules, type Schedules, scheduleTool } from "./schedule-tool.ts";
 export { creatorOfGrant, isOpen, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
 export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

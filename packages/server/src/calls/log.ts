@@ -293,7 +293,7 @@ export interface LogLine {
   readonly caller: string;
   readonly args: Record<string, unknown>;
   readonly stat: "success" | "error";
-  /** How many milliseconds the call took. */
+  /** How many milliseconds the call took, without waiting for a person. */
   readonly cost: number;
   readonly err?: string;
   readonly trace?: string;
@@ -314,7 +314,7 @@ export function toLogLine(record: ToolCallRecord, error: ToolError | undefined):
     caller: record.caller,
     args: record.parameters,
     stat: record.status === "error" ? "error" : "success",
-    cost: Math.round(record.duration * 1000) / 1000,
+    cost: Math.round((record.duration - (record.flags?.waited ?? 0)) * 1000) / 1000,
     err: record.error && shorten(record.error.message, LONGEST_STACK),
     code: record.error?.code,
     trace: error && wholeStackOf(error, record),

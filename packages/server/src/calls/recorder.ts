@@ -92,7 +92,7 @@ export class CallRecorder implements CallFollower {
       const isCut = record.flags?.truncated === true;
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
       this.#calls
-        .finished(record, result, call?.replayOf, whole, call?.lines?.all(), trace)
+        .finished(record, result, call?.replayOf, whole, call?.lines?.all(), trace, call?.via)
         .then((safety) => {
           settle(safety === "safe");
           if (safety === "held") this.#endChain(record);

@@ -46,36 +46,26 @@ export interface Schedules {
 /** Runs nothing before `start`. */
 export function openSchedules(parts: ScheduleParts): Schedules {
   const runner = new ScheduleRunner(parts);
-  const { schedules: stored } = parts.store;
   let isStarted = false;
   const wake = () => {
     if (isStarted) runner.wake();
   };
-  const schedules: Schedules = {
-    tool: scheduleTool(parts, () => schedules),
-    async create(wanted, creator) {
-      const schedule = await create(wanted, creator, parts);
-      wake();
-      return schedule;
-    },
-    pause: async (id) => ((await stored.pause(id)) ? stored.get(id) : undefined),
-    async resume(id) {
-      const schedule = await stored.get(id);
-      if (schedule?.state !== "paused") return undefined;
-      const now = Date.now();
-      const next = nextRunAt(schedule.timing, now, now);
-      if (next === undefined) throw invalid("Its only time is over. Cancel it, and make another.");
-      if (!(await stored.resume(id, next))) return undefined;
-      wake();
-      return stored.get(id);
-    },
+  const waking = async <Made>(made: Promise<Made>): Promise<Made> => {
+    const schedule = await made;
+    wake();
+    return schedule;
+  };
+  return {
+    tool: scheduleTool(async () => parts, wake),
+    create: (wanted, creator) => waking(create(wanted, creator, parts)),
+    pause: (id) => pause(id, parts),
+    resume: (id) => waking(resume(id, parts)),
     start() {
       isStarted = true;
       wake();
     },
     close: () => runner.close(),
   };
-  return schedules;
 }
 
 const parameters = {
@@ -125,10 +115,14 @@ const parameters = {
 /** What is to run, and when. */
 export type WantedSchedule = Omit<InferInput<typeof parameters>, "action" | "id" | "all">;
 
-/** `schedule_tool` of the toolbox contract: makes, lists, pauses and cancels schedules. */
-function scheduleTool(parts: ScheduleParts, opened: () => Schedules): ToolInfo {
-  const { schedules } = parts.store;
-  return Tool.define({
+type SchedulePlace = Pick<ScheduleParts, "store" | "book">;
+
+/**
+ * `schedule_tool` of the toolbox contract: makes, lists, pauses and cancels schedules. `open` is asked for the store when
+ * the tool is called. A schedule runs while a server runs on the store.
+ */
+export function scheduleTool(open: () => Promise<SchedulePlace>, onChange: () => void): ToolInfo {
+  const tool = Tool.define({
     name: SCHEDULE_TOOL,
     description:
       "Runs a tool later: once at a time, once after a delay, at every interval, or by a cron expression. Schedules " +
@@ -136,6 +130,8 @@ function scheduleTool(parts: ScheduleParts, opened: () => Schedules): ToolInfo {
     parameters,
     metadata: { category: "toolbox", permissions: ["schedule:manage"] },
     execute: async ({ input, callId }) => {
+      const parts = await open();
+      const { schedules } = parts.store;
       const creator = await creatorOfCall(parts.book.firstCallerOf(callId), parts.store);
       const visible = async (areAll: boolean) =>
         (await schedules.list()).filter((one) => maySee(creator, one) && (areAll || isOpen(one)));
@@ -143,9 +139,16 @@ function scheduleTool(parts: ScheduleParts, opened: () => Schedules): ToolInfo {
         const found = await visible(input.all === true);
         return { total: found.length, schedules: found.map(scheduleView) };
       }
-      if (input.action === "create") return { created: scheduleView(await opened().create(input, creator)) };
-      if (input.action === "cancel" || input.action === "pause" || input.action === "resume")
-        return change(input.action, input.id, await visible(true), opened(), parts);
+      if (input.action === "create") {
+        const schedule = await create(input, creator, parts);
+        onChange();
+        return { created: scheduleView(schedule) };
+      }
+      if (input.action === "cancel" || input.action === "pause" || input.action === "resume") {
+        const changed = await change(input.action, input.id, await visible(true), parts);
+        onChange();
+        return changed;
+      }
       const isOnce = input.action === "cancel_all_once";
       const cancelled: string[] = [];
       for (const { id, timing } of await visible(false)) {
@@ -154,12 +157,13 @@ function scheduleTool(parts: ScheduleParts, opened: () => Schedules): ToolInfo {
       return { cancelled };
     },
   });
+  return { ...tool, origin: `built-in toolbox/${SCHEDULE_TOOL}` };
 }
 
 async function create(
   input: WantedSchedule,
   creator: Creator,
-  { book: { registry }, store }: ScheduleParts,
+  { book: { registry }, store }: SchedulePlace,
 ): Promise<StoredSchedule> {
   const now = Date.now();
   const { toolName: asked, toolArgs = {}, missed } = input;
@@ -207,18 +211,31 @@ async function checkTool(
   throw invalid(`The toolArgs do not fit "${name}", so nothing was scheduled. Correct these:\n${problems}`);
 }
 
+async function pause(id: string, { store }: SchedulePlace): Promise<StoredSchedule | undefined> {
+  return (await store.schedules.pause(id)) ? store.schedules.get(id) : undefined;
+}
+
+async function resume(id: string, { store }: SchedulePlace): Promise<StoredSchedule | undefined> {
+  const schedule = await store.schedules.get(id);
+  if (schedule?.state !== "paused") return undefined;
+  const now = Date.now();
+  const next = nextRunAt(schedule.timing, now, now);
+  if (next === undefined) throw invalid("Its only time is over. Cancel it, and make another.");
+  return (await store.schedules.resume(id, next)) ? store.schedules.get(id) : undefined;
+}
+
 async function change(
   action: "cancel" | "pause" | "resume",
   id: string | undefined,
   visible: readonly StoredSchedule[],
-  opened: Schedules,
-  { store }: ScheduleParts,
+  place: SchedulePlace,
 ): Promise<Readonly<Record<string, unknown>>> {
   if (id === undefined) throw invalid(`Say which schedule to ${action} with id. The action list names them.`);
   const schedule = visible.find((candidate) => candidate.id === id);
   if (schedule === undefined) throw invalid(`There is no schedule "${id}". The action list names them.`);
+  const { store } = place;
   if (action === "cancel" && (await store.schedules.cancel(id))) return { cancelled: [id] };
-  const changed = action === "cancel" ? undefined : await opened[action](id);
+  const changed = action === "cancel" ? undefined : await { pause, resume }[action](id, place);
   if (changed !== undefined) return { [`${action}d`]: scheduleView(changed) };
   const { state } = (await store.schedules.get(id)) ?? schedule;
   throw new BusinessError(`The schedule "${id}" is ${state} already; nothing has changed.`);

@@ -168,7 +168,14 @@ export class ScheduleRunner {
     const grant = { ...creator, caller: `${SCHEDULE_TOOL}_${id}` };
     this.#running.add(id);
     try {
-      const { result } = await service.run({ name: toolName, input, grant, callId, tid: id });
+      const { result } = await service.run({
+        name: toolName,
+        input,
+        grant,
+        callId,
+        tid: id,
+        via: `schedule ${id}`,
+      });
       if (result.error !== undefined)
         logger.warn(`The schedule ${id} ran "${toolName}", which failed: ${result.error.message}`);
     } catch (thrown) {

@@ -3,7 +3,13 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ToolErrorCode, ToolState } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
-import type { AnnouncedCall, CallRequest, CallService, EndedCall } from "../calls/index.ts";
+import {
+  type AnnouncedCall,
+  type CallRequest,
+  type CallService,
+  type EndedCall,
+  INBOX,
+} from "../calls/index.ts";
 import type { CallLine, CallStore, StoredCall } from "../store/index.ts";
 import type { HttpServices } from "./services.ts";
 import {
@@ -31,13 +37,21 @@ export async function serveCall(
   outgoing: ServerResponse,
 ): Promise<unknown> {
   const gone = keep ? undefined : callerGone(incoming, outgoing);
-  const request = { ...call, signal: gone?.signal, headers: incoming.headers };
+  const { headers } = incoming;
+  const request = { ...call, signal: gone?.signal, headers, via: viaOf(headers) };
   try {
     if (acceptsStream(incoming)) return await streamCall(service, request, outgoing);
     return answerOf(await service.run(request), request);
   } finally {
     gone?.release();
   }
+}
+
+/** By what a caller makes a call over HTTP: the console, or the program that it names itself. */
+export function viaOf(headers: IncomingMessage["headers"]): string {
+  // Only a browser sends this, and it is the server's own page that asks.
+  if (headers["sec-fetch-site"] === "same-origin") return "console";
+  return /^\S{1,60}/.exec(headers["user-agent"] ?? "")?.[0] ?? "http";
 }
 
 /** How many unread bytes may wait for a slow caller. Beyond that, states, progress and log are left out. */
@@ -71,6 +85,10 @@ async function streamCall(
     },
     progress: (update) => sendIfTaken("progress", update),
     log: ({ at, level, text }) => sendIfTaken("log", { at, level, text }),
+    waits: (isWaiting) => {
+      const text = `The call waits for an answer. The question is in ${INBOX}.`;
+      if (isWaiting) sendIfTaken("log", { at: Date.now(), level: "warn", text, isWaiting });
+    },
   };
   try {
     send("result", answerOf(await service.run({ ...request, watcher }), request));

@@ -17,6 +17,8 @@ import { parsePairs, readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodeOf, exitCodes, usageError } from "../cli-error.ts";
 import { parametersOf } from "../parameters.ts";
+import { addOthers, callAt, toolAt } from "../rack-tools.ts";
+import { ServerClient } from "../server-client.ts";
 import { formatDuration, parseDuration, printable, traceLines } from "../text.ts";
 import { talkFailures, talkingLogger, withApp } from "../workspace.ts";
 import { manualOf, show } from "./tools.ts";
@@ -56,6 +58,15 @@ export async function call(
     ask: askerOf(cli, options.yes === true),
   };
   return withApp(cli, { approval }, async (app) => {
+    await using others = new AsyncDisposableStack();
+    const isHere = app.registry.get(name) !== undefined;
+    const server = isHere ? undefined : await ServerClient.findIfAny(cli);
+    if (server !== undefined) {
+      const there = { ...options, timeout, isDryRun, base, pairs, name, signal: interrupt.signal };
+      cli.onInterrupt(() => interrupt.abort("interrupted"));
+      return callThere(cli, server, there);
+    }
+    if (!isHere) others.defer(await addOthers(cli, app));
     const info = app.registry.get(name);
     // The tool may be in one of the files that failed.
     if (info === undefined) talkFailures(cli, app.report);
@@ -85,6 +96,38 @@ export async function call(
     if (interrupt.signal.aborted) cli.exitCode = exitCodes.interrupted;
     else if (result.error !== undefined) cli.exitCode = exitCodeOf(result.error.code);
   });
+}
+
+interface WantedThere {
+  readonly name: string;
+  readonly pairs: readonly string[];
+  readonly base: Record<string, unknown> | undefined;
+  readonly timeout: number | undefined;
+  readonly session?: string;
+  readonly output?: string;
+  readonly yes?: boolean;
+  readonly isDryRun: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Calls a tool that only the running server has, such as one of an MCP server. */
+async function callThere(cli: Cli, server: ServerClient, wanted: WantedThere): Promise<void> {
+  const { name, pairs, base, timeout, session: sessionID, output, isDryRun, signal, yes = false } = wanted;
+  const info = await toolAt(server, name);
+  if (isDryRun) throw noDryRun(info.name);
+  const input = parsePairs(pairs, parametersOf(info), base);
+  const tell = (text: string) => cli.talk(printable(text));
+  const { result, trace } = await callAt(server, info.name, {
+    input,
+    timeout,
+    sessionID,
+    signal,
+    yes,
+    tell,
+  });
+  await report(cli, result, undefined, trace, output);
+  if (signal.aborted) cli.exitCode = exitCodes.interrupted;
+  else if (result.error !== undefined) cli.exitCode = exitCodeOf(result.error.code);
 }
 
 /** Whether the text is a `toolx` call and not the name of a tool. */

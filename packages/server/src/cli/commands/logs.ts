@@ -215,11 +215,13 @@ export function formatLogLine(
   withIds: boolean,
   style: Cli["style"] = (how, text) => cli.style(how, text),
 ): string {
-  const isError = line.stat === "error";
+  const isCancelled = line.code === "cancelled";
+  const isError = line.stat === "error" && !isCancelled;
+  const word = isCancelled ? "cancelled" : isError ? "error  " : "success";
   const name = withIds ? `${line.tool} ${line.callId ?? ""}` : (line.display ?? line.tool);
   const parts = [
     style("dim", localTime(line.ts)),
-    style(isError ? "red" : "green", isError ? "error  " : "success"),
+    style(isError ? "red" : isCancelled ? "yellow" : "green", word),
     padDisplay(typeof line.cost === "number" ? formatDuration(line.cost) : "", 9, "start"),
     padDisplay(oneLine(String(name)), NAME_WIDTH),
     oneLine(String(line.caller || "-")),
@@ -259,12 +261,13 @@ function linesOf(cli: Cli, call: StoredCall): string[] {
     log = [],
     result,
     trace,
+    via,
   } = call;
   const title = (text: string) => cli.style("bold", text);
   const facts = [oneLine(callId), new Date(timestamp).toISOString(), outcome, formatDuration(duration)];
   return [
     title(oneLine(toolName)),
-    [...facts, oneLine(caller || "-")].join("  "),
+    [...facts, oneLine(caller || "-"), ...(via === undefined ? [] : [oneLine(via)])].join("  "),
     "",
     title("Arguments"),
     printable(JSON.stringify(parameters, undefined, 2)),

@@ -32,7 +32,7 @@ export function callRoutes(services: HttpServices): Route[] {
         "An admin sees all calls; any other token those that were made with it. A page may hold fewer calls than asked for and still have a `next`.",
       query: {
         tool: s.text("The tool's name; `*` stands for anything."),
-        status: s.choice(["running", "completed", "error", "interrupted"]),
+        status: s.choice(["running", "completed", "error", "interrupted", "cancelled"]),
         session: s.text(),
         caller: s.text("Who made them; `*` stands for anything."),
         parent: s.text("The call that made them."),

@@ -7,6 +7,7 @@ import {
   toOpenAITools,
 } from "@toolrack/core";
 import { skillToolInfo } from "../../skills/index.ts";
+import { viaOf } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
 import {
   callerGone,
@@ -84,7 +85,8 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
           const envelope = isWrapped ?? (isSeen && skillToolInfo(info) !== undefined);
           const { name, arguments: input } = isKnown ? format(info).restore(request) : request;
           const { signal } = gone;
-          const call = { name, input, grant, allow, signal, headers: incoming.headers, ...options };
+          const { headers } = incoming;
+          const call = { name, input, grant, allow, signal, headers, via: viaOf(headers), ...options };
           const { role, tool_call_id, content } = toOpenAIToolMessage(
             request.id,
             await resultOf(() => service.run(call)),

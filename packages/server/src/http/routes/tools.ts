@@ -1,6 +1,6 @@
 import { type ToolInfo, toDefinition } from "@toolrack/core";
 import { definitionTokens, safeJson } from "@toolrack/core/internal";
-import { parseToolReference, unknownTool } from "../../calls/index.ts";
+import { isHelperTool, parseToolReference, unknownTool } from "../../calls/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
@@ -56,7 +56,8 @@ export function toolRoutes(services: HttpServices): Route[] {
   const route = routesFor("tools", "token");
   return [
     route("GET /api/tools", "listTools", "The tools that the token may see", {
-      description: "Sorted by name; with `q`, the enabled tools that fit it, best first.",
+      description:
+        "Sorted by name; with `q`, the enabled tools that fit it, best first. The tools that only help a model to find and call others are left out.",
       query: toolQuery,
       answer: ["A page of tools.", s.ref("ToolPage")],
       errors: ["expert_not_found"],
@@ -193,6 +194,7 @@ function isWanted(
 ): boolean {
   const { category, tag, status } = filters;
   return (
+    !isHelperTool(info.name) &&
     reach.grant.mayUse(info) &&
     reach.allow?.(info) !== false &&
     (category === undefined || info.metadata.category === category) &&

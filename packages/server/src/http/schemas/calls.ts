@@ -47,17 +47,23 @@ const callFacts = {
     sessionID: s.text(),
     messageID: s.text(),
     caller: s.text(),
+    via: s.text(
+      "By what the caller made it: `console`, a program such as `curl/8.5.0`, an MCP client with its version, a chat session or a schedule.",
+    ),
     tid: s.text(),
     depth: s.count(),
     timestamp: s.moment(),
-    duration: s.amount("Milliseconds from arrival to end."),
-    runDuration: s.amount("The part of it that the tool itself ran."),
+    duration: s.amount("Milliseconds from arrival to end, `flags.waited` included."),
+    runDuration: s.amount("The part of it that the tool itself ran, without waiting for a person."),
     parametersHash: s.text(),
     flags: s.ref("CallFlags"),
     error: s.ref("ToolError"),
     resultSize: s.count("Characters of the whole result."),
   }),
-  status: s.choice(["pending", "running", "completed", "error", "interrupted"]),
+  status: s.choice(
+    ["pending", "running", "completed", "error", "interrupted", "cancelled"],
+    "`cancelled`: its caller gave it up, which is no failure. `interrupted`: the server died while it ran.",
+  ),
 };
 
 const callLine = s.object({
@@ -134,7 +140,7 @@ export const callSchemas = {
         "It ended after its limit of milliseconds, because it kept the process busy and could not be stopped.",
       ),
       "loop?": s.anyObject("What the loop guard said: `action`, `signal`, `count`, `evidence`."),
-      "waited?": s.amount("Milliseconds that it waited for a person to agree."),
+      "waited?": s.amount("Milliseconds for which it waited for a person, which is not the tool's time."),
     },
     "What was done to a call that a reader of its record should know.",
   ),

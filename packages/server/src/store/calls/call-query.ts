@@ -6,7 +6,7 @@ import type { Engine, Tables } from "../schema.ts";
 export interface CallQuery {
   /** Glob over the tool's name: `*` for any characters, `?` for one. */
   readonly tool?: string;
-  readonly status?: "running" | "completed" | "error" | "interrupted";
+  readonly status?: "running" | "completed" | "error" | "interrupted" | "cancelled";
   readonly session?: string;
   readonly minDuration?: number;
   readonly maxDuration?: number;
@@ -42,6 +42,8 @@ export function looksAtMany({ text, tool, caller, minDuration, maxDuration, top,
 
 /** Added to conditions that imply it: SQLite uses the partial index only when a query repeats its condition. */
 export const isNotCompleted = sql<SqlBool>`state <> 'completed'`;
+/** The JSON of an error begins with its name and its code. */
+const wasCancelled = sql<SqlBool>`(error is not null and error like '{"name":"ToolCancelledError"%')`;
 const hasSession = sql<SqlBool>`session_id <> ''`;
 
 export function filterCalls(
@@ -54,8 +56,11 @@ export function filterCalls(
     conditions.push(matchesGlob(engine, "tool_name", toStorableText(query.tool)));
   }
   if (query.status !== undefined) {
-    conditions.push(expression("state", "=", query.status));
+    const isCancelled = query.status === "cancelled";
+    conditions.push(expression("state", "=", isCancelled ? "error" : query.status));
     if (query.status !== "completed") conditions.push(isNotCompleted);
+    if (isCancelled) conditions.push(wasCancelled);
+    if (query.status === "error") conditions.push(sql<SqlBool>`not ${wasCancelled}`);
   }
   if (query.session !== undefined) {
     conditions.push(expression("session_id", "=", toKey(query.session)));

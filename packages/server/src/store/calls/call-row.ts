@@ -17,8 +17,10 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly resultSize: number;
   /** The call that this one repeats. */
   readonly replayOf?: string;
-  /** `interrupted`: the process died while the call ran. */
-  readonly outcome: "running" | "completed" | "error" | "interrupted";
+  /** `interrupted`: the process died while the call ran. `cancelled`: its caller gave it up, which is no failure. */
+  readonly outcome: "running" | "completed" | "error" | "interrupted" | "cancelled";
+  /** By what the caller made the call: the console, a program, an MCP client, a chat or a schedule. */
+  readonly via?: string;
   /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
   readonly trace?: CallTrace;
@@ -126,6 +128,7 @@ export interface FinishedCall {
   readonly needsBlobs: boolean;
   readonly log: readonly CallLine[] | undefined;
   readonly trace: CallTrace | undefined;
+  readonly via: string | undefined;
 }
 
 export function prepareFinished(
@@ -136,6 +139,7 @@ export function prepareFinished(
   whole?: string,
   log?: readonly CallLine[],
   trace?: CallTrace,
+  via?: string,
 ): FinishedCall {
   const text = whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
@@ -144,7 +148,7 @@ export function prepareFinished(
   const hasMore = attachments !== undefined || blocks !== undefined || metadata !== undefined;
   const more = hasMore || structured !== undefined ? moreOf(result, hasMore) : undefined;
   const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
-  return { record, result, replayOf, instance, longText, more, needsBlobs, log, trace };
+  return { record, result, replayOf, instance, longText, more, needsBlobs, log, trace, via };
 }
 
 export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
@@ -183,7 +187,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     result_blob: textBlob?.name ?? null,
     more_blob: moreBlob?.name ?? null,
     parameters_hash: toLabel(record.parametersHash).slice(0, 80),
-    flags: record.flags === undefined ? null : toJson(record.flags),
+    flags: record.flags === undefined && call.via === undefined ? null : flagsJson(record.flags, call.via),
     error,
     result_text: text,
     more,
@@ -223,6 +227,14 @@ function shorten(content: string, callId: string): string {
   return `${content.slice(0, SHOWN)}\n… ${rest} more characters: the whole result is kept as call ${callId}; read on from offset ${SHOWN} …`;
 }
 
+/** The column `flags`: the flags, and by what the call was made. */
+type RecordedFlags = NonNullable<ToolCallRecord["flags"]> & { readonly via?: string | undefined };
+
+function flagsJson(flags: ToolCallRecord["flags"], via: string | undefined): string {
+  const recorded: RecordedFlags = { ...flags, ...(via !== undefined && { via: toLabel(via) }) };
+  return toJson(recorded);
+}
+
 /** The column `error`: the error, and where it was thrown. */
 type RecordedError = ToolErrorResponse & { readonly trace?: CallTrace | undefined };
 
@@ -247,7 +259,7 @@ function toLabel(text: string): string {
 const unlisted = ["parameters", "result_text", "more", "more_blob", "log"] as const;
 
 /** The members of a call that stand in columns of their own. */
-const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log" | "trace">>()(
+const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log" | "trace" | "via">>()(
   "calls",
   {
     outcome: plain("state"),
@@ -271,7 +283,8 @@ export const listedColumns = callColumns.filter(
  * `more` nor `logged`.
  */
 export function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
-  const { error: recorded, ...call } = calls.toRecord(row);
+  const { error: recorded, flags: noted, ...call } = calls.toRecord(row);
+  const { via, ...flags }: RecordedFlags = noted ?? {};
   const { trace, ...plainError }: Partial<RecordedError> = recorded ?? {};
   const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);
   // Without its trace, a recorded error is the error that was recorded.
@@ -279,6 +292,9 @@ export function toStoredCall(row: ListedRow, more?: string | null, logged?: stri
   const log = fromJson<NonNullable<StoredCall["log"]>>(logged ?? null);
   return {
     ...call,
+    ...(call.outcome === "error" && error?.code === "cancelled" && { outcome: "cancelled" }),
+    ...(Object.keys(flags).length > 0 && { flags }),
+    ...(via !== undefined && { via }),
     parameters,
     status: row.state === "interrupted" ? "error" : row.state,
     ...(error && { error }),

@@ -118,8 +118,9 @@ export class CallRepository {
     whole?: string,
     log?: readonly CallLine[],
     trace?: CallTrace,
+    via?: string,
   ): Promise<"safe" | "held"> {
-    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log, trace);
+    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log, trace, via);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
     const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
     return written.catch((error) => {
