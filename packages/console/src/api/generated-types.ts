@@ -91,6 +91,7 @@ export interface CallSummary {
   readonly sessionID?: string;
   readonly messageID?: string;
   readonly caller?: string;
+  readonly via?: string;
   readonly depth?: number;
   readonly timestamp?: number;
   readonly duration?: number;

@@ -27,7 +27,10 @@ export function shownStatus(call: StandingCall, waiting?: ReadonlySet<string>): 
   return error?.code === "approval_denied" ? "denied" : "error";
 }
 
-/** Who made a call, for people: the program or page if the server knows it, or else the caller's name. */
+/**
+ * Who made a call, for people: the page, the program with its version, a chat or a schedule, and the token's name if it
+ * has one of its own.
+ */
 export function callerText({
   caller = "",
   via,
@@ -35,10 +38,13 @@ export function callerText({
   readonly caller?: string;
   readonly via?: string;
 }): string {
-  if (via !== undefined) return via === "console" ? t("callers.console") : via;
-  if (caller.startsWith("schedule_tool_")) return t("callers.schedule");
-  return te(`callers.${caller}`) ? t(`callers.${caller}`) : caller;
+  const [kind = ""] = (via ?? (caller.startsWith("schedule_tool_") ? "schedule" : caller)).split(" ");
+  const by = te(`callers.${kind}`) ? t(`callers.${kind}`) : (via ?? caller);
+  const isNamed = via !== undefined && !plainCallers.has(caller) && !caller.startsWith("schedule_tool_");
+  return isNamed ? `${caller} · ${by}` : by;
 }
+/** Callers that are no tokens with names of their own. */
+const plainCallers: ReadonlySet<string> = new Set(["", "http", "cli", "mcp", "chat"]);
 
 /** How long the tool took: the time in which a call waited for a person is not the tool's. */
 export function toolTime({ duration, flags }: Pick<CallFacts, "duration" | "flags">): number | undefined {

@@ -50,6 +50,7 @@ export const calls = {
   callers: {
     console: ["Console", "控制台"],
     schedule: ["Schedule", "定时任务"],
+    chat: ["Chat", "对话"],
     cli: ["Command line", "命令行"],
     mcp: ["MCP client", "MCP 客户端"],
     http: ["Workspace token", "工作区令牌"],
