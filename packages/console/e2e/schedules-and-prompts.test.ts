@@ -1,22 +1,7 @@
 import { expect, it } from "vitest";
 import { describeConsole } from "./describe-console.ts";
+import { offers, weather } from "./tool-files.ts";
 
-const offers = `import { Prompt, Resource } from "@toolrack/core";
-export const all = [
-  Prompt.define({ name: "greet", title: "Greet somebody", arguments: [{ name: "who", required: true }], messages: ({ who }) => "Hello " + who }),
-  Resource.define({ uri: "note://rows", name: "rows", mimeType: "application/json", read: () => JSON.stringify([{ a: 2, b: "x" }, { a: 10, b: "y" }]) }),
-  Resource.define({ uriTemplate: "many://{kind}/{id}", name: "many", read: ({ kind, id }) => kind + " number " + id }),
-];
-`;
-const weather = `module.exports = {
-  getMetadata() { return { id: "weather-report", name: "Weather report", description: "Tells the weather.", version: "1.4.0", author: "Ada" }; },
-  getDependencies() { return {}; },
-  getSchema() { return { parameters: { type: "object", properties: { city: { type: "string" } } },
-    environment: { type: "object", properties: { UNIT: { type: "string", default: "celsius" }, KEY: { type: "string", format: "password" } }, required: ["KEY"] } }; },
-  getBusinessErrors() { return [{ code: "NO_CITY", match: /no such city/i, description: "There is no such city.", solution: "Check the spelling." }]; },
-  async execute(args) { return { city: args.city }; },
-};
-`;
 const crashing = `import { Tool } from "@toolrack/core";
 export const crash = Tool.define({
   name: "crash", description: "Crashes.", parameters: { type: "object", properties: {} },

@@ -31,7 +31,7 @@ export const schedules = {
       once: ["Once", "一次"],
       delay: ["After a while", "延时"],
       interval: ["Again and again", "循环"],
-      cron: ["By cron", "Cron"],
+      cron: ["By cron", "按 Cron"],
     },
     at: ["Date and time", "日期和时间"],
     after: ["After", "多久之后"],
@@ -52,7 +52,7 @@ export const schedules = {
     described: {
       once: ["Once, {time}", "一次，{time}"],
       every: ["Every {count} {unit}", "每 {count} {unit}"],
-      cron: ["{cron} ({zone})", "{cron}（{zone}）"],
+      cron: ["{cron} ({zone})", "{cron}（时区 {zone}）"],
     },
     create: ["Schedule it", "创建"],
     forTool: ["Schedule", "定时运行"],
