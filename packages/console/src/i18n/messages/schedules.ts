@@ -18,7 +18,7 @@ export const schedules = {
     cancelAsk: ["Cancel it for good?", "确定取消？"],
     pauseNamed: ["Pause {name}", "暂停 {name}"],
     resumeNamed: ["Resume {name}", "继续 {name}"],
-    cancelNamed: ["Cancel {name}", "取消 {name}"],
+    cancelNamed: ["Cancel {name}", "取消任务 {name}"],
     next: ["Next {time}", "下次 {time}"],
     runs: ["{count} run | {count} runs", "已运行 {count} 次"],
     nextTimes: ["Next times", "接下来的时间"],
