@@ -65,7 +65,7 @@ export class DocsExamples {
       else if (/^toolrack serve$/m.test(block.code))
         outcomes.set(block, await this.#serve(workspace, (end) => ending.defer(end)));
       else if (isCommand(block)) outcomes.set(block, await this.#run("sh", ["-c", block.code], workspace));
-      if (block.code.startsWith("toolrack install ")) await this.#callAsClient();
+      if (page.path === fromNothing && block.code.startsWith("toolrack install ")) await this.#callAsClient();
     }
     return outcomes;
   }

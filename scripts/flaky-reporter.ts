@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { relative } from "node:path";
 import type { Reporter, TestCase, TestModule } from "vitest/node";
 
@@ -12,12 +13,26 @@ export class FlakyReporter implements Reporter {
     this.#say = say;
   }
 
-  onTestRunEnd(modules: readonly Pick<TestModule, "children">[]): void {
+  onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[] = []): void {
+    noteFailedFiles(modules, errors);
     const flaky = modules
       .flatMap(({ children }) => [...children.allTests()])
       .filter((test) => test.diagnostic()?.flaky === true);
     if (flaky.length > 0) this.#say(reportOf(flaky));
   }
+}
+
+/**
+ * Names the files with a failed test for `scripts/test.mjs`, which runs a few of them again. An error that belongs to no
+ * test could come from any file, so then none is named.
+ */
+function noteFailedFiles(modules: readonly TestModule[], errors: readonly unknown[]): void {
+  const place = process.env.TOOLRACK_FAILED_FILES;
+  if (place === undefined || errors.length > 0) return;
+  const failed = modules
+    .filter((module) => !module.ok())
+    .map(({ moduleId }) => relative(process.cwd(), moduleId));
+  writeFileSync(place, failed.join("\n"));
 }
 
 function reportOf(flaky: readonly TestCase[]): string {

@@ -1,7 +1,7 @@
 // `npm test`: types, lint and format, then the tests. All of them run; any failure fails the whole.
 // `npm run test:slow`: only what takes long (`*.slow.test.ts`, and some others in their whole depth), with figures.
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bringTestPrograms } from "./bring-test-programs.mjs";
@@ -16,6 +16,8 @@ const vitest = "node_modules/vitest/vitest.mjs";
 const compiled = mkdtempSync(join(tmpdir(), "toolrack-compiled-"));
 const withCache = { NODE_COMPILE_CACHE: compiled };
 
+/** In CI, so many files that failed are run again, alone. More than that is no accident of a busy machine. */
+const MOST_AGAIN = 3;
 const slow = ["run", "--config", "vitest.slow.config.ts", ...passed];
 const quick = () => [
   ["types", "node_modules/typescript/bin/tsc", ["--noEmit"]],
@@ -44,6 +46,19 @@ function tests() {
 }
 
 function succeeds(name, file, args, environment = {}) {
+  const failedFiles = join(compiled, "failed-files.txt");
+  rmSync(failedFiles, { force: true });
+  if (runs(name, file, args, { ...environment, TOOLRACK_FAILED_FILES: failedFiles })) return true;
+  const again = existsSync(failedFiles) ? readFileSync(failedFiles, "utf8").split("\n").filter(Boolean) : [];
+  if (!process.env.CI || again.length === 0 || again.length > MOST_AGAIN) return false;
+  const alone = args.filter((word) => word !== "--coverage");
+  if (!runs(`${name}: ${again.join(", ")} again, alone`, file, [...alone, ...again], environment))
+    return false;
+  console.error(`\nFLAKY: ${again.join(", ")} failed, and passed when run again alone. Mend it.`);
+  return true;
+}
+
+function runs(name, file, args, environment) {
   console.log(`\n== ${name}`);
   const { status, error } = spawnSync(node, [join(root, file), ...args], {
     cwd: root,

@@ -19,6 +19,8 @@ const ownCode = `${dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url
  * refused before its tool ran. The stack has only the frames of these files, by their paths in the workspace.
  */
 export function traceOf(error: ToolError, record: ToolCallRecord, workspace: string): CallTrace | undefined {
+  // A failure that the author foresaw, or a limit, is no crash.
+  if (error.code !== "execution_failed") return undefined;
   let thrown: unknown = error;
   for (let depth = 0; thrown instanceof Error && depth < DEEPEST_CAUSE; depth++) {
     const frames = framesOf(thrown, error.input).flatMap((line) => placeOf(line, workspace) ?? []);

@@ -72,7 +72,9 @@ export async function filesAt(server: ServerClient): Promise<readonly FileReport
 /** A tool of a running server with its schemas. Throws `CliError` when the server has none of this name. */
 export async function toolAt(server: ServerClient, name: string): Promise<ToolInfo> {
   const path = `/api/tools/${encodeURIComponent(name)}`;
-  const found = await server.ask<Answered & ToolDetails>(path);
+  const found = await server.ask<Answered & ToolDetails>(path).catch((thrown) => {
+    throw thrown instanceof CliError ? withExitCode(thrown) : thrown;
+  });
   const { status, inputSchema = { type: "object" }, outputSchema, aliases, origin, displayName } = found;
   const info = Tool.define({
     name: found.name,

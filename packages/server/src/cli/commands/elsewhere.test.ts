@@ -37,6 +37,8 @@ describe("tools that only a server has", { timeout: 180_000 }, () => {
       expect(await counted()).toBe(total);
       expect(alone).toBe(total);
       expect((await cli("call", "mcp_calendar_weekday", "date=2026-11-18")).stdout).toMatch(/Wednesday/);
+      const unknown = await cli("call", "no_such_tool");
+      expect([unknown.code, unknown.stderr]).toEqual([4, expect.stringContaining("There is no tool named")]);
       expect((await cli("show", "mcp_calendar_weekday")).stdout).toContain("mcp server calendar");
       expect((await cli("search", "which", "weekday")).stdout).toContain("mcp_calendar_weekday");
     } finally {
