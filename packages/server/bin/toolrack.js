@@ -10,15 +10,19 @@ import { fileURLToPath } from "node:url";
 process.on("SIGUSR1", () => {});
 
 const NEEDED = 24;
-if (Number(process.versions.node.split(".")[0]) < NEEDED) {
+const source = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+const isOld = Number(process.versions.node.split(".")[0]) < NEEDED;
+// A checkout of the repo runs the sources themselves, so that nothing needs building first; where this Node is too old,
+// with the one that `npm ci` brought.
+const brought = fileURLToPath(new URL("../../../node_modules/.bin/node", import.meta.url));
+const node = isOld && existsSync(source) && existsSync(brought) ? brought : process.execPath;
+if (isOld && node === process.execPath) {
   console.error(
     `toolrack needs Node ${NEEDED} or newer; this is Node ${process.versions.node}. Install a newer Node and run it again.`,
   );
   process.exit(1);
 }
 
-const source = fileURLToPath(new URL("../src/main.ts", import.meta.url));
-// A checkout of the repo runs the sources themselves, so that nothing needs building first.
 if (existsSync(source)) runSources();
 else {
   keepCompiledCode();
@@ -63,7 +67,7 @@ function isWritable(folder) {
 
 function runSources() {
   const child = spawn(
-    process.execPath,
+    node,
     [
       "--disable-sigusr1",
       "--conditions=toolrack-source",

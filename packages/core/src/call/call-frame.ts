@@ -76,6 +76,8 @@ export class CallFrame {
   lastActivity = 0;
   /** How many questions to a person this call and its children are waiting for. */
   asking = 0;
+  /** Milliseconds for which a person was waited for while the tool ran. */
+  waitedInRun = 0;
   /** Since when the call has been waiting for answers, on the `performance` clock. */
   askingSince = 0;
   /** The tool has done nothing yet, because other calls come first. */

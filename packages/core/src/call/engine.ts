@@ -20,7 +20,7 @@ import { approve } from "./stages/approve.ts";
 import { bound, check, isCleanOf, mask, run } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";
 import { ownSecrets, recordOf, shownInput, stateChanged } from "./state.ts";
-import { answerLate, beginInTurn, overdueTurn } from "./time.ts";
+import { answerLate, beginInTurn, noteWait, overdueTurn } from "./time.ts";
 
 /*
  * The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends.
@@ -224,6 +224,8 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (onCallerAbort !== undefined)
     quietly(() => frame.options.signal?.removeEventListener("abort", onCallerAbort));
   if (parent !== undefined) parent.children?.delete(frame);
+  // A call that ends while it waits.
+  if (frame.asking > 0) noteWait(frame, frame.endedAt);
   if (status === "completed" && frame.endedAt > frame.deadline && frame.asking === 0) {
     frame.flag().overran = { limit: Math.round(frame.deadline - frame.startedAt) };
   }

@@ -149,7 +149,7 @@ export function recordOf(
     caller: frame.caller,
     status: error === undefined ? ("completed" as const) : ("error" as const),
     duration: frame.endedAt - frame.createdAt,
-    runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
+    runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt - frame.waitedInRun,
     afterDuration: frame.ranAt === 0 ? 0 : frame.endedAt - frame.ranAt,
   };
   // Most records need nothing more.

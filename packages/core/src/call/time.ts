@@ -175,11 +175,20 @@ export function pausing(frame: CallFrame): Disposable {
         at.deadline += now - at.askingSince;
         at.lastActivity = now;
         if (at.ended) continue;
+        noteWait(at, now);
         at.host.deadlines.watch(at);
         emitWaiting(at, false);
       }
     },
   };
+}
+
+/** Adds the pause that ends now to the time for which the call waited. Waiting is not the tool's time. */
+export function noteWait(frame: CallFrame, now: number): void {
+  const waited = now - frame.askingSince;
+  const flags = frame.flag();
+  flags.waited = (flags.waited ?? 0) + waited;
+  if (frame.startedAt > 0) frame.waitedInRun += waited;
 }
 
 function emitWaiting(frame: CallFrame, isWaiting: boolean): void {

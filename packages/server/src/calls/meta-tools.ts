@@ -22,6 +22,14 @@ export function isMetaTool(name: string): boolean {
   return metaToolNames.has(name);
 }
 
+/** The tool by which a model reads on in a long result. */
+export const readResultName = "toolrack_read_result";
+
+/** Whether a tool only helps a model to get at other tools and their results. Lists and counts of tools leave it out. */
+export function isHelperTool(name: string): boolean {
+  return isMetaTool(name) || name === readResultName;
+}
+
 /** The tool that a call really is for: with `toolrack_call`, the tool that its arguments name. */
 export function calledTool(
   registry: Pick<ToolRegistry, "get">,

@@ -119,3 +119,16 @@ export function formatTime(milliseconds: number | undefined): string {
 export function amount(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`;
 }
+
+/** `TypeError at tools/price.ts:12` and the frames below it. The message is left out: it stands above. */
+export function traceLines(
+  { at, stack }: { readonly at: string; readonly stack: string },
+  style: (how: "bold" | "dim", text: string) => string,
+): string[] {
+  const kind = /^\w+/.exec(stack)?.[0] ?? "Error";
+  const frames = stack.split("\n").filter((line) => line.trimStart().startsWith("at "));
+  return [
+    style("bold", printable(`${kind} at ${at}`)),
+    ...frames.map((line) => style("dim", printable(line))),
+  ];
+}

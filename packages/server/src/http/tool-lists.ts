@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { RegistrySnapshot, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
+import { isHelperTool } from "../calls/index.ts";
 import type { Reach } from "./wire/index.ts";
 
 /** Where tools come from, in the order in which people are shown them. */
@@ -116,7 +117,8 @@ export class ToolLists {
     const isAdmins = reach.grant.admin && reach.allow === undefined;
     const isAll = isAdmins && Object.values(others).every((one) => one === undefined || one === "");
     const most = isAll ? MOST_FOUND : Number.POSITIVE_INFINITY;
-    const all = q === undefined ? snapshot.sorted() : snapshot.search(q, most);
+    const found = q === undefined ? snapshot.sorted() : snapshot.search(q, most);
+    const all = found.filter(({ name }) => !isHelperTool(name));
     if (isAll || (isAdmins && q === undefined && isOnlyStatus(others))) return { version, tools: all };
     const words = others.words?.toLowerCase().split(/\s+/).filter(Boolean) ?? [];
     const tools: ToolInfo[] = [];

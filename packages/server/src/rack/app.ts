@@ -192,7 +192,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     approval: options.approval,
   });
   if (isCheck) refuseCalls(registry, logger);
-  const book = new CallBook(registry);
+  const book = new CallBook(registry, root);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
   registry.subscribe(log.listen, ["record"]);
 

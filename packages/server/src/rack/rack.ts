@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "@toolrack/core";
@@ -239,6 +240,36 @@ export async function openMcpServers(parts: {
     unapproved: new Unapproved(workspace),
   });
   app.addUsedFiles(() => servers.usedFiles());
+  return servers;
+}
+
+/**
+ * Starts the MCP servers of a workspace that no server serves, and waits until they are listed or have failed. Undefined
+ * when there are none. `tell` is called with their keys before it waits.
+ */
+export async function startMcpServers(
+  app: App,
+  logger: Logger,
+  tell: (keys: readonly string[]) => void,
+): Promise<McpServers | undefined> {
+  const { directory } = app.workspace;
+  const own = join(directory, ".toolrack");
+  const isNamed = existsSync(resolve(directory, app.config.mcp?.file ?? "mcp.json"));
+  if (!isNamed && !existsSync(own)) return undefined;
+  const store = await app.store();
+  if (!isNamed && (await store.mcpServers.list()).length === 0) return undefined;
+  const values = await openValues({ directory: own, store });
+  const servers = await openMcpServers({
+    app,
+    store,
+    secrets: values.secrets,
+    setting: (name) => values.getSetting(name),
+    identity: identityOf(directory, await ensureMasterToken(directory)),
+    logger,
+  });
+  const started = servers.list().filter(({ enabled }) => enabled);
+  if (started.length > 0) tell(started.map(({ key }) => key));
+  await untilListed(servers, app.config.mcp?.listWait)();
   return servers;
 }
 

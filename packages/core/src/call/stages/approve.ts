@@ -1,7 +1,6 @@
 import { approvalDenied, approvalExpired, goingOnDenied, nobodyToAsk } from "../../error/messages.ts";
 import { ApprovalDeniedError } from "../../error/tool-error.ts";
 import type { CallFrame } from "../call-frame.ts";
-import { readClock } from "../clock.ts";
 import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../settings.ts";
 import { pausing } from "../time.ts";
 import { recheck } from "./access-checks.ts";
@@ -92,7 +91,6 @@ async function askPerson(
   };
   using _ = pausing(frame);
   emit();
-  const askedAt = readClock();
   const isBefore = frame.startedAt === 0;
   if (isBefore) undecided.add(frame);
   try {
@@ -105,10 +103,7 @@ async function askPerson(
     emit(refusal(thrown instanceof Error ? thrown.message : String(thrown)));
     throw thrown;
   } finally {
-    if (isBefore) {
-      undecided.delete(frame);
-      frame.flag().waited = readClock() - askedAt;
-    }
+    if (isBefore) undecided.delete(frame);
   }
 }
 

@@ -9,7 +9,7 @@ import type { ServeOptions, Serving } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError } from "../cli-error.ts";
 import { amount, formatDuration } from "../text.ts";
-import { failuresIn, findWorkspace, opening, talkFailures, talkingLogger } from "../workspace.ts";
+import { failuresIn, findWorkspace, opening, talkFailures, talkingLogger, watchMade } from "../workspace.ts";
 import { describeChanges } from "./check.ts";
 import { formatLogLine } from "./logs.ts";
 
@@ -22,6 +22,7 @@ export interface ServeCommandOptions {
 /** `toolrack serve`: serves the workspace until it is stopped, which is the normal end. */
 export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<void> {
   const root = findWorkspace(cli);
+  const tellMade = watchMade(cli, root);
   // A line for every call: data on standard output with `--json`, otherwise talk.
   const lines = new LineGatherer((waiting) => {
     if (cli.json) cli.write(waiting.join(""));
@@ -50,6 +51,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
     },
     ["approval"],
   );
+  tellMade();
   await tellReady(cli, serving, watch);
   tellReach(cli, serving, host ?? serving.app.config.server?.host ?? "127.0.0.1");
   await stopped;
@@ -82,9 +84,8 @@ function addressError(cli: Cli, thrown: unknown): CliError | undefined {
 async function tellReady(cli: Cli, serving: Serving, isWatching: boolean): Promise<void> {
   const { app, url, token, interrupted } = serving;
   const { report, registry, workspace } = app;
-  const { isMetaTool } = await import("../../calls/index.ts");
-  // The tools that search and call other tools are not listed, so they are not counted.
-  const tools = registry.list().filter(({ name }) => !isMetaTool(name)).length;
+  const { isHelperTool } = await import("../../calls/index.ts");
+  const tools = registry.list().filter(({ name }) => !isHelperTool(name)).length;
   const failures = failuresIn(report);
   if (cli.json) {
     cli.printJsonLine({ type: "ready", url, workspace: workspace.directory, tools, failures, interrupted });

@@ -31,7 +31,7 @@ export function callRoutes(services: HttpServices): Route[] {
         "An admin sees all calls; any other token those that were made with it, and the calls that those made.",
       query: {
         tool: s.text("The tool's name; `*` stands for anything."),
-        status: s.choice(["running", "completed", "error", "interrupted"]),
+        status: s.choice(["running", "completed", "error", "interrupted", "cancelled"]),
         session: s.text(),
         caller: s.text("Who made them; `*` stands for anything."),
         parent: s.text("The call that made them."),
@@ -59,7 +59,7 @@ export function callRoutes(services: HttpServices): Route[] {
       answer: ["The call.", s.ref("Call")],
       errors: ["call_not_found"],
       handle: async ({ params: { callId }, grant }) =>
-        findActive(services, callId, grant) ?? detailOf(await requireCall(grant, callId, services)),
+        findActive(services, callId, grant) ?? detailOf(await requireCall(grant, callId, services), grant),
     }),
     route("DELETE /api/calls/{callId}", "cancelCall", "Cancels a call under way, and the calls it made", {
       params,
@@ -71,7 +71,7 @@ export function callRoutes(services: HttpServices): Route[] {
       async handle({ params: { callId }, query, grant }) {
         if (findActive(services, callId, grant) !== undefined && registry.cancel(callId, query.reason)) {
           await recorder.flush();
-          return detailOf(await requireCall(grant, callId, services));
+          return detailOf(await requireCall(grant, callId, services), grant);
         }
         const { outcome } = await requireEnded(services, callId, grant);
         const message = `The call "${callId}" has ended (${outcome}); there is nothing to cancel.`;
@@ -106,7 +106,7 @@ export function callRoutes(services: HttpServices): Route[] {
         errors: ["call_not_found", "call_running", "result_elsewhere"],
         async handle({ params: { callId }, grant, outgoing }) {
           const call = await requireEnded(services, callId, grant);
-          return sendRecord(call, calls, outgoing);
+          return sendRecord(call, grant, calls, outgoing);
         },
       },
     ),

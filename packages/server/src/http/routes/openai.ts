@@ -8,6 +8,7 @@ import {
 } from "@toolrack/core";
 import { isMetaTool, metaToolSettings, searchToolName, shownTools } from "../../calls/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
+import { viaOf } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
 import { isWithin } from "../tool-lists.ts";
 import {
@@ -106,7 +107,8 @@ export function openaiRoutes(services: HttpServices): Route[] {
           const envelope = isWrapped ?? (isSeen && skillToolInfo(info) !== undefined);
           const { name, arguments: input } = isKnown ? format(info).restore(request) : request;
           const { signal } = gone;
-          const call = { name, input, grant, allow, signal, headers: incoming.headers, ...options };
+          const { headers } = incoming;
+          const call = { name, input, grant, allow, signal, headers, via: viaOf(headers), ...options };
           const { role, tool_call_id, content } = toOpenAIToolMessage(
             request.id,
             await resultOf(() => service.run(call)),

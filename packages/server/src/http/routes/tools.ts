@@ -69,7 +69,7 @@ export function toolRoutes(services: HttpServices): Route[] {
   return [
     route("GET /api/tools", "listTools", "The tools that the token may see", {
       description:
-        "Sorted by name; with `q`, the enabled tools that fit it, best first. A search without other conditions finds at most 1,000.",
+        "Sorted by name; with `q`, the enabled tools that fit it, best first. A search without other conditions finds at most 1,000. The tools that only help a model to find and call others are left out.",
       query: toolQuery,
       answer: ["A page of tools.", s.ref("ToolPage")],
       errors: ["expert_not_found"],

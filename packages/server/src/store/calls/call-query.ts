@@ -6,7 +6,7 @@ import type { Engine, Tables } from "../schema.ts";
 export interface CallQuery {
   /** Glob over the tool's name: `*` for any characters, `?` for one. */
   readonly tool?: string;
-  readonly status?: "running" | "completed" | "error" | "interrupted";
+  readonly status?: "running" | "completed" | "error" | "interrupted" | "cancelled";
   readonly session?: string;
   readonly minDuration?: number;
   readonly maxDuration?: number;
@@ -37,6 +37,8 @@ export interface CallQuery {
 
 /** Added to conditions that imply it: SQLite uses the partial index only when a query repeats its condition. */
 export const isNotCompleted = sql<SqlBool>`state <> 'completed'`;
+/** The JSON of an error begins with its name and its code. */
+const wasCancelled = sql<SqlBool>`(error is not null and error like '{"name":"ToolCancelledError"%')`;
 const hasSession = sql<SqlBool>`session_id <> ''`;
 const hasOwner = sql<SqlBool>`owner <> ''`;
 
@@ -75,7 +77,11 @@ export function filterCalls(
   const isExact = tool !== undefined && !/[*?]/.test(tool);
   choose(query.owner && toKey(query.owner), "owner", ...(query.owner ? [hasOwner] : []));
   choose(isExact ? toStorableText(tool) : undefined, "tool_name", sql`tool_name is not null`);
-  choose(status, "state", ...(status === "completed" ? [] : [isNotCompleted]));
+  // A cancelled call is recorded as one that failed, and is no error.
+  const state = status === "cancelled" ? "error" : status;
+  choose(state, "state", ...(status === "completed" ? [] : [isNotCompleted]));
+  if (status === "cancelled") rest.push(wasCancelled);
+  if (status === "error") rest.push(sql<SqlBool>`not ${wasCancelled}`);
   if (query.since !== undefined) indexed.push(expression("timestamp", ">=", Math.ceil(query.since)));
   if (query.until !== undefined) indexed.push(expression("timestamp", "<=", Math.floor(query.until)));
   if (tool !== undefined && !isExact) rest.push(matchesGlob(engine, "tool_name", toStorableText(tool)));

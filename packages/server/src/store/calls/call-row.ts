@@ -18,12 +18,23 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly resultSize: number;
   /** The call that this one repeats. */
   readonly replayOf?: string;
-  /** `interrupted`: the process died while the call ran. */
-  readonly outcome: "running" | "completed" | "error" | "interrupted";
+  /** `interrupted`: the process died while the call ran. `cancelled`: its caller gave it up, which is no failure. */
+  readonly outcome: "running" | "completed" | "error" | "interrupted" | "cancelled";
   /** The caller of the chain's first call, when it has a token. */
   readonly owner?: string;
+  /** By what the caller made the call: the console, a program, an MCP client, a chat or a schedule. */
+  readonly via?: string;
   /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
+  readonly trace?: CallTrace;
+}
+
+/** Where in the files of its author a tool failed. Only for admins, because it names files of the server. */
+export interface CallTrace {
+  /** `FILE:LINE`, by the file's path in the workspace. */
+  readonly at: string;
+  /** What was thrown, and the frames of the stack that lie in the author's files. */
+  readonly stack: string;
 }
 
 /** A call that has begun, recorded so that a crash leaves a trace of it. */
@@ -123,6 +134,8 @@ export interface FinishedCall {
   readonly needsBlobs: boolean;
   readonly log: readonly CallLine[] | undefined;
   readonly owner: string;
+  readonly trace: CallTrace | undefined;
+  readonly via: string | undefined;
 }
 
 export function prepareFinished(
@@ -133,6 +146,8 @@ export function prepareFinished(
   whole?: string,
   log?: readonly CallLine[],
   owner = "",
+  trace?: CallTrace,
+  via?: string,
 ): FinishedCall {
   const text = whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
@@ -141,7 +156,7 @@ export function prepareFinished(
   const hasMore = attachments !== undefined || blocks !== undefined || metadata !== undefined;
   const more = hasMore || structured !== undefined ? moreOf(result, hasMore) : undefined;
   const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
-  return { record, result, replayOf, instance, longText, more, needsBlobs, log, owner };
+  return { record, result, replayOf, instance, longText, more, needsBlobs, log, owner, trace, via };
 }
 
 export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
@@ -157,7 +172,7 @@ export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): 
 export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Blob): CallRow {
   const { record, result, longText } = call;
   const parameters = toBoundedJson(record.parameters);
-  const error = record.error === undefined ? null : errorJson(record.error, parameters);
+  const error = record.error === undefined ? null : errorJson(record.error, parameters, call.trace);
   const text = toStorableText(
     textBlob === undefined ? result.content : shorten(result.content, record.callId),
   );
@@ -181,7 +196,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     result_blob: textBlob?.name ?? null,
     more_blob: moreBlob?.name ?? null,
     parameters_hash: toLabel(record.parametersHash).slice(0, 80),
-    flags: record.flags === undefined ? null : toJson(record.flags),
+    flags: record.flags === undefined && call.via === undefined ? null : flagsJson(record.flags, call.via),
     error,
     result_text: text,
     more,
@@ -221,17 +236,26 @@ function shorten(content: string, callId: string): string {
   return `${content.slice(0, SHOWN)}\n… ${rest} more characters: the whole result is kept as call ${callId}; read on from offset ${SHOWN} …`;
 }
 
+/** The column `flags`: the flags, and by what the call was made. */
+type RecordedFlags = NonNullable<ToolCallRecord["flags"]> & { readonly via?: string | undefined };
+
+function flagsJson(flags: ToolCallRecord["flags"], via: string | undefined): string {
+  const recorded: RecordedFlags = { ...flags, ...(via !== undefined && { via: toLabel(via) }) };
+  return toJson(recorded);
+}
+
+/** The column `error`: the error, and where it was thrown. */
+type RecordedError = ToolErrorResponse & { readonly trace?: CallTrace | undefined };
+
 /** JSON of the error. Leaves out the arguments that the error repeats, because the row has them. */
-function errorJson(error: ToolErrorResponse, parameters: string): string {
+function errorJson(error: ToolErrorResponse, parameters: string, trace: CallTrace | undefined): string {
   const { details } = error;
-  const json = toJson(
-    details !== undefined && toBoundedJson(details.input) === parameters
-      ? { ...error, details: { ...details, input: undefined } }
-      : error,
-  );
+  const isRepeated = details !== undefined && toBoundedJson(details.input) === parameters;
+  const recorded: RecordedError = { ...error, trace };
+  const json = toJson(isRepeated ? { ...recorded, details: { ...details, input: undefined } } : recorded);
   if (json.length <= LONGEST_INLINE) return json;
   const { name, code, message, recoverable } = error;
-  return toJson({ name, code, message: message.slice(0, SHOWN), recoverable });
+  return toJson({ name, code, message: message.slice(0, SHOWN), recoverable, trace });
 }
 
 /** Shortens a text that is only shown, and by which no row is looked up. */
@@ -244,7 +268,7 @@ function toLabel(text: string): string {
 const unlisted = ["parameters", "result_text", "more", "more_blob", "log"] as const;
 
 /** The members of a call that stand in columns of their own. */
-const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log">>()(
+const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log" | "trace" | "via">>()(
   "calls",
   {
     outcome: plain("state"),
@@ -288,15 +312,22 @@ export function shownParts(expression: ExpressionBuilder<Tables, "calls">) {
  * `more` nor `logged`.
  */
 export function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
-  const { error: recorded, ...call } = calls.toRecord(row);
+  const { error: recorded, flags: noted, ...call } = calls.toRecord(row);
+  const { via, ...flags }: RecordedFlags = noted ?? {};
+  const { trace, ...plainError }: Partial<RecordedError> = recorded ?? {};
   const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);
-  const error = withInput(recorded, parameters);
+  // Without its trace, a recorded error is the error that was recorded.
+  const error = withInput(recorded && (plainError as ToolErrorResponse), parameters);
   const log = fromJson<NonNullable<StoredCall["log"]>>(logged ?? null);
   return {
     ...call,
+    ...(call.outcome === "error" && error?.code === "cancelled" && { outcome: "cancelled" }),
+    ...(Object.keys(flags).length > 0 && { flags }),
+    ...(via !== undefined && { via }),
     parameters,
     status: row.state === "interrupted" ? "error" : row.state,
     ...(error && { error }),
+    ...(trace && { trace }),
     result: resultOf(row, error, more ?? null),
     ...(log && { log }),
   };

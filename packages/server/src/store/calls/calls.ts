@@ -14,6 +14,7 @@ import type { CallJournals } from "./call-journal.ts";
 import { type CallQuery, filterCalls, isNotCompleted } from "./call-query.ts";
 import {
   type CallLine,
+  type CallTrace,
   type FinishedCall,
   listedColumns,
   prepareFinished,
@@ -116,8 +117,10 @@ export class CallRepository {
     whole?: string,
     log?: readonly CallLine[],
     owner = "",
+    trace?: CallTrace,
+    via?: string,
   ): Promise<"safe" | "held"> {
-    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log, owner);
+    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log, owner, trace, via);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
     const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
     return written.catch((error) => {
