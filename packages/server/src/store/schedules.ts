@@ -47,7 +47,7 @@ const map = rowMap<StoredSchedule>()("schedules", { arguments: json("input"), ti
 
 /** In the table, a paused schedule is an active one without a next time. */
 const schedules = {
-  toRow: map.toRow,
+  toRow: (record: StoredSchedule) => map.toRow(record),
   toRecord(row: Parameters<typeof map.toRecord>[0]): StoredSchedule {
     const record = map.toRecord(row);
     return record.state === "active" && record.nextRunAt === undefined
