@@ -26,7 +26,7 @@ const levels: readonly (readonly string[])[] = [
   ["access"],
   ["calls"],
   ["mcp/wire"],
-  ["sandbox", "files", "skills", "mcp/connect", "builtin-tools"],
+  ["sandbox", "files", "skills", "mcp/connect", "apis", "builtin-tools"],
   ["http/wire"],
   ["http", "mcp/serve", "chat"],
   ["rack"],

@@ -46,6 +46,9 @@ export const contestants = {
   "mcp-proxy-gateway": { title: "mcp-proxy", load: async (): Promise<Contestant> => ({}) },
   // And the suite of chat with this.
   "ours-chat": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
+  // And the suite of APIs with these.
+  "node-fetch": { title: "fetch by hand", load: async (): Promise<Contestant> => ({}) },
+  "ours-api": { title: "ours (a tool of apis.json)", load: async (): Promise<Contestant> => ({}) },
   // And the suite of processes at rest with these.
   "node-servers": { title: "the servers alone", load: async (): Promise<Contestant> => ({}) },
   "ours-joined": { title: "ours, 5 joined clients", load: async (): Promise<Contestant> => ({}) },

@@ -11,24 +11,34 @@ import { median } from "../lib/statistics.ts";
 import type { Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio, type Table } from "../lib/table.ts";
 
-/** Figures of the provider asked directly and through the rack. In one variant, only those that it is about. */
+/**
+ * Figures of the provider asked directly, through the rack, and through a proxy that only copies bytes. In one variant, only
+ * those that it is about.
+ */
 interface ChatSample {
   /** Milliseconds to the first token of one stream. */
   readonly direct?: number;
   readonly ours?: number;
-  /** Microseconds of the rack's CPU for a token, and for the whole of a request with one token. */
+  /** Microseconds of CPU for a token, and for the whole of a request with one token. */
   readonly token?: number;
+  readonly tokenProxy?: number;
   readonly request?: number;
+  readonly requestProxy?: number;
   /** Milliseconds to the first token of 95 of 100 streams that are opened at once. */
   readonly manyDirect?: number;
   readonly manyOurs?: number;
+  readonly manyProxy?: number;
 }
 
 const MANY = 200;
 const limits = { added: 1.5, token: 10, many: 3 };
 const provider = fileURLToPath(new URL("../chat/provider.ts", import.meta.url));
+const proxyProgram = fileURLToPath(new URL("../chat/proxy.ts", import.meta.url));
 
-/** Answers of a model through the rack, beside the same provider asked directly, request by request in turn. */
+/**
+ * Answers of a model through the rack, beside the same provider asked directly and through a bare proxy, in turn. A busy
+ * machine slows all three, so that the ratio to the proxy says more than the microseconds.
+ */
 export const chat: Suite<ChatSample> = {
   title: "Chat",
   floor: "ours-chat",
@@ -47,13 +57,14 @@ export const chat: Suite<ChatSample> = {
       },
     };
     const rack = await startRack(directory, config);
+    const proxy = await startProgram([proxyProgram, upstream.url]);
     try {
-      if (variant === "first token") return await firstTokens(upstream, rack);
-      if (variant === "tokens") return { token: await tokenCost(rack, models.fast, 16, 24) };
-      if (variant === "tokens one by one") return { token: await tokenCost(rack, models.paced, 50, 100) };
-      return await manyAtOnce(upstream, rack);
+      if (variant === "first token") return await firstTokens(upstream, rack, proxy);
+      if (variant === "tokens") return await tokenCosts(rack, proxy, models.fast, 16, 24);
+      if (variant === "tokens one by one") return await tokenCosts(rack, proxy, models.paced, 50, 100);
+      return await manyAtOnce(upstream, rack, proxy);
     } finally {
-      for (const { process: server } of [rack, upstream]) {
+      for (const { process: server } of [rack, proxy, upstream]) {
         const ended = once(server, "close");
         server.kill("SIGKILL");
         await ended;
@@ -71,36 +82,46 @@ export const chat: Suite<ChatSample> = {
     };
     const rows = measured.flatMap((entry): string[][] => {
       const figure = (key: keyof ChatSample) => medianOf(entry, key);
+      const toProxy = (ours: keyof ChatSample, proxy: keyof ChatSample) =>
+        formatRatio(figure(ours) / figure(proxy));
       if (entry.variant === "first token") {
         const added = figure("ours") - figure("direct");
         const goal = describeGoal(judge("ms to the first token, added", limits.added, added), formatNumber);
         const what = `${formatNumber(figure("ours"))} ms, direct ${formatNumber(figure("direct"))} ms`;
         return [
-          ["first token, added ms", formatNumber(added), what, goal],
-          ["CPU of a request, µs", formatNumber(figure("request")), "one token", ""],
+          ["first token, added ms", formatNumber(added), "", what, goal],
+          [
+            "CPU of a request, µs",
+            formatNumber(figure("request")),
+            toProxy("request", "requestProxy"),
+            "one token",
+            "",
+          ],
         ];
       }
-      if (entry.variant === "tokens") {
-        const goal = describeGoal(
-          judge("µs of CPU for a token", limits.token, figure("token")),
-          formatNumber,
-        );
-        return [
-          ["CPU of a token, µs", formatNumber(figure("token")), "16 streams as fast as they come", goal],
-        ];
-      }
-      if (entry.variant === "tokens one by one") {
-        const what = "50 streams, each token by itself after 10 ms";
-        return [["CPU of a token, µs", formatNumber(figure("token")), what, ""]];
+      if (entry.variant === "tokens" || entry.variant === "tokens one by one") {
+        const isFast = entry.variant === "tokens";
+        const what = isFast
+          ? "16 streams as fast as they come"
+          : "50 streams, each token by itself after 10 ms";
+        const goal = isFast
+          ? describeGoal(judge("µs of CPU for a token", limits.token, figure("token")), formatNumber)
+          : "";
+        const row = ["CPU of a token, µs", formatNumber(figure("token")), toProxy("token", "tokenProxy")];
+        return [[...row, what, goal]];
       }
       const ratio = figure("manyOurs") / figure("manyDirect");
       const goal = describeGoal(judge(`first token of ${MANY} streams`, limits.many, ratio));
-      const what = `${formatNumber(figure("manyOurs"))} ms, direct ${formatNumber(figure("manyDirect"))} ms`;
-      return [[`first token of ${MANY} at once, p95 to direct`, formatRatio(ratio), what, goal]];
+      const [ours, direct, proxy] = (["manyOurs", "manyDirect", "manyProxy"] as const).map((key) =>
+        formatNumber(figure(key)),
+      );
+      const what = `${ours} ms, direct ${direct} ms, proxy ${proxy} ms`;
+      const name = `first token of ${MANY} at once, p95 to direct`;
+      return [[name, formatRatio(ratio), toProxy("manyOurs", "manyProxy"), what, goal]];
     });
     const table: Table = {
       title: "A model's answer through the rack",
-      columns: ["what", "ours", "how", "goal"],
+      columns: ["what", "ours", "to a bare proxy", "how", "goal"],
       rows,
     };
     return { tables: [table], goals };
@@ -112,29 +133,39 @@ const models = { one: "1-0", fast: "1000-0", paced: "100-10", many: "20-20" };
 
 type Place = Pick<ServedProcess, "url" | "token">;
 
-async function firstTokens(upstream: ServedProcess, rack: ServedProcess): Promise<ChatSample> {
+async function firstTokens(
+  upstream: ServedProcess,
+  rack: ServedProcess,
+  proxy: ServedProcess,
+): Promise<ChatSample> {
   const agent = new Agent({ keepAlive: true });
-  const times = { direct: [] as number[], ours: [] as number[] };
-  const ask = async (isMeasured: boolean) => {
-    for (const [name, place] of [
-      ["direct", upstream],
-      ["ours", rack],
-    ] as const) {
-      const { first } = await stream(place, models.one, agent, 1);
-      if (isMeasured) times[name].push(first);
-    }
+  const times = { direct: [] as number[], ours: [] as number[], proxy: [] as number[] };
+  const places = { direct: upstream, ours: rack, proxy };
+  const ask = async () => {
+    for (const name of ["direct", "ours", "proxy"] as const)
+      times[name].push((await stream(places[name], models.one, agent, 1)).first);
   };
-  for (let at = 0; at < 600; at++) await ask(false);
-  const before = cpuOf(rack.process.pid!);
-  for (let at = 0; at < 600; at++) await ask(true);
-  const cpu = cpuOf(rack.process.pid!) - before;
+  for (let at = 0; at < 600; at++) await ask();
+  for (const list of Object.values(times)) list.length = 0;
+  const cpu = () => [cpuOf(rack.process.pid!), cpuOf(proxy.process.pid!)] as const;
+  const before = cpu();
+  for (let at = 0; at < 600; at++) await ask();
+  const [request = 0, requestProxy = 0] = cpu().map((after, at) => ((after - before[at]!) * 1e6) / 600);
   agent.destroy();
-  return { direct: median(times.direct), ours: median(times.ours), request: (cpu * 1e6) / 600 };
+  return { direct: median(times.direct), ours: median(times.ours), request, requestProxy };
 }
 
-/** CPU of the rack for each token of so many answers, so many of them at the same time. */
-async function tokenCost(
+async function tokenCosts(
   rack: ServedProcess,
+  proxy: ServedProcess,
+  ...how: [model: string, together: number, answers: number]
+): Promise<ChatSample> {
+  return { token: await tokenCost(rack, ...how), tokenProxy: await tokenCost(proxy, ...how) };
+}
+
+/** CPU of a process for each token of so many answers, so many of them at the same time. */
+async function tokenCost(
+  asked: ServedProcess,
   model: string,
   together: number,
   answers: number,
@@ -144,40 +175,46 @@ async function tokenCost(
   const run = async (count: number) => {
     let left = count;
     const client = async () => {
-      while (left-- > 0) await stream(rack, model, agent, tokens);
+      while (left-- > 0) await stream(asked, model, agent, tokens);
     };
     await Promise.all(Array.from({ length: together }, client));
   };
   await run(Math.max(answers, together));
   // What requests cost by themselves is measured elsewhere.
-  const empty = cpuOf(rack.process.pid!);
+  const empty = cpuOf(asked.process.pid!);
   let left = 200;
-  while (left-- > 0) await stream(rack, models.one, agent, 1);
-  const before = cpuOf(rack.process.pid!);
+  while (left-- > 0) await stream(asked, models.one, agent, 1);
+  const before = cpuOf(asked.process.pid!);
   await run(answers * 2);
-  const cpu = cpuOf(rack.process.pid!) - before - ((before - empty) / 200) * answers * 2;
+  const cpu = cpuOf(asked.process.pid!) - before - ((before - empty) / 200) * answers * 2;
   agent.destroy();
   return (cpu * 1e6) / (answers * 2 * tokens);
 }
 
-async function manyAtOnce(upstream: ServedProcess, rack: ServedProcess): Promise<ChatSample> {
-  const times = { direct: [] as number[], ours: [] as number[] };
+async function manyAtOnce(
+  upstream: ServedProcess,
+  rack: ServedProcess,
+  proxy: ServedProcess,
+): Promise<ChatSample> {
+  const times = { direct: [] as number[], ours: [] as number[], proxy: [] as number[] };
+  const places = { direct: upstream, ours: rack, proxy };
   for (let round = 0; round < 12; round++) {
-    for (const [name, place] of [
-      ["direct", upstream],
-      ["ours", rack],
-    ] as const) {
+    for (const name of ["direct", "ours", "proxy"] as const) {
       // Every stream has a connection of its own, as those of different clients have.
       const agent = new Agent({ keepAlive: false });
       const answers = await Promise.all(
-        Array.from({ length: MANY }, () => stream(place, models.many, agent, 20)),
+        Array.from({ length: MANY }, () => stream(places[name], models.many, agent, 20)),
       );
       const firsts = answers.map(({ first }) => first).sort((a, b) => a - b);
       // The first rounds compile what the others use.
       if (round >= 4) times[name].push(firsts[Math.ceil(MANY * 0.95) - 1]!);
     }
   }
-  return { manyDirect: median(times.direct), manyOurs: median(times.ours) };
+  return {
+    manyDirect: median(times.direct),
+    manyOurs: median(times.ours),
+    manyProxy: median(times.proxy),
+  };
 }
 
 /** Asks for a stream and reads it to its end. Rejects unless it has that many tokens and a proper end. */

@@ -1,3 +1,4 @@
+import { apis } from "./apis.ts";
 import { call } from "./call.ts";
 import { chat } from "./chat.ts";
 import { files } from "./files.ts";
@@ -10,6 +11,19 @@ import { rest } from "./rest.ts";
 import { sandbox } from "./sandbox.ts";
 import { subscribers } from "./subscribers.ts";
 
-export const suites = { call, registry, files, record, http, mcp, gateway, rest, chat, sandbox, subscribers };
+export const suites = {
+  call,
+  registry,
+  files,
+  record,
+  http,
+  mcp,
+  gateway,
+  rest,
+  chat,
+  apis,
+  sandbox,
+  subscribers,
+};
 
 export type SuiteName = keyof typeof suites;

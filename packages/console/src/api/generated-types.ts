@@ -229,7 +229,7 @@ export interface McpServer {
   readonly circuit: "closed" | "open" | "half-open";
   readonly failures?: number;
   readonly nextAttemptAt?: number;
-  readonly transport: "stdio" | "http" | "sse";
+  readonly transport: "stdio" | "http" | "sse" | "api";
   readonly era?: "modern" | "legacy";
   readonly protocolVersion?: string;
   readonly serverInfo?: { readonly name?: string; readonly version?: string };

@@ -10,13 +10,14 @@ export {
 } from "./grants.ts";
 export { guardWrite } from "./guarded-write.ts";
 export {
+  type AddressRules,
   createAddressRules,
   downloadName,
   requestHeaders,
   shownHeaders,
   withTimeLimit,
 } from "./network/address.ts";
-export { type OpenedResponse, openUrl, parseUrl } from "./network/open-url.ts";
+export { KeptConnections, type OpenedResponse, openUrl, parseUrl } from "./network/open-url.ts";
 export {
   acceptedEncodings,
   alreadyThere,

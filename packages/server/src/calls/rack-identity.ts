@@ -86,6 +86,7 @@ interface ServerEntry {
   readonly args?: readonly string[];
   readonly cwd?: string;
   readonly url?: string;
+  readonly api?: { readonly spec?: string; readonly baseUrl?: string };
 }
 
 /**
@@ -114,12 +115,15 @@ function startsWorkspace({ command, args = [], cwd }: ServerEntry, directory: st
   return realPath(resolve(from, named.at(-1) ?? "")) === realPath(directory);
 }
 
-function isServedAt({ url }: ServerEntry, address: string | undefined): boolean {
-  const given = URL.parse(url ?? "");
+function isServedAt({ url, api }: ServerEntry, address: string | undefined): boolean {
   const own = URL.parse(address ?? "");
-  if (given === null || own === null || given.port !== own.port) return false;
-  const isSameHost = given.hostname === own.hostname || (isLoopback(given) && isLoopback(own));
-  return isSameHost && /^\/mcp(\/|$)/.test(given.pathname);
+  const isOwn = (text: string | undefined, path: RegExp) => {
+    const given = URL.parse(text ?? "");
+    if (given === null || own === null || given.port !== own.port) return false;
+    const isSameHost = given.hostname === own.hostname || (isLoopback(given) && isLoopback(own));
+    return isSameHost && path.test(given.pathname);
+  };
+  return isOwn(url, /^\/mcp(\/|$)/) || isOwn(api?.spec, /^/) || isOwn(api?.baseUrl, /^/);
 }
 
 function isLoopback({ hostname }: URL): boolean {

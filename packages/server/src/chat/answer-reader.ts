@@ -1,7 +1,7 @@
 import { createParser } from "eventsource-parser";
 import { type AnswerPiece, emptyPiece, objectsIn, readChunk } from "./answer-chunks.ts";
+import { cutOff, noApi, reportedError, tooLong, unreadable } from "./errors.ts";
 import { type ModelEndpoint, parsedJson } from "./model.ts";
-import { cutOff, noApi, reportedError, tooLong, unreadable } from "./provider-error.ts";
 
 /**
  * At most this many characters of one event are read. Model output is far shorter; images as text come close.
@@ -15,7 +15,7 @@ export class AnswerReader {
   readonly #endpoint: ModelEndpoint;
   readonly #onPiece: (piece: AnswerPiece) => void;
   readonly #template = new TextTemplate();
-  #events: EventReader | undefined;
+  readonly #feed = eventReader(LONGEST_EVENT, (data, event) => this.#read(data, event));
   /** The beginning of a body whose form is not known yet, then the pieces of a body that is no stream. */
   #whole = "";
   #isStream: boolean | undefined;
@@ -48,7 +48,7 @@ export class AnswerReader {
       if (!this.#isStream) return;
       text = this.#whole;
     }
-    if (this.#isStream) this.#feed(text);
+    if (this.#isStream) this.#take(text);
     else {
       this.#whole += text;
       if (this.#whole.length > LONGEST_EVENT) throw tooLong(this.#endpoint, LONGEST_EVENT);
@@ -63,15 +63,14 @@ export class AnswerReader {
       return;
     }
     // Some servers leave out the empty line at the end.
-    this.#feed("\n\n");
+    this.#take("\n\n");
     // Not every server sends [DONE]. An answer with neither [DONE] nor a finish reason was cut off.
     if (!this.#isComplete) throw cutOff(this.#endpoint);
   }
 
-  #feed(text: string): void {
-    this.#events ??= new EventReader(LONGEST_EVENT, (data, event) => this.#read(data, event));
+  #take(text: string): void {
     try {
-      this.#events.add(text);
+      this.#feed(text);
     } catch (thrown) {
       throw thrown instanceof EventTooLong ? tooLong(this.#endpoint, LONGEST_EVENT) : thrown;
     }
@@ -177,26 +176,23 @@ export class EventTooLong extends Error {
   override readonly name = "EventTooLong";
 }
 
-/** Calls `onEvent` for each event of a stream, however its text was split. Comments and other fields are ignored. */
-class EventReader {
-  readonly #parser: ReturnType<typeof createParser>;
-  #thrown: unknown;
-
-  constructor(longest: number, onEvent: (data: string, event: string | undefined) => void) {
-    this.#parser = createParser({
-      maxBufferSize: longest,
-      onEvent: ({ data, event }) => onEvent(data, event),
-      onError: ({ type }) => {
-        if (type === "max-buffer-size-exceeded") this.#thrown = new EventTooLong();
-      },
-    });
-  }
-
-  /** Throws `EventTooLong`, and what `onEvent` throws. */
-  add(text: string): void {
-    this.#parser.feed(text);
-    if (this.#thrown !== undefined) throw this.#thrown;
-  }
+/**
+ * Returns a function that takes in the text of a stream, however it is split, and calls `onEvent` for each event. Comments
+ * and other fields are ignored. The function throws `EventTooLong`, and what `onEvent` throws.
+ */
+function eventReader(longest: number, onEvent: (data: string, event?: string) => void) {
+  let isTooLong = false;
+  const parser = createParser({
+    maxBufferSize: longest,
+    onEvent: ({ data, event }) => onEvent(data, event),
+    onError: ({ type }) => {
+      isTooLong ||= type === "max-buffer-size-exceeded";
+    },
+  });
+  return (text: string): void => {
+    parser.feed(text);
+    if (isTooLong) throw new EventTooLong();
+  };
 }
 
 /** Yields the `data` of each event of a stream of bytes. Throws `EventTooLong`. */
@@ -206,11 +202,11 @@ export async function* readSse(
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   const events: string[] = [];
-  const reader = new EventReader(longest, (data) => events.push(data));
+  const feed = eventReader(longest, (data) => events.push(data));
   for await (const piece of bytes) {
-    reader.add(decoder.decode(piece, { stream: true }));
+    feed(decoder.decode(piece, { stream: true }));
     yield* events.splice(0);
   }
-  reader.add(`${decoder.decode()}\n\n`);
+  feed(`${decoder.decode()}\n\n`);
   yield* events;
 }

@@ -14,17 +14,18 @@ import { type ActiveTurn, ActiveTurns } from "./active-turns.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import { type Completion, type CompletionOptions, complete } from "./completions.ts";
 import { TurnEngine, usageOf } from "./engine.ts";
+import { ChatError } from "./errors.ts";
 import { restoreLoopMemory } from "./loop-memory.ts";
 import type { ModelEndpoint, ModelUsage } from "./model.ts";
 import type { OpenTurn } from "./model-request.ts";
 import type { Providers } from "./providers.ts";
 import { isReturn, type ResponseItem } from "./response-items.ts";
 import type { ResponseSettings } from "./response-request.ts";
-import { ChatError, type ChatServices, requireChatGrant } from "./services.ts";
+import { type ChatServices, requireChatGrant, type TurnLimits } from "./services.ts";
 import { type RunOptions, SessionRunner } from "./session-runner.ts";
 import { type AssistantBody, assistantBody, ChatSessions, type UserContent } from "./sessions.ts";
 import { chatReach, type ToolsService } from "./tools.ts";
-import { isTool, type ToolPart, type TurnLimits } from "./turn.ts";
+import { isTool, type ToolPart } from "./turn.ts";
 import { isRepeatable, TurnRecovery, type WaitingCall } from "./turn-recovery.ts";
 
 export interface NewMessage extends RunOptions {
@@ -84,10 +85,6 @@ export class ChatService {
     return this.#services.config.joinRepeats ?? true;
   }
 
-  get running(): number {
-    return this.#turns.running.length;
-  }
-
   /** Stops a running turn of the session first. */
   async removeSession(id: string): Promise<void> {
     await this.stop(id);
@@ -139,7 +136,7 @@ export class ChatService {
    * Stores a person's message and starts the turn that answers it. Resolves once the message is stored and
    * the turn has begun; the turn goes on even if nobody reads it. `grant`: the caller's; default: that of the
    * owner of the process. Only the token that owns a session may write in it, because the calls are made with
-   * that token's grant. Throws `ModelMissing`, `ProviderError` and `ChatError`, the last also while another
+   * that token's grant. Throws `ProviderError` and `ChatError`, the last also while another
    * turn of the session runs.
    */
   async handleStream(
@@ -153,7 +150,8 @@ export class ChatService {
       throw new ChatError("stopping", "The server is stopping and takes no new work.");
     if (session.owner !== grant.id) throw new ChatError("chat_forbidden", notYours);
     const reach = this.reachOf(grant, session.expert);
-    const endpoint = await this.providers.resolve(model ?? session.model);
+    const wanted = model ?? session.model;
+    const endpoint = await this.providers.resolve(wanted);
     const { store, registry } = this.#services;
     // Secrets of the workspace are stored nowhere else, and no provider has to know them.
     const {
@@ -168,7 +166,8 @@ export class ChatService {
       earlier: given.earlier,
     });
     const { provider } = endpoint;
-    const body: AssistantBody = { provider, model: endpoint.model, parts: [], ...(settings && { settings }) };
+    const asked = { provider, model: endpoint.model, wanted };
+    const body: AssistantBody = { ...asked, parts: [], ...(settings && { settings }) };
     const begun = await store.chat.beginTurn(session.id, [
       ...earlier,
       { id: uuid(), role: "user", status: "completed", body: { content, ...(items && { items }) } },
@@ -194,7 +193,7 @@ export class ChatService {
     return turn;
   }
 
-  /** Answers a client that keeps its conversation itself. Throws `ModelMissing` and `ProviderError`. */
+  /** Answers a client that keeps its conversation itself. Throws `ChatError` and `ProviderError`. */
   complete(request: CompletionRequest, options: CompletionOptions): Promise<Completion> {
     const parts = { engine: this.#engine, services: this.#services, grants: this.#grants };
     return complete(request, options, parts);
@@ -297,10 +296,7 @@ export class ChatService {
       const callIds = turn.parts.filter(isTool).map(({ callId }) => callId);
       await restoreLoopMemory(this.#services, session.id, grant.id, callIds);
       await this.#runner.save(turn.message, { ...body, parts: turn.parts }, "running");
-      const { provider, model } = body;
-      const endpoint = await (provider === undefined
-        ? this.providers.resolve(model)
-        : this.providers.reopen(provider, model));
+      const endpoint = await this.providers.reopen(body.provider, body.model, body.wanted);
       await this.#runner.run(session, turn, this.reachOf(grant, session.expert), endpoint);
     } catch (thrown) {
       await this.#runner.conclude(turn, body, this.#runner.endOf(thrown, turn));

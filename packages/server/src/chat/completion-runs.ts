@@ -2,10 +2,11 @@ import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import { callerHeaders } from "../calls/index.ts";
+import { whenAborted } from "../helpers/index.ts";
 import type { ChatStore } from "../store/index.ts";
 import type { Completion, CompletionOptions } from "./completions.ts";
+import { ChatError } from "./errors.ts";
 import { requestRanElsewhere } from "./model-messages.ts";
-import { ChatError } from "./services.ts";
 import { isTool, type MessagePart, type TurnEvent } from "./turn.ts";
 
 /** Recognises a request that the client sends again. */
@@ -249,11 +250,8 @@ class CompletionRun {
       this.#note();
       if (!this.isDone) this.#wait(mayReturn());
     };
-    if (gone.aborted) leave(false);
-    else {
-      gone.addEventListener("abort", () => leave(false), { once: true });
-      outgoing.once("close", () => gone.aborted || leave(outgoing.writableFinished));
-    }
+    whenAborted(gone, () => leave(false));
+    outgoing.once("close", () => gone.aborted || leave(outgoing.writableFinished));
     return this.result;
   }
 

@@ -1,14 +1,15 @@
 import { randomUUID } from "node:crypto";
 import type { GrantWatch } from "../access/index.ts";
+import { whenAborted } from "../helpers/index.ts";
 import type { AnswerFacts } from "./answer-chunks.ts";
 import { handOver, takeBack } from "./client-calls.ts";
-import type { CompletionRequest } from "./completion-request.ts";
+import { type CompletionRequest, fromFunctions } from "./completion-request.ts";
 import { type TurnEngine, unexpectedEnd } from "./engine.ts";
+import { ChatError } from "./errors.ts";
 import { restoreLoopMemory } from "./loop-memory.ts";
 import { type ModelEndpoint, type ModelMessage, noUsage, topicOf } from "./model.ts";
 import { connectionClosed } from "./model-messages.ts";
-import { fromFunctions, functionWithoutCall } from "./older-functions.ts";
-import { ChatError, type ChatServices, requireChatGrant } from "./services.ts";
+import { type ChatServices, requireChatGrant } from "./services.ts";
 import { type MessagePart, settleOpenCalls, type Turn, type TurnEnd, type TurnEvent } from "./turn.ts";
 
 /**
@@ -34,7 +35,7 @@ export interface CompletionOptions extends Pick<Turn, "reach" | "headers" | "emi
 
 /**
  * Answers a request of a client that keeps its conversation itself, and runs the rack's tools for it. Throws
- * `ModelMissing` and `ProviderError` when the model is not available.
+ * `ChatError` and `ProviderError` when the model is not available.
  */
 export async function complete(
   given: CompletionRequest,
@@ -46,9 +47,7 @@ export async function complete(
   requireChatGrant(grant);
   // `AbortSignal.any` and its weak references take several times as long as a controller with a listener.
   const stopping = new AbortController();
-  const stop = () => stopping.abort(options.signal.reason);
-  if (options.signal.aborted) stop();
-  else options.signal.addEventListener("abort", stop, { once: true });
+  whenAborted(options.signal, () => stopping.abort(options.signal.reason));
   /** Why the token is no longer valid; empty while it is. */
   let withdrawn = "";
   using watching = new DisposableStack();
@@ -129,22 +128,4 @@ export function settled(end: TurnEnd, { signal, hasActed }: CompletionOptions) {
 export function completionId(): string {
   // Nothing is sorted by it, and this takes a fraction of the time of other ids.
   return `chatcmpl-${randomUUID().replaceAll("-", "")}`;
-}
-
-/** Why a request cannot be served; undefined when it can. */
-export function unsupported(
-  { messages, tools, functions }: CompletionRequest,
-  { toolCalls }: Pick<ModelEndpoint, "toolCalls">,
-): string | undefined {
-  if (tools?.length && functions?.length)
-    return "`functions` is the older form of `tools`: send one of them, and best `tools`.";
-  const orphan = functionWithoutCall(messages);
-  if (orphan >= 0) {
-    return `messages[${orphan}] has the role \`function\`, but the message before it has no \`function_call\` that it could answer.`;
-  }
-  // Only tools of these two types can be described as text. For models with native tool calls the provider
-  // decides which types it accepts.
-  const unfit = tools?.find(({ type }) => type !== "function" && type !== "custom")?.type;
-  if (toolCalls !== "tags" || unfit === undefined) return undefined;
-  return `This model is told of tools by text, which works for tools of the types \`function\` and \`custom\`, but not for \`${unfit}\`.`;
 }

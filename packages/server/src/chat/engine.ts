@@ -1,12 +1,12 @@
 import type { ToolState } from "@toolrack/core";
 import { CallRefused, type EndedCall } from "../calls/index.ts";
-import { unlessAborted } from "../helpers/index.ts";
+import { unlessAborted, whenAborted } from "../helpers/index.ts";
 import { type NewUsage, type StoredApproval, StoreUnavailable } from "../store/index.ts";
+import { ChatError, ProviderError } from "./errors.ts";
 import type { ModelEndpoint, ModelUsage } from "./model.ts";
 import * as notices from "./model-messages.ts";
 import { AnswerOverLimit, ask, type OpenTurn, openTurn } from "./model-request.ts";
-import { ProviderError } from "./provider-error.ts";
-import { ChatError, type ChatServices } from "./services.ts";
+import { type ChatServices, type TurnLimits, usualLimits } from "./services.ts";
 import { stateOf, ToolsService, usualBudget } from "./tools.ts";
 import {
   appendText,
@@ -22,8 +22,6 @@ import {
   type ToolPart,
   type Turn,
   type TurnEnd,
-  type TurnLimits,
-  usualLimits,
 } from "./turn.ts";
 
 /** Context window of a model in tokens, unless the config sets one for the model or for the chat. */
@@ -166,9 +164,8 @@ export class TurnEngine {
   /** Aborted with the given signal, and when the server stops. Cheaper than `AbortSignal.any`; see `complete`. */
   #askingUntil(signal: AbortSignal): AbortController {
     const asking = new AbortController();
-    const ended = [signal, this.leaving].find(({ aborted }) => aborted);
-    if (ended !== undefined) asking.abort(ended.reason);
-    else signal.addEventListener("abort", () => asking.abort(signal.reason), { once: true });
+    whenAborted(signal, () => asking.abort(signal.reason));
+    if (this.leaving.aborted) asking.abort(this.leaving.reason);
     this.#asking.add(asking);
     return asking;
   }
@@ -316,7 +313,7 @@ export class TurnClock {
   readonly #controller = new AbortController();
   /** Ids of unanswered approvals. */
   readonly #waiting = new Set<string>();
-  readonly #stopping: AbortSignal;
+  readonly #unfollow: () => void;
   #left: number;
   #since = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -324,10 +321,8 @@ export class TurnClock {
   /** `limit` in milliseconds. `stopping`: ends the turn earlier. */
   constructor(limit: number, stopping: AbortSignal) {
     this.#left = limit;
-    this.#stopping = stopping;
     this.#resume();
-    if (stopping.aborted) this.#stop();
-    else stopping.addEventListener("abort", this.#stop);
+    this.#unfollow = whenAborted(stopping, () => this.#controller.abort(stopping.reason));
   }
 
   /** Aborted when the turn is stopped, or when its time is over. A signal of its own is cheaper than a combined one. */
@@ -353,10 +348,8 @@ export class TurnClock {
   /** Must be called when the turn has ended. */
   end(): void {
     this.pause();
-    this.#stopping.removeEventListener("abort", this.#stop);
+    this.#unfollow();
   }
-
-  readonly #stop = (): void => this.#controller.abort(this.#stopping.reason);
 
   #resume(): void {
     this.#since = performance.now();

@@ -164,6 +164,30 @@ describe("when a provider of a list fails", () => {
     ]);
   });
 
+  it("another one goes on with a turn that waited for a person while the server started anew", async () => {
+    const started = await start();
+    const { say, session, ask } = bound(started);
+    first.answer = stream(calls("wipe", { what: "all" }));
+    second.answer = stream(says("done"));
+    const id = await session();
+    const reader = await started.stream(id, "go");
+    const { data } = await reader.until("approval");
+    await started.serving.close();
+    await started.open();
+    first.answer = (outgoing) => outgoing.writeHead(503).end("away");
+    await ask(`/api/approvals/${data.approval.id}`, { body: { decision: "allow" } });
+    await expect
+      .poll(async () => (await ask(`/api/chat/sessions/${id}`)).messages.at(-1), { timeout: 20_000 })
+      .toMatchObject({
+        status: "completed",
+        provider: "second",
+        parts: [{ type: "tool" }, { text: "done" }],
+      });
+    // The turn went on with the model that had begun it.
+    expect(first.requests).toHaveLength(2);
+    expect((await say(id, "again")).provider).toBe("second");
+  });
+
   it("nobody else is asked once something was said", async () => {
     const { say, session } = bound(await start());
     second.answer = stream(says("hello"));

@@ -23,7 +23,7 @@ import {
 import * as notices from "./model-messages.ts";
 import { streamCompletion } from "./provider.ts";
 import type { ProviderHealth } from "./provider-health.ts";
-import type { ChatServices } from "./services.ts";
+import type { ChatServices, TurnLimits } from "./services.ts";
 import { readTagAnswer, TagFilter, ThinkFilter, toTagMessages } from "./tag-calls.ts";
 import type { OfferedTools } from "./tools.ts";
 import {
@@ -38,7 +38,6 @@ import {
   stateEvent,
   type ToolPart,
   type Turn,
-  type TurnLimits,
 } from "./turn.ts";
 
 /** Finish reasons of a complete answer. */

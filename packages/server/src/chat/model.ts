@@ -14,6 +14,7 @@ export interface ModelEndpoint {
    */
   readonly address: string;
   readonly apiKey: string | undefined;
+  /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   /**
    * Values to mask in what the provider and its models say, in every form in which they may be written. Ordinary words of

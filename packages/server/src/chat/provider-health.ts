@@ -1,5 +1,5 @@
+import { ProviderError } from "./errors.ts";
 import type { ModelEndpoint } from "./model.ts";
-import { ProviderError } from "./provider-error.ts";
 
 /** How long a model that failed once is not asked first, in seconds. With every further failure it is twice as long. */
 const COOL_DOWN = 30;

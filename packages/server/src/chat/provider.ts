@@ -1,10 +1,15 @@
-import { type ClientRequest, type IncomingMessage, request as requestHttp } from "node:http";
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  type RequestOptions,
+  request as requestHttp,
+} from "node:http";
 import { request as requestHttps } from "node:https";
 import { setTimeout as wait } from "node:timers/promises";
 import { urlToHttpOptions } from "node:url";
+import { whenAborted } from "../helpers/index.ts";
 import type { AnswerPiece } from "./answer-chunks.ts";
 import { AnswerReader, parsedAnswer } from "./answer-reader.ts";
-import { type ModelEndpoint, parsedJson } from "./model.ts";
 import {
   cutOff,
   failure,
@@ -14,7 +19,8 @@ import {
   reportedError,
   silent,
   tooLong,
-} from "./provider-error.ts";
+} from "./errors.ts";
+import { type ModelEndpoint, parsedJson } from "./model.ts";
 
 export interface StreamOptions {
   readonly signal: AbortSignal;
@@ -118,34 +124,52 @@ export async function askProvider(
   }
 }
 
-/** The base URL may have a query of its own. */
-function urlOf({ baseURL }: ModelEndpoint, path: string): URL {
-  const url = new URL(baseURL);
-  url.pathname = url.pathname.replace(/\/+$/, "") + path;
-  return url;
-}
-
-/** Where models are asked, by URL: reading a URL takes 6 µs. */
-const targets = new Map<string, ReturnType<typeof urlToHttpOptions>>();
+/** Where and how models are asked, by URL: reading a URL takes 6 µs. */
+const targets = new Map<string, Target>();
 const MOST_TARGETS = 100;
 
-function targetOf(endpoint: ModelEndpoint, path: string): ReturnType<typeof urlToHttpOptions> {
-  const key = endpoint.baseURL + path;
-  const target = targets.get(key) ?? urlToHttpOptions(urlOf(endpoint, path));
+/** Only what Node needs for a request: it copies all of it several times. */
+interface Target {
+  readonly protocol: string;
+  readonly hostname: RequestOptions["hostname"];
+  readonly port: RequestOptions["port"];
+  readonly path: RequestOptions["path"];
+  /** The value of the header `Host`. */
+  readonly host: string;
+}
+
+function targetOf({ baseURL }: ModelEndpoint, path: string): Target {
+  const known = targets.get(baseURL + path);
+  if (known !== undefined) return known;
+  const url = new URL(baseURL);
+  // The base URL may have a query of its own.
+  url.pathname = url.pathname.replace(/\/+$/, "") + path;
+  const { hostname, port, path: whole } = urlToHttpOptions(url);
+  const target = { protocol: url.protocol, hostname, port, path: whole, host: url.host };
   if (targets.size >= MOST_TARGETS) targets.clear();
-  targets.set(key, target);
+  targets.set(baseURL + path, target);
   return target;
 }
 
-function headersOf({ apiKey, headers }: ModelEndpoint): Record<string, string> {
-  return {
+/** The headers of a request, as a list of names and values: that costs Node less than an object of them. */
+function headersOf(
+  { apiKey, headers }: ModelEndpoint,
+  host: string,
+  { text, headers: given }: ModelRequest,
+): string[] {
+  const all = {
+    host,
+    ...given,
+    "accept-encoding": "identity",
     // Some providers refuse requests without one.
     "user-agent": "toolrack",
     "content-type": "application/json",
     accept: "text/event-stream, application/json",
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
     ...headers,
+    ...(text === undefined ? {} : { "content-length": String(Buffer.byteLength(text)) }),
   };
+  return Object.entries(all).flat();
 }
 
 /** Milliseconds to wait before the next attempt; more than none, even if the provider asks for no pause. */
@@ -249,14 +273,9 @@ async function open(endpoint: ModelEndpoint, request: ModelRequest): Promise<Inc
  * token and every request takes several times as long. Redirects are not followed.
  */
 function send(endpoint: ModelEndpoint, asked: ModelRequest, isAgain = false): Promise<IncomingMessage> {
-  const { path, text, signal } = asked;
-  const target = targetOf(endpoint, path);
-  const headers = {
-    ...asked.headers,
-    "accept-encoding": "identity",
-    ...headersOf(endpoint),
-    ...(text === undefined ? {} : { "content-length": Buffer.byteLength(text) }),
-  };
+  const { text, signal } = asked;
+  const { host, ...target } = targetOf(endpoint, asked.path);
+  const headers = headersOf(endpoint, host, asked);
   const timeout = endpoint.idleSeconds * 1000;
   const method = text === undefined ? "GET" : "POST";
   const options = { ...target, method, headers, timeout, ...(isAgain ? { agent: false } : {}) };
@@ -271,9 +290,10 @@ function send(endpoint: ModelEndpoint, asked: ModelRequest, isAgain = false): Pr
       return;
     }
     // Node's own option `signal` watches the request with a dozen listeners.
-    const stop = () => outgoing.destroy(new Error("the request was stopped"));
-    signal.addEventListener("abort", stop, { once: true });
-    outgoing.once("close", () => signal.removeEventListener("abort", stop));
+    outgoing.once(
+      "close",
+      whenAborted(signal, () => outgoing.destroy(new Error("the request was stopped"))),
+    );
     let connecting: NodeJS.Timeout | undefined;
     let response: IncomingMessage | undefined;
     outgoing.on("socket", (socket) => {

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ProviderError } from "./provider-error.ts";
+import { ProviderError } from "./errors.ts";
 import { Providers } from "./providers.ts";
 
 const reference = (name: string) => `\${${name}}`;

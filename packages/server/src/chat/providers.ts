@@ -1,9 +1,9 @@
 import { isSecretName } from "@toolrack/core/internal";
 import { writtenForms } from "../access/index.ts";
 import { addressProblem, type Config, type ModelTraits, shownAddress } from "../config/index.ts";
+import { ChatError, failure, ProviderError } from "./errors.ts";
 import type { ModelEndpoint } from "./model.ts";
 import { askProvider } from "./provider.ts";
-import { failure, ProviderError } from "./provider-error.ts";
 import { ProviderHealth } from "./provider-health.ts";
 
 type ProvidersConfig = NonNullable<Config["providers"]>;
@@ -27,17 +27,6 @@ export const howToConfigure =
   "No model provider is configured. Set OPENAI_API_KEY, and OPENAI_BASE_URL for a server other than OpenAI's, in the " +
   'environment or in .env; or write into toolrack.config.ts: providers: { local: { baseURL: "http://127.0.0.1:11434/v1", ' +
   'models: ["qwen3"] } }. Then start the server again.';
-
-/** No provider is configured, or the model does not exist. The message says what to do. */
-export class ModelMissing extends Error {
-  override readonly name = "ModelMissing";
-  readonly code: "provider_missing" | "model_not_found";
-
-  constructor(code: ModelMissing["code"], message: string) {
-    super(message);
-    this.code = code;
-  }
-}
 
 /** `id`: the name under which the rack accepts the model. */
 export interface ListedModel {
@@ -78,9 +67,9 @@ export class Providers {
     return this.#all.size > 0;
   }
 
-  /** Finds a model by its name on the rack, or the default model. Throws `ModelMissing` or `ProviderError`. */
+  /** Finds a model by its name on the rack, or the default model. Throws `ChatError` or `ProviderError`. */
   async resolve(name: string | undefined): Promise<ModelEndpoint> {
-    if (!this.isConfigured) throw new ModelMissing("provider_missing", howToConfigure);
+    if (!this.isConfigured) throw new ChatError("provider_missing", howToConfigure);
     const wanted = name || this.#options.model;
     const list = wanted && this.#fallbacks.get(wanted);
     if (list) return this.#resolveList(list);
@@ -88,11 +77,16 @@ export class Providers {
     return this.#endpoint(provider, model);
   }
 
-  /** Opens a model that `resolve` found before, by its provider's own name for it. Throws `ModelMissing`. */
-  async reopen(provider: string, model: string): Promise<ModelEndpoint> {
+  /**
+   * Opens a model that `resolve` found before, by its provider's own name for it. `name`: what `resolve` was given; a name
+   * that stands for several models gives the others as alternatives. Throws `ChatError` or `ProviderError`.
+   */
+  async reopen(provider: string, model: string, name?: string): Promise<ModelEndpoint> {
+    const list = this.#fallbacks.get(name || this.#options.model || "");
+    if (list) return this.#resolveList(list, (one) => one.provider === provider && one.model === model);
     if (this.#all.has(provider)) return this.#endpoint(provider, model);
     const message = `The model provider "${provider}" is no longer configured. Name another model.`;
-    throw new ModelMissing("provider_missing", message);
+    throw new ChatError("provider_missing", message);
   }
 
   /** All models that are configured or that the providers list. A provider that cannot be reached adds none. */
@@ -104,7 +98,7 @@ export class Providers {
             const { provider, model } = await this.#endpoint(...(await this.#find(entry)));
             return { id: entry, provider, model, ...this.health.stateOf({ provider, model }) };
           } catch (thrown) {
-            if (!(thrown instanceof ModelMissing)) throw thrown;
+            if (!(thrown instanceof ChatError)) throw thrown;
             return { id: entry, health: "missing", reason: thrown.message };
           }
         }),
@@ -124,8 +118,11 @@ export class Providers {
     return (await Promise.all(lists)).flat();
   }
 
-  /** The healthiest of several models, with the others as its alternatives. */
-  async #resolveList(list: readonly string[]): Promise<ModelEndpoint> {
+  /** The healthiest of several models, or the preferred one, with the others as its alternatives. */
+  async #resolveList(
+    list: readonly string[],
+    isPreferred: (endpoint: ModelEndpoint) => boolean = () => false,
+  ): Promise<ModelEndpoint> {
     let problem: unknown;
     const found: ModelEndpoint[] = [];
     for (const entry of list) {
@@ -133,11 +130,14 @@ export class Providers {
         found.push(await this.#endpoint(...(await this.#find(entry))));
       } catch (thrown) {
         // A provider whose key is missing must not stand in the way of the others. `list` tells of it.
-        if (!(thrown instanceof ModelMissing)) throw thrown;
+        if (!(thrown instanceof ChatError)) throw thrown;
         problem ??= thrown;
       }
     }
-    const [first, ...alternatives] = this.health.sorted(found);
+    const sorted = this.health.sorted(found);
+    const [first, ...alternatives] = sorted.toSorted(
+      (a, b) => Number(isPreferred(b)) - Number(isPreferred(a)),
+    );
     if (first === undefined) throw problem;
     return { ...first, alternatives };
   }
@@ -169,7 +169,7 @@ export class Providers {
     const ids = (await this.#listOwn()).map(({ id }) => id);
     const known = [...new Set([...this.#fallbacks.keys(), ...ids])].join(", ");
     const message = `No provider has the model "${wanted}". There are: ${known || "none"}. To have others asked for too, set catchAll of a provider.`;
-    throw new ModelMissing("model_not_found", message);
+    throw new ChatError("model_not_found", message, "model");
   }
 
   /** Whether a provider has a model; undefined when it does not tell its models. */
@@ -190,7 +190,7 @@ export class Providers {
     }
     const message =
       "No model was named, and no provider lists one. Name it in the request, or set chat.model in toolrack.config.ts.";
-    throw new ModelMissing("model_not_found", message);
+    throw new ChatError("model_not_found", message, "model");
   }
 
   async #endpoint(provider: string, model: string): Promise<ModelEndpoint> {
@@ -270,7 +270,7 @@ interface Connection {
 /**
  * How a provider is reached, with all references filled in: `${NAME}` stands for a variable of the environment,
  * `${secret:NAME}` for a secret of the workspace. `last`: what was opened before; it is used again if nothing has changed.
- * Throws `ModelMissing` if a reference cannot be filled in.
+ * Throws `ChatError` if a reference cannot be filled in.
  */
 async function openConnection(
   provider: string,
@@ -279,7 +279,7 @@ async function openConnection(
   last?: Connection,
 ): Promise<Connection> {
   const missing = (message: string) =>
-    new ModelMissing("provider_missing", `The model provider "${provider}" ${message}`);
+    new ChatError("provider_missing", `The model provider "${provider}" ${message}`);
   const filled = new Map<string, string>();
   const fill = async (text: string) => {
     // Most texts have no reference, and every request asks for them.
@@ -296,17 +296,19 @@ async function openConnection(
   const base = (await fill(baseURL)).replace(/\/+$/, "");
   const key = apiKey === undefined ? undefined : await fill(apiKey);
   const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(given)) headers[name] = await fill(value);
+  for (const [name, value] of Object.entries(given)) headers[name.toLowerCase()] = await fill(value);
   const text = JSON.stringify([base, key, headers]);
   if (last?.filled === text) return last;
   const problem = addressProblem(base);
   if (problem !== undefined) throw missing(`cannot be asked: its baseURL ${problem}`);
   // A header without secrets, such as a title, has words that a model may well use.
-  const isOpen = (name: string, value: string) =>
+  const isOpen = (name: string, written: string) =>
     !isSecretName(name) &&
-    !given[name]?.includes("${") &&
-    (openHeaders.test(name) || value.length < SHORTEST_WORD);
-  const hidden = Object.entries(headers).flatMap(([name, value]) => (isOpen(name, value) ? [] : [value]));
+    !written.includes("${") &&
+    (openHeaders.test(name) || written.length < SHORTEST_WORD);
+  const hidden = Object.entries(given).flatMap(([name, written]) =>
+    isOpen(name, written) ? [] : [headers[name.toLowerCase()] ?? ""],
+  );
   // A provider may repeat only the key of `Bearer KEY`.
   const words = hidden.flatMap((value) => value.split(/\s+/)).filter((word) => word.length >= SHORTEST_WORD);
   const query = new URL(base).searchParams.values();

@@ -1,5 +1,5 @@
-import { HttpError, s } from "../http/wire/index.ts";
-import { type CompletionRequest, rackMembers } from "./completion-request.ts";
+import { s } from "../http/wire/index.ts";
+import { type CompletionRequest, rackMembers, refuse, refuseSeveral } from "./completion-request.ts";
 import type { ModelEndpoint, ModelTool } from "./model.ts";
 import { isRackItem, type ResponseItem } from "./response-items.ts";
 
@@ -70,9 +70,7 @@ const formats = new Set(["text", "json_object", "json_schema"]);
 /** Throws `HttpError` with what to do instead. */
 export function refuseUnservable(request: ResponseRequest, items: readonly ResponseItem[]): void {
   const { conversation, prompt, background, store, tools, tool_choice, text } = request;
-  const refuse = (param: string, message: string) => {
-    throw new HttpError("invalid_request", message, { param });
-  };
+  refuseSeveral(request);
   if (conversation != null)
     refuse("conversation", "`conversation` is not known here: go on with `previous_response_id` instead.");
   if (prompt != null)

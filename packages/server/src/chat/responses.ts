@@ -1,13 +1,15 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ToolRegistry } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
-import { HttpError } from "../http/wire/index.ts";
+import { whenAborted } from "../helpers/index.ts";
 import type { ChatMessage, ChatStore, NewChatMessage } from "../store/index.ts";
 import type { ActiveTurn } from "./active-turns.ts";
 import type { ChatService } from "./chat-service.ts";
 import { handedCalls, handedFrom } from "./client-calls.ts";
+import { refuse } from "./completion-request.ts";
 import { mayHaveActed } from "./completion-runs.ts";
 import { type Completion, type CompletionOptions, settled } from "./completions.ts";
+import { ChatError } from "./errors.ts";
 import { noUsage } from "./model.ts";
 import {
   fromDigits,
@@ -23,7 +25,6 @@ import {
 } from "./response-items.ts";
 import { wholeOutput } from "./response-output.ts";
 import { type ResponseSettings, toProviderRequest } from "./response-request.ts";
-import { ChatError } from "./services.ts";
 import type { RunOptions } from "./session-runner.ts";
 import { assistantBody, originOf, toHistory, userBody } from "./sessions.ts";
 
@@ -58,16 +59,14 @@ export class Responses {
 
   /**
    * Answers a request and resolves at the end of the answer. With `store: false` nothing is kept. Throws `HttpError`,
-   * `ChatError`, `ModelMissing` and `ProviderError`.
+   * `ChatError` and `ProviderError`.
    */
   async answer(request: NewResponse, options: CompletionOptions): Promise<Completion> {
     if (request.settings.store === false) return this.#answerUnstored(request, options);
     const { signal, emit, beforeCalls } = options;
     const turn = await this.#begin(request, options, beforeCalls);
     turn.feed.follow(0, ({ data }) => emit(data));
-    const stop = () => turn.stop(String(signal.reason));
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
+    whenAborted(signal, () => turn.stop(String(signal.reason)));
     const completion = this.read(await turn.done);
     return { ...completion, ...settled(completion.end, options) };
   }
@@ -215,13 +214,10 @@ export class Responses {
     const place = previous
       ? { messages: await this.#upTo(previous), items: given }
       : ((await this.#continued(given, reach)) ?? { messages: [], items: given });
-    if (toMessages(place.items).length === 0)
-      throw new HttpError("invalid_request", "`input` has nothing that could be answered.", {
-        param: "input",
-      });
+    if (toMessages(place.items).length === 0) refuse("input", "`input` has nothing that could be answered.");
     const last = place.messages.at(-1);
     const problem = unpaired([...(last ? this.#itemsOf(last) : []), ...place.items]);
-    if (problem !== undefined) throw new HttpError("invalid_request", problem, { param: "input" });
+    if (problem !== undefined) refuse("input", problem);
     return place;
   }
 
@@ -266,7 +262,7 @@ export class Responses {
       const found = isKept ? this.#itemsOf(message).find(({ id }) => id === item.id) : undefined;
       if (found !== undefined) return found;
       const text = `input[${at}] refers to the item "${item.id}", which is not kept here. Send the item itself.`;
-      throw new HttpError("invalid_request", text, { param: `input[${at}].id` });
+      return refuse(`input[${at}].id`, text);
     });
     return Promise.all(resolved);
   }

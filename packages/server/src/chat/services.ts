@@ -4,6 +4,7 @@ import type { ApprovalInbox, CallService } from "../calls/index.ts";
 import type { Config } from "../config/index.ts";
 import type { Expert } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
+import { ChatError } from "./errors.ts";
 import type { StreamOptions } from "./provider.ts";
 import type { Providers } from "./providers.ts";
 
@@ -23,22 +24,19 @@ export interface ChatServices {
 
 type ChatConfig = NonNullable<Config["chat"]>;
 
-/** A refusal about a conversation. Every surface translates it into its own form. */
-export class ChatError extends Error {
-  override readonly name = "ChatError";
-  readonly code:
-    | ("chat_session_not_found" | "chat_busy" | "chat_cancelled" | "chat_forbidden")
-    | ("response_not_found" | "expert_not_found" | "stopping");
+/** The limits of a turn, unless the config sets others. */
+export const usualLimits = {
+  /** Requests to the model. */
+  maxRounds: 50,
+  /** Working time, without the time in which a turn waits for people. */
+  maxSeconds: 900,
+  /** Tokens of all requests. */
+  maxTokens: 2_000_000,
+  /** Characters of one answer: text, reasoning and arguments together. No model of today writes as much. */
+  maxAnswer: 4_000_000,
+};
 
-  /** The member of the request that is wrong. */
-  readonly param: string | undefined;
-
-  constructor(code: ChatError["code"], message: string, param?: string) {
-    super(message);
-    this.code = code;
-    this.param = param;
-  }
-}
+export type TurnLimits = Readonly<typeof usualLimits>;
 
 /** Models cost money, so chat needs a permission of its own. Throws `ChatError`. */
 export function requireChatGrant({ mayChat }: Pick<Grant, "mayChat">): void {

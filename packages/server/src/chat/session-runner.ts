@@ -45,8 +45,8 @@ export class SessionRunner {
     const { message, parts, feed } = active;
     const { chat } = this.#services.store;
     const { provider, model } = endpoint;
-    const { usage, settings, requests = [] } = assistantBody(message);
-    const kept = { ...(usage && { usage }), ...(settings && { settings }) };
+    const { usage, settings, wanted, requests = [] } = assistantBody(message);
+    const kept = { wanted, ...(usage && { usage }), ...(settings && { settings }) };
     let body: AssistantBody = { provider, model, parts, requests, ...kept };
     const saver = new TextSaver(() => this.save(message, body, "running"));
     let end: TurnEnd;

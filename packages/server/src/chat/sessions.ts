@@ -4,6 +4,7 @@ import { masterGrant } from "../access/index.ts";
 import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession, ChatStore, Page, SessionChanges } from "../store/index.ts";
 import { answered, handedFrom } from "./client-calls.ts";
+import { ChatError } from "./errors.ts";
 import { toModelMessages } from "./messages.ts";
 import {
   type ModelContentPart,
@@ -14,7 +15,6 @@ import {
 } from "./model.ts";
 import { digitsOf, isOutput, isReturn, type ResponseItem, toMessages } from "./response-items.ts";
 import type { ResponseSettings } from "./response-request.ts";
-import { ChatError } from "./services.ts";
 import { isTool, type MessagePart, type ModelRequestFacts, type TurnEnd } from "./turn.ts";
 
 const TITLE_LENGTH = 80;
@@ -86,9 +86,11 @@ interface UserBody {
 /** The body of an assistant message in the store. */
 export interface AssistantBody {
   /** The provider's name in the config. */
-  readonly provider?: string;
+  readonly provider: string;
   /** The provider's name of the model. */
   readonly model: string;
+  /** The name by which the model was asked for. It may stand for several models. Empty: the usual one. */
+  readonly wanted?: string | undefined;
   readonly parts: MessagePart[];
   /** The requests to models, oldest first. A round in which a model failed has another one for the model asked instead. */
   readonly requests?: readonly ModelRequestFacts[];

@@ -2,9 +2,9 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { type AnswerPiece, DeltaMerger, readChunk } from "./answer-chunks.ts";
+import type { ProviderError } from "./errors.ts";
 import type { ModelEndpoint } from "./model.ts";
 import { type StreamOptions, streamCompletion } from "./provider.ts";
-import type { ProviderError } from "./provider-error.ts";
 import { Providers } from "./providers.ts";
 
 let server: Server | undefined;
@@ -51,6 +51,23 @@ describe("a request to a model", () => {
     const [chunk] = await read(endpoint);
     expect(chunk).toMatchObject({ text: "whole", finish: "stop" });
     expect(seen).toEqual(["/v1/chat/completions", "Bearer sk-hidden-key", "1"]);
+  });
+
+  it("has every header once, and that of the config where both name one, however it is written", async () => {
+    let seen: readonly string[] = [];
+    const headers = { Authorization: "Basic abc", "User-Agent": "mine", HOST: "models.example" };
+    const endpoint = await endpointOf(
+      (incoming, outgoing) => {
+        seen = incoming.rawHeaders;
+        outgoing.writeHead(200, stream).end(said("hello") + finish);
+      },
+      { headers },
+    );
+    await read(endpoint);
+    const names = seen.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
+    expect(new Set(names).size).toBe(names.length);
+    const sentAs = (name: string) => seen[names.indexOf(name) * 2 + 1];
+    expect([sentAs("authorization"), sentAs("user-agent"), sentAs("host")]).toEqual(Object.values(headers));
   });
 
   it("holds its tools as they are, also those that were sent before", async () => {

@@ -99,7 +99,8 @@ export class TagFilter {
     if (this.#hasCall) return "";
     const start = opening.exec(this.#pending)?.index;
     this.#hasCall = start !== undefined;
-    const shown = this.#pending.slice(0, start ?? this.#tagStart());
+    const held = Math.max(heldBack(this.#pending, "<tool_action"), heldBack(this.#pending, "<action"));
+    const shown = this.#pending.slice(0, start ?? this.#pending.length - held);
     this.#pending = this.#pending.slice(shown.length);
     this.#shown += shown.length;
     return shown;
@@ -109,14 +110,6 @@ export class TagFilter {
   rest(text: string): string {
     const rest = text.slice(this.#shown);
     return rest.trim() === "" ? "" : rest;
-  }
-
-  /** The index at which an incomplete opening tag may begin; the length of the text when there is none. */
-  #tagStart(): number {
-    const at = this.#pending.lastIndexOf("<");
-    const last = this.#pending.slice(at);
-    const mayBeTag = at !== -1 && ["<tool_action", "<action"].some((tag) => tag.startsWith(last));
-    return mayBeTag ? at : this.#pending.length;
   }
 }
 
@@ -175,7 +168,7 @@ export class ThinkFilter {
 
 /** How many characters at the end of a text may be the beginning of a tag. */
 function heldBack(text: string, tag: string): number {
-  let size = Math.min(text.length, tag.length - 1);
+  let size = Math.min(text.length, tag.length);
   while (!tag.startsWith(text.slice(text.length - size))) size--;
   return size;
 }

@@ -44,20 +44,6 @@ export interface Turn {
   readonly save?: () => Promise<void>;
 }
 
-/** The limits of a turn, unless the config sets others. */
-export const usualLimits = {
-  /** Requests to the model. */
-  maxRounds: 50,
-  /** Working time, without the time in which a turn waits for people. */
-  maxSeconds: 900,
-  /** Tokens of all requests. */
-  maxTokens: 2_000_000,
-  /** Characters of one answer: text, reasoning and arguments together. No model of today writes as much. */
-  maxAnswer: 4_000_000,
-};
-
-export type TurnLimits = Readonly<typeof usualLimits>;
-
 export type TurnEnd = {
   /**
    * `stop`: the model was done. `client_tools`: the model called tools that the client must run. `length`,

@@ -55,6 +55,13 @@ Examples:
   toolrack mcp-servers login docs
   toolrack mcp-servers import ~/.cursor/mcp.json`;
 
+const apisHelp = `
+Examples:
+  toolrack apis add https://api.example.com/openapi.json
+  toolrack apis add ./crm.yaml --key crm --base-url https://crm.example.com/v2 --auth 'key=\${secret:CRM_KEY}'
+  toolrack apis check ./crm.yaml
+  toolrack apis show crm`;
+
 const skillsHelp = `
 Examples:
   toolrack skills import ./pdf-tools
@@ -250,6 +257,36 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--no-open", "login: only print the address of the page")
     .addHelpText("after", mcpServersHelp)
     .action(runs(async () => (await import("./commands/mcp-servers.ts")).mcpServers));
+
+  command("apis", "show and change the HTTP APIs whose operations are tools of the running server")
+    .addArgument(
+      oneOf("[action]", "what to do", [
+        "list",
+        "show",
+        "add",
+        "check",
+        "remove",
+        "enable",
+        "disable",
+        "restart",
+        "approve",
+      ]),
+    )
+    .argument(
+      "[what]",
+      "the API's key; for add and check its description: an address, or a file of the workspace",
+    )
+    .argument(
+      "[rest...]",
+      "approve: the operation and the hash that show prints, the operation alone, or nothing",
+    )
+    .option("--key <key>", "add: how it is called here; default: from the address or the file")
+    .option("--base-url <url>", "add: where the API is; default: what its description says")
+    .option("--auth <scheme=value...>", "add: a credential by the name of its scheme; secrets by their names")
+    .option("--header <name=value...>", "add: a header that every request has")
+    .option("--read-only", "add: offer only what reads")
+    .addHelpText("after", apisHelp)
+    .action(runs(async () => (await import("./commands/apis.ts")).apis));
 
   command("list", "list the tools")
     .option("--category <category>", "only those of a category")

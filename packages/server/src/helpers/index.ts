@@ -17,5 +17,6 @@ export {
   reasonOf,
   shellQuote,
   unlessAborted,
+  whenAborted,
 } from "./values.ts";
 export { watchFile, watchFiles } from "./watch.ts";

@@ -27,6 +27,13 @@ export async function unlessAborted(work: Promise<unknown>, signal: AbortSignal)
   }
 }
 
+/** Calls `act` once when the signal aborts, or at once if it has. Returns a function that stops it. */
+export function whenAborted(signal: AbortSignal, act: () => void): () => void {
+  if (signal.aborted) act();
+  else signal.addEventListener("abort", act, { once: true });
+  return () => signal.removeEventListener("abort", act);
+}
+
 /** The short members of a JSON-RPC message. A request has both, a notification only a method, a response only an id. */
 interface MessageHead {
   readonly id?: string | number;

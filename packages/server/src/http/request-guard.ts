@@ -255,6 +255,9 @@ type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
  * for Node when the answer passes its own headers as one list. Headers that the answer sets itself are kept.
  */
 export class GuardedResponse extends ServerResponse<IncomingMessage> {
+  /** Sent with the head. A header that is set before would make the head slow to write. */
+  requestId?: string;
+
   override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
     if (Array.isArray(reason) && this.getHeaderNames().length === 0) {
       // `reason` is a flat list of header names and values.
@@ -264,8 +267,10 @@ export class GuardedResponse extends ServerResponse<IncomingMessage> {
         if (name === "Content-Type" || name === "Content-Length") continue;
         if (typeof name !== "string" || names.has(name.toLowerCase())) isPlain = false;
       }
-      if (isPlain) return super.writeHead(status, [...flat, ...reason]);
+      const own = this.requestId === undefined ? [] : ["X-Request-Id", this.requestId];
+      if (isPlain) return super.writeHead(status, [...flat, ...own, ...reason]);
     }
+    if (this.requestId !== undefined) this.setHeader("X-Request-Id", this.requestId);
     for (const [name, value] of entries) if (!this.hasHeader(name)) this.setHeader(name, value);
     return typeof reason === "string"
       ? super.writeHead(status, reason, headers)

@@ -164,10 +164,14 @@ export class Router {
 
   /**
    * Refuses a request for which there is no route. A caller without a token is not shown which paths exist,
-   * except open ones.
+   * except open ones, and a caller who may use none of the routes around the path is told just that.
    */
   async #refuse(path: string, siblings: readonly Entry[], incoming: IncomingMessage): Promise<never> {
-    if (!siblings.some(({ route }) => route.access === "open")) await this.#server.guard.admit(incoming);
+    if (!siblings.some(({ route }) => route.access === "open")) {
+      const grant = await this.#server.guard.admit(incoming);
+      const around = [...routesBelow(nearestBranch(this.#root, path.split("/").slice(1)))];
+      if (around.every(({ admit }) => admit !== undefined)) for (const { admit } of around) admit?.(grant);
+    }
     const methods = siblings.map(({ route }) => route.method).join(", ");
     if (methods === "") {
       throw new HttpError("not_found", `There is nothing at ${path}. GET /openapi.json lists what there is.`);
@@ -229,6 +233,18 @@ function findBranch(
   const below = findBranch(branch.any, segments, at + 1, params);
   if (below === undefined) params.length = known - 1;
   return below;
+}
+
+/** The last branch on the way to a path that leads nowhere. */
+function nearestBranch(branch: Branch, segments: readonly string[]): Branch {
+  const [segment = "", ...others] = segments;
+  const next = branch.fixed.get(decoded(segment)) ?? branch.any;
+  return next === undefined || segments.length === 0 ? branch : nearestBranch(next, others);
+}
+
+function* routesBelow({ fixed, any, entries }: Branch): Generator<Route> {
+  for (const { route } of entries.values()) yield route;
+  for (const branch of [...fixed.values(), ...(any ? [any] : [])]) yield* routesBelow(branch);
 }
 
 function decoded(segment: string): string {

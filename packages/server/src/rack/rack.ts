@@ -2,7 +2,17 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "@toolrack/core";
-import { ensureMasterToken, openValues, type Secrets, type ToolValues, Unapproved } from "../access/index.ts";
+import {
+  createAddressRules,
+  ensureMasterToken,
+  isInside,
+  openValues,
+  realPathOf,
+  type Secrets,
+  type ToolValues,
+  Unapproved,
+} from "../access/index.ts";
+import type { Credential } from "../apis/index.ts";
 import {
   ApprovalInbox,
   type Calls,
@@ -16,9 +26,15 @@ import {
 } from "../calls/index.ts";
 import { ChatService, Providers, readResultTool, type StreamOptions } from "../chat/index.ts";
 import { loadEnvironment } from "../config/index.ts";
-import { defined, productVersion, reasonOf } from "../helpers/index.ts";
+import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
-import { McpServers, type McpServersOptions, readMcpFile, type ServerEntry } from "../mcp/connect/index.ts";
+import {
+  McpServers,
+  type McpServersOptions,
+  type OpenApi,
+  readMcpFile,
+  type ServerEntry,
+} from "../mcp/connect/index.ts";
 import { createMcpSurface, type ExpertView, type McpSurface } from "../mcp/serve/index.ts";
 import { DependencyStore } from "../sandbox/index.ts";
 import type { Expert } from "../skills/index.ts";
@@ -224,6 +240,7 @@ export async function openMcpServers(parts: {
     clientInfo: { name: "toolrack", version: productVersion() },
     file: config.mcp?.file,
     pinning: config.mcp?.pinning,
+    openApi: apiOpener(app),
     unapproved: new Unapproved(workspace),
   });
   app.addUsedFiles(() => servers.usedFiles());
@@ -241,7 +258,8 @@ export async function startMcpServers(
 ): Promise<McpServers | undefined> {
   const { directory } = app.workspace;
   const own = join(directory, ".toolrack");
-  const isNamed = existsSync(resolve(directory, app.config.mcp?.file ?? "mcp.json"));
+  const files = [app.config.mcp?.file ?? "mcp.json", "apis.json"];
+  const isNamed = files.some((file) => existsSync(resolve(directory, file)));
   if (!isNamed && !existsSync(own)) return undefined;
   const store = await app.store();
   if (!isNamed && (await store.mcpServers.list()).length === 0) return undefined;
@@ -258,6 +276,38 @@ export async function startMcpServers(
   if (started.length > 0) tell(started.map(({ key }) => key));
   await untilListed(servers, app.config.mcp?.listWait)();
   return servers;
+}
+
+/** Returns the function that reads descriptions of APIs: those of the workspace's own files, and at addresses. */
+function apiOpener({ workspace, config }: Pick<App, "workspace" | "config">): OpenApi {
+  return async ({ spec, baseUrl, auth, headers, isReadOnly, documents }, signal) => {
+    // Loaded late: most workspaces have no API.
+    const { Api, GraphqlApi, SpecError } = await import("../apis/index.ts");
+    const root = await realPathOf(workspace.directory);
+    for (const path of [spec, documents]) {
+      if (typeof path !== "string" || isInside(root, await realPathOf(path))) continue;
+      throw new SpecError(`${path} is outside the workspace. Copy it there, or name an address`);
+    }
+    // The operator wrote these addresses, so they may be private. What a description names may not, unless allowed.
+    const written = [
+      spec instanceof URL ? spec : undefined,
+      baseUrl === undefined ? undefined : URL.parse(baseUrl),
+    ];
+    const hosts = written.flatMap((url) => (url ? [plainHost(url.hostname)] : []));
+    const credentials = Object.entries(auth).map(([name, value]): [string, Credential] => [
+      name,
+      // The entry's schema has checked which members there are.
+      typeof value === "string" ? { kind: "text", value } : ({ kind: "client", ...value } as Credential),
+    ]);
+    const settings = {
+      spec:
+        spec instanceof URL ? { kind: "address" as const, url: spec } : { kind: "file" as const, path: spec },
+      credentials: new Map(credentials),
+      rules: createAddressRules([...(config.network?.allowPrivate ?? []), ...hosts]),
+    };
+    const whole = { ...settings, baseUrl, headers, isReadOnly };
+    return documents === undefined ? Api.open(whole, signal) : GraphqlApi.open(whole, documents, signal);
+  };
 }
 
 /** An MCP server entry that points to this rack itself. */

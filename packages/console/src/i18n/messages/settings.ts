@@ -119,7 +119,7 @@ export const settings = {
       approved: ["Approved", "已批准"],
       quarantined: ["Changed", "有变更"],
     },
-    add: ["Add MCP servers", "添加 MCP 服务"],
+    add: ["Add MCP servers or APIs", "添加 MCP 服务或 API"],
     addAbout: [
       "Paste what the server's documentation or another client has.",
       "粘贴服务文档或其他客户端中的配置。",
@@ -128,12 +128,15 @@ export const settings = {
       "Add the server | Add {count} server | Add {count} servers",
       "添加服务 | 添加 {count} 个服务 | 添加 {count} 个服务",
     ],
-    json: ["JSON with mcpServers, servers, or one entry", "包含 mcpServers、servers 或单个条目的 JSON"],
+    json: [
+      "JSON with mcpServers, servers, apis, or one entry",
+      "包含 mcpServers、servers、apis 或单个条目的 JSON",
+    ],
     found: ["Servers in it", "其中的服务"],
     isThere: ["has this name already", "已有同名服务"],
     noServersInIt: [
-      "This JSON has no servers: an entry has a command or a url.",
-      "这段 JSON 中没有服务：条目须有 command 或 url。",
+      "This JSON has no servers: an entry has a command or a url, and that of an API a spec.",
+      "这段 JSON 中没有服务：条目须有 command 或 url，API 的条目须有 spec。",
     ],
     notServers: ["These are no servers and are left out: {names}", "以下内容不是服务，已略过：{names}"],
     wasAdded: ["added", "已添加"],

@@ -54,6 +54,11 @@ it.each([
     { command: "npx", args: ["files"] },
   ],
   [
+    "an API",
+    { apis: { files: { spec: "https://x.example/openapi.json" } } },
+    { spec: "https://x.example/openapi.json" },
+  ],
+  [
     "Toolrack",
     { mcpServers: { files: { toolrack: { install: "files@1.0.0" } } } },
     { toolrack: { install: "files@1.0.0" } },

@@ -15,7 +15,7 @@ export type Pasted =
 
 /**
  * Reads servers from documentation or from the file of another client: `mcpServers`, `servers` (VS Code), `mcp`
- * (opencode), `context_servers` (Zed), bare entries or one entry. Everything under such a name counts as a server.
+ * (opencode), `context_servers` (Zed), `apis` (our own `apis.json`), bare entries or one entry. Everything under such a name counts as a server.
  */
 export async function readPasted(text: string): Promise<Pasted> {
   const bare = withoutFences(text);
@@ -40,7 +40,7 @@ function entriesOf(value: unknown, isKnown = false): Found | undefined {
     const entry = toEntry(value);
     return { servers: [{ key: nameFor(entry), entry }], isNameless: true, skipped: [] };
   }
-  for (const key of ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers"]) {
+  for (const key of ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers", "apis"]) {
     const inner = value[key];
     if (isRecord(inner) && !isEntry(inner)) return entriesOf(inner, true);
   }
@@ -53,7 +53,10 @@ function entriesOf(value: unknown, isKnown = false): Found | undefined {
   return servers.length === 0 ? undefined : { servers, isNameless: false, skipped };
 }
 
-function nameFor({ command, args, url, toolrack }: Entry): string {
+function nameFor({ command, args, url: address, spec, toolrack }: Entry): string {
+  const isFile = typeof spec === "string" && !/^https?:/.test(spec);
+  if (isFile) return clean((spec.split("/").at(-1) ?? "").replace(/\.\w+$/, ""));
+  const url = address ?? spec;
   if (typeof url === "string") {
     const host = /^\w+:\/\/([^/:?#]+)/.exec(url)?.[1] ?? "";
     return clean(
@@ -78,12 +81,13 @@ function clean(name: string): string {
 
 export type Entry = Readonly<Record<string, unknown>>;
 
-/** Whether the value has a command or an address, in the form of any client. */
+/** Whether the value has a command or an address, in the form of any client, or the description of an API. */
 export function isEntry(value: unknown): value is Entry {
   if (!isRecord(value)) return false;
-  const { command, url, httpUrl, serverUrl, toolrack } = value;
+  const { command, url, httpUrl, serverUrl, spec, api, toolrack } = value;
   return (
-    [command, url, httpUrl, serverUrl].some((reach) => typeof reach === "string") ||
+    isRecord(api) ||
+    [command, url, httpUrl, serverUrl, spec].some((reach) => typeof reach === "string") ||
     Array.isArray(command) ||
     (isRecord(command) && typeof command.path === "string") ||
     (isRecord(toolrack) && typeof toolrack.install === "string")
@@ -117,8 +121,10 @@ function commandOf(command: unknown): Entry {
   return { command: path, ...rest };
 }
 
-/** The entry of a server as the JSON text of an `mcp.json` file. */
+/** The entry of a server as the JSON text of an `mcp.json` file, and of an API as that of an `apis.json`. */
 export function entryAsText({ key, entry }: Pick<McpServer, "key" | "entry">): string {
+  const { api, ...rest } = entry;
+  if (isRecord(api)) return asJson({ apis: { [key]: { ...api, ...rest } } });
   return asJson({ mcpServers: { [key]: entry } });
 }
 

@@ -11,10 +11,25 @@ export interface OpenRequest {
   readonly method: string;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string | undefined;
+  readonly body?: string | Uint8Array | undefined;
   readonly followRedirects: boolean;
+  /** Further headers that no other origin is sent after a redirect. Those whose names tell of a secret never are. */
+  readonly ownHeaders?: readonly string[] | undefined;
   readonly rules: AddressRules;
+  /** Keeps connections for later requests under the same rules. Default: each request has a connection of its own. */
+  readonly agents?: KeptConnections | undefined;
   readonly signal: AbortSignal;
+}
+
+/** Connections that are kept open for a moment. All of them must be opened under the same rules. */
+export class KeptConnections {
+  readonly http = new http.Agent({ keepAlive: true, maxFreeSockets: 16, timeout: 30_000 });
+  readonly https = new https.Agent({ keepAlive: true, maxFreeSockets: 16, timeout: 30_000 });
+
+  close(): void {
+    this.http.destroy();
+    this.https.destroy();
+  }
 }
 
 export interface OpenedResponse {
@@ -30,7 +45,7 @@ interface Hop {
   readonly url: URL;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | undefined;
+  readonly body: string | Uint8Array | undefined;
 }
 
 /**
@@ -41,11 +56,13 @@ export async function openUrl({
   rules,
   signal,
   followRedirects,
+  ownHeaders = [],
+  agents,
   ...request
 }: OpenRequest): Promise<OpenedResponse> {
   let hop: Hop = withCredentials({ ...request, url: parseUrl(request.url), body: request.body });
   for (let redirects = 0; ; redirects++) {
-    const message = await send(hop, rules, signal);
+    const message = await send(hop, rules, signal, agents);
     const status = message.statusCode ?? 0;
     const location = [301, 302, 303, 307, 308].includes(status) ? message.headers.location : undefined;
     if (!followRedirects || location === undefined) {
@@ -57,7 +74,7 @@ export async function openUrl({
         `${shownUrl(parseUrl(request.url))} redirected more than ${LONGEST_CHAIN} times, last to ${shownUrl(parseUrl(location, hop.url))}. Set followRedirects to false to see each step.`,
       );
     }
-    hop = nextHop(hop, status, parseUrl(location, hop.url));
+    hop = nextHop(hop, status, parseUrl(location, hop.url), ownHeaders);
   }
 }
 
@@ -89,37 +106,55 @@ function withCredentials(hop: Hop): Hop {
   return { ...hop, headers: { authorization, ...hop.headers } };
 }
 
-async function send(hop: Hop, rules: AddressRules, signal: AbortSignal): Promise<IncomingMessage> {
+async function send(
+  hop: Hop,
+  rules: AddressRules,
+  signal: AbortSignal,
+  agents: KeptConnections | undefined,
+): Promise<IncomingMessage> {
   const { url, method, headers, body } = hop;
   const host = plainHost(url.hostname);
   // A URL with an IP address needs no lookup, so `guardedLookup` would not see it.
   const reason = isIP(host) === 0 ? undefined : rules.refusal(host, host);
   if (reason !== undefined) throw new AddressRefusedError(host, host, reason);
-  const { request } = url.protocol === "https:" ? https : http;
+  const isSecure = url.protocol === "https:";
+  const { request } = isSecure ? https : http;
   return new Promise((resolve, reject) => {
-    // A connection of its own: a pooled one might have been opened under other rules.
+    // Without agents a connection of its own: a pooled one might have been opened under other rules.
     const outgoing = request(url, {
       method,
       headers,
       auth: "",
-      agent: false,
+      agent: (isSecure ? agents?.https : agents?.http) ?? false,
       lookup: guardedLookup(rules),
       signal,
     });
     outgoing.once("response", resolve);
-    outgoing.once("error", (error) => reject(unreachable(error, url, signal)));
+    outgoing.once("error", (error: NodeJS.ErrnoException) => {
+      // The server closed a kept connection just when it was used again, and has seen nothing of the request.
+      const isStale = outgoing.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
+      if (isStale && !signal.aborted) resolve(send(hop, rules, signal, undefined));
+      else reject(unreachable(error, url, signal));
+    });
     outgoing.end(body);
   });
 }
 
-function nextHop({ url, method, headers, body }: Hop, status: number, target: URL): Hop {
+function nextHop(
+  { url, method, headers, body }: Hop,
+  status: number,
+  target: URL,
+  ownHeaders: readonly string[],
+): Hop {
   const becomesGet =
     status === 303 ? method !== "HEAD" : (status === 301 || status === 302) && method === "POST";
   if (target.hash === "") target.hash = url.hash;
+  const isSameOrigin = target.origin === url.origin;
+  const kept = Object.entries(headers).filter(([name]) => isSameOrigin || !ownHeaders.includes(name));
   return withCredentials({
     url: target,
     method: becomesGet ? "GET" : method,
-    headers: redirectHeaders(headers, target.origin === url.origin, !becomesGet),
+    headers: redirectHeaders(Object.fromEntries(kept), isSameOrigin, !becomesGet),
     body: becomesGet ? undefined : body,
   });
 }

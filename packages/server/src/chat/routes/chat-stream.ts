@@ -12,16 +12,16 @@ import type { ChatMessage, ChatSession } from "../../store/index.ts";
 import type { ActiveTurn } from "../active-turns.ts";
 import type { ChatService } from "../chat-service.ts";
 import { failedEnd } from "../engine.ts";
-import { ProviderError } from "../provider-error.ts";
-import { howToConfigure, ModelMissing } from "../providers.ts";
-import { ChatError, requireChatGrant } from "../services.ts";
+import { ChatError, ProviderError } from "../errors.ts";
+import { howToConfigure } from "../providers.ts";
+import { requireChatGrant } from "../services.ts";
 import { assistantBody, bodyOf } from "../sessions.ts";
 import { type TurnEnd, whyFailed } from "../turn.ts";
 
 /** A message in the form of the API, without the members that are only for the provider or for recovery. */
 export function messageView(whole: ChatMessage): Record<string, unknown> {
   const { body: _body, ...message } = whole;
-  const { items: _items, settings: _settings, origin: _origin, deleted: _deleted, ...body } = bodyOf(whole);
+  const { items: _i, settings: _s, origin: _o, deleted: _d, wanted: _w, ...body } = bodyOf(whole);
   const shown = { ...message, ...body };
   if (whole.role === "user") return shown;
   const parts = assistantBody(whole).parts.map((part) => {
@@ -99,17 +99,6 @@ export async function resumeTurn(
   return sent;
 }
 
-/** Undefined for a header that is missing or empty. */
-export function header({ headers }: IncomingMessage, name: string): string | undefined {
-  const value = headers[name];
-  return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-/** Whether the client asks by a header to be told of the tools that are run. */
-export function wantsEvents(incoming: IncomingMessage): boolean {
-  return /^(1|true|on)$/i.test(header(incoming, "x-toolrack-events") ?? "");
-}
-
 /** Returns the chat service. Throws a refusal that says how to configure one. */
 export function requireChat({ chat }: Pick<ChatRouteParts, "chat">): ChatService {
   if (chat !== undefined) return chat;
@@ -185,10 +174,8 @@ export function errorOfEnd(end: TurnEnd, mayRetry = false): HttpError | undefine
 }
 
 function toHttpError(thrown: unknown): unknown {
-  if (thrown instanceof ChatError || thrown instanceof ModelMissing) {
-    const { code, message } = thrown;
-    const param =
-      thrown instanceof ChatError ? thrown.param : code === "model_not_found" ? "model" : undefined;
+  if (thrown instanceof ChatError) {
+    const { code, message, param } = thrown;
     return new HttpError(code, message, { headers: noRetry, ...(param === undefined ? {} : { param }) });
   }
   return thrown instanceof ProviderError ? errorOfEnd(failedEnd(thrown)) : thrown;

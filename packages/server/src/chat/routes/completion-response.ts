@@ -1,10 +1,9 @@
 import type { ServerResponse } from "node:http";
 import { jsonText, type sent } from "../../http/wire/index.ts";
-import type { CompletionRequest } from "../completion-request.ts";
+import { type CompletionRequest, offersFunctions } from "../completion-request.ts";
 import { type Completion, completionId } from "../completions.ts";
 import { calledIn, type ModelToolCall } from "../model.ts";
 import { failedAfterCalls } from "../model-messages.ts";
-import { offersFunctions } from "../older-functions.ts";
 import {
   isTool,
   type MessagePart,

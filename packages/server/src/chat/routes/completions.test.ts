@@ -367,7 +367,8 @@ describe("what a client is told", () => {
     const wrong = rack.client().chat.completions.create({ model: "no-such", messages: hello });
     await expect(wrong).rejects.toMatchObject({ status: 404, code: "model_not_found" });
     const two = rack.client().chat.completions.create({ model: "model-a", messages: hello, n: 2 });
-    await expect(two).rejects.toMatchObject({ status: 400 });
+    const one = expect.stringContaining("run for one answer only");
+    await expect(two).rejects.toMatchObject({ status: 400, param: "n", message: one });
   });
 });
 

@@ -1,24 +1,16 @@
 import type { HttpExtension } from "../../http/wire/index.ts";
-import { HttpError, type Route, type RouteRequest, routesFor, s } from "../../http/wire/index.ts";
+import { type Route, type RouteRequest, routesFor, s } from "../../http/wire/index.ts";
 import type { ChatService } from "../chat-service.ts";
-import { type CompletionRequest, completionRequestSchema } from "../completion-request.ts";
+import { type CompletionRequest, completionRequestSchema, refuseUnservable } from "../completion-request.ts";
 import { type CompletionRuns, type CompletionWork, identify } from "../completion-runs.ts";
-import { type Completion, unsupported } from "../completions.ts";
+import type { Completion } from "../completions.ts";
 import type { ListedModel } from "../providers.ts";
-import { requestedReach } from "../tools.ts";
 import { chatRoutes, chatSchemas } from "./chat.ts";
-import {
-  type ChatRouteParts,
-  header,
-  requireChat,
-  turnErrors,
-  wantsEvents,
-  withHttpErrors,
-} from "./chat-stream.ts";
+import { type ChatRouteParts, requireChat, turnErrors, withHttpErrors } from "./chat-stream.ts";
 import { CompletionStream, formOf, toCompletion } from "./completion-response.ts";
 import { embeddingRoutes } from "./embeddings.ts";
 import { responseRoutes } from "./responses.ts";
-import { runsOf, serveRun } from "./served-run.ts";
+import { runsOf, serveRun, wantedBy } from "./served-run.ts";
 
 /** The routes of chat and of the OpenAI-compatible endpoint. Without a chat service they say how to configure one. */
 export function chatExtension(chat?: ChatService): HttpExtension {
@@ -88,20 +80,17 @@ function completionRoutes(parts: ChatRouteParts): Route[] {
 async function complete(
   parts: ChatRouteParts,
   runs: CompletionRuns,
-  { body, grant, incoming, outgoing }: RouteRequest<unknown, unknown, CompletionRequest>,
+  request: RouteRequest<unknown, unknown, CompletionRequest>,
 ): Promise<unknown> {
-  const chat = requireChat(parts);
-  const reach = requestedReach(parts, grant, body.toolrack?.expert ?? header(incoming, "x-toolrack-expert"));
-  const tellsEvents = body.toolrack?.events === true || wantsEvents(incoming);
-  const endpoint = await chat.providers.resolve(body.model ?? undefined);
-  const problem = unsupported(body, endpoint);
-  if (problem !== undefined) throw new HttpError("invalid_request", problem);
+  const { body, grant, incoming, outgoing } = request;
+  const { chat, tellsEvents, ...wanted } = await wantedBy(parts, request);
+  refuseUnservable(body, wanted.endpoint);
   const form = formOf(body, tellsEvents);
   const { messages, tools, functions, toolrack } = body;
   const identity = identify(incoming.headers, grant.id, [messages, tools, functions, toolrack?.expert]);
-  const given = { reach, endpoint, headers: incoming.headers };
-  const work: CompletionWork = (run) => chat.complete(body, { ...given, ...run });
-  const stream = body.stream ? new CompletionStream(outgoing, form, body.model || endpoint.model) : undefined;
+  const work: CompletionWork = (run) => chat.complete(body, { ...wanted, ...run });
+  const model = body.model || wanted.endpoint.model;
+  const stream = body.stream ? new CompletionStream(outgoing, form, model) : undefined;
   const toWhole = (completion: Completion) => toCompletion(completion, form);
   return serveRun(parts, { runs, identity, work }, { incoming, outgoing, stream, toWhole });
 }

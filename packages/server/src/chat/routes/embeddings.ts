@@ -1,11 +1,10 @@
 import { estimateTokens, redact } from "@toolrack/core/internal";
 import { callerGone, type Route, routesFor, s } from "../../http/wire/index.ts";
 import { failedEnd } from "../engine.ts";
+import { ChatError, ProviderError, unreadable } from "../errors.ts";
 import { type ModelEndpoint, usableCounts, wholeUsage } from "../model.ts";
 import { connectionClosed } from "../model-messages.ts";
 import { askProvider } from "../provider.ts";
-import { ProviderError, unreadable } from "../provider-error.ts";
-import { ChatError } from "../services.ts";
 import { type ChatRouteParts, errorOfEnd, requireChat, turnErrors } from "./chat-stream.ts";
 
 const requestSchema = s.object(

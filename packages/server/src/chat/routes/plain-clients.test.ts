@@ -70,11 +70,22 @@ it("a token that may not chat is refused everywhere, before anything else is loo
     [`/api/chat/sessions/${id}/messages`, "POST", { nonsense: true }],
     [`/api/chat/sessions/${id}/events`, "GET"],
     [`/api/chat/sessions/${id}/stop`, "POST", {}],
+    // Whether there is such a route is told to nobody else either.
+    ["/v1", "GET"],
+    ["/v1/no-such", "POST", {}],
+    ["/v%31/no-such", "GET"],
+    ["/v1/models/a/b/c", "GET"],
+    [path, "DELETE"],
+    ["/api/chat/no-such", "GET"],
+    [`/api/chat/sessions/${id}/no-such`, "PUT", {}],
   ];
   for (const [at, method, body] of routes) {
     const { status, error } = await rack.ask(at, { method, body, token });
     expect([at, status, error.code]).toEqual([at, 403, "chat_forbidden"]);
   }
+  expect((await rack.ask("/v1/no-such")).status).toBe(404);
+  expect((await rack.ask("/api/no-such", { token })).status).toBe(404);
+  expect((await rack.ask("/api/tools", { method: "PUT", token })).status).toBe(405);
 });
 
 describe("while a person is asked", () => {

@@ -1,18 +1,18 @@
 import type { ServerResponse } from "node:http";
-import { HttpError, type Route, type RouteRequest, routesFor, s, type sent } from "../../http/wire/index.ts";
+import { type Route, type RouteRequest, routesFor, s, type sent } from "../../http/wire/index.ts";
 import type { ChatMessage } from "../../store/index.ts";
+import { refuse } from "../completion-request.ts";
 import { type CompletionRuns, type CompletionWork, identify } from "../completion-runs.ts";
 import type { Completion } from "../completions.ts";
+import { ChatError } from "../errors.ts";
 import { digitsOf, toItems } from "../response-items.ts";
 import { type ResponseRequest, refuseUnservable, responseRequestSchema } from "../response-request.ts";
 import { Responses } from "../responses.ts";
-import { ChatError } from "../services.ts";
 import { assistantBody } from "../sessions.ts";
-import { requestedReach } from "../tools.ts";
 import { eventsBetween } from "../turn.ts";
-import { type ChatRouteParts, header, requireChat, turnErrors, wantsEvents } from "./chat-stream.ts";
+import { type ChatRouteParts, requireChat, turnErrors } from "./chat-stream.ts";
 import { type ResponseForm, ResponseStream, toOpenResponse, toResponse } from "./response-stream.ts";
-import { runsOf, serveRun } from "./served-run.ts";
+import { runsOf, serveRun, wantedBy } from "./served-run.ts";
 
 const params = { id: s.text({ minLength: 1, maxLength: 80 }) };
 const answer = ["The response, as OpenAI has it.", s.anyObject()] as const;
@@ -114,27 +114,23 @@ async function create(
   parts: ChatRouteParts,
   runs: CompletionRuns,
   responses: Responses,
-  { body, grant, incoming, outgoing }: RouteRequest<unknown, unknown, ResponseRequest>,
+  request: RouteRequest<unknown, unknown, ResponseRequest>,
 ): Promise<unknown> {
-  const chat = requireChat(parts);
-  const reach = requestedReach(parts, grant, body.toolrack?.expert ?? header(incoming, "x-toolrack-expert"));
+  const { body, grant, incoming, outgoing } = request;
+  const { tellsEvents, ...wanted } = await wantedBy(parts, request);
   const { input, ...given } = body;
-  const isTold = body.toolrack?.events === true || wantsEvents(incoming);
-  const settings = { ...given, ...(isTold && { toolrack: { ...body.toolrack, events: true } }) };
+  const settings = { ...given, ...(tellsEvents && { toolrack: { ...body.toolrack, events: true } }) };
   const items = toItems(input);
-  const endpoint = await chat.providers.resolve(body.model ?? undefined);
   refuseUnservable(body, items);
   const form = {
     settings: parts.registry.mask(settings),
-    model: body.model || endpoint.model,
+    model: body.model || wanted.endpoint.model,
     createdAt: Date.now(),
   };
-  const request = { settings, items };
-  const options = { reach, endpoint, headers: incoming.headers };
   const { previous_response_id, instructions, tools, background } = body;
   const said = [input, previous_response_id, instructions, tools, body.toolrack?.expert, background];
   const identity = identify(incoming.headers, grant.id, said);
-  const work: CompletionWork = (run) => responses.answer(request, { ...options, ...run });
+  const work: CompletionWork = (run) => responses.answer({ settings, items }, { ...wanted, ...run });
   if (background) {
     // Nobody reads this run, so that no closed connection ends it.
     const run = runs.find(identity) ?? runs.begin(identity, work);
@@ -158,8 +154,10 @@ async function follow(
   const own = turn?.message.id === message.id ? turn : undefined;
   const isWhole = own?.feed.knowsAfter(0) === true && own.feed.last > 0;
   if (after !== undefined && !isWhole) {
-    const text = "The events of this response are not known any more. Retrieve it without `starting_after`.";
-    throw new HttpError("invalid_request", text, { param: "starting_after" });
+    refuse(
+      "starting_after",
+      "The events of this response are not known any more. Retrieve it without `starting_after`.",
+    );
   }
   const stream = new ResponseStream(outgoing, formOf(message), after);
   stream.tell({ type: "turn", sessionId: message.sessionId, messageId: message.id });

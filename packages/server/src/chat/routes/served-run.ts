@@ -1,10 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { RouteRequest } from "../../http/wire/index.ts";
 import { callerGone, json, jsonText, openEventStream, sent } from "../../http/wire/index.ts";
+import type { CompletionRequest } from "../completion-request.ts";
 import { CompletionRuns, type CompletionWork, type RequestIdentity } from "../completion-runs.ts";
 import type { Completion } from "../completions.ts";
 import { waitsForApproval } from "../model-messages.ts";
+import { requestedReach } from "../tools.ts";
 import type { ShownApproval, TurnEvent } from "../turn.ts";
-import { type ChatRouteParts, errorOfEnd, MOST_WAITING } from "./chat-stream.ts";
+import { type ChatRouteParts, errorOfEnd, MOST_WAITING, requireChat } from "./chat-stream.ts";
 
 /** What is run for a request, unless the same request is known. */
 interface WantedRun {
@@ -20,6 +23,30 @@ interface AnswerForm {
   /** Undefined for a client that does not stream. */
   readonly stream: AnswerStream | undefined;
   readonly toWhole: (completion: Completion) => unknown;
+}
+
+/**
+ * What a request to `/v1` asks for beside its content: the tools and the model that answer it, and whether the client wants
+ * to be told of the tools that are run. Throws `ChatError` and `ProviderError`.
+ */
+export async function wantedBy(
+  parts: ChatRouteParts,
+  { body: { model, toolrack }, grant, incoming }: RouteRequest<unknown, unknown, WantedMembers>,
+) {
+  const chat = requireChat(parts);
+  const reach = requestedReach(parts, grant, toolrack?.expert ?? header(incoming, "x-toolrack-expert"));
+  const isAsked = /^(1|true|on)$/i.test(header(incoming, "x-toolrack-events") ?? "");
+  const endpoint = await chat.providers.resolve(model ?? undefined);
+  const { headers } = incoming;
+  return { chat, reach, endpoint, headers, tellsEvents: toolrack?.events === true || isAsked };
+}
+
+type WantedMembers = Pick<CompletionRequest, "model" | "toolrack">;
+
+/** Undefined for a header that is missing or empty. */
+function header({ headers }: IncomingMessage, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === "string" && value !== "" ? value : undefined;
 }
 
 export function runsOf({ registry, store, logger, chat }: ChatRouteParts): CompletionRuns {

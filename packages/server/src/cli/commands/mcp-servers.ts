@@ -46,7 +46,10 @@ export async function mcpServers(
   if (extra !== undefined) {
     throw usageError(`mcp-servers ${action} does not know what to do with "${extra}". Leave it out.`);
   }
-  if (action === "list") return list(cli);
+  if (action === "list") {
+    const none = `There are no MCP servers. Write them into mcp.json, or: ${cli.commandLine("mcp-servers add KEY")} -- COMMAND`;
+    return listServers(cli, () => true, none);
+  }
   if (key === undefined) {
     const wanted = action === "import" ? "FILE" : "KEY";
     throw usageError(`Which one? ${cli.commandLine(`mcp-servers ${action} ${wanted}`)}`);
@@ -87,16 +90,20 @@ interface ServerList {
   readonly problems: Readonly<Record<string, string>>;
 }
 
-async function list(cli: Cli): Promise<void> {
-  const { items, fileProblem, problems } = await askServer<ServerList>(cli, "/api/mcp-servers");
+/** Prints the upstreams that `isWanted` picks. `none`: what is said when there are none. */
+export async function listServers(
+  cli: Cli,
+  isWanted: (server: McpServerView) => boolean,
+  none: string,
+): Promise<void> {
+  const { items: all, fileProblem, problems } = await askServer<ServerList>(cli, "/api/mcp-servers");
+  const items = all.filter(isWanted);
   cli.answer({ servers: items, fileProblem, problems }, () => {
     if (fileProblem !== undefined) cli.talk(fileProblem);
-    const listed = new Set(items.map((server) => server.key));
+    const listed = new Set(all.map((server) => server.key));
     for (const [key, problem] of Object.entries(problems)) if (!listed.has(key)) cli.talk(problem);
     if (items.length === 0) {
-      cli.talk(
-        `There are no MCP servers. Write them into mcp.json, or: ${cli.commandLine("mcp-servers add KEY")} -- COMMAND`,
-      );
+      cli.talk(none);
       return;
     }
     const rows = items.map((server) => [
@@ -233,7 +240,7 @@ function toEntry([command, ...args]: readonly string[], options: McpServersOptio
   };
 }
 
-function pairs(words: readonly string[], option: string): Record<string, string> {
+export function pairs(words: readonly string[], option: string): Record<string, string> {
   return Object.fromEntries(
     words.map((word) => {
       const at = word.indexOf("=");

@@ -11,7 +11,7 @@ const hash = s.text({
   description: "Of the definition that was looked at, as the list of the tools has it.",
 });
 const entry = s.anyObject(
-  "As it would stand in `mcpServers`: `command`, `args`, `env`, or `url`, `headers`, and so on.",
+  "As it would stand in `mcpServers`: `command`, `args`, `env`, or `url`, `headers`, and so on; or, with a `spec`, in `apis` of `apis.json`.",
 );
 const override = s.nullable(
   s.closed({

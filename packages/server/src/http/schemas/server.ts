@@ -70,7 +70,7 @@ const mcpServer = s.object({
   ),
   "failures?": s.count("How often it failed in a row."),
   "nextAttemptAt?": s.moment(),
-  transport: s.choice(["stdio", "http", "sse"]),
+  transport: s.choice(["stdio", "http", "sse", "api"], "`api`: it is an HTTP API and no MCP server."),
   "era?": s.choice(["modern", "legacy"], "`modern`: the stateless protocol of 2026-07-28."),
   "protocolVersion?": s.text(),
   "serverInfo?": s.object({ "name?": s.text(), "version?": s.text() }),

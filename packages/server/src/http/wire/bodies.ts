@@ -124,7 +124,7 @@ export function sendError(
   { metrics, logger }: ErrorListeners,
   route: string,
 ): void {
-  const id = requestId(outgoing);
+  const id = setRequestId(outgoing);
   const error = HttpError.from(thrown) ?? hideFailure(thrown, logger, id);
   // The store itself logs an unreachable database once. Other store failures are logged only here.
   if (error.code === "store_unavailable" && error.details.reason !== "away")
@@ -135,19 +135,17 @@ export function sendError(
     outgoing.destroy();
     return;
   }
-  const headers = { "Content-Type": json, "X-Request-Id": id, ...error.headers };
+  const headers = { "Content-Type": json, ...error.headers };
   sendText(outgoing, error.status, jsonText(error.toEnvelope()), headers);
 }
 
-/** The id under which a person can report the request. Made at first use. */
-function requestId(outgoing: ServerResponse): string {
-  const known = outgoing.getHeader("X-Request-Id");
-  return typeof known === "string" ? known : `req_${randomUUID()}`;
-}
+/** The id under which a person can report the request; `GuardedResponse` sends it. Made at first use. */
+type Identified = ServerResponse & { requestId?: string };
 
 /** Gives the answer an id in a header, as every error has one. OpenAI's clients show it as `_request_id`. */
-export function setRequestId(outgoing: ServerResponse): void {
-  outgoing.setHeader("X-Request-Id", requestId(outgoing));
+export function setRequestId(outgoing: Identified): string {
+  outgoing.requestId ??= `req_${randomUUID()}`;
+  return outgoing.requestId;
 }
 
 /** Details of an internal failure go to the log, not to the caller. */

@@ -91,6 +91,17 @@ export function commandFor(action: string, ...words: readonly string[]): string 
   return ["toolrack mcp-servers", action, ...words.map(shellQuote)].join(" ");
 }
 
+/** An upstream: its key, and its entry as far as that says what it is. */
+export interface Named {
+  readonly key: string;
+  readonly entry: { readonly api?: unknown };
+}
+
+/** The name of an upstream in sentences: `MCP server "key"` or `API "key"`. */
+export function nameOf({ key, entry }: Named): string {
+  return `${entry.api === undefined ? "MCP server" : "API"} "${key}"`;
+}
+
 /** The longest reason of a server that is shown, in characters. */
 const LONGEST_REASON = 600;
 /** The longest wait that a server may ask for, in milliseconds. */
@@ -160,22 +171,22 @@ export interface Outlook {
 
 /** The error for a call while the server is unavailable: what happened, what comes next, and its last output. */
 export function absence(
-  key: string,
+  upstream: Named,
   state: string,
   reason: string | undefined,
   outlook: Outlook,
 ): UpstreamError {
   const how = state === "ready" ? "not running" : state;
   const why = reason === undefined ? "" : `${sentence(reason)} `;
-  const text = `The MCP server "${key}" is not available (${how}). ${why}${describeOutlook(key, outlook)}`;
+  const text = `The ${nameOf(upstream)} is not available (${how}). ${why}${describeOutlook(upstream.key, outlook)}`;
   return new UpstreamError("unavailable", text);
 }
 
 /** The error for a call that was sent before the server was lost. The server may have done something. */
-export function loss(key: string, reason: string, outlook: Outlook): UpstreamError {
+export function loss(upstream: Named, reason: string, outlook: Outlook): UpstreamError {
   return new UpstreamError(
     "lost",
-    `The MCP server "${key}" was lost before it answered. ${sentence(reason)} What it had already done may stand: check before calling it again. ${describeOutlook(key, outlook)}`,
+    `The ${nameOf(upstream)} was lost before it answered. ${sentence(reason)} What it had already done may stand: check before calling it again. ${describeOutlook(upstream.key, outlook)}`,
   );
 }
 
@@ -191,13 +202,17 @@ function describeOutlook(key: string, { nextAttemptAt, lastWords }: Outlook): st
  * Describes a failure with the name of the server. `what`: what the server refused, either `the call` or the
  * method of a request.
  */
-export function describeFailure(key: string, what: string, { kind, message, facts }: UpstreamError): string {
+export function describeFailure(
+  upstream: Named,
+  what: string,
+  { kind, message, facts }: UpstreamError,
+): string {
   // Messages of these kinds contain the name of the server already.
   if (kind === "unavailable" || kind === "lost" || kind === "busy") return message;
-  if (kind === "broken") return `The MCP server "${key}" gave no usable answer: ${message}`;
-  if (kind === "timeout") return `The MCP server "${key}" gave no answer: ${message}`;
+  if (kind === "broken") return `The ${nameOf(upstream)} gave no usable answer: ${message}`;
+  if (kind === "timeout") return `The ${nameOf(upstream)} gave no answer: ${message}`;
   const code = facts.code === undefined ? "" : ` (code ${facts.code})`;
-  return `The MCP server "${key}" refused ${what}: ${message}${code}`;
+  return `The ${nameOf(upstream)} refused ${what}: ${message}${code}`;
 }
 
 /**

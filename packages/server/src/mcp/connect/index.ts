@@ -3,4 +3,5 @@ export { readMcpFile } from "./config/configured-servers.ts";
 export type { ServerEntry } from "./config/entry.ts";
 export type { McpServersOptions } from "./managed-server.ts";
 export { McpServers, type McpServerUpdate } from "./mcp-servers.ts";
+export type { OpenApi } from "./protocol/api.ts";
 export type { McpServerView, McpToolView } from "./server-views.ts";

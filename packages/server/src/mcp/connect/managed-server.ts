@@ -24,9 +24,10 @@ import { type PinningPolicy, ToolPins } from "./catalogue/tool-approvals.ts";
 import type { WantedServer } from "./config/configured-servers.ts";
 import { fingerprintOf, isolationOf, isPersonal, type ServerLimits } from "./config/entry.ts";
 import { FollowedSecrets, type Surroundings } from "./config/resolve-entry.ts";
-import { commandFor } from "./failures.ts";
+import { commandFor, nameOf } from "./failures.ts";
 import { McpOfferings, type OfferingRequest } from "./offerings.ts";
 import type { PackageStore } from "./process/server-files.ts";
+import type { OpenApi } from "./protocol/api.ts";
 import type { Verdict } from "./protocol/messages.ts";
 import type { ListName } from "./protocol/subscriptions.ts";
 import { ServerSignIns } from "./sign-in/server-sign-ins.ts";
@@ -47,12 +48,16 @@ export interface McpServersOptions {
   readonly directory: string;
   /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
   readonly file?: string;
+  /** The file with `apis`, relative to the workspace. Default `apis.json`. */
+  readonly apisFile?: string;
   /** Entries of the file that wait for an admin because a tool call wrote them. Default: none. */
   readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
   /** What happens when the definition of a tool changes. Default `quarantine`. */
   readonly pinning?: PinningPolicy;
   /** Installs the npm packages of servers. */
   readonly packages: PackageStore;
+  /** Reads the description of an API. Default: there are no APIs. */
+  readonly openApi?: OpenApi | undefined;
   /** Which rack this is, so that circles of racks are noticed. Default: a rack without a workspace. */
   readonly identity?: RackIdentity;
   /** Our name and version, sent to servers. */
@@ -312,7 +317,7 @@ export class ManagedServer {
     const made = offered.flatMap((given) => {
       try {
         const tool = toTool(source, given, this.pins.of(given));
-        return [{ given, tool: isEnabled ? tool : switchedOff(tool, key) }];
+        return [{ given, tool: isEnabled ? tool : switchedOff(tool, source) }];
       } catch (thrown) {
         // One bad tool must not affect the others.
         unmade.push({ name: given.name, reason: reasonOf(thrown) });
@@ -341,7 +346,7 @@ export class ManagedServer {
     const tools = offered.map(({ name }) => name);
     const prompts = this.upstream.catalogue.prompts.map(({ name }) => String(name));
     const { names, onNames } = this.#context;
-    names.setPrefix(key, prefix);
+    names.setPrefix(key, prefix ?? (this.wanted.entry.api === undefined ? undefined : `api_${key}_`));
     const isContested = names.claim(key, [...tools, ...renamed, ...prompts]);
     names.noteSpellings(key, [tools, prompts]);
     if (isContested) onNames(key);
@@ -490,10 +495,11 @@ export class ManagedServer {
     const now = upstream.catalogue.tools.find(({ name }) => name === tool.name);
     if (now === undefined) {
       const whom = isShared ? "any more" : "to this caller";
-      const text = `The MCP server "${key}" does not offer "${tool.name}" ${whom}, so it was not called. See: ${commandFor("show", key)}`;
+      const text = `The ${nameOf(upstream)} does not offer "${tool.name}" ${whom}, so it was not called. See: ${commandFor("show", key)}`;
       throw new ToolDisabledError(text);
     }
-    if (this.pins.of(now).state === "quarantined") throw new ToolDisabledError(quarantined(key, tool.name));
+    if (this.pins.of(now).state === "quarantined")
+      throw new ToolDisabledError(quarantined(upstream, tool.name));
     if (isShared) this.#admitted.add(tool);
   }
 

@@ -11,13 +11,15 @@ import { approvedParts, type ServerInstructions } from "./catalogue/catalogue.ts
 import { RackNames } from "./catalogue/rack-names.ts";
 import {
   checkedEntry,
+  joinedFiles,
   type McpFile,
   nothing,
+  readApisFile,
   readMcpFile,
   type WantedServer,
   wantedServers,
 } from "./config/configured-servers.ts";
-import { sentence } from "./failures.ts";
+import { nameOf, sentence } from "./failures.ts";
 import { ManagedServer, type McpServersOptions, type ServerContext } from "./managed-server.ts";
 import type { LogLine } from "./process/recent-lines.ts";
 import { filesOfServer } from "./process/server-files.ts";
@@ -48,11 +50,12 @@ export class McpServers {
   fileProblem: string | undefined;
   readonly #options: McpServersOptions;
   readonly #path: string;
+  readonly #apisPath: string;
   readonly #servers = new Map<string, ManagedServer>();
   readonly #context: ServerContext;
   readonly #listeners = new Set<() => void>();
   #file: McpFile = nothing;
-  #watcher: { close(): Promise<void> } | undefined;
+  #watchers: readonly { close(): Promise<void> }[] = [];
   /** Names on the rack have changed, and some servers may not have been told yet. */
   #haveNamesChanged = false;
   /** The last change that was begun. Changes are made one after the other. */
@@ -62,6 +65,7 @@ export class McpServers {
   private constructor(options: McpServersOptions, names: RackNames) {
     this.#options = options;
     this.#path = resolve(options.directory, options.file ?? "mcp.json");
+    this.#apisPath = resolve(options.directory, options.apisFile ?? "apis.json");
     const { secrets, setting, directory } = options;
     const masked = new MaskedValues(() => secrets.values());
     this.#context = {
@@ -105,8 +109,11 @@ export class McpServers {
   watch(): void {
     const { logger } = this.#options;
     const tell = ({ message }: Error) =>
-      logger.error(`The MCP servers could not follow a change of ${this.#path}: ${message}`);
-    this.#watcher ??= watchFile(this.#path, () => this.reload().catch(tell));
+      logger.error(`The MCP servers could not follow a change of their files: ${message}`);
+    if (this.#watchers.length > 0) return;
+    this.#watchers = [this.#path, this.#apisPath].map((path) =>
+      watchFile(path, () => this.reload().catch(tell)),
+    );
   }
 
   /** Whether a server is being started for the first time and nothing that it offers is known yet. */
@@ -142,7 +149,8 @@ export class McpServers {
   reload(): Promise<void> {
     return this.#inTurn(async () => {
       try {
-        this.#file = await readMcpFile(this.#path);
+        const apis = await readApisFile(this.#apisPath);
+        this.#file = joinedFiles(await readMcpFile(this.#path), apis, this.#apisPath);
         this.fileProblem = undefined;
         // Invalid entries with a valid key are listed as servers, which report their problem.
         const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
@@ -369,7 +377,7 @@ export class McpServers {
   /** Ends all servers. Resolves when nothing of them is left. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#watcher?.close();
+    await Promise.all(this.#watchers.map((watcher) => watcher.close()));
     await this.#turn.catch(() => {});
     await Promise.all([...this.#servers.values()].map((server) => server.close()));
     this.#servers.clear();
@@ -402,7 +410,7 @@ export class McpServers {
   async #openOrChange(wanted: WantedServer): Promise<void> {
     const server = this.#servers.get(wanted.key);
     if (wanted.problem !== undefined && wanted.problem !== server?.wanted.problem) {
-      this.#options.logger.warn(`MCP server "${wanted.key}": ${wanted.problem}`);
+      this.#options.logger.warn(`${nameOf(wanted)}: ${wanted.problem}`);
     }
     if (server === undefined) {
       this.#servers.set(wanted.key, await ManagedServer.open(wanted, this.#context));
@@ -434,7 +442,7 @@ export class McpServers {
     if (server.wanted.place === "store") return;
     throw new McpServerError(
       "mcp_server_read_only",
-      `The MCP server "${server.key}" stands in ${this.#path} and is ${what} there.`,
+      `The ${nameOf(server.wanted)} stands in ${server.wanted.entry.api === undefined ? this.#path : this.#apisPath} and is ${what} there.`,
     );
   }
 

@@ -181,7 +181,7 @@ export class McpOfferings implements OfferingSource {
     } catch (thrown) {
       if (!(thrown instanceof UpstreamError)) throw thrown;
       const { kind, facts } = thrown;
-      const text = this.#upstream().mask(describeFailure(this.#server, method, thrown));
+      const text = this.#upstream().mask(describeFailure(this.#upstream(), method, thrown));
       throw new UpstreamError(kind, text, { ...facts, cause: thrown });
     }
   }

@@ -199,6 +199,7 @@ export function requireSignIn(server: ManagedServer, owner: string): SignIn {
 
 function whyNobody(entry: ServerEntry): string {
   if (isLocal(entry)) return "it is a process, which takes its credentials from its environment";
+  if (entry.api !== undefined) return "it is an API, whose entry has its credentials";
   const canHaveBoth = canSignIn({ ...entry, toolrack: { ...entry.toolrack, oauth: {} } });
   const other = canHaveBoth ? ', or give it "toolrack": { "oauth": {} } if the server wants both' : "";
   return `its entry sends credentials of its own, in a header or in its url. Take them out of the entry first${other}`;

@@ -25,6 +25,7 @@ import {
   ConfigurationError,
   loss,
   missingScope,
+  nameOf,
   type Outlook,
   RackCircle,
   refuseCircle,
@@ -36,6 +37,7 @@ import {
 import { Bulkhead, limitsOf, pauseAfter, RereadTimer, Timer, type UpstreamLimits } from "./limits.ts";
 import { RecentLines } from "./process/recent-lines.ts";
 import type { PackageStore } from "./process/server-files.ts";
+import type { OpenApi } from "./protocol/api.ts";
 import {
   parameterHeaders,
   ToolRequest,
@@ -82,6 +84,8 @@ export interface UpstreamOptions {
   readonly identity: RackIdentity;
   readonly clientInfo: ClientInfo;
   readonly packages: PackageStore;
+  /** Reads the description of an API. Undefined where there are none. */
+  readonly openApi?: OpenApi | undefined;
   /** Masks secrets in everything that comes from a server or is written about it. */
   readonly mask: (text: string) => string;
   readonly logger: Logger;
@@ -203,7 +207,7 @@ export class Upstream {
     this.mask = mask;
     this.lines = new RecentLines(mask);
     this.#limits = limitsOf(entry.toolrack?.limits);
-    this.#bulkhead = new Bulkhead(`The MCP server "${key}"`, this.#limits);
+    this.#bulkhead = new Bulkhead(`The ${nameOf(this)}`, this.#limits);
     this.#verdict = validVerdict(options.verdict, entry);
     this.state = options.isEnabled ? "starting" : "disabled";
     this.catalogue = options.catalogue ?? emptyCatalogue;
@@ -224,9 +228,11 @@ export class Upstream {
       failures,
       nextAttemptAt: this.#attemptTimer.at,
       transport:
-        verdict?.transport ?? (isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
-      era: verdict?.era,
-      protocolVersion,
+        verdict?.transport ??
+        (this.entry.api ? "api" : isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
+      // An API speaks no MCP; only the rack's own side does.
+      era: this.entry.api === undefined ? verdict?.era : undefined,
+      protocolVersion: this.entry.api === undefined ? protocolVersion : undefined,
       serverInfo,
       pid: session?.process?.pid ?? undefined,
       inFlight: this.#bulkhead.inside,
@@ -441,7 +447,7 @@ export class Upstream {
     const { signIn } = this.#options;
     const { kind, facts } = error;
     if (facts.scope !== undefined) throw missingScope(error, signIn?.requireScope(facts.scope));
-    if (kind === "lost") throw loss(this.key, error.message, this.#outlook);
+    if (kind === "lost") throw loss(this, error.message, this.#outlook);
     if (kind === "broken") this.#checkSoon();
     if (error.concernsOneRequest) throw error;
     if (isSecond && kind === "session") throw new UpstreamError("refused", error.message, facts);
@@ -480,7 +486,7 @@ export class Upstream {
 
   /** The error for calls while there is no session. `reason` is used when the state has none. */
   #absence(reason?: string): UpstreamError {
-    return absence(this.key, this.state, this.#reason ?? reason, this.#outlook);
+    return absence(this, this.state, this.#reason ?? reason, this.#outlook);
   }
 
   /**
@@ -532,7 +538,7 @@ export class Upstream {
 
   /** Starts or reaches the server with the current values of variables and credentials. */
   async #open(prior: Verdict | undefined, signal: AbortSignal): Promise<UpstreamSession> {
-    const { key, place, problem, surroundings, identity, clientInfo, packages, signIn, maskValues } =
+    const { key, place, problem, surroundings, identity, clientInfo, packages, openApi, signIn, maskValues } =
       this.#options;
     if (problem !== undefined) throw new ConfigurationError(problem);
     refuseCircle(problemOfStart(identity));
@@ -556,6 +562,7 @@ export class Upstream {
       clientInfo,
       racks: racksFor(identity),
       packages,
+      openApi,
       timeout: this.#limits.connect,
       questionTimeout: this.#limits.question,
       signal,
@@ -663,7 +670,7 @@ export class Upstream {
     this.#reason = reason;
     this.#since = Date.now();
     if (reason !== undefined && state !== "starting" && state !== "ready")
-      this.#options.logger.warn(`MCP server "${this.key}": ${state}. ${reason}`);
+      this.#options.logger.warn(`${nameOf(this)}: ${state}. ${reason}`);
     this.#options.onState();
   }
 

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { isReservedFrom, isUsableTemplate, racksKey, readRacks } from "../../../calls/index.ts";
 import { asRecord, isRecord } from "../../../helpers/index.ts";
+import { problemsKey, skippedKey } from "../protocol/api.ts";
 import type { Message } from "../protocol/messages.ts";
 import type { ServerProfile, UpstreamSession } from "../protocol/session.ts";
 import { type ListName, lists } from "../protocol/subscriptions.ts";
@@ -112,12 +113,19 @@ export async function readCatalogue(
 ): Promise<Catalogue> {
   const { capabilities, serverInfo, instructions } = session.profile;
   const cut: string[] = [];
+  const skipped: RefusedItem[] = [];
   let racks: readonly string[] = [];
   const list = async (kind: ListName, method: string, member: string, meta?: Message) => {
     const items: Message[] = [];
     if (capabilities[kind] === undefined) return items;
     const why = await readPages(session, { method, member, timeout, meta, items }, (_meta) => {
-      if (meta !== undefined) racks = readRacks(_meta[racksKey]);
+      if (meta === undefined) return;
+      racks = readRacks(_meta[racksKey]);
+      // Our own side wrote these, so that they can be relied on.
+      if (session.verdict.transport !== "api") return;
+      skipped.push(...readSkipped(_meta[skippedKey]));
+      if (Array.isArray(_meta[problemsKey]))
+        cut.push(..._meta[problemsKey].map((text) => cleanText(String(text))));
     });
     if (why !== undefined) {
       const read = items.length === 0 ? "nothing was" : `only the first ${items.length} were`;
@@ -141,7 +149,16 @@ export async function readCatalogue(
   // Cut generously here, so that nothing huge is stored; `instructionsAsTool` cuts what is used.
   const begin = instructions?.slice(0, 4 * LONGEST_INSTRUCTIONS);
   const known = { serverInfo, instructions: begin, racks, at: Date.now() };
-  return { ...checked, ...known, cut: cut.length === 0 ? undefined : cut.sort() };
+  const refused = [...(checked.refused ?? []), ...skipped];
+  return { ...checked, refused, ...known, cut: cut.length === 0 ? undefined : cut.sort() };
+}
+
+/** The operations of an API that cannot be offered. */
+function readSkipped(given: unknown): RefusedItem[] {
+  return (Array.isArray(given) ? given : []).map((one) => {
+    const { name, reason } = asRecord(one);
+    return { name: String(name), reason: cleanText(String(reason)) };
+  });
 }
 
 interface Pages {

@@ -4,7 +4,7 @@ import type { CompletionAnswer, PromptAnswer, ResourceAnswer } from "../../../ca
 import { matchesPattern, type RackItem, upstreamOrigin } from "../../../config/index.ts";
 import { asRecord, defined, isRecord } from "../../../helpers/index.ts";
 import { isLocal, type ServerEntry, type ToolChoices } from "../config/entry.ts";
-import { commandFor, describeFailure, UpstreamError } from "../failures.ts";
+import { commandFor, describeFailure, type Named, nameOf, UpstreamError } from "../failures.ts";
 import { headerProblem, type Message } from "../protocol/messages.ts";
 import { ownMember, type ServerInstructions, type UpstreamTool, usableAnnotations } from "./catalogue.ts";
 import type { RackNames } from "./rack-names.ts";
@@ -78,13 +78,15 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
         try {
           return toolAnswer(answer, onLink);
         } catch (thrown) {
-          throw toToolError(key, tool, thrown);
+          throw toToolError(source, tool, thrown);
         }
       },
       (thrown: unknown) => {
-        throw toToolError(key, tool, thrown);
+        throw toToolError(source, tool, thrown);
       },
     );
+  // The method of an API's operation says whether it only reads, and the operator chose the API.
+  const isRead = entry.api !== undefined && tool.annotations?.readOnlyHint === true;
   const info: ToolInfo = {
     name,
     displayName: `${key}/${cleanText(tool.name)}`,
@@ -98,15 +100,16 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
     }),
     execute,
     metadata: {
-      category: "mcp",
-      tags: ["mcp", key],
+      category: entry.api === undefined ? "mcp" : "api",
+      tags: [entry.api === undefined ? "mcp" : "api", key, ...tagsOf(tool)],
       outputCheck: "warn",
       ...defined({
         timeout: limits.call ?? entry.timeout,
         idleTimeout: limits.idle,
         // The operator's hints count like the metadata of a tool of the rack's own: a destructive tool asks first.
-        dangerous: isNamed(ask, tool.name) || hints?.destructiveHint === true ? true : undefined,
-        readOnly: hints?.readOnlyHint,
+        dangerous:
+          isNamed(ask, tool.name) || hints?.destructiveHint === true || asksFirst(entry, tool) || undefined,
+        readOnly: hints?.readOnlyHint ?? (isRead || undefined),
         idempotent: hints?.idempotentHint,
         openWorld: hints?.openWorldHint,
         // The hints about the tool. Where they are the server's own, the rack relies on them only to say whether
@@ -118,9 +121,21 @@ export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): T
     },
     createdAt: Date.now(),
     disabled: isNamed(disable, tool.name),
-    origin: `mcp server ${key}`,
+    origin: `${entry.api === undefined ? "mcp server" : "api"} ${key}`,
   };
-  return isQuarantined ? refusing(info, quarantined(key, tool.name)) : info;
+  return isQuarantined ? refusing(info, quarantined(source, tool.name)) : info;
+}
+
+/** Whether an operation of an API waits for a person: by its entry, or because it does more than read. */
+function asksFirst({ api }: ServerEntry, { name, annotations = {} }: UpstreamTool): boolean {
+  if (api === undefined) return false;
+  return api.approve === undefined ? annotations.readOnlyHint !== true : isNamed(api.approve, name);
+}
+
+/** The tags that an API's description gives an operation. */
+function tagsOf({ _meta }: UpstreamTool): string[] {
+  const { tags } = asRecord(asRecord(_meta)["toolrack/api"]);
+  return Array.isArray(tags) ? tags.filter((tag) => typeof tag === "string").map(cleanText) : [];
 }
 
 type Hints = NonNullable<NonNullable<ServerEntry["toolrack"]>["annotations"]>[string];
@@ -136,9 +151,9 @@ function withHints(tool: UpstreamTool, hints: Hints | undefined): UpstreamTool {
 }
 
 /** The tool while its server is switched off. */
-export function switchedOff(tool: ToolInfo, key: string): ToolInfo {
-  const remedy = `Switch it on: ${commandFor("enable", key)}`;
-  return refusing(tool, `The MCP server "${key}" is switched off, and its tools with it. ${remedy}`);
+export function switchedOff(tool: ToolInfo, source: Named): ToolInfo {
+  const remedy = `Switch it on: ${commandFor("enable", source.key)}`;
+  return refusing(tool, `The ${nameOf(source)} is switched off, and its tools with it. ${remedy}`);
 }
 
 /** Disables the tool. It refuses every call, even when something enables it again. */
@@ -153,9 +168,9 @@ function refusing(tool: ToolInfo, reason: string): ToolInfo {
   };
 }
 
-export function quarantined(key: string, name: string): string {
-  const remedy = `Look at the change and approve it: ${commandFor("approve", key, name)}`;
-  return `The tool "${name}" of the MCP server "${key}" has changed its definition since it was approved, so it is switched off. ${remedy}`;
+export function quarantined(source: Named, name: string): string {
+  const remedy = `Look at the change and approve it: ${commandFor("approve", source.key, name)}`;
+  return `The tool "${name}" of the ${nameOf(source)} has changed its definition since it was approved, so it is switched off. ${remedy}`;
 }
 
 /** Throws when the schema excludes objects. A schema without a type accepts them. */
@@ -167,7 +182,7 @@ function requireObjects({ type }: UpstreamTool["inputSchema"]): void {
 }
 
 /** Turns a failure of the server into an error that names the server. */
-function toToolError(key: string, { annotations = {} }: UpstreamTool, thrown: unknown): unknown {
+function toToolError(source: Named, { annotations = {} }: UpstreamTool, thrown: unknown): unknown {
   if (!(thrown instanceof UpstreamError)) return thrown;
   const { kind, facts } = thrown;
   const { status = 0 } = facts;
@@ -175,10 +190,10 @@ function toToolError(key: string, { annotations = {} }: UpstreamTool, thrown: un
   const isCut = kind === "refused" && (status === 502 || status === 504);
   const mayHaveRun = isCut || ["lost", "broken", "timeout"].includes(kind);
   const isRepeatable = annotations.readOnlyHint === true || annotations.idempotentHint === true;
-  return new ToolExecutionError(describeFailure(key, "the call", thrown), {
+  return new ToolExecutionError(describeFailure(source, "the call", thrown), {
     cause: thrown,
     recoverable: !mayHaveRun || isRepeatable,
-    data: { server: key, kind, ...facts },
+    data: { server: source.key, kind, ...facts },
   });
 }
 

@@ -40,14 +40,8 @@ export const nothing: McpFile = {
  * key in both, `mcpServers` counts. Empty when there is no file. Throws when the file as a whole cannot be read.
  */
 export async function readMcpFile(path: string): Promise<McpFile> {
-  const text = await readFile(path, "utf8").catch(async (error: NodeJS.ErrnoException) => {
-    // A symbolic link without a target does not mean that the file was removed: it looks like this while the
-    // file is replaced.
-    if (error.code === "ENOENT" && (await lstat(path).catch(() => undefined)) === undefined) return undefined;
-    throw new Error(`${path} cannot be read: ${error.message}`);
-  });
-  if (text === undefined) return nothing;
-  const document = parse(text, path);
+  const document = await readJsonFile(path);
+  if (document === undefined) return nothing;
   const { mcpServers, servers } = asRecord(document);
   const listed = mcpServers ?? servers;
   if (listed === undefined && isRecord(document) && Object.keys(document).length === 0) return nothing;
@@ -61,9 +55,58 @@ export async function readMcpFile(path: string): Promise<McpFile> {
     const twice = `The entry "${key}" of ${path} stands under "mcpServers" and under "servers". The one under "mcpServers" counts. Take out the other.`;
     problems.set(`servers.${key}`, twice);
   }
+  return readEntries(path, serversIn(document), problems);
+}
+
+/** Reads an `apis.json`. Empty when there is no file. Throws when the file as a whole cannot be read. */
+export async function readApisFile(path: string): Promise<McpFile> {
+  const document = await readJsonFile(path);
+  if (document === undefined) return nothing;
+  const { apis } = asRecord(document);
+  if (!isRecord(apis))
+    throw new Error(`${path} has no APIs. It must be an object with "apis": { "name": { … } }.`);
+  const given = Object.entries(apis).map(
+    // Without a description, an entry would be taken for that of an MCP server.
+    ([key, entry]) => [key, isRecord(entry) ? { ...entry, spec: entry.spec ?? "" } : entry] as const,
+  );
+  return readEntries(path, new Map(given), new Map());
+}
+
+/** The entries of both files. A key of `apis.json` that `mcp.json` has too is refused. */
+export function joinedFiles(servers: McpFile, apis: McpFile, path: string): McpFile {
+  const twice = [...apis.given.keys()].filter((key) => servers.given.has(key));
+  const isFree = ([key]: readonly [string, unknown]) => !servers.given.has(key);
+  const problem = (key: string) =>
+    `The API "${key}" of ${path} has the key of an MCP server, which stays. Give it another key.`;
+  return {
+    entries: new Map([...[...apis.entries].filter(isFree), ...servers.entries]),
+    given: new Map([...apis.given, ...servers.given]),
+    invalid: new Map([...[...apis.invalid].filter(isFree), ...servers.invalid]),
+    problems: new Map([
+      ...apis.problems,
+      ...servers.problems,
+      ...twice.map((key) => [`apis.${key}`, problem(key)] as const),
+    ]),
+  };
+}
+
+async function readJsonFile(path: string): Promise<unknown> {
+  const text = await readFile(path, "utf8").catch(async (error: NodeJS.ErrnoException) => {
+    // A symbolic link without a target does not mean that the file was removed: it looks like this while the
+    // file is replaced.
+    if (error.code === "ENOENT" && (await lstat(path).catch(() => undefined)) === undefined) return undefined;
+    throw new Error(`${path} cannot be read: ${error.message}`);
+  });
+  return text === undefined ? undefined : parse(text, path);
+}
+
+async function readEntries(
+  path: string,
+  all: ReadonlyMap<string, unknown>,
+  problems: Map<string, string>,
+): Promise<McpFile> {
   const entries = new Map<string, ServerEntry>();
   const invalid = new Map<string, InvalidEntry>();
-  const all = serversIn(document);
   for (const [key, given] of all) {
     const wrongKey = problemOfKey(key);
     try {

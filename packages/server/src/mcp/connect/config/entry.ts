@@ -1,7 +1,7 @@
 import { compileSchema, type InferInput, type SchemaIssue } from "@toolrack/core";
 import { hashValue, nearestNames } from "@toolrack/core/internal";
 import { isReservedName, reservedNameReason } from "../../../calls/index.ts";
-import { defined } from "../../../helpers/index.ts";
+import { asRecord, defined, isRecord } from "../../../helpers/index.ts";
 import { legacyVersions, modernVersion } from "../../wire/index.ts";
 
 const text = { type: "string" } as const;
@@ -74,6 +74,35 @@ const oauth = {
   },
 } as const;
 
+/** An HTTP API in place of a server: its description, and how it is reached. */
+const api = {
+  type: "object",
+  additionalProperties: false,
+  required: ["spec"],
+  properties: {
+    spec: filled, // The OpenAPI description: a file of the workspace, or an address.
+    baseUrl: filled, // The address of the API. Default: what the description says.
+    // Credentials by the names of the description's security schemes: a key, a token, `user:password`, or a client.
+    auth: {
+      type: "object",
+      additionalProperties: {
+        anyOf: [
+          filled,
+          {
+            type: "object",
+            additionalProperties: false,
+            required: ["clientId", "clientSecret"],
+            properties: { clientId: filled, clientSecret: filled, tokenUrl: filled, scope: filled },
+          },
+        ],
+      },
+    },
+    documents: filled, // The folder with the documents of a GraphQL API, of which `spec` is the schema.
+    readOnly: flag, // Only operations that read (GET and HEAD) are offered.
+    approve: texts, // Operations that wait for a person's consent. Default: all that do more than read.
+  },
+} as const;
+
 /** An entry in the forms that many programs write. Unknown keys belong to other programs and are ignored. */
 const writtenEntry = {
   type: "object",
@@ -85,6 +114,7 @@ const writtenEntry = {
     envFile: filled,
     cwd: filled,
     url: filled,
+    api,
     serverUrl: filled, // The `url` under the name that Windsurf gives it.
     httpUrl: filled, // The `url` of a server that speaks Streamable HTTP, under the name that Gemini CLI gives it.
     headers: plainMap,
@@ -120,6 +150,7 @@ type WrittenEntry = InferInput<typeof writtenEntry>;
 export type ToolChoices = InferInput<typeof toolChoices>;
 export type ServerLimits = InferInput<typeof limits>;
 export type OAuthEntry = InferInput<typeof oauth>;
+export type ApiEntry = InferInput<typeof api>;
 
 type OtherForms = "type" | "env" | "headers" | "disabled" | "serverUrl" | "httpUrl" | "disabledTools";
 
@@ -135,7 +166,7 @@ const compiled = compileSchema(writtenEntry);
 
 /** Checks an entry and gives it one form. Throws an `Error` that names each key that is wrong. */
 export async function readServerEntry(given: unknown): Promise<ServerEntry> {
-  const outcome = await compiled.validate(given);
+  const outcome = await compiled.validate(fromApiForm(given));
   if (!outcome.ok) throw new Error(outcome.issues.map(describe).join(" "));
   // The schema has checked the types.
   const entry = toServerEntry(outcome.value as WrittenEntry);
@@ -147,8 +178,24 @@ export async function readServerEntry(given: unknown): Promise<ServerEntry> {
   return entry;
 }
 
+/** Keys of an entry of `apis.json` that belong to `api`, and those that are choices about its tools. */
+const apiKeys = Object.keys(api.properties);
+const choiceKeys = ["include", "exclude", "rename"];
+
+/** An entry of `apis.json` in the form of all entries. Any other entry is returned as it is. */
+function fromApiForm(given: unknown): unknown {
+  if (!isRecord(given) || given.spec === undefined) return given;
+  const pick = (keys: readonly string[]) =>
+    Object.fromEntries(Object.entries(given).filter(([key]) => keys.includes(key)));
+  const rest = Object.entries(given).filter(([key]) => !apiKeys.includes(key) && !choiceKeys.includes(key));
+  const { toolrack, ...others } = Object.fromEntries(rest);
+  const settings = asRecord(toolrack);
+  const tools = { ...asRecord(settings.tools), ...pick(choiceKeys) };
+  return { ...others, api: pick(apiKeys), toolrack: { ...settings, tools } };
+}
+
 /** Paths that may hold secrets. Errors about them name only the type of the value. */
-const secretPath = /^(?:$|args|env|headers|url|serverUrl|httpUrl|toolrack\.oauth)/;
+const secretPath = /^(?:$|args|env|headers|url|serverUrl|httpUrl|api\.auth|toolrack\.oauth)/;
 
 function describe({ path, message, expected, received }: SchemaIssue): string {
   const [kind] = received.split(" ", 1);
@@ -157,13 +204,15 @@ function describe({ path, message, expected, received }: SchemaIssue): string {
 }
 
 /** A hash of the keys that decide which program or address the entry means. */
-export function fingerprintOf({ type, command, args, url, cwd, toolrack }: ServerEntry): string {
-  return hashValue([type, command, args, url, cwd, toolrack?.install, toolrack?.protocol]);
+export function fingerprintOf({ type, command, args, url, cwd, api, toolrack }: ServerEntry): string {
+  const { spec, baseUrl, readOnly, documents } = api ?? {};
+  const reached = [type, command, args, url, cwd, toolrack?.install, toolrack?.protocol];
+  return hashValue(api === undefined ? reached : [...reached, spec, baseUrl, readOnly, documents]);
 }
 
 /** Whether the entry starts a process. */
-export function isLocal({ url, type }: ServerEntry): boolean {
-  return url === undefined && (type === undefined || type === "stdio");
+export function isLocal({ url, type, api }: ServerEntry): boolean {
+  return url === undefined && api === undefined && (type === undefined || type === "stdio");
 }
 
 function refuseIf(isWrong: boolean, problem: string): void {
@@ -178,9 +227,19 @@ function beginsWith(protocol: RegExp, text = "${"): boolean {
   return text.trimStart().startsWith("${") || protocol.test(text);
 }
 
-function checkReach({ command, url, type, toolrack }: ServerEntry, given: unknown): void {
+function checkReach({ command, url, type, api, toolrack }: ServerEntry, given: unknown): void {
   const starts = command !== undefined || toolrack?.install !== undefined;
   const isRemote = url !== undefined;
+  if (api !== undefined) {
+    const isOnly = !starts && !isRemote && type === undefined && toolrack?.protocol === undefined;
+    refuseIf(!isOnly, "It has a spec, which makes it an API. Take out what starts or reaches an MCP server.");
+    refuseIf(toolrack?.oauth !== undefined, "toolrack.oauth is for MCP servers. Write the API's auth.");
+    refuseIf(
+      !beginsWith(/^\s*https?:\/\//i, api.baseUrl),
+      "baseUrl: It must begin with http:// or https://.",
+    );
+    return;
+  }
   refuseIf(
     starts && isRemote,
     "It has both a command and a url. Keep the one by which the server is reached.",

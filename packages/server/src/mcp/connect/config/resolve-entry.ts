@@ -31,7 +31,21 @@ export type ResolvedEntry = {
       /** Undefined when the entry does not say: then it is found out when connecting. */
       readonly type: "http" | "sse" | undefined;
     }
+  | ({ readonly kind: "api" } & ResolvedApi)
 );
+
+/** An API that is ready to be called. */
+export interface ResolvedApi {
+  /** An absolute path, or an address. */
+  readonly spec: string | URL;
+  readonly baseUrl: string | undefined;
+  readonly auth: Readonly<Record<string, string | Texts>>;
+  /** Names in lower case. */
+  readonly headers: Texts;
+  readonly isReadOnly: boolean;
+  /** The absolute path of the folder with the documents of a GraphQL API. */
+  readonly documents: string | undefined;
+}
 
 /**
  * Replaces the variables of an entry. `where`: the beginning of error messages, which names the server and the
@@ -48,6 +62,25 @@ export async function resolveEntry(
     Promise.all(texts.map((text, index) => one(text, `${key}.${index}`)));
   const record = (values: Texts = {}, key: string) => expandAll(values, `${where}.${key}`, surroundings);
   const roots = await list(entry.toolrack?.roots, "toolrack.roots");
+  if (entry.api !== undefined) {
+    const { spec, baseUrl, auth = {}, readOnly = false, documents } = entry.api;
+    const place = await one(spec, "spec");
+    const filled = Object.entries(auth).map(async ([name, value]) => {
+      const given = typeof value === "string" ? one(value, `auth.${name}`) : record(value, `auth.${name}`);
+      return [name, await given] as const;
+    });
+    const headers = Object.entries(await record(entry.headers, "headers"));
+    return {
+      kind: "api",
+      roots,
+      spec: /^https?:\/\//i.test(place) ? new URL(place) : resolve(directory, place),
+      baseUrl: baseUrl === undefined ? undefined : await one(baseUrl, "baseUrl"),
+      auth: Object.fromEntries(await Promise.all(filled)),
+      headers: Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value])),
+      isReadOnly: readOnly,
+      documents: documents === undefined ? undefined : resolve(directory, await one(documents, "documents")),
+    };
+  }
   if (!isLocal(entry)) {
     const url = URL.parse(await one(entry.url ?? "", "url"));
     if (url === null || !/^https?:$/.test(url.protocol)) {

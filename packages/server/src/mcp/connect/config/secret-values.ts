@@ -15,11 +15,12 @@ const HIDDEN = "[hidden]";
  */
 export function shownEntry(entry: unknown): object {
   if (!isRecord(entry)) return {};
-  const { args, env, headers, toolrack } = entry;
+  const { args, env, headers, toolrack, api } = entry;
   const parts = { args: Array.isArray(args) ? shownArguments(args) : hidden(args), env: hidden(env) };
   const oauth = isRecord(toolrack) ? { toolrack: { ...toolrack, ...shownOAuth(toolrack.oauth) } } : {};
-  // `redact` returns a copy of the same shape.
-  return redact({ ...entry, ...defined({ ...parts, headers: hidden(headers) }), ...oauth }) as object;
+  const auth = isRecord(api) ? { api: { ...api, ...defined({ auth: hidden(api.auth) }) } } : {};
+  const shown = { ...entry, ...defined({ ...parts, headers: hidden(headers) }), ...oauth, ...auth };
+  return redact(shown) as object; // `redact` returns a copy of the same shape.
 }
 
 function shownOAuth(oauth: unknown): object {
@@ -141,6 +142,12 @@ export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry
       if (isNetwork(name)) redact(value, { found });
       else if (!isBasic(name)) add(name, value);
     }
+  } else if (resolved.kind === "api") {
+    for (const value of Object.values(resolved.auth).flatMap((one) => credentialOf(one))) found.add(value);
+    for (const [name, value] of Object.entries(resolved.headers))
+      if (!plainHeader.test(name)) add(name, value);
+    if (resolved.spec instanceof URL)
+      for (const [name, value] of resolved.spec.searchParams) if (isSecretParameter(name)) found.add(value);
   } else {
     const { headers, url } = resolved;
     for (const [name, value] of Object.entries(headers)) if (!plainHeader.test(name)) add(name, value);
@@ -149,6 +156,13 @@ export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry
   const { clientSecret = "${" } = toolrack?.oauth ?? {};
   if (!clientSecret.includes("${")) found.add(clientSecret);
   return [...found].filter((value) => value.length >= SHORTEST);
+}
+
+/** The secret parts of a credential of an API: of `user:password`, the password and what is sent for both. */
+function credentialOf(given: string | Readonly<Record<string, string>>): string[] {
+  if (typeof given !== "string") return [given.clientSecret ?? ""];
+  const [, password] = /^[^:]*:(.*)$/s.exec(given) ?? [];
+  return password === undefined ? [given] : [given, password, Buffer.from(given).toString("base64")];
 }
 
 function addCredentials(name: string, value: string, found: Set<string>): void {

@@ -14,6 +14,7 @@ import { ConfigurationError, sentence, UpstreamError } from "../failures.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { installedProgram, type PackageStore } from "../process/server-files.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
+import { ApiTransport, type OpenApi } from "./api.ts";
 import { type AddressEntry, HttpTransport } from "./http.ts";
 import { lostConnection } from "./http-errors.ts";
 import type { Message, Transport, Verdict } from "./messages.ts";
@@ -34,6 +35,7 @@ export interface ConnectOptions {
   /** The ids of the racks that start the process, for its environment. */
   readonly racks: string;
   readonly packages: PackageStore;
+  readonly openApi: OpenApi | undefined;
   /** In milliseconds, for the handshake. */
   readonly timeout: number;
   /** How long a person may think about a question of the server, in milliseconds. */
@@ -51,6 +53,12 @@ const LONGEST_PROBE = 10_000;
 export async function connectUpstream(options: ConnectOptions): Promise<UpstreamSession> {
   const { entry, prior } = options;
   if (entry.kind === "address") return connectAddress(entry, options);
+  if (entry.kind === "api") {
+    const { openApi, lines } = options;
+    if (openApi === undefined) throw new ConfigurationError("APIs cannot be opened here.");
+    const transport = new ApiTransport((signal) => openApi(entry, signal), lines);
+    return connect(() => transport, "api", options, legacyVerdict("api", options));
+  }
   return connect(await processOpener(entry, options), "stdio", options, prior);
 }
 

@@ -85,7 +85,7 @@ export interface Verdict {
   readonly era: "modern" | "legacy";
   /** How a server of the stateless protocol describes itself. */
   readonly discover?: Message | undefined;
-  readonly transport: "stdio" | "http" | "sse";
+  readonly transport: "stdio" | "http" | "sse" | "api";
   /** When this was found out, in milliseconds since the epoch. */
   readonly at: number;
   /** The `fingerprintOf` the entry. */

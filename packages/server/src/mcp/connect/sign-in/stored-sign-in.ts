@@ -139,7 +139,7 @@ export function canSignIn(entry: ServerEntry): boolean {
   // one.
   const isNamed = /^[^/?#]*:\/\/[^/?#]*@/.test(url);
   const sendsAuthorization = isNamed || Object.keys(headers).some((name) => /^authorization$/i.test(name));
-  if (isLocal(entry) || sendsAuthorization) return false;
+  if (isLocal(entry) || entry.api !== undefined || sendsAuthorization) return false;
   return toolrack?.oauth !== undefined || !sendsKey(url, headers);
 }
 

@@ -1,6 +1,23 @@
 import { redact } from "@toolrack/core/internal";
 import type { ModelEndpoint } from "./model.ts";
 
+/** A refusal that says what to do instead. Every surface translates it into its own form. */
+export class ChatError extends Error {
+  override readonly name = "ChatError";
+  readonly code:
+    | ("chat_session_not_found" | "chat_busy" | "chat_cancelled" | "chat_forbidden")
+    | ("response_not_found" | "expert_not_found" | "model_not_found" | "provider_missing" | "stopping");
+
+  /** The member of the request that is wrong. */
+  readonly param: string | undefined;
+
+  constructor(code: ChatError["code"], message: string, param?: string) {
+    super(message);
+    this.code = code;
+    this.param = param;
+  }
+}
+
 /**
  * `unreachable`: no connection, or one that broke before the answer began. `cut`: the answer ended in the
  * middle. `busy`: status 429. `unauthorized`: the key is not accepted. `refused`: the request itself is not

@@ -1,0 +1,259 @@
+import { setTimeout as wait } from "node:timers/promises";
+import {
+  type AddressRules,
+  acceptedEncodings,
+  KeptConnections,
+  openUrl,
+  readResponse,
+  withTimeLimit,
+} from "../access/index.ts";
+import { reasonOf } from "../helpers/index.ts";
+import { type Credentials, sign } from "./credentials.ts";
+import { type FetchText, readDocument, SpecError, type SpecPlace } from "./document.ts";
+import { type ApiOperations, type Operation, readOperations, type Skipped } from "./operations.ts";
+import { type ApiRequest, toRequest } from "./request.ts";
+import { type ApiResult, toResult } from "./response.ts";
+
+/** What an entry of `apis.json` says about an API, with all variables replaced. */
+export interface ApiSettings {
+  readonly spec: SpecPlace;
+  /** The address of the API, instead of those in the description. */
+  readonly baseUrl?: string | undefined;
+  readonly credentials: Credentials;
+  /** Sent with every request to the API's own origin. Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Only operations that read are offered. */
+  readonly isReadOnly: boolean;
+  /** Which addresses may be reached. The hosts of `spec` and `baseUrl`, which the operator wrote, always may. */
+  readonly rules: AddressRules;
+}
+
+/** A tool in the form in which MCP lists it. */
+export interface ApiTool {
+  readonly name: string;
+  readonly title?: string;
+  readonly description: string;
+  readonly inputSchema: object;
+  readonly outputSchema?: object;
+  readonly annotations: Readonly<Record<string, boolean>>;
+  readonly _meta: Readonly<Record<string, unknown>>;
+}
+
+/** Milliseconds for one exchange. The limit of the call itself is usually shorter. */
+const LONGEST_EXCHANGE = 10 * 60_000;
+const MOST_BYTES = 16 * 1024 * 1024;
+/** A server that asks to wait longer than this, in milliseconds, is not asked again within the call. */
+const LONGEST_WAIT = 10_000;
+const MOST_TRIES = 3;
+
+/** An HTTP API whose operations are tools. */
+export class Api {
+  readonly #settings: ApiSettings;
+  readonly #found: ApiOperations;
+  readonly #byName: ReadonlyMap<string, Operation>;
+  readonly #connections = new KeptConnections();
+  /** The origin that is given the credentials. */
+  readonly #origin: string | undefined;
+  readonly version: string;
+  readonly files: readonly string[];
+  readonly problems: readonly string[];
+  readonly folders: readonly string[] = [];
+
+  private constructor(
+    settings: ApiSettings,
+    found: ApiOperations,
+    document: Awaited<ReturnType<typeof readDocument>>,
+  ) {
+    this.#settings = settings;
+    this.#found = found;
+    this.version = document.version;
+    this.files = document.files;
+    this.problems = document.problems;
+    const offered = found.operations.filter((operation) => !settings.isReadOnly || isReading(operation));
+    this.#byName = new Map(offered.map((operation) => [operation.name, operation]));
+    this.#origin = settings.baseUrl === undefined ? mainOrigin(offered) : new URL(settings.baseUrl).origin;
+  }
+
+  /** Reads the description. Throws `SpecError` when it cannot be used. */
+  static async open(settings: ApiSettings, signal: AbortSignal): Promise<Api> {
+    const document = await readDocument(settings.spec, fetcher(settings, signal));
+    return new Api(settings, readOperations(document, settings.baseUrl), document);
+  }
+
+  get title(): string {
+    return this.#found.title;
+  }
+
+  get description(): string {
+    return this.#found.description;
+  }
+
+  /** The operations that cannot be offered, and why. */
+  get skipped(): readonly Skipped[] {
+    return this.#found.skipped;
+  }
+
+  get tools(): ApiTool[] {
+    return [...this.#byName.values()].map(toTool);
+  }
+
+  /** The names of the schemes for which the entry has no credentials, though an operation needs them. */
+  get missingCredentials(): string[] {
+    const { credentials, headers } = this.#settings;
+    // The headers of an entry may hold credentials in any form.
+    if (Object.keys(headers).length > 0) return [];
+    const lacking = [...this.#byName.values()].flatMap(({ security }) => {
+      const isMet =
+        security.length === 0 || security.some((names) => names.every((name) => credentials.has(name)));
+      return isMet ? [] : (security[0] ?? []);
+    });
+    return [...new Set(lacking)].filter((name) => !credentials.has(name)).sort();
+  }
+
+  /** Calls an operation. Rejects when the request cannot be written or sent; an error of the API is a result. */
+  async call(name: string, args: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<ApiResult> {
+    const operation = this.#byName.get(name);
+    if (operation === undefined) throw new Error(`The API has no operation "${name}".`);
+    const request = await toRequest(operation, args);
+    for (let tries = 1; ; tries++) {
+      const { opened, part } = await this.#send(operation, request, signal);
+      const pause = tries < MOST_TRIES && isRepeatable(operation) ? pauseWanted(opened) : undefined;
+      if (pause === undefined) return toResult(operation, opened, part);
+      await wait(pause, undefined, { signal });
+    }
+  }
+
+  close(): void {
+    this.#connections.close();
+  }
+
+  async #send(operation: Operation, { method, url, headers, body }: ApiRequest, signal: AbortSignal) {
+    const { rules, credentials } = this.#settings;
+    // Other origins are sent neither credentials nor the headers of the entry.
+    const isOwn = url.origin === this.#origin;
+    const own = { url, headers: { ...headers, ...this.#settings.headers } };
+    const { schemes } = this.#found;
+    const signed = isOwn
+      ? await sign(own, operation.security, schemes, credentials, { rules, signal })
+      : { url, headers };
+    return exchange({
+      ...{ method, body, rules, signal },
+      ...signed,
+      // Following a redirect may send a request twice, so only those that read are.
+      followRedirects: isReading(operation),
+      // A kept connection may end while a request is sent, so only what may be repeated uses one.
+      agents: isRepeatable(operation) ? this.#connections : undefined,
+      ownHeaders: Object.keys(signed.headers).filter((name) => !Object.hasOwn(headers, name)),
+    });
+  }
+}
+
+interface Exchange extends ApiRequest {
+  readonly agents?: KeptConnections | undefined;
+  readonly followRedirects: boolean;
+  /** Headers that no other origin is sent after a redirect. */
+  readonly ownHeaders: readonly string[];
+  readonly rules: AddressRules;
+  readonly signal: AbortSignal;
+}
+
+/** Sends a request and reads its answer. */
+export function exchange({ url, headers, body, signal, ...rest }: Exchange) {
+  const length = body === undefined ? undefined : { "content-length": String(Buffer.byteLength(body)) };
+  return withTimeLimit(url.host, LONGEST_EXCHANGE, signal, async (limited) => {
+    const opened = await openUrl({
+      ...rest,
+      url: url.href,
+      headers: { "accept-encoding": acceptedEncodings, ...headers, ...length },
+      body,
+      signal: limited,
+    });
+    return { opened, part: await readResponse(opened, MOST_BYTES, limited) };
+  });
+}
+
+function toTool({
+  name,
+  title,
+  description,
+  inputSchema,
+  outputSchema,
+  tags,
+  isDeprecated,
+  method,
+  path,
+}: Operation): ApiTool {
+  const isRead = method === "GET" || method === "HEAD";
+  return {
+    name,
+    ...(title !== undefined && { title }),
+    description: isDeprecated ? `${description}\n\nDeprecated: the API may drop it.` : description,
+    inputSchema,
+    ...(outputSchema !== undefined && { outputSchema }),
+    annotations: {
+      readOnlyHint: isRead,
+      destructiveHint: method === "DELETE",
+      idempotentHint: isRead || method === "PUT" || method === "DELETE",
+      openWorldHint: true,
+    },
+    _meta: { "toolrack/api": { method, path, tags } },
+  };
+}
+
+function isReading({ method }: Operation): boolean {
+  return method === "GET" || method === "HEAD";
+}
+
+/** Whether sending the request twice does no more than sending it once. */
+function isRepeatable({ method }: Operation): boolean {
+  return ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].includes(method);
+}
+
+/** Milliseconds that a busy API asks to wait. Undefined when it asks for nothing, or for too long. */
+function pauseWanted({
+  status,
+  message,
+}: {
+  readonly status: number;
+  readonly message: { readonly headers: NodeJS.Dict<string | string[]> };
+}): number | undefined {
+  const given = message.headers["retry-after"];
+  if ((status !== 429 && status !== 503) || typeof given !== "string") return undefined;
+  const pause = /^\d+$/.test(given) ? Number(given) * 1_000 : Date.parse(given) - Date.now();
+  return Number.isFinite(pause) && pause <= LONGEST_WAIT ? Math.max(pause, 0) : undefined;
+}
+
+/** The origin of most operations. */
+function mainOrigin(operations: readonly Operation[]): string | undefined {
+  const counts = new Map<string, number>();
+  for (const { server } of operations) {
+    const { origin } = new URL(server);
+    counts.set(origin, (counts.get(origin) ?? 0) + 1);
+  }
+  return [...counts].sort(([, one], [, other]) => other - one)[0]?.[0];
+}
+
+/** Returns the function that fetches a description with the headers of its entry. */
+export function fetcher({ rules, headers, spec }: ApiSettings, signal: AbortSignal): FetchText {
+  return async (url, mostBytes) => {
+    const isOwn = spec.kind === "address" && spec.url.origin === url.origin;
+    try {
+      return await withTimeLimit(url.host, 60_000, signal, async (limited) => {
+        const opened = await openUrl({
+          url: url.href,
+          method: "GET",
+          headers: { accept: "application/json, application/yaml;q=0.9, */*;q=0.5", ...(isOwn && headers) },
+          followRedirects: true,
+          rules,
+          signal: limited,
+        });
+        const { bytes, isTruncated } = await readResponse(opened, mostBytes, limited);
+        if (opened.status !== 200) throw new Error(`it answered ${opened.status}`);
+        if (isTruncated) throw new Error(`it is longer than ${Math.round(mostBytes / 1024 / 1024)} MiB`);
+        return bytes.toString("utf8");
+      });
+    } catch (thrown) {
+      throw new SpecError(`${url.origin}${url.pathname} cannot be read: ${reasonOf(thrown)}`);
+    }
+  };
+}

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Serving, serve } from "../../rack/serve.ts";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { runCli } from "../testing/run-cli.ts";
+
+const logger = { debug() {}, info() {}, warn() {}, error() {} };
+const shop = {
+  openapi: "3.1.0",
+  info: { title: "Shop", version: "1" },
+  servers: [{ url: "https://shop.example.com" }],
+  components: { securitySchemes: { key: { type: "apiKey", in: "header", name: "X-Key" } } },
+  paths: {
+    "/pets": { get: { operationId: "listPets" }, post: { operationId: "addPet", security: [{ key: [] }] } },
+    "/odd/{id}": { get: { operationId: "odd" } },
+  },
+};
+
+let workspace: TemporaryWorkspace;
+let serving: Serving;
+beforeAll(async () => {
+  workspace = await TemporaryWorkspace.create({
+    "toolrack.config.js": "export default { builtins: false };",
+    "specs/shop.json": JSON.stringify(shop),
+    "specs/broken.json": "{",
+    "apis.json": JSON.stringify({ apis: { first: { spec: "specs/shop.json" } } }),
+  });
+  serving = await serve(workspace.directory, { logger, port: 0, onReload() {} });
+});
+afterAll(async () => {
+  await serving.close();
+  await workspace[Symbol.asyncDispose]();
+});
+
+const apis = (...words: string[]) => runCli(["apis", ...words], { cwd: workspace.directory });
+
+it("adds an API in one line, and says what was found, left out and is missing", async () => {
+  const added = await apis("add", "specs/shop.json");
+  expect(added.stderr).toContain("shop: 2 tools of Shop (OpenAPI 3.1.0), named api_shop_….");
+  expect(added.stderr).toContain("1 operations are left out. See why:");
+  expect(added.stderr).toContain(
+    'Its entry has no credentials for key. Write them there under "auth", kept as secrets.',
+  );
+  expect(serving.app.registry.get("api_shop_listPets")?.metadata.readOnly).toBe(true);
+  expect(serving.app.registry.get("api_shop_addPet")?.metadata.dangerous).toBe(true);
+  const shown = await apis("show", "shop");
+  expect(shown.stdout).toContain("odd is left out: Its path has {id}, and no parameter says what that is.");
+  expect((await apis("remove", "shop")).code).toBe(0);
+  expect((await apis("list", "--json")).stdout).not.toContain('"shop"');
+});
+
+it("takes credentials and shows them to nobody", async () => {
+  await apis("add", "specs/shop.json", "--key", "other", "--auth", "key=a-very-secret-key", "--read-only");
+  const { stdout } = await apis("show", "other", "--json");
+  expect(JSON.parse(stdout).tools).toHaveLength(1);
+  expect(stdout).not.toContain("a-very-secret-key");
+});
+
+it("adds nothing when the description cannot be used", async () => {
+  const refused = await apis("add", "specs/broken.json");
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("Nothing was added.")]);
+  expect((await apis("list", "--json")).stdout).not.toContain("broken");
+});
+
+it("lists APIs, and not the MCP servers", async () => {
+  expect((await apis()).stdout).toMatch(
+    /first +ready +2 \(.*\) +\d+ +api +Shop OpenAPI 3\.1\.0|first +ready +2 +\d+ +api/,
+  );
+});
+
+it("checks the descriptions of apis.json, or another one, without a server", async () => {
+  const all = await apis("check");
+  expect(all.stdout).toContain("first: 2 operations (OpenAPI 3.1.0), 1 left out\n  odd is left out:");
+  expect(all.stdout).toContain("  It needs credentials: key");
+  const broken = await apis("check", "specs/broken.json");
+  expect([broken.code, broken.stdout]).toEqual([1, expect.stringContaining("neither JSON nor YAML")]);
+});

@@ -1,0 +1,171 @@
+import { asRecord, reasonOf, watchFile, watchFiles } from "../../../helpers/index.ts";
+import { legacyVersions, rpcCodes } from "../../wire/index.ts";
+import type { ResolvedApi } from "../config/resolve-entry.ts";
+import { ConfigurationError, sentence } from "../failures.ts";
+import type { RecentLines } from "../process/recent-lines.ts";
+import type { Message, Transport } from "./messages.ts";
+
+/** An HTTP API whose operations are offered like the tools of a server. */
+export interface ApiPeer {
+  readonly title: string;
+  readonly description: string;
+  /** The version of its description, such as `OpenAPI 3.1.0`. */
+  readonly version: string;
+  /** The files that its description was read from. */
+  readonly files: readonly string[];
+  /** The folders whose files belong to it. */
+  readonly folders: readonly string[];
+  readonly problems: readonly string[];
+  /** In the form in which MCP lists tools. */
+  readonly tools: readonly object[];
+  /** The operations that cannot be offered, and why. */
+  readonly skipped: readonly { readonly name: string; readonly reason: string }[];
+  /** The names of the credentials that its entry lacks. */
+  readonly missingCredentials: readonly string[];
+  /** Rejects when the request cannot be written or sent; an error of the API is a result. */
+  call(name: string, args: Message, signal: AbortSignal): Promise<object>;
+  /** Ends the connections that it keeps. */
+  close(): void;
+}
+
+/** Reads the description of an API. Rejects with an `Error` whose message says what is wrong with it. */
+export type OpenApi = (api: ResolvedApi, signal: AbortSignal) => Promise<ApiPeer>;
+
+/** The members of an answer's `_meta` that tell what cannot be offered, and what is wrong. */
+export const skippedKey = "toolrack/skipped";
+export const problemsKey = "toolrack/problems";
+
+/**
+ * Speaks for an API as if it were an MCP server, so that everything that holds for upstream servers holds for APIs: states,
+ * limits, approvals of changed definitions, records and views. No message leaves the process.
+ */
+export class ApiTransport implements Transport {
+  onmessage: Transport["onmessage"];
+  onclose: Transport["onclose"];
+  readonly #open: (signal: AbortSignal) => Promise<ApiPeer>;
+  readonly #lines: RecentLines;
+  readonly #abort = new AbortController();
+  readonly #running = new Map<unknown, AbortController>();
+  #api: ApiPeer | undefined;
+  #watchers: readonly { close(): Promise<void> }[] = [];
+  /** The description was just read, so that the first list needs no second reading. */
+  #isFresh = true;
+
+  constructor(open: (signal: AbortSignal) => Promise<ApiPeer>, lines: RecentLines) {
+    this.#open = open;
+    this.#lines = lines;
+  }
+
+  async start(): Promise<void> {
+    try {
+      this.#take(await this.#open(this.#abort.signal));
+    } catch (thrown) {
+      // A description that cannot be used stays so until somebody changes it or the entry.
+      throw new ConfigurationError(sentence(reasonOf(thrown)));
+    }
+    const { files, folders } = this.#current;
+    const reread = () => this.#reread();
+    this.#watchers = [
+      ...files.map((file) => watchFile(file, reread)),
+      ...(folders.length === 0 ? [] : [watchFiles(folders, reread)]),
+    ];
+  }
+
+  async send(message: object): Promise<void> {
+    const { id, method, params } = message as Message; // Every message is an object with names as keys.
+    if (method === "notifications/cancelled") this.#running.get(asRecord(params).requestId)?.abort();
+    if (id === undefined) return;
+    const answer = await this.#answer(id, String(method), asRecord(params));
+    if (!this.#abort.signal.aborted) this.onmessage?.({ jsonrpc: "2.0", id, ...answer });
+  }
+
+  async close(): Promise<void> {
+    if (this.#abort.signal.aborted) return;
+    this.#abort.abort();
+    for (const running of this.#running.values()) running.abort();
+    this.#api?.close();
+    await Promise.all(this.#watchers.map((watcher) => watcher.close()));
+    this.onclose?.();
+  }
+
+  get #current(): ApiPeer {
+    if (this.#api === undefined) throw new Error("The API's description has not been read.");
+    return this.#api;
+  }
+
+  async #answer(id: unknown, method: string, params: Message): Promise<object> {
+    switch (method) {
+      case "initialize": {
+        const { title, description, version, files } = this.#current;
+        return {
+          result: {
+            protocolVersion: legacyVersions[0],
+            // A description at an address tells nobody that it has changed.
+            capabilities: { tools: { listChanged: files.length > 0 } },
+            serverInfo: { name: title, version },
+            instructions: description.split(/\n\s*\n/)[0],
+          },
+        };
+      }
+      case "ping":
+        return { result: {} };
+      case "tools/list": {
+        if (!this.#isFresh && this.#current.files.length === 0) await this.#reopen();
+        this.#isFresh = false;
+        const { tools, skipped } = this.#current;
+        const _meta = { [skippedKey]: skipped, [problemsKey]: problemsOf(this.#current) };
+        return { result: { tools, _meta } };
+      }
+      case "tools/call":
+        return this.#call(id, String(params.name), asRecord(params.arguments));
+      default:
+        return { error: { code: rpcCodes.methodNotFound, message: "Method not found" } };
+    }
+  }
+
+  async #call(id: unknown, name: string, args: Message): Promise<object> {
+    const running = new AbortController();
+    this.#running.set(id, running);
+    try {
+      return { result: await this.#current.call(name, args, running.signal) };
+    } catch (thrown) {
+      return { result: { content: [{ type: "text", text: reasonOf(thrown) }], isError: true } };
+    } finally {
+      this.#running.delete(id);
+    }
+  }
+
+  async #reread(): Promise<void> {
+    if (await this.#reopen())
+      this.onmessage?.({ jsonrpc: "2.0", method: "notifications/tools/list_changed" });
+  }
+
+  /** Reads the description again. One that cannot be used leaves the last good one. Returns whether it was read. */
+  async #reopen(): Promise<boolean> {
+    try {
+      this.#take(await this.#open(this.#abort.signal));
+      return true;
+    } catch (thrown) {
+      this.#lines.add(
+        "rack",
+        `Its description could not be read again, and is used as it was: ${reasonOf(thrown)}`,
+      );
+      return false;
+    }
+  }
+
+  #take(api: ApiPeer): void {
+    // Calls that the former one has sent end on their own connections.
+    this.#api = api;
+    for (const { name, reason } of api.skipped) this.#lines.add("rack", `${name} was left out: ${reason}`);
+  }
+}
+
+function problemsOf({ problems, missingCredentials }: ApiPeer): string[] {
+  if (missingCredentials.length === 0) return [...problems];
+  const names = missingCredentials.join(", ");
+  return [
+    ...problems,
+    `Its entry has no credentials for ${names}. Write them there under "auth", kept as secrets.`,
+  ];
+}
