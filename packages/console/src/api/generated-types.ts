@@ -375,6 +375,7 @@ export interface Statistics {
   readonly until: number;
   readonly calls: number;
   readonly errors: number;
+  readonly cancelled: number;
   readonly p50?: number;
   readonly p95?: number;
   readonly interval: number;
@@ -382,6 +383,7 @@ export interface Statistics {
     readonly at: number;
     readonly calls: number;
     readonly errors: number;
+    readonly cancelled: number;
     readonly p50?: number;
     readonly p95?: number;
   }[];
@@ -389,6 +391,7 @@ export interface Statistics {
     readonly toolName: string;
     readonly calls: number;
     readonly errors: number;
+    readonly cancelled: number;
     readonly p50?: number;
     readonly p95?: number;
   }[];
@@ -459,6 +462,12 @@ export interface ToolPage {
   readonly total: number;
   readonly version: number;
   readonly next?: string;
+  readonly groups?: readonly {
+    readonly source: "files" | "skills" | "mcp" | "builtin" | "other";
+    readonly group: string;
+    readonly count: number;
+  }[];
+  readonly tags?: readonly { readonly name: string; readonly count: number }[];
 }
 
 export interface ToolSummary {

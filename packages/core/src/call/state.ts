@@ -4,10 +4,10 @@ import { hashValue } from "../schema/hash.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ToolState, ToolStatus } from "../tool/types.ts";
 import type { CallFrame, ShownInput } from "./call-frame.ts";
+import { toEpoch } from "./clock.ts";
 import type { ToolCallRecord } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import { redact } from "./redact.ts";
-import { toEpoch } from "./time.ts";
 
 /** The state of a call as others see it: secrets masked, plain JSON. */
 export function stateOf(frame: CallFrame): ToolState {

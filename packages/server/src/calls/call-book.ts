@@ -10,6 +10,7 @@ import type {
 } from "@toolrack/core";
 import { type Grant, masterGrant } from "../access/index.ts";
 import { currentCall } from "../helpers/current-call.ts";
+import { PassingMap } from "../helpers/index.ts";
 import type { CallLine, CallTrace, StartedCall } from "../store/index.ts";
 import { traceOf } from "./call-trace.ts";
 import { callToolName } from "./meta-tools.ts";
@@ -102,6 +103,7 @@ export class LiveCall implements StartedCall {
   /** By what the caller made the call, such as an MCP client. Undefined for a call that a tool makes. */
   readonly via: string | undefined;
   readonly origin: Origin | undefined;
+  readonly owner: string;
   /** Undefined for a call that no surface made, such as one that a tool makes. */
   readonly grant: Grant | undefined;
   watcher: CallWatcher | undefined;
@@ -133,6 +135,7 @@ export class LiveCall implements StartedCall {
     this.replayOf = call.replayOf;
     this.via = call.via;
     this.origin = origin;
+    this.owner = origin === undefined || origin.owner === masterGrant.id ? "" : origin.caller;
     this.grant = grant;
     this.watcher = watcher;
   }
@@ -180,7 +183,7 @@ const operators: ReadonlySet<string> = new Set(["", "cli", masterGrant.caller]);
 export class CallBook {
   readonly registry: ToolRegistry;
   readonly #workspace: string;
-  readonly #live = new Map<string, LiveCall>();
+  readonly #live = new PassingMap<string, LiveCall>();
   readonly #followers: CallFollower[] = [];
   /**
    * Origins of calls that have ended. When `#ended` is full, it becomes `#endedBefore`, and the origins that
@@ -246,6 +249,12 @@ export class CallBook {
   /** Who made the first call of the chain that this call belongs to. Undefined when that is no longer known. */
   originOf(callId: string): Origin | undefined {
     return this.#live.get(callId)?.origin ?? this.#ended.get(callId) ?? this.#endedBefore.get(callId);
+  }
+
+  /** The owner of a call that was refused before it began. */
+  ownerOfRefused({ caller, parentCallId }: ToolCallRecord): string {
+    const first = parentCallId === undefined ? caller : this.firstCallerOf(parentCallId);
+    return first === undefined || operators.has(first) ? "" : first;
   }
 
   close(): void {

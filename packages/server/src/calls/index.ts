@@ -47,12 +47,15 @@ export {
   isHelperTool,
   isMetaTool,
   isReservedName,
+  type MetaToolSettings,
+  metaToolSettings,
   metaTools,
   metaToolsFor,
   readResultName,
   reservedNameReason,
   searchToolName,
   serverLines,
+  shownTools,
   unknownToolText,
 } from "./meta-tools.ts";
 export {

@@ -91,8 +91,9 @@ export class CallRecorder implements CallFollower {
       const page = { limit: Number.POSITIVE_INFINITY };
       const isCut = record.flags?.truncated === true;
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
+      const owner = call?.owner ?? this.#book.ownerOfRefused(record);
       this.#calls
-        .finished(record, result, call?.replayOf, whole, call?.lines?.all(), trace, call?.via)
+        .finished(record, result, call?.replayOf, whole, call?.lines?.all(), owner, trace, call?.via)
         .then((safety) => {
           settle(safety === "safe");
           if (safety === "held") this.#endChain(record);

@@ -118,7 +118,7 @@ export function scheduleTool(
         onChange();
         return { created: scheduleView(schedule) };
       }
-      if (input.action === "cancel") return cancel(input.id, await visible(), parts);
+      if (input.action === "cancel") return cancel(input.id, creator, parts);
       const isOnce = input.action === "cancel_all_once";
       const cancelled: string[] = [];
       for (const { id, timing } of await visible("active")) {
@@ -140,7 +140,7 @@ async function create(
   if (asked === undefined) throw invalid("Say which tool to run with toolName.");
   const timing = parseTiming(input, now);
   const toolName = await checkTool(asked, toolArgs, creator, registry);
-  if ((await store.schedules.list({ state: "active" })).length >= MOST_ACTIVE) {
+  if ((await store.schedules.countActive()) >= MOST_ACTIVE) {
     throw new BusinessError(
       `There are ${MOST_ACTIVE} active schedules, which is the most. Cancel some first.`,
     );
@@ -185,12 +185,13 @@ async function checkTool(
 
 async function cancel(
   id: string | undefined,
-  visible: readonly StoredSchedule[],
+  creator: Creator,
   { store }: Pick<ScheduleParts, "store">,
 ): Promise<{ readonly cancelled: readonly string[] }> {
   if (id === undefined) throw invalid("Say which schedule to cancel with id. The action list names them.");
-  const schedule = visible.find((candidate) => candidate.id === id);
-  if (schedule === undefined) throw invalid(`There is no schedule "${id}". The action list names them.`);
+  const schedule = await store.schedules.get(id);
+  if (schedule === undefined || !maySee(creator, schedule))
+    throw invalid(`There is no schedule "${id}". The action list names them.`);
   if (await store.schedules.cancel(id)) return { cancelled: [id] };
   const { state } = (await store.schedules.get(id)) ?? schedule;
   throw new BusinessError(`The schedule "${id}" is ${state} already; nothing has changed.`);

@@ -123,6 +123,17 @@ describe("a schedule", () => {
     expect(node.runs).toHaveLength(1);
   });
 
+  it("is refused beyond the thousandth that is active", async () => {
+    const node = await startNode();
+    const common = { toolName: "note", arguments: {}, caller: "ai", missed: "skip" } as const;
+    const at = Date.now() + DAY;
+    for (let n = 0; n < 999; n++)
+      await store.schedules.add({ ...common, id: `s${n}`, timing: { kind: "once", at }, nextRunAt: at });
+    await create(node, { delaySeconds: 100 });
+    const { error } = await node.call({ action: "create", toolName: "note", delaySeconds: 100 });
+    expect(error?.message).toContain("There are 1000 active schedules");
+  });
+
   it("is the task of its runs and of the calls that these make", async () => {
     const node = await startNode();
     const id = await create(node, { delaySeconds: 1, toolName: "relay", toolArgs: { name: "note" } });

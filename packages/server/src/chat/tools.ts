@@ -100,7 +100,7 @@ export class ToolsService {
     const own = visible.filter(({ name }) => !isHelperTool(name));
     const reader = visible.filter(({ name }) => isHelperTool(name) && !isMetaTool(name));
     const all = own.length === 0 ? [] : [...own, ...reader];
-    const isAffordable = wish.chosen === undefined && this.#total(all) <= budget;
+    const isAffordable = wish.chosen === undefined && this.#total(all, budget) <= budget;
     if (isAffordable) return this.#offer(snapshot, all);
     const meta = metaToolsFor(
       visible.filter(({ name }) => isMetaTool(name)),
@@ -108,6 +108,7 @@ export class ToolsService {
     );
     const left = budget - this.#total([...meta, ...reader]);
     const known = wish.chosen && new Set(wish.chosen);
+    if (known === undefined) await this.#registry.prepareSearch();
     const chosen = known
       ? own.filter(({ name }) => known.has(name))
       : this.#choose(snapshot, own, wish.query ?? "", left);
@@ -163,9 +164,15 @@ export class ToolsService {
     const usable = new Set(own);
     const chosen: ToolInfo[] = [];
     let left = budget;
+    let misses = 0;
     for (const tool of [...snapshot.search(query, MOST_FOUND), ...own.toSorted(byName)]) {
+      if (left < LEAST_TOKENS) break;
       const { tokens } = this.#format(tool);
-      if (tokens > left || !usable.delete(tool)) continue;
+      if (tokens > left || !usable.delete(tool)) {
+        if (++misses >= MOST_MISSES) break;
+        continue;
+      }
+      misses = 0;
       chosen.push(tool);
       left -= tokens;
     }
@@ -203,8 +210,14 @@ export class ToolsService {
     return infos.map((info) => ({ name: info.name, tokens: this.#format(info).tokens }));
   }
 
-  #total(infos: readonly ToolInfo[]): number {
-    return infos.reduce((sum, info) => sum + this.#format(info).tokens, 0);
+  /** Stops adding up once the sum is above `enough`. */
+  #total(infos: readonly ToolInfo[], enough = Number.POSITIVE_INFINITY): number {
+    let sum = 0;
+    for (const info of infos) {
+      if (sum > enough) break;
+      sum += this.#format(info).tokens;
+    }
+    return sum;
   }
 
   /** Formatting a schema is slow, so the result is kept per tool. */
@@ -224,6 +237,10 @@ function format(info: ToolInfo) {
 }
 
 const MOST_NEAREST = 3;
+/** No definition takes fewer tokens. */
+const LEAST_TOKENS = 20;
+/** After so many tools in a row that do not fit, no further ones are tried: there may be tens of thousands. */
+const MOST_MISSES = 200;
 
 /** Names of tools that contain a word spelled like `name`. */
 function withWordLike(name: string, names: ReadonlySet<string>): string[] {

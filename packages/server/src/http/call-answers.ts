@@ -10,7 +10,7 @@ import {
   type EndedCall,
   INBOX,
 } from "../calls/index.ts";
-import type { CallLine, CallStore, StoredCall } from "../store/index.ts";
+import { type CallLine, type CallStore, type StoredCall, toKey } from "../store/index.ts";
 import type { HttpServices } from "./services.ts";
 import {
   acceptsStream,
@@ -103,30 +103,15 @@ async function streamCall(
 
 type CallParts = Pick<HttpServices, "store" | "service" | "recorder">;
 
-/** The pipeline limits the depth of chains; this bound is for damaged records. */
-const DEEPEST = 64;
-
 /** Admins may read all calls. Others may read calls made with their token, and the inner calls of those. */
-export async function mayRead(
-  grant: Grant,
-  call: StoredCall,
-  { store, service }: CallParts,
-): Promise<boolean> {
-  if (grant.admin) return true;
-  let at: StoredCall | undefined = call;
-  for (let depth = 0; at !== undefined && depth < DEEPEST; depth++) {
-    if (at.parentCallId === undefined) return at.caller === grant.caller;
-    // The outer call may still be running and not be recorded yet.
-    if (service.find(at.parentCallId)?.caller === grant.caller) return true;
-    at = await store.calls.get(at.parentCallId);
-  }
-  return false;
+function mayRead(grant: Grant, { owner }: StoredCall): boolean {
+  return grant.admin || owner === toKey(grant.caller);
 }
 
 /** Returns the stored call. The refusal is the same for a call of somebody else and for one that never existed. */
 export async function requireCall(grant: Grant, callId: string, parts: CallParts): Promise<StoredCall> {
   const call = await findCall(callId, parts);
-  if (call === undefined || !(await mayRead(grant, call, parts))) throw unknownCall(callId);
+  if (call === undefined || !mayRead(grant, call)) throw unknownCall(callId);
   return call;
 }
 
@@ -174,7 +159,7 @@ const PREVIEW = 200;
 
 /** A call as lists show it, with only the beginning of its arguments and its result. */
 export function summaryOf(call: StoredCall): Record<string, unknown> {
-  const { parameters, result, outcome, status: _, trace: __, ...rest } = call;
+  const { parameters, result, outcome, status: _, trace: __, owner: ___, ...rest } = call;
   return {
     ...rest,
     status: outcome,
@@ -189,7 +174,7 @@ export function summaryOf(call: StoredCall): Record<string, unknown> {
  * is told where in the server's files the tool failed.
  */
 export function detailOf(call: StoredCall, { admin }: Grant): Record<string, unknown> {
-  const { outcome, status: _, trace, ...rest } = call;
+  const { outcome, status: _, owner: __, trace, ...rest } = call;
   return {
     ...rest,
     status: outcome,

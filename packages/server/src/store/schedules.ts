@@ -76,6 +76,11 @@ export class ScheduleRepository {
     return rows.map(schedules.toRecord);
   }
 
+  async countActive(): Promise<number> {
+    const count = this.#active().select(({ fn }) => fn.countAll().as("active"));
+    return Number((await count.executeTakeFirstOrThrow()).active);
+  }
+
   /** Active schedules whose time has come, at most 100, the longest overdue first. */
   async listDue(now: number): Promise<StoredSchedule[]> {
     const due = this.#active().selectAll().where("next_run_at", "<=", Math.floor(now));

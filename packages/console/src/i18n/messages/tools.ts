@@ -82,6 +82,7 @@ export const tools = {
     },
     count: ["{count} tool | {count} tools", "{count} 个工具"],
     countOf: ["{shown} of {count} tool | {shown} of {count} tools", "{count} 个工具中的 {shown} 个"],
+    ungrouped: ["Without a group", "未分组"],
     troubled: ["{count} file in trouble | {count} files in trouble", "{count} 个文件出错"],
     related: ["Related", "相关"],
     none: [

@@ -80,12 +80,16 @@ export class ToolIndex {
     for (const [term, weight] of this.#weighTerms(query)) this.#addScores(term, weight, scores);
     this.#raisePrefixMatches(query, scores);
     this.#raiseExactMatches(query, scores);
+    const most = Math.floor(limit);
+    // Numbers are sorted many times faster than matches, of which there may be tens of thousands.
+    const found = scores.filter((score) => score > 0);
+    const least = found.length > most ? found.sort()[found.length - most]! : 0;
     const matches: SearchMatch[] = [];
     scores.forEach((score, slot) => {
-      if (score > 0) matches.push({ key: this.#documents[slot]!.key, score });
+      if (score > 0 && score >= least) matches.push({ key: this.#documents[slot]!.key, score });
     });
     matches.sort((left, right) => right.score - left.score || (left.key < right.key ? -1 : 1));
-    return matches.slice(0, Math.floor(limit));
+    return matches.slice(0, most);
   }
 
   /**

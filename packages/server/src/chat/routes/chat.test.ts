@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { ApprovalInbox } from "../../calls/approvals/inbox.ts";
 import { openCalls } from "../../calls/call-service.ts";
 import { StreamReader, sampleTools, TestServer } from "../../http/server.fixture.ts";
-import { openChat } from "../../rack/rack.ts";
+import { openChat } from "../../rack/open-chat.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 

@@ -230,8 +230,17 @@ export function formatLogLine(
   return parts.join("  ");
 }
 
+/** The last second that was shown, as a timestamp without its fraction, and how. Many lines show the same one. */
+let shown = { second: "", text: "" };
+
 /** `2026-03-15 02:29:40` in local time. */
 function localTime(timestamp: string): string {
+  const second = /\.\d{3}Z$/.test(timestamp) ? timestamp.slice(0, -".123Z".length) : timestamp;
+  if (second !== shown.second) shown = { second, text: readLocalTime(timestamp) };
+  return shown.text;
+}
+
+function readLocalTime(timestamp: string): string {
   const time = new Date(timestamp);
   if (Number.isNaN(time.getTime())) return oneLine(timestamp);
   const two = (value: number) => String(value).padStart(2, "0");

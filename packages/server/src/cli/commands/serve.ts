@@ -23,7 +23,12 @@ export interface ServeCommandOptions {
 export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<void> {
   const root = findWorkspace(cli);
   const tellMade = watchMade(cli, root);
-  const lines = new LineGatherer((waiting) => cli.write(waiting.join("")));
+  // A line for every call: data on standard output with `--json`, otherwise talk.
+  const lines = new LineGatherer((waiting) => {
+    if (cli.json) cli.write(waiting.join(""));
+    else cli.status.above(waiting.join(""));
+  });
+  if (!cli.json) cli.beforeTalk = () => lines.flush();
   let isReady = false;
   // Refused files, and what a reload changed, are told below in a form of their own.
   const isTold = (line: string, isWarning: boolean) =>
@@ -164,6 +169,6 @@ async function callTeller(cli: Cli, lines: LineGatherer): Promise<(event: RackEv
     const { record, error } = event;
     // The same text as in the log, with a type in front.
     if (cli.json) lines.add(`{"type":"call",${logText(record, error).slice(1)}\n`);
-    else cli.talk(formatLogLine(cli, toLogLine(record, error), false, style));
+    else lines.add(`${formatLogLine(cli, toLogLine(record, error), false, style)}\n`);
   };
 }

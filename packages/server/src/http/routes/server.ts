@@ -6,7 +6,7 @@ import { productVersion } from "../../helpers/index.ts";
 import { DataFolders } from "../../sandbox/index.ts";
 import type { StoredSchedule } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
-import { HttpError, Reply, type Route, refuseHead, routesFor, s, sent } from "../wire/index.ts";
+import { HttpError, Reply, type Route, refuseHead, routesFor, s, sent, whileAwaited } from "../wire/index.ts";
 
 const prometheus = "text/plain; version=0.0.4; charset=utf-8";
 const DAY = 24 * 60 * 60_000;
@@ -87,7 +87,7 @@ export function statsRoute({ store }: HttpServices): Route {
     "How many calls ended, failed and how long they took, and how many tokens models took",
     {
       description:
-        "Of all recorded calls. The slices of time are minutes for the last two hours, quarters of an hour for two days, hours for a week and days for more. `usage` has the tokens of all models in whole days of UTC, whatever `tool` is.",
+        "Of all recorded calls, to the minute; of more than three days to the hour, of more than nine to the day. The slices of time are minutes for the last two hours, quarters of an hour for two days, hours for a week and days for more. `p50` and `p95` are from histograms, and leave out the time for which calls waited for an approval. Calls that were cancelled, or that nobody approved, are `cancelled` and no errors. `usage` has the tokens of all models in whole days of UTC, whatever `tool` is.",
       query: {
         since: s.integer({
           minimum: 0,
@@ -97,10 +97,11 @@ export function statsRoute({ store }: HttpServices): Route {
         tool: s.text("The tool's name; `*` stands for anything."),
       },
       answer: ["The numbers.", s.ref("Statistics")],
-      async handle({ query: { since, tool } }) {
+      async handle({ query: { since, tool }, incoming, outgoing }) {
         const until = Date.now();
         const asked = { since: since ?? until - DAY, until };
-        const calls = await store.calls.statistics({ ...asked, tool });
+        const read = (signal: AbortSignal) => store.calls.statistics({ ...asked, tool, signal });
+        const calls = await whileAwaited(incoming, outgoing, read);
         return { ...asked, ...calls, usage: await store.usage.statistics(asked) };
       },
     },

@@ -157,6 +157,17 @@ export const callSchemas = {
     total: s.count(),
     version: s.count("Grows with every change of the rack."),
     "next?": s.text("The `cursor` of the next page; absent on the last."),
+    "groups?": s.list(
+      s.object({
+        source: s.choice(["files", "skills", "mcp", "builtin", "other"]),
+        group: s.text("A folder, a skill, a server, or a category; empty for tools that stand alone."),
+        count: s.count(),
+      }),
+      { description: "With `groups`: how many tools of the whole list each group has." },
+    ),
+    "tags?": s.list(s.object({ name: s.text(), count: s.count() }), {
+      description: "With `groups`: the tags that most tools of the list have.",
+    }),
   }),
   CallAnswer: s.object({
     callId: s.text(),

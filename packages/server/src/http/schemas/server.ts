@@ -22,8 +22,9 @@ const token = {
 
 const totals = {
   calls: s.count("Those that have ended."),
-  errors: s.count("Those of them that did not complete."),
-  "p50?": s.amount("Milliseconds that half of them took at the most."),
+  errors: s.count("Those of them that failed."),
+  cancelled: s.count("Those of them that were cancelled, or that nobody approved; they did not fail."),
+  "p50?": s.amount("Milliseconds that half of their tools took at the most, from a histogram."),
   "p95?": s.amount("Milliseconds that nineteen of twenty took at the most."),
 };
 

@@ -1,8 +1,9 @@
 import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
+import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import type { Blob, BlobDirectory } from "../blobs.ts";
 import { toKey, toStorableText } from "../keys.ts";
 import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../row-mapping.ts";
-import { type CallRow, tables } from "../schema.ts";
+import { type CallRow, type Tables, tables } from "../schema.ts";
 
 /** A call as the store returns it. */
 export interface StoredCall extends Omit<ToolCallRecord, "status"> {
@@ -21,6 +22,8 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly outcome: "running" | "completed" | "error" | "interrupted" | "cancelled";
   /** By what the caller made the call: the console, a program, an MCP client, a chat or a schedule. */
   readonly via?: string;
+  /** The caller of the chain's first call, when it has a token. */
+  readonly owner?: string;
   /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
   readonly trace?: CallTrace;
@@ -45,6 +48,8 @@ export interface StartedCall {
   readonly timestamp: number;
   /** How many calls are above this one in its chain. Default 0. */
   readonly depth?: number;
+  /** The caller of the chain's first call, when it has a token. */
+  readonly owner?: string;
   readonly parameters: Record<string, unknown>;
 }
 
@@ -108,6 +113,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
   return {
     ...blankRow,
     ...beginningOf(call, parameters),
+    owner: toKey(call.owner ?? ""),
     state: "running",
     instance,
     size: Buffer.byteLength(parameters),
@@ -127,6 +133,7 @@ export interface FinishedCall {
   /** Whether `longText` or `more` has to be written as a blob. */
   readonly needsBlobs: boolean;
   readonly log: readonly CallLine[] | undefined;
+  readonly owner: string;
   readonly trace: CallTrace | undefined;
   readonly via: string | undefined;
 }
@@ -138,6 +145,7 @@ export function prepareFinished(
   replayOf?: string,
   whole?: string,
   log?: readonly CallLine[],
+  owner = "",
   trace?: CallTrace,
   via?: string,
 ): FinishedCall {
@@ -148,7 +156,7 @@ export function prepareFinished(
   const hasMore = attachments !== undefined || blocks !== undefined || metadata !== undefined;
   const more = hasMore || structured !== undefined ? moreOf(result, hasMore) : undefined;
   const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
-  return { record, result, replayOf, instance, longText, more, needsBlobs, log, trace, via };
+  return { record, result, replayOf, instance, longText, more, needsBlobs, log, owner, trace, via };
 }
 
 export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
@@ -174,6 +182,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
   for (const other of [error, more, log]) if (other !== null) size += Buffer.byteLength(other);
   return {
     ...beginningOf(record, parameters),
+    owner: toKey(call.owner),
     replay_of: call.replayOf === undefined ? null : toKey(call.replayOf),
     message_id: toLabel(record.messageID),
     tid: record.tid === undefined ? null : toLabel(record.tid),
@@ -267,6 +276,7 @@ const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log"
     runDuration: { ...plain<number>(), read: Number, hasDefault: true },
     error: json(),
     flags: json(),
+    owner: { ...plain<string>(), read: (found) => String(found) || undefined },
   },
   [...unlisted, "instance", "size", "result_type", "result_blob"],
 );
@@ -277,6 +287,25 @@ export type ListedRow = Omit<CallRow, UnlistedColumn> & { parameters: string | n
 export const listedColumns = callColumns.filter(
   (column): column is Exclude<keyof CallRow, UnlistedColumn> => !unlisted.some((one) => one === column),
 );
+
+/**
+ * The most characters that an item of a list has of the result (LISTED_RESULT) and of the arguments
+ * (LISTED_PARAMETERS).
+ */
+const LISTED_RESULT = 2_000;
+const LISTED_PARAMETERS = 16_000;
+
+/**
+ * Selects the beginning of the result, and null in place of long arguments. In a row that is small as a whole, the
+ * arguments need not be measured.
+ */
+export function shownParts(expression: ExpressionBuilder<Tables, "calls">) {
+  const isShort = sql<SqlBool>`size <= ${sql.lit(LISTED_PARAMETERS)} or length(parameters) <= ${sql.lit(LISTED_PARAMETERS)}`;
+  return [
+    sql<string>`substr(result_text, 1, ${sql.lit(LISTED_RESULT)})`.as("result_text"),
+    expression.case().when(isShort).then(expression.ref("parameters")).end().as("parameters"),
+  ] as const;
+}
 
 /**
  * Turns a row into a call. `more` is JSON of what the result has besides its text; a list gives neither
