@@ -147,6 +147,7 @@ export function isWithin(tool: ToolInfo, { grant, allow }: Reach): boolean {
 }
 
 function fits(tool: ToolInfo, filter: ToolFilter, words: readonly string[]): boolean {
+  if (isHelperTool(tool.name)) return false;
   const { category, tag, dangerous, source, group } = filter;
   const { metadata } = tool;
   if (category !== undefined && metadata.category !== category) return false;

@@ -254,7 +254,8 @@ export async function startMcpServers(
 ): Promise<McpServers | undefined> {
   const { directory } = app.workspace;
   const own = join(directory, ".toolrack");
-  const isNamed = existsSync(resolve(directory, app.config.mcp?.file ?? "mcp.json"));
+  const files = [app.config.mcp?.file ?? "mcp.json", "apis.json"];
+  const isNamed = files.some((file) => existsSync(resolve(directory, file)));
   if (!isNamed && !existsSync(own)) return undefined;
   const store = await app.store();
   if (!isNamed && (await store.mcpServers.list()).length === 0) return undefined;

@@ -82,7 +82,10 @@ it("answers the question of a rack that an MCP client started, which says where 
     expect((await cli("approvals", "approve", id)).stderr).toMatch(/^allowed: wipe/);
     expect(await calling).toMatchObject({ content: [{ text: "wiped" }] });
     const { callId } = JSON.parse((await cli("logs", "--json")).stdout.trim().split("\n").at(-1) ?? "");
-    expect((await cli("calls", "show", callId)).stdout).toMatch(/completed .* mcp +mute 1\n/);
+    // The log has the call a moment before the store has its end.
+    let { stdout } = await cli("calls", "show", callId);
+    while (/ running /.test(stdout)) ({ stdout } = await cli("calls", "show", callId));
+    expect(stdout).toMatch(/completed .* mcp +mute 1\n/);
     const late = await cli("approvals", "deny", id);
     expect([late.code, late.stderr]).toEqual([1, expect.stringContaining("was decided already")]);
   } finally {
