@@ -56,7 +56,7 @@ it("cancels calls that do not end in time, and records them", async () => {
   expect(body).toMatchObject({ status: "error", recorded: true, result: { error: { code: "cancelled" } } });
   expect(JSON.stringify(body)).toContain("the server is stopping");
   expect(await server.store.calls.get("stuck")).toMatchObject({
-    outcome: "error",
+    outcome: "cancelled",
     error: { code: "cancelled" },
   });
   await server.server.close();

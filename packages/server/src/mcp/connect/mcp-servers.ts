@@ -108,12 +108,12 @@ export class McpServers {
   /** Reads the file again whenever it changes. */
   watch(): void {
     const { logger } = this.#options;
-    const tell = ({ message }: Error) =>
-      logger.error(`The MCP servers could not follow a change of their files: ${message}`);
     if (this.#watchers.length > 0) return;
-    this.#watchers = [this.#path, this.#apisPath].map((path) =>
-      watchFile(path, () => this.reload().catch(tell)),
-    );
+    this.#watchers = [this.#path, this.#apisPath].map((path) => {
+      const tell = ({ message }: Error) =>
+        logger.error(`The MCP servers could not follow a change of ${path}: ${message}`);
+      return watchFile(path, () => this.reload().catch(tell));
+    });
   }
 
   /** Whether a server is being started for the first time and nothing that it offers is known yet. */
