@@ -91,6 +91,7 @@ export interface CallSummary {
   readonly sessionID?: string;
   readonly messageID?: string;
   readonly caller?: string;
+  readonly via?: string;
   readonly depth?: number;
   readonly timestamp?: number;
   readonly duration?: number;
@@ -105,10 +106,12 @@ export interface CallSummary {
 
 export interface CallTrace {
   readonly at: string;
+  readonly stack: string;
 }
 
 export interface ChatMessage {
   readonly id: string;
+  readonly position: number;
   readonly role: "user" | "assistant";
   readonly status: "running" | "completed" | "stopped" | "interrupted" | "error";
   readonly createdAt: number;
@@ -126,7 +129,11 @@ export interface ChatMessage {
     readonly tools: number;
     readonly instead?: string;
   }[];
-  readonly usage?: { readonly total_tokens?: number };
+  readonly usage?: {
+    readonly prompt_tokens?: number;
+    readonly completion_tokens?: number;
+    readonly cost?: number;
+  };
   readonly end?: { readonly reason: string; readonly message?: string; readonly code?: string };
 }
 
@@ -246,6 +253,8 @@ export interface McpServer {
     readonly from: "entry" | "server";
     readonly changed?: { readonly text: string; readonly hash: string };
   };
+  readonly prompts?: number;
+  readonly resources?: number;
   readonly refused?: readonly { readonly name: string; readonly reason: string }[];
   readonly connections?: number;
   readonly signIn?: { readonly signedIn: boolean; readonly pending: boolean; readonly problem?: string };
@@ -270,6 +279,37 @@ export interface NewToken extends Token {
   readonly token: string;
 }
 
+export interface Overview {
+  readonly tools: { readonly ready: number; readonly disabled: number; readonly own: number };
+  readonly running: readonly CallSummary[];
+  readonly failures: readonly CallSummary[];
+  readonly loops: number;
+  readonly hasCalls: boolean;
+  readonly files?: { readonly failed: number };
+  readonly mcpServers?: { readonly enabled: number; readonly ready: number; readonly starting: number };
+  readonly clients?: readonly Client[];
+  readonly hasClients?: boolean;
+}
+
+export interface Prompt {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly arguments?: readonly {
+    readonly name: string;
+    readonly description?: string;
+    readonly required?: boolean;
+  }[];
+}
+
+export interface PromptAnswer {
+  readonly description?: string;
+  readonly messages: readonly {
+    readonly role: "user" | "assistant";
+    readonly content: Readonly<Record<string, unknown>>;
+  }[];
+}
+
 export interface Reload {
   readonly at: number;
   readonly added: readonly string[];
@@ -277,6 +317,38 @@ export interface Reload {
   readonly removed: readonly string[];
   readonly failed: readonly string[];
   readonly duration: number;
+}
+
+export interface Resource {
+  readonly uri?: string;
+  readonly uriTemplate?: string;
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly mimeType?: string;
+  readonly size?: number;
+}
+
+export interface ResourceContent {
+  readonly uri: string;
+  readonly mimeType?: string;
+  readonly text?: string;
+  readonly blob?: string;
+}
+
+export interface Schedule {
+  readonly id: string;
+  readonly toolName: string;
+  readonly toolArgs: Readonly<Record<string, unknown>>;
+  readonly state: "active" | "paused" | "finished" | "cancelled";
+  readonly time?: string;
+  readonly interval?: string;
+  readonly cron?: string;
+  readonly timeZone?: string;
+  readonly nextRun?: string;
+  readonly nextRuns?: readonly string[];
+  readonly runs: number;
+  readonly missed: "skip" | "run_once";
 }
 
 export interface Secret {
@@ -455,6 +527,11 @@ export interface Tool extends ToolSummary {
   readonly inputSchema?: Readonly<Record<string, unknown>>;
   readonly outputSchema?: Readonly<Record<string, unknown>>;
   readonly metadata: Readonly<Record<string, unknown>>;
+  readonly isolation?: {
+    readonly level: 0 | 2 | 3;
+    readonly label: "none" | "reduced" | "full";
+    readonly reason?: string;
+  };
 }
 
 export interface ToolPage {
@@ -494,7 +571,6 @@ export interface Answers {
   readonly "POST /api/reload": LoadReport;
   readonly "GET /api/server": Server;
   readonly "GET /api/reloads": { readonly items: readonly Reload[] };
-  readonly "GET /api/clients": { readonly items: readonly Client[] };
   readonly "GET /api/tokens": { readonly items: readonly Token[] };
   readonly "POST /api/tokens": NewToken;
   readonly "DELETE /api/tokens/{id}": { readonly id: string };
@@ -516,12 +592,22 @@ export interface Answers {
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
   readonly "GET /api/stats": Statistics;
+  readonly "GET /api/overview": Overview;
   readonly "GET /api/approvals": ApprovalPage;
   readonly "GET /api/approvals/{id}": Approval;
   readonly "POST /api/approvals/{id}": Approval;
   readonly "GET /api/approval-rules": { readonly items: readonly ApprovalRule[] };
   readonly "POST /api/approval-rules": ApprovalRule;
   readonly "DELETE /api/approval-rules/{id}": { readonly id: string };
+  readonly "GET /api/schedules": { readonly items: readonly Schedule[] };
+  readonly "POST /api/schedules": Schedule;
+  readonly "GET /api/schedule-times": { readonly times: readonly string[] };
+  readonly "PATCH /api/schedules/{id}": Schedule;
+  readonly "DELETE /api/schedules/{id}": Schedule;
+  readonly "GET /api/prompts": { readonly items: readonly Prompt[] };
+  readonly "POST /api/prompts/{name}": PromptAnswer;
+  readonly "GET /api/resources": { readonly items: readonly Resource[] };
+  readonly "GET /api/resources/content": { readonly contents: readonly ResourceContent[] };
   readonly "GET /api/data": { readonly items: readonly DataFolder[] };
   readonly "DELETE /api/data/{name}": DataFolder;
   readonly "GET /api/mcp-servers": {

@@ -87,6 +87,7 @@ export {
   unknownRack,
 } from "./rack-identity.ts";
 export { CallRecorder } from "./recorder.ts";
-export { importTasks, scheduleTool, startSchedules } from "./schedule-tool.ts";
-export { creatorOfGrant, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
+export { previewTiming, timesFrom } from "./schedule-timing.ts";
+export { importTasks, openSchedules, type Schedules, scheduleTool } from "./schedule-tool.ts";
+export { creatorOfGrant, isOpen, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
 export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

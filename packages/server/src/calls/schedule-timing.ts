@@ -4,7 +4,7 @@ import { defined, reasonOf } from "../helpers/index.ts";
 import type { ScheduleTiming } from "../store/index.ts";
 
 /** When to run, as the caller of `schedule_tool` writes it. Exactly one of the first four is given. */
-interface GivenTiming {
+export interface GivenTiming {
   readonly time?: string;
   readonly delaySeconds?: number;
   readonly interval?: string;
@@ -46,6 +46,27 @@ export function nextRunAt(timing: ScheduleTiming, anchor: number, now: number): 
   // Counted from the previous due time, so that late starts do not add up.
   const passed = Math.max(0, Math.floor((now - anchor) / timing.interval));
   return anchor + (passed + 1) * timing.interval;
+}
+
+/** The first times to come, `first` among them; at most five. */
+export function timesFrom(timing: ScheduleTiming, first: number | undefined): number[] {
+  const times: number[] = [];
+  for (let at = first; at !== undefined && times.length < MOST_TIMES; at = nextRunAt(timing, at, at))
+    times.push(at);
+  return times;
+}
+const MOST_TIMES = 5;
+
+/** The first times to come of a schedule that would be made now. Throws like `parseTiming`. */
+export function previewTiming(given: GivenTiming, now: number): number[] {
+  const timing = parseTiming(given, now);
+  return timesFrom(timing, firstRunAt(timing, now));
+}
+
+/** The first time of a new schedule. `parseTiming` made sure that there is one. */
+export function firstRunAt(timing: ScheduleTiming, now: number): number {
+  // `now - 1` lets a single time that equals `now` count: it is due at once.
+  return nextRunAt(timing, timing.kind === "once" ? now - 1 : now, now)!;
 }
 
 export function describeTiming(timing: ScheduleTiming): Record<string, string> {

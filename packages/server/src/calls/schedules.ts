@@ -235,6 +235,11 @@ export function maySee({ key, grant }: Creator, schedule: StoredSchedule): boole
   return grant !== undefined && (grant.admin || schedule.caller === key);
 }
 
+/** Whether the schedule has times to come, or would have if it were not paused. */
+export function isOpen({ state }: StoredSchedule): boolean {
+  return state === "active" || state === "paused";
+}
+
 export function creatorOfGrant(grant: Grant): Creator {
   return { key: grant === masterGrant ? grant.caller : prefix + grant.id, grant };
 }

@@ -9,7 +9,7 @@ import { openStore, type Store } from "../store/store.ts";
 import { CallBook } from "./call-book.ts";
 import { openCalls } from "./call-service.ts";
 
-import { type Schedules, startSchedules } from "./schedule-tool.ts";
+import { openSchedules, type Schedules } from "./schedule-tool.ts";
 
 const SECOND = 1_000;
 const DAY = 86_400_000;
@@ -77,7 +77,8 @@ async function startNode(): Promise<Node> {
   const own = await openStore({ directory });
   const book = new CallBook(registry);
   const { service } = openCalls({ book, store: own, logger });
-  const schedules = startSchedules({ store: own, service, book, logger });
+  const schedules = openSchedules({ store: own, service, book, logger });
+  schedules.start();
   registry.register(schedules.tool);
   const call: Node["call"] = (input, caller = "ai") => registry.execute("schedule_tool", input, { caller });
   const node = { store: own, registry, schedules, runs, warnings, call };

@@ -174,7 +174,7 @@ export function summaryOf(call: StoredCall): Record<string, unknown> {
  * is told where in the server's files the tool failed.
  */
 export function detailOf(call: StoredCall, { admin }: Grant): Record<string, unknown> {
-  const { outcome, status: _, owner: __, trace, ...rest } = call;
+  const { outcome, status: _, trace, owner: __, ...rest } = call;
   return {
     ...rest,
     status: outcome,

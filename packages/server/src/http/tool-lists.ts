@@ -117,9 +117,9 @@ export class ToolLists {
     const isAdmins = reach.grant.admin && reach.allow === undefined;
     const isAll = isAdmins && Object.values(others).every((one) => one === undefined || one === "");
     const most = isAll ? MOST_FOUND : Number.POSITIVE_INFINITY;
-    const all = q === undefined ? snapshot.sorted() : snapshot.search(q, most);
-    if (isAll || (isAdmins && q === undefined && isOnlyStatus(others)))
-      return { version, tools: all.filter(({ name }) => !isHelperTool(name)) };
+    const found = q === undefined ? snapshot.sorted() : snapshot.search(q, most);
+    const all = found.filter(({ name }) => !isHelperTool(name));
+    if (isAll || (isAdmins && q === undefined && isOnlyStatus(others))) return { version, tools: all };
     const words = others.words?.toLowerCase().split(/\s+/).filter(Boolean) ?? [];
     const tools: ToolInfo[] = [];
     await inSlices(all, (tool) => {

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { ToolSwitches } from "../access/index.ts";
-import { importTasks, SCHEDULE_TOOL, startSchedules } from "../calls/index.ts";
+import { importTasks, openSchedules, SCHEDULE_TOOL } from "../calls/index.ts";
 import { type Config, retentionOf } from "../config/index.ts";
 import type { LoadReport } from "../files/index.ts";
 import { reasonOf } from "../helpers/index.ts";
@@ -71,11 +71,13 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
     if (isSandboxed) void app.sandbox().catch((error) => logger.warn(`[sandbox] ${String(error)}`));
     const { host = app.config.server?.host, port = app.config.server?.port } = options;
+    const schedules = openSchedules({ store, service: calls.service, book: app.book, logger });
     const server = await startServer({
       app,
       store,
       approvals,
       calls,
+      schedules,
       mcpServers,
       extensions: [chatExtension(chat)],
       values,
@@ -94,7 +96,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     if (app.registry.get(SCHEDULE_TOOL) === undefined) {
       await importTasks({ directory: root, registry: app.registry, store, logger });
     }
-    const schedules = startSchedules({ store, service: calls.service, book: app.book, logger });
+    schedules.start();
     // The workspace may have a tool of this name.
     if (app.registry.get(SCHEDULE_TOOL) === undefined) app.registry.register(schedules.tool);
     else

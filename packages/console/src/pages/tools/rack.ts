@@ -67,7 +67,7 @@ function filterOf({ q, show, tag, source }: LocationQuery): object {
   return Object.keys(filter).length === 0 ? noFilter : filter;
 }
 
-export async function readTroubled(signal: AbortSignal): Promise<readonly FileReport[]> {
+async function readTroubled(signal: AbortSignal): Promise<readonly FileReport[]> {
   const { files } = await unlessForbidden(request("GET /api/files", { signal }), { files: [] });
   return files.filter(({ status }) => status === "failed" || status === "stale");
 }

@@ -1,10 +1,8 @@
 import { join } from "node:path";
 import type { Grant } from "../../access/index.ts";
-import { creatorOfGrant, maySee, scheduleView } from "../../calls/index.ts";
 import { retentionOf } from "../../config/index.ts";
 import { productVersion } from "../../helpers/index.ts";
 import { DataFolders } from "../../sandbox/index.ts";
-import type { StoredSchedule } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import { HttpError, Reply, type Route, refuseHead, routesFor, s, sent, whileAwaited } from "../wire/index.ts";
 
@@ -126,45 +124,6 @@ function renderMetrics(
     usage: store.usage.counted().filter(({ caller }) => grant.admin || caller === grant.caller),
   };
   return metrics.render(readings, (name) => grant.mayUse(registry.get(name) ?? { name }));
-}
-
-/** Lists and cancels schedules. They are created with the tool `schedule_tool`. */
-export function scheduleRoutes({ store: { schedules } }: HttpServices): Route[] {
-  const route = routesFor("schedules", "token");
-  return [
-    route("GET /api/schedules", "listSchedules", "What is to run later, the soonest first", {
-      description: "An admin sees all schedules; any other token those that were made with it.",
-      query: { state: s.choice(["active", "finished", "cancelled", "all"], { default: "active" }) },
-      answer: ["The schedules.", s.items(s.ref("Schedule"))],
-      async handle({ query: { state }, grant }) {
-        const creator = creatorOfGrant(grant);
-        const found = await schedules.list(state === "all" ? {} : { state });
-        return { items: found.filter((one) => maySee(creator, one)).map(scheduleView) };
-      },
-    }),
-    route("DELETE /api/schedules/{id}", "cancelSchedule", "Cancels a schedule", {
-      description: "A run that is under way goes on; cancel its call to end it.",
-      params: { id: s.text({ minLength: 1, maxLength: 80 }) },
-      answer: ["The schedule as it is now.", s.ref("Schedule")],
-      errors: ["schedule_not_found", "schedule_ended"],
-      async handle({ params: { id }, grant }) {
-        const schedule = await requireSchedule(id, grant);
-        const isCancelled = await schedules.cancel(id);
-        const now = (await schedules.get(id)) ?? schedule;
-        if (isCancelled) return scheduleView(now);
-        const message = `The schedule "${id}" is ${now.state} already.`;
-        throw new HttpError("schedule_ended", message, { details: { id, state: now.state } });
-      },
-    }),
-  ];
-
-  /** The refusal is the same for a schedule of somebody else and for one that never existed. */
-  async function requireSchedule(id: string, grant: Grant): Promise<StoredSchedule> {
-    const schedule = await schedules.get(id);
-    if (schedule !== undefined && maySee(creatorOfGrant(grant), schedule)) return schedule;
-    const message = `This token knows no schedule "${id}". GET /api/schedules lists those that it may see.`;
-    throw new HttpError("schedule_not_found", message, { details: { id } });
-  }
 }
 
 /** The files that sandboxed tools and skills have kept. */

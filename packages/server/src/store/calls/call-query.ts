@@ -77,8 +77,9 @@ export function filterCalls(
   const isExact = tool !== undefined && !/[*?]/.test(tool);
   choose(query.owner && toKey(query.owner), "owner", ...(query.owner ? [hasOwner] : []));
   choose(isExact ? toStorableText(tool) : undefined, "tool_name", sql`tool_name is not null`);
+  // A cancelled call is recorded as one that failed, and is no error.
   const state = status === "cancelled" ? "error" : status;
-  choose(state, "state", ...(state === "completed" ? [] : [isNotCompleted]));
+  choose(state, "state", ...(status === "completed" ? [] : [isNotCompleted]));
   if (status === "cancelled") rest.push(wasCancelled);
   if (status === "error") rest.push(sql<SqlBool>`not ${wasCancelled}`);
   if (query.since !== undefined) indexed.push(expression("timestamp", ">=", Math.ceil(query.since)));

@@ -20,10 +20,10 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly replayOf?: string;
   /** `interrupted`: the process died while the call ran. `cancelled`: its caller gave it up, which is no failure. */
   readonly outcome: "running" | "completed" | "error" | "interrupted" | "cancelled";
-  /** By what the caller made the call: the console, a program, an MCP client, a chat or a schedule. */
-  readonly via?: string;
   /** The caller of the chain's first call, when it has a token. */
   readonly owner?: string;
+  /** By what the caller made the call: the console, a program, an MCP client, a chat or a schedule. */
+  readonly via?: string;
   /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
   readonly trace?: CallTrace;
