@@ -239,7 +239,7 @@ describe("toolrack serve", { timeout: 180_000 }, () => {
       outgoing.end('{"items": [], "proof": "of nothing"}');
     }).listen(Number(new URL(url).port), "127.0.0.1");
     await once(impostor, "listening");
-    const { code, stderr } = await cli("approvals");
+    const { code, stderr } = await cli("mcp-servers");
     impostor.close();
     expect(code).toBe(1);
     expect(stderr).toMatch(/is not the server of this workspace, so it was not sent the token\. .*has ended/);
@@ -261,7 +261,7 @@ describe("toolrack serve", { timeout: 180_000 }, () => {
     await expect.poll(async () => (await served.ask("/api/calls?status=running")).body.items).toHaveLength(1);
     await served.stop("SIGKILL");
     expect(await call).toBe("cut off");
-    expect((await cli("approvals")).stderr).toContain("No server answers");
+    expect((await cli("mcp-servers")).stderr).toContain("No server answers");
 
     served = new Served(workspace.directory, ["--json"]);
     await served.says('"ready"');
