@@ -239,7 +239,7 @@ export async function openMcpServers(parts: {
     clientInfo: { name: "toolrack", version: productVersion() },
     file: config.mcp?.file,
     pinning: config.mcp?.pinning,
-    openApi: apiOpener(app),
+    openApi: apiOpener(app, secrets),
     unapproved: new Unapproved(workspace),
   });
   app.addUsedFiles(() => servers.usedFiles());
@@ -247,7 +247,10 @@ export async function openMcpServers(parts: {
 }
 
 /** Returns the function that reads descriptions of APIs: those of the workspace's own files, and at addresses. */
-function apiOpener({ workspace, config }: Pick<App, "workspace" | "config">): OpenApi {
+function apiOpener(
+  { workspace, config }: Pick<App, "workspace" | "config">,
+  secrets: Pick<Secrets, "learn">,
+): OpenApi {
   return async ({ spec, baseUrl, auth, headers, isReadOnly, documents }, signal) => {
     // Loaded late: most workspaces have no API.
     const { Api, GraphqlApi, SpecError } = await import("../apis/index.ts");
@@ -273,7 +276,8 @@ function apiOpener({ workspace, config }: Pick<App, "workspace" | "config">): Op
       credentials: new Map(credentials),
       rules: createAddressRules([...(config.network?.allowPrivate ?? []), ...hosts]),
     };
-    const whole = { ...settings, baseUrl, headers, isReadOnly };
+    const learn = (value: string) => secrets.learn("api-token", value);
+    const whole = { ...settings, baseUrl, headers, isReadOnly, learn };
     return documents === undefined ? Api.open(whole, signal) : GraphqlApi.open(whole, documents, signal);
   };
 }

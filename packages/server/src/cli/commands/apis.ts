@@ -68,7 +68,7 @@ async function add(cli: Cli, spec: string, options: ApiOptions): Promise<void> {
     await delay(POLL);
     api = await askServer<McpServerView>(cli, `/api/mcp-servers/${encodeURIComponent(key)}`);
   }
-  if (api.state === "failed") {
+  if (api.state !== "ready") {
     await askServer(cli, `/api/mcp-servers/${encodeURIComponent(key)}`, "DELETE");
     throw new CliError(`Nothing was added. ${api.reason}`, { code: "mcp_server_invalid" });
   }
