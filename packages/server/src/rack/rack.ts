@@ -30,6 +30,7 @@ import { readServerAddress } from "../helpers/server-address.ts";
 import {
   McpServers,
   type McpServersOptions,
+  ConfigurationError,
   type OpenApi,
   readMcpFile,
   type ServerEntry,
@@ -253,11 +254,11 @@ function apiOpener(
 ): OpenApi {
   return async ({ spec, baseUrl, auth, headers, isReadOnly, documents }, signal) => {
     // Loaded late: most workspaces have no API.
-    const { Api, GraphqlApi, SpecError } = await import("../apis/index.ts");
+    const { Api, GraphqlApi } = await import("../apis/index.ts");
     const root = await realPathOf(workspace.directory);
     for (const path of [spec, documents]) {
       if (typeof path !== "string" || isInside(root, await realPathOf(path))) continue;
-      throw new SpecError(`${path} is outside the workspace. Copy it there, or name an address`);
+      throw new ConfigurationError(`${path} is outside the workspace. Copy it there, or name an address.`);
     }
     // The operator wrote these addresses, so they may be private. What a description names may not, unless allowed.
     const written = [

@@ -1,7 +1,7 @@
 import { asRecord, reasonOf, watchFile, watchFiles } from "../../../helpers/index.ts";
 import { legacyVersions, rpcCodes } from "../../wire/index.ts";
 import type { ResolvedApi } from "../config/resolve-entry.ts";
-import { sentence, UpstreamError } from "../failures.ts";
+import { ConfigurationError, sentence, UpstreamError } from "../failures.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import type { Message, Transport } from "./messages.ts";
 
@@ -62,6 +62,7 @@ export class ApiTransport implements Transport {
     try {
       this.#take(await this.#open(this.#abort.signal));
     } catch (thrown) {
+      if (thrown instanceof ConfigurationError) throw thrown;
       // It may be away for a moment, or be mended, so it is tried again.
       throw new UpstreamError("unavailable", sentence(reasonOf(thrown)));
     }
