@@ -28,9 +28,9 @@ import { loadEnvironment } from "../config/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
 import {
+  ConfigurationError,
   McpServers,
   type McpServersOptions,
-  ConfigurationError,
   type OpenApi,
   readMcpFile,
   type ServerEntry,
