@@ -56,7 +56,8 @@ function listSubjects(suite: Suite, only: Options["only"]): Subject[] {
   const chosen = suite.contestants.filter(
     (name) => name === suite.floor || only === undefined || only.includes(name),
   );
-  return suite.variants.flatMap((variant) => chosen.map((contestant) => ({ contestant, variant })));
+  const all = suite.variants.flatMap((variant) => chosen.map((contestant) => ({ contestant, variant })));
+  return all.filter((subject) => suite.takesPart?.(subject) ?? true);
 }
 
 function save(text: string): string {

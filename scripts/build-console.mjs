@@ -8,9 +8,11 @@ const target = process.argv[2] && resolve(process.argv[2]);
 const folder = join(root, "packages", "console");
 const vite = join(root, "node_modules", "vite", "bin", "vite.js");
 
-// Somebody who installs without development packages has no use for the sources of the console either.
+// Without development packages the sources do not run at all, so nobody misses the console.
 if (!existsSync(vite)) {
-  console.warn("The console was not built: its tools are not installed. Everything else works.");
+  console.warn(
+    "The console was not built: the development packages are not installed, without which the sources do not run.",
+  );
   process.exit(0);
 }
 run(vite, "build", "--logLevel", "warn");

@@ -1,6 +1,9 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, closeSync, cpSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { type Block, blocksOf, type Page, root } from "./docs-pages.ts";
 
 export interface Outcome {
@@ -24,6 +27,7 @@ export class DocsExamples {
   constructor(folder: string) {
     this.#folder = folder;
     copyWorkspace(join(folder, "programs"));
+    mkdirSync(join(folder, "home"));
     const main = join(root, "packages/server/src/main.ts");
     const program = join(folder, "bin/toolrack");
     mkdirSync(dirname(program));
@@ -41,16 +45,62 @@ export class DocsExamples {
     return this.#run(process.execPath, ["--conditions=toolrack-source", file], workspace);
   }
 
-  /** Writes the files of a page and runs its commands. */
+  /**
+   * Writes the files of a page and runs its commands. A server that the page starts runs until the page ends, and an MCP
+   * client that the page connects makes a call.
+   */
   async runPage(page: Page): Promise<Map<Block, Outcome>> {
     const workspace = join(this.#folder, nameOf(page));
-    copyWorkspace(workspace);
+    if (page.path === fromNothing) mkdirSync(workspace);
+    else {
+      copyWorkspace(workspace);
+      // A workspace that was used before: nothing is explained that is made at the first call.
+      mkdirSync(join(workspace, ".toolrack"), { mode: 0o700 });
+      write(join(workspace, "log/ToolBox.log"), "");
+    }
     const outcomes = new Map<Block, Outcome>();
+    await using ending = new AsyncDisposableStack();
     for (const block of blocksOf(page)) {
       if (isFile(block)) write(join(workspace, fileName.exec(block.code)![1]!), block.code);
+      else if (/^toolrack serve$/m.test(block.code))
+        outcomes.set(block, await this.#serve(workspace, (end) => ending.defer(end)));
       else if (isCommand(block)) outcomes.set(block, await this.#run("sh", ["-c", block.code], workspace));
+      if (page.path === fromNothing && block.code.startsWith("toolrack install ")) await this.#callAsClient();
     }
     return outcomes;
+  }
+
+  /** Starts `toolrack serve` on a port that is free, and shows the port that a page speaks of. */
+  async #serve(cwd: string, defer: (end: () => Promise<void>) => void): Promise<Outcome> {
+    const program = join(this.#folder, "bin/toolrack");
+    const child = spawn(program, ["serve", "--port", "0"], { cwd, env: this.#environment() });
+    const closed = once(child, "close");
+    defer(async () => {
+      child.kill("SIGTERM");
+      await closed;
+    });
+    let printed = "";
+    const ready = Promise.withResolvers<void>();
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (text) => {
+        printed += text;
+        if (printed.includes("Ctrl-C stops the server.")) ready.resolve();
+      });
+    }
+    await Promise.race([ready.promise, closed]);
+    return { exitCode: child.exitCode, printed: printed.replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:7300") };
+  }
+
+  /** Does what an agent does: starts the entry that `toolrack install claude-code` wrote, and calls the tool. */
+  async #callAsClient(): Promise<void> {
+    const { mcpServers } = JSON.parse(readFileSync(join(this.#home, ".claude.json"), "utf8"));
+    const { command, args } = mcpServers.toolrack;
+    const client = new Client({ name: "claude-code", version: "2.1.0" });
+    // Every value of this environment is a text.
+    const env = this.#environment() as Record<string, string>;
+    await client.connect(new StdioClientTransport({ command, args, env, stderr: "ignore" }));
+    await client.callTool({ name: "tip", arguments: { bill: 80 } });
+    await client.close();
   }
 
   /** What the compiler says of everything that was written, line by line. */
@@ -76,13 +126,7 @@ export class DocsExamples {
   }
 
   #run(command: string, args: readonly string[], cwd: string): Promise<Outcome> {
-    const { npm_lifecycle_event: _, ...inherited } = process.env;
-    const env = {
-      ...inherited,
-      FORCE_COLOR: "0",
-      NODE_COMPILE_CACHE: join(this.#folder, "cache"),
-      PATH: `${join(this.#folder, "bin")}:${process.env.PATH}`,
-    };
+    const env = this.#environment();
     const file = join(this.#folder, `printed-${++this.#runs}.txt`);
     const output = openSync(file, "w");
     const child = spawn(command, args, { cwd, env, stdio: ["ignore", output, output] });
@@ -93,8 +137,27 @@ export class DocsExamples {
     });
   }
 
+  #environment(): NodeJS.ProcessEnv {
+    const { npm_lifecycle_event: _, ...inherited } = process.env;
+    return {
+      ...inherited,
+      FORCE_COLOR: "0",
+      HOME: this.#home,
+      NODE_COMPILE_CACHE: join(this.#folder, "cache"),
+      PATH: `${join(this.#folder, "bin")}:${process.env.PATH}`,
+    };
+  }
+
+  /** The clients that a page connects have their files here. */
+  get #home(): string {
+    return join(this.#folder, "home");
+  }
+
   #runs = 0;
 }
+
+/** The page that begins in an empty folder. All others begin in a copy of the example workspace. */
+const fromNothing = "docs/guides/five-minutes.md";
 
 export function isProgram(block: Block): boolean {
   return block.language === "ts" && !isFile(block);

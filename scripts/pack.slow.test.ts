@@ -10,6 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { isBuiltin } from "node:module";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -24,8 +25,18 @@ const olderNode = `node-${process.platform}-${process.arch}`;
 /** Where the built console is in the package of the server. */
 const CONSOLE = "http/files/";
 
-/** The package that a statement imports from, when it is no file of our own. */
-const imports = /^(?:import|export|\}) ?.*?from "((?:@[^/"]+\/)?[^./"][^/"]*)/gm;
+/** The package that is imported, when it is no file of our own. `__require` is how a bundle writes `require`. */
+const imports = /(?:^(?:import|export|\}) ?.*?from |import\(|__require\()"((?:@[^/"]+\/)?[^./"][^/"]*)/gm;
+
+/** The programs of the server that are started by their path. */
+const programs = [
+  "main.js",
+  "builtin-tools/database/support/sqlite-child.js",
+  "mcp/connect/process/watchdog-main.js",
+  "rack/watchdog-thread.js",
+  "sandbox/single-file/worker/program.js",
+  "store/sqlite-reader-thread.js",
+];
 
 /** What somebody has who installed the product: a folder with a config, a tool and a program of their own. */
 const project = {
@@ -39,6 +50,22 @@ export default Tool.define({
   parameters: { type: "object", properties: { name: { type: "string" } }, required: ["name"] },
   execute: async ({ input }) => \`Hello, \${input.name}!\`,
 });`,
+  "tools/broken.ts": `import { Tool } from "@toolrack/core";
+interface Reason { readonly text: string }
+function fail(reason: Reason): never {
+  throw new Error(reason.text);
+}
+export default Tool.define({
+  name: "broken",
+  description: "Fails.",
+  parameters: { type: "object" },
+  execute: async () => fail({ text: "no way" }),
+});`,
+  "tools/count.tool.js": `module.exports = {
+  getMetadata: () => ({ id: "count", name: "Count", description: "Counts letters.", version: "1.0.0" }),
+  getSchema: () => ({ parameters: { type: "object", properties: { text: { type: "string" } } } }),
+  execute: async ({ text }) => text.length + " letters",
+};`,
   "program.mjs": `import { Tool, ToolRegistry } from "@toolrack/core";
 import { openWorkspace } from "toolrack";
 console.log(typeof Tool.define, typeof ToolRegistry, typeof openWorkspace);`,
@@ -86,10 +113,30 @@ describe("the packed product", () => {
       expect(
         files
           .filter((file) => !/^package\/(dist|bin)\/.*\.(js|d\.ts)$/.test(file))
-          .filter((file) => !file.startsWith(`package/dist/${CONSOLE}`))
+          .filter(
+            (file) => !file.startsWith(`package/dist/${CONSOLE}`) && file !== "package/dist/LICENSES.txt",
+          )
           .filter(isNotPaper),
       ).toEqual([]);
     }
+  });
+
+  it("is bundled into few files that keep the names of functions, with the programs that are started by path", async () => {
+    const dist = join(app, "node_modules/toolrack/dist");
+    const files = readdirSync(dist, { recursive: true, encoding: "utf8" });
+    const scripts = files.filter((file) => file.endsWith(".js") && !file.startsWith(CONSOLE));
+    expect(scripts.length).toBeLessThan(200);
+    expect(scripts).toEqual(expect.arrayContaining(programs));
+    const code = scripts.map((file) => readFileSync(join(dist, file), "utf8")).join("\n");
+    expect(code).toMatch(/^async function openRack\(root, options, opened\) \{$/m);
+    expect(readFileSync(join(dist, "LICENSES.txt"), "utf8")).toMatch(
+      /^commander [\d.]+ \(MIT\)\n\n[\s\S]+?Copyright/m,
+    );
+  });
+
+  it("takes no more than 90 MB, without Node", async () => {
+    const kilobytes = Number.parseInt(await run("du", ["-sk", "node_modules"], app), 10);
+    expect(kilobytes).toBeLessThan(90 * 1024);
   });
 
   it("has a README whose examples work, without addresses of hosts", async () => {
@@ -129,10 +176,9 @@ describe("the packed product", () => {
         .filter((file) => /\.(js|d\.ts)$/.test(file) && !file.startsWith(CONSOLE))
         .map((file) => readFileSync(join(directory, "dist", file), "utf8"));
       const names = scripts.flatMap((text) => [...text.matchAll(imports)].map(([, imported]) => imported!));
-      expect(names).not.toEqual([]);
-      const strangers = names.filter(
-        (imported) => !imported.startsWith("node:") && !brought.includes(imported),
-      );
+      // Core has all that it needs in its bundle.
+      if (name === "toolrack") expect(names).toContain("@toolrack/core");
+      const strangers = names.filter((imported) => !isBuiltin(imported) && !brought.includes(imported));
       expect([...new Set(strangers)]).toEqual([]);
     }
   });
@@ -175,6 +221,19 @@ describe("the packed product", () => {
       const read = ["database=main", "sql=SELECT count(*) AS things FROM things"];
       const rows = await run("npx", ["toolrack", "call", "internal_database_query", ...read], app, bin);
       expect(rows).toContain('1 row from "main"');
+    }, 30_000);
+
+    it("runs a tool in the sandbox, and says where a tool has failed", async (context) => {
+      const bin = nodeFor(context);
+      expect(await run("npx", ["toolrack", "call", "count", "text=abc"], app, bin)).toContain("3 letters");
+      await expect(run("npx", ["toolrack", "call", "broken"], app, bin)).rejects.toThrow("no way");
+      expect(readFileSync(join(app, "log/ToolBox.log"), "utf8")).toMatch(/fail \([^)]*tools\/broken\.ts:4:/);
+    }, 60_000);
+
+    it("lists its tools to a client on stdio, and keeps its compiled code for the next start", async (context) => {
+      const tools = await firstList(app, nodeFor(context));
+      expect(tools).toEqual(expect.arrayContaining(["greet", "count", "internal_file_read"]));
+      expect(readdirSync(join(app, "node_modules/toolrack/.cache"))).not.toEqual([]);
     }, 30_000);
 
     it("serves the project until SIGTERM", async (context) => {
@@ -222,6 +281,32 @@ async function serveOnce(directory: string, bin: string) {
     // Closed is not the end of npx but of all that could still write to its outputs: the program as well.
     await closed;
     return { talk };
+  }
+}
+
+/** The names of the tools that a client of `toolrack mcp` is told of. */
+async function firstList(directory: string, bin: string): Promise<string[]> {
+  const program = join(directory, "node_modules/toolrack/bin/toolrack.js");
+  const child = spawn(join(bin, "node"), [program, "mcp"], { cwd: directory, env: environmentWith(bin) });
+  const closed = once(child, "close");
+  const clientInfo = { name: "test", version: "1" };
+  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo };
+  for (const message of [
+    { id: 1, method: "initialize", params },
+    { method: "notifications/initialized" },
+    { id: 2, method: "tools/list", params: {} },
+  ])
+    child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+  try {
+    for await (const line of createInterface(child.stdout)) {
+      const { id, result } = JSON.parse(line);
+      if (id === 2) return result.tools.map(({ name }: { name: string }) => name);
+    }
+    throw new Error("The program ended before it listed its tools.");
+  } finally {
+    child.stdin.end();
+    child.stdout.resume();
+    await closed;
   }
 }
 

@@ -167,7 +167,8 @@ const chinese: Readonly<Record<string, string>> = {
   "`solution` and `retryable`, as the author wrote them.": "`solution` 和 `retryable`，由作者填写。",
   "The tool threw, rejected, returned an error, or returned what its output schema forbids.":
     "工具抛出异常、reject、返回了错误，或返回了输出 schema 不允许的内容。",
-  "`cause`: what the tool said.": "`cause`：工具所说的内容。",
+  "`cause`: what the tool said. `thrown`: the kind of error that it threw, such as `TypeError`. A fault in the tool's code (`TypeError`, `ReferenceError`) is not `recoverable`.":
+    "`cause`：工具所说的内容。`thrown`：它抛出的错误种类，例如 `TypeError`。工具代码本身的缺陷（`TypeError`、`ReferenceError`）不是 `recoverable`。",
 };
 
 function toChinese(text: string): string {

@@ -37,9 +37,11 @@ export const contestants = {
   "ours-sandbox-2": { title: "ours, sandbox level 2", load: async (): Promise<Contestant> => ({}) },
   "sdk-2-mcp": { title: "mcp sdk 2", load: async (): Promise<Contestant> => ({}) },
   "sdk-1-mcp": { title: "mcp sdk 1, stateless", load: async (): Promise<Contestant> => ({}) },
+  "sdk-1-session-mcp": { title: "mcp sdk 1, one session", load: async (): Promise<Contestant> => ({}) },
   "fastmcp-mcp": { title: "fastmcp, stateless", load: async (): Promise<Contestant> => ({}) },
   "mcp-framework-mcp": { title: "mcp-framework, one session", load: async (): Promise<Contestant> => ({}) },
   // And the suite of gateways with these.
+  "node-direct": { title: "the server itself", load: async (): Promise<Contestant> => ({}) },
   "node-bridge": { title: "plain bridge", load: async (): Promise<Contestant> => ({}) },
   "ours-gateway": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
   "supergateway-gateway": { title: "supergateway, stateful", load: async (): Promise<Contestant> => ({}) },

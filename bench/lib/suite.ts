@@ -29,6 +29,8 @@ export interface Suite<Sample = unknown> {
   readonly floor: ContestantName;
   readonly contestants: readonly ContestantName[];
   readonly variants: readonly string[];
+  /** Whether the contestant can do this. Default: all do everything. */
+  takesPart?(subject: Subject): boolean;
   sample(subject: Subject): Promise<Sample>;
   report(measured: readonly Measured<Sample>[]): Report;
 }

@@ -1,25 +1,47 @@
 import { spawn } from "node:child_process";
-import { createServer, type ServerResponse } from "node:http";
+import { Agent, createServer, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { initialize } from "./messages.ts";
 
 /**
- * The least that brings HTTP to a server on stdio: reads the JSON, gives the request an id of its own, passes it on,
- * and gives the answer back under the first one. It checks nothing, knows nobody and keeps nothing. `node bridge.ts`.
+ * The least that brings HTTP to a server on stdio, or to the one at an address: reads the JSON, gives the request an id of
+ * its own, passes it on, and gives the answer back under the first one. It checks nothing, knows nobody and keeps
+ * nothing. `node bridge.ts [URL]`.
  */
-const upstream = spawn(
-  process.execPath,
-  [fileURLToPath(new URL("./floor.ts", import.meta.url)), "stdio", "10"],
-  { stdio: ["pipe", "pipe", "inherit"] },
-);
-upstream.stdin.write(`${initialize}\n`);
-upstream.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
+const [address] = process.argv.slice(2);
+const agent = new Agent({ keepAlive: true });
 const waiting = new Map<number, { readonly id: unknown; readonly outgoing: ServerResponse }>();
 let next = 0;
 
-createInterface(upstream.stdout).on("line", (line) => {
+const pass = address === undefined ? passToProcess() : passTo(address);
+
+/** Starts the server and returns a function that sends it a message. */
+function passToProcess(): (text: string) => void {
+  const floor = fileURLToPath(new URL("./floor.ts", import.meta.url));
+  const upstream = spawn(process.execPath, [floor, "stdio", "10"], { stdio: ["pipe", "pipe", "inherit"] });
+  upstream.stdin.write(`${initialize}\n`);
+  upstream.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
+  createInterface(upstream.stdout).on("line", giveBack);
+  return (text) => upstream.stdin.write(`${text}\n`);
+}
+
+function passTo(url: string): (text: string) => void {
+  const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+  return (text) => {
+    const outgoing = request(`${url}/mcp`, { method: "POST", headers, agent }, (response) => {
+      let answer = "";
+      response.setEncoding("utf8").on("data", (chunk) => {
+        answer += chunk;
+      });
+      response.on("end", () => giveBack(answer));
+    });
+    outgoing.end(text);
+  };
+}
+
+function giveBack(line: string): void {
   const message = JSON.parse(line);
   const asked = waiting.get(message.id);
   if (asked === undefined) return;
@@ -31,7 +53,7 @@ createInterface(upstream.stdout).on("line", (line) => {
     "content-length": Buffer.byteLength(body),
   });
   asked.outgoing.end(body);
-});
+}
 
 const server = createServer((incoming, outgoing) => {
   let text = "";
@@ -43,7 +65,7 @@ const server = createServer((incoming, outgoing) => {
     const id = next++;
     waiting.set(id, { id: message.id, outgoing });
     message.id = id;
-    upstream.stdin.write(`${JSON.stringify(message)}\n`);
+    pass(JSON.stringify(message));
   });
 });
 server.listen(0, "127.0.0.1", () => {

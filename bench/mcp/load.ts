@@ -9,7 +9,8 @@ const { url, token, variant, inSession, connections, ...bound } = JSON.parse(
 const agent = new Agent({ keepAlive: true, maxSockets: connections });
 const headers = headersOf(variant, token);
 let next = 0;
-let answered = 0;
+/** How long each request took, in milliseconds. */
+const times: number[] = [];
 if (inSession) await beginSession();
 const end = performance.now() + (bound.milliseconds ?? Number.POSITIVE_INFINITY);
 const { requests = Number.POSITIVE_INFINITY } = bound;
@@ -17,10 +18,11 @@ const { requests = Number.POSITIVE_INFINITY } = bound;
 async function client(): Promise<void> {
   while (performance.now() < end && next < requests) {
     const id = next++;
+    const begun = performance.now();
     const text = await post(messageOf(variant, id));
+    times.push(performance.now() - begun);
     // A long list is looked at now and then; looking takes longer than answering.
     if (variant.method === "tools/call" || id % 64 === 0) checkAnswer(variant, id, text);
-    answered++;
   }
 }
 
@@ -47,4 +49,5 @@ function post(body: string): Promise<string> {
 
 await Promise.all(Array.from({ length: connections }, client));
 agent.destroy();
-process.send?.({ answered });
+times.sort((a, b) => a - b);
+process.send?.({ answered: times.length, p50: times[times.length >> 1] });

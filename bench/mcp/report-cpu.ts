@@ -32,9 +32,27 @@ export function reportCpu(
       formatNumber(medianOf(entry, "cpu")),
       formatRatio(ratio),
       formatNumber(medianOf(entry, "perSecond")),
+      formatNumber(medianOf(entry, "p50")),
       goal === undefined ? "" : describeGoal(goal),
+      entry.contestant.startsWith("ours") ? besidePeers(entry, measured) : "",
     ];
   });
-  const columns = [variant, "contestant", cpu, "CPU to floor", "requests/s", "goal"];
+  const columns = [
+    ...[variant, "contestant", cpu, "CPU to floor", "requests/s", "p50, ms", "goal", "beside the best peer"],
+  ];
   return { tables: [{ title, columns, rows }], goals };
+}
+
+/** Whether ours takes less CPU than the best peer, and by how much. Hand-written floors are no peers. */
+function besidePeers(ours: Measured<McpSample>, measured: readonly Measured<McpSample>[]): string {
+  const peers = measured.filter(
+    ({ contestant, variant }) => variant === ours.variant && !/^(?:ours|node)-/.test(contestant),
+  );
+  const [best] = peers.toSorted((one, other) => medianOf(one, "cpu") - medianOf(other, "cpu"));
+  if (best === undefined) return "";
+  const ratio = medianOf(best, "cpu") / medianOf(ours, "cpu");
+  const { title } = contestants[best.contestant];
+  return ratio >= 1
+    ? `ahead ${formatRatio(ratio)} of ${title}`
+    : `behind ${formatRatio(1 / ratio)}: ${title}`;
 }

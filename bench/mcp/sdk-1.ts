@@ -6,8 +6,11 @@ import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/
 import { z } from "zod";
 import { definitions } from "./messages.ts";
 
-/** The first official SDK, without sessions, as its documentation writes it. `node sdk-1.ts http|stdio COUNT`. */
-const [transport, count] = process.argv.slice(2);
+/**
+ * The first official SDK as its documentation writes it: without sessions, or with `session` in one session, which costs
+ * it less. `node sdk-1.ts http|stdio COUNT [session]`.
+ */
+const [transport, count, session] = process.argv.slice(2);
 const list = definitions(Number(count));
 
 function makeServer(): McpServer {
@@ -23,7 +26,13 @@ function makeServer(): McpServer {
 if (transport === "stdio") {
   await makeServer().connect(new StdioServerTransport());
 } else {
+  const kept = new StreamableHTTPServerTransport({
+    enableJsonResponse: true,
+    sessionIdGenerator: () => "bench",
+  });
+  if (session !== undefined) await makeServer().connect(kept as never); // Its own types disagree, as below.
   const server = createServer(async (incoming, outgoing) => {
+    if (session !== undefined) return kept.handleRequest(incoming, outgoing);
     const one = makeServer();
     const carrier = new StreamableHTTPServerTransport({ enableJsonResponse: true });
     outgoing.on("close", () => {

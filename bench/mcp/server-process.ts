@@ -9,6 +9,8 @@ export interface McpSample {
   /** Microseconds of the whole server process for each request. */
   readonly cpu: number;
   readonly perSecond: number;
+  /** Milliseconds that half of the requests took at most; over HTTP only. */
+  readonly p50?: number;
 }
 
 /** A server in processes of its own, which are ended together. */
@@ -60,9 +62,12 @@ export async function loadFor(
   });
   ended.catch(() => {});
   // The only sender is `load.ts`, which sends exactly this.
-  const [{ answered }] = (await Promise.race([once(load, "message"), ended])) as [{ answered: number }];
+  const [{ answered, p50 }] = (await Promise.race([once(load, "message"), ended])) as [
+    { answered: number; p50: number },
+  ];
   const seconds = (performance.now() - begun) / 1_000;
-  return { cpu: ((cpuOfTree(server.pid!) - before) * 1e6) / answered, perSecond: answered / seconds };
+  const cpu = ((cpuOfTree(server.pid!) - before) * 1e6) / answered;
+  return { cpu, perSecond: answered / seconds, p50 };
 }
 
 /** The line with the address; some say other things before. */

@@ -18,9 +18,9 @@ const scenarios: Record<string, () => Promise<Scenario>> = {
 };
 
 const goalRatios: Partial<Record<ContestantName, Record<string, number>>> = {
-  "ours-json-schema": { "3 fields": 25, realistic: 40 },
-  "ours-zod": { "3 fields": 25, realistic: 40 },
-  "ours-session": { "3 fields": 100, realistic: 120 },
+  "ours-json-schema": { "3 fields": 11, realistic: 25 },
+  "ours-zod": { "3 fields": 11, realistic: 25 },
+  "ours-session": { "3 fields": 35, realistic: 60 },
 };
 
 const budget = { warmUpMilliseconds: 700, measureMilliseconds: 700 };

@@ -5,12 +5,20 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { ContestantName } from "../contestants/index.ts";
+import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
+import { medianOf } from "../lib/median-of.ts";
 import type { Suite } from "../lib/suite.ts";
+import { formatRatio } from "../lib/table.ts";
 import { checkAnswer, headersOf, type McpVariant, messageOf } from "../mcp/messages.ts";
 import { reportCpu } from "../mcp/report-cpu.ts";
 import { loadFor, type McpSample, type Running, startServer, stopServer } from "../mcp/server-process.ts";
 
-const goal = 1.7;
+/** How often the floor's CPU ours may take. */
+const cpuGoal = 1.7;
+/** How often the time of the server itself half of the calls may take, with HTTP behind and one client. */
+const timeGoal = 1.7;
+/** The share of the bridge's calls a second that ours should make, with stdio behind and 16 clients. */
+const rateGoal = 0.9;
 const milliseconds = Number(process.env.BENCH_MCP_MILLISECONDS ?? 4_000);
 /**
  * Before that V8 still compiles, which takes more than the calls themselves. The same for every contestant: many
@@ -18,26 +26,45 @@ const milliseconds = Number(process.env.BENCH_MCP_MILLISECONDS ?? 4_000);
  */
 const warmUp = { requests: 20_000, connections: 16 };
 const lastWarmUp = 5_000;
-const variants: Record<string, number> = { "1 connection": 1, "16 connections": 16 };
+const variants: Record<string, { readonly behind: "stdio" | "http"; readonly connections: number }> = {
+  "stdio behind, 1 connection": { behind: "stdio", connections: 1 },
+  "stdio behind, 16 connections": { behind: "stdio", connections: 16 },
+  "HTTP behind, 1 connection": { behind: "http", connections: 1 },
+  "HTTP behind, 16 connections": { behind: "http", connections: 16 },
+};
 const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
 const called: McpVariant = { method: "tools/call", era: "legacy", tools: 10, transport: "http" };
 
-/** `tools/call` over HTTP on the way to a server on stdio, the same hand-written one behind every gateway. */
+/**
+ * `tools/call` over HTTP on the way to another server, on stdio or over HTTP: the same hand-written one behind every
+ * gateway.
+ */
 export const gateway: Suite<McpSample> = {
-  title: "MCP, HTTP to stdio",
+  title: "MCP, gateways",
   floor: "node-bridge",
-  contestants: ["node-bridge", "ours-gateway", "supergateway-gateway", "mcp-proxy-gateway"],
+  contestants: [
+    ...(["node-direct", "node-bridge", "ours-gateway", "supergateway-gateway", "mcp-proxy-gateway"] as const),
+  ],
   variants: Object.keys(variants),
+  // A server on stdio cannot be asked over HTTP, and the two peers are for servers on stdio.
+  takesPart: ({ contestant, variant }) =>
+    variants[variant]!.behind === "http"
+      ? !["supergateway-gateway", "mcp-proxy-gateway"].includes(contestant)
+      : contestant !== "node-direct",
 
   async sample({ contestant, variant: name }) {
     if (process.platform !== "linux")
       throw new Error("CPU time of the gateway is read from /proc: Linux only");
-    const connections = variants[name]!;
+    const { behind, connections } = variants[name]!;
     const isOurs = contestant === "ours-gateway";
     const variant = isOurs ? { ...called, tool: "mcp_floor_tool_0" } : called;
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
+    const floor = [pathOf("../mcp/floor.ts"), "http", "10"];
+    const upstream = behind === "http" ? await startServer(floor, directory) : undefined;
     try {
-      const server = await startServer(await wordsOf(contestant, directory), directory);
+      const isDirect = contestant === "node-direct";
+      const words = isDirect ? floor : await wordsOf(contestant, directory, upstream?.url);
+      const server = await startServer(words, directory);
       try {
         const token = isOurs ? readFileSync(join(directory, ".toolrack/token"), "utf8").trim() : undefined;
         // It serves before the servers behind it are there.
@@ -51,25 +78,52 @@ export const gateway: Suite<McpSample> = {
         stopServer(server);
       }
     } finally {
+      if (upstream !== undefined) stopServer(upstream);
       await rm(directory, { recursive: true, force: true, maxRetries: 5 });
     }
   },
 
-  report: (measured) =>
-    reportCpu(measured, {
+  report(measured) {
+    const { tables, goals } = reportCpu(measured, {
       title: "tools/call through a gateway",
       floor: gateway.floor,
-      columns: ["load", "CPU of all processes, µs"],
+      columns: ["load", "CPU of all its processes, µs"],
       // Ours checks a token and has every call on disk before it is answered, which the floor does not.
-      limitOf: ({ contestant }) => (contestant === "ours-gateway" ? goal : undefined),
-    }),
+      limitOf: ({ contestant }) => (contestant === "ours-gateway" ? cpuGoal : undefined),
+    });
+    const find = (contestant: ContestantName, variant: string) =>
+      measured.find((one) => one.contestant === contestant && one.variant === variant);
+    const near = "HTTP behind, 1 connection";
+    const busy = "stdio behind, 16 connections";
+    const time = medianOf(find("ours-gateway", near), "p50") / medianOf(find("node-direct", near), "p50");
+    const rate =
+      medianOf(find("ours-gateway", busy), "perSecond") / medianOf(find("node-bridge", busy), "perSecond");
+    const inTime = judgeGoal(`${near}: p50 to the server itself`, timeGoal, time);
+    const inRate: GoalOutcome = {
+      ...{ what: `${busy}: requests/s to the bridge`, limit: rateGoal, ratio: rate },
+      met: rate >= rateGoal,
+    };
+    const rows = [
+      [inTime.what, formatRatio(time), describeGoal(inTime)],
+      [inRate.what, formatRatio(rate), `goal ≥ ${formatRatio(rateGoal)}: ${inRate.met ? "met" : "not met"}`],
+    ];
+    const clock = { title: "by the clock", columns: ["what", "ours", "goal"], rows };
+    return { tables: [...tables, clock], goals: [...goals, inTime, inRate] };
+  },
 };
 
-async function wordsOf(contestant: ContestantName, directory: string): Promise<string[]> {
-  if (contestant === "node-bridge") return [pathOf("../mcp/bridge.ts")];
+/** `address`: where the server behind is, if it is not on stdio. */
+async function wordsOf(
+  contestant: ContestantName,
+  directory: string,
+  address: string | undefined,
+): Promise<string[]> {
+  if (contestant === "node-bridge")
+    return [pathOf("../mcp/bridge.ts"), ...(address === undefined ? [] : [address])];
   if (contestant !== "ours-gateway")
     return [pathOf("../mcp/gateway.ts"), contestant.replace(/-gateway$/, "")];
-  const floor = { command: process.execPath, args: [pathOf("../mcp/floor.ts"), "stdio", "10"] };
+  const onStdio = { command: process.execPath, args: [pathOf("../mcp/floor.ts"), "stdio", "10"] };
+  const floor = address === undefined ? onStdio : { url: `${address}/mcp` };
   await writeFile(join(directory, "mcp.json"), JSON.stringify({ mcpServers: { floor } }));
   const source = "--conditions=toolrack-source";
   await writeFile(

@@ -3,12 +3,15 @@ import { call } from "./call.ts";
 import { chat } from "./chat.ts";
 import { files } from "./files.ts";
 import { gateway } from "./gateway.ts";
+import { growth } from "./growth.ts";
+import { growthRack } from "./growth-rack.ts";
 import { http } from "./http.ts";
 import { mcp } from "./mcp.ts";
 import { record } from "./record.ts";
 import { registry } from "./registry.ts";
 import { rest } from "./rest.ts";
 import { sandbox } from "./sandbox.ts";
+import { start } from "./start.ts";
 import { subscribers } from "./subscribers.ts";
 
 export const suites = {
@@ -19,11 +22,14 @@ export const suites = {
   http,
   mcp,
   gateway,
+  growth,
+  start,
   rest,
   chat,
   apis,
   sandbox,
   subscribers,
+  "growth-rack": growthRack,
 };
 
 export type SuiteName = keyof typeof suites;

@@ -12,58 +12,63 @@ import { checkAnswer, initialize, initialized, type McpVariant, messageOf } from
 import { reportCpu } from "../mcp/report-cpu.ts";
 import { cpuOf, loadFor, type McpSample, startServer, stopServer } from "../mcp/server-process.ts";
 
-const variants: Record<string, McpVariant & { readonly goal: number }> = {
-  "tools/call, 10 tools": { method: "tools/call", era: "modern", tools: 10, transport: "http", goal: 2.5 },
-  "tools/call, 10 tools, 2025-11-25": {
-    method: "tools/call",
-    era: "legacy",
-    tools: 10,
-    transport: "http",
-    goal: 2.5,
-  },
-  "tools/call, 5,000 tools": {
-    method: "tools/call",
-    era: "modern",
-    tools: 5000,
-    transport: "http",
-    goal: 2.5,
-  },
-  "tools/list, 1,000 tools": {
-    method: "tools/list",
-    era: "modern",
-    tools: 1000,
-    transport: "http",
-    goal: 1.5,
-  },
-  "stdio tools/call": { method: "tools/call", era: "legacy", tools: 10, transport: "stdio", goal: 3.3 },
+interface Measured extends McpVariant {
+  /** Connections over HTTP, requests in flight over stdio. */
+  readonly load: number;
+  readonly goal: number;
+}
+
+const call = {
+  method: "tools/call",
+  era: "modern",
+  tools: 10,
+  transport: "http",
+  load: 32,
+  goal: 2.5,
+} as const;
+const variants: Record<string, Measured> = {
+  "tools/call, 32 connections": call,
+  "tools/call, 1 connection": { ...call, load: 1, goal: 2 },
+  "tools/call, 32 connections, 2025-11-25": { ...call, era: "legacy" },
+  "tools/call, 32 connections, 1,000 tools": { ...call, tools: 1000 },
+  "tools/call, 32 connections, 5,000 tools": { ...call, tools: 5000 },
+  "tools/list, 32 connections, 1,000 tools": { ...call, method: "tools/list", tools: 1000, goal: 0.5 },
+  "stdio tools/call, 1 in flight": { ...call, era: "legacy", transport: "stdio", load: 1, goal: 2.2 },
+  "stdio tools/call, 32 in flight": { ...call, era: "legacy", transport: "stdio", goal: 3.3 },
 };
 /** Each is run with the transport and the number of tools. */
-const programs: Partial<Record<ContestantName, string>> = {
+export const programs: Partial<Record<ContestantName, string>> = {
   "node-mcp": "../mcp/floor.ts",
   "sdk-2-mcp": "../mcp/sdk-2.ts",
   "sdk-1-mcp": "../mcp/sdk-1.ts",
+  "sdk-1-session-mcp": "../mcp/sdk-1.ts",
   "fastmcp-mcp": "../mcp/fastmcp.ts",
   "mcp-framework-mcp": "../mcp/mcp-framework.ts",
 };
 /** These know the older versions of the protocol only. */
-const legacyOnly: readonly ContestantName[] = ["sdk-1-mcp", "fastmcp-mcp", "mcp-framework-mcp"];
+export const legacyOnly: readonly ContestantName[] = [
+  ...(["sdk-1-mcp", "sdk-1-session-mcp", "fastmcp-mcp", "mcp-framework-mcp"] as const),
+];
 /** And these answer in sessions only. */
-const withSessions: readonly ContestantName[] = ["mcp-framework-mcp"];
-const connections = 16;
+const withSessions: readonly ContestantName[] = ["sdk-1-session-mcp", "mcp-framework-mcp"];
 const milliseconds = Number(process.env.BENCH_MCP_MILLISECONDS ?? 4_000);
 /** Before that V8 still compiles. By count, the same for every contestant; only the slowest ones come to the end of the time. */
 const warmUp = { requests: 15_000, milliseconds: 10_000 };
 const stdioWarmUp = 1_500;
-/** How many requests are under way at once on the one connection that stdio is. */
-const inFlight = 32;
-const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
+export const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
 
 /** The two requests that MCP clients make all the time, on real servers in processes of their own. */
 export const mcp: Suite<McpSample> = {
   title: "MCP",
   floor: "node-mcp",
-  contestants: ["node-mcp", "ours-mcp", "sdk-2-mcp", "sdk-1-mcp", "fastmcp-mcp", "mcp-framework-mcp"],
+  contestants: [
+    ...(["node-mcp", "ours-mcp", "sdk-2-mcp", "sdk-1-mcp", "sdk-1-session-mcp"] as const),
+    ...(["fastmcp-mcp", "mcp-framework-mcp"] as const),
+  ],
   variants: Object.keys(variants),
+  // Over stdio there are no sessions.
+  takesPart: ({ contestant, variant }) =>
+    contestant !== "sdk-1-session-mcp" || variants[variant]!.transport === "http",
 
   async sample({ contestant, variant: name }) {
     if (process.platform !== "linux")
@@ -79,9 +84,9 @@ export const mcp: Suite<McpSample> = {
       );
       const file = join(directory, ".toolrack/token");
       const token = contestant === "ours-mcp" ? { token: readFileSync(file, "utf8").trim() } : {};
-      const options = { ...token, inSession: withSessions.includes(contestant), connections };
+      const options = { ...token, inSession: withSessions.includes(contestant), connections: variant.load };
       try {
-        await loadFor(server, variant, { ...options, ...warmUp });
+        await loadFor(server, variant, { ...options, connections: 16, ...warmUp });
         return await loadFor(server, variant, { ...options, milliseconds });
       } finally {
         stopServer(server);
@@ -93,7 +98,7 @@ export const mcp: Suite<McpSample> = {
 
   report: (measured) =>
     reportCpu(measured, {
-      title: `${connections} connections, or ${inFlight} in flight`,
+      title: "requests of MCP clients",
       floor: mcp.floor,
       columns: ["request", "server CPU, µs"],
       // Ours checks a token and has every call on disk before it is answered, which the floor does not.
@@ -108,7 +113,8 @@ async function wordsOf(
   directory: string,
 ): Promise<string[]> {
   const program = programs[contestant];
-  if (program !== undefined) return [pathOf(program), transport, String(tools)];
+  const session = contestant === "sdk-1-session-mcp" ? ["session"] : [];
+  if (program !== undefined) return [pathOf(program), transport, String(tools), ...session];
   const source = "--conditions=toolrack-source";
   await mkdir(join(directory, "tools"));
   await writeFile(
@@ -122,9 +128,10 @@ async function wordsOf(
     : [...main, "serve", "--port", "0", "--json", "--no-watch"];
 }
 
-function workspaceTools(count: number): string {
+/** A tool file with so many tools, of which the first has this number. */
+export function workspaceTools(count: number, first = 0): string {
   return `import { Tool } from "@toolrack/core";
-export const tools = Array.from({ length: ${count} }, (_, index) => Tool.define({
+export const tools = Array.from({ length: ${count} }, (_, at) => at + ${first}).map((index) => Tool.define({
   name: "tool_" + index,
   description: "Adds one to a number, as tool " + index + ".",
   parameters: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },
@@ -135,7 +142,7 @@ export const tools = Array.from({ length: ${count} }, (_, index) => Tool.define(
 
 async function sampleStdio(
   contestant: ContestantName,
-  variant: McpVariant,
+  variant: Measured,
   directory: string,
 ): Promise<McpSample> {
   const words = await wordsOf(contestant, "stdio", variant.tools, directory);
@@ -166,7 +173,7 @@ async function sampleStdio(
         }
       };
       lines.on("line", onLine);
-      for (let index = 0; index < inFlight; index++) send();
+      for (let index = 0; index < variant.load; index++) send();
     });
     const seconds = (performance.now() - begun) / 1_000;
     return { cpu: ((cpuOf(server.pid!) - before) * 1e6) / answered, perSecond: answered / seconds };

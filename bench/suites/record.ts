@@ -43,7 +43,7 @@ export const record: Suite<RecordSample> = {
     try {
       const call = makeCaller(registry);
       const sample = await measure(async (n, callId) => {
-        const live = book.enter({ ...common, callId, timestamp: Date.now() }, masterGrant);
+        const live = book.enter({ ...common, callId, timestamp: Date.now() }, { grant: masterGrant });
         const { promise: recording, resolve } = Promise.withResolvers<{ recorded: boolean }>();
         live.settle = resolve;
         await call(n, callId);

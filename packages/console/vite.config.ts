@@ -6,6 +6,13 @@ import { vuePlugin } from "./vue-plugin.ts";
 const target = process.env.TOOLRACK_URL ?? "http://127.0.0.1:7300";
 const serverPaths = ["/api", "/openai", "/v1", "/mcp", "/metrics", "/openapi.json", "/healthz", "/readyz"];
 
+/** What every page needs. */
+const shared =
+  /node_modules\/(vue|@vue|vue-router|vue-i18n|@intlify|@lucide|reka-ui|@floating-ui|@internationalized|@vueuse|aria-hidden|eventsource-parser|defu|ohash)\/|console\/src\/(api|i18n|text|ui)\/|core\/src\/|rolldown\/runtime/;
+/** What shows results and forms, but not what its lazy parts bring. */
+const contentAndForms =
+  /console\/src\/(content\/(?!Markdown|markdown\.ts)|form\/(?!(Json|Text)Editor)|pages\/(approvals\/(ApprovalRow|ApprovalCard|approval-draft)|tools\/(rack|tool-run|RunResult)))/;
+
 // A build is what people get. Without this, one that is made where NODE_ENV is something else, as within the tests, has
 // Vue's own checks and texts for development in it, and is a third larger.
 export default defineConfig(({ command }) => {
@@ -33,6 +40,18 @@ const config: UserConfig = {
     // The security policy takes no inline styles or scripts, and small files travel well over HTTP.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // A page loads what all pages share in two files rather than in one for each icon. What is large and rare, such as
+    // the editor and the reader of Markdown, stays apart and is loaded when it is needed.
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [
+            { name: "base", test: shared },
+            { name: "content", test: contentAndForms },
+          ],
+        },
+      },
+    },
   },
   server: { proxy: Object.fromEntries(serverPaths.map((path) => [path, { target, changeOrigin: true }])) },
 };

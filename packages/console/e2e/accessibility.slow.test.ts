@@ -6,6 +6,7 @@ import { chromiumPath, openBrowser, visit } from "./browser.ts";
 import { ConsoleServer } from "./console-server.ts";
 import { changeOddTools, oddServerFiles } from "./odd-server-files.ts";
 import { ScriptedModel } from "./scripted-model.ts";
+import { offers, weather } from "./tool-files.ts";
 
 const shapes = `import { Tool } from "@toolrack/core";
 export const shapes = Tool.define({
@@ -59,7 +60,12 @@ describe.skipIf(chromiumPath === undefined)(
 
     beforeAll(async () => {
       model = await ScriptedModel.start();
-      const files = { "tools/shapes.ts": shapes, ...listedSkill };
+      const files = {
+        "tools/shapes.ts": shapes,
+        "tools/offers.ts": offers,
+        "tools/weather.tool.cjs": weather,
+        ...listedSkill,
+      };
       const options = { files: { ...model.files(), ...oddServerFiles(), ...files } };
       [server, browser] = await Promise.all([ConsoleServer.start(options), openBrowser()]);
       const { skill, expert, conversation } = await fill(server);
@@ -68,6 +74,11 @@ describe.skipIf(chromiumPath === undefined)(
       for (let round = 0; round < 8; round++) {
         await server.call("count_letters", { text: "again" }, { sessionID: "circles" });
       }
+      await server.ask("/api/schedules", {
+        toolName: "count_letters",
+        toolArgs: { text: "a" },
+        cron: "0 9 * * *",
+      });
       await server.write("tools/broken.ts", "export const broken = {;\n");
       void server.call("delete_draft", { path: "drafts/old.md" }).catch(() => {}); // Waits until the server stops.
       paths = [
@@ -85,6 +96,12 @@ describe.skipIf(chromiumPath === undefined)(
         "/approvals?view=rules",
         "/chat",
         `/chat/${conversation}`,
+        "/schedules",
+        "/schedules?new&tool=shapes",
+        "/prompts",
+        "/prompts?prompt=greet",
+        "/prompts?resource=note://rows",
+        "/tools/weather-report?tab=about",
         "/skills",
         `/skills/${skill}`,
         `/skills/${skill}?view=tools`,

@@ -86,7 +86,7 @@ describeConsole(
       const page = await open({ path: "/tools/talk" });
       await page.getByRole("button", { name: "Run", exact: true }).click();
       await page.getByText("said it").waitFor();
-      await page.getByText("What the tool said (3)").click();
+      await page.getByText("Output (3)").click();
       await page.getByText("reading the first part").waitFor();
     });
   },

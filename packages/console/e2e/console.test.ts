@@ -100,6 +100,8 @@ describeConsole("what people do in the console", ({ server, open }) => {
     expect(await result.locator("strong").innerText()).toBe("2");
     await page.goto(`${server().url}/tools/inventory`);
     await page.getByRole("button", { name: "Run" }).click();
+    await result.getByRole("cell", { name: "A-1" }).waitFor();
+    await result.getByRole("radio", { name: "Tree" }).click();
     await result.getByText('"A-1"').waitFor();
   });
 

@@ -232,7 +232,7 @@ describeConsole(
       const page = await open({ path: "/mcp-servers?add" });
       const all = { third: mcpServers.odd, broken: { start: "x" }, text: "no" };
       await page
-        .getByLabel("JSON with mcpServers, servers, or one entry")
+        .getByLabel("JSON with mcpServers, servers, apis, or one entry")
         .fill(JSON.stringify({ mcpServers: all }));
       await page.getByText("These are no servers and are left out: text").waitFor();
       const posted: string[] = [];

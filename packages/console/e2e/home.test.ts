@@ -45,6 +45,22 @@ describeConsole(
       }
     });
 
+    it("takes fewer than 15 requests, and says what to do next until it is done", async () => {
+      const page = await open({ path: "/settings" });
+      const asked: string[] = [];
+      page.on("request", (request) => asked.push(request.url()));
+      await page.goto(`${server().url}/`);
+      const steps = page.getByRole("region", { name: "What to do next" });
+      await steps.getByText("Connect a client").waitFor();
+      await page.waitForLoadState("load");
+      await page.getByText("The last hour").waitFor();
+      await page.getByText("Median time").waitFor();
+      expect(asked.length, asked.join("\n")).toBeLessThan(15);
+      expect(await steps.getByRole("img", { name: "done" }).count()).toBeGreaterThan(0);
+      await steps.getByRole("link", { name: "What to copy" }).click();
+      await page.getByRole("button", { name: "Make a token for Claude Code" }).waitFor();
+    });
+
     it("notices a client that connects, and leaves a new token on the screen", async () => {
       const page = await open();
       const card = page.getByRole("region", { name: "Connect a client" });

@@ -286,6 +286,8 @@ function untilListed(server: ConsoleServer, fits: (list: List) => boolean): Prom
 }
 
 async function paste(page: Page, mcpServers: object): Promise<void> {
-  await page.getByLabel("JSON with mcpServers, servers, or one entry").fill(JSON.stringify({ mcpServers }));
+  await page
+    .getByLabel("JSON with mcpServers, servers, apis, or one entry")
+    .fill(JSON.stringify({ mcpServers }));
   await page.getByRole("button", { name: "Add 1 server" }).click();
 }

@@ -204,7 +204,7 @@ describeConsole(
     it("adds MCP servers from what somebody pastes, and removes one", async () => {
       const { mcpServers } = JSON.parse(oddServerFiles()["mcp.json"]!);
       const page = await open({ path: "/mcp-servers?add" });
-      const field = page.getByLabel("JSON with mcpServers, servers, or one entry");
+      const field = page.getByLabel("JSON with mcpServers, servers, apis, or one entry");
       await field.fill("{ nope");
       await page.getByText("This is not JSON yet").waitFor();
       const block = `{ "servers": { "second": ${JSON.stringify(mcpServers.odd)}, } } // mine`;

@@ -137,3 +137,23 @@ export const slow = Tool.define({
   },
 });
 `;
+
+/** A prompt, a resource and a template. */
+export const offers = `import { Prompt, Resource } from "@toolrack/core";
+export const all = [
+  Prompt.define({ name: "greet", title: "Greet somebody", arguments: [{ name: "who", required: true }], messages: ({ who }) => "Hello " + who }),
+  Resource.define({ uri: "note://rows", name: "rows", mimeType: "application/json", read: () => JSON.stringify([{ a: 2, b: "x" }, { a: 10, b: "y" }]) }),
+  Resource.define({ uriTemplate: "many://{kind}/{id}", name: "many", read: ({ kind, id }) => kind + " number " + id }),
+];
+`;
+
+/** A tool with all that a single-file tool can declare. */
+export const weather = `module.exports = {
+  getMetadata() { return { id: "weather-report", name: "Weather report", description: "Tells the weather.", version: "1.4.0", author: "Ada" }; },
+  getDependencies() { return {}; },
+  getSchema() { return { parameters: { type: "object", properties: { city: { type: "string" } } },
+    environment: { type: "object", properties: { UNIT: { type: "string", default: "celsius" }, KEY: { type: "string", format: "password" } }, required: ["KEY"] } }; },
+  getBusinessErrors() { return [{ code: "NO_CITY", match: /no such city/i, description: "There is no such city.", solution: "Check the spelling." }]; },
+  async execute(args) { return { city: args.city }; },
+};
+`;

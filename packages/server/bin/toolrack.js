@@ -1,28 +1,73 @@
 #!/usr/bin/env node
 // Plain JavaScript that any Node understands: it must be able to say that this Node is too old.
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 // Else Node would open its debugger to the whole machine when any process of the same user sends this signal.
 process.on("SIGUSR1", () => {});
 
 const NEEDED = 24;
-if (Number(process.versions.node.split(".")[0]) < NEEDED) {
+const source = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+const isOld = Number(process.versions.node.split(".")[0]) < NEEDED;
+// A checkout of the repo runs the sources themselves, so that nothing needs building first; where this Node is too old,
+// with the one that `npm ci` brought.
+const brought = fileURLToPath(new URL("../../../node_modules/.bin/node", import.meta.url));
+const node = isOld && existsSync(source) && existsSync(brought) ? brought : process.execPath;
+if (isOld && node === process.execPath) {
   console.error(
     `toolrack needs Node ${NEEDED} or newer; this is Node ${process.versions.node}. Install a newer Node and run it again.`,
   );
   process.exit(1);
 }
 
-const source = fileURLToPath(new URL("../src/main.ts", import.meta.url));
-// A checkout of the repo runs the sources themselves, so that nothing needs building first.
 if (existsSync(source)) runSources();
-else await import("../dist/main.js");
+else {
+  keepCompiledCode();
+  await import("../dist/main.js");
+}
+
+/**
+ * Has Node keep the compiled code of the program for the next start, which saves it a third of its time. Only in a folder
+ * where nobody else can write, since whoever writes the code decides what runs: that of the program, or the user's own.
+ */
+function keepCompiledCode() {
+  const { enableCompileCache, flushCompileCache } = process.getBuiltinModule("node:module");
+  const own = fileURLToPath(new URL("../.cache", import.meta.url));
+  const { XDG_CACHE_HOME: folder = join(homedir(), ".cache") } = process.env;
+  enableCompileCache(isWritable(dirname(own)) ? own : join(folder, "toolrack", "code"));
+  setTimeout(() => {
+    // A client may end the program with a signal that leaves no time to write.
+    flushCompileCache();
+    releaseMemory();
+  }, 3_000).unref();
+}
+
+/**
+ * Gives back what only the start needed, 8 MB of 94 with ten tools and 34 of 136 with 5,000, which V8 would keep until it has
+ * to collect for another reason. It takes 80 ms of CPU, once.
+ */
+function releaseMemory() {
+  const { setFlagsFromString } = process.getBuiltinModule("node:v8");
+  setFlagsFromString("--expose-gc");
+  process.getBuiltinModule("node:vm").runInNewContext("gc")({ type: "major", flavor: "last-resort" });
+  setFlagsFromString("--no-expose-gc");
+}
+
+function isWritable(folder) {
+  try {
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 function runSources() {
   const child = spawn(
-    process.execPath,
+    node,
     [
       "--disable-sigusr1",
       "--conditions=toolrack-source",

@@ -4,7 +4,9 @@ import type { Call } from "./generated-types.ts";
 import type { LargeCall } from "./large-call.worker.ts";
 import { open } from "./request.ts";
 import { currentSession } from "./session.ts";
-import type { CallAnswer, CallLine, CallProgress, CallStatus, SkillToolDraft } from "./types.ts";
+import type { CallAnswer, CallLine, CallProgress, CallStatus, CallTrace, SkillToolDraft } from "./types.ts";
+
+type TracedCall = Call & { readonly trace?: CallTrace };
 
 export interface CallWatcher {
   readonly state?: (state: { readonly status: string; readonly title?: string }) => void;
@@ -102,7 +104,7 @@ function unreachable(thrown?: unknown): unknown {
   return isLost ? new ApiError(0, "unreachable", "") : thrown;
 }
 
-function answerOf(call: Call): CallAnswer {
+function answerOf(call: TracedCall): CallAnswer {
   return {
     callId: call.callId,
     toolName: call.toolName,
@@ -111,6 +113,7 @@ function answerOf(call: Call): CallAnswer {
     result: call.result ?? { content: "", type: "text" },
     recorded: true,
     ...(call.resultSize === undefined ? {} : { resultSize: call.resultSize }),
+    ...(call.trace === undefined ? {} : { trace: call.trace }),
   };
 }
 
@@ -120,7 +123,7 @@ const LARGE = 2_000_000;
 /**
  * A running or finished call. A very large record comes without the structured data and blocks of its result.
  */
-export async function readCall(callId: string, signal?: AbortSignal): Promise<Call> {
+export async function readCall(callId: string, signal?: AbortSignal): Promise<TracedCall> {
   const response = await open("GET /api/calls/{callId}", { path: { callId }, ...(signal && { signal }) });
   if (Number(response.headers.get("content-length") ?? 0) <= LARGE) return readJson(response, signal);
   await response.body?.cancel();

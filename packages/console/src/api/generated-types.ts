@@ -59,6 +59,7 @@ export interface Call extends Omit<CallSummary, "parametersPreview"> {
     readonly level: "debug" | "info" | "warn" | "error" | "progress" | "note";
     readonly text: string;
   }[];
+  readonly trace?: CallTrace;
   readonly stages?: readonly {
     readonly name: "validate" | "approve" | "run" | "after";
     readonly duration: number;
@@ -73,6 +74,7 @@ export interface CallAnswer {
   readonly result: ToolResult;
   readonly recorded: boolean;
   readonly replayOf?: string;
+  readonly trace?: CallTrace;
 }
 
 export interface CallPage {
@@ -89,6 +91,7 @@ export interface CallSummary {
   readonly sessionID?: string;
   readonly messageID?: string;
   readonly caller?: string;
+  readonly via?: string;
   readonly depth?: number;
   readonly timestamp?: number;
   readonly duration?: number;
@@ -97,12 +100,18 @@ export interface CallSummary {
   readonly flags?: CallFlags;
   readonly error?: ToolErrorResponse;
   readonly resultSize?: number;
-  readonly status: "pending" | "running" | "completed" | "error" | "interrupted";
+  readonly status: "pending" | "running" | "completed" | "error" | "interrupted" | "cancelled";
   readonly parametersPreview?: string;
+}
+
+export interface CallTrace {
+  readonly at: string;
+  readonly stack: string;
 }
 
 export interface ChatMessage {
   readonly id: string;
+  readonly position: number;
   readonly role: "user" | "assistant";
   readonly status: "running" | "completed" | "stopped" | "interrupted" | "error";
   readonly createdAt: number;
@@ -120,7 +129,11 @@ export interface ChatMessage {
     readonly tools: number;
     readonly instead?: string;
   }[];
-  readonly usage?: { readonly total_tokens?: number };
+  readonly usage?: {
+    readonly prompt_tokens?: number;
+    readonly completion_tokens?: number;
+    readonly cost?: number;
+  };
   readonly end?: { readonly reason: string; readonly message?: string; readonly code?: string };
 }
 
@@ -240,6 +253,8 @@ export interface McpServer {
     readonly from: "entry" | "server";
     readonly changed?: { readonly text: string; readonly hash: string };
   };
+  readonly prompts?: number;
+  readonly resources?: number;
   readonly refused?: readonly { readonly name: string; readonly reason: string }[];
   readonly connections?: number;
   readonly signIn?: { readonly signedIn: boolean; readonly pending: boolean; readonly problem?: string };
@@ -264,6 +279,37 @@ export interface NewToken extends Token {
   readonly token: string;
 }
 
+export interface Overview {
+  readonly tools: { readonly ready: number; readonly disabled: number; readonly own: number };
+  readonly running: readonly CallSummary[];
+  readonly failures: readonly CallSummary[];
+  readonly loops: number;
+  readonly hasCalls: boolean;
+  readonly files?: { readonly failed: number };
+  readonly mcpServers?: { readonly enabled: number; readonly ready: number; readonly starting: number };
+  readonly clients?: readonly Client[];
+  readonly hasClients?: boolean;
+}
+
+export interface Prompt {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly arguments?: readonly {
+    readonly name: string;
+    readonly description?: string;
+    readonly required?: boolean;
+  }[];
+}
+
+export interface PromptAnswer {
+  readonly description?: string;
+  readonly messages: readonly {
+    readonly role: "user" | "assistant";
+    readonly content: Readonly<Record<string, unknown>>;
+  }[];
+}
+
 export interface Reload {
   readonly at: number;
   readonly added: readonly string[];
@@ -271,6 +317,38 @@ export interface Reload {
   readonly removed: readonly string[];
   readonly failed: readonly string[];
   readonly duration: number;
+}
+
+export interface Resource {
+  readonly uri?: string;
+  readonly uriTemplate?: string;
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly mimeType?: string;
+  readonly size?: number;
+}
+
+export interface ResourceContent {
+  readonly uri: string;
+  readonly mimeType?: string;
+  readonly text?: string;
+  readonly blob?: string;
+}
+
+export interface Schedule {
+  readonly id: string;
+  readonly toolName: string;
+  readonly toolArgs: Readonly<Record<string, unknown>>;
+  readonly state: "active" | "paused" | "finished" | "cancelled";
+  readonly time?: string;
+  readonly interval?: string;
+  readonly cron?: string;
+  readonly timeZone?: string;
+  readonly nextRun?: string;
+  readonly nextRuns?: readonly string[];
+  readonly runs: number;
+  readonly missed: "skip" | "run_once";
 }
 
 export interface Secret {
@@ -369,6 +447,7 @@ export interface Statistics {
   readonly until: number;
   readonly calls: number;
   readonly errors: number;
+  readonly cancelled: number;
   readonly p50?: number;
   readonly p95?: number;
   readonly interval: number;
@@ -376,6 +455,7 @@ export interface Statistics {
     readonly at: number;
     readonly calls: number;
     readonly errors: number;
+    readonly cancelled: number;
     readonly p50?: number;
     readonly p95?: number;
   }[];
@@ -383,6 +463,7 @@ export interface Statistics {
     readonly toolName: string;
     readonly calls: number;
     readonly errors: number;
+    readonly cancelled: number;
     readonly p50?: number;
     readonly p95?: number;
   }[];
@@ -446,6 +527,11 @@ export interface Tool extends ToolSummary {
   readonly inputSchema?: Readonly<Record<string, unknown>>;
   readonly outputSchema?: Readonly<Record<string, unknown>>;
   readonly metadata: Readonly<Record<string, unknown>>;
+  readonly isolation?: {
+    readonly level: 0 | 2 | 3;
+    readonly label: "none" | "reduced" | "full";
+    readonly reason?: string;
+  };
 }
 
 export interface ToolPage {
@@ -453,6 +539,12 @@ export interface ToolPage {
   readonly total: number;
   readonly version: number;
   readonly next?: string;
+  readonly groups?: readonly {
+    readonly source: "files" | "skills" | "mcp" | "builtin" | "other";
+    readonly group: string;
+    readonly count: number;
+  }[];
+  readonly tags?: readonly { readonly name: string; readonly count: number }[];
 }
 
 export interface ToolSummary {
@@ -479,7 +571,6 @@ export interface Answers {
   readonly "POST /api/reload": LoadReport;
   readonly "GET /api/server": Server;
   readonly "GET /api/reloads": { readonly items: readonly Reload[] };
-  readonly "GET /api/clients": { readonly items: readonly Client[] };
   readonly "GET /api/tokens": { readonly items: readonly Token[] };
   readonly "POST /api/tokens": NewToken;
   readonly "DELETE /api/tokens/{id}": { readonly id: string };
@@ -501,12 +592,22 @@ export interface Answers {
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
   readonly "GET /api/stats": Statistics;
+  readonly "GET /api/overview": Overview;
   readonly "GET /api/approvals": ApprovalPage;
   readonly "GET /api/approvals/{id}": Approval;
   readonly "POST /api/approvals/{id}": Approval;
   readonly "GET /api/approval-rules": { readonly items: readonly ApprovalRule[] };
   readonly "POST /api/approval-rules": ApprovalRule;
   readonly "DELETE /api/approval-rules/{id}": { readonly id: string };
+  readonly "GET /api/schedules": { readonly items: readonly Schedule[] };
+  readonly "POST /api/schedules": Schedule;
+  readonly "GET /api/schedule-times": { readonly times: readonly string[] };
+  readonly "PATCH /api/schedules/{id}": Schedule;
+  readonly "DELETE /api/schedules/{id}": Schedule;
+  readonly "GET /api/prompts": { readonly items: readonly Prompt[] };
+  readonly "POST /api/prompts/{name}": PromptAnswer;
+  readonly "GET /api/resources": { readonly items: readonly Resource[] };
+  readonly "GET /api/resources/content": { readonly contents: readonly ResourceContent[] };
   readonly "GET /api/data": { readonly items: readonly DataFolder[] };
   readonly "DELETE /api/data/{name}": DataFolder;
   readonly "GET /api/mcp-servers": {

@@ -56,6 +56,8 @@ export async function readCalls(
 export interface CallTotals {
   readonly calls: number;
   readonly errors: number;
+  /** Calls that were cancelled, or that nobody approved: neither errors nor part of the durations. */
+  readonly cancelled?: number;
   readonly p50?: number | undefined;
   readonly p95?: number | undefined;
 }
@@ -81,14 +83,20 @@ export function summariseCalls(
 }
 
 function totals(calls: readonly CallSummary[]): CallTotals {
-  const durations = calls.map(({ duration = 0 }) => duration).sort((left, right) => left - right);
+  const ran = calls.filter(({ error }) => !calledOff.has(error?.code ?? ""));
+  const durations = ran
+    .map(({ duration = 0, flags }) => Math.max(0, duration - (flags?.waited ?? 0)))
+    .sort((left, right) => left - right);
   return {
     calls: calls.length,
-    errors: calls.filter(({ status }) => status !== "completed").length,
+    errors: ran.filter(({ status }) => status !== "completed").length,
+    cancelled: calls.length - ran.length,
     p50: percentile(durations, 0.5),
     p95: percentile(durations, 0.95),
   };
 }
+
+const calledOff: ReadonlySet<string> = new Set(["cancelled", "approval_denied"]);
 
 function percentile(sorted: readonly number[], part: number): number | undefined {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];

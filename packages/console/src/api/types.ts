@@ -13,8 +13,16 @@ export type CallStatus = Call["status"];
 export type CallLine = NonNullable<Call["log"]>[number];
 export type LoopVerdict = NonNullable<CallFlags["loop"]>;
 
+/** Where in its author's file a tool failed. Only admins get it. */
+export interface CallTrace {
+  /** Such as `tools/price.ts:12`. */
+  readonly at: string;
+  readonly stack: string;
+}
+
 export interface CallAnswer extends Omit<Document.CallAnswer, "result"> {
   readonly result: ToolResult;
+  readonly trace?: CallTrace;
   /** Length of the whole result, set by the console when `result` may be only its beginning. */
   readonly resultSize?: number;
 }

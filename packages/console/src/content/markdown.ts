@@ -9,6 +9,8 @@ export interface MarkdownNode {
   readonly href?: string;
   readonly start?: number;
   readonly isDone?: boolean;
+  /** Of a cell, as its column is aligned. */
+  readonly align?: string;
 }
 
 /** Models never mean indented code, underlined headings or link definitions, so lines that look like them stay text. */
@@ -44,6 +46,8 @@ function elementOf(token: Token, children: readonly MarkdownNode[], isInLink: bo
   const { tag } = token;
   if (tag === "a") return linkTo(String(token.attrGet("href") ?? ""), children, isInLink);
   if (tag === "ol") return [{ tag, children, start: Number(token.attrGet("start") ?? 1) }];
+  const [, align] = /text-align:\s*(\w+)/.exec(String(token.attrGet("style") ?? "")) ?? [];
+  if (align !== undefined) return [{ tag, children, align }];
   return [tag === "li" ? itemOf(children) : { tag, children }];
 }
 

@@ -5,11 +5,14 @@ import { setLanguage, t } from "../i18n/index.ts";
 import {
   dataSize,
   foldLines,
+  inTime,
   intoBlocks,
   logAsText,
   mediaOf,
   messageOf,
+  partsOf,
   resultSize,
+  tokensOf,
   wholeOf,
 } from "./result.ts";
 
@@ -19,7 +22,49 @@ it("shows the beginning of a result that was cut for the model, and knows where 
     type: "text" as const,
     metadata: { truncated: { total: 100, head: 6, tail: 96, callId: "c1" } },
   };
-  expect(wholeOf(result, 100, "replay")).toEqual({ text: "begin ", total: 100, callId: "c1" });
+  expect(wholeOf(result, 100, "replay")).toEqual({
+    text: "begin ",
+    total: 100,
+    callId: "c1",
+    gap: { from: 6, to: 96 },
+  });
+});
+
+it("counts the tokens of the whole text, as its size, and those that the model was given", () => {
+  const result = {
+    content: `${"word ".repeat(100)}[…]`,
+    type: "text" as const,
+    metadata: { truncated: { total: 5_000, head: 500, tail: 5_000 } },
+  };
+  const { whole, given } = tokensOf(result, 5_000);
+  expect(whole / given).toBeCloseTo(10, 0);
+  const short = tokensOf({ content: "word ".repeat(100), type: "text" });
+  expect(short).toEqual({ whole: given, given });
+});
+
+it("keeps several blocks in the order of the tool, with other attachments behind them", () => {
+  const picture = { type: "image", data: "AAAA", mimeType: "image/png" };
+  const parts = partsOf({
+    content: "one two",
+    type: "text",
+    attachments: [
+      { type: "file", mime: "application/pdf", url: "data:application/pdf;base64,AA", filename: "b" },
+    ],
+    blocks: [
+      { type: "text", text: "one" },
+      picture,
+      { type: "resource", resource: { uri: "a://b", text: "held" } },
+      { type: "text", text: "two" },
+    ],
+  });
+  const shown = parts?.map(({ text, medium }) => text ?? medium?.name);
+  expect(shown).toEqual(["one", "image/png", "held", "two", "b"]);
+  expect(partsOf({ content: "", type: "text", blocks: [picture, picture] })).toBeUndefined();
+});
+
+it("puts log lines in the order of their time", () => {
+  const line = (at: number): CallLine => ({ at, level: "info", text: String(at) });
+  expect(inTime([line(3), line(1), line(2)]).map(({ at }) => at)).toEqual([1, 2, 3]);
 });
 
 it("takes any other result as it is", () => {

@@ -1,16 +1,40 @@
 import type { CallLine, CallProgress, ToolResult } from "../api/index.ts";
 import { t } from "../i18n/index.ts";
-import { isRecord } from "../text/index.ts";
+import { estimateTokens, isRecord } from "../text/index.ts";
+
+/** The part of a text that the model was not given: from `from` on, up to `to`. */
+export interface Gap {
+  readonly from: number;
+  readonly to: number;
+}
 
 /**
- * The beginning of a result, its full length, and the call whose record has the rest. Cuts off the note for
- * models, which follows the beginning of a truncated result.
+ * The beginning of a result, its full length, the part that the model was not given, and the call whose record has the
+ * rest. Cuts off the note for models, which follows the beginning of a truncated result.
  */
 export function wholeOf({ content, metadata }: ToolResult, total = 0, callId?: string) {
-  const { head, total: all, callId: origin } = isRecord(metadata?.truncated) ? metadata.truncated : {};
+  const { head, tail, total: all, callId: origin } = isRecord(metadata?.truncated) ? metadata.truncated : {};
   if (typeof head !== "number" || typeof all !== "number")
-    return { text: content, total: Math.max(total, content.length), callId };
-  return { text: content.slice(0, head), total: all, callId: typeof origin === "string" ? origin : callId };
+    return { text: content, total: Math.max(total, content.length), callId, gap: undefined };
+  const gap: Gap = { from: head, to: typeof tail === "number" ? tail : all };
+  const id = typeof origin === "string" ? origin : callId;
+  return { text: content.slice(0, head), total: all, callId: id, gap };
+}
+
+/** Texts of more characters are estimated from their beginning. */
+const MOST_TO_COUNT = 400_000;
+
+/** About how many tokens the whole text of a result has, and how many of them the model was given. */
+export function tokensOf(
+  result: ToolResult,
+  total?: number,
+): { readonly whole: number; readonly given: number } {
+  const { text, total: length, gap } = wholeOf(result, total);
+  const known = text.slice(0, MOST_TO_COUNT);
+  const tokensFor = (characters: number) =>
+    known === "" ? 0 : Math.round(estimateTokens(known) * (characters / known.length));
+  const whole = tokensFor(length);
+  return { whole, given: gap === undefined ? whole : tokensFor(length - (gap.to - gap.from)) };
 }
 
 export interface Medium {
@@ -22,18 +46,57 @@ export interface Medium {
 /** All attachments of a result. Files on other machines become links and are never fetched unasked. */
 export function mediaOf({ attachments = [], blocks = [] }: ToolResult): Medium[] {
   const files = attachments.map(({ mime, url, filename }) => medium(mime, url, filename));
-  const fromBlocks = blocks.flatMap((block) => {
-    const { type, data, mimeType, uri, name } = block;
-    const mime = typeof mimeType === "string" ? mimeType : "application/octet-stream";
-    if ((type === "image" || type === "audio") && typeof data === "string")
-      return [medium(mime, `data:${mime};base64,${data}`)];
-    if (type === "resource_link" && typeof uri === "string")
-      return [medium("", uri, typeof name === "string" ? name : uri)];
-    return [];
-  });
+  const fromBlocks = blocks.flatMap((block) => partOf(block)?.medium ?? []);
   // A file in both lists is shown once.
   const seen = new Set<string>();
   return [...files, ...fromBlocks].filter(({ url }) => !seen.has(url) && seen.add(url));
+}
+
+/** A text or a medium of a result. */
+export interface ResultPart {
+  readonly text?: string;
+  readonly medium?: Medium;
+}
+
+/**
+ * The parts of a result of several blocks, in the order in which the tool gave them; further attachments come last.
+ * Undefined for other results.
+ */
+export function partsOf(result: ToolResult): readonly ResultPart[] | undefined {
+  const parts = (result.blocks ?? []).flatMap((block) => partOf(block) ?? []);
+  if (parts.length < 2 || !parts.some(({ text }) => text !== undefined)) return undefined;
+  const placed = new Set(parts.map((part) => part.medium?.url));
+  const others = mediaOf(result).filter(({ url }) => !placed.has(url));
+  return [...parts, ...others.map((one) => ({ medium: one }))];
+}
+
+/** A content block of MCP, as far as the console can show it. */
+export function partOf(block: Readonly<Record<string, unknown>>): ResultPart | undefined {
+  const { type, text, data, mimeType, uri, name, resource } = block;
+  const mime = typeof mimeType === "string" ? mimeType : "application/octet-stream";
+  if (type === "text" && typeof text === "string") return { text };
+  if ((type === "image" || type === "audio") && typeof data === "string")
+    return { medium: medium(mime, `data:${mime};base64,${data}`) };
+  if (type === "resource_link" && typeof uri === "string")
+    return { medium: medium("", uri, typeof name === "string" ? name : uri) };
+  return type === "resource" && isRecord(resource) ? contentPart(resource) : undefined;
+}
+
+/** What a resource holds: its text, or its bytes as a medium. */
+export function contentPart(content: Readonly<Record<string, unknown>>): ResultPart | undefined {
+  const { text, blob, mimeType, uri } = content;
+  if (typeof text === "string") return { text };
+  if (typeof blob !== "string") return undefined;
+  const mime = typeof mimeType === "string" ? mimeType : "application/octet-stream";
+  return {
+    medium: medium(
+      mime,
+      `data:${mime};base64,${blob}`,
+      String(uri ?? mime)
+        .split("/")
+        .at(-1),
+    ),
+  };
 }
 
 function medium(mime: string, url: string, name?: string): Medium {
@@ -97,6 +160,11 @@ export function foldLines(lines: readonly CallLine[], showsAll: boolean) {
   return { lines: [...lines.slice(0, SHOWN), ...lines.slice(-SHOWN)], at: SHOWN, hidden };
 }
 
+/** Log lines in the order of their time. Messages of progress may arrive after lines that were written later. */
+export function inTime(lines: readonly CallLine[]): readonly CallLine[] {
+  return lines.toSorted((left, right) => left.at - right.at);
+}
+
 export function logAsText(lines: readonly CallLine[]): string {
   return lines.map(({ at, level, text }) => `${new Date(at).toISOString()} ${level} ${text}`).join("\n");
 }
@@ -124,19 +192,4 @@ export function intoBlocks(text: string): string[] {
 /** Allows links to pages and mailboxes; anything that could run code is refused. */
 export function isSafeLink(href: string): boolean {
   return /^(https?:|mailto:)/i.test(href);
-}
-
-const signs = [
-  /^#{1,6} \S/m,
-  /^\s*[-*] \S/m,
-  /^\s*\d+\. \S/m,
-  /^```/m,
-  /\*\*[^*\n]+\*\*/,
-  /^\|.+\|\s*$/m,
-  /\[[^\]\n]+\]\(https?:/,
-];
-
-export function looksLikeMarkdown(text: string): boolean {
-  const head = text.slice(0, 4_000);
-  return signs.filter((sign) => sign.test(head)).length >= 2 || /^#{1,3} \S.*\n/.test(head);
 }

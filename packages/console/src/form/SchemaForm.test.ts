@@ -347,3 +347,51 @@ function open(
   });
   return { wrapper, value, changes, problems };
 }
+
+it("has nothing to add for a tool without parameters", () => {
+  for (const schema of [
+    { type: "object", properties: {} },
+    { type: "object", additionalProperties: true },
+  ]) {
+    const wrapper = mount(SchemaForm, { props: { schema, modelValue: {}, label: "arguments" } });
+    expect(wrapper.text()).toContain("This tool takes no arguments.");
+    expect(wrapper.findAll("button").map((button) => button.text())).toEqual(["Form", "JSON"]);
+  }
+});
+
+it("picks a moment of local time, and shows what is none as it is written", async () => {
+  const schema = { properties: { at: { type: "string", format: "date-time" } } };
+  const value = ref<unknown>({ at: "2026-03-15T09:30:00Z" });
+  const wrapper = mount(SchemaForm, {
+    props: {
+      schema,
+      modelValue: value.value,
+      label: "arguments",
+      "onUpdate:modelValue": async (changed: unknown) => {
+        value.value = changed;
+        await wrapper.setProps({ modelValue: changed });
+      },
+    },
+  });
+  const field = wrapper.get("input");
+  expect(field.attributes("type")).toBe("datetime-local");
+  await field.setValue("2026-05-01T08:00:00");
+  const { at } = value.value as { at: string }; // Set by the field.
+  expect(Date.parse(at)).toBe(new Date("2026-05-01T08:00:00").getTime());
+  await wrapper.setProps({ modelValue: { at: "soon" } });
+  expect(wrapper.get("input").attributes("type")).toBe("text");
+});
+
+it("searches in a list of more than 20 choices", async () => {
+  const choices = Array.from({ length: 21 }, (_, index) => `city ${index}`);
+  const props = { modelValue: {}, label: "arguments" };
+  const long = mount(SchemaForm, { props: { schema: { properties: { to: { enum: choices } } }, ...props } });
+  expect(long.get("input").attributes("role")).toBe("combobox");
+  expect(long.find("select").exists()).toBe(false);
+  const short = { properties: { to: { enum: choices.slice(1) } } };
+  expect(
+    mount(SchemaForm, { props: { schema: short, ...props } })
+      .find("select")
+      .exists(),
+  ).toBe(true);
+});

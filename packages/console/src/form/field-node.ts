@@ -157,7 +157,7 @@ export function hintsOf({ kind, schema }: FieldNode): Hint[] {
 }
 
 /** Formats that the form names to people. The others matter only to programs, or the control shows them. */
-const formats = new Set(["date-time", "time", "email", "uri", "url", "uuid", "hostname", "ipv4", "ipv6"]);
+const formats = new Set(["time", "email", "uri", "url", "uuid", "hostname", "ipv4", "ipv6"]);
 
 function numberHints(schema: Keywords): Hint[] {
   const { least, most, isAbove, isBelow } = boundsOf(schema);

@@ -28,6 +28,18 @@ export function normalise(schema: unknown, root: unknown = schema, key = ""): Fi
   return new Reader(root).read(schema, key);
 }
 
+/**
+ * The arguments of a tool. One whose schema names no properties takes none, though JSON Schema lets any key through
+ * that is not forbidden.
+ */
+export function readArguments(schema: unknown): FieldNode {
+  const node = normalise(schema);
+  const { additionalProperties = true, patternProperties } = node.schema;
+  if (node.kind !== "map" || additionalProperties !== true || patternProperties !== undefined) return node;
+  const { value: _, ...facts } = node;
+  return { ...facts, kind: "object", properties: [], extra: undefined };
+}
+
 class Reader {
   readonly #root: Keywords;
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { normalise } from "./schema-reader.ts";
-import { exampleValue, startValue } from "./start-value.ts";
+import { exampleValue, startArguments, startValue } from "./start-value.ts";
 
 const start = (schema: unknown) => startValue(normalise(schema));
 const example = (schema: unknown) => exampleValue(normalise(schema));
@@ -53,5 +53,52 @@ it("gives an example of texts that have a form or a length, wherever they are", 
     free: "text",
     short: "te",
     kind: "usual",
+  });
+});
+
+it("begins with defaults, fixed values and open required objects, and leaves the rest to the person", () => {
+  const address = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
+  const schema = {
+    properties: {
+      status: { enum: ["open", "paid"], default: "paid" },
+      limit: { type: "integer", default: 20 },
+      kind: { const: "order" },
+      customer: {
+        type: "object",
+        properties: { name: { type: "string" }, address },
+        required: ["name", "address"],
+      },
+      other: address,
+      note: { type: "string" },
+      none: { type: ["string", "null"], default: null },
+    },
+    required: ["kind", "customer", "note"],
+  };
+  expect(startArguments(normalise(schema))).toEqual({
+    status: "paid",
+    limit: 20,
+    kind: "order",
+    customer: { address: {} },
+  });
+});
+
+it("fills everything in an example, also what is optional, and ends where a schema holds itself", () => {
+  const schema = {
+    $defs: {
+      node: { type: "object", properties: { name: { type: "string" }, next: { $ref: "#/$defs/node" } } },
+    },
+    properties: {
+      tags: { type: "array", items: { type: "string" } },
+      headers: { type: "object", additionalProperties: { type: "string" } },
+      since: { type: "string", format: "date" },
+      old: { type: "string", deprecated: true },
+      tree: { $ref: "#/$defs/node" },
+    },
+  };
+  expect(example(schema)).toEqual({
+    tags: ["text"],
+    headers: { key: "text" },
+    since: expect.stringMatching(/^\d{4}-\d\d-\d\d$/),
+    tree: { name: "text", next: { name: "text", next: {} } },
   });
 });

@@ -12,19 +12,23 @@ export function exampleValue(node: FieldNode): unknown {
   return made(node, true, 0);
 }
 
-/** The initial arguments: only values that the schema fixes. The person sets everything else. */
-export function startArguments(node: FieldNode): Record<string, unknown> {
-  if (node.kind !== "object") return {};
-  const fixed = node.properties.flatMap(({ key, required, node: child }) => {
-    const shape = required ? child() : undefined;
-    return shape?.kind === "choice" && shape.choices.length === 1 && !shape.nullable
-      ? [[key, structuredClone(shape.choices[0]!.value)] as const]
-      : [];
+/** The initial arguments: defaults, values that the schema fixes, and required objects. The person sets the rest. */
+export function startArguments(node: FieldNode, depth = 0): Record<string, unknown> {
+  if (node.kind !== "object" || depth > DEEPEST) return {};
+  const known = node.properties.flatMap(({ key, required, node: child }): (readonly [string, unknown])[] => {
+    const shape = child();
+    if (shape.default !== undefined && shape.default !== null) return [[key, structuredClone(shape.default)]];
+    if (!required || shape.nullable) return [];
+    if (shape.kind === "object") return [[key, startArguments(shape, depth + 1)]];
+    const isFixed = shape.kind === "choice" && shape.choices.length === 1;
+    return isFixed ? [[key, structuredClone(shape.choices[0]!.value)]] : [];
   });
-  return Object.fromEntries(fixed);
+  return Object.fromEntries(known);
 }
 
 const DEEPEST = 8;
+/** Optional members of an example are filled down to this depth: a schema may hold itself. */
+const DEEPEST_OPTIONAL = 3;
 const MOST_ITEMS = 100;
 
 function made(node: FieldNode, isExample: boolean, depth: number): unknown {
@@ -34,7 +38,9 @@ function made(node: FieldNode, isExample: boolean, depth: number): unknown {
   if (depth > DEEPEST) return null;
   const inner = (child: Child) => made(child(), isExample, depth + 1);
   const { minItems } = node.schema;
-  const least = typeof minItems === "number" ? Math.min(Math.max(0, minItems), MOST_ITEMS) : 0;
+  // An example shows an item, unless the list may hold itself.
+  const fewest = isExample && depth < DEEPEST_OPTIONAL ? 1 : 0;
+  const least = typeof minItems === "number" ? Math.min(Math.max(fewest, minItems), MOST_ITEMS) : fewest;
   switch (node.kind) {
     case "text":
       return isExample ? exampleText(node) : "";
@@ -51,11 +57,11 @@ function made(node: FieldNode, isExample: boolean, depth: number): unknown {
     case "list":
       return Array.from({ length: least }, () => inner(node.item));
     case "map":
-      return {};
+      return fewest === 0 ? {} : { key: inner(node.value) };
     case "tuple":
       return node.items.map(inner);
     case "object": {
-      const isWanted = (child: Child) => isExample && child().examples.length > 0;
+      const isWanted = (child: Child) => isExample && depth < DEEPEST_OPTIONAL && !child().deprecated;
       const wanted = node.properties.filter((property) => property.required || isWanted(property.node));
       return Object.fromEntries(wanted.map(({ key, node: child }) => [key, inner(child)]));
     }

@@ -3,6 +3,7 @@ import { keep, kept } from "../text/browser.ts";
 import { type Texts, textsOf } from "./catalogue.ts";
 import { calls } from "./messages/calls.ts";
 import { common } from "./messages/common.ts";
+import { schedules } from "./messages/schedules.ts";
 import { settings } from "./messages/settings.ts";
 import { skills } from "./messages/skills.ts";
 import { tools } from "./messages/tools.ts";
@@ -14,7 +15,7 @@ export const languages = [
 type Language = (typeof languages)[number]["code"];
 
 const KEY = "toolrack.language";
-export const messages = { ...common, ...tools, ...calls, ...settings, ...skills };
+export const messages = { ...common, ...tools, ...calls, ...schedules, ...settings, ...skills };
 
 export const i18n = createI18n<[Texts<typeof messages>], Language, false>({
   legacy: false,

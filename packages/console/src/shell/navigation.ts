@@ -1,5 +1,7 @@
 import {
   Activity,
+  BookOpen,
+  CalendarClock,
   House,
   MessageSquare,
   Plug,
@@ -29,7 +31,9 @@ export const pages = [
   page("calls", Activity, "c", "/calls", () => import("../pages/calls/CallsPage.vue")),
   page("approvals", ShieldCheck, "a", "/approvals", () => import("../pages/approvals/ApprovalsPage.vue")),
   page("chat", MessageSquare, "d", "/chat/:session?", () => import("../pages/chat/ChatPage.vue")),
+  page("schedules", CalendarClock, "l", "/schedules", () => import("../pages/schedules/SchedulesPage.vue")),
   page("skills", Sparkles, "k", "/skills/:skill?", () => import("../pages/skills/SkillsPage.vue")),
+  page("offerings", BookOpen, "o", "/prompts", () => import("../pages/offerings/OfferingsPage.vue")),
   page("mcpServers", Plug, "m", "/mcp-servers/:server?", () => {
     return import("../pages/mcp-servers/McpServersPage.vue");
   }),

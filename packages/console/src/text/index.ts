@@ -11,4 +11,4 @@ export {
   sameJson,
   withoutFences,
 } from "./json.ts";
-export { lineDiff, programLine, shellWord, shellWords } from "./wording.ts";
+export { lineDiff, localMoment, programLine, shellWord, shellWords, withOffset } from "./wording.ts";

@@ -15,6 +15,21 @@ export function programLine(
   return shellWords([...program, ...words, ...(workspace === undefined ? [] : ["--dir", workspace])]);
 }
 
+/** A moment of RFC 3339 as a date-time picker takes it, in local time; empty for any other text. */
+export function localMoment(text: string): string {
+  const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d/i.test(text) ? new Date(text) : undefined;
+  if (at === undefined || Number.isNaN(at.getTime())) return "";
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+/** What a date-time picker gives, as a moment of RFC 3339 with the offset of the local time. */
+export function withOffset(local: string): string {
+  const minutes = -new Date(local).getTimezoneOffset();
+  const two = (part: number) => String(Math.floor(Math.abs(part))).padStart(2, "0");
+  const offset = minutes === 0 ? "Z" : `${minutes < 0 ? "-" : "+"}${two(minutes / 60)}:${two(minutes % 60)}`;
+  return `${local.length === 16 ? `${local}:00` : local}${offset}`;
+}
+
 export interface DiffLine {
   readonly kind: "same" | "added" | "removed";
   readonly text: string;

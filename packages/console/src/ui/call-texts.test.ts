@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import type { LoopVerdict } from "../api/index.ts";
 import { setLanguage } from "../i18n/index.ts";
-import { loopEvidence, shownStatus } from "./call-texts.ts";
+import { callerText, loopEvidence, shownStatus, toolTime } from "./call-texts.ts";
 
 it("tells a call that was cancelled from one that failed", () => {
   expect(shownStatus({ status: "error", error: { code: "cancelled" } })).toBe("cancelled");
@@ -19,6 +19,38 @@ it("tells a call that waits for an answer from one that runs", () => {
   expect(shownStatus({ callId: "asks", status: "running" }, waiting)).toBe("pending");
   expect(shownStatus({ callId: "runs", status: "running" }, waiting)).toBe("running");
   expect(shownStatus({ callId: "asks", status: "completed" }, waiting)).toBe("completed");
+});
+
+it("names who made a call truly", () => {
+  setLanguage("en", { remember: false });
+  const names = [
+    { caller: "http", via: "console" },
+    { caller: "http", via: "curl/8.5.0" },
+    { caller: "cli" },
+    { caller: "ci-bot", via: "curl/8.5.0" },
+    { caller: "http", via: "claude-code 2.1.0" },
+    { caller: "http", via: "chat 0199" },
+    { caller: "schedule_tool_0199", via: "schedule 0199" },
+    { caller: "schedule_tool_0199" },
+    { caller: "some_tool" },
+  ].map(callerText);
+  expect(names).toEqual([
+    "Console",
+    "curl/8.5.0",
+    "Command line",
+    "ci-bot · curl/8.5.0",
+    "claude-code 2.1.0",
+    "Chat",
+    "Schedule",
+    "Schedule",
+    "some_tool",
+  ]);
+});
+
+it("does not count as the tool's time what a call waited for a person", () => {
+  expect(toolTime({ duration: 5_010, flags: { waited: 5_000 } })).toBe(10);
+  expect(toolTime({ duration: 7 })).toBe(7);
+  expect(toolTime({})).toBeUndefined();
 });
 
 /** Every signal that there is: a new one does not compile before it stands here. */

@@ -28,6 +28,30 @@ export function shownStatus(call: StandingCall, waiting?: ReadonlySet<string>): 
 }
 
 /**
+ * Who made a call, for people: the page, the program with its version, a chat or a schedule, and the token's name if it
+ * has one of its own.
+ */
+export function callerText({
+  caller = "",
+  via,
+}: {
+  readonly caller?: string;
+  readonly via?: string;
+}): string {
+  const [kind = ""] = (via ?? (caller.startsWith("schedule_tool_") ? "schedule" : caller)).split(" ");
+  const by = te(`callers.${kind}`) ? t(`callers.${kind}`) : (via ?? caller);
+  const isNamed = via !== undefined && !plainCallers.has(caller) && !caller.startsWith("schedule_tool_");
+  return isNamed ? `${caller} · ${by}` : by;
+}
+/** Callers that are no tokens with names of their own. */
+const plainCallers: ReadonlySet<string> = new Set(["", "http", "cli", "mcp", "chat"]);
+
+/** How long the tool took: the time in which a call waited for a person is not the tool's. */
+export function toolTime({ duration, flags }: Pick<CallFacts, "duration" | "flags">): number | undefined {
+  return duration === undefined ? undefined : Math.max(0, duration - (flags?.waited ?? 0));
+}
+
+/**
  * Describes a loop in the console's language: what repeats, how often and since when. Unknown kinds use the server's
  * text.
  */

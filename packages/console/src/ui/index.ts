@@ -11,7 +11,7 @@ declare module "vue" {
   interface GlobalComponents extends Readonly<typeof components> {}
 }
 
-export { errorText, flagsOf, loopEvidence, nameOf, shownStatus } from "./call-texts.ts";
+export { callerText, errorText, flagsOf, loopEvidence, nameOf, shownStatus, toolTime } from "./call-texts.ts";
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
 export { useFilterDrafts } from "./filter-drafts.ts";
 export { keepReloads, useReloads, useWaitingApprovals, waitingApprovals, waitingCalls } from "./live.ts";

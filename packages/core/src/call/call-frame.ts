@@ -5,6 +5,7 @@ import type { ToolEntry } from "../registry/entry.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolStatus } from "../tool/types.ts";
+import { readClock } from "./clock.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
@@ -27,24 +28,20 @@ export class CallFrame {
   raw: unknown;
   readonly options: CallOptions;
   readonly parent: CallFrame | undefined;
-  readonly depth: number;
   readonly sessionID: string;
-  /** The caller that the host named; for a call that a tool makes, otherwise the name and id of the tool's own call. */
-  readonly caller: string;
   readonly permissions: readonly string[];
   readonly createdAt: number;
 
+  /** The called tool, once `resolve` has found it. */
   entry: ToolEntry | undefined = undefined;
-  /** The same as `entry`, for the stages after `resolve`, which finds the tool. */
-  tool!: ToolEntry;
   /**
    * The tool as it is registered now, if that is not the version that runs. Its permissions, and whether it
    * is dangerous, count as well.
    */
   current: ToolEntry | undefined = undefined;
   input: Record<string, unknown> = noInput;
-  /** The name of the tool; until the tool is found, the name as the caller wrote it. */
-  toolName: string;
+  /** Whether the history keeps only a part of `input`. */
+  isLarge = false;
   status: ToolStatus = "pending";
   ended = false;
   /** Whether a stage had to wait, so that time has passed since the call was made. */
@@ -60,6 +57,8 @@ export class CallFrame {
   /** What the tool returned, until it is made a result. */
   output: unknown = undefined;
   draft: RawResult | undefined = undefined;
+  /** The mask of which it is known that a long text of the draft has none of its values. */
+  cleanOf: Mask | undefined = undefined;
   result: ToolResult | undefined = undefined;
   error: ToolError | undefined = undefined;
   flags: CallFlags | undefined = undefined;
@@ -73,11 +72,12 @@ export class CallFrame {
 
   /** When the call's time is over, in milliseconds on the `performance` clock. */
   deadline = Number.POSITIVE_INFINITY;
-  timeLimit = 0;
   idleLimit = 0;
   lastActivity = 0;
   /** How many questions to a person this call and its children are waiting for. */
   asking = 0;
+  /** Milliseconds for which a person was waited for while the tool ran. */
+  waitedInRun = 0;
   /** Since when the call has been waiting for answers, on the `performance` clock. */
   askingSince = 0;
   /** The tool has done nothing yet, because other calls come first. */
@@ -109,21 +109,39 @@ export class CallFrame {
     this.sequence = sequence;
     this.#callId = callId;
     this.name = name;
-    this.toolName = name;
     this.raw = raw;
     this.options = options;
     this.parent = parent;
-    this.depth = parent === undefined ? 0 : parent.depth + 1;
     this.sessionID = options.sessionID ?? parent?.sessionID ?? "";
-    this.caller = options.caller ?? (parent === undefined ? "" : `${parent.toolName}_${parent.callId}`);
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
-    this.createdAt = performance.now();
+    this.createdAt = readClock();
   }
 
   get callId(): string {
     this.#callId ??= this.host.history.idOf(this.sequence);
     return this.#callId;
+  }
+
+  /** How many calls are above it. */
+  get depth(): number {
+    return this.parent === undefined ? 0 : this.parent.depth + 1;
+  }
+
+  /** The same as `entry`, for the stages after `resolve`. */
+  get tool(): ToolEntry {
+    return this.entry!;
+  }
+
+  /** The name of the tool; until the tool is found, the name as the caller wrote it. */
+  get toolName(): string {
+    return this.entry === undefined ? this.name : this.entry.info.name;
+  }
+
+  /** The caller that the host named; for a call that a tool makes, otherwise the name and id of the tool's own call. */
+  get caller(): string {
+    const { options, parent } = this;
+    return options.caller ?? (parent === undefined ? "" : `${parent.toolName}_${parent.callId}`);
   }
 
   /** The tool's name for people to read: with its display name, where that is another. */
@@ -162,7 +180,7 @@ export class CallFrame {
 
   /** Restarts the idle limit, because the tool has shown that it is working. */
   touch(): void {
-    if (this.idleLimit > 0) this.lastActivity = performance.now();
+    if (this.idleLimit > 0) this.lastActivity = readClock();
   }
 }
 
@@ -201,7 +219,7 @@ export interface CallHost {
 }
 
 const LONGEST_RAW = 10_000;
-/** Characters. Arguments with a longer text are cut before the history keeps them. */
+/** Characters. Refused arguments with a longer text are cut before the history keeps them. */
 const LARGE = 100_000;
 const DEPTH_LOOKED_AT = 3;
 const MOST_LOOKED_AT = 50;
@@ -216,7 +234,9 @@ export class CallHistory {
   /** The newest call under way. */
   newest: CallFrame | undefined = undefined;
   readonly #limit: number;
-  readonly #chosen = new Map<string, CallFrame>();
+  /** Replaced now and then: a Map whose entries come and go keeps all that it ever held until a full collection. */
+  #chosen = new Map<string, CallFrame>();
+  #chosenSince = 0;
   /** Makes the ids of one registry differ from those of any other. */
   readonly #prefix = `call_${Math.random().toString(36).slice(2, 10)}${Date.now().toString(36)}_`;
   #ring: (CallFrame | undefined)[] = [];
@@ -255,6 +275,10 @@ export class CallHistory {
     if (this.newest !== undefined) this.newest.newer = frame;
     this.newest = frame;
     if (frame.options.callId !== undefined && frame.options.callId === frame.callId) {
+      if (++this.#chosenSince > 256 + 2 * this.#chosen.size) {
+        this.#chosen = new Map(this.#chosen);
+        this.#chosenSince = 0;
+      }
       this.#chosen.set(frame.callId, frame);
     }
   }
@@ -291,7 +315,7 @@ export class CallHistory {
     frame.shown = undefined;
     if (frame.startedAt > 0) frame.raw = undefined;
     else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
-    if (isLarge(frame.input, DEPTH_LOOKED_AT)) {
+    if (frame.isLarge) {
       frame.parametersHash = hashValue(frame.input);
       frame.input = clip(frame.input);
     }
@@ -322,7 +346,7 @@ export class CallHistory {
   }
 }
 
-/** Whether a value is probably large. Looks only at its first levels, where large parts mostly show. */
+/** Whether arguments that no schema has looked at are probably large. Looks only at its first levels, where large parts mostly show. */
 function isLarge(value: unknown, depth: number): boolean {
   if (typeof value === "string") return value.length > LARGE;
   if (typeof value !== "object" || value === null || depth === 0) return false;

@@ -15,6 +15,7 @@ import type {
   ToolState,
 } from "../tool/types.ts";
 import type { CallFrame } from "./call-frame.ts";
+import { readClock } from "./clock.ts";
 import type { LogLevel } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import { redact } from "./redact.ts";
@@ -389,7 +390,7 @@ export function waitingForTurn(context: Pick<ToolContext, "signal">): () => void
   return () => {
     frame.waitsForTurn = false;
     if (frame.ended) return;
-    frame.lastActivity = performance.now();
+    frame.lastActivity = readClock();
     frame.host.deadlines.watch(frame);
   };
 }

@@ -26,7 +26,9 @@ export interface CallFlags {
   /** The tool ended after its limit of milliseconds: it kept the process busy, so that it could not be stopped. */
   overran?: { readonly limit: number };
   loop?: LoopVerdict;
-  /** Milliseconds that the call waited for a person's consent before it ran. */
+  /**
+   * Milliseconds for which the call waited for a person, before or while it ran. A call whose child waited has waited too.
+   */
   waited?: number;
 }
 
@@ -171,7 +173,7 @@ export interface ToolCallRecord {
   readonly tid?: string;
   readonly status: "completed" | "error";
   /**
-   * Milliseconds from the arrival of the call to its end; `runDuration` is the part from the start of the
+   * Milliseconds from the arrival of the call to its end; `runDuration`, without waiting, is the part from the start of the
    * tool.
    */
   readonly duration: number;

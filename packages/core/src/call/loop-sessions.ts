@@ -1,13 +1,13 @@
 import { assessFinished, assessNext } from "../loop/detect-doom-loop.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
-import { emptyLoopState, recordCall, recordStop } from "../loop/loop-state.ts";
-import { declaredKey, isInfrastructureFailure, loopTraits } from "../loop/records.ts";
-import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
+import { emptyLoopState, readStored, recordCall, recordStop } from "../loop/loop-state.ts";
+import { declaredKey, isInfrastructureFailure, isPoll } from "../loop/records.ts";
+import { resultKeySteps, resultKeys, roughKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult } from "../tool/result.ts";
 import type { CallFrame } from "./call-frame.ts";
-import { toEpoch } from "./time.ts";
+import { readClock, toEpoch } from "./clock.ts";
 
 /**
  * How many sessions are remembered. Nobody reports the end of a session, so the one without calls for the
@@ -77,7 +77,7 @@ export class LoopSessions {
 
   /** Restores a stored session. */
   restore(sessionID: string, state: LoopState): void {
-    this.#remember(sessionID, state);
+    this.#remember(sessionID, readStored(state));
   }
 
   /** Changes the state of a known session. */
@@ -117,14 +117,31 @@ function keyOf({ sessionID, options }: CallFrame): string {
   return sessionKey(sessionID, options.sessionCaller);
 }
 
+/** Characters. Keys of a larger result cost more than the rest of its call. */
+const LARGE = 1024 * 1024;
+
 /**
  * Computes the keys of a result while it is whole: later it may be cut, dropped, or get a text appended. For
- * a result that stays unchanged, the keys are computed on first use.
+ * a result that stays unchanged, the keys are computed on first use. A large result of a call that no session watches
+ * gets keys that are good enough for `detectDoomLoop`.
  */
 export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolean): void {
+  if (frame.resultKeys !== undefined) return;
   if (stays && !frame.flags?.edited && !showsBeyondText(draft)) return;
+  const size = Math.max(draft.content.length, draft.structuredSize ?? 0);
+  const isRough = size > LARGE && !frame.host.sessions.watches(frame);
   try {
-    frame.resultKeys = resultKeys(draft, Date.now());
+    frame.resultKeys = isRough ? roughKeys(draft, Date.now()) : resultKeys(draft, Date.now());
+  } catch {
+    // A failing detector must not fail the call.
+  }
+}
+
+/** The keys of a long result whose calls a session watches, in steps of a few milliseconds. */
+export function* resultKeyStepsOf(frame: CallFrame, draft: RawResult): Generator<void, void> {
+  if (frame.parent !== undefined || !frame.host.sessions.watches(frame)) return;
+  try {
+    frame.resultKeys = yield* resultKeySteps(draft, Date.now());
   } catch {
     // A failing detector must not fail the call.
   }
@@ -169,32 +186,41 @@ function assessSession(frames: readonly CallFrame[]): LoopVerdict {
 }
 
 function candidateOf(frame: CallFrame): LoopCandidate {
+  const metadata = frame.entry?.info.metadata;
   return {
     tool: frame.toolName,
     argsKey: argsKeyOf(frame),
-    ...loopTraits(frame.entry?.info.metadata, frame.options.messageID),
-    at: toEpoch(frame.waited ? performance.now() : frame.createdAt),
+    readOnly: metadata?.readOnly === true,
+    poll: isPoll(metadata),
+    round: frame.options.messageID || undefined,
+    at: toEpoch(frame.waited ? readClock() : frame.createdAt),
     args: frame.input,
   };
 }
 
 function loopRecordOf(frame: CallFrame): LoopRecord {
   const { error, result } = frame;
+  const metadata = frame.entry?.info.metadata;
   const content = result?.content ?? "";
   const at = toEpoch(frame.endedAt);
   // Kept with the frame, because text that is appended later is not the tool's result.
   frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at);
+  const { resultKey, exactKey } = frame.resultKeys;
+  // Written member by member: spreading two parts into it took 150 ns.
   return {
     callId: frame.callId,
     tool: frame.toolName,
     argsKey: argsKeyOf(frame),
-    ...frame.resultKeys,
+    resultKey,
+    exactKey,
     resultLength: content.length,
     isError: error !== undefined,
     errorCode: error?.code,
     infrastructure: error !== undefined && isInfrastructureFailure(error.cause),
     executed: frame.startedAt > 0,
-    ...loopTraits(frame.entry?.info.metadata, frame.options.messageID),
+    readOnly: metadata?.readOnly === true,
+    poll: isPoll(metadata),
+    round: frame.options.messageID || undefined,
     startedAt: toEpoch(frame.startedAt || frame.createdAt),
     at,
   };

@@ -23,6 +23,8 @@ const LONGEST_GUARDED = 12;
  * would be too large.
  */
 const BEGINNING = 40;
+/** Characters that `findSteps` searches in one step. */
+const SLICE = 2 * 1024 * 1024;
 /** How deep `apply` searches a value. Deeper parts are replaced by a word, because they could contain secrets. */
 const DEEPEST = 500;
 
@@ -90,6 +92,22 @@ export class Mask implements Iterable<string> {
       if (this.#folded.some((value) => folded.includes(value))) return true;
     }
     return this.#other?.finds(text) === true;
+  }
+
+  /** Like `finds`, in steps of a few milliseconds. */
+  *findSteps(text: string): Generator<void, boolean> {
+    const overlap = this.#longest() - 1;
+    for (let from = 0; from < text.length; from += SLICE) {
+      if (from > 0) yield;
+      if (this.finds(text.slice(from, from + SLICE + overlap))) return true;
+    }
+    return false;
+  }
+
+  #longest(): number {
+    let longest = 1;
+    for (const { length } of this) longest = Math.max(longest, length);
+    return longest;
   }
 
   /**
@@ -160,15 +178,19 @@ export class Mask implements Iterable<string> {
     return this.isEmpty ? message : (masked(message, this, "", 0, true) as Value); // The shape stays.
   }
 
-  /** Masks what the tool produced of a result: never its type, nor the MIME types of what it holds. */
-  inResult<Result extends RawResult | ToolResult>(result: Result): Result {
+  /**
+   * Masks what the tool produced of a result: never its type, nor the MIME types of what it holds. `isTextClean`: it is
+   * known that the text has none of the values.
+   */
+  inResult<Result extends RawResult | ToolResult>(result: Result, isTextClean = false): Result {
     if (this.isEmpty) return result;
     const { content, type, structured, attachments, blocks, metadata } = result;
     const { title, error }: Partial<RawResult & ToolResult> = result;
     const plain = structured === undefined ? undefined : this.apply(structured);
     // In JSON, a secret may be written with escapes.
-    const isJson = type === "json" && (plain !== structured || this.finds(content));
-    const text = (isJson ? this.#inJson(content) : undefined) ?? this.inText(content);
+    const isFound = !isTextClean && this.finds(content);
+    const isJson = type === "json" && (plain !== structured || isFound);
+    const text = (isJson ? this.#inJson(content) : undefined) ?? (isFound ? this.inText(content) : content);
     // Where the text is hidden as a whole, the value that it was made of is too.
     const isHidden = text === HIDDEN_JSON && text !== content;
     const data = isHidden && structured !== undefined ? REDACTED : plain;

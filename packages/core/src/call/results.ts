@@ -1,3 +1,5 @@
+import type { Mask } from "./mask.ts";
+
 /** One page of a kept result. */
 export interface ResultPage {
   readonly text: string;
@@ -14,10 +16,16 @@ export interface PageOptions {
   readonly limit?: number;
 }
 
+interface KeptText {
+  readonly text: string;
+  /** The mask whose values are hidden in the text. */
+  readonly masked: Mask;
+}
+
 /** The whole texts of results that were cut for the model. The oldest are dropped when the room is used up. */
 export class KeptResults {
   readonly #room: number;
-  readonly #texts = new Map<string, string>();
+  readonly #texts = new Map<string, KeptText>();
   #used = 0;
 
   constructor(room: number) {
@@ -25,24 +33,24 @@ export class KeptResults {
   }
 
   /** Returns false, and keeps nothing, for a text that is larger than the whole room. */
-  keep(callId: string, text: string): boolean {
+  keep(callId: string, text: string, masked: Mask): boolean {
     if (text.length > this.#room) return false;
     const before = this.#texts.get(callId);
     if (before !== undefined) {
       this.#texts.delete(callId);
-      this.#used -= before.length;
+      this.#used -= before.text.length;
     }
-    this.#texts.set(callId, text);
+    this.#texts.set(callId, { text, masked });
     this.#used += text.length;
     for (const [oldest, old] of this.#texts) {
       if (this.#used <= this.#room) break;
       this.#texts.delete(oldest);
-      this.#used -= old.length;
+      this.#used -= old.text.length;
     }
     return true;
   }
 
-  get(callId: string): string | undefined {
+  get(callId: string): KeptText | undefined {
     return this.#texts.get(callId);
   }
 }

@@ -4,10 +4,10 @@ import { hashValue } from "../schema/hash.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ToolState, ToolStatus } from "../tool/types.ts";
 import type { CallFrame, ShownInput } from "./call-frame.ts";
+import { toEpoch } from "./clock.ts";
 import type { ToolCallRecord } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import { redact } from "./redact.ts";
-import { toEpoch } from "./time.ts";
 
 /** The state of a call as others see it: secrets masked, plain JSON. */
 export function stateOf(frame: CallFrame): ToolState {
@@ -149,7 +149,7 @@ export function recordOf(
     caller: frame.caller,
     status: error === undefined ? ("completed" as const) : ("error" as const),
     duration: frame.endedAt - frame.createdAt,
-    runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
+    runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt - frame.waitedInRun,
     afterDuration: frame.ranAt === 0 ? 0 : frame.endedAt - frame.ranAt,
   };
   // Most records need nothing more.

@@ -1,30 +1,5 @@
 import type { CallFrame, CallHistory } from "./call-frame.ts";
-
-/**
- * Milliseconds between comparisons of the `performance` clock with the system clock: comparing costs more
- * than adding.
- */
-const COMPARE_EVERY = 1_000;
-
-/** Milliseconds by which the clocks may differ. */
-const LARGEST_DRIFT = 100;
-
-let origin = performance.timeOrigin;
-
-let comparedAt = 0;
-
-/**
- * Converts a time of the `performance` clock to milliseconds since the epoch. Follows the system clock within a second
- * after it was set or the machine slept, during which the `performance` clock stands still.
- */
-export function toEpoch(time: number): number {
-  if (time - comparedAt > COMPARE_EVERY) {
-    comparedAt = time;
-    const now = Date.now() - performance.now();
-    if (Math.abs(now - origin) > LARGEST_DRIFT) origin = now;
-  }
-  return Math.round(origin + time);
-}
+import { readClock } from "./clock.ts";
 
 /**
  * Milliseconds. A timer that fires this soon is not cleared when its calls are done: clearing and setting timers costs
@@ -77,7 +52,7 @@ export class Deadlines {
   #expireDue(): void {
     this.#timer = undefined;
     this.#due = NEVER;
-    const now = performance.now();
+    const now = readClock();
     let next = NEVER;
     // A copy, because ending one call may end others and change the list.
     for (const frame of [...this.#calls.active()]) {
@@ -101,6 +76,20 @@ const LONGEST_WITHOUT_TURN = 10;
 const onNextTurn =
   // Core has no Node types.
   (globalThis as { setImmediate?: (callback: () => void) => unknown }).setImmediate ?? setTimeout;
+
+/**
+ * Does work that comes in steps, each of a few milliseconds, and lets the event loop have a turn after every one of
+ * them.
+ */
+export async function inTurns<Value>(steps: Generator<void, Value>): Promise<Value> {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    await new Promise<void>((resolve) => {
+      onNextTurn(() => resolve());
+    });
+  }
+}
 
 let turnBegan = NEVER;
 let nextTurn: Promise<void> | undefined;
@@ -149,7 +138,7 @@ export function beginInTurn(begin: () => void, now: number): void {
 
 function beginLater(): void {
   while (begun < later.length) {
-    const turn = overdueTurn(performance.now());
+    const turn = overdueTurn(readClock());
     if (turn !== undefined) {
       turn.then(beginLater);
       return;
@@ -171,7 +160,7 @@ export function answerLate(frame: CallFrame): void {
 
 /** Stops the time limits of this call and of the calls above it until disposed, and emits that they wait. */
 export function pausing(frame: CallFrame): Disposable {
-  const start = performance.now();
+  const start = readClock();
   for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
     if (at.asking++ > 0) continue;
     at.askingSince = start;
@@ -179,18 +168,27 @@ export function pausing(frame: CallFrame): Disposable {
   }
   return {
     [Symbol.dispose]() {
-      const now = performance.now();
+      const now = readClock();
       for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
         // Overlapping questions are one pause.
         if (--at.asking > 0) continue;
         at.deadline += now - at.askingSince;
         at.lastActivity = now;
         if (at.ended) continue;
+        noteWait(at, now);
         at.host.deadlines.watch(at);
         emitWaiting(at, false);
       }
     },
   };
+}
+
+/** Adds the pause that ends now to the time for which the call waited. Waiting is not the tool's time. */
+export function noteWait(frame: CallFrame, now: number): void {
+  const waited = now - frame.askingSince;
+  const flags = frame.flag();
+  flags.waited = (flags.waited ?? 0) + waited;
+  if (frame.startedAt > 0) frame.waitedInRun += waited;
 }
 
 function emitWaiting(frame: CallFrame, isWaiting: boolean): void {

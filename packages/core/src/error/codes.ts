@@ -61,7 +61,8 @@ export const toolErrorCodes = {
     name: "ToolExecutionError",
     recoverable: true,
     when: "The tool threw, rejected, returned an error, or returned what its output schema forbids.",
-    details: "`cause`: what the tool said.",
+    details:
+      "`cause`: what the tool said. `thrown`: the kind of error that it threw, such as `TypeError`. A fault in the tool's code (`TypeError`, `ReferenceError`) is not `recoverable`.",
   },
   outcome_unknown: {
     name: "OutcomeUnknownError",

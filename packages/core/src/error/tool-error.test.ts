@@ -70,6 +70,21 @@ describe("toToolError", () => {
     expect(toToolError(thrown, "t", {}).stack).toBe(thrown.stack);
   });
 
+  it("tells the kind of error that was thrown, and that no caller gets around a fault in the tool's code", () => {
+    const told = (thrown: unknown) => toToolError(thrown, "t", {}).toResponse();
+    expect(told(new TypeError("x is undefined"))).toMatchObject({
+      recoverable: false,
+      details: { thrown: "TypeError" },
+    });
+    expect(told(new ReferenceError("y is not defined")).recoverable).toBe(false);
+    const unreachable = new TypeError("fetch failed", { cause: new Error("ECONNREFUSED") });
+    expect(told(unreachable)).toMatchObject({ recoverable: true, details: { thrown: "TypeError" } });
+    const badUrl = Object.assign(new TypeError("Invalid URL"), { code: "ERR_INVALID_URL" });
+    expect(told(badUrl).recoverable).toBe(true);
+    expect(told(new Error("no such file"))).toMatchObject({ recoverable: true });
+    expect(told(new Error("no such file")).details).not.toHaveProperty("thrown");
+  });
+
   it("its response tells the causes of what the tool threw", () => {
     const root = new Error("connect ECONNREFUSED 127.0.0.1:5432");
     const thrown = new Error("Operation failed", { cause: new Error("no database", { cause: root }) });

@@ -31,7 +31,8 @@ export class ToolError extends Error {
     super(clipMessage(message), options.cause === undefined ? undefined : { cause: options.cause });
     this.name = toolErrorCodes[code].name;
     this.code = code;
-    this.recoverable = options.recoverable ?? toolErrorCodes[code].recoverable;
+    const isFault = code === "execution_failed" && isFaultOfCode(options.cause);
+    this.recoverable = options.recoverable ?? (!isFault && toolErrorCodes[code].recoverable);
     this.toolName = options.toolName ?? "";
     this.input = options.input;
     this.data = options.data ?? {};
@@ -49,10 +50,36 @@ export class ToolError extends Error {
         ...(isRecord(data) && data),
         toolName: this.toolName,
         input: clip(this.input),
-        ...(this.cause !== undefined && { cause: causeText(this) }),
+        ...(this.cause !== undefined && { cause: causeText(this), ...thrownName(this.cause) }),
       },
       recoverable: this.recoverable,
     };
+  }
+}
+
+/** The names of errors that tell of a fault in code, in JavaScript and in Python. */
+const faults = new Set(["TypeError", "ReferenceError", "NameError", "AttributeError"]);
+
+/**
+ * Whether a fault in the tool's code was thrown, which no caller gets around. A `TypeError` with a code or a cause tells
+ * of something else, such as an address that cannot be reached.
+ */
+function isFaultOfCode(thrown: unknown): boolean {
+  try {
+    if (!(thrown instanceof Error) || !faults.has(thrown.name) || thrown.cause !== undefined) return false;
+    return !("code" in thrown) || thrown.code === undefined;
+  } catch {
+    return false; // A getter may throw.
+  }
+}
+
+/** The kind of error that was thrown, when its name says more than that it is one. */
+function thrownName(thrown: unknown): { readonly thrown?: string } {
+  try {
+    const isTelling = thrown instanceof Error && !isToolError(thrown) && thrown.name !== "Error";
+    return isTelling && typeof thrown.name === "string" ? { thrown: thrown.name.slice(0, 100) } : {};
+  } catch {
+    return {}; // A getter may throw.
   }
 }
 

@@ -8,6 +8,7 @@ import {
   type LoopRecord,
   type LoopState,
   type LoopVerdict,
+  markOf,
 } from "./types.ts";
 
 const empty: LoopState = Object.freeze({ entries: Object.freeze([]), total: 0 });
@@ -26,17 +27,36 @@ export function recordCall(state: LoopState, record: LoopRecord, args?: unknown)
     const total = state.total + 1;
     const entry = isEvidence(record) ? toEntry(state.entries, record, total, args) : undefined;
     if (entry === undefined) return { ...state, total };
-    const entries = state.entries.slice(state.entries.length >= windowSize ? 1 - windowSize : 0);
-    entries.push(entry);
+    const entries = withLast(state.entries, entry);
     return state.stopped === undefined ? { entries, total } : { entries, total, stopped: state.stopped };
   } catch {
     return empty;
   }
 }
 
+/** A copy with the entry at its end; the oldest entry makes room. `slice` and `push` would allocate three times as much. */
+function withLast(entries: readonly LoopEntry[], entry: LoopEntry): LoopEntry[] {
+  if (entries.length < windowSize) return [...entries, entry];
+  const kept = entries.slice(-windowSize);
+  for (let index = 1; index < windowSize; index++) kept[index - 1] = kept[index]!;
+  kept[windowSize - 1] = entry;
+  return kept;
+}
+
 /** After this, every call gets this verdict. */
 export function recordStop(state: LoopState, verdict: LoopVerdict): LoopState {
   return { ...state, stopped: verdict };
+}
+
+/** A stored state, which an earlier version may have written without marks. An unreadable one stays as it is. */
+export function readStored(state: LoopState): LoopState {
+  if (!Array.isArray(state?.entries)) return state;
+  const entries = state.entries.map((entry: LoopEntry) => ({
+    ...entry,
+    argsMark: markOf(String(entry?.argsKey)),
+    resultMark: markOf(String(entry?.resultKey)),
+  }));
+  return { ...state, entries };
 }
 
 /** After a new message of the user nothing before it counts; a stopped run stays stopped. */
@@ -114,6 +134,8 @@ function toEntry(
     argsKey: record.argsKey,
     resultKey,
     exactKey,
+    argsMark: markOf(record.argsKey),
+    resultMark: markOf(resultKey),
     isError,
     errorCode: record.errorCode,
     readOnly,
@@ -151,13 +173,14 @@ function compare(
   call: Pick<LoopRecord, "tool" | "argsKey" | "round">,
   resultKey: string,
 ): Comparison {
+  const mark = markOf(call.argsKey);
   let twin: LoopEntry | undefined;
   let sibling: LoopEntry | undefined;
   let worldChanged = false;
   for (let index = entries.length - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.tool === call.tool) {
-      if (isSameCall(entry, call)) {
+      if (isSameCall(entry, call, mark)) {
         twin ??= entry;
         if (entry.resultKey === resultKey) {
           return { isNew: worldChanged, isFirst: false, like: twin, again: isSameRound(entry, call) };
@@ -188,6 +211,7 @@ export function predict(
   candidate: LoopCandidate,
   ordinal: number,
 ): LoopPrediction | undefined {
+  const mark = markOf(candidate.argsKey);
   let end = entries.length;
   let twin: LoopEntry | undefined;
   let isTwinCurrent = false;
@@ -199,7 +223,7 @@ export function predict(
     // about it; only a person's denial does.
     const isOutdated = entry.refused && !entry.blocked && entry.errorCode !== "approval_denied";
     if (entry.tool === candidate.tool && !isOutdated) {
-      if (!isSameCall(entry, candidate)) {
+      if (!isSameCall(entry, candidate, mark)) {
         if (sibling === undefined && !entry.refused) sibling = entry;
       } else if (isSameRound(entry, candidate)) {
         // Identical calls of one round count once: all get the verdict of the first.
@@ -234,6 +258,7 @@ export function predict(
     ...model,
     callId: "",
     argsKey: candidate.argsKey,
+    argsMark: mark,
     readOnly: candidate.readOnly,
     executed: !model.refused,
     blocked: false,

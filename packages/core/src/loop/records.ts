@@ -68,23 +68,18 @@ function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
     errorCode: error?.code,
     infrastructure: connectionCodes.some((code) => failure.includes(code)),
     executed: error === undefined || !refusals.has(error.code),
-    ...loopTraits(metadata, record.messageID),
+    readOnly: metadata.readOnly === true,
+    poll: isPoll(metadata),
+    round: record.messageID || undefined,
     startedAt: timestamp + (record.flags?.waited ?? 0),
     at,
   };
 }
 
-/** What loop detection needs of a call beside its tool, arguments and result. */
-export function loopTraits(
-  metadata: ToolMetadata | undefined,
-  messageID: string | undefined,
-): Pick<LoopRecord, "readOnly" | "poll" | "round"> {
-  const { readOnly, loop } = metadata ?? {};
-  return {
-    readOnly: readOnly === true,
-    poll: loop !== false && loop?.repeatable === "poll",
-    round: messageID || undefined,
-  };
+/** Whether the tool waits for something, so that its calls may repeat. */
+export function isPoll(metadata: ToolMetadata | undefined): boolean {
+  const loop = metadata?.loop;
+  return loop !== undefined && loop !== false && loop.repeatable === "poll";
 }
 
 /** The hash of the part of the arguments that the tool declared as its key. Undefined when it declared none. */

@@ -1,23 +1,34 @@
 import { hashText, hashValue } from "../schema/hash.ts";
 import { safeJson } from "../schema/json.ts";
-import type { ToolResult } from "../tool/result.ts";
+import type { RawResult } from "../tool/result.ts";
 
-type Parts = Pick<ToolResult, "content" | "type" | "attachments" | "structured" | "blocks">;
+type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredSize">;
 
 /**
  * The keys of a whole result, including pictures and the structured value. An error's `exactKey` is that of its text
  * only.
  */
 export function resultKeys(result: Parts, at: number): ResultKeys {
+  return finish(resultKeySteps(result, at));
+}
+
+/** Like `resultKeys`, in steps of a few milliseconds. */
+export function* resultKeySteps(result: Parts, at: number): Generator<void, ResultKeys> {
   const isError = result.type === "error";
-  const text = textKeys(result.content, at, isError);
+  const text = yield* textKeySteps(result.content, at, isError);
   const others = partsBeyondText(result);
   if (others === undefined) return text;
-  const beyond = textKeys(others, at, isError);
+  const beyond = yield* textKeySteps(others, at, isError);
   return {
     resultKey: hashText(`${text.resultKey} ${beyond.resultKey}`),
     exactKey: isError ? text.exactKey : hashText(`${text.exactKey} ${beyond.exactKey}`),
   };
+}
+
+/** Keys of a large result that hardly cost anything: of its size and of both ends of its text. */
+export function roughKeys({ content, type, structuredSize = 0 }: Parts, at: number): ResultKeys {
+  const ends = content.slice(0, maskedEnd) + content.slice(-maskedEnd);
+  return textKeys(`${content.length} ${structuredSize}\n${ends}`, at, type === "error");
 }
 
 /**
@@ -32,10 +43,19 @@ export function showsBeyondText({ content, type, attachments, structured, blocks
 }
 
 /** The parts of the result besides its text, as one text in which times and ids can be masked. */
-function partsBeyondText({ content, attachments, structured, blocks }: Parts): string | undefined {
+function partsBeyondText({
+  content,
+  type,
+  attachments,
+  structured,
+  structuredSize,
+  blocks,
+}: Parts): string | undefined {
   if (attachments === undefined && structured === undefined && blocks === undefined) return undefined;
   const parts: string[] = [];
-  if (structured !== undefined) {
+  // A long text is not compared with its own value once more.
+  const isText = type === "json" && structuredSize === undefined && content.length > slice;
+  if (structured !== undefined && !isText) {
     const { text } = safeJson(structured);
     if (text !== content) parts.push(text);
   }
@@ -61,6 +81,16 @@ export interface ResultKeys {
 /** Characters at each end of a long text in which volatile parts are masked. */
 const maskedEnd = 32_768;
 
+/** Characters that are hashed in one step: about two milliseconds. */
+const slice = 1_048_576;
+
+function finish<Value>(steps: Generator<void, Value>): Value {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
 /** How far a cut may move to fall on a line break. Characters. */
 const cutSlack = 4_096;
 
@@ -69,11 +99,20 @@ const cutSlack = 4_096;
  * masked, to bound the work; any change in the middle changes the keys.
  */
 export function textKeys(text: string, at: number, isError: boolean): ResultKeys {
+  return finish(textKeySteps(text, at, isError));
+}
+
+function* textKeySteps(text: string, at: number, isError: boolean): Generator<void, ResultKeys> {
   if (text.length <= 2 * maskedEnd) return keysOf(text, at, isError);
   const headEnd = cutAfterLine(text, maskedEnd);
   const tailStart = cutAfterLine(text, text.length - maskedEnd);
   const head = keysOf(text.slice(0, headEnd), at, isError);
-  const middle = hashText(text.slice(headEnd, tailStart));
+  const middles: string[] = [];
+  for (let from = headEnd; from < tailStart; from += slice) {
+    if (from > headEnd) yield;
+    middles.push(hashText(text.slice(from, Math.min(from + slice, tailStart))));
+  }
+  const middle = middles.length === 1 ? middles[0]! : hashText(middles.join(" "));
   const tail = keysOf(text.slice(tailStart), at, isError);
   return {
     resultKey: hashText(`${head.resultKey} ${middle} ${tail.resultKey}`),
@@ -105,13 +144,15 @@ const uuid = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g
 const insideUuid = /-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-/;
 const requestId = /\breq(?:uest[-_ ]?id["']?(?: ?[:=] ?| )["']?[\w.:-]*\d[\w.:-]*|[_-][0-9a-z]{8,}\b)/gi;
 const digit = /\d/;
+/** Whether any of the patterns of volatile parts can match. One look instead of four: most texts have none of them. */
+const mayVary = /\d(?: ?[smnuµμ]|:\d|\d{9})|0x|req|-[0-9a-f]{4}-[0-9a-f]{4}-/i;
 
 const masked = "\u0000";
 
 /** Masks what may differ between two equal results: ids, current times, durations, addresses. */
 function maskVolatile(text: string, at: number): string {
   // Everything volatile has a digit, and many results have none.
-  if (!digit.test(text)) return text;
+  if (!mayVary.test(text) || !digit.test(text)) return text;
   const withoutIds = text.includes("-") && insideUuid.test(text) ? text.replace(uuid, masked) : text;
   const rest = maskNoise(withoutIds, at);
   // The rest must have more than labels: in `took 3 ms` or `{"now": …}` the masked part is the message.

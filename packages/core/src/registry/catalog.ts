@@ -2,6 +2,7 @@ import { DefinitionError } from "../tool/define.ts";
 import { canonicalName } from "../tool/name.ts";
 import type { RegistryReader, RegistryStats, ToolInfo } from "../tool/types.ts";
 import { fold, type ToolEntry } from "./entry.ts";
+import { LayeredMap } from "./layered-map.ts";
 import type { SearchDocument } from "./search/search-document.ts";
 import { ToolIndex } from "./search/tool-index.ts";
 
@@ -11,23 +12,29 @@ import { ToolIndex } from "./search/tool-index.ts";
  */
 export class Catalog {
   /** Tools by lower-case name, in order of registration. */
-  #entries = new Map<string, ToolEntry>();
+  #entries = new LayeredMap<string, ToolEntry>();
   /** Tools by exact name and alias, for fast lookups. */
-  #exact = new Map<string, ToolEntry>();
+  #exact = new LayeredMap<string, ToolEntry>();
   /** Tools by lower-case name and alias, for uniqueness and for lookups without regard to case. */
-  #folded = new Map<string, ToolEntry>();
-  #index: ToolIndex | undefined;
+  #folded = new LayeredMap<string, ToolEntry>();
+  /** Made at the first search. All catalogs of a rack share it, and it follows the newest of them. */
+  #search: SearchState | undefined;
   #all: readonly ToolInfo[] | undefined;
   #enabled: readonly ToolInfo[] | undefined;
+  /** All tools by name, as they were before the changes in `#unsorted`. Never changed, because copies share it. */
+  #sorted: readonly ToolInfo[] | undefined;
+  /** The tools that came since, and undefined for those that went, by name. */
+  #unsorted = new Map<string, ToolInfo | undefined>();
 
-  /** The search index moves to the copy; this catalog builds another if it is searched. */
+  /** From now on, the search index follows the copy. */
   clone(): Catalog {
     const copy = new Catalog();
-    copy.#entries = new Map(this.#entries);
-    copy.#exact = new Map(this.#exact);
-    copy.#folded = new Map(this.#folded);
-    copy.#index = this.#index;
-    this.#index = undefined;
+    copy.#entries = this.#entries.copy();
+    copy.#exact = this.#exact.copy();
+    copy.#folded = this.#folded.copy();
+    copy.#sorted = this.#sorted;
+    copy.#unsorted = new Map(this.#unsorted);
+    copy.#search = this.#search;
     return copy;
   }
 
@@ -63,7 +70,9 @@ export class Catalog {
     this.#exact.delete(info.name);
     for (const alias of info.aliases ?? []) this.#exact.delete(alias);
     for (const key of entry.keys()) this.#folded.delete(key);
-    if (!info.disabled) this.#index?.remove(entry.key);
+    this.#noteUnsorted(info.name, undefined);
+    const state = this.#search;
+    if (state !== undefined && !state.pending.delete(entry.key)) state.index.remove(entry.key);
   }
 
   /** Frees the place of a suspended tool, unless another tool has taken that place. */
@@ -82,10 +91,55 @@ export class Catalog {
     return this.#enabled;
   }
 
+  /** Every tool, sorted by name. After a change of a few tools, only these are sorted in. */
+  sorted(): readonly ToolInfo[] {
+    if (this.#sorted === undefined || this.#unsorted.size > MOST_SORTED_IN) {
+      this.#sorted = this.all().toSorted(byName);
+    } else if (this.#unsorted.size > 0) {
+      const sorted = [...this.#sorted];
+      for (const [name, info] of this.#unsorted) {
+        const at = placeOf(name, sorted);
+        const isThere = sorted[at]?.name === name;
+        if (info === undefined) sorted.splice(at, isThere ? 1 : 0);
+        else sorted.splice(at, isThere ? 1 : 0, info);
+      }
+      this.#sorted = sorted;
+    }
+    this.#unsorted.clear();
+    return this.#sorted;
+  }
+
+  /**
+   * Enabled tools that fit the query, best first. In a catalog that is older than the newest one, tools that have
+   * changed since are found by what they say now.
+   */
   search(query: string, limit: number): ToolInfo[] {
-    this.#index ??= this.#buildIndex();
-    const found = this.#index.search(query, { limit });
-    return found.flatMap(({ key }) => this.#entries.get(key)?.info ?? []);
+    for (const _ of this.indexSteps());
+    const found = this.#searchState().index.search(query, { limit });
+    return found.flatMap(({ key }) => {
+      const info = this.#entries.get(key)?.info;
+      return info === undefined || info.disabled ? [] : info;
+    });
+  }
+
+  /** Adds to the index what has come since the last search, in steps of a few milliseconds. */
+  *indexSteps(): Generator<void, void> {
+    const { index, pending } = this.#searchState();
+    let added = 0;
+    for (const [key, entry] of pending) {
+      pending.delete(key);
+      index.add(toDocument(entry));
+      if (++added % INDEXED_AT_ONCE === 0) yield;
+    }
+  }
+
+  #searchState(): SearchState {
+    if (this.#search === undefined) {
+      this.#search = { index: new ToolIndex(), pending: new Map() };
+      for (const entry of this.#entries.values())
+        if (!entry.info.disabled) this.#search.pending.set(entry.key, entry);
+    }
+    return this.#search;
   }
 
   names(): Iterable<string> {
@@ -99,7 +153,16 @@ export class Catalog {
     this.#exact.set(info.name, entry);
     for (const alias of info.aliases ?? []) this.#exact.set(alias, entry);
     for (const key of entry.keys()) this.#folded.set(key, entry);
-    if (!info.disabled) this.#index?.add(toDocument(entry));
+    this.#noteUnsorted(info.name, info);
+    if (!info.disabled) this.#search?.pending.set(entry.key, entry);
+  }
+
+  #noteUnsorted(name: string, info: ToolInfo | undefined): void {
+    if (this.#sorted === undefined) return;
+    this.#unsorted.set(name, info);
+    if (this.#unsorted.size <= MOST_SORTED_IN) return;
+    this.#sorted = undefined;
+    this.#unsorted.clear();
   }
 
   #forgetLists(): void {
@@ -116,12 +179,33 @@ export class Catalog {
       "name",
     );
   }
+}
 
-  #buildIndex(): ToolIndex {
-    const index = new ToolIndex();
-    for (const entry of this.#entries.values()) if (!entry.info.disabled) index.add(toDocument(entry));
-    return index;
+interface SearchState {
+  readonly index: ToolIndex;
+  /** Enabled tools that are not in the index yet. */
+  readonly pending: Map<string, ToolEntry>;
+}
+
+/** How many tools one step adds to the index. */
+const INDEXED_AT_ONCE = 64;
+/** With more changes, all tools are sorted anew. */
+const MOST_SORTED_IN = 64;
+
+function byName(one: ToolInfo, other: ToolInfo): number {
+  return one.name < other.name ? -1 : 1;
+}
+
+/** Where a tool with this name is, or would be, in a sorted list. */
+function placeOf(name: string, sorted: readonly ToolInfo[]): number {
+  let from = 0;
+  let to = sorted.length;
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (sorted[middle]!.name < name) from = middle + 1;
+    else to = middle;
   }
+  return from;
 }
 
 function toDocument({ key, info, schema }: ToolEntry): SearchDocument {
@@ -161,6 +245,11 @@ export abstract class CatalogReader implements RegistryReader {
   /** Every tool, disabled ones too, in order of registration. */
   getAll(): ToolInfo[] {
     return [...this.catalog.all()];
+  }
+
+  /** Every tool, disabled ones too, sorted by name. The same list until a tool changes; it must not be changed. */
+  sorted(): readonly ToolInfo[] {
+    return this.catalog.sorted();
   }
 
   /** Enabled tools, all or of one category. */

@@ -1,3 +1,4 @@
+import { readClock } from "../call/clock.ts";
 import { isCallContext, overriddenIn } from "../call/context.ts";
 import type { CallOptions } from "../call/settings.ts";
 import type { ToolErrorResponse } from "../error/codes.ts";
@@ -31,7 +32,7 @@ export class ToolDispatcher {
 
   /** Never rejects: a failure is an observation with status `error`. */
   async dispatch(toolName: string, params?: unknown, options?: CallOptions): Promise<Observation> {
-    const start = performance.now();
+    const start = readClock();
     const result = await this.registry.execute(toolName, params, options);
     return {
       toolName: this.registry.get(toolName)?.name ?? toolName,
@@ -39,7 +40,7 @@ export class ToolDispatcher {
       content: result.content,
       result,
       ...(result.error === undefined ? {} : { error: result.error }),
-      duration: performance.now() - start,
+      duration: readClock() - start,
     };
   }
 

@@ -350,4 +350,26 @@ describe("ToolRegistry", () => {
     expect(registry.list("c3")).toHaveLength(10_000);
     expect(registry.getAll()).toHaveLength(100_000);
   });
+
+  it("sorts its tools by name, and sorts in what changes", () => {
+    const registry = new ToolRegistry();
+    const define = (name: string) =>
+      Tool.define({ name, description: name, parameters: { type: "object" }, execute: async () => name });
+    const expected = (reader: Pick<ToolRegistry, "getAll">) =>
+      reader.getAll().toSorted((one, other) => (one.name < other.name ? -1 : 1));
+    for (let at = 0; at < 300; at++) registry.register(define(`t${(at * 7_919) % 1_000}`));
+    const first = registry.snapshot();
+    expect(first.sorted()).toEqual(expected(first));
+    expect(first.sorted()).toBe(first.sorted());
+    registry.register(define("a"));
+    registry.register(define("zz"));
+    registry.unregister("t0");
+    registry.disable("t919");
+    registry.apply({ remove: ["t838", "t757"], put: [define("T838"), define("m")] });
+    expect(registry.snapshot().sorted()).toEqual(expected(registry));
+    registry.apply({ remove: ["a"] });
+    for (let at = 0; at < 200; at++) registry.register(define(`b${at}`));
+    expect(registry.sorted()).toEqual(expected(registry));
+    expect(first.sorted()).toEqual(expected(first));
+  });
 });

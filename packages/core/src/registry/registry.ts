@@ -13,7 +13,7 @@ import {
 } from "../call/settings.ts";
 import { isWithinReach, requireStanding } from "../call/stages/access-checks.ts";
 import { recordOf, stateOf, updateState } from "../call/state.ts";
-import { Deadlines } from "../call/time.ts";
+import { Deadlines, inTurns } from "../call/time.ts";
 import { noneForCaller, notFound } from "../error/messages.ts";
 import { ToolNotFoundError, toToolError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
@@ -46,6 +46,7 @@ const NEAREST = 3;
 export class ToolRegistry extends CatalogReader {
   protected catalog = new Catalog();
   #snapshot: RegistrySnapshot | undefined;
+  #preparing: Promise<void> | undefined;
   #version = 0;
   readonly #host: CallHost;
   readonly #sessions: LoopSessions;
@@ -136,6 +137,17 @@ export class ToolRegistry extends CatalogReader {
         ? noneForCaller(name)
         : notFound(name, suggestions, names?.length ?? this.catalog.size);
     return new ToolNotFoundError(message, { toolName: name, data: { suggestions } });
+  }
+
+  /**
+   * Brings the search index up to date without holding up other work for long. A search does so at once, which takes
+   * more than a second for the first search of 50,000 tools.
+   */
+  prepareSearch(): Promise<void> {
+    this.#preparing ??= inTurns(this.catalog.indexSteps()).finally(() => {
+      this.#preparing = undefined;
+    });
+    return this.#preparing;
   }
 
   /** The rack as it is now; later changes do not affect it. */
@@ -273,8 +285,12 @@ export class ToolRegistry extends CatalogReader {
   /** A page of the whole text of a call's result, even if the text was cut for the model. */
   readResult(callId: string, page: PageOptions = {}): ResultPage | undefined {
     const { results, history, settings } = this.#host;
-    const text = results.get(callId) ?? history.get(callId)?.result?.content;
-    return text === undefined ? undefined : pageOf(settings.secrets().inText(text), page);
+    const kept = results.get(callId);
+    const text = kept?.text ?? history.get(callId)?.result?.content;
+    if (text === undefined) return undefined;
+    const secrets = settings.secrets();
+    // Secrets that became known since then are masked too.
+    return pageOf(kept?.masked === secrets ? text : secrets.inText(text), page);
   }
 
   /**
@@ -377,6 +393,7 @@ export class ToolRegistry extends CatalogReader {
         // The call may not use some of the matches, so the next best matches take their place.
         return snapshot.search(query, Number.POSITIVE_INFINITY).filter(isThere).slice(0, limit);
       },
+      prepareSearch: () => this.prepareSearch(),
       findByTag: (tag) => snapshot.findByTag(tag).filter(isThere),
       getStats: () => snapshot.getStats(),
       execute: (name, input) => startCall(this.#frame(name, input, noOptions, frame)),

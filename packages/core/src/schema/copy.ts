@@ -16,17 +16,44 @@ const mostKeys = 100_000;
 /** Shorter texts are parsed quickly, whatever they contain. */
 const harmlessText = 64 * 1024;
 
-/** Counts the members seen in one walk. Module state instead of an object: this runs on every call. */
+/** From this many members, or characters of text, a value is too large to be remembered as a whole. */
+const manyMembers = 1_000;
+const manyCharacters = 100_000;
+
+/** Counts what one walk has seen. Module state instead of an object per walk: this runs on every call. */
 let seen = 0;
+let characters = 0;
+
+/** Whether the value that was copied or looked through last is too large for a history to keep. */
+export function wasLarge(): boolean {
+  return seen > manyMembers || characters > manyCharacters;
+}
 
 /**
  * A copy that shares no object or array with the value, without `__proto__` keys and `undefined` members.
  * Dates, Maps, Buffers and the like are left as they are. Throws `UnsafeValue`.
  */
 export function copyPlain(value: unknown): unknown {
+  beginWalk();
   if (typeof value !== "object" || value === null) return value;
-  seen = 0;
   return copyMember(value, true, 0, value);
+}
+
+/** Must be called before a generated copier, which counts its members with `countParts` and `copyPart`. */
+export function beginWalk(): void {
+  seen = 0;
+  characters = 0;
+}
+
+export function countParts(members: number): void {
+  seen += members;
+  if (seen > maximumSize) throw tooLarge({});
+}
+
+/** Like `copyPlain`, for a part of the value for which `beginWalk` was called. */
+export function copyPart(value: unknown): unknown {
+  if (typeof value === "string") characters += value.length;
+  return typeof value === "object" && value !== null ? copyMember(value, true, 0, value) : value;
 }
 
 /**
@@ -34,10 +61,10 @@ export function copyPlain(value: unknown): unknown {
  * Instances of classes are not entered: a validator may want them as they are. Throws `UnsafeValue`.
  */
 export function withoutPrototypeKeys(value: unknown): unknown {
+  beginWalk();
   if (typeof value !== "object" || value === null) return value;
-  seen = 0;
   if (isHarmless(value, 0)) return value;
-  seen = 0;
+  beginWalk();
   return copyMember(value, false, 0, value);
 }
 
@@ -48,7 +75,8 @@ function isHarmless(value: object, depth: number): boolean {
     seen += value.length;
     for (let index = 0; index < value.length && seen <= maximumSize; index++) {
       const member: unknown = value[index];
-      if (typeof member === "object" && member !== null && !isHarmless(member, depth + 1)) return false;
+      if (typeof member === "string") characters += member.length;
+      else if (typeof member === "object" && member !== null && !isHarmless(member, depth + 1)) return false;
     }
     return seen <= maximumSize;
   }
@@ -57,7 +85,8 @@ function isHarmless(value: object, depth: number): boolean {
   for (const key in value) {
     if (key === "__proto__") return false;
     const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
-    if (typeof member === "object" && member !== null && !isHarmless(member, depth + 1)) return false;
+    if (typeof member === "string") characters += member.length;
+    else if (typeof member === "object" && member !== null && !isHarmless(member, depth + 1)) return false;
     seen++;
   }
   return seen <= maximumSize;
@@ -122,7 +151,8 @@ function copyMember(value: object, flatten: boolean, depth: number, root: object
     const copy: unknown[] = value.slice();
     for (let index = 0; index < copy.length; index++) {
       const member = copy[index];
-      if (typeof member === "object" && member !== null)
+      if (typeof member === "string") characters += member.length;
+      else if (typeof member === "object" && member !== null)
         copy[index] = copyMember(member, flatten, depth + 1, root);
     }
     return copy;
@@ -136,6 +166,7 @@ function copyMember(value: object, flatten: boolean, depth: number, root: object
   let size = 0;
   for (const key in copy) {
     const member = copy[key];
+    if (typeof member === "string") characters += member.length;
     if (member === undefined || key === "__proto__") delete copy[key];
     else if (typeof member === "object" && member !== null)
       copy[key] = copyMember(member, flatten, depth + 1, root);
@@ -201,7 +232,7 @@ export interface Edit {
 
 /** Copies a value with some members changed. Every path must lead through plain objects and arrays. */
 export function editCopy(value: unknown, edits: readonly Edit[]): unknown {
-  seen = 0;
+  beginWalk();
   const root: Record<string, unknown> = { value };
   if (typeof value === "object" && value !== null) root.value = copyMember(value, false, 0, value);
   for (const { path, value: member } of edits) {

@@ -155,11 +155,30 @@ function mix(lane: number): number {
   return mixed ^ (mixed >>> 16);
 }
 
-/** Look-ups are several times faster than `toString(16)` and padding. */
-const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+/** The codes of the hexadecimal digits. */
+const digit = Uint8Array.from("0123456789abcdef", (character) => character.charCodeAt(0));
 
+/**
+ * 16 digits, made in one piece (26 ns): a text that is put together stays in pieces until it is first compared, which
+ * costs three times as much.
+ */
 function digitsOf(one: number, two: number): string {
-  const upper = digits[one >>> 24]! + digits[(one >>> 16) & 255]! + digits[(one >>> 8) & 255]!;
-  const lower = digits[two >>> 24]! + digits[(two >>> 16) & 255]! + digits[(two >>> 8) & 255]!;
-  return upper + digits[one & 255]! + lower + digits[two & 255]!;
+  return String.fromCharCode(
+    digit[one >>> 28]!,
+    digit[(one >>> 24) & 15]!,
+    digit[(one >>> 20) & 15]!,
+    digit[(one >>> 16) & 15]!,
+    digit[(one >>> 12) & 15]!,
+    digit[(one >>> 8) & 15]!,
+    digit[(one >>> 4) & 15]!,
+    digit[one & 15]!,
+    digit[two >>> 28]!,
+    digit[(two >>> 24) & 15]!,
+    digit[(two >>> 20) & 15]!,
+    digit[(two >>> 16) & 15]!,
+    digit[(two >>> 12) & 15]!,
+    digit[(two >>> 8) & 15]!,
+    digit[(two >>> 4) & 15]!,
+    digit[two & 15]!,
+  );
 }

@@ -1,6 +1,7 @@
 import type { KeywordDefinition, Options, ValidateFunction } from "ajv/dist/core.js";
 import { checkJsonSchema, type JsonSchemaFacts } from "./check-json-schema.ts";
-import { copyPlain, countMembers } from "./copy.ts";
+import { type Copier, compileCopier } from "./copier.ts";
+import { copyPlain, countMembers, wasLarge } from "./copy.ts";
 import { hashValue } from "./hash.ts";
 import { describeFailure, maximumIssues, type SchemaIssue, unknownKey } from "./issue.ts";
 import { safeJson } from "./json.ts";
@@ -32,6 +33,7 @@ export class JsonSchemaValidator implements CompiledSchema {
   #compile: Compile | undefined;
   #check: ValidateFunction | undefined;
   #explain: ValidateFunction | undefined;
+  #copy: Copier | undefined;
   #known: KnownKeys | undefined;
   #guide: KeyGuide | undefined;
   /**
@@ -55,13 +57,19 @@ export class JsonSchemaValidator implements CompiledSchema {
     const check = this.#check;
     if (check === undefined) return this.#validateFirst(value, options);
     try {
-      const copy = copyPlain(value);
-      if (options?.strict) return this.#validateStrict(copy, check);
-      const dropped = this.#known && isRecord(copy) ? unknownKeys(copy, this.#known) : undefined;
-      if (dropped !== undefined && isRecord(copy)) for (const key of dropped) delete copy[key];
+      const listed = this.#copy?.(value);
+      const copy = listed ?? copyPlain(value);
+      const isLarge = wasLarge();
+      if (options?.strict) return this.#validateStrict(copy, check, isLarge);
+      let dropped: string[] | undefined;
+      if (listed === undefined && this.#known !== undefined && isRecord(copy)) {
+        dropped = unknownKeys(copy, this.#known);
+        for (const key of dropped ?? []) delete copy[key];
+      }
       if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
       if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };
-      return dropped === undefined ? { ok: true, value: copy } : { ok: true, value: copy, dropped };
+      if (dropped === undefined && !isLarge) return { ok: true, value: copy };
+      return { ok: true, value: copy, ...(dropped && { dropped }), ...(isLarge && { isLarge }) };
     } catch (error) {
       if (SchemaError.is(error)) throw error;
       return { ok: false, issues: [describeFailure(error)] };
@@ -83,20 +91,21 @@ export class JsonSchemaValidator implements CompiledSchema {
     }
     this.#compile = compile;
     this.#known = knownKeys(this.#schema);
+    this.#copy = compileCopier(this.#schema);
     return this.validate(value, options);
   }
 
-  #validateStrict(copy: unknown, check: ValidateFunction): SchemaOutcome {
+  #validateStrict(copy: unknown, check: ValidateFunction, isLarge: boolean): SchemaOutcome {
     this.#needsNoGuide ??= !this.#facts.usesReferences && isOpenThroughout(this.#schema);
     // Without references there are no steps to be counted.
-    if (this.#needsNoGuide && check(copy)) return { ok: true, value: copy };
+    if (this.#needsNoGuide && check(copy)) return { ok: true, value: copy, ...(isLarge && { isLarge }) };
     this.#guide ??= new KeyGuide(this.#schema);
     const issues = this.#guide
       .find(copy)
       .unlisted.map(({ parent, key, value, known }) => unknownKey(parent, key, value, known));
     if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
     if (!check(copy)) issues.push(...this.#issues(copy, check));
-    if (issues.length === 0) return { ok: true, value: copy };
+    if (issues.length === 0) return { ok: true, value: copy, ...(isLarge && { isLarge }) };
     return { ok: false, issues: issues.slice(0, maximumIssues) };
   }
 

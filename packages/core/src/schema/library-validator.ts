@@ -1,4 +1,4 @@
-import { editCopy, withoutPrototypeKeys } from "./copy.ts";
+import { editCopy, wasLarge, withoutPrototypeKeys } from "./copy.ts";
 import { hashValue } from "./hash.ts";
 import { describeFailure, maximumIssues, mismatch, type SchemaIssue, unknownKey } from "./issue.ts";
 import { type FoundKey, KeyGuide, type KnownKeys, knownKeys, lostKeys, unknownKeys } from "./known-keys.ts";
@@ -42,9 +42,13 @@ export class LibraryValidator implements CompiledSchema {
   validate(value: unknown, options?: ValidateOptions): SchemaOutcome | Promise<SchemaOutcome> {
     try {
       const clean = withoutPrototypeKeys(value);
-      const outcome = this.#schema.parse(clean, options);
-      if (!isPromise(outcome)) return this.#finish(outcome, clean, options);
-      return outcome.then((settled) => this.#finish(settled, clean, options)).catch(failed);
+      const isLarge = wasLarge();
+      const parsed = this.#schema.parse(clean, options);
+      const outcome = isPromise(parsed)
+        ? parsed.then((settled) => this.#finish(settled, clean, options)).catch(failed)
+        : this.#finish(parsed, clean, options);
+      if (!isLarge) return outcome;
+      return isPromise(outcome) ? outcome.then(markLarge) : markLarge(outcome);
     } catch (error) {
       return failed(error);
     }
@@ -118,6 +122,10 @@ export class LibraryValidator implements CompiledSchema {
 function refusal(unknown: readonly FoundKey[], others: readonly SchemaIssue[]): SchemaOutcome {
   const issues = unknown.map(({ parent, key, value, known }) => unknownKey(parent, key, value, known));
   return { ok: false, issues: [...issues, ...others].slice(0, maximumIssues) };
+}
+
+function markLarge(outcome: SchemaOutcome): SchemaOutcome {
+  return outcome.ok ? { ...outcome, isLarge: true } : outcome;
 }
 
 /** An author's callback that throws makes the value invalid. */

@@ -5,7 +5,14 @@ import type { JsonSchemaObject } from "./visit.ts";
 export type SchemaKind = "json-schema" | "zod4" | "zod3" | "standard" | "shape";
 
 export type SchemaOutcome =
-  | { readonly ok: true; readonly value: unknown; readonly dropped?: readonly string[] }
+  | {
+      readonly ok: true;
+      readonly value: unknown;
+      /** Unknown keys that the value does not have any more. */
+      readonly dropped?: readonly string[];
+      /** The value is so large that a history should keep only a part of it. */
+      readonly isLarge?: boolean;
+    }
   | { readonly ok: false; readonly issues: readonly SchemaIssue[] };
 
 export interface ValidateOptions {

@@ -276,5 +276,7 @@ export interface RegistryReader {
 
 /** The rack as a running tool sees it. Calls made through it are children of the tool's own call. */
 export interface RegistryView extends RegistryReader {
+  /** Await it before `search` where there may be thousands of tools: it builds the index without blocking others. */
+  prepareSearch(): Promise<void>;
   execute(name: string, input?: unknown): Promise<ToolResult>;
 }

@@ -10,25 +10,34 @@ import type {
 } from "@toolrack/core";
 import { type Grant, masterGrant } from "../access/index.ts";
 import { currentCall } from "../helpers/current-call.ts";
-import type { CallLine, StartedCall } from "../store/index.ts";
+import { PassingMap } from "../helpers/index.ts";
+import type { CallLine, CallTrace, StartedCall } from "../store/index.ts";
+import { traceOf } from "./call-trace.ts";
 import { callToolName } from "./meta-tools.ts";
 
 export type StateEvent = Extract<RackEvent, { type: "state" }>;
 export type LogEvent = Extract<RackEvent, { type: "log" }>;
 
-export type AnnouncedCall = Omit<StartedCall, "parameters"> & { readonly replayOf?: string };
+export type AnnouncedCall = Omit<StartedCall, "parameters"> & {
+  readonly replayOf?: string | undefined;
+  readonly via?: string | undefined;
+};
 
 /** Receives the events of one call while it is under way. */
 export interface CallWatcher {
   state?(state: ToolState): void;
   progress?(update: ProgressUpdate): void;
   log?(line: LogEvent): void;
+  /** Called when the call begins to wait for an answer of a person or of its caller, and when it waits no more. */
+  waits?(isWaiting: boolean): void;
 }
 
 export interface RecordedCall {
   readonly record: ToolCallRecord;
   /** False when the store refused the record or cannot take it now. The call happened all the same. */
   readonly recorded: boolean;
+  /** Where in its author's files the tool failed. For admins only: it names files of the server. */
+  readonly trace?: CallTrace | undefined;
 }
 
 /** The headers of an HTTP request, by their names in lower case. */
@@ -91,7 +100,10 @@ export class LiveCall implements StartedCall {
   readonly depth: number;
   /** The id of the call that this one repeats. */
   readonly replayOf: string | undefined;
+  /** By what the caller made the call, such as an MCP client. Undefined for a call that a tool makes. */
+  readonly via: string | undefined;
   readonly origin: Origin | undefined;
+  readonly owner: string;
   /** Undefined for a call that no surface made, such as one that a tool makes. */
   readonly grant: Grant | undefined;
   watcher: CallWatcher | undefined;
@@ -121,7 +133,9 @@ export class LiveCall implements StartedCall {
     this.timestamp = call.timestamp;
     this.depth = depth;
     this.replayOf = call.replayOf;
+    this.via = call.via;
     this.origin = origin;
+    this.owner = origin === undefined || origin.owner === masterGrant.id ? "" : origin.caller;
     this.grant = grant;
     this.watcher = watcher;
   }
@@ -144,7 +158,13 @@ export interface CallFollower {
    */
   waits?(call: LiveCall, isWaiting: boolean): void;
   /** `call` is undefined for a call that was refused before it began. */
-  ended?(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void;
+  ended?(
+    call: LiveCall | undefined,
+    record: ToolCallRecord,
+    result: ToolResult,
+    /** Where in its author's files the tool failed. */
+    trace: CallTrace | undefined,
+  ): void;
 }
 
 /**
@@ -162,7 +182,8 @@ const operators: ReadonlySet<string> = new Set(["", "cli", masterGrant.caller]);
  */
 export class CallBook {
   readonly registry: ToolRegistry;
-  readonly #live = new Map<string, LiveCall>();
+  readonly #workspace: string;
+  readonly #live = new PassingMap<string, LiveCall>();
   readonly #followers: CallFollower[] = [];
   /**
    * Origins of calls that have ended. When `#ended` is full, it becomes `#endedBefore`, and the origins that
@@ -172,9 +193,10 @@ export class CallBook {
   #endedBefore = new Map<string, Origin>();
   readonly #unsubscribe: () => void;
 
-  /** Must be created before the first call. */
-  constructor(registry: ToolRegistry) {
+  /** Must be created before the first call. `workspace`: the absolute path of the folder that the tools are in. */
+  constructor(registry: ToolRegistry, workspace = process.cwd()) {
     this.registry = registry;
+    this.#workspace = workspace;
     this.#unsubscribe = registry.subscribe(this.#listen, ["state", "progress", "log", "waiting", "record"]);
   }
 
@@ -229,6 +251,12 @@ export class CallBook {
     return this.#live.get(callId)?.origin ?? this.#ended.get(callId) ?? this.#endedBefore.get(callId);
   }
 
+  /** The owner of a call that was refused before it began. */
+  ownerOfRefused({ caller, parentCallId }: ToolCallRecord): string {
+    const first = parentCallId === undefined ? caller : this.firstCallerOf(parentCallId);
+    return first === undefined || operators.has(first) ? "" : first;
+  }
+
   close(): void {
     this.#unsubscribe();
   }
@@ -254,10 +282,11 @@ export class CallBook {
       case "waiting": {
         const call = this.#live.get(event.callId);
         if (call !== undefined) for (const each of this.#followers) each.waits?.(call, event.isWaiting);
+        call?.watcher?.waits?.(event.isWaiting);
         return;
       }
       case "record": {
-        const { record, result } = event;
+        const { record, result, error } = event;
         const call = this.#live.get(record.callId);
         if (call?.origin !== undefined) {
           this.#ended.set(record.callId, call.origin);
@@ -267,7 +296,8 @@ export class CallBook {
           }
         }
         if (call?.grant === undefined) this.#live.delete(record.callId);
-        for (const follower of this.#followers) follower.ended?.(call, record, result);
+        const trace = error && traceOf(error, record, this.#workspace);
+        for (const follower of this.#followers) follower.ended?.(call, record, result, trace);
       }
     }
   };

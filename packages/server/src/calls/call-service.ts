@@ -46,6 +46,8 @@ export interface CallRequest {
   readonly dryRun?: boolean;
   /** The id of the call that this one repeats. */
   readonly replayOf?: string;
+  /** By what the caller makes the call, for the record. */
+  readonly via?: string | undefined;
   readonly watcher?: CallWatcher;
 }
 
@@ -153,8 +155,7 @@ export class CallService implements CallFollower {
         : registry.execute(name, input, options);
       request.begun?.((reason) => registry.cancel(callId, reason));
       const result = await running;
-      const { record, recorded } = await recording.promise;
-      return { callId, result, record, recorded };
+      return { callId, result, ...(await recording.promise) };
     } finally {
       this.#leave(call, live);
     }
@@ -205,7 +206,7 @@ export class CallService implements CallFollower {
 
   /** Counts the call as running, or throws `CallRefused`. */
   #admit(request: CallRequest, info: ToolInfo | undefined): AnnouncedCall {
-    const { grant, callId = newCallId(), sessionID = "", replayOf } = request;
+    const { grant, callId = newCallId(), sessionID = "", replayOf, via } = request;
     if (!grant.admin && (info === undefined || !grant.mayUse(info))) {
       throw unknownTool(this.#book.registry, request.name, limitOf(request));
     }
@@ -213,7 +214,7 @@ export class CallService implements CallFollower {
     const toolName = info?.name ?? request.name;
     const displayName = info?.displayName ?? toolName;
     const { caller } = grant;
-    const call = { callId, toolName, displayName, sessionID, caller, timestamp: Date.now(), replayOf };
+    const call = { callId, toolName, displayName, sessionID, caller, timestamp: Date.now(), replayOf, via };
     const limit = this.#maxPerTool;
     const running = this.#running.get(toolName) ?? 0;
     const waiting = this.#waiting.size === 0 ? 0 : (this.#waiting.get(waitingKey(call)) ?? 0);

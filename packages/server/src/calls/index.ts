@@ -44,13 +44,18 @@ export { type LogQuery, matcher, parse, readLog } from "./log-reader.ts";
 export {
   calledTool,
   callToolName,
+  isHelperTool,
   isMetaTool,
   isReservedName,
+  type MetaToolSettings,
+  metaToolSettings,
   metaTools,
   metaToolsFor,
+  readResultName,
   reservedNameReason,
   searchToolName,
   serverLines,
+  shownTools,
   unknownToolText,
 } from "./meta-tools.ts";
 export {
@@ -82,6 +87,7 @@ export {
   unknownRack,
 } from "./rack-identity.ts";
 export { CallRecorder } from "./recorder.ts";
-export { importTasks, startSchedules } from "./schedule-tool.ts";
-export { creatorOfGrant, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
+export { previewTiming, timesFrom } from "./schedule-timing.ts";
+export { importTasks, openSchedules, type Schedules, scheduleTool } from "./schedule-tool.ts";
+export { creatorOfGrant, isOpen, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
 export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

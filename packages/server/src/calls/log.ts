@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import type { RackEvent, ToolCallRecord, ToolError } from "@toolrack/core";
-import { redact } from "@toolrack/core/internal";
+import { LONGEST_STACK, shorten, wholeStackOf } from "./call-trace.ts";
 
 /** Milliseconds that a line waits, so that several are written together. */
 const GATHER_MS = 10;
@@ -285,14 +285,6 @@ function passwordsOf(url: string): string[] {
   }
 }
 
-/**
- * How many characters of an error or a stack are logged. The whole output of a failed command does not belong
- * in a log.
- */
-const LONGEST = 4_000;
-/** How many characters of the error's message are logged above its stack. `err` has more of the message. */
-const LONGEST_HEAD = 1_000;
-
 /** One line of `ToolBox.log`. The first eight fields are those of the toolbox contract. */
 export interface LogLine {
   /** ISO 8601. */
@@ -301,7 +293,7 @@ export interface LogLine {
   readonly caller: string;
   readonly args: Record<string, unknown>;
   readonly stat: "success" | "error";
-  /** How many milliseconds the call took. */
+  /** How many milliseconds the call took, without waiting for a person. */
   readonly cost: number;
   readonly err?: string;
   readonly trace?: string;
@@ -322,10 +314,10 @@ export function toLogLine(record: ToolCallRecord, error: ToolError | undefined):
     caller: record.caller,
     args: record.parameters,
     stat: record.status === "error" ? "error" : "success",
-    cost: Math.round(record.duration * 1000) / 1000,
-    err: record.error && shorten(record.error.message, LONGEST),
+    cost: Math.round((record.duration - (record.flags?.waited ?? 0)) * 1000) / 1000,
+    err: record.error && shorten(record.error.message, LONGEST_STACK),
     code: record.error?.code,
-    trace: error && traceOf(error, record),
+    trace: error && wholeStackOf(error, record),
     callId,
     parentCallId,
     tid,
@@ -359,35 +351,4 @@ let latest: { readonly record: ToolCallRecord; readonly text: string } | undefin
 export function logText(record: ToolCallRecord, error: ToolError | undefined): string {
   if (latest?.record !== record) latest = { record, text: JSON.stringify(toLogLine(record, error)) };
   return latest.text;
-}
-
-/**
- * The error's stack below the record's message. The error's own message is not used: its secrets are not
- * masked.
- */
-function traceOf(error: ToolError, { error: response }: ToolCallRecord): string | undefined {
-  if (error.stack === undefined || response === undefined) return undefined;
-  const head = shorten(`${response.name}: ${response.message}`, LONGEST_HEAD);
-  const cause = response.details?.cause;
-  const isNews = cause !== undefined && cause !== response.message;
-  const causes = isNews ? [`Caused by: ${shorten(cause, LONGEST_HEAD)}`] : [];
-  return shorten([head, ...causes, ...framesOf(error)].join("\n"), LONGEST);
-}
-
-/**
- * The frames of the error's stack, with secrets masked. The message is cut off first, because its lines may
- * look like frames and hold secrets.
- */
-function framesOf({ stack = "", message, input }: ToolError): string[] {
-  const start = message === "" ? -1 : stack.indexOf(message);
-  const below = start === -1 ? stack : stack.slice(start + message.length);
-  const frames = below.split("\n").filter((line) => line.trimStart().startsWith("at "));
-  const values = new Set<string>();
-  redact(input, { found: values });
-  return frames.map((line) => String(redact(line, { values })));
-}
-
-function shorten(text: string, longest: number): string {
-  if (text.length <= longest) return text;
-  return `${text.slice(0, longest)}… [cut; ${text.length.toLocaleString("en-US")} characters in all]`;
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { EncryptionKey } from "../access/encryption.ts";
 import { ensureMasterToken } from "../access/tokens.ts";
-import { CompileCache } from "../files/loader/compile.ts";
+import { CompileCache } from "../files/loader/compile-cache.ts";
 import { makeOwnFolder } from "../helpers/private-files.ts";
 import { openStore } from "../store/store.ts";
 

@@ -10,7 +10,7 @@ import {
   toDefinition,
 } from "@toolrack/core";
 import { firstSentence, tokenShare, toSignatures } from "@toolrack/core/internal";
-import { originOf } from "../config/index.ts";
+import { type Config, originOf, toolMatcher } from "../config/index.ts";
 import { isRecord } from "../helpers/index.ts";
 
 export const searchToolName = "toolrack_search";
@@ -20,6 +20,14 @@ const metaToolNames: ReadonlySet<string> = new Set([searchToolName, describeTool
 
 export function isMetaTool(name: string): boolean {
   return metaToolNames.has(name);
+}
+
+/** The tool by which a model reads on in a long result. */
+export const readResultName = "toolrack_read_result";
+
+/** Whether a tool only helps a model to get at other tools and their results. Lists and counts of tools leave it out. */
+export function isHelperTool(name: string): boolean {
+  return isMetaTool(name) || name === readResultName;
 }
 
 /** The tool that a call really is for: with `toolrack_call`, the tool that its arguments name. */
@@ -47,6 +55,38 @@ const NEAREST = 3;
  */
 export function metaTools(): ToolInfo[] {
   return [searchTool(), describeTool(), callTool()];
+}
+
+/** When a client is shown the meta-tools in place of most tools. */
+export interface MetaToolSettings {
+  /** `auto`: a caller who may use more tools than `threshold` is shown the meta-tools instead. */
+  readonly mode: "auto" | "on" | "off";
+  readonly threshold: number;
+  /** Tools that are listed beside the meta-tools. */
+  readonly isPinned: (tool: ToolInfo) => boolean;
+}
+
+const USUAL_THRESHOLD = 100;
+
+export function metaToolSettings(config: Config["mcp"] = {}): MetaToolSettings {
+  const { metaTools: mode = "auto", threshold = USUAL_THRESHOLD, alwaysListed } = config;
+  return { mode, threshold, isPinned: toolMatcher(alwaysListed) };
+}
+
+/**
+ * The tools that a caller is shown, of the enabled tools that it sees: all of them, or the meta-tools and the pinned ones.
+ * `meta`: the meta-tools as they are on the rack, when they stand for the others.
+ */
+export function shownTools(
+  enabled: readonly ToolInfo[],
+  sees: (tool: ToolInfo) => boolean,
+  { mode, threshold, isPinned }: MetaToolSettings,
+): { readonly seen: ToolInfo[]; readonly shown: ToolInfo[]; readonly meta: ToolInfo[] | undefined } {
+  const seen = enabled.filter((tool) => !isMetaTool(tool.name) && sees(tool));
+  const isShortened = mode === "on" || (mode === "auto" && seen.length > threshold);
+  if (!isShortened) return { seen, shown: seen, meta: undefined };
+  const meta = enabled.filter(({ name }) => isMetaTool(name));
+  return { seen, shown: [...metaToolsFor(meta, seen), ...seen.filter(isPinned)], meta };
 }
 
 /** The meta-tools for a caller who sees these other tools: the search tool says which servers they come from. */
@@ -110,6 +150,7 @@ function searchTool(): ToolInfo {
     execute: async ({ input, registry }) => {
       const { query, limit = USUAL_LIMIT } = input;
       const wanted = query.trim();
+      await registry.prepareSearch();
       const found = new Set([registry.get(wanted) ?? [], registry.search(wanted, limit + 3)].flat());
       const usable = [...found].filter(isUsable).slice(0, limit);
       return usable.length === 0 ? "No tool fits these words. Try others." : searchAnswer(usable, limit);
@@ -197,7 +238,7 @@ function describeTool(): ToolInfo {
         tools.push({ name, title, description, parameters, outputSchema });
       }
       const [first = ""] = notFound;
-      if (tools.length === 0) throw new ForwardedError(unknownTool(first, registry), describeToolName);
+      if (tools.length === 0) throw new ForwardedError(await unknownTool(first, registry), describeToolName);
       return notFound.length === 0 ? { tools } : { tools, notFound };
     },
   });
@@ -224,7 +265,7 @@ function callTool(): ToolInfo {
     execute: async ({ input, call, registry }) => {
       const { name, arguments: args = {} } = input;
       // This `registry` has only the tools that the caller may use, so no others are suggested.
-      if (registry.get(name) === undefined) throw new ForwardedError(unknownTool(name, registry));
+      if (registry.get(name) === undefined) throw new ForwardedError(await unknownTool(name, registry));
       try {
         return await call(name, args);
       } catch (thrown) {
@@ -258,7 +299,11 @@ export function unknownToolText(name: string): string {
   return `There is no tool named "${shown}" that you may use. ${searchToolName} finds those that there are.`;
 }
 
-function unknownTool(name: string, registry: Pick<RegistryView, "search">): ToolNotFoundError {
+async function unknownTool(
+  name: string,
+  registry: Pick<RegistryView, "search" | "prepareSearch">,
+): Promise<ToolNotFoundError> {
+  await registry.prepareSearch();
   const near = registry.search(name, NEAREST + metaToolNames.size);
   const names = near.map((info) => info.name).filter((found) => !isMetaTool(found));
   const suggestions = names.slice(0, NEAREST);

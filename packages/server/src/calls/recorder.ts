@@ -1,6 +1,6 @@
 import type { Logger, ToolCallRecord, ToolResult } from "@toolrack/core";
 import { reasonOf } from "../helpers/index.ts";
-import type { CallLine, CallStore } from "../store/index.ts";
+import type { CallLine, CallStore, CallTrace } from "../store/index.ts";
 import type { CallBook, CallFollower, LiveCall } from "./call-book.ts";
 
 /**
@@ -70,7 +70,7 @@ export class CallRecorder implements CallFollower {
     }
   }
 
-  ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void {
+  ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult, trace?: CallTrace): void {
     const group = this.#group;
     group.open++;
     const settle = (recorded: boolean) => {
@@ -79,7 +79,7 @@ export class CallRecorder implements CallFollower {
         this.#awaited.delete(group);
         group.settled.resolve();
       }
-      call?.settle?.({ record, recorded });
+      call?.settle?.({ record, recorded, trace });
     };
     const refuse = (thrown: unknown) => {
       this.#refused(`The call ${record.callId} could not be recorded: ${reasonOf(thrown)}`);
@@ -91,10 +91,13 @@ export class CallRecorder implements CallFollower {
       const page = { limit: Number.POSITIVE_INFINITY };
       const isCut = record.flags?.truncated === true;
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
-      this.#calls.finished(record, result, call?.replayOf, whole, call?.lines?.all()).then((safety) => {
-        settle(safety === "safe");
-        if (safety === "held") this.#endChain(record);
-      }, refuse);
+      const owner = call?.owner ?? this.#book.ownerOfRefused(record);
+      this.#calls
+        .finished(record, result, call?.replayOf, whole, call?.lines?.all(), owner, trace, call?.via)
+        .then((safety) => {
+          settle(safety === "safe");
+          if (safety === "held") this.#endChain(record);
+        }, refuse);
     } catch (thrown) {
       refuse(thrown);
     }

@@ -4,7 +4,7 @@ import { defined, reasonOf } from "../helpers/index.ts";
 import type { ScheduleTiming } from "../store/index.ts";
 
 /** When to run, as the caller of `schedule_tool` writes it. Exactly one of the first four is given. */
-interface GivenTiming {
+export interface GivenTiming {
   readonly time?: string;
   readonly delaySeconds?: number;
   readonly interval?: string;
@@ -16,7 +16,7 @@ const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_0
 /** The last time that is accepted, well before years need a fifth digit. */
 const LATEST = Date.UTC(9999, 0);
 const moment =
-  /^(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?:\.\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?$/i;
+  /^(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(\.\d+)?)?)?\s*(Z|[+-]\d{2}:?\d{2})?$/i;
 
 /** Throws `InvalidArgumentError`, which says what to write instead. */
 export function parseTiming(given: GivenTiming, now: number): ScheduleTiming {
@@ -46,6 +46,27 @@ export function nextRunAt(timing: ScheduleTiming, anchor: number, now: number): 
   // Counted from the previous due time, so that late starts do not add up.
   const passed = Math.max(0, Math.floor((now - anchor) / timing.interval));
   return anchor + (passed + 1) * timing.interval;
+}
+
+/** The first times to come, `first` among them; at most five. */
+export function timesFrom(timing: ScheduleTiming, first: number | undefined): number[] {
+  const times: number[] = [];
+  for (let at = first; at !== undefined && times.length < MOST_TIMES; at = nextRunAt(timing, at, at))
+    times.push(at);
+  return times;
+}
+const MOST_TIMES = 5;
+
+/** The first times to come of a schedule that would be made now. Throws like `parseTiming`. */
+export function previewTiming(given: GivenTiming, now: number): number[] {
+  const timing = parseTiming(given, now);
+  return timesFrom(timing, firstRunAt(timing, now));
+}
+
+/** The first time of a new schedule. `parseTiming` made sure that there is one. */
+export function firstRunAt(timing: ScheduleTiming, now: number): number {
+  // `now - 1` lets a single time that equals `now` count: it is due at once.
+  return nextRunAt(timing, timing.kind === "once" ? now - 1 : now, now)!;
 }
 
 export function describeTiming(timing: ScheduleTiming): Record<string, string> {
@@ -80,7 +101,7 @@ function parseCron(expression: string, timeZone: string, now: number): ScheduleT
 }
 
 function parseMoment(text: string, timeZone: string | undefined, now: number): number {
-  const [, year, month, day, hour = "0", minute = "00", second = "00", offset] =
+  const [, year, month, day, hour = "0", minute = "00", second = "00", fraction = "0", offset] =
     moment.exec(text.trim()) ?? [];
   if (year === undefined) throw noMoment(text);
   const two = (part: string | undefined) => part!.padStart(2, "0");
@@ -88,16 +109,17 @@ function parseMoment(text: string, timeZone: string | undefined, now: number): n
   // `Date` would read February 30 as a day in March.
   const plain = new Date(`${local}Z`);
   if (Number.isNaN(plain.getTime()) || plain.getUTCDate() !== Number(day)) throw noMoment(text);
+  const milliseconds = Math.floor(Number(fraction) * 1_000);
   if (offset === undefined) {
     const zone = zoneOf(timeZone);
-    // The clock of a zone may jump twice a year; croner knows when.
-    const at = nextOfCron(local, zone, now);
-    if (at === undefined) throw isOver(`${text} (${zone})`, now);
-    return checkedTime(at, now);
+    // The clock of a zone may jump twice a year; croner knows when, to the second.
+    const whole = nextOfCron(local, zone, now - 1_000);
+    if (whole === undefined || whole + milliseconds < now) throw isOver(`${text} (${zone})`, now);
+    return checkedTime(whole + milliseconds, now);
   }
   const at = Date.parse(local + offset.toUpperCase().replace(/^([+-]\d\d)(\d\d)$/, "$1:$2"));
   if (Number.isNaN(at)) throw noMoment(text);
-  return checkedTime(at, now);
+  return checkedTime(at + milliseconds, now);
 }
 
 function nextOfCron(expression: string, timeZone: string | undefined, now: number): number | undefined {

@@ -14,10 +14,11 @@ import { v7 as uuid } from "uuid";
 import type { RackItem } from "../config/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import type { NewSchedule, Store, StoredSchedule } from "../store/index.ts";
-import { invalid, nextRunAt, parseTiming } from "./schedule-timing.ts";
+import { firstRunAt, invalid, nextRunAt, parseTiming } from "./schedule-timing.ts";
 import {
   type Creator,
   creatorOfCall,
+  isOpen,
   maySee,
   SCHEDULE_TOOL,
   type ScheduleParts,
@@ -28,25 +29,52 @@ import {
 const MOST_ACTIVE = 1_000;
 
 export interface Schedules {
-  /** Not on the rack yet: the code that calls `startSchedules` must register it. */
+  /** Not on the rack yet: the code that calls `openSchedules` must register it. */
   readonly tool: ToolInfo;
+  /** Throws an `InvalidArgumentError` or `BusinessError` that says why nothing was scheduled. */
+  create(wanted: WantedSchedule, creator: Creator): Promise<StoredSchedule>;
+  /** Undefined: the schedule is not active. */
+  pause(id: string): Promise<StoredSchedule | undefined>;
+  /** Undefined: the schedule is not paused. Throws an `InvalidArgumentError` when its only time is over. */
+  resume(id: string): Promise<StoredSchedule | undefined>;
+  /** Resumes the stored schedules. Must be called when the tools are on the rack: overdue runs begin at once. */
+  start(): void;
   /** Starts no more runs. Runs under way are ordinary calls, which the call service drains. */
   close(): Promise<void>;
 }
 
-/** Resumes the stored schedules. Must be called when the tools are on the rack: overdue runs begin at once. */
-export function startSchedules(parts: ScheduleParts): Schedules {
+/** Runs nothing before `start`. */
+export function openSchedules(parts: ScheduleParts): Schedules {
   const runner = new ScheduleRunner(parts);
-  runner.wake();
-  return { tool: scheduleTool(parts, () => runner.wake()), close: () => runner.close() };
+  let isStarted = false;
+  const wake = () => {
+    if (isStarted) runner.wake();
+  };
+  const waking = async <Made>(made: Promise<Made>): Promise<Made> => {
+    const schedule = await made;
+    wake();
+    return schedule;
+  };
+  return {
+    tool: scheduleTool(async () => parts, wake),
+    create: (wanted, creator) => waking(create(wanted, creator, parts)),
+    pause: (id) => pause(id, parts),
+    resume: (id) => waking(resume(id, parts)),
+    start() {
+      isStarted = true;
+      wake();
+    },
+    close: () => runner.close(),
+  };
 }
 
 const parameters = {
   type: "object",
   properties: {
     action: {
-      enum: ["create", "list", "cancel", "cancel_all_once", "cancel_all_recurring"],
-      description: "create needs toolName and one of time, delaySeconds, interval and cron; cancel needs id.",
+      enum: ["create", "list", "pause", "resume", "cancel", "cancel_all_once", "cancel_all_recurring"],
+      description:
+        "create needs toolName and one of time, delaySeconds, interval and cron; pause, resume and cancel need id.",
     },
     toolName: { type: "string", description: "The tool to run." },
     toolArgs: { type: "object", additionalProperties: true, description: "Its arguments." },
@@ -78,28 +106,37 @@ const parameters = {
       description:
         "What becomes of times that pass while the server is down: nothing, or one run at its start.",
     },
-    id: { type: "string", description: "Which schedule to cancel." },
+    id: { type: "string", description: "Which schedule to pause, resume or cancel." },
     all: { type: "boolean", description: "With list: also those that have ended." },
   },
   required: ["action"],
 } as const;
 
-/** `schedule_tool` of the toolbox contract: makes, lists and cancels schedules. */
-function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
-  const { schedules } = parts.store;
-  return Tool.define({
+/** What is to run, and when. */
+export type WantedSchedule = Omit<InferInput<typeof parameters>, "action" | "id" | "all">;
+
+type SchedulePlace = Pick<ScheduleParts, "store" | "book">;
+
+/**
+ * `schedule_tool` of the toolbox contract: makes, lists, pauses and cancels schedules. `open` is asked for the store when
+ * the tool is called. A schedule runs while a server runs on the store.
+ */
+export function scheduleTool(open: () => Promise<SchedulePlace>, onChange: () => void): ToolInfo {
+  const tool = Tool.define({
     name: SCHEDULE_TOOL,
     description:
       "Runs a tool later: once at a time, once after a delay, at every interval, or by a cron expression. Schedules " +
-      "survive restarts. Also lists and cancels them. 定时执行工具：一次、延时、循环或 cron，可查看和取消。",
+      "survive restarts. Also lists, pauses and cancels them. 定时执行工具：一次、延时、循环或 cron，可查看、暂停和取消。",
     parameters,
     metadata: { category: "toolbox", permissions: ["schedule:manage"] },
     execute: async ({ input, callId }) => {
+      const parts = await open();
+      const { schedules } = parts.store;
       const creator = await creatorOfCall(parts.book.firstCallerOf(callId), parts.store);
-      const visible = async (state?: "active") =>
-        (await schedules.list({ state })).filter((one) => maySee(creator, one));
+      const visible = async (areAll: boolean) =>
+        (await schedules.list()).filter((one) => maySee(creator, one) && (areAll || isOpen(one)));
       if (input.action === "list") {
-        const found = await visible(input.all === true ? undefined : "active");
+        const found = await visible(input.all === true);
         return { total: found.length, schedules: found.map(scheduleView) };
       }
       if (input.action === "create") {
@@ -107,28 +144,33 @@ function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
         onChange();
         return { created: scheduleView(schedule) };
       }
-      if (input.action === "cancel") return cancel(input.id, await visible(), parts);
+      if (input.action === "cancel" || input.action === "pause" || input.action === "resume") {
+        const changed = await change(input.action, input.id, creator, parts);
+        onChange();
+        return changed;
+      }
       const isOnce = input.action === "cancel_all_once";
       const cancelled: string[] = [];
-      for (const { id, timing } of await visible("active")) {
+      for (const { id, timing } of await visible(false)) {
         if ((timing.kind === "once") === isOnce && (await schedules.cancel(id))) cancelled.push(id);
       }
       return { cancelled };
     },
   });
+  return { ...tool, origin: `built-in toolbox/${SCHEDULE_TOOL}` };
 }
 
 async function create(
-  input: InferInput<typeof parameters>,
+  input: WantedSchedule,
   creator: Creator,
-  { book: { registry }, store }: ScheduleParts,
+  { book: { registry }, store }: SchedulePlace,
 ): Promise<StoredSchedule> {
   const now = Date.now();
   const { toolName: asked, toolArgs = {}, missed } = input;
   if (asked === undefined) throw invalid("Say which tool to run with toolName.");
   const timing = parseTiming(input, now);
   const toolName = await checkTool(asked, toolArgs, creator, registry);
-  if ((await store.schedules.list({ state: "active" })).length >= MOST_ACTIVE) {
+  if ((await store.schedules.countOpen()) >= MOST_ACTIVE) {
     throw new BusinessError(
       `There are ${MOST_ACTIVE} active schedules, which is the most. Cancel some first.`,
     );
@@ -140,9 +182,7 @@ async function create(
     caller: creator.key,
     timing,
     missed: missed === "run_once" ? "run" : "skip",
-    // `parseTiming` made sure that there is a next time. `now - 1` lets a single time that equals `now`
-    // count: it is due at once.
-    nextRunAt: nextRunAt(timing, timing.kind === "once" ? now - 1 : now, now)!,
+    nextRunAt: firstRunAt(timing, now),
   });
 }
 
@@ -171,15 +211,33 @@ async function checkTool(
   throw invalid(`The toolArgs do not fit "${name}", so nothing was scheduled. Correct these:\n${problems}`);
 }
 
-async function cancel(
+async function pause(id: string, { store }: SchedulePlace): Promise<StoredSchedule | undefined> {
+  return (await store.schedules.pause(id)) ? store.schedules.get(id) : undefined;
+}
+
+async function resume(id: string, { store }: SchedulePlace): Promise<StoredSchedule | undefined> {
+  const schedule = await store.schedules.get(id);
+  if (schedule?.state !== "paused") return undefined;
+  const now = Date.now();
+  const next = nextRunAt(schedule.timing, now, now);
+  if (next === undefined) throw invalid("Its only time is over. Cancel it, and make another.");
+  return (await store.schedules.resume(id, next)) ? store.schedules.get(id) : undefined;
+}
+
+async function change(
+  action: "cancel" | "pause" | "resume",
   id: string | undefined,
-  visible: readonly StoredSchedule[],
-  { store }: ScheduleParts,
-): Promise<{ readonly cancelled: readonly string[] }> {
-  if (id === undefined) throw invalid("Say which schedule to cancel with id. The action list names them.");
-  const schedule = visible.find((candidate) => candidate.id === id);
-  if (schedule === undefined) throw invalid(`There is no schedule "${id}". The action list names them.`);
-  if (await store.schedules.cancel(id)) return { cancelled: [id] };
+  creator: Creator,
+  place: SchedulePlace,
+): Promise<Readonly<Record<string, unknown>>> {
+  if (id === undefined) throw invalid(`Say which schedule to ${action} with id. The action list names them.`);
+  const { store } = place;
+  const schedule = await store.schedules.get(id);
+  if (schedule === undefined || !maySee(creator, schedule))
+    throw invalid(`There is no schedule "${id}". The action list names them.`);
+  if (action === "cancel" && (await store.schedules.cancel(id))) return { cancelled: [id] };
+  const changed = action === "cancel" ? undefined : await { pause, resume }[action](id, place);
+  if (changed !== undefined) return { [`${action}d`]: scheduleView(changed) };
   const { state } = (await store.schedules.get(id)) ?? schedule;
   throw new BusinessError(`The schedule "${id}" is ${state} already; nothing has changed.`);
 }

@@ -168,7 +168,14 @@ export class ScheduleRunner {
     const grant = { ...creator, caller: `${SCHEDULE_TOOL}_${id}` };
     this.#running.add(id);
     try {
-      const { result } = await service.run({ name: toolName, input, grant, callId, tid: id });
+      const { result } = await service.run({
+        name: toolName,
+        input,
+        grant,
+        callId,
+        tid: id,
+        via: `schedule ${id}`,
+      });
       if (result.error !== undefined)
         logger.warn(`The schedule ${id} ran "${toolName}", which failed: ${result.error.message}`);
     } catch (thrown) {
@@ -226,6 +233,11 @@ async function creatorOfSchedule({ caller: key }: StoredSchedule, tokens: Store[
 /** A token without admin rights sees its own schedules and no others. */
 export function maySee({ key, grant }: Creator, schedule: StoredSchedule): boolean {
   return grant !== undefined && (grant.admin || schedule.caller === key);
+}
+
+/** Whether the schedule has times to come, or would have if it were not paused. */
+export function isOpen({ state }: StoredSchedule): boolean {
+  return state === "active" || state === "paused";
 }
 
 export function creatorOfGrant(grant: Grant): Creator {

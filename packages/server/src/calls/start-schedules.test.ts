@@ -9,7 +9,7 @@ import { openStore, type Store } from "../store/store.ts";
 import { CallBook } from "./call-book.ts";
 import { openCalls } from "./call-service.ts";
 
-import { type Schedules, startSchedules } from "./schedule-tool.ts";
+import { openSchedules, type Schedules } from "./schedule-tool.ts";
 
 const SECOND = 1_000;
 const DAY = 86_400_000;
@@ -77,7 +77,8 @@ async function startNode(): Promise<Node> {
   const own = await openStore({ directory });
   const book = new CallBook(registry);
   const { service } = openCalls({ book, store: own, logger });
-  const schedules = startSchedules({ store: own, service, book, logger });
+  const schedules = openSchedules({ store: own, service, book, logger });
+  schedules.start();
   registry.register(schedules.tool);
   const call: Node["call"] = (input, caller = "ai") => registry.execute("schedule_tool", input, { caller });
   const node = { store: own, registry, schedules, runs, warnings, call };
@@ -121,6 +122,17 @@ describe("a schedule", () => {
     });
     await pass(DAY / 24);
     expect(node.runs).toHaveLength(1);
+  });
+
+  it("is refused beyond the thousandth that is active", async () => {
+    const node = await startNode();
+    const common = { toolName: "note", arguments: {}, caller: "ai", missed: "skip" } as const;
+    const at = Date.now() + DAY;
+    for (let n = 0; n < 999; n++)
+      await store.schedules.add({ ...common, id: `s${n}`, timing: { kind: "once", at }, nextRunAt: at });
+    await create(node, { delaySeconds: 100 });
+    const { error } = await node.call({ action: "create", toolName: "note", delaySeconds: 100 });
+    expect(error?.message).toContain("There are 1000 active schedules");
   });
 
   it("is the task of its runs and of the calls that these make", async () => {

@@ -1,5 +1,6 @@
 import { expect, it, vi } from "vitest";
-import { openChat, openRack } from "../rack/rack.ts";
+import { openChat } from "../rack/open-chat.ts";
+import { openRack } from "../rack/rack.ts";
 import type { Store } from "../store/store.ts";
 import type { ChatService } from "./chat-service.ts";
 import { ChatRack } from "./testing/chat-rack.fixture.ts";

@@ -32,6 +32,8 @@ export interface NewMessage extends RunOptions {
   readonly content: UserContent;
   /** Overrides the session's model for this turn. */
   readonly model?: string;
+  /** The position from which on earlier messages give way to this one. */
+  readonly from?: number;
   /** For a response: what the model reads, where `content` is what people read. */
   readonly items?: readonly ResponseItem[];
   /** For a response: its request. */
@@ -168,11 +170,12 @@ export class ChatService {
     const { provider } = endpoint;
     const asked = { provider, model: endpoint.model, wanted };
     const body: AssistantBody = { ...asked, parts: [], ...(settings && { settings }) };
-    const begun = await store.chat.beginTurn(session.id, [
+    const said: readonly NewChatMessage[] = [
       ...earlier,
       { id: uuid(), role: "user", status: "completed", body: { content, ...(items && { items }) } },
       { id: uuid(), role: "assistant", status: "running", body: { ...body } },
-    ]);
+    ];
+    const begun = await store.chat.beginTurn(session.id, said, given.from);
     if (begun === undefined) {
       // The session may have been removed a moment ago.
       await this.sessions.require({ grant }, session.id);

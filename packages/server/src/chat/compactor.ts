@@ -1,7 +1,7 @@
 import { estimateTokens } from "@toolrack/core/internal";
+import { readResultName } from "../calls/index.ts";
 import { imageCallOf } from "./messages.ts";
 import { type ModelMessage, textOf } from "./model.ts";
-import { readResultName } from "./tools.ts";
 
 /** Results are removed once the messages fill more than this share of the limit. */
 const FULL = 0.8;

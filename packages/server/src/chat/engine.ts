@@ -3,7 +3,7 @@ import { CallRefused, type EndedCall } from "../calls/index.ts";
 import { unlessAborted, whenAborted } from "../helpers/index.ts";
 import { type NewUsage, type StoredApproval, StoreUnavailable } from "../store/index.ts";
 import { ChatError, ProviderError } from "./errors.ts";
-import type { ModelEndpoint, ModelUsage } from "./model.ts";
+import { cachedTokensOf, costOf, type ModelEndpoint, type ModelUsage } from "./model.ts";
 import * as notices from "./model-messages.ts";
 import { AnswerOverLimit, ask, type OpenTurn, openTurn } from "./model-request.ts";
 import { type ChatServices, type TurnLimits, usualLimits } from "./services.ts";
@@ -271,20 +271,16 @@ function endOf(
 /** What the statistics keep of a request to a model. */
 export function usageOf(caller: string, endpoint: ModelEndpoint, usage: ModelUsage, session = ""): NewUsage {
   const { provider, model, price } = endpoint;
-  const { prompt_tokens, completion_tokens, prompt_tokens_details, estimated } = usage;
-  const cachedTokens = Math.min(Number(prompt_tokens_details?.cached_tokens ?? 0), prompt_tokens);
-  const { input = 0, output = 0, cachedInput = input } = price ?? {};
-  const million =
-    (prompt_tokens - cachedTokens) * input + cachedTokens * cachedInput + completion_tokens * output;
+  const { prompt_tokens, completion_tokens, estimated } = usage;
   return {
     caller,
     model: `${provider}/${model}`,
     session,
     estimated: estimated === true,
     promptTokens: prompt_tokens,
-    cachedTokens,
+    cachedTokens: cachedTokensOf(usage),
     completionTokens: completion_tokens,
-    cost: million / 1_000_000,
+    cost: costOf(price, usage),
   };
 }
 

@@ -9,6 +9,7 @@ import { countImages, toModelMessages, withoutImages } from "./messages.ts";
 import {
   addUsage,
   calledIn,
+  costOf,
   type ModelEndpoint,
   type ModelMessage,
   type ModelTool,
@@ -156,7 +157,9 @@ async function askModel(turn: OpenTurn, isFirst: boolean, instead: string | unde
   let hasBegun = false;
   const count = (isCut = false) => {
     const estimated = { prompt: () => estimatedPrompt(turn, messages), completion: Math.ceil(tokens) };
-    const usage = wholeUsage(merger.usage, estimated, isCut);
+    const counted = wholeUsage(merger.usage, estimated, isCut);
+    const cost = counted.cost ?? (endpoint.price && costOf(endpoint.price, counted));
+    const usage = cost === undefined ? counted : { ...counted, cost };
     turn.usage = addUsage(turn.usage, usage);
     turn.noteUsage(endpoint, usage);
     emit({ type: "usage", round, usage, total: turn.usage });

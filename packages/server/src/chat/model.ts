@@ -127,6 +127,8 @@ export interface ModelUsage {
   /** For example how many of the prompt's tokens were read from the provider's cache. */
   readonly prompt_tokens_details?: Members | null | undefined;
   readonly completion_tokens_details?: Members | null | undefined;
+  /** What the provider says that it costs, or what it costs by the config's prices. */
+  readonly cost?: number;
   /** Some of the tokens are estimated, because the provider did not count them, or not in a way that can be used. */
   readonly estimated?: true;
 }
@@ -141,6 +143,7 @@ export function usableCounts(sent: unknown): Partial<ModelUsage> | undefined {
   if (!isRecord(sent)) return undefined;
   const entries = Object.entries(sent).flatMap(([key, value]): [string, unknown][] => {
     if (/^(?:prompt|completion|total)_tokens$/.test(key)) return isCount(value) ? [[key, value]] : [];
+    if (key === "cost") return typeof value === "number" && value >= 0 ? [[key, value]] : [];
     if (!/_tokens_details$/.test(key)) return [[key, value]];
     return isRecord(value) ? [[key, Object.fromEntries(Object.entries(value).filter(hasCount))]] : [];
   });
@@ -182,6 +185,18 @@ export function wholeUsage(
   };
 }
 
+export function cachedTokensOf({ prompt_tokens, prompt_tokens_details }: ModelUsage): number {
+  return Math.min(Number(prompt_tokens_details?.cached_tokens ?? 0), prompt_tokens);
+}
+
+/** What a request costs by the config's prices, which are for a million tokens; 0 without prices. */
+export function costOf(price: ModelEndpoint["price"], usage: ModelUsage): number {
+  const { input = 0, output = 0, cachedInput = input } = price ?? {};
+  const cached = cachedTokensOf(usage);
+  const { prompt_tokens, completion_tokens } = usage;
+  return ((prompt_tokens - cached) * input + cached * cachedInput + completion_tokens * output) / 1_000_000;
+}
+
 export function addUsage(one: ModelUsage, other: ModelUsage): ModelUsage {
   const prompt = addDetails(one.prompt_tokens_details, other.prompt_tokens_details);
   const completion = addDetails(one.completion_tokens_details, other.completion_tokens_details);
@@ -191,6 +206,7 @@ export function addUsage(one: ModelUsage, other: ModelUsage): ModelUsage {
     total_tokens: one.total_tokens + other.total_tokens,
     ...(prompt && { prompt_tokens_details: prompt }),
     ...(completion && { completion_tokens_details: completion }),
+    ...((one.cost ?? other.cost) !== undefined && { cost: (one.cost ?? 0) + (other.cost ?? 0) }),
     ...((one.estimated || other.estimated) && { estimated: true }),
   };
 }

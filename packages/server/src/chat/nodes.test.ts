@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { masterGrant } from "../access/grants.ts";
-import { openChat, openRack } from "../rack/rack.ts";
+import { openChat } from "../rack/open-chat.ts";
+import { openRack } from "../rack/rack.ts";
 import type { ChatService } from "./chat-service.ts";
 import { ChatRack, called } from "./testing/chat-rack.fixture.ts";
 import type { FeedEntry } from "./turn.ts";

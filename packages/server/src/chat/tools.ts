@@ -11,7 +11,7 @@ import {
 import { estimateTokens, nearestNames } from "@toolrack/core/internal";
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallRequest, CallService, EndedCall } from "../calls/index.ts";
-import { isMetaTool, metaToolsFor } from "../calls/index.ts";
+import { isHelperTool, isMetaTool, metaToolsFor, readResultName } from "../calls/index.ts";
 import { type ExtensionParts, findExpert, type Reach } from "../http/wire/index.ts";
 import type { Expert } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
@@ -97,10 +97,10 @@ export class ToolsService {
     const { budget = usualBudget } = wish;
     const snapshot = this.#registry.snapshot();
     const visible = snapshot.list().filter((tool) => sees(reach, tool));
-    const own = visible.filter(({ name }) => !isHelper(name));
-    const reader = visible.filter(({ name }) => isHelper(name) && !isMetaTool(name));
+    const own = visible.filter(({ name }) => !isHelperTool(name));
+    const reader = visible.filter(({ name }) => isHelperTool(name) && !isMetaTool(name));
     const all = own.length === 0 ? [] : [...own, ...reader];
-    const isAffordable = wish.chosen === undefined && this.#total(all) <= budget;
+    const isAffordable = wish.chosen === undefined && this.#total(all, budget) <= budget;
     if (isAffordable) return this.#offer(snapshot, all);
     const meta = metaToolsFor(
       visible.filter(({ name }) => isMetaTool(name)),
@@ -108,6 +108,7 @@ export class ToolsService {
     );
     const left = budget - this.#total([...meta, ...reader]);
     const known = wish.chosen && new Set(wish.chosen);
+    if (known === undefined) await this.#registry.prepareSearch();
     const chosen = known
       ? own.filter(({ name }) => known.has(name))
       : this.#choose(snapshot, own, wish.query ?? "", left);
@@ -124,7 +125,9 @@ export class ToolsService {
   async runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
     const { reach = ownersReach, given, ...others } = context;
     const { grant, allow } = reach;
-    const ended = await this.#service.run({ ...others, name, input: args, grant, ...(allow && { allow }) });
+    const via = others.sessionID ? `chat ${others.sessionID}` : "chat";
+    const call = { via, ...others, name, input: args, grant, ...(allow && { allow }) };
+    const ended = await this.#service.run(call);
     const { error } = ended.result;
     const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
     // If the registry's message already names the nearest tools, it stays.
@@ -153,7 +156,7 @@ export class ToolsService {
   }
 
   #own(reach: Reach): ToolInfo[] {
-    return this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
+    return this.#registry.list().filter((tool) => sees(reach, tool) && !isHelperTool(tool.name));
   }
 
   /** Chooses search results first, then all others by name, so that the order is always the same. */
@@ -161,9 +164,15 @@ export class ToolsService {
     const usable = new Set(own);
     const chosen: ToolInfo[] = [];
     let left = budget;
+    let misses = 0;
     for (const tool of [...snapshot.search(query, MOST_FOUND), ...own.toSorted(byName)]) {
+      if (left < LEAST_TOKENS) break;
       const { tokens } = this.#format(tool);
-      if (tokens > left || !usable.delete(tool)) continue;
+      if (tokens > left || !usable.delete(tool)) {
+        if (++misses >= MOST_MISSES) break;
+        continue;
+      }
+      misses = 0;
       chosen.push(tool);
       left -= tokens;
     }
@@ -201,8 +210,14 @@ export class ToolsService {
     return infos.map((info) => ({ name: info.name, tokens: this.#format(info).tokens }));
   }
 
-  #total(infos: readonly ToolInfo[]): number {
-    return infos.reduce((sum, info) => sum + this.#format(info).tokens, 0);
+  /** Stops adding up once the sum is above `enough`. */
+  #total(infos: readonly ToolInfo[], enough = Number.POSITIVE_INFINITY): number {
+    let sum = 0;
+    for (const info of infos) {
+      if (sum > enough) break;
+      sum += this.#format(info).tokens;
+    }
+    return sum;
   }
 
   /** Formatting a schema is slow, so the result is kept per tool. */
@@ -222,6 +237,10 @@ function format(info: ToolInfo) {
 }
 
 const MOST_NEAREST = 3;
+/** No definition takes fewer tokens. */
+const LEAST_TOKENS = 20;
+/** After so many tools in a row that do not fit, no further ones are tried: there may be tens of thousands. */
+const MOST_MISSES = 200;
 
 /** Names of tools that contain a word spelled like `name`. */
 function withWordLike(name: string, names: ReadonlySet<string>): string[] {
@@ -235,29 +254,22 @@ function byName(one: ToolInfo, other: ToolInfo): number {
   return one.name < other.name ? -1 : 1;
 }
 
-/** Helper tools reach nothing beyond their caller's grant, so everybody may use them. */
-function isHelper(name: string): boolean {
-  return isMetaTool(name) || name === readResultName;
-}
-
 /**
  * The tools that a caller may use in a chat: exactly those of the expert, if there is one, otherwise those of
- * the grant. Helper tools are added to both.
+ * the grant. Helper tools are added to both: they reach nothing beyond their caller's grant, so everybody may use them.
  */
 export function chatReach(grant: Grant, expert?: Expert): Reach {
   if (expert !== undefined) {
-    const allow = (tool: ToolInfo) => isHelper(tool.name) || expert.allows(tool);
+    const allow = (tool: ToolInfo) => isHelperTool(tool.name) || expert.allows(tool);
     return { grant: { ...grant, mayUse: () => true }, allow, expert };
   }
   if (grant.admin) return { grant };
-  return { grant: { ...grant, mayUse: (tool) => isHelper(tool.name) || grant.mayUse(tool) } };
+  return { grant: { ...grant, mayUse: (tool) => isHelperTool(tool.name) || grant.mayUse(tool) } };
 }
 
 function sees({ grant, allow }: Reach, tool: ToolInfo): boolean {
   return grant.mayUse(tool) && allow?.(tool) !== false;
 }
-
-export const readResultName = "toolrack_read_result";
 
 const USUAL_LIMIT = 20_000;
 const LARGEST_LIMIT = 40_000;

@@ -1,7 +1,8 @@
 import { type Context, propagation, type Span, type SpanContext, trace } from "@opentelemetry/api";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { masterGrant } from "../access/grants.ts";
-import { openChat, openRack } from "../rack/rack.ts";
+import { openChat } from "../rack/open-chat.ts";
+import { openRack } from "../rack/rack.ts";
 import { ChatRack, called } from "./testing/chat-rack.fixture.ts";
 
 const spans: { name: string; parent: SpanContext | undefined }[] = [];

@@ -214,7 +214,7 @@ function describeOutcome(
   if (outcome === "completed") return "was completed";
   if (questions.some((question) => question.callId === callId && question.state !== "allowed"))
     return "was not run, because nobody had agreed to it";
-  if (outcome === "error") return `failed (${error?.code ?? "error"})`;
+  if (outcome === "error" || outcome === "cancelled") return `failed (${error?.code ?? "error"})`;
   return "was under way, and it is not known whether it did its work";
 }
 

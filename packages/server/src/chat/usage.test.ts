@@ -66,6 +66,7 @@ it("keeps the numbers that can be used, and estimates the others", async () => {
     completion_tokens: 100,
     total_tokens: 107,
     prompt_tokens_details: { cached_tokens: 5 },
+    cost: expect.closeTo(0.001009),
     estimated: true,
   });
 });

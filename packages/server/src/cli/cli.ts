@@ -48,6 +48,9 @@ export class Cli {
   exitCode: number = exitCodes.ok;
   /** How long tools may take to clean up before the program ends without them, in milliseconds. */
   patience = 6_000;
+  /** Called before every message: whoever gathers lines for standard error writes them first, which keeps the order. */
+  beforeTalk: () => void = () => {};
+  readonly #styles = new Map<OutputStream, Map<string, readonly [string, string]>>();
   #interrupt: (() => void) | undefined;
 
   constructor({ dir, json = false }: GlobalOptions, surroundings: Surroundings) {
@@ -95,17 +98,30 @@ export class Cli {
 
   /** Prints messages to standard error. */
   talk(words: string): void {
+    this.beforeTalk();
     this.status.above(`${words}\n`);
   }
 
   /** Styles text for standard output. Unstyled when that is no terminal or colours are off. */
   style(style: Style, words: string): string {
-    return styleText(style, words, { stream: this.surroundings.stdout });
+    return this.#styled(style, words, this.surroundings.stdout);
   }
 
   /** Styles text for standard error. */
   styleTalk(style: Style, words: string): string {
-    return styleText(style, words, { stream: this.surroundings.stderr });
+    return this.#styled(style, words, this.surroundings.stderr);
+  }
+
+  /** What stands around a styled text is asked for once: asking takes longer than answering a call of a tool. */
+  #styled(style: Style, words: string, stream: OutputStream): string {
+    // Text with colours of its own is put together with care.
+    if (words.includes("\u001b")) return styleText(style, words, { stream });
+    const known = this.#styles.get(stream) ?? new Map<string, readonly [string, string]>();
+    this.#styles.set(stream, known);
+    const key = String(style);
+    const [before, after] = known.get(key) ?? aroundText(style, stream);
+    known.set(key, [before, after]);
+    return before + words + after;
   }
 
   /** Width of the terminal; undefined when the output is no terminal, and then nothing is clipped. */
@@ -198,6 +214,12 @@ class StatusLine {
     const line = this.#shown;
     this.#stderr.write(line === "" ? words : CLEAR + words + line);
   }
+}
+
+/** The codes before and after a text that is styled for this stream; empty where nothing is coloured. */
+function aroundText(style: Style, stream: OutputStream): readonly [string, string] {
+  const [before = "", after = ""] = styleText(style, "|", { stream }).split("|");
+  return [before, after];
 }
 
 function bigIntAsText(_key: string, value: unknown): unknown {

@@ -20,9 +20,18 @@ const tellLoaded = `
 
 let workspace: TemporaryWorkspace;
 beforeAll(async () => {
-  workspace = await TemporaryWorkspace.create({ "tools/.keep": "" });
+  workspace = await TemporaryWorkspace.create({
+    "tools/.keep": "",
+    "toolrack.config.mjs": "export default { builtins: false };",
+  });
+  // Compiled once, so that the programs below find the config in the cache.
+  await (await workspace.open()).close();
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
+
+/** The names of the files that a program loaded, without the parts of Node. */
+const ownFiles = (loaded: readonly string[]) =>
+  loaded.filter((url) => url.startsWith("file:")).map((url) => url.slice(url.lastIndexOf("/") + 1));
 
 describe("a command loads only what it needs", { timeout: 180_000 }, () => {
   it.each([["--version"], ["--help"], ["lst"]])("%s: nothing of core", async (word) => {
@@ -31,14 +40,19 @@ describe("a command loads only what it needs", { timeout: 180_000 }, () => {
     expect(loaded!.filter(isOfCore)).toEqual([]);
   });
 
-  it("mcp: core only once it has its streams, and no YAML in a workspace without skills", async () => {
+  it("mcp: a file to restart itself, and then a rack without what its workspace does not use", async () => {
     const programs = await filesLoadedBy("mcp", "--no-watch");
     // The first moves the streams out of the way of tools and starts the second in its place, where it can.
     const last = programs.pop()!;
-    for (const loaded of programs) expect(loaded.filter(isOfCore)).toEqual([]);
+    for (const loaded of programs) expect(ownFiles(loaded)).toEqual(["main.ts", "restart.ts"]);
     expect(last.filter(isOfCore)).not.toEqual([]);
     expect(last).toContainEqual(expect.stringContaining("/sandbox/dependencies.ts"));
-    expect(last.filter((url) => url.includes("/node_modules/yaml/"))).toEqual([]);
+    const needless =
+      /\/node_modules\/(?:yaml|ajv|esbuild\/lib|chokidar|zod|@modelcontextprotocol|pg|mysql2)\//;
+    expect(last.filter((url) => needless.test(url))).toEqual([]);
+    expect(last.filter((url) => /\/server\/src\/(?:http|chat|builtin-tools)\/(?!wire)/.test(url))).toEqual(
+      [],
+    );
   });
 
   it("mcp beside a running server: the bridge to it, and nothing of the rack", async () => {

@@ -43,11 +43,15 @@ export function renderTable(rows: readonly (readonly string[])[], options: Table
   });
 }
 
+/** Anything but letters, digits and signs of ASCII and spaces. Most text has none, and then needs no measuring or cleaning. */
+const unusual = /[^ -~]/;
+
 /** Characters of width 0 that the measuring library counts as 1. */
 const invisible = /[\u200b\u2060\ufeff]/g;
 
 /** How many columns of a terminal the text takes; colours take none. */
 export function displayWidth(text: string): number {
+  if (!unusual.test(text)) return text.length;
   return measure(text.replace(invisible, "")).width;
 }
 
@@ -74,8 +78,12 @@ export function printable(text: string): string {
     .replace(unsafe, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+/** Besides what is unusual, spaces that are not between two words. */
+const unusualInLine = /[^ -~]|^ | {2}| $/;
+
 /** Like `printable`, but on one line. */
 export function oneLine(text: string): string {
+  if (!unusualInLine.test(text)) return text;
   return printable(text.replace(/\s+/g, " ").trim());
 }
 
@@ -110,4 +118,17 @@ export function formatTime(milliseconds: number | undefined): string {
 /** `1 tool`, `2 tools`. */
 export function amount(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** `TypeError at tools/price.ts:12` and the frames below it. The message is left out: it stands above. */
+export function traceLines(
+  { at, stack }: { readonly at: string; readonly stack: string },
+  style: (how: "bold" | "dim", text: string) => string,
+): string[] {
+  const kind = /^\w+/.exec(stack)?.[0] ?? "Error";
+  const frames = stack.split("\n").filter((line) => line.trimStart().startsWith("at "));
+  return [
+    style("bold", printable(`${kind} at ${at}`)),
+    ...frames.map((line) => style("dim", printable(line))),
+  ];
 }

@@ -83,6 +83,7 @@ export async function withApp<Result>(
 ): Promise<Result> {
   // Imported late, so that help and usage errors do not wait for the whole program.
   const { openWorkspace } = await import("../rack/index.ts");
+  const tellMade = watchMade(cli, directory);
   const app = await opening(cli, directory, () =>
     openWorkspace(directory, { logger: talkingLogger(cli), ...options }),
   );
@@ -90,7 +91,23 @@ export async function withApp<Result>(
     return await use(app);
   } finally {
     await Promise.race([app.close(), wait(cli.patience)]);
+    tellMade();
   }
+}
+
+/** What Toolrack makes in a workspace by itself, and what each is for. */
+const made = {
+  ".toolrack": "the records of calls, caches and the token of this workspace. Keep it out of version control",
+  "log/ToolBox.log": "the log of this workspace, one line for each call",
+};
+
+/** Returns a function that explains what of this was made since. */
+export function watchMade(cli: Cli, directory: string): () => void {
+  const missing = Object.entries(made).filter(([name]) => entryAt(join(directory, name)) === undefined);
+  return () => {
+    for (const [name, purpose] of missing)
+      if (!cli.json && entryAt(join(directory, name)) !== undefined) cli.talk(`Made ${name}: ${purpose}.`);
+  };
 }
 
 /**
@@ -150,12 +167,16 @@ export function talkingLogger(
   cli: Cli,
   isTold: (line: string, isWarning: boolean) => boolean = () => false,
 ): Logger {
-  const isVerbose = cli.surroundings.env.TOOLRACK_DEBUG !== undefined;
+  const { TOOLRACK_DEBUG, LC_ALL, LC_MESSAGES, LANG } = cli.surroundings.env;
+  const isVerbose = TOOLRACK_DEBUG !== undefined;
+  const isChinese = (LC_ALL || LC_MESSAGES || LANG || "").startsWith("zh");
   const say =
     (prefix: string) =>
     (...values: unknown[]) => {
       const line = String(values[0]);
       if (!isVerbose && line.startsWith("[loader] ") && !isTold(line, prefix !== "")) return;
+      // The line that the skills' contract asks for is Chinese.
+      if (!isVerbose && !isChinese && line.startsWith("[ToolManager] ")) return;
       cli.talk(prefix + printable(format(...values)));
     };
   return {
@@ -169,7 +190,7 @@ export function talkingLogger(
 type Failure = NonNullable<FileReport["failure"]>;
 
 /** The failures of files that could not be loaded, or whose newest version could not. */
-export function failuresIn(report: LoadReport): Failure[] {
+export function failuresIn(report: Pick<LoadReport, "files">): Failure[] {
   return report.files.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
 }
 
@@ -183,7 +204,7 @@ export function describeFailure(failure: Failure): string {
   return printable(`${whereOf(failure)}: ${failure.reason}\n  ${failure.remedy}`);
 }
 
-export function talkFailures(cli: Cli, report: LoadReport): void {
+export function talkFailures(cli: Cli, report: Pick<LoadReport, "files">): void {
   const failed = failuresIn(report);
   if (failed.length === 0) return;
   cli.talk(cli.styleTalk("red", `${amount(failed.length, "file")} failed to load:`));

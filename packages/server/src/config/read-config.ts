@@ -8,6 +8,7 @@ import { defined, isRecord, LoadError } from "../helpers/index.ts";
 import { type Config, configSchema } from "./config.ts";
 import { type ConfigVariable, configVariables, readVariable } from "./config-variables.ts";
 import { grantProblem } from "./network-grants.ts";
+import { surelyFits } from "./surely-fits.ts";
 import { problemOfToolPattern } from "./tool-patterns.ts";
 
 /** A key of the config that is set, and what set it. */
@@ -56,7 +57,8 @@ export async function readConfig(
 async function readConfigFile(path: string, graph: ConfigLoader): Promise<Config> {
   const { exports } = await graph.load(path);
   const given = isRecord(exports) && exports.default !== undefined ? exports.default : exports;
-  const outcome = await schema.validate(withoutLiveObjects(given));
+  const judged = withoutLiveObjects(given);
+  const outcome = surelyFits(configSchema, judged) ? ({ ok: true } as const) : await schema.validate(judged);
   const config = given as Config; // Used only when the schema accepts it.
   const problems = outcome.ok
     ? [...addressProblems(config), ...patternProblems(config)]

@@ -4,7 +4,14 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { PromptInfo, ResourceInfo, ToolContext, ToolInfo } from "@toolrack/core";
 import { returnedError } from "@toolrack/core/internal";
 import { currentCall, quotedError } from "../helpers/current-call.ts";
-import { isRecord, LoadError, type LoadFailure, reasonOf, type StackMapper } from "../helpers/index.ts";
+import {
+  isRecord,
+  LoadError,
+  type LoadFailure,
+  PassingMap,
+  reasonOf,
+  type StackMapper,
+} from "../helpers/index.ts";
 import { missingPart } from "./contract-checks.ts";
 import { codeFrame } from "./loader/compile.ts";
 import type { LoadedModule } from "./loader/module-graph.ts";
@@ -149,7 +156,7 @@ const GRACE_MS = 1_000;
 export class FileVersion {
   readonly path: string;
   readonly #stacks: StackMapper;
-  readonly #underWay = new Set<ToolContext<unknown>>();
+  readonly #underWay = new PassingMap<ToolContext<unknown>, ToolContext<unknown>>();
   #onChange: (() => void) | undefined;
 
   constructor(path: string, stacks: StackMapper) {
@@ -163,7 +170,7 @@ export class FileVersion {
    */
   watch<Input, Result>(call: (context: ToolContext<Input>) => Result | Promise<Result>) {
     return async (context: ToolContext<Input>): Promise<Result> => {
-      this.#underWay.add(context);
+      this.#underWay.set(context, context);
       try {
         // The type of the input differs, but no function that looks up the current call reads its input.
         const result = await currentCall.run(context as ToolContext, call, context);
@@ -200,7 +207,7 @@ export class FileVersion {
   /** Waits for the calls under way, then runs the file's `destroy`. Returns the problem, if any; never rejects. */
   async retire(destroy: unknown): Promise<string | undefined> {
     // For a cancelled call whose function goes on, waits only a little longer.
-    for (const context of this.#underWay) {
+    for (const context of this.#underWay.values()) {
       const giveUp = () => setTimeout(() => this.#leave(context), GRACE_MS).unref();
       if (context.signal.aborted) giveUp();
       else context.signal.addEventListener("abort", giveUp, { once: true });

@@ -227,7 +227,7 @@ export class SingleFileTools {
     const filename = `/${origin.split(sep).join("/").replaceAll("../", "")}`;
     const text = await readSource(path);
     const { code, map } = await compile(compiler, filename, text);
-    stacks.add(filename, map);
+    stacks.add(filename, map, path);
     const isForeign = !(await liesIn(path, workspace));
     const source = { code, filename };
     const parts = { sandbox, dependencies, cache: this.#cache, stacks, late: this.#late };

@@ -5,6 +5,7 @@ import { format } from "node:util";
 import type { LogLevel } from "@toolrack/core";
 import type { logLine } from "@toolrack/core/internal";
 import { currentCall } from "./current-call.ts";
+import { restart, takeDescriptors } from "./restart.ts";
 
 const methods = { debug: "debug", log: "info", info: "info", warn: "warn", error: "error" } as const;
 
@@ -43,9 +44,6 @@ function formatValues(values: readonly unknown[]): string {
   }
 }
 
-/** The environment variable that passes the two file descriptors to the restarted program. */
-const VARIABLE = "TOOLRACK_OWN_STREAMS";
-
 interface OwnStreams {
   readonly input: Readable;
   readonly output: Writable;
@@ -59,37 +57,15 @@ interface OwnStreams {
  * `process.stdout` of tools.
  */
 export function ownStreams(print: (text: string) => void): OwnStreams {
-  const given = process.env[VARIABLE];
-  delete process.env[VARIABLE];
-  if (given !== undefined) {
-    const [input, output] = given.split(",").map(Number);
-    if (Number.isInteger(input) && Number.isInteger(output)) return openStreams(input!, output!);
-  }
-  const { execve } = process;
-  if (process.platform === "win32" || execve === undefined) return usualStreams(print);
-  return restart(execve);
-}
-
-/** Whether this program was started again by `ownStreams`. */
-export function hasOwnStreams(): boolean {
-  return process.env[VARIABLE] !== undefined;
+  const given = takeDescriptors();
+  if (given !== undefined) return openStreams(given.input, given.output);
+  restart();
+  return usualStreams(print);
 }
 
 /** The streams of a program in which nothing else writes, and which therefore needs none of its own. */
 export function sharedStreams(print: (text: string) => void): OwnStreams {
   return process.platform === "win32" ? usualStreams(print) : openStreams(0, 1);
-}
-
-function restart(execve: NonNullable<typeof process.execve>): never {
-  const words = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
-  const move = 'exec "$@" 4<&0 3>&1 0</dev/null 1>&2';
-  // Node would warn that `execve` is experimental, which does not concern the user.
-  process.removeAllListeners("warning");
-  process.on("warning", () => {});
-  return execve("/bin/sh", ["sh", "-c", move, "toolrack", ...words], {
-    ...(process.env as Record<string, string>), // The environment holds only texts.
-    [VARIABLE]: "4,3",
-  });
 }
 
 function openStreams(input: number, output: number): OwnStreams {

@@ -52,6 +52,20 @@ export function processIds(): number[] {
 const GRACE = 2_000;
 const POLL = 25;
 
+let table: readonly ProcessStat[] = [];
+let tableReadAt = Number.NEGATIVE_INFINITY;
+
+/**
+ * All processes, as they were at most `POLL` milliseconds ago; empty on systems other than Linux. Reading them takes
+ * milliseconds where hundreds run, and hundreds of groups may end at the same time.
+ */
+export function recentProcesses(): readonly ProcessStat[] {
+  if (performance.now() - tableReadAt < POLL) return table;
+  table = processIds().flatMap((id) => processStat(id) ?? []);
+  tableReadAt = performance.now();
+  return table;
+}
+
 /** Groups that must be killed when the server ends: each is a session of its own and would outlive it. */
 const running = new Set<number>();
 let isWatchingExit = false;
@@ -103,14 +117,12 @@ function signalGroup(id: number, signal: NodeJS.Signals | 0): boolean {
 }
 
 /**
- * Whether a process of the group runs. On Linux, ended processes that their parent has not collected yet do not count.
+ * Whether a process of the group runs. On Linux, ended processes that their parent has not collected yet do not count. A
+ * group that had no living member a moment ago has none now, because nobody was left to start one.
  */
 function hasLivingMember(group: number): boolean {
   if (process.platform !== "linux") return true;
-  return processIds().some((id) => {
-    const seen = processStat(id);
-    return seen !== undefined && seen.group === group && !seen.isOver;
-  });
+  return recentProcesses().some((seen) => seen.group === group && !seen.isOver);
 }
 
 function watchExit(): void {

@@ -4,11 +4,12 @@ const LONGEST_LINE = 2_000;
 
 /** Maps stack traces of compiled files to their sources. */
 export class StackMapper {
-  readonly #texts = new Map<string, string>();
+  readonly #texts = new Map<string, { readonly map: string; readonly source: string }>();
   readonly #maps = new Map<string, SourceMap | undefined>();
 
-  add(path: string, map: string): void {
-    this.#texts.set(path, map);
+  /** `source`: the path that traces shall show, when the code is run under another one. */
+  add(path: string, map: string, source = path): void {
+    this.#texts.set(path, { map, source });
     this.#maps.delete(path);
   }
 
@@ -52,13 +53,13 @@ export class StackMapper {
   #position(path: string, line: number, column: number): string | undefined {
     const entry = this.#mapOf(path)?.findEntry(line - 1, column - 1);
     if (entry === undefined || !("originalLine" in entry)) return undefined;
-    return `${path}:${entry.originalLine + 1}:${entry.originalColumn + 1}`;
+    return `${this.#texts.get(path)?.source}:${entry.originalLine + 1}:${entry.originalColumn + 1}`;
   }
 
   #mapOf(path: string): SourceMap | undefined {
-    const text = this.#texts.get(path);
-    if (text === undefined) return undefined;
-    if (!this.#maps.has(path)) this.#maps.set(path, new SourceMap(JSON.parse(text)));
+    const known = this.#texts.get(path);
+    if (known === undefined) return undefined;
+    if (!this.#maps.has(path)) this.#maps.set(path, new SourceMap(JSON.parse(known.map)));
     return this.#maps.get(path);
   }
 }

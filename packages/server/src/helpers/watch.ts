@@ -1,5 +1,4 @@
 import { unwatchFile, watchFile as watchStat } from "node:fs";
-import { watch } from "chokidar";
 
 /** Milliseconds from one look at a file to the next. */
 const INTERVAL = 250;
@@ -39,21 +38,25 @@ export function watchFile(path: string, onChange: () => Promise<unknown>): Watch
  */
 export function watchFiles(paths: readonly string[], onChange: () => Promise<unknown>): Watcher {
   const { run } = oneAtATime(onChange);
-  const watcher = watch([...paths], {
-    ignoreInitial: true,
-    ignored: (path) => /(?:^|[\\/])(?:node_modules|\.git|\.toolrack|log)(?:$|[\\/])/.test(path),
-  });
   let timer: NodeJS.Timeout | undefined;
-  watcher.on("all", () => {
-    clearTimeout(timer);
-    timer = setTimeout(run, QUIET);
+  // Loaded here, because most commands watch nothing.
+  const watching = import("chokidar").then(({ watch }) => {
+    const watcher = watch([...paths], {
+      ignoreInitial: true,
+      ignored: (path) => /(?:^|[\\/])(?:node_modules|\.git|\.toolrack|log)(?:$|[\\/])/.test(path),
+    });
+    watcher.on("all", () => {
+      clearTimeout(timer);
+      timer = setTimeout(run, QUIET);
+    });
+    // A folder that cannot be watched must not end the process.
+    watcher.on("error", () => {});
+    return watcher;
   });
-  // A folder that cannot be watched must not end the process.
-  watcher.on("error", () => {});
   return {
     async close() {
+      await (await watching).close();
       clearTimeout(timer);
-      await watcher.close();
     },
   };
 }

@@ -3,8 +3,14 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ToolErrorCode, ToolState } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
-import type { AnnouncedCall, CallRequest, CallService, EndedCall } from "../calls/index.ts";
-import type { CallLine, CallStore, StoredCall } from "../store/index.ts";
+import {
+  type AnnouncedCall,
+  type CallRequest,
+  type CallService,
+  type EndedCall,
+  INBOX,
+} from "../calls/index.ts";
+import { type CallLine, type CallStore, type StoredCall, toKey } from "../store/index.ts";
 import type { HttpServices } from "./services.ts";
 import {
   acceptsStream,
@@ -31,13 +37,21 @@ export async function serveCall(
   outgoing: ServerResponse,
 ): Promise<unknown> {
   const gone = keep ? undefined : callerGone(incoming, outgoing);
-  const request = { ...call, signal: gone?.signal, headers: incoming.headers };
+  const { headers } = incoming;
+  const request = { ...call, signal: gone?.signal, headers, via: viaOf(headers) };
   try {
     if (acceptsStream(incoming)) return await streamCall(service, request, outgoing);
-    return answerOf(await service.run(request), call.replayOf);
+    return answerOf(await service.run(request), request);
   } finally {
     gone?.release();
   }
+}
+
+/** By what a caller makes a call over HTTP: the console, or the program that it names itself. */
+export function viaOf(headers: IncomingMessage["headers"]): string {
+  // Only a browser sends this, and it is the server's own page that asks.
+  if (headers["sec-fetch-site"] === "same-origin") return "console";
+  return /^\S{1,60}/.exec(headers["user-agent"] ?? "")?.[0] ?? "http";
 }
 
 /** How many unread bytes may wait for a slow caller. Beyond that, states, progress and log are left out. */
@@ -71,9 +85,13 @@ async function streamCall(
     },
     progress: (update) => sendIfTaken("progress", update),
     log: ({ at, level, text }) => sendIfTaken("log", { at, level, text }),
+    waits: (isWaiting) => {
+      const text = `The call waits for an answer. The question is in ${INBOX}.`;
+      if (isWaiting) sendIfTaken("log", { at: Date.now(), level: "warn", text, isWaiting });
+    },
   };
   try {
-    send("result", answerOf(await service.run({ ...request, watcher }), request.replayOf));
+    send("result", answerOf(await service.run({ ...request, watcher }), request));
   } catch (thrown) {
     const refusal = HttpError.from(thrown);
     if (!outgoing.headersSent || refusal === undefined) throw thrown;
@@ -85,30 +103,15 @@ async function streamCall(
 
 type CallParts = Pick<HttpServices, "store" | "service" | "recorder">;
 
-/** The pipeline limits the depth of chains; this bound is for damaged records. */
-const DEEPEST = 64;
-
 /** Admins may read all calls. Others may read calls made with their token, and the inner calls of those. */
-export async function mayRead(
-  grant: Grant,
-  call: StoredCall,
-  { store, service }: CallParts,
-): Promise<boolean> {
-  if (grant.admin) return true;
-  let at: StoredCall | undefined = call;
-  for (let depth = 0; at !== undefined && depth < DEEPEST; depth++) {
-    if (at.parentCallId === undefined) return at.caller === grant.caller;
-    // The outer call may still be running and not be recorded yet.
-    if (service.find(at.parentCallId)?.caller === grant.caller) return true;
-    at = await store.calls.get(at.parentCallId);
-  }
-  return false;
+function mayRead(grant: Grant, { owner }: StoredCall): boolean {
+  return grant.admin || owner === toKey(grant.caller);
 }
 
 /** Returns the stored call. The refusal is the same for a call of somebody else and for one that never existed. */
 export async function requireCall(grant: Grant, callId: string, parts: CallParts): Promise<StoredCall> {
   const call = await findCall(callId, parts);
-  if (call === undefined || !(await mayRead(grant, call, parts))) throw unknownCall(callId);
+  if (call === undefined || !mayRead(grant, call)) throw unknownCall(callId);
   return call;
 }
 
@@ -139,12 +142,15 @@ export const refusals = [
  * The answer for a call that ran, whatever its outcome. Throws the refusal when the tool never ran. A tool that ran and
  * passed on the refusal of an inner call counts as run.
  */
-function answerOf({ callId, record, result, recorded }: EndedCall, replayOf?: string): object {
+function answerOf(
+  { callId, record, result, recorded, trace }: EndedCall,
+  { replayOf, grant }: Pick<CallRequest, "replayOf" | "grant">,
+): object {
   const { error } = result;
   const { toolName, status, duration } = record;
   const code = error && record.runDuration === 0 ? refusals.find((one) => one === error.code) : undefined;
   if (error === undefined || code === undefined)
-    return { callId, toolName, status, duration, result, recorded, replayOf };
+    return { callId, toolName, status, duration, result, recorded, replayOf, ...(grant.admin && { trace }) };
   const details = { callId, recoverable: error.recoverable, ...error.details };
   throw new HttpError(code, error.message, { details });
 }
@@ -153,7 +159,7 @@ const PREVIEW = 200;
 
 /** A call as lists show it, with only the beginning of its arguments and its result. */
 export function summaryOf(call: StoredCall): Record<string, unknown> {
-  const { parameters, result, outcome, status: _, ...rest } = call;
+  const { parameters, result, outcome, status: _, trace: __, owner: ___, ...rest } = call;
   return {
     ...rest,
     status: outcome,
@@ -163,10 +169,18 @@ export function summaryOf(call: StoredCall): Record<string, unknown> {
   };
 }
 
-/** A stored call with its arguments and result. Only a result too long to be stored in one piece is cut. */
-export function detailOf(call: StoredCall): Record<string, unknown> {
-  const { outcome, status: _, ...rest } = call;
-  return { ...rest, status: outcome, ...(outcome === "running" ? {} : { stages: stagesOf(call) }) };
+/**
+ * A stored call with its arguments and result. Only a result too long to be stored in one piece is cut. Only an admin
+ * is told where in the server's files the tool failed.
+ */
+export function detailOf(call: StoredCall, { admin }: Grant): Record<string, unknown> {
+  const { outcome, status: _, trace, owner: __, ...rest } = call;
+  return {
+    ...rest,
+    status: outcome,
+    ...(admin && { trace }),
+    ...(outcome === "running" ? {} : { stages: stagesOf(call) }),
+  };
 }
 
 /**
@@ -252,6 +266,7 @@ const PIECE = 256 * 1024;
 /** Sends the record of a call as a file, reading the text of the result piece by piece. */
 export async function sendRecord(
   call: StoredCall,
+  grant: Grant,
   calls: Pick<CallStore, "readResult">,
   outgoing: ServerResponse,
 ): Promise<typeof sent> {
@@ -262,19 +277,21 @@ export async function sendRecord(
     "Content-Type": json,
     "Content-Disposition": `attachment; filename="${callId.replace(/[^\w.-]/g, "_")}.json"`,
   });
-  await pipeline(Readable.from(piecesOf(call, first, calls)), outgoing).catch((error) => {
-    // A disconnect is not an error.
-    if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
-  });
+  await pipeline(Readable.from(piecesOf(call, detailOf(call, grant), first, calls)), outgoing).catch(
+    (error) => {
+      // A disconnect is not an error.
+      if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
+    },
+  );
   return sent;
 }
 
 async function* piecesOf(
   call: StoredCall,
+  { result: _, ...facts }: Record<string, unknown>,
   first: Awaited<ReturnType<CallStore["readResult"]>>,
   calls: Pick<CallStore, "readResult">,
 ): AsyncGenerator<string> {
-  const { result: _, ...facts } = detailOf(call);
   const { content, ...more } = call.result;
   // `result` is the last member and `content` its last member: the JSON before it is written without closing braces.
   yield `${jsonText(facts).slice(0, -1)},"result":${jsonText(more).slice(0, -1)},"content":"`;

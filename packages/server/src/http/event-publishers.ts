@@ -191,10 +191,19 @@ export function publishLibrary(
       (payload) => feed.publish(`${kind}.changed`, payload, "admins"),
       (id) => feed.publish(`${kind}.removed`, { id }, "admins"),
     );
+  // A skill that has not changed is the same object as before, and there may be thousands.
+  const seen = new WeakMap<object, Seen>();
   const skillsNow = () =>
-    skills.list().map(({ id, name, enabled, trusted, owner, tools, updatedAt, revision }) => {
+    skills.list().map((skill) => {
+      const { id, name, enabled, trusted, owner, tools, updatedAt, revision } = skill;
       const payload = { id, name, enabled, trusted, owner, toolCount: tools.length };
-      return { key: id, payload, state: JSON.stringify([payload, updatedAt, revision, tools]) };
+      const now = seen.get(skill) ?? {
+        key: id,
+        payload,
+        state: JSON.stringify([payload, updatedAt, revision, tools]),
+      };
+      seen.set(skill, now);
+      return now;
     });
   const expertsNow = () =>
     skills.experts.list().map(({ id, name, updatedAt, version }) => {

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Grant } from "../access/index.ts";
 import { eventText, openEventStream } from "./wire/index.ts";
 
@@ -25,6 +26,12 @@ interface Reader {
   blockedAt: number | undefined;
 }
 
+/** A part of the body of an answer, alone and as HTTP/1.1 frames it. */
+interface Chunk {
+  readonly bytes: Buffer;
+  readonly framed: Buffer;
+}
+
 interface EventFeedOptions {
   readonly size: number;
   /** How often each reader is sent a comment that shows the stream is alive, in milliseconds. */
@@ -33,6 +40,15 @@ interface EventFeedOptions {
 
 const LONGEST_TIMER = 2 ** 31 - 2;
 const BATCH = 256;
+/** How many readers are told before other work gets its turn. */
+const SLICE = 256;
+/** After telling all readers, the feed rests this many times as long: so it takes at most a twentieth of the loop. */
+const REST = 19;
+/** The longest rest, in milliseconds. */
+const LONGEST_REST = 250;
+const alive = toChunk(Buffer.from(": alive\n\n"));
+/** Milliseconds after which a client that has closed its side is asked a second time whether it still reads. */
+const SECOND_PROBE = 300;
 /** A reader that takes no data for this many heartbeats is dropped. */
 const PATIENCE = 2;
 
@@ -54,7 +70,15 @@ export class EventFeed {
    * The number of the first event that was kept. Undefined before the first reader: no events are kept then.
    */
   #first: number | undefined;
+  /** Whether events wait for the rest to end, or readers are being told of them. */
   #scheduled = false;
+  /** When the feed may tell its readers again, on the `performance` clock. */
+  #restsUntil = 0;
+  #rest: NodeJS.Timeout | undefined;
+  /** The number of the first event that readers have not been told of. */
+  #untold = 1;
+  /** The batches of the last flush, encoded once for all readers that are sent the same. */
+  readonly #batches = new Map<string, Chunk | undefined>();
   /** How many readers were dropped because they took no data. */
   dropped = 0;
   /** Called before the first reader is served. Until then no event is kept, so none need be published. */
@@ -74,10 +98,14 @@ export class EventFeed {
     const number = this.#next++;
     if (this.#first === undefined) return;
     this.#ring[number % this.#options.size] = { number, type, data, audience, bytes: undefined };
-    if (this.#scheduled || this.#readers.size === 0) return;
-    this.#scheduled = true;
-    // All events of one turn of the event loop are written together.
-    setImmediate(() => this.#flush());
+    if (this.#readers.size === 0) return;
+    if (!this.#scheduled) this.#schedule();
+    // The ring must not drop events while the feed rests.
+    else if (this.#rest !== undefined && number - this.#untold > this.#options.size / 4) {
+      clearTimeout(this.#rest);
+      this.#rest = undefined;
+      setImmediate(() => void this.#flush());
+    }
   }
 
   /**
@@ -96,18 +124,23 @@ export class EventFeed {
     const reader: Reader = { outgoing, grant, isAuthorized, next, blockedAt: undefined };
     openEventStream(outgoing);
     const expiry = this.#endAtExpiry(reader);
-    outgoing.on("close", () => {
-      clearTimeout(expiry);
-      this.#readers.delete(reader);
-    });
-    outgoing.on("drain", () => {
+    const { socket } = outgoing;
+    const onDrain = () => {
       reader.blockedAt = undefined;
       this.#pump(reader);
+    };
+    const stopProbing = this.#probeAtEnd(reader);
+    outgoing.on("close", () => {
+      clearTimeout(expiry);
+      stopProbing();
+      socket?.off("drain", onDrain);
+      this.#readers.delete(reader);
     });
+    socket?.on("drain", onDrain);
     this.#readers.add(reader);
-    outgoing.write("retry: 2000\n\n");
+    this.#write(reader, toChunk(Buffer.from("retry: 2000\n\n")));
     if (resumed === undefined) this.#startAnew(reader, lastEventId === undefined ? "ready" : "reset");
-    this.#pump(reader);
+    this.#pump(reader, this.#next);
   }
 
   /** Ends the streams of invalid tokens. Call it after a token was withdrawn. */
@@ -117,8 +150,11 @@ export class EventFeed {
 
   close(): void {
     clearInterval(this.#heartbeat);
-    this.#flush();
-    for (const { outgoing } of this.#readers) outgoing.end();
+    clearTimeout(this.#rest);
+    for (const reader of this.#readers) {
+      this.#pump(reader, this.#next);
+      reader.outgoing.end();
+    }
     this.#readers.clear();
   }
 
@@ -134,46 +170,109 @@ export class EventFeed {
     return next >= this.#oldest && next <= this.#next ? next : undefined;
   }
 
-  #flush(): void {
-    this.#scheduled = false;
-    for (const reader of this.#readers) this.#pump(reader);
+  /** All events of one turn of the event loop, or of one rest, are written together. */
+  #schedule(): void {
+    this.#scheduled = true;
+    const wait = this.#restsUntil - performance.now();
+    if (wait <= 1) setImmediate(() => void this.#flush());
+    else this.#rest = setTimeout(() => void this.#flush(), wait).unref();
   }
 
-  #pump(reader: Reader): void {
-    if (reader.blockedAt === undefined && reader.next < this.#oldest) this.#startAnew(reader, "reset");
-    while (reader.blockedAt === undefined && reader.next < this.#next) {
-      const to = Math.min(reader.next + BATCH, this.#next);
-      const events: Buffer[] = [];
-      for (; reader.next < to; reader.next++) {
-        const event = this.#ring[reader.next % this.#options.size]!;
-        if (!isFor(event.audience, reader.grant)) continue;
-        event.bytes ??= Buffer.from(eventText(event.type, event.data, `${this.#epoch}-${event.number}`));
-        events.push(event.bytes);
-      }
-      if (events.length > 0) this.#write(reader, events.length === 1 ? events[0]! : Buffer.concat(events));
+  async #flush(): Promise<void> {
+    this.#rest = undefined;
+    const end = this.#next;
+    this.#untold = end;
+    this.#batches.clear();
+    let begun = performance.now();
+    let spent = 0;
+    let told = 0;
+    for (const reader of this.#readers) {
+      this.#pump(reader, end);
+      if (++told % SLICE !== 0) continue;
+      spent += performance.now() - begun;
+      await nextTurn();
+      begun = performance.now();
     }
+    spent += performance.now() - begun;
+    this.#restsUntil = performance.now() + Math.min(spent * REST, LONGEST_REST);
+    this.#scheduled = false;
+    if (this.#next > end) this.#schedule();
+  }
+
+  /** Writes the events before `end`, in batches that begin and end at the same events for all readers. */
+  #pump(reader: Reader, end = this.#untold): void {
+    if (reader.blockedAt === undefined && reader.next < this.#oldest) this.#startAnew(reader, "reset");
+    while (reader.blockedAt === undefined && reader.next < end) {
+      const border = reader.next - (reader.next % BATCH) + BATCH;
+      const chunk = this.#batchFor(reader, Math.min(border, end));
+      if (chunk !== undefined) this.#write(reader, chunk);
+    }
+  }
+
+  /** Moves the reader on to the event `to`. Returns what it is to be sent of the events before that. */
+  #batchFor(reader: Reader, to: number): Chunk | undefined {
+    const { next: from, grant } = reader;
+    reader.next = to;
+    const key = `${from} ${to} ${grant.admin ? "" : `of ${grant.caller}`}`;
+    if (this.#batches.has(key)) return this.#batches.get(key);
+    const events: Buffer[] = [];
+    for (let number = from; number < to; number++) {
+      const event = this.#ring[number % this.#options.size]!;
+      if (!isFor(event.audience, grant)) continue;
+      event.bytes ??= Buffer.from(eventText(event.type, event.data, `${this.#epoch}-${event.number}`));
+      events.push(event.bytes);
+    }
+    const chunk = events.length === 0 ? undefined : toChunk(...events);
+    this.#batches.set(key, chunk);
+    return chunk;
   }
 
   #startAnew(reader: Reader, event: "ready" | "reset"): void {
     reader.next = this.#next;
-    this.#write(reader, eventText(event, { at: Date.now() }, `${this.#epoch}-${this.#next - 1}`));
+    const text = eventText(event, { at: Date.now() }, `${this.#epoch}-${this.#next - 1}`);
+    this.#write(reader, toChunk(Buffer.from(text)));
   }
 
-  #write(reader: Reader, bytes: Buffer | string): void {
-    if (!reader.outgoing.write(bytes)) reader.blockedAt ??= performance.now();
+  /**
+   * Writes to the socket itself what is encoded once for all readers: `ServerResponse` would make three parts of it for
+   * each reader, and write them later, so that nobody could tell how long that takes.
+   */
+  #write(reader: Reader, chunk: Chunk): void {
+    const { socket, chunkedEncoding } = reader.outgoing;
+    if (socket === null || !socket.writable) return;
+    const isRoomLeft = socket.write(chunkedEncoding ? chunk.framed : chunk.bytes);
+    if (!isRoomLeft) reader.blockedAt ??= performance.now();
   }
 
   #beat(): void {
     const mostBlocked = this.#options.heartbeat * PATIENCE;
     for (const reader of this.#readers) {
       const { blockedAt, outgoing } = reader;
-      if (blockedAt === undefined) this.#write(reader, ": alive\n\n");
+      if (blockedAt === undefined) this.#write(reader, alive);
       else if (performance.now() - blockedAt > mostBlocked && this.#readers.delete(reader)) {
         this.dropped++;
         outgoing.destroy();
       }
       void this.#endIfUnauthorized(reader);
     }
+  }
+
+  /**
+   * A client that has closed its side may still read. It is sent two comments then: to a client that is gone, the second
+   * cannot be written, which closes the stream. Returns a function that stops this.
+   */
+  #probeAtEnd(reader: Reader): () => void {
+    const { socket } = reader.outgoing;
+    let second: NodeJS.Timeout | undefined;
+    const probe = () => {
+      this.#write(reader, alive);
+      second = setTimeout(() => this.#write(reader, alive), SECOND_PROBE).unref();
+    };
+    socket?.once("end", probe);
+    return () => {
+      clearTimeout(second);
+      socket?.off("end", probe);
+    };
   }
 
   async #endIfUnauthorized(reader: Reader): Promise<void> {
@@ -190,6 +289,12 @@ export class EventFeed {
     // A timer may fire slightly early, while the token is still valid.
     return setTimeout(() => void this.#endIfUnauthorized(reader), left + 1).unref();
   }
+}
+
+function toChunk(...parts: Buffer[]): Chunk {
+  const bytes = parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+  const framed = Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from("\r\n")]);
+  return { bytes, framed };
 }
 
 function isFor(audience: Audience, { admin, caller }: Grant): boolean {

@@ -20,6 +20,8 @@ interface Readings {
 
 interface ToolCounts {
   completed: number;
+  /** Calls that their callers gave up; no failures. */
+  cancelled: number;
   /** Failed calls by the code of their error. */
   readonly errors: Map<string, number>;
   /** For each bound, how many calls took at most that long, and longer than the bound before. */
@@ -71,10 +73,21 @@ export class Metrics {
     const tool = code === "tool_not_found" && record.runDuration === 0 ? UNKNOWN : record.toolName;
     let counts = this.#tools.get(tool);
     if (counts === undefined) {
-      counts = { completed: 0, errors: new Map(), durations: new Array(bounds.length).fill(0), seconds: 0 };
+      counts = {
+        completed: 0,
+        cancelled: 0,
+        errors: new Map(),
+        durations: new Array(bounds.length).fill(0),
+        seconds: 0,
+      };
       this.#tools.set(tool, counts);
     }
-    const seconds = record.duration / 1000;
+    if (code === "cancelled") {
+      // Its duration says when its caller gave up, not how long the tool takes.
+      counts.cancelled++;
+      return;
+    }
+    const seconds = (record.duration - (record.flags?.waited ?? 0)) / 1000;
     let at = 0;
     while (seconds > bounds[at]!) at++;
     counts.durations[at]!++;
@@ -154,6 +167,7 @@ function callMetrics(tools: readonly (readonly [string, ToolCounts])[]): string[
     }
     calls.push({ labels: { tool, status: "completed" }, value: counts.completed });
     calls.push({ labels: { tool, status: "error" }, value: failed });
+    calls.push({ labels: { tool, status: "cancelled" }, value: counts.cancelled });
     let value = 0;
     for (const [at, bound] of bounds.entries()) {
       value += counts.durations[at]!;
@@ -167,7 +181,12 @@ function callMetrics(tools: readonly (readonly [string, ToolCounts])[]): string[
   return [
     metric("counter", "toolrack_calls_total", "Calls that ended.", calls),
     metric("counter", "toolrack_call_failures_total", codes, failures),
-    metric("histogram", "toolrack_call_duration_seconds", "From arrival to end of a call.", durations),
+    metric(
+      "histogram",
+      "toolrack_call_duration_seconds",
+      "From arrival to end of a call that was not cancelled, without waiting for a person.",
+      durations,
+    ),
   ];
 }
 

@@ -9,7 +9,7 @@ import {
   ToolSwitches,
   type ToolValues,
 } from "../access/index.ts";
-import { ApprovalInbox, type Calls, openCalls } from "../calls/index.ts";
+import { ApprovalInbox, type Calls, openCalls, openSchedules, type Schedules } from "../calls/index.ts";
 import { joinProtocol, serverProof } from "../helpers/server-address.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { Store } from "../store/index.ts";
@@ -38,6 +38,8 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly approvals?: ApprovalInbox;
   /** The call service, when other surfaces share it. The server closes it. */
   readonly calls?: Calls;
+  /** Default: schedules that nothing runs. The server does not close them. */
+  readonly schedules?: Schedules;
   /** The upstream MCP servers. The server does not close them. */
   readonly mcpServers?: McpServers;
   /** Returns true when it answered a request for a page of the console; false leaves the request to the API. */
@@ -77,6 +79,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     logger,
     approvals = await ApprovalInbox.open({ store, logger }),
     calls: openedCalls,
+    schedules: openedSchedules,
     mcpServers,
     extensions = [],
     values = await openValues({ directory: join(app.workspace.directory, ".toolrack"), store }),
@@ -94,6 +97,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { maxCallsPerTool, feedSize, heartbeat } = settings;
   const calls = openedCalls ?? openCalls({ book: app.book, store, logger, maxCallsPerTool });
   const { service, recorder } = calls;
+  const schedules = openedSchedules ?? openSchedules({ store, service, book: app.book, logger });
   const feed = new EventFeed({ size: feedSize, heartbeat });
   const metrics = new Metrics();
   const reloads = new ReloadLog(app.report);
@@ -113,7 +117,19 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const guard = new RequestGuard({ ...settings, authenticator });
   const services: HttpServices = {
     ...app,
-    ...{ store, approvals, switches, values, reloads, clients, program, mcpServers, authenticator, guard },
+    ...{
+      store,
+      approvals,
+      schedules,
+      switches,
+      values,
+      reloads,
+      clients,
+      program,
+      mcpServers,
+      authenticator,
+      guard,
+    },
     ...{ service, recorder, feed, metrics, settings, logger },
     grantsChanged: async () => {
       for (const extension of extensions) await extension.grantsChanged?.();

@@ -1,6 +1,14 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { Authenticator, ToolSwitches, ToolValues } from "../access/index.ts";
-import type { ApprovalInbox, CallBook, CallLog, CallRecorder, CallService } from "../calls/index.ts";
+import type {
+  ApprovalInbox,
+  CallBook,
+  CallLog,
+  CallRecorder,
+  CallService,
+  Offerings,
+  Schedules,
+} from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import type { LoadReport, ToolFiles } from "../files/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
@@ -25,12 +33,14 @@ export interface ServedApp {
   /** Knows the caller of every call. */
   readonly book: CallBook;
   readonly log: CallLog;
+  readonly offerings: Offerings;
 }
 
 /** The parts of the server that the routes use. */
 export interface HttpServices extends ServedApp {
   readonly store: Store;
   readonly approvals: ApprovalInbox;
+  readonly schedules: Schedules;
   readonly switches: ToolSwitches;
   /** Settings and secrets. */
   readonly values: ToolValues;

@@ -192,7 +192,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     approval: options.approval,
   });
   if (isCheck) refuseCalls(registry, logger);
-  const book = new CallBook(registry);
+  const book = new CallBook(registry, root);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
   registry.subscribe(log.listen, ["record"]);
 
@@ -226,7 +226,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     builtins: [
       ...(config.builtins === false || options.builtins === false
         ? []
-        : loadBuiltins(surroundings, (callId) => book.isAdmin(callId)).map(withBuiltinName)),
+        : (await loadBuiltins(surroundings, (callId) => book.isAdmin(callId))).map(withBuiltinName)),
       { ...buildReloadTool((wish) => files.load(wish)), origin: "built-in toolbox/buildReload_tool" },
       { ...logTool(log, book), origin: "built-in toolbox/log_tool" },
     ],

@@ -31,7 +31,7 @@ export async function openChatService(
   { logger = quiet }: { readonly logger?: Logger } = {},
 ): Promise<OpenedChat> {
   // Loaded on first use: most programs import this package only to define tools.
-  const { openChat, openRack } = await import("./rack.ts");
+  const [{ openRack }, { openChat }] = await Promise.all([import("./rack.ts"), import("./open-chat.ts")]);
   // Closes in reverse order what was opened.
   const opened = new AsyncDisposableStack();
   try {

@@ -3,7 +3,7 @@ export { type OpenedChat, openChatService } from "./chat-service.ts";
 export type { ServeOptions, Serving } from "./serve.ts";
 
 // Most commands do not serve, so this code is loaded on first use.
-import type { ownEntries as OwnEntries } from "./rack.ts";
+import type { ownEntries as OwnEntries, startMcpServers as StartMcpServers } from "./rack.ts";
 import type { serve as Serve, serveStdio as ServeStdio } from "./serve.ts";
 
 export const serve: typeof Serve = async (...args) => (await import("./serve.ts")).serve(...args);
@@ -13,3 +13,6 @@ export const serveStdio: typeof ServeStdio = async (...args) =>
 
 export const ownEntries: typeof OwnEntries = async (...args) =>
   (await import("./rack.ts")).ownEntries(...args);
+
+export const startMcpServers: typeof StartMcpServers = async (...args) =>
+  (await import("./rack.ts")).startMcpServers(...args);

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "@toolrack/core";
@@ -7,7 +8,6 @@ import {
   isInside,
   openValues,
   realPathOf,
-  type Secrets,
   type ToolValues,
   Unapproved,
 } from "../access/index.ts";
@@ -16,14 +16,11 @@ import {
   ApprovalInbox,
   type Calls,
   identityOf,
-  metaTools,
   openCalls,
   problemOfOwnEntry,
   type RackIdentity,
   resumeCall,
-  searchToolName,
 } from "../calls/index.ts";
-import { ChatService, Providers, readResultTool, type StreamOptions } from "../chat/index.ts";
 import { loadEnvironment } from "../config/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
@@ -64,7 +61,7 @@ export interface OpenedRack {
 /** Milliseconds that tools may take to clean up. */
 const CLEANUP_LIMIT = 6_000;
 /** Seconds between two searches for calls and chat turns of dead processes. */
-const ORPHAN_CHECK_SECONDS = 10;
+export const ORPHAN_CHECK_SECONDS = 10;
 
 /** Opens the workspace. Puts all that must be closed on the stack `opened`, also when it rejects. */
 export async function openRack(
@@ -247,6 +244,37 @@ export async function openMcpServers(parts: {
   return servers;
 }
 
+/**
+ * Starts the MCP servers of a workspace that no server serves, and waits until they are listed or have failed. Undefined
+ * when there are none. `tell` is called with their keys before it waits.
+ */
+export async function startMcpServers(
+  app: App,
+  logger: Logger,
+  tell: (keys: readonly string[]) => void,
+): Promise<McpServers | undefined> {
+  const { directory } = app.workspace;
+  const own = join(directory, ".toolrack");
+  const files = [app.config.mcp?.file ?? "mcp.json", "apis.json"];
+  const isNamed = files.some((file) => existsSync(resolve(directory, file)));
+  if (!isNamed && !existsSync(own)) return undefined;
+  const store = await app.store();
+  if (!isNamed && (await store.mcpServers.list()).length === 0) return undefined;
+  const values = await openValues({ directory: own, store });
+  const servers = await openMcpServers({
+    app,
+    store,
+    secrets: values.secrets,
+    setting: (name) => values.getSetting(name),
+    identity: identityOf(directory, await ensureMasterToken(directory)),
+    logger,
+  });
+  const started = servers.list().filter(({ enabled }) => enabled);
+  if (started.length > 0) tell(started.map(({ key }) => key));
+  await untilListed(servers, app.config.mcp?.listWait)();
+  return servers;
+}
+
 /** Returns the function that reads descriptions of APIs: those of the workspace's own files, and at addresses. */
 function apiOpener(
   { workspace, config }: Pick<App, "workspace" | "config">,
@@ -312,48 +340,4 @@ export async function ownEntries(
     const problem = problemOfOwnEntry(entry, directory, address);
     return problem === undefined ? [] : [{ ...where, problem }];
   });
-}
-
-export interface OpenChatParts {
-  readonly app: Pick<App, "registry" | "config" | "skills">;
-  readonly store: Store;
-  readonly approvals: ApprovalInbox;
-  readonly calls: Pick<Calls, "service">;
-  readonly secrets?: Pick<Secrets, "get">;
-  readonly logger: Logger;
-  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
-}
-
-/**
- * Opens the chat of a rack. If a provider is configured, registers the tools that help a model: one that reads long
- * results, and those that find and call other tools. Resumes turns of dead processes.
- */
-export async function openChat(parts: OpenChatParts): Promise<ChatService> {
-  const { store, approvals, calls, secrets, logger, retry } = parts;
-  const { registry, config, skills } = parts.app;
-  const providers = new Providers({
-    providers: config.providers ?? {},
-    model: config.chat?.model,
-    models: config.chat?.models,
-    environment: process.env,
-    readSecret: secrets && ((name) => secrets.get(name)),
-  });
-  const chat = new ChatService({
-    registry,
-    service: calls.service,
-    store,
-    approvals,
-    providers,
-    config: config.chat ?? {},
-    experts: (name) => skills.experts.find(name),
-    logger,
-    retry,
-  });
-  if (providers.isConfigured) {
-    const missing = registry.get(searchToolName) === undefined ? metaTools() : [];
-    registry.apply({ put: [readResultTool(store.calls), ...missing] });
-  }
-  await chat.recover();
-  chat.follow(ORPHAN_CHECK_SECONDS);
-  return chat;
 }

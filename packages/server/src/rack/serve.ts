@@ -1,17 +1,16 @@
 import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { ToolSwitches } from "../access/index.ts";
-import { importTasks, SCHEDULE_TOOL, startSchedules } from "../calls/index.ts";
-import { chatExtension } from "../chat/index.ts";
+import { importTasks, openSchedules, SCHEDULE_TOOL } from "../calls/index.ts";
 import { type Config, retentionOf } from "../config/index.ts";
 import type { LoadReport } from "../files/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import { writeServerAddress } from "../helpers/server-address.ts";
-import { findConsole, type HttpSettings, serveConsole, startServer } from "../http/index.ts";
+import type { HttpSettings } from "../http/index.ts";
 import type { StdioStreams } from "../mcp/serve/index.ts";
 import type { Store } from "../store/index.ts";
 import type { App } from "./app.ts";
-import { openChat, openRack } from "./rack.ts";
+import { openRack } from "./rack.ts";
 import { startWatchdog } from "./watchdog.ts";
 
 export interface ServeOptions {
@@ -43,12 +42,19 @@ export interface Serving {
 }
 
 const DAY = 24 * 60 * 60_000;
+const MINUTE = 60_000;
 const HOUR = 60 * 60_000;
 
 /** Opens a workspace and serves it over HTTP. Leaves nothing open when it rejects. */
 export async function serve(directory: string, options: ServeOptions): Promise<Serving> {
   const root = resolve(directory);
   const { logger } = options;
+  // Loaded here, because a rack on stdio needs neither, and while the workspace is opened.
+  const surfaces = Promise.all([
+    import("../http/index.ts"),
+    import("../chat/index.ts"),
+    import("./open-chat.ts"),
+  ]);
   // Closes in reverse order what was opened.
   const opened = new AsyncDisposableStack();
   try {
@@ -58,17 +64,20 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
     }
+    const [{ findConsole, serveConsole, startServer }, { chatExtension }, { openChat }] = await surfaces;
     const chat = await openChat({ app, store, approvals, calls, secrets: values.secrets, logger });
     // The sandbox is opened in the background, so that the first call of a sandboxed tool does not wait for
     // it.
     const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
     if (isSandboxed) void app.sandbox().catch((error) => logger.warn(`[sandbox] ${String(error)}`));
     const { host = app.config.server?.host, port = app.config.server?.port } = options;
+    const schedules = openSchedules({ store, service: calls.service, book: app.book, logger });
     const server = await startServer({
       app,
       store,
       approvals,
       calls,
+      schedules,
       mcpServers,
       extensions: [chatExtension(chat)],
       values,
@@ -87,7 +96,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     if (app.registry.get(SCHEDULE_TOOL) === undefined) {
       await importTasks({ directory: root, registry: app.registry, store, logger });
     }
-    const schedules = startSchedules({ store, service: calls.service, book: app.book, logger });
+    schedules.start();
     // The workspace may have a tool of this name.
     if (app.registry.get(SCHEDULE_TOOL) === undefined) app.registry.register(schedules.tool);
     else
@@ -105,7 +114,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
 
     const { onReload } = options;
     if (onReload !== undefined) app.watch(onReload);
-    opened.defer(pruneHourly(store, app.config, logger));
+    opened.defer(keepRetention(store, app.config, logger));
     opened.defer(await writeServerAddress(root, server.url));
     return {
       app,
@@ -127,19 +136,31 @@ function httpSettingsOf({ server = {} }: Config): Partial<HttpSettings> {
   return { ...settings, rateLimit: rateLimit > 0 && { perSecond: rateLimit, burst: 2 * rateLimit } };
 }
 
-/** Deletes records beyond the retention, now and every hour. Returns a function that stops it. */
-function pruneHourly(store: Store, config: Config, logger: Logger): () => Promise<void> {
+/**
+ * Deletes records beyond the retention: now and every hour, and every minute when they take too many bytes. Returns a
+ * function that stops it.
+ */
+function keepRetention(store: Store, config: Config, logger: Logger): () => Promise<void> {
   const { days, maxBytes } = retentionOf(config);
-  const prune = () =>
-    store.prune({ maxAge: days * DAY, maxBytes }).catch((error) => {
-      logger.warn(`Old records could not be deleted: ${reasonOf(error)}`);
-    });
-  let pruning = prune();
-  const timer = setInterval(() => {
-    pruning = prune();
-  }, HOUR);
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let pruning: Promise<void> | undefined;
+  const run = (work: () => Promise<void>) => {
+    pruning ??= work()
+      .catch((error) => logger.warn(`Old records could not be deleted: ${reasonOf(error)}`))
+      .finally(() => {
+        pruning = undefined;
+      });
+  };
+  const prune = () => run(() => store.prune({ maxAge: days * DAY, maxBytes, signal }));
+  prune();
+  const timers = [
+    setInterval(prune, HOUR),
+    setInterval(() => run(() => store.trim(maxBytes, signal)), MINUTE),
+  ];
   return async () => {
-    clearInterval(timer);
+    for (const timer of timers) clearInterval(timer);
+    stopping.abort();
     await pruning;
   };
 }

@@ -33,8 +33,10 @@ export interface Watched {
 }
 
 const BEAT = 500;
-/** Beats without a call after which the thread ends, because it costs some 10 MB. They take one minute. */
-const LONGEST_IDLE = 120;
+/** Beats without a call after which the thread ends, because it costs some 10 MB. They take half a minute. */
+const LONGEST_IDLE = 60;
+/** Beats after a call in which no other is looked for: listening to each would cost every call three events. */
+const DEAF = 60;
 
 /**
  * Watches the event loop from a thread. A blocked loop hears no signal, so the process could only be killed,
@@ -45,7 +47,6 @@ const LONGEST_IDLE = 120;
 export function startWatchdog({ registry, logFile, endsWithParent }: WatchdogOptions): () => void {
   const parent = endsWithParent ? process.ppid : undefined;
   let stop: (() => void) | undefined;
-  let isAwake = false;
   let idle = 0;
   const watched: Watched = {
     report: () => ({
@@ -58,18 +59,25 @@ export function startWatchdog({ registry, logFile, endsWithParent }: WatchdogOpt
     },
   };
   Object.defineProperty(globalThis, Symbol.for(WATCHED), { value: watched, configurable: true });
-  const unsubscribe = registry.subscribe(() => {
-    isAwake = true;
-    stop ??= startThread({ beat: BEAT, logFile, parent }, onBeat);
-  }, ["state"]);
+  let unsubscribe: (() => void) | undefined;
+  listen();
   return () => {
-    unsubscribe();
+    unsubscribe?.();
     stop?.();
   };
 
+  function listen(): void {
+    unsubscribe ??= registry.subscribe(() => {
+      unsubscribe?.();
+      unsubscribe = undefined;
+      idle = -DEAF;
+      stop ??= startThread({ beat: BEAT, logFile, parent }, onBeat);
+    }, ["state"]);
+  }
+
   function onBeat(): void {
-    idle = isAwake ? 0 : idle + 1;
-    isAwake = false;
+    idle++;
+    if (idle === 0) listen();
     if (idle < LONGEST_IDLE || registry.activeCalls().length > 0) return;
     idle = 0;
     stop?.();

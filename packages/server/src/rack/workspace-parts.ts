@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type { Logger, ToolInfo } from "@toolrack/core";
 import type { ToolValues } from "../access/index.ts";
-import { builtinTools } from "../builtin-tools/index.ts";
 import type { InternalTool } from "../calls/index.ts";
 import type { Config } from "../config/index.ts";
 import type { InternalSurroundings, ModuleGraphParts, SingleFileOptions } from "../files/index.ts";
@@ -138,10 +137,11 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
  * The built-in tools, adapted like any tool of contract 1. Only built-in tools are told whether the caller is
  * an admin, by `isAdmin` of their workspace.
  */
-export function loadBuiltins(
+export async function loadBuiltins(
   surroundings: InternalSurroundings,
   isAdmin: (callId: string) => boolean,
-): ToolInfo[] {
+): Promise<ToolInfo[]> {
+  const { builtinTools } = await import("../builtin-tools/index.ts");
   const stacks = new StackMapper();
   return Object.entries(builtinTools).flatMap(([group, tools]) =>
     tools.flatMap((tool) => {

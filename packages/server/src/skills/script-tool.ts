@@ -46,7 +46,7 @@ export function scriptRunner(ready: CheckedTool, surroundings: SkillSurroundings
     const context = contextOf(ready, call);
     if (script.module !== undefined) {
       const request = { method: "execute" as const, toolName: tool.name, params, context, work: workFolder };
-      return resultOf(await callModule(sandbox, spec, script.module, request, signal, call));
+      return resultOf(await callModule(sandbox, spec, script.module, request, signal, call, skill.directory));
     }
     const words = argv === undefined ? [] : [params[argv] ?? []].flat().map(String);
     const program = { ...spec, args: [...script.args, ...words] };

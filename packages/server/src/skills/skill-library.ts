@@ -239,7 +239,7 @@ export class SkillLibrary {
   }
 
   addTool(idOrName: string, tool: NewSkillTool): Promise<StoredSkillTool> {
-    return this.#change(async (skills) => {
+    return this.#changeTool(async (skills) => {
       const skill = this.#editable(idOrName);
       await this.#check(skill, tool);
       const added = await skills.addTool(skill.id, tool);
@@ -255,7 +255,7 @@ export class SkillLibrary {
     changes: SkillToolChanges,
     version?: SeenVersion,
   ): Promise<StoredSkillTool> {
-    return this.#change(async (skills) => {
+    return this.#changeTool(async (skills) => {
       const skill = this.#editable(skillId);
       const old = this.requireTool(skill, toolId);
       const entries = Object.entries({ ...old, ...changes }).filter(([, value]) => value !== null);
@@ -268,7 +268,7 @@ export class SkillLibrary {
   }
 
   removeTool(skillId: string, toolId: string): Promise<StoredSkillTool> {
-    return this.#change(async (skills) => {
+    return this.#changeTool(async (skills) => {
       const tool = this.requireTool(this.#editable(skillId), toolId);
       await skills.removeTool(tool.id);
       return tool;
@@ -309,6 +309,19 @@ export class SkillLibrary {
     } catch (thrown) {
       throw thrown instanceof UsageError ? SkillInputError.of(thrown.field, thrown.message) : thrown;
     }
+  }
+
+  /** Brings a change of the tools of one stored skill onto the rack, without a look at all others. */
+  async #reloadTools(skillId: string): Promise<void> {
+    const { store } = this.#options;
+    const version = (await store?.registryVersion.read()) ?? 0;
+    // Another process has changed skills too.
+    if (version !== this.#version + 1) return this.#reload({ isOwnChange: true });
+    this.#source.replaceAll(await this.#reader.readAgain(skillId, this.#source.skills));
+    // Taken again at the next look: it is a hash of the rows of all skills.
+    this.#fingerprint = undefined;
+    this.#version = version;
+    for (const listener of this.#listeners) listener();
   }
 
   async #reload({ isOwnChange = false } = {}): Promise<void> {
@@ -362,6 +375,15 @@ export class SkillLibrary {
     return this.#inTurn(async () => {
       const written = await namingField(write(this.#store().skills));
       await this.#reload({ isOwnChange: true });
+      return written;
+    });
+  }
+
+  /** Like `#change`, for a change of one tool. */
+  #changeTool(write: (skills: SkillStore) => Promise<StoredSkillTool>): Promise<StoredSkillTool> {
+    return this.#inTurn(async () => {
+      const written = await namingField(write(this.#store().skills));
+      await this.#reloadTools(written.skillId);
       return written;
     });
   }

@@ -34,6 +34,8 @@ export async function callModule(
   request: ModuleRequest,
   signal: AbortSignal,
   context?: ToolContext,
+  // Where the author has the files: the module may run from a copy.
+  source = spec.directory,
 ): Promise<unknown> {
   const marker = `toolrack:${randomUUID()} `;
   const args = language === "python" ? ["-c", pythonProgram] : ["-e", nodeProgram];
@@ -49,7 +51,7 @@ export async function callModule(
     );
   }
   const { value, error, isMissing, blocked } = asRecord(answer.value);
-  const { message, stack } = asRecord(error);
+  const { message } = asRecord(error);
   const failure =
     error === undefined ? undefined : String(message || `${spec.label} failed without a message.`);
   if (isMissing === true) throw new MissingFunctionError(failure);
@@ -57,7 +59,26 @@ export async function callModule(
   const reason = describeBlocked(spec, result, sandbox.level, noticed, failure);
   if (request.method === "execute" && reason !== undefined) throw new Error(reason);
   if (failure === undefined) return value;
-  throw Object.assign(new Error(`${failure}${packageHint(failure, language, spec.label)}`), { stack });
+  throw thrownBy(error, `${failure}${packageHint(failure, language, spec.label)}`, source);
+}
+
+/** The error of a module, with the skill's own files in its stack as they lie on this machine. */
+function thrownBy(error: unknown, message: string, directory: string): Error {
+  const { name, stack, place } = asRecord(error);
+  const frames = String(stack ?? "").replaceAll(`${String(place || directory)}/`, `${directory}/`);
+  return Object.assign(new Error(message), {
+    ...(typeof name === "string" && { name }),
+    stack: frames.startsWith("Traceback") ? fromTraceback(message, frames) : frames,
+  });
+}
+
+/** A traceback of Python as a stack of JavaScript: the innermost frame first. */
+function fromTraceback(message: string, traceback: string): string {
+  const frames = Array.from(
+    traceback.matchAll(/^ {2}File "(.+)", line (\d+), in (.+)$/gm),
+    ([, path, line, name]) => `    at ${name} (${path}:${line})`,
+  );
+  return [message, ...frames.reverse()].join("\n");
 }
 
 /**
@@ -213,9 +234,10 @@ process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", async () => {
     process.stdout.write("\\n" + marker + JSON.stringify({ ...message, blocked: [...blocked] }, plain) + "\\n", () =>
       process.exit(0),
     );
+  const place = process.cwd();
   try {
     const path = resolve(file);
-    process.env.SKILL_PATH = process.cwd();
+    process.env.SKILL_PATH = place;
     Object.assign(globalThis, { __ADMIN__: false, __SKILL_CREATOR__: false });
     if (work !== undefined) {
       // The home is the data folder. It is scratch space where the data folder cannot be reached.
@@ -240,7 +262,8 @@ process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", async () => {
     const value = await (method === "getTools" ? owner.getTools() : owner.execute(toolName, params, context));
     answer({ value: value === undefined ? null : value });
   } catch (error) {
-    answer({ error: { message: String(error?.message ?? error), stack: String(error?.stack ?? "") } });
+    const { name, message = error, stack = "" } = error ?? {};
+    answer({ error: { name, message: String(message), stack: String(stack), place } });
   }
 });`;
 
@@ -285,9 +308,10 @@ def answer(message):
     out.write("\\n" + request["marker"] + text + "\\n")
     out.flush()
     os._exit(0)
+place = os.getcwd()
 try:
     path = os.path.abspath(request["file"])
-    os.environ["SKILL_PATH"] = os.getcwd()
+    os.environ["SKILL_PATH"] = place
     sys.path.insert(0, os.path.dirname(path))
     sys.dont_write_bytecode = True
     if "work" in request:
@@ -319,5 +343,8 @@ except SystemExit:
     answer({"error": {"message": message, "stack": traceback.format_exc()}})
 except BaseException:
     error = sys.exc_info()[1]
-    answer({"error": {"message": str(error) or type(error).__name__, "stack": traceback.format_exc()}})
+    name = type(error).__name__
+    # What a KeyError says is the key alone.
+    message = name + ": " + str(error) if isinstance(error, KeyError) else str(error) or name
+    answer({"error": {"name": name, "message": message, "stack": traceback.format_exc(), "place": place}})
 `;

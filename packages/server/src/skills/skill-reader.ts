@@ -97,12 +97,18 @@ export class SkillReader {
         failed.push({ folder, reason });
       } else skills.push(toLoaded(read, directory, folder));
     }
-    const all = [...skills, ...stored].map(async (skill) => {
-      const { directory } = skill;
-      const reason = directory === undefined ? undefined : await reasonUnapproved?.(directory);
-      return reason === undefined ? skill : untrusted(skill, reason);
-    });
+    const all = [...skills, ...stored].map((skill) => withTrust(skill, reasonUnapproved));
     return { skills: await Promise.all(all), failed };
+  }
+
+  /** The same skills, with the stored skill `id` read again. For a change of its tools: thousands of others stay. */
+  async readAgain(id: string, skills: readonly LoadedSkill[]): Promise<LoadedSkill[]> {
+    const { store, unapproved } = this.#places;
+    const row = await store?.get(id);
+    if (row === undefined) return skills.filter((skill) => skill.id !== id);
+    const loaded = await this.#readRows(row, (await store?.listTools(id)) ?? []);
+    const trusted = await withTrust(loaded, await unapproved?.skills());
+    return skills.map((skill) => (skill.id === id ? trusted : skill));
   }
 
   /** Makes the next `readAll` read all skills of the database again, with their files. */
@@ -128,17 +134,16 @@ export class SkillReader {
     const tools = Map.groupBy((await store?.listTools()) ?? [], ({ skillId }) => skillId);
     const ids = new Set(skills.map(({ id }) => id));
     for (const id of this.#stored.keys()) if (!ids.has(id)) this.#stored.delete(id);
-    return Promise.all(
-      skills.map(async (skill) => {
-        const own = tools.get(skill.id) ?? [];
-        const rows = JSON.stringify([skill, own]);
-        const known = this.#stored.get(skill.id);
-        if (known?.rows === rows) return known.skill;
-        const loaded = await this.readStored(skill, own);
-        this.#stored.set(skill.id, { rows, skill: loaded });
-        return loaded;
-      }),
-    );
+    return Promise.all(skills.map((skill) => this.#readRows(skill, tools.get(skill.id) ?? [])));
+  }
+
+  async #readRows(skill: StoredSkill, tools: readonly StoredSkillTool[]): Promise<LoadedSkill> {
+    const rows = JSON.stringify([skill, tools]);
+    const known = this.#stored.get(skill.id);
+    if (known?.rows === rows) return known.skill;
+    const loaded = await this.readStored(skill, tools);
+    this.#stored.set(skill.id, { rows, skill: loaded });
+    return loaded;
   }
 
   async #readFolder(directory: string, revision: string, trusted: boolean): Promise<KnownFolder> {
@@ -213,6 +218,15 @@ function toLoaded(
     ...defined({ code }),
     tools: tools.map((tool) => ({ ...usual, usage: "", ...tool, ...times, skillId: skill.id })),
   };
+}
+
+async function withTrust(
+  skill: LoadedSkill,
+  reasonUnapproved: ((directory: string) => Promise<string | undefined> | string | undefined) | undefined,
+): Promise<LoadedSkill> {
+  const { directory } = skill;
+  const reason = directory === undefined ? undefined : await reasonUnapproved?.(directory);
+  return reason === undefined ? skill : untrusted(skill, reason);
 }
 
 /** A skill whose folder a tool call wrote is untrusted until an admin trusts it. */

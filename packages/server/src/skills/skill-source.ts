@@ -12,14 +12,21 @@ interface PlacedTool {
   readonly isOff: boolean;
 }
 
+interface PlacedSkill {
+  readonly skill: LoadedSkill;
+  readonly prefix: string;
+  /** By their ids. */
+  readonly tools: Map<string, PlacedTool>;
+}
+
 /** Puts the tools of skills on the rack, each change in one step. A wrong tool does not affect the others. */
 export class SkillSource {
   readonly #surroundings: SkillSurroundings;
   readonly #names: ToolNames;
   /** The current skills, in the order in which `replaceAll` received them. */
   skills: readonly LoadedSkill[] = [];
-  /** The tools on the rack, by `{skillId}/{toolId}`. */
-  #placed: ReadonlyMap<string, PlacedTool> = new Map();
+  /** The tools on the rack, by the ids of their skills. */
+  #placed: ReadonlyMap<string, PlacedSkill> = new Map();
   #failures: ReadonlyMap<string, string> = new Map();
 
   constructor(surroundings: SkillSurroundings, names: ToolNames) {
@@ -32,33 +39,44 @@ export class SkillSource {
     return this.#failures.get(toolId);
   }
 
-  /** Replaces all skills. Tools that have not changed are left alone. */
+  /** Replaces all skills. Tools that have not changed are left alone, and skills that are the same are not looked at. */
   replaceAll(skills: readonly LoadedSkill[]): void {
     const { registry } = this.#surroundings;
     const prefixes = namePrefixes(skills);
-    const placed = new Map<string, PlacedTool>();
+    const placed = new Map<string, PlacedSkill>();
     const failures = new Map<string, string>();
     const candidates = skills.flatMap((skill) => {
       const { tools, warnings: _warnings, ...head } = skill;
       const prefix = prefixes.get(skill.id)!;
+      const before = this.#placed.get(skill.id);
+      if (before !== undefined && isSame(before, skill, prefix)) {
+        placed.set(skill.id, before);
+        return [];
+      }
       const headHash = shortHash(JSON.stringify([prefix, head]));
+      const own = new Map<string, PlacedTool>();
+      placed.set(skill.id, { skill, prefix, tools: own });
       return tools.flatMap((tool) => {
-        const key = `${skill.id}/${tool.id}`;
         const hash = shortHash(headHash + JSON.stringify(tool));
-        const known = this.#placed.get(key);
+        const known = before?.tools.get(tool.id);
         // A builtin tool depends on its target, which may have changed.
-        if (known?.hash !== hash || tool.type === "builtin") return [{ skill, tool, prefix, key, hash }];
-        placed.set(key, known);
+        if (known?.hash !== hash || tool.type === "builtin") return [{ skill, tool, prefix, own, hash }];
+        own.set(tool.id, known);
         return [];
       });
     });
-    const leaving = [...this.#placed].flatMap(([key, tool]) => (placed.get(key) === tool ? [] : tool));
+    const leaving: PlacedTool[] = [];
+    for (const [id, before] of this.#placed) {
+      const now = placed.get(id);
+      if (now === before) continue;
+      for (const [toolId, tool] of before.tools) if (now?.tools.get(toolId) !== tool) leaving.push(tool);
+    }
     const remove = leaving.map(({ name }) => name);
-    const isFree = this.#freeNames(remove);
-    const fresh = candidates.flatMap(({ skill, tool, prefix, key, hash }) => {
+    const isFree = this.#freeNames(new Set(remove));
+    const fresh = candidates.flatMap(({ skill, tool, prefix, own, hash }) => {
       try {
         const info = adaptSkillTool(skill, tool, this.#surroundings, { names: this.#names, prefix });
-        return [{ info: withFreeNames(info, tool.id, isFree), toolId: tool.id, key, hash }];
+        return [{ info: withFreeNames(info, tool.id, isFree), toolId: tool.id, own, hash }];
       } catch (thrown) {
         failures.set(tool.id, reasonOf(thrown));
         return [];
@@ -73,11 +91,11 @@ export class SkillSource {
     // A tool that replaces a disabled one of its name stays disabled in the registry. When its row disabled
     // the tool before and enables it now, the tool must be enabled here.
     const wasOff = new Set(leaving.flatMap(({ isOff, name }) => (isOff ? name : [])));
-    for (const { info, toolId, key, hash } of fresh) {
+    for (const { info, toolId, own, hash } of fresh) {
       const { name, disabled } = info;
       const reason = reasons.get(info);
       if (reason !== undefined) failures.set(toolId, reason);
-      else placed.set(key, { hash, name, isOff: disabled });
+      else own.set(toolId, { hash, name, isOff: disabled });
       if (!disabled && wasOff.has(name) && registry.get(name)?.disabled) registry.enable(name);
     }
   }
@@ -86,16 +104,26 @@ export class SkillSource {
    * Returns a function that tells whether a name is free once the tools in `leaving` are removed, and claims
    * a free name: from then on it counts as taken.
    */
-  #freeNames(leaving: readonly string[]): (name: string) => boolean {
+  #freeNames(leaving: ReadonlySet<string>): (name: string) => boolean {
     const taken = new Set<string>();
     return (name) => {
       const key = name.toLowerCase();
       const holder = this.#surroundings.registry.get(name);
-      if (taken.has(key) || (holder !== undefined && !leaving.includes(holder.name))) return false;
+      if (taken.has(key) || (holder !== undefined && !leaving.has(holder.name))) return false;
       taken.add(key);
       return true;
     };
   }
+}
+
+/** Whether all tools of the skill are on the rack as they are now. A builtin tool depends on another tool. */
+function isSame(before: PlacedSkill, skill: LoadedSkill, prefix: string): boolean {
+  return (
+    before.skill === skill &&
+    before.prefix === prefix &&
+    before.tools.size === skill.tools.length &&
+    !skill.tools.some(({ type }) => type === "builtin")
+  );
 }
 
 /** Drops aliases that other tools have. Uses the id when another tool has the readable name. */

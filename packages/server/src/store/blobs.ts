@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 
 type Encoding = "latin1" | "utf16le";
 
@@ -10,6 +11,10 @@ export interface Blob {
   readonly bytes: number;
 }
 
+/** Returns those of the given names to which a record refers. */
+type FindReferenced = (names: readonly string[]) => Promise<ReadonlySet<string>>;
+
+const NAMES_AT_ONCE = 500;
 /** Milliseconds. A younger blob may belong to a record that is just being written. */
 const LEAST_AGE_TO_DELETE = 60 * 60 * 1000;
 
@@ -24,18 +29,22 @@ export class BlobDirectory {
     this.#directory = directory;
   }
 
-  /** Resolves when the whole file is on the disk under its final name. */
+  /**
+   * Resolves when the whole file is on the disk under its final name. Works in slices, because hashing and copying a long
+   * text at once would stop everything else, and take its size in memory a second time.
+   */
   async write(text: string): Promise<Blob> {
-    const encoding: Encoding = fitsLatin1(text) ? "latin1" : "utf16le";
-    const bytes = Buffer.from(text, encoding);
-    const name = `${createHash("sha256").update(bytes).digest("hex")}.${encoding}`;
+    const encoding = await encodingOf(text);
+    const hash = createHash("sha256");
+    for await (const bytes of slicesOf(text, encoding)) hash.update(bytes);
+    const name = `${hash.digest("hex")}.${encoding}`;
     const path = this.#pathOf(name);
-    const blob = { name, bytes: bytes.byteLength };
+    const blob = { name, bytes: text.length * widthOf(encoding) };
     if (await refresh(path)) return blob;
     await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
     const temporary = join(this.#directory, `${randomUUID()}.tmp`);
     try {
-      await writeFile(temporary, bytes, { mode: 0o600, flag: "wx", flush: true });
+      await writeFile(temporary, slicesOf(text, encoding), { mode: 0o600, flag: "wx", flush: true });
       await rename(temporary, path);
     } catch (error) {
       await rm(temporary, { force: true });
@@ -47,7 +56,7 @@ export class BlobDirectory {
   /** Reads a page of the text, offset and limit in characters. Undefined when the file is not here. */
   async read(name: string, offset = 0, limit = Number.POSITIVE_INFINITY): Promise<string | undefined> {
     const encoding: Encoding = name.endsWith(".latin1") ? "latin1" : "utf16le";
-    const width = encoding === "latin1" ? 1 : 2;
+    const width = widthOf(encoding);
     const file = await open(this.#pathOf(name), "r").catch((error: NodeJS.ErrnoException) => {
       if (error.code === "ENOENT") return undefined;
       throw error;
@@ -65,27 +74,55 @@ export class BlobDirectory {
   }
 
   /**
-   * Deletes old files that no record refers to; returns how many. Calls `findReferenced` after listing the files, so
-   * that a file written in between is not deleted.
+   * Deletes old files that no record refers to, a folder at a time. Calls `findReferenced` after listing the files of a
+   * folder, so that a file written in between is not deleted.
    */
-  async collect(findReferenced: () => Promise<ReadonlySet<string>>): Promise<number> {
-    const entries = await readdir(this.#directory, { recursive: true, withFileTypes: true }).catch(() => []);
-    const files = entries.filter((entry) => entry.isFile());
-    if (files.length === 0) return 0;
-    const referenced = await findReferenced();
-    let deleted = 0;
-    for (const { name, parentPath } of files) {
-      const path = join(parentPath, name);
-      if (referenced.has(name) || !(await isOld(path))) continue;
-      await rm(path, { force: true });
-      deleted++;
+  async collect(findReferenced: FindReferenced): Promise<void> {
+    const entries = await readdir(this.#directory, { withFileTypes: true }).catch(() => []);
+    for (const { name } of entries.filter((entry) => entry.isDirectory())) {
+      const names = await readdir(join(this.#directory, name)).catch(() => []);
+      for (let at = 0; at < names.length; at += NAMES_AT_ONCE)
+        await this.remove(names.slice(at, at + NAMES_AT_ONCE), findReferenced);
     }
-    return deleted;
+    for (const file of entries.filter((entry) => entry.isFile())) {
+      const path = join(this.#directory, file.name);
+      if (await isOld(path)) await rm(path, { force: true });
+    }
+  }
+
+  /** Deletes those of the files that are old and that no record refers to. */
+  async remove(names: readonly string[], findReferenced: FindReferenced): Promise<void> {
+    if (names.length === 0) return;
+    const referenced = await findReferenced(names);
+    for (const path of names.filter((name) => !referenced.has(name)).map((name) => this.#pathOf(name)))
+      if (await isOld(path)) await rm(path, { force: true });
   }
 
   #pathOf(name: string): string {
     return join(this.#directory, name.slice(0, 2), name);
   }
+}
+
+/** Characters that are read in one turn of the event loop: some milliseconds. */
+const SLICE = 2 * 1024 * 1024;
+
+async function encodingOf(text: string): Promise<Encoding> {
+  for (let from = 0; from < text.length; from += SLICE) {
+    if (from > 0) await nextTurn();
+    if (!fitsLatin1(text.slice(from, from + SLICE))) return "utf16le";
+  }
+  return "latin1";
+}
+
+async function* slicesOf(text: string, encoding: Encoding): AsyncGenerator<Buffer> {
+  for (let from = 0; from < text.length; from += SLICE) {
+    if (from > 0) await nextTurn();
+    yield Buffer.from(text.slice(from, from + SLICE), encoding);
+  }
+}
+
+function widthOf(encoding: Encoding): number {
+  return encoding === "latin1" ? 1 : 2;
 }
 
 function fitsLatin1(text: string): boolean {

@@ -215,9 +215,13 @@ export class ChatRepository {
   /**
    * Adds the messages of a new turn, the last of them running, and marks the session as busy, in one transaction, so
    * that no other process begins a turn too. Returns undefined and adds nothing while a turn of the session runs
-   * anywhere.
+   * anywhere. With `from`, the messages from this position on are deleted, and the new ones take their place.
    */
-  async beginTurn(sessionId: string, begun: readonly NewChatMessage[]): Promise<ChatMessage[] | undefined> {
+  async beginTurn(
+    sessionId: string,
+    begun: readonly NewChatMessage[],
+    from?: number,
+  ): Promise<ChatMessage[] | undefined> {
     const turn = begun.at(-1)?.id;
     if (turn === undefined) throw new Error("A turn begins with a message.");
     return this.#db.transaction().execute(async (transaction) => {
@@ -226,6 +230,10 @@ export class ChatRepository {
       const free = { id: toKey(sessionId), turn: null };
       const busy = { turn, instance: this.#instance.id, updated_at: now };
       if ((await updateRows(transaction, "chat_sessions", free, busy)) === 0) return undefined;
+      if (from !== undefined) {
+        const taken = transaction.deleteFrom("chat_messages").where("session_id", "=", toKey(sessionId));
+        await taken.where("position", ">=", from).execute();
+      }
       const last = await transaction
         .selectFrom("chat_messages")
         .select("position")

@@ -6,13 +6,16 @@ import { type Reachability, reportAvailability, StoreUnavailable } from "./datab
 import { mysqlAddress } from "./keys.ts";
 import type { Engine, StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite.ts";
-import { SqliteReader } from "./sqlite-reader.ts";
+import { type ReadPriority, SqliteReader } from "./sqlite-reader.ts";
 
 export interface OpenedDatabase {
   readonly engine: Engine;
   readonly db: StoreDatabase;
-  /** Runs a query that may look at many rows, without blocking this thread. */
-  scan<Row>(query: Scan<Row>): Promise<Row[]>;
+  /**
+   * Runs a query that may look at many rows, without blocking this thread. Rejects with the reason of `signal` when that is
+   * aborted before the query begins. With SQLite, one query runs at a time: a long one should be cut into slices.
+   */
+  scan<Row>(query: Scan<Row>, signal?: AbortSignal, priority?: ReadPriority): Promise<Row[]>;
   /**
    * The writers whose rows are not all in the database yet; shared by all parts of this process that have the
    * same database open.
@@ -63,7 +66,11 @@ export async function openDatabase(
   const dialect = await (engine === "postgres" ? createPostgresDialect(place) : createMysqlDialect(place));
   const db = connect(dialect, reachability);
   const pending = new PromisedWrites();
-  return { engine, db, pending, scan: (query) => query.execute(), close: () => db.destroy() };
+  const scan: OpenedDatabase["scan"] = async (query, signal) => {
+    signal?.throwIfAborted();
+    return query.execute();
+  };
+  return { engine, db, pending, scan, close: () => db.destroy() };
 }
 
 const shared = new Map<string, { readonly opened: OpenedDatabase; users: number }>();
@@ -95,9 +102,9 @@ function openSqlite(file: string): OpenedDatabase {
     engine: "sqlite",
     db,
     pending: new PromisedWrites(),
-    async scan<Row>(query: Scan<Row>) {
+    async scan<Row>(query: Scan<Row>, signal?: AbortSignal, priority?: ReadPriority) {
       const { sql, parameters } = query.compile();
-      const rows = await reader.query(sql, parameters).catch((error) => {
+      const rows = await reader.query(sql, parameters, signal, priority).catch((error) => {
         throw StoreUnavailable.from(error) ?? error;
       });
       return rows as Row[]; // The thread runs the same query.
@@ -158,7 +165,11 @@ async function createPostgresDialect(url: string): Promise<Dialect> {
   // A broken connection fails its query or is replaced by the pool. Without listeners these events would end the
   // process: the pool's event for idle connections, the client's for those between two queries of a transaction.
   pool.on("error", () => {});
-  pool.on("connect", (client) => client.on("error", () => {}));
+  pool.on("connect", (client) => {
+    client.on("error", () => {});
+    // Compiling a query takes seconds where PostgreSQL takes a chain of calls for an endless one, and gains nothing here.
+    client.query("set jit = off").catch(() => {});
+  });
   return new PostgresDialect({ pool });
 }
 

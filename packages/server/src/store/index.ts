@@ -1,6 +1,6 @@
 export type { AnsweredFor, ApprovalQuery, ApprovalRule, ApprovalStore, StoredApproval } from "./approvals.ts";
 export type { CallQuery } from "./calls/call-query.ts";
-export type { CallLine, StartedCall, StoredCall } from "./calls/call-row.ts";
+export type { CallLine, CallTrace, StartedCall, StoredCall } from "./calls/call-row.ts";
 export type { CallStore } from "./calls/calls.ts";
 export type { HeldRecords } from "./calls/waiting-records.ts";
 export type {

@@ -15,9 +15,18 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   "0012_settings": createTables,
   // Creates the table `chat_usage`.
   "0013_usage": createTables,
+  // Creates the table `call_counts`, with a mark that the calls on record have to be counted.
+  "0014_counts": async (db, engine) => {
+    await createTables(db, engine);
+    const { rows } = await sql`select call_id from calls limit 1`.execute(db);
+    if (rows.length === 0) return;
+    await sql`delete from call_counts where span = 'filled'`.execute(db);
+    await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
+      values ('filled', 0, '', 0, 0, 0, 0, 0, -1)`.execute(db);
+  },
 };
 
-const LAST = 13;
+const LAST = 14;
 const TABLE = "toolrack_migrations";
 
 /** Whether a step with this name belongs to a newer version. */
@@ -88,6 +97,7 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
     const columns = lines.flatMap((line) => line.split(", ")).map((column) => toSql(column, engine, quote));
     await run(`create table if not exists ${quote(name)} (${columns.join(", ")}) ${ending}`);
   }
+  await changeCalls(db, engine);
   for (const [name, { on, unique, only }] of Object.entries(indexes)) {
     const [table = "", columns = ""] = on.replace(")", "").split(" (");
     const names = columns.split(", ").map(quote).join(", ");
@@ -106,6 +116,26 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
   await run(
     "insert into registry_version (id, version) select 1, 0 from (select count(*) as n from registry_version) as found where found.n = 0",
   );
+}
+
+/** Brings the table `calls` of an older version to the columns of this one. */
+async function changeCalls(db: Kysely<unknown>, engine: Engine): Promise<void> {
+  const column = sql.raw(`${engine === "mysql" ? "`owner`" : '"owner"'} ${engineTypes[engine].key}`);
+  const forget = (error: { code?: string }) => {
+    if (error.code !== "ER_DUP_FIELDNAME" && error.code !== "ER_CANT_DROP_FIELD_OR_KEY") throw error;
+  };
+  if (engine === "mysql") {
+    await sql`alter table calls add column ${column}`.execute(db).catch(forget);
+    await sql`alter table calls drop index calls_by_parent`.execute(db).catch(forget);
+    return;
+  }
+  if (engine === "postgres") await sql`alter table calls add column if not exists ${column}`.execute(db);
+  else {
+    const { rows } = await sql<{ name: string }>`pragma table_info(calls)`.execute(db);
+    if (!rows.some(({ name }) => name === "owner"))
+      await sql`alter table calls add column ${column}`.execute(db);
+  }
+  await sql`drop index if exists calls_by_parent`.execute(db);
 }
 
 /**

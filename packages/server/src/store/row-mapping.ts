@@ -199,8 +199,8 @@ interface PageQuery<Selected, Row, Item> {
   readonly toItem: (row: Row) => Item;
   readonly placeOf: (item: Item) => Cursor;
   readonly isId?: (id: string) => boolean;
-  /** Runs the query. Default: `execute`. */
-  readonly run?: (query: Selected) => Promise<Row[]>;
+  /** Runs the query for rows behind `after`. Default: `execute`. */
+  readonly run?: (query: Selected, after: Cursor | undefined) => Promise<Row[]>;
 }
 
 /** Reads one page of the selection. Throws `InvalidCursorError`. */
@@ -212,8 +212,8 @@ export async function readPage<Table extends keyof Tables, Row, Item>(
   const limit = pageLimit(query.limit);
   const [time, id] = [sql.ref(query.time), sql.ref(query.id)];
   let wanted = selection;
-  if (cursor !== undefined) {
-    const after = parseCursor(cursor);
+  const after = cursor === undefined ? undefined : parseCursor(cursor);
+  if (after !== undefined) {
     if (!isId(after.id)) throw new InvalidCursorError();
     // The second condition implies the first, but only the first can use an index.
     wanted = wanted
@@ -221,7 +221,7 @@ export async function readPage<Table extends keyof Tables, Row, Item>(
       .where(sql<SqlBool>`(${time} < ${after.time} or ${id} < ${after.id})`);
   }
   const ordered = wanted.orderBy(time, "desc").orderBy(id, "desc");
-  const rows = await run(ordered.limit(limit + 1));
+  const rows = await run(ordered.limit(limit + 1), after);
   const items = rows.slice(0, limit).map(toItem);
   const last = items.at(-1);
   return rows.length > limit && last !== undefined ? { items, next: formatCursor(placeOf(last)) } : { items };

@@ -16,7 +16,7 @@ export interface StoredSchedule {
   readonly timing: ScheduleTiming;
   /** What happens to a run whose time passed while no server ran. */
   readonly missed: "run" | "skip";
-  readonly state: "active" | "finished" | "cancelled";
+  readonly state: "active" | "paused" | "finished" | "cancelled";
   /** Present exactly while the schedule is active. */
   readonly nextRunAt?: number;
   readonly lastRunAt?: number;
@@ -43,7 +43,18 @@ interface ScheduleStep {
 
 const DUE_AT_ONCE = 100;
 
-const schedules = rowMap<StoredSchedule>()("schedules", { arguments: json("input"), timing: json() });
+const map = rowMap<StoredSchedule>()("schedules", { arguments: json("input"), timing: json() });
+
+/** In the table, a paused schedule is an active one without a next time. */
+const schedules = {
+  toRow: (record: StoredSchedule) => map.toRow(record),
+  toRecord(row: Parameters<typeof map.toRecord>[0]): StoredSchedule {
+    const record = map.toRecord(row);
+    return record.state === "active" && record.nextRunAt === undefined
+      ? { ...record, state: "paused" }
+      : record;
+  },
+};
 
 export class ScheduleRepository {
   readonly #db: StoreDatabase;
@@ -65,8 +76,8 @@ export class ScheduleRepository {
 
   /** Sorted by `nextRunAt`, the soonest first; ended schedules last. */
   async list({ state }: { readonly state?: StoredSchedule["state"] } = {}): Promise<StoredSchedule[]> {
-    const all = this.#db.selectFrom("schedules").selectAll();
-    const rows = await (state === undefined ? all : all.where("state", "=", state))
+    const rows = await this.#ofState(state)
+      .selectAll()
       // Engines sort nulls differently.
       .orderBy(({ case: choose }) => choose().when("next_run_at", "is", null).then(1).else(0).end())
       .orderBy("next_run_at")
@@ -74,6 +85,13 @@ export class ScheduleRepository {
       .orderBy("id")
       .execute();
     return rows.map(schedules.toRecord);
+  }
+
+  /** How many have not ended: the active and the paused ones. */
+  async countOpen(): Promise<number> {
+    const open = this.#db.selectFrom("schedules").where("state", "=", "active");
+    const count = open.select(({ fn }) => fn.countAll().as("open"));
+    return Number((await count.executeTakeFirstOrThrow()).open);
   }
 
   /** Active schedules whose time has come, at most 100, the longest overdue first. */
@@ -110,6 +128,19 @@ export class ScheduleRepository {
   }
 
   /** False when the schedule is not active. */
+  pause(id: string): Promise<boolean> {
+    const change = this.#db.updateTable("schedules").set({ next_run_at: null }).where("id", "=", id);
+    return changesRows(change.where("state", "=", "active").where("next_run_at", "is not", null));
+  }
+
+  /** False when the schedule is not paused. */
+  resume(id: string, nextRunAt: number): Promise<boolean> {
+    const next = { next_run_at: Math.round(nextRunAt) };
+    const change = this.#db.updateTable("schedules").set(next).where("id", "=", id);
+    return changesRows(change.where("state", "=", "active").where("next_run_at", "is", null));
+  }
+
+  /** False when the schedule is neither active nor paused. */
   async cancel(id: string): Promise<boolean> {
     const changes = { state: "cancelled", next_run_at: null, ended_at: Date.now() } as const;
     return (await updateRows(this.#db, "schedules", { id, state: "active" }, changes)) > 0;
@@ -122,6 +153,13 @@ export class ScheduleRepository {
   }
 
   #active() {
-    return this.#db.selectFrom("schedules").where("state", "=", "active");
+    return this.#ofState("active");
+  }
+
+  #ofState(state: StoredSchedule["state"] | undefined) {
+    const all = this.#db.selectFrom("schedules");
+    if (state === undefined) return all;
+    if (state !== "active" && state !== "paused") return all.where("state", "=", state);
+    return all.where("state", "=", "active").where("next_run_at", state === "active" ? "is not" : "is", null);
   }
 }

@@ -12,6 +12,9 @@ export const tables = {
   calls: [
     "call_id key primary, parent_call_id key?, replay_of key?, tool_name key, display_name key",
     "session_id key, message_id key, caller key, tid key?, depth integer",
+    // The caller of the chain's first call, when it has a token; empty when that is the operator. Null in rows of older
+    // versions, which `CountFiller` counts: of those only rows of callers with a token get an owner.
+    "owner key?",
     "state code(running|completed|error|interrupted), timestamp whole, duration real?, run_duration real?",
     // The process that runs or ran the call: see the class `Instance`.
     "instance code",
@@ -28,6 +31,12 @@ export const tables = {
     "flags text?, parameters text, error text?, result_text text",
     // `more`: what a result has besides its text. `log`: the tool's log lines.
     "more text?, log text?",
+  ],
+  // How many calls ended, by the length of their time slice, its beginning, tool and duration: see `call-counts.ts`.
+  call_counts: [
+    "span code(minute|quarter|hour|day|kept|filled), starts_at whole, tool_name key, bucket integer, part integer",
+    // `total`: the sum of the durations, in milliseconds.
+    "calls whole, errors whole, cancelled whole, total real",
   ],
   instances: ["id code primary, heartbeat_at whole"],
   approvals: [
@@ -137,7 +146,14 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
   calls_by_session: { on: "calls (session_id, timestamp)", only: "session_id <> ''" },
   calls_by_tool: { on: "calls (tool_name, timestamp)" },
   calls_by_state: { on: "calls (state, timestamp)", only: "state <> 'completed'" },
-  calls_by_parent: { on: "calls (parent_call_id)", only: "parent_call_id is not null" },
+  calls_by_maker: {
+    on: "calls (parent_call_id, timestamp, call_id)",
+    only: "parent_call_id is not null",
+  },
+  calls_by_owner: { on: "calls (owner, timestamp)", only: "owner <> ''" },
+  calls_by_result_blob: { on: "calls (result_blob)", only: "result_blob is not null" },
+  calls_by_more_blob: { on: "calls (more_blob)", only: "more_blob is not null" },
+  call_counts_key: { on: "call_counts (span, starts_at, tool_name, bucket, part)", unique: true },
   approvals_by_state: { on: "approvals (state, created_at, id)" },
   approvals_by_call: { on: "approvals (call_id)" },
   schedules_by_next_run: { on: "schedules (state, next_run_at)" },

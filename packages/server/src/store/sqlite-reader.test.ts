@@ -34,6 +34,43 @@ describe("a query that looks at many rows", () => {
     expect(ticks).toBeGreaterThan(3);
   });
 
+  test("that is short comes before the slices of long ones, and one that nobody waits for is dropped", async () => {
+    const ended: string[] = [];
+    const long =
+      "with recursive c(i) as (select 1 union all select i + 1 from c where i < 300000) select count(*) from c";
+    const leaving = new AbortController();
+    const ask = (name: string, ...more: [AbortSignal | undefined, "short" | "slice"]) =>
+      reader.query(long, [], ...more).then(
+        () => ended.push(name),
+        (reason) => ended.push(`${name}: ${reason}`),
+      );
+    const asked = [
+      ask("first slice", undefined, "slice"),
+      ask("second slice", undefined, "slice"),
+      ask("slice of one who left", leaving.signal, "slice"),
+      ask("short", undefined, "short"),
+      ask("short of one who left", leaving.signal, "short"),
+    ];
+    leaving.abort("gone");
+    await Promise.all(asked);
+    // Those that are dropped are told when it is their turn.
+    expect(ended).toEqual([
+      "first slice",
+      "short",
+      "short of one who left: gone",
+      "second slice",
+      "slice of one who left: gone",
+    ]);
+  });
+
+  test("of a thread that ended fails, and the next one starts another", async () => {
+    const broken = new SqliteReader(join(directory, "missing", "no.db"));
+    await expect(broken.query("select 1", [])).rejects.toThrow();
+    await expect(broken.query("select 1", [])).rejects.toThrow();
+    await broken.close();
+    await expect(broken.query("select 1", [])).rejects.toThrow("closed");
+  });
+
   test("may read and nothing else, and one that fails leaves the others alone", async () => {
     const [read, written] = await Promise.allSettled([
       reader.query("select n from numbers", []),

@@ -1,66 +1,107 @@
 import { fileURLToPath } from "node:url";
-import { MessageChannel, Worker } from "node:worker_threads";
+import { Worker } from "node:worker_threads";
 import type { ReadAnswer, ReadRequest } from "./sqlite-reader-thread.ts";
+
+/** `slice`: a part of a long query, which waits for all other queries. */
+export type ReadPriority = "short" | "slice";
+
+interface Waiting extends ReadRequest {
+  readonly signal: AbortSignal | undefined;
+  readonly answer: PromiseWithResolvers<unknown[]>;
+}
 
 /**
  * Runs queries that look at many rows on a thread and connection of their own, because SQLite blocks the thread that
- * asks. The first query starts the thread, which ends after a minute without queries.
+ * asks. The thread gets one query at a time; the others wait here, so that a short one comes before the slices of long
+ * ones, and one that nobody waits for any more is dropped. The first query starts the thread, which ends after a minute
+ * without queries.
  */
 export class SqliteReader {
   readonly #file: string;
+  readonly #waiting: Readonly<Record<ReadPriority, Waiting[]>> = { short: [], slice: [] };
   #thread: Worker | undefined;
+  #asked: Waiting | undefined;
   #idle: NodeJS.Timeout | undefined;
-  #failure: Error | undefined;
-  #underWay = 0;
+  #isClosed = false;
 
   constructor(file: string) {
     this.#file = file;
   }
 
-  async query(sql: string, parameters: readonly unknown[]): Promise<unknown[]> {
-    clearTimeout(this.#idle);
-    this.#thread ??= this.#start();
-    this.#underWay++;
-    const { port1, port2 } = new MessageChannel();
-    const { promise, resolve } = Promise.withResolvers<ReadAnswer | undefined>();
-    port1.on("message", resolve);
-    // The port closes when the thread ends.
-    port1.on("close", () => resolve(undefined));
-    // A query must not keep the process alive.
-    port1.unref();
-    const request: ReadRequest = { sql, parameters, port: port2 };
-    this.#thread.postMessage(request, [port2]);
-    const answer = await promise;
-    port1.close();
-    this.#underWay--;
-    if (this.#underWay === 0) this.#idle = setTimeout(() => this.#stop(), LONGEST_IDLE).unref();
-    if (answer === undefined) throw this.#failure ?? new Error("The thread that reads the store ended.");
-    if ("rows" in answer) return answer.rows;
-    throw Object.assign(new Error(answer.error), { errcode: answer.errcode });
+  /** Rejects with the reason of `signal` when that is aborted before the thread has begun with the query. */
+  query(
+    sql: string,
+    parameters: readonly unknown[],
+    signal?: AbortSignal,
+    priority: ReadPriority = "short",
+  ): Promise<unknown[]> {
+    const answer = Promise.withResolvers<unknown[]>();
+    this.#waiting[priority].push({ sql, parameters, signal, answer });
+    this.#next();
+    return answer.promise;
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     clearTimeout(this.#idle);
-    this.#failure = new Error("The store was closed.");
-    await this.#stop();
+    const thread = this.#thread;
+    this.#ended(new Error("The store was closed."));
+    await thread?.terminate();
+  }
+
+  #next(): void {
+    while (this.#asked === undefined) {
+      const next = this.#waiting.short.shift() ?? this.#waiting.slice.shift();
+      if (next === undefined) {
+        clearTimeout(this.#idle);
+        this.#idle = setTimeout(() => this.#rest(), LONGEST_IDLE).unref();
+        return;
+      }
+      if (this.#isClosed) next.answer.reject(new Error("The store was closed."));
+      else if (next.signal?.aborted === true) next.answer.reject(next.signal.reason);
+      else this.#ask(next);
+    }
+  }
+
+  #ask(query: Waiting): void {
+    clearTimeout(this.#idle);
+    this.#asked = query;
+    this.#thread ??= this.#start();
+    const request: ReadRequest = { sql: query.sql, parameters: query.parameters };
+    this.#thread.postMessage(request);
   }
 
   #start(): Worker {
     const thread = new Worker(PROGRAM, { workerData: this.#file, execArgv: [], env: {} });
+    // A query must not keep the process alive.
     thread.unref();
-    thread.on("error", (error) => {
-      this.#failure = error instanceof Error ? error : new Error(String(error));
+    thread.on("message", (found: ReadAnswer) => {
+      const { answer } = this.#asked!; // The thread answers only what it was asked.
+      this.#asked = undefined;
+      if ("rows" in found) answer.resolve(found.rows);
+      else answer.reject(Object.assign(new Error(found.error), { errcode: found.errcode }));
+      this.#next();
     });
+    thread.on("error", (error) => this.#ended(error));
     thread.on("exit", () => {
-      if (this.#thread === thread) this.#thread = undefined;
+      if (this.#thread === thread) this.#ended(new Error("The thread that reads the store ended."));
     });
     return thread;
   }
 
-  async #stop(): Promise<void> {
+  /** The query that was asked fails; the next one starts a new thread. */
+  #ended(reason: unknown): void {
+    const asked = this.#asked;
+    this.#thread = undefined;
+    this.#asked = undefined;
+    asked?.answer.reject(reason);
+    this.#next();
+  }
+
+  #rest(): void {
     const thread = this.#thread;
     this.#thread = undefined;
-    await thread?.terminate();
+    void thread?.terminate();
   }
 }
 

@@ -1,14 +1,12 @@
 import { existsSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Logger } from "@toolrack/core";
-import { sql } from "kysely";
 import { makeOwnFolder } from "../helpers/index.ts";
 import { ApprovalRepository, type ApprovalStore } from "./approvals.ts";
 import { BlobDirectory } from "./blobs.ts";
 import { CallJournals } from "./calls/call-journal.ts";
-import { collectBlobs, pruneCalls } from "./calls/call-statistics.ts";
+import { collectBlobs, fillCounts, pruneCalls, pruneCounts, shrinkFile } from "./calls/call-retention.ts";
 import { CallRepository, type CallStore } from "./calls/calls.ts";
 import { ChatRepository, type ChatStore } from "./chat.ts";
 import { engineOf, type OpenedDatabase, openDatabase } from "./database.ts";
@@ -53,9 +51,16 @@ export interface Store {
   readonly follower: Follower;
   /**
    * Deletes records older than `maxAge` (milliseconds), then the oldest calls until all take less than `maxBytes`, and
-   * blobs that nothing refers to. Running calls, open questions and active schedules stay.
+   * blobs that nothing refers to. Running calls, open questions and active schedules stay. Before that, counts the calls
+   * that an older version recorded. Works in small steps and stops between two of them when `signal` is aborted.
    */
-  prune(options: { readonly maxAge?: number; readonly maxBytes?: number }): Promise<void>;
+  prune(options: {
+    readonly maxAge?: number;
+    readonly maxBytes?: number;
+    readonly signal?: AbortSignal;
+  }): Promise<void>;
+  /** Deletes the oldest calls when all take more than `maxBytes`. */
+  trim(maxBytes: number, signal?: AbortSignal): Promise<void>;
   /** Free bytes on the disk of the store's files; undefined when the system does not say. */
   room(): Promise<number | undefined>;
   /** Writes the records that still wait, then closes the database. */
@@ -95,7 +100,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
   });
   const { db } = database;
   const blobs = new BlobDirectory(join(directory, "blobs"));
-  const journals = new CallJournals(db, locks, instance, logger);
+  const journals = new CallJournals(database, locks, instance, logger);
   const calls = new CallRepository(database, { blobs, instance, journals, logger });
   await calls.settle();
   const approvals = new ApprovalRepository(db, instance);
@@ -122,17 +127,25 @@ export async function openStore({ directory, url = "", logger = console }: Store
     registryVersion,
     follower,
     async prune(retention) {
+      const { maxAge, signal } = retention;
+      const oldest = maxAge === undefined ? Number.NEGATIVE_INFINITY : Date.now() - maxAge;
       await calls.settle();
-      await pruneCalls(db, retention);
-      if (retention.maxAge !== undefined) {
-        const oldest = Date.now() - retention.maxAge;
+      await fillCounts(database, signal);
+      await pruneCalls(database, blobs, retention);
+      await pruneCounts(database, oldest, signal);
+      if (maxAge !== undefined) {
         await approvals.prune(oldest);
         await schedules.prune(oldest);
         await chat.prune(oldest);
         await usage.prune(oldest);
       }
-      await collectBlobs(db, blobs);
-      if (engine === "sqlite") await shrink(db);
+      if (signal?.aborted === true) return;
+      await collectBlobs(database, blobs);
+      if (engine === "sqlite") await shrinkFile(database, signal);
+    },
+    async trim(maxBytes, signal) {
+      await pruneCalls(database, blobs, { maxBytes, ...(signal && { signal }) });
+      if (engine === "sqlite") await shrinkFile(database, signal);
     },
     async room() {
       const disk = await statfs(directory).catch(() => undefined);
@@ -178,20 +191,6 @@ async function close(calls: CallRepository, instance: Instance, database: Opened
     await instance.stop();
   } finally {
     await database.close();
-  }
-}
-
-/** Gives free pages back to the disk, some at a time so that calls can be written in between. */
-async function shrink(db: OpenedDatabase["db"]): Promise<void> {
-  for (;;) {
-    const { rows } = await sql<{ freelist_count: number }>`pragma freelist_count`.execute(db);
-    const free = rows[0]?.freelist_count ?? 0;
-    if (free === 0) return;
-    await sql`pragma incremental_vacuum(500)`.execute(db);
-    const after = await sql<{ freelist_count: number }>`pragma freelist_count`.execute(db);
-    // An old file without `auto_vacuum` gives nothing back.
-    if ((after.rows[0]?.freelist_count ?? 0) >= free) return;
-    await nextTurn();
   }
 }
 

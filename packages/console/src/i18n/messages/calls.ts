@@ -21,6 +21,7 @@ export const calls = {
     slower: ["Longer than ms", "超过毫秒"],
     session: ["Session", "会话"],
     caller: ["Caller", "调用方"],
+    waited: ["waited {time} for a person", "等待人工 {time}"],
     pause: ["Pause", "暂停"],
     resume: ["Resume", "继续"],
     missed: [
@@ -45,6 +46,14 @@ export const calls = {
       "还没有调用。在这里或命令行调用一个工具。",
     ],
     waiting: ["Waiting for the first call", "正在等待第一次调用"],
+  },
+  callers: {
+    console: ["Console", "控制台"],
+    schedule: ["Schedule", "定时任务"],
+    chat: ["Chat", "对话"],
+    cli: ["Command line", "命令行"],
+    mcp: ["MCP client", "MCP 客户端"],
+    http: ["Workspace token", "工作区令牌"],
   },
   call: {
     output: ["Output", "输出"],
@@ -183,7 +192,7 @@ export const calls = {
   reloads: {
     reloadNow: ["Reload tool files", "重新加载工具文件"],
     allWell: [
-      "{count} file loads without trouble. | All {count} files load without trouble.",
+      "{count} file loads without problems. | All {count} files load without problems.",
       "全部 {count} 个文件加载正常。",
     ],
     warnings: [

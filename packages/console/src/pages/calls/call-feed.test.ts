@@ -49,7 +49,7 @@ it("ends a call however far down it is, and drops it where only running ones are
     data: { callId: "a", error: { code: "cancelled", message: "" } },
   };
   expect(withEnd(calls, cancelled, undefined)[1]).toMatchObject({
-    status: "error",
+    status: "cancelled",
     error: { code: "cancelled" },
   });
   expect(withEnd(calls, { type: "call.completed", data: { callId: "b" } }, "running")).toBe(calls);

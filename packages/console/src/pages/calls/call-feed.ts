@@ -144,7 +144,7 @@ export function mergeHead(known: readonly CallSummary[], { items, next }: CallPa
 const endings: Readonly<Record<string, CallSummary["status"]>> = {
   "call.completed": "completed",
   "call.failed": "error",
-  "call.cancelled": "error",
+  "call.cancelled": "cancelled",
 };
 
 /**

@@ -105,12 +105,13 @@ export function useConversation() {
   }
 
   /**
-   * Sends a message; starts a conversation when none is shown. Resolves with the conversation's id once the
+   * Sends a message; starts a conversation when none is shown. With `from`, it takes the place of the messages from that
+   * position on. Resolves with the conversation's id once the
    * server has accepted the message.
    */
   async function say(
-    text: string,
-    { model, expert }: { readonly model: string; readonly expert: string },
+    content: NonNullable<ChatMessage["content"]>,
+    { model, expert, from }: { readonly model: string; readonly expert: string; readonly from?: number },
   ): Promise<string | undefined> {
     const { signal } = shown;
     isSending.value = true;
@@ -121,14 +122,17 @@ export function useConversation() {
         signal,
       });
       const { id } = session.value;
-      const body = { content: text, ...(model === "" ? {} : { model }) };
+      const body = { content, ...(model === "" ? {} : { model }), ...(from === undefined ? {} : { from }) };
       const headers = { accept: "text/event-stream" };
       const asked = { path: { id }, body, headers, signal };
       const response = await open("POST /api/chat/sessions/{id}/messages", asked);
+      const kept = messages.value.filter(({ position = 0 }) => from === undefined || position < from);
+      // The server numbers the messages of a conversation without gaps.
+      const position = (kept.at(-1)?.position ?? 0) + 1;
       messages.value = [
-        ...messages.value,
-        { id: `said ${Date.now()}`, role: "user", status: "completed", content: text },
-        { id: "", role: "assistant", status: "running", model, parts: [] },
+        ...kept,
+        { id: `said ${Date.now()}`, role: "user", status: "completed", content, position },
+        { id: "", role: "assistant", status: "running", model, parts: [], position: position + 1 },
       ];
       void follow(id, response, signal);
       return id;

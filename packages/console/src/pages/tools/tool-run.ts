@@ -22,6 +22,7 @@ import {
   request,
   runTool,
 } from "../../api/index.ts";
+import { inTime } from "../../content/index.ts";
 import { keep, kept } from "../../text/index.ts";
 import { Recent, waitingApprovals } from "../../ui/index.ts";
 
@@ -58,16 +59,24 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
     return isRunning.value ? waitingApprovals.value.find(isMine) : undefined;
   });
 
+  /** Milliseconds for which the call has waited for a person. */
+  const waited = ref(0);
+  watch(question, (now, before) => {
+    if (now !== undefined && before === undefined) waited.value -= Date.now();
+    if (now === undefined && before !== undefined) waited.value += Date.now();
+  });
+
   type Work = (id: string, watcher: CallWatcher) => Promise<CallAnswer>;
   async function perform(id: string, work: Work): Promise<void> {
     isRunning.value = true;
     callId.value = id;
     startedAt.value = Date.now();
     progress.value = undefined;
+    waited.value = 0;
     lines.value = [];
     refusal.value = undefined;
     const log = (line: CallLine) => {
-      lines.value = [...lines.value, line].slice(-MOST_LINES);
+      lines.value = inTime([...lines.value, line]).slice(-MOST_LINES);
     };
     try {
       const ended = await work(id, {
@@ -100,7 +109,18 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
     });
   }
 
-  const state = { isRunning, callId, startedAt, progress, lines, question, answer, previous, refusal };
+  const state = {
+    isRunning,
+    callId,
+    startedAt,
+    progress,
+    lines,
+    question,
+    waited,
+    answer,
+    previous,
+    refusal,
+  };
   return reactive({
     ...state,
     start: (args: unknown) => perform(newId(), (id, watcher) => make(args, id, watcher)),

@@ -3,6 +3,7 @@ import type { FileReport, ToolSummary } from "../../api/index.ts";
 import {
   type Activity,
   bestHit,
+  groupRows,
   isShown,
   tagsOf,
   toggled,
@@ -28,6 +29,30 @@ describe("the rows of the list", () => {
   };
   const rack = { tools, troubled: [broken] };
   const everything = { q: "", show: "all" as const, tag: "" };
+
+  it("of a large rack are its groups, with the tools of the open ones", () => {
+    const groups = [
+      { source: "files" as const, group: "", count: 1 },
+      { source: "files" as const, group: "text", count: 40_000 },
+      { source: "builtin" as const, group: "file", count: 2 },
+    ];
+    const rows = groupRows(
+      { tools, troubled: [broken], groups },
+      new Set(["builtin/file"]),
+      "Without a group",
+    );
+    expect(rows.map((row) => [row.id, row.kind === "branch" ? row.count : undefined])).toEqual([
+      ["files", 40_001],
+      ["file tools/text/broken.ts", undefined],
+      ["files/", 1],
+      ["files/text", 40_000],
+      ["builtin", 2],
+      ["builtin/file", 2],
+      ["tool internal_file_read", undefined],
+      ["tool internal_file_delete", undefined],
+    ]);
+    expect(rows[2]).toMatchObject({ label: "Without a group", isOpen: false });
+  });
 
   it("sorts tools and files in trouble by source and group", () => {
     expect(treeRows(rack, everything, new Set()).map(({ id }) => id)).toEqual([

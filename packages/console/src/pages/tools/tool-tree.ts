@@ -1,7 +1,14 @@
 import type { FileReport, ToolSummary } from "../../api/index.ts";
 
 export interface Rack {
+  /** All tools; of a large rack, those that were read. */
   readonly tools: readonly ToolSummary[];
+  /** How many tools there are; with filters on a large rack, how many fit them. */
+  readonly total?: number;
+  /** The groups of a large rack without filters. */
+  readonly groups?: readonly { readonly source: Source; readonly group: string; readonly count: number }[];
+  /** The tags of a large rack. */
+  readonly tags?: readonly { readonly name: string; readonly count: number }[];
   /** Files that failed to load; an older version of some is still in use. Only admins get them. */
   readonly troubled: readonly FileReport[];
 }
@@ -92,6 +99,38 @@ export function treeRows(
       return branch(`${source}/${group}`, group, 2, inner, () => rows);
     };
     return branch(source, source, 1, inSource, () => groups.flatMap(groupRows));
+  });
+}
+
+/** The rows of a large rack: all groups, and the tools of those in `opened`. */
+export function groupRows(
+  { groups = [], tools, troubled }: Rack,
+  opened: ReadonlySet<string>,
+  ungrouped: string,
+): TreeRow[] {
+  const leaves = Map.groupBy([...troubled.map(leafOfFile), ...tools.map(leafOf)], ({ source, group, row }) =>
+    row.kind === "file" ? `${source} file` : `${source}/${group}`,
+  );
+  const rowsOf = (key: string) => (leaves.get(key) ?? []).map(({ row }) => row);
+  return sources.flatMap((source): TreeRow[] => {
+    const own = groups.filter((one) => one.source === source);
+    const files = rowsOf(`${source} file`).map((row) => ({ ...row, level: 2 }));
+    if (own.length + files.length === 0) return [];
+    const count = own.reduce((sum, one) => sum + one.count, 0);
+    const rows = own.flatMap(({ group, count: inGroup }): TreeRow[] => {
+      const id = `${source}/${group}`;
+      const isOpen = opened.has(id);
+      const head: TreeRow = {
+        kind: "branch",
+        id,
+        label: group || ungrouped,
+        level: 2,
+        count: inGroup,
+        isOpen,
+      };
+      return isOpen ? [head, ...rowsOf(id)] : [head];
+    });
+    return [{ kind: "branch", id: source, label: source, level: 1, count, isOpen: true }, ...files, ...rows];
   });
 }
 

@@ -91,7 +91,6 @@ async function askPerson(
   };
   using _ = pausing(frame);
   emit();
-  const askedAt = performance.now();
   const isBefore = frame.startedAt === 0;
   if (isBefore) undecided.add(frame);
   try {
@@ -104,10 +103,7 @@ async function askPerson(
     emit(refusal(thrown instanceof Error ? thrown.message : String(thrown)));
     throw thrown;
   } finally {
-    if (isBefore) {
-      undecided.delete(frame);
-      frame.flag().waited = performance.now() - askedAt;
-    }
+    if (isBefore) undecided.delete(frame);
   }
 }
 

@@ -229,6 +229,22 @@ describe("guard", () => {
     );
   });
 
+  it("goes on with a state that was stored before entries had marks", async () => {
+    const first = rack();
+    for (let turn = 0; turn < 2; turn++)
+      await first.registry.execute("look", { at: "x" }, { sessionID: "s" });
+    const stored = JSON.parse(
+      JSON.stringify(first.registry.getLoopState("s"), (key, value) =>
+        key === "argsMark" || key === "resultMark" ? undefined : value,
+      ),
+    );
+    const second = rack();
+    second.registry.restoreLoopState("s", stored);
+    expect((await second.registry.execute("look", { at: "x" }, { sessionID: "s" })).error?.code).toBe(
+      "loop_blocked",
+    );
+  });
+
   it("forgets calls that the provider made us repeat", async () => {
     const { registry } = rack();
     await registry.execute("look", { at: "x" }, { sessionID: "s", callId: "a" });

@@ -5,10 +5,12 @@ import type { SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
 import { toResult } from "../../tool/to-result.ts";
 import type { CallFrame } from "../call-frame.ts";
+import { readClock } from "../clock.ts";
 import { FrameContext, mayKeepContext, spreading } from "../context.ts";
-import { keepResultKeys } from "../loop-sessions.ts";
+import { keepResultKeys, resultKeyStepsOf } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
 import { shownInput, stateChanged } from "../state.ts";
+import { inTurns } from "../time.ts";
 
 /** Runs the tool, with its time limits watched from here on. */
 export function run(frame: CallFrame): Promise<unknown> | undefined {
@@ -17,16 +19,16 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   const { settings, events, deadlines } = frame.host;
   // The stages before took hardly any time, so the clock is read only if one of them waited or somebody
   // listens.
-  const now = frame.waited || events.wanted ? performance.now() : frame.createdAt;
+  const now = frame.waited || events.wanted ? readClock() : frame.createdAt;
   frame.status = "running";
   frame.startedAt = now;
   frame.lastActivity = now;
   // Zero and nothing both mean "no limit".
   const own = info.metadata.timeout ?? settings.timeout;
   const callers = frame.options.timeout ?? 0;
-  frame.timeLimit = own > 0 && callers > 0 ? Math.min(own, callers) : callers > 0 ? callers : own;
+  const timeLimit = own > 0 && callers > 0 ? Math.min(own, callers) : callers > 0 ? callers : own;
   frame.idleLimit = info.metadata.idleTimeout ?? 0;
-  if (frame.timeLimit > 0) frame.deadline = now + frame.timeLimit;
+  if (timeLimit > 0) frame.deadline = now + timeLimit;
   // A child never outlives the time that its parent has left.
   if (frame.parent !== undefined) frame.deadline = Math.min(frame.deadline, frame.parent.deadline);
   deadlines.watch(frame);
@@ -64,7 +66,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
  * returned fails the call, like one that it threw.
  */
 export function check(frame: CallFrame): Promise<void> | undefined {
-  if (frame.host.events.wanted) frame.ranAt = performance.now();
+  if (frame.host.events.wanted) frame.ranAt = readClock();
   const draft = toResult(frame.output);
   frame.output = undefined;
   frame.draft = draft;
@@ -77,10 +79,32 @@ export function check(frame: CallFrame): Promise<void> | undefined {
     throw withStackOf(cause, error);
   }
   const { output } = frame.tool;
-  if (output === undefined) return;
+  if (output === undefined) return readLongText(frame);
   const outcome = output.validate(structuredOf(frame, draft));
-  if (outcome instanceof Promise) return outcome.then((settled) => hold(frame, settled));
+  if (outcome instanceof Promise)
+    return outcome.then((settled) => {
+      hold(frame, settled);
+      return readLongText(frame);
+    });
   hold(frame, outcome);
+  return readLongText(frame);
+}
+
+/** Characters. A longer text is read in slices, or masking and hashing it would stop all other calls. */
+const LONG = 1024 * 1024;
+
+/** Finds out what `mask` and `bound` have to know of a long text. */
+function readLongText(frame: CallFrame): Promise<void> | undefined {
+  const draft = frame.draft;
+  if (draft === undefined || draft.content.length <= LONG) return undefined;
+  return inTurns(longTextSteps(frame, draft));
+}
+
+function* longTextSteps(frame: CallFrame, draft: RawResult): Generator<void, void> {
+  const secrets = frame.host.settings.secrets();
+  if (yield* secrets.findSteps(draft.content)) return;
+  frame.cleanOf = secrets;
+  yield* resultKeyStepsOf(frame, draft);
 }
 
 /** The structured value of a result; for a tool that returns its data as JSON text, the value of the text. */
@@ -101,6 +125,11 @@ function hold(frame: CallFrame, outcome: SchemaOutcome): void {
   throw frame.refusal(ToolExecutionError, message, { data: { issues: outcome.issues } });
 }
 
+/** A call that failed has another text than the one that was read. */
+export function isCleanOf(frame: CallFrame, secrets: Mask): boolean {
+  return frame.cleanOf === secrets && frame.error === undefined;
+}
+
 /**
  * Masks known secrets in the result. The result of a call made by another tool keeps them, because that tool
  * may need them; in its records and events they are masked separately.
@@ -108,7 +137,8 @@ function hold(frame: CallFrame, outcome: SchemaOutcome): void {
 export function mask(frame: CallFrame): void {
   const { draft, parent, host } = frame;
   if (draft === undefined || parent !== undefined) return;
-  frame.draft = host.settings.secrets().inResult(draft);
+  const secrets = host.settings.secrets();
+  frame.draft = secrets.inResult(draft, isCleanOf(frame, secrets));
 }
 
 /**
@@ -131,28 +161,40 @@ export function bound(frame: CallFrame): void {
   if (fits) return;
   // Others than the caller can read the kept text, so secrets are masked in it. In the result of a call that
   // no tool made, the `mask` stage has already masked the known ones.
-  const known = frame.parent === undefined ? Mask.none : frame.host.settings.secrets();
-  const mask = known.and(shownInput(frame).found);
-  const content = mask.inText(draft.content);
+  const secrets = frame.host.settings.secrets();
+  const isMasked = frame.parent === undefined || isCleanOf(frame, secrets);
+  const mask = (isMasked ? Mask.none : secrets).and(shownInput(frame).found);
+  const content = mask.isEmpty ? draft.content : mask.inText(draft.content);
   const { structured, structuredSize: _, ...rest } = draft;
-  const json = isBulky ? JSON.stringify(mask.apply(structured)) : "";
+  const json = isBulky ? jsonOf(draft, content, mask) : "";
   // In most results with a structured value, the text is already its JSON.
   const isJson = content === json || content === "";
   const whole = isBulky ? (isJson ? json : `${content}\n\n${json}`) : content;
   if (isBulky) frame.flag().truncated = true;
   if (frame.parent !== undefined) {
-    frame.host.results.keep(frame.callId, whole);
+    frame.host.results.keep(frame.callId, whole, secrets);
     return;
   }
   const kept = structured === undefined || isBulky ? rest : { ...rest, structured };
-  frame.draft = shorten(frame, { ...kept, content }, whole);
+  frame.draft = shorten(frame, { ...kept, content }, whole, secrets);
   frame.flag().truncated = true;
 }
 
-function shorten(frame: CallFrame, draft: RawResult, whole: string): RawResult {
+/** The JSON of a bulky structured value. A long text of the same size is that JSON already. */
+function jsonOf(
+  { type, structured, structuredSize, content: before }: RawResult,
+  content: string,
+  mask: Mask,
+): string {
+  const shown = mask.apply(structured);
+  const isText = type === "json" && structuredSize === undefined && content.length > LONG;
+  return isText && shown === structured && content === before ? content : JSON.stringify(shown);
+}
+
+function shorten(frame: CallFrame, draft: RawResult, whole: string, secrets: Mask): RawResult {
   const { maxContent } = frame.host.settings;
   const { length } = draft.content;
-  const kept = frame.host.results.keep(frame.callId, whole);
+  const kept = frame.host.results.keep(frame.callId, whole, secrets);
   const isLong = length > maxContent;
   const head = isLong ? cutPoint(whole, Math.floor(maxContent * 0.7)) : length;
   const tail = isLong ? cutPoint(whole, whole.length - Math.floor(maxContent * 0.3)) : whole.length;

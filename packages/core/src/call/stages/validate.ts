@@ -69,6 +69,7 @@ export function accept(frame: CallFrame, outcome: SchemaOutcome): void {
   if (outcome.dropped !== undefined && outcome.dropped.length > 0) frame.flag().dropped = outcome.dropped;
   // The validator gets an object and returns one, unless the schema's author transforms it.
   frame.input = outcome.value as Record<string, unknown>;
+  frame.isLarge = outcome.isLarge === true;
 }
 
 function misfit(frame: CallFrame, { issues }: Extract<SchemaOutcome, { ok: false }>): InvalidArgumentError {

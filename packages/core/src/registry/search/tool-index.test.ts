@@ -271,3 +271,30 @@ function indexOf(...documents: SearchDocument[]): ToolIndex {
 function keys(index: ToolIndex, query: string, options?: Parameters<ToolIndex["search"]>[1]): string[] {
   return index.search(query, options).map(({ key }) => key);
 }
+
+describe("the beginning of a name", () => {
+  const bulk = Array.from({ length: 5_000 }, (_, number) => ({
+    key: `bulk_${number}`,
+    name: `bulk_${number}`,
+    description: `Handles 499 bulk goods number ${number}.`,
+  }));
+  const index = new ToolIndex();
+  for (const document of [...bulk, weather, mail, files]) index.add(document);
+  const keys = (query: string, limit = 20) => index.search(query, { limit }).map(({ key }) => key);
+
+  test("finds every tool whose name begins so, before all others, the name itself first", () => {
+    const tens = Array.from({ length: 10 }, (_, digit) => `bulk_499${digit}`);
+    expect(keys("bulk_499", 11)).toEqual(["bulk_499", ...tens]);
+    expect(keys("BULK_4999")[0]).toBe("bulk_4999");
+    expect(keys("send_em")).toContain("mail");
+    expect(keys("getcur")[0]).toBe("weather");
+  });
+
+  test("does not come before what a whole word finds", () => {
+    const two = new ToolIndex();
+    two.add({ key: "a", name: "file_info", description: "Facts." });
+    two.add({ key: "b", name: "reader", description: "File, file and again file: reads a file." });
+    two.add({ key: "c", name: "filename_of", description: "Something else." });
+    expect(two.search("file").map(({ key }) => key)).toEqual(["a", "b", "c"]);
+  });
+});

@@ -78,13 +78,18 @@ export class ToolIndex {
     if (this.size === 0 || !(limit >= 1)) return [];
     const scores = new Float32Array(this.#documents.length);
     for (const [term, weight] of this.#weighTerms(query)) this.#addScores(term, weight, scores);
+    this.#raisePrefixMatches(query, scores);
     this.#raiseExactMatches(query, scores);
+    const most = Math.floor(limit);
+    // Numbers are sorted many times faster than matches, of which there may be tens of thousands.
+    const found = scores.filter((score) => score > 0);
+    const least = found.length > most ? found.sort()[found.length - most]! : 0;
     const matches: SearchMatch[] = [];
     scores.forEach((score, slot) => {
-      if (score > 0) matches.push({ key: this.#documents[slot]!.key, score });
+      if (score > 0 && score >= least) matches.push({ key: this.#documents[slot]!.key, score });
     });
     matches.sort((left, right) => right.score - left.score || (left.key < right.key ? -1 : 1));
-    return matches.slice(0, Math.floor(limit));
+    return matches.slice(0, most);
   }
 
   /**
@@ -134,6 +139,22 @@ export class ToolIndex {
     const { total, documents } = this.#fields[field]!;
     const relativeLength = total === 0 ? 1 : (length * documents) / total;
     return weight / (1 - lengthDiscount + lengthDiscount * relativeLength);
+  }
+
+  /**
+   * Finds the tools whose name or alias begins with the query, if that is one word. They rank above all others when the
+   * query looks like a part of a name: it has a separator, or no tool has the word.
+   */
+  #raisePrefixMatches(query: string, scores: Float32Array): void {
+    const start = literalSpelling(query);
+    if (start.length < 2 || start.length > MAX_NAME_LENGTH || /\s/.test(start)) return;
+    const isKnownWord = queryTerms(query).every(({ term }) => this.#postings.has(term));
+    const isName = /[^\p{L}\p{N}]/u.test(start) || !isKnownWord;
+    const found = new Set<number>();
+    for (const [spelling, slots] of this.#named)
+      if (spelling.startsWith(start)) for (const slot of slots.keys()) found.add(slot);
+    const step = isName ? scores.reduce((best, score) => Math.max(best, score), 0) + 1 : 0;
+    for (const slot of found) scores[slot] = Math.max(scores[slot]! + step, LEAST_SCORE);
   }
 
   /**
@@ -209,6 +230,8 @@ const MAX_COUNT = 2 ** COUNT_BITS - 1;
 /** BM25's `k1`: how soon further occurrences of the same word stop counting. */
 const SATURATION = 1.2;
 const DEFAULT_LIMIT = 10;
+/** Of a tool that is found by the beginning of its name alone. */
+const LEAST_SCORE = 1e-6;
 const MAX_NAME_LENGTH = 512;
 const MAX_WEIGHED_TERMS = 256;
 const MAX_WORDS_FOR_SIMILAR = 6;

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { ApprovalInbox } from "../../calls/approvals/inbox.ts";
 import { openCalls } from "../../calls/call-service.ts";
 import { StreamReader, sampleTools, TestServer } from "../../http/server.fixture.ts";
-import { openChat } from "../../rack/rack.ts";
+import { openChat } from "../../rack/open-chat.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -74,6 +74,21 @@ describe("every answer about conversations is as it is described", () => {
     expect((await server.ask("/api/chat/sessions?cursor=x")).status).toBe(400);
     expect((await server.fetch(`${path}/events`, json("HEAD"))).status).toBe(405);
     expect((await server.fetch(path, { token: null })).status).toBe(401);
+  });
+
+  it("and a message that is sent anew takes the place of all that followed", async () => {
+    const { body: session } = await server.ask("/api/chat/sessions", json("POST", {}));
+    const path = `/api/chat/sessions/${session.id}`;
+    const say = (body: object) => server.ask(`${path}/messages`, json("POST", body));
+    await say({ content: "first" });
+    await say({ content: "second" });
+    const { body: answer } = await say({ content: "second, changed", from: 3 });
+    expect(answer.position).toBe(4);
+    const { messages } = (await server.ask(path)).body;
+    const said = messages.flatMap(({ content }: { content?: string }) => content ?? []);
+    expect(said).toEqual(["first", "second, changed"]);
+    expect(messages.map(({ position }: { position: number }) => position)).toEqual([1, 2, 3, 4]);
+    expect((await say({ content: "x", from: 0 })).status).toBe(400);
   });
 
   it("takes text and images from people", async () => {

@@ -170,7 +170,15 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
       description:
         "With `Accept: text/event-stream` the answer is told as it comes: `turn`, then `text`, `reasoning`, `refusal`, `call`, `state`, `progress`, `approval`, `loop`, `retry`, `compacted` and `usage`, and `end` at last. Without it, the answer is the whole message. The turn goes on when the connection is lost: read on at `/events` with `Last-Event-ID`.",
       params,
-      body: s.closed({ content, "model?": model }),
+      body: s.closed({
+        content,
+        "model?": model,
+        "from?": s.integer({
+          minimum: 1,
+          description:
+            "The `position` of an earlier message: it and all that follow are deleted first. Sends a message anew, changed or not.",
+        }),
+      }),
       answer: ["The answer.", s.ref("ChatMessage")],
       stream: "Or what happens, as it happens.",
       errors: ["chat_session_not_found", "chat_busy", ...turnErrors],
@@ -273,6 +281,7 @@ export const chatSchemas = {
       "prompt_tokens?": s.number(),
       "completion_tokens?": s.number(),
       "total_tokens?": s.number(),
+      "cost?": s.number("As the provider tells, or by the prices of the config; absent without either."),
     }),
     "end?": s.object({ reason: s.text(), "message?": s.text(), "code?": s.text() }, "Why the turn ended."),
   }),

@@ -1,9 +1,11 @@
+import { asRecord } from "../../helpers/index.ts";
 import type { ApprovalRule, Page, StoredApproval } from "../../store/index.ts";
 import { readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
-import { usageError } from "../cli-error.ts";
-import { askServer } from "../server-client.ts";
+import { CliError, usageError } from "../cli-error.ts";
+import { ServerClient } from "../server-client.ts";
 import { formatDuration, oneLine } from "../text.ts";
+import { withStore } from "../workspace.ts";
 
 export interface ApprovalsOptions {
   readonly all?: boolean;
@@ -14,7 +16,35 @@ export interface ApprovalsOptions {
   readonly when?: string;
 }
 
-/** `toolrack approvals`: the inbox of the running server. */
+/**
+ * Sends a request about approvals to the running server. Without one, answers it here by the same routes, on the store
+ * that a rack shares which an MCP client started: such a rack finds the answer there.
+ */
+async function askInbox<Body>(cli: Cli, path: string, method = "GET", body?: object): Promise<Body> {
+  const server = await ServerClient.findIfAny(cli);
+  if (server !== undefined) return server.ask<Body>(path, method, body);
+  return withStore(cli, async (store) => {
+    const [{ ApprovalInbox }, { askApprovals }] = await Promise.all([
+      import("../../calls/index.ts"),
+      import("../../http/index.ts"),
+    ]);
+    const warn = (text: unknown) => cli.talk(String(text));
+    const logger = { debug() {}, info() {}, warn, error: warn };
+    const approvals = await ApprovalInbox.open({ store, logger });
+    try {
+      // The routes answer as the API says.
+      return (await askApprovals(approvals, method, path, body)) as Body;
+    } catch (thrown) {
+      const { code, message, details } = asRecord(thrown);
+      if (typeof code !== "string") throw thrown;
+      throw new CliError(String(message), { code, details: asRecord(details) });
+    } finally {
+      await approvals.close();
+    }
+  });
+}
+
+/** `toolrack approvals`: the inbox of the running server, or of racks that MCP clients started. */
 export async function approvals(
   cli: Cli,
   action: "list" | "approve" | "deny" | "rules" | "forget" = "list",
@@ -30,7 +60,7 @@ export async function approvals(
 
 async function list(cli: Cli, all: boolean): Promise<void> {
   const state = all ? "all" : "pending";
-  const { items } = await askServer<Page<StoredApproval>>(cli, `/api/approvals?state=${state}&limit=500`);
+  const { items } = await askInbox<Page<StoredApproval>>(cli, `/api/approvals?state=${state}&limit=500`);
   cli.answer({ approvals: items }, () => {
     if (items.length > 0)
       cli.table(["ID", "STATE", "TOOL", "CALLER", "QUESTION AND ARGUMENTS"], items.map(rowOf));
@@ -62,7 +92,7 @@ async function answer(
     scope,
     pattern: hasPattern ? { tool, arguments: fitting } : undefined,
   };
-  const approval = await askServer<StoredApproval>(
+  const approval = await askInbox<StoredApproval>(
     cli,
     `/api/approvals/${encodeURIComponent(id)}`,
     "POST",
@@ -73,7 +103,7 @@ async function answer(
 }
 
 async function listRules(cli: Cli): Promise<void> {
-  const { items } = await askServer<{ items: ApprovalRule[] }>(cli, "/api/approval-rules");
+  const { items } = await askInbox<{ items: ApprovalRule[] }>(cli, "/api/approval-rules");
   cli.answer({ rules: items }, () => {
     if (items.length > 0) cli.table(["ID", "ANSWER", "TOOL", "SESSION", "ARGUMENTS"], items.map(ruleRow));
     else cli.talk("There are no rules. Dangerous tools ask every time.");
@@ -85,6 +115,6 @@ function ruleRow({ id, decision, tool, sessionID = "any", input }: ApprovalRule)
 }
 
 async function forget(cli: Cli, id: string): Promise<void> {
-  await askServer(cli, `/api/approval-rules/${encodeURIComponent(id)}`, "DELETE");
+  await askInbox(cli, `/api/approval-rules/${encodeURIComponent(id)}`, "DELETE");
   cli.answer({ id }, () => cli.talk(`The rule ${id} holds no more.`));
 }

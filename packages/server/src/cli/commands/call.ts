@@ -12,12 +12,14 @@ import type {
 import type { CallRecorder } from "../../calls/index.ts";
 import { parseToolReference, verdictByRules } from "../../calls/index.ts";
 import type { App } from "../../rack/index.ts";
-import type { ApprovalRule } from "../../store/index.ts";
+import type { ApprovalRule, CallTrace } from "../../store/index.ts";
 import { parsePairs, readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodeOf, exitCodes, usageError } from "../cli-error.ts";
 import { parametersOf } from "../parameters.ts";
-import { formatDuration, parseDuration, printable } from "../text.ts";
+import { addOthers, callAt, toolAt } from "../rack-tools.ts";
+import { ServerClient } from "../server-client.ts";
+import { formatDuration, parseDuration, printable, traceLines } from "../text.ts";
 import { talkFailures, talkingLogger, withApp } from "../workspace.ts";
 import { manualOf, show } from "./tools.ts";
 import type { ToolxCall } from "./toolx.ts";
@@ -56,6 +58,15 @@ export async function call(
     ask: askerOf(cli, options.yes === true),
   };
   return withApp(cli, { approval }, async (app) => {
+    await using others = new AsyncDisposableStack();
+    const isHere = app.registry.get(name) !== undefined;
+    const server = isHere ? undefined : await ServerClient.findIfAny(cli);
+    if (server !== undefined) {
+      const there = { ...options, timeout, isDryRun, base, pairs, name, signal: interrupt.signal };
+      cli.onInterrupt(() => interrupt.abort("interrupted"));
+      return callThere(cli, server, there);
+    }
+    if (!isHere) others.defer(await addOthers(cli, app));
     const info = app.registry.get(name);
     // The tool may be in one of the files that failed.
     if (info === undefined) talkFailures(cli, app.report);
@@ -71,7 +82,7 @@ export async function call(
       // The tool was told to stop and gets only a short time.
       cli.patience = 1_000;
     });
-    const { result, record } = await run(cli, app, name, input, {
+    const { result, record, trace } = await run(cli, app, name, input, {
       caller: "cli",
       signal: interrupt.signal,
       ...(timeout === undefined ? {} : { timeout }),
@@ -81,10 +92,42 @@ export async function call(
     if (isDryRun && result.error === undefined) cli.talk("This was a dry run: nothing was sent or kept.");
     if (result.error?.code === "timed_out") cli.patience = 1_000;
     await recorder?.close();
-    await report(cli, result, record, options.output);
+    await report(cli, result, record, trace, options.output);
     if (interrupt.signal.aborted) cli.exitCode = exitCodes.interrupted;
     else if (result.error !== undefined) cli.exitCode = exitCodeOf(result.error.code);
   });
+}
+
+interface WantedThere {
+  readonly name: string;
+  readonly pairs: readonly string[];
+  readonly base: Record<string, unknown> | undefined;
+  readonly timeout: number | undefined;
+  readonly session?: string;
+  readonly output?: string;
+  readonly yes?: boolean;
+  readonly isDryRun: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Calls a tool that only the running server has, such as one of an MCP server. */
+async function callThere(cli: Cli, server: ServerClient, wanted: WantedThere): Promise<void> {
+  const { name, pairs, base, timeout, session: sessionID, output, isDryRun, signal, yes = false } = wanted;
+  const info = await toolAt(server, name);
+  if (isDryRun) throw noDryRun(info.name);
+  const input = parsePairs(pairs, parametersOf(info), base);
+  const tell = (text: string) => cli.talk(printable(text));
+  const { result, trace } = await callAt(server, info.name, {
+    input,
+    timeout,
+    sessionID,
+    signal,
+    yes,
+    tell,
+  });
+  await report(cli, result, undefined, trace, output);
+  if (signal.aborted) cli.exitCode = exitCodes.interrupted;
+  else if (result.error !== undefined) cli.exitCode = exitCodeOf(result.error.code);
 }
 
 /** Whether the text is a `toolx` call and not the name of a tool. */
@@ -154,26 +197,36 @@ function noDryRun(name: string): CliError {
   );
 }
 
+interface RanCall {
+  readonly result: ToolResult;
+  readonly record: ToolCallRecord | undefined;
+  readonly trace: CallTrace | undefined;
+}
+
 async function run(
   cli: Cli,
-  { registry }: App,
+  { registry, book }: App,
   name: string,
   input: Record<string, unknown>,
   options: Parameters<App["registry"]["execute"]>[2] & { caller: string },
-): Promise<{ readonly result: ToolResult; readonly record: ToolCallRecord | undefined }> {
+): Promise<RanCall> {
   let record: ToolCallRecord | undefined;
+  let trace: CallTrace | undefined;
   const progress = new ProgressLine(cli, name);
-  const unsubscribe = registry.subscribe((event: RackEvent) => {
-    progress.listen(event);
-    if (event.type === "record" && event.record.depth === 0 && event.record.caller === options.caller) {
-      record = event.record;
-    }
+  const unsubscribe = registry.subscribe((event: RackEvent) => progress.listen(event));
+  const unfollow = book.follow({
+    ended(_call, ended, _result, where) {
+      if (ended.depth > 0 || ended.caller !== options.caller) return;
+      record = ended;
+      trace = where;
+    },
   });
   try {
     const result = await registry.execute(name, input, options);
-    return { result: wholeResult(result, record, registry), record };
+    return { result: wholeResult(result, record, registry), record, trace };
   } finally {
     unsubscribe();
+    unfollow();
     progress.end();
   }
 }
@@ -244,6 +297,7 @@ async function report(
   cli: Cli,
   result: ToolResult,
   record: ToolCallRecord | undefined,
+  trace: CallTrace | undefined,
   output: string | undefined,
 ): Promise<void> {
   const { dropped = [], outputMismatch, overran } = record?.flags ?? {};
@@ -256,7 +310,11 @@ async function report(
   }
   const { error, content, attachments = [] } = result;
   if (error !== undefined) {
-    cli.answer({ error, result, record }, () => cli.talk(cli.styleTalk("red", printable(content))));
+    cli.answer({ error, result, record, trace }, () => {
+      cli.talk(cli.styleTalk("red", printable(content)));
+      if (trace !== undefined)
+        cli.talk(traceLines(trace, (how, text) => cli.styleTalk(how, text)).join("\n"));
+    });
     return;
   }
   if (output !== undefined) {

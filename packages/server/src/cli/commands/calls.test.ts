@@ -7,6 +7,12 @@ let workspace: TemporaryWorkspace;
 beforeAll(async () => {
   workspace = await TemporaryWorkspace.create({
     "toolrack.config.js": "export default { builtins: false };",
+    "tools/crash.ts": `interface Given { readonly list?: string[] }
+export const schema = { name: "crash", description: "Fails.", type: "object", properties: {} };
+export default async function () {
+  const given: Given = {};
+  return { content: [{ type: "text", text: given.list!.join() }] };
+}`,
     "tools/talk.js": `import { Tool } from "@toolrack/core";
 export default Tool.define({
   name: "talk",
@@ -36,4 +42,15 @@ it("shows a recorded call with what its tool said", { timeout: 180_000 }, async 
   expect(call.log).toHaveLength(3);
   const missing = await cli("calls", "show", "none");
   expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('There is no call "none"')]);
+});
+
+it("says where in its author's file a tool crashed, at the call and in its record", async () => {
+  const { stderr } = await cli("call", "crash");
+  expect(stderr).toMatch(
+    /reading 'join'\)\nTypeError at tools\/crash\.ts:5\n {4}at \S+ \(tools\/crash\.ts:5:\d+\)\n$/,
+  );
+  const { record, trace } = JSON.parse((await cli("call", "crash", "--json")).stdout);
+  expect(trace.at).toBe("tools/crash.ts:5");
+  const { stdout } = await cli("calls", "show", record.callId);
+  expect(stdout).toMatch(/\n\nTypeError at tools\/crash\.ts:5\n {4}at /);
 });

@@ -5,7 +5,7 @@ import { type LogLine, type LogQuery, matcher, parse, readLog } from "../../call
 import type { StoredCall } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
-import { formatDuration, oneLine, padDisplay, parseDuration, printable } from "../text.ts";
+import { formatDuration, oneLine, padDisplay, parseDuration, printable, traceLines } from "../text.ts";
 import { withApp, withStore } from "../workspace.ts";
 
 export interface LogsOptions {
@@ -215,11 +215,13 @@ export function formatLogLine(
   withIds: boolean,
   style: Cli["style"] = (how, text) => cli.style(how, text),
 ): string {
-  const isError = line.stat === "error";
+  const isCancelled = line.code === "cancelled";
+  const isError = line.stat === "error" && !isCancelled;
+  const word = isCancelled ? "cancelled" : isError ? "error  " : "success";
   const name = withIds ? `${line.tool} ${line.callId ?? ""}` : (line.display ?? line.tool);
   const parts = [
     style("dim", localTime(line.ts)),
-    style(isError ? "red" : "green", isError ? "error  " : "success"),
+    style(isError ? "red" : isCancelled ? "yellow" : "green", word),
     padDisplay(typeof line.cost === "number" ? formatDuration(line.cost) : "", 9, "start"),
     padDisplay(oneLine(String(name)), NAME_WIDTH),
     oneLine(String(line.caller || "-")),
@@ -228,8 +230,17 @@ export function formatLogLine(
   return parts.join("  ");
 }
 
+/** The last second that was shown, as a timestamp without its fraction, and how. Many lines show the same one. */
+let shown = { second: "", text: "" };
+
 /** `2026-03-15 02:29:40` in local time. */
 function localTime(timestamp: string): string {
+  const second = /\.\d{3}Z$/.test(timestamp) ? timestamp.slice(0, -".123Z".length) : timestamp;
+  if (second !== shown.second) shown = { second, text: readLocalTime(timestamp) };
+  return shown.text;
+}
+
+function readLocalTime(timestamp: string): string {
   const time = new Date(timestamp);
   if (Number.isNaN(time.getTime())) return oneLine(timestamp);
   const two = (value: number) => String(value).padStart(2, "0");
@@ -248,12 +259,24 @@ export async function calls(cli: Cli, _action: "show", id: string): Promise<void
 }
 
 function linesOf(cli: Cli, call: StoredCall): string[] {
-  const { callId, toolName, outcome, duration, caller, timestamp, parameters, log = [], result } = call;
+  const {
+    callId,
+    toolName,
+    outcome,
+    duration,
+    caller,
+    timestamp,
+    parameters,
+    log = [],
+    result,
+    trace,
+    via,
+  } = call;
   const title = (text: string) => cli.style("bold", text);
   const facts = [oneLine(callId), new Date(timestamp).toISOString(), outcome, formatDuration(duration)];
   return [
     title(oneLine(toolName)),
-    [...facts, oneLine(caller || "-")].join("  "),
+    [...facts, oneLine(caller || "-"), ...(via === undefined ? [] : [oneLine(via)])].join("  "),
     "",
     title("Arguments"),
     printable(JSON.stringify(parameters, undefined, 2)),
@@ -262,5 +285,6 @@ function linesOf(cli: Cli, call: StoredCall): string[] {
       ({ at, level, text }) => `${new Date(at).toISOString()}  ${level.padEnd(8)}  ${printable(text)}`,
     ),
     ...(outcome === "running" ? [] : ["", title("Result"), printable(result.content)]),
+    ...(trace === undefined ? [] : ["", ...traceLines(trace, (how, text) => cli.style(how, text))]),
   ];
 }

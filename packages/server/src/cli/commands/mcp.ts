@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { hasOwnStreams, ownStreams, sharedStreams } from "../../helpers/console-output.ts";
+import { ownStreams, sharedStreams } from "../../helpers/console-output.ts";
+import { hasOwnStreams } from "../../helpers/restart.ts";
 import { joinProtocol } from "../../helpers/server-address.ts";
 import type { Cli } from "../cli.ts";
 import { ServerClient } from "../server-client.ts";

@@ -1,4 +1,4 @@
-import { scheduleView } from "../../calls/index.ts";
+import { isOpen, scheduleView } from "../../calls/index.ts";
 import type { StoredSchedule } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
@@ -18,7 +18,8 @@ export async function schedules(
 }
 
 async function list(cli: Cli, all: boolean): Promise<void> {
-  const found = await withStore(cli, (store) => store.schedules.list(all ? {} : { state: "active" }));
+  const stored = await withStore(cli, (store) => store.schedules.list());
+  const found = stored.filter((schedule) => all || isOpen(schedule));
   cli.answer({ schedules: found.map(scheduleView) }, () => {
     if (found.length > 0)
       cli.table(["ID", "STATE", "NEXT RUN", "WHEN", "RUNS", "TOOL AND ARGUMENTS"], found.map(rowOf));

@@ -204,7 +204,7 @@ describe("toolrack serve", { timeout: 180_000 }, () => {
     expect((await waiting).body.error.message).toContain("the server is stopping");
     expect(served.output).toContain("Stopped.");
     expect(existsSync(join(workspace.directory, ".toolrack/server.json"))).toBe(false);
-    expect((await cli("approvals")).stderr).toMatch(/No server runs on .*toolrack serve/);
+    expect((await cli("mcp-servers")).stderr).toMatch(/No server runs on .*toolrack serve/);
 
     served = new Served(workspace.directory, ["--no-watch"]);
     await served.says("Ctrl-C stops");

@@ -9,7 +9,7 @@ import type { ServeOptions, Serving } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError } from "../cli-error.ts";
 import { amount, formatDuration } from "../text.ts";
-import { failuresIn, findWorkspace, opening, talkFailures, talkingLogger } from "../workspace.ts";
+import { failuresIn, findWorkspace, opening, talkFailures, talkingLogger, watchMade } from "../workspace.ts";
 import { describeChanges } from "./check.ts";
 import { formatLogLine } from "./logs.ts";
 
@@ -22,7 +22,13 @@ export interface ServeCommandOptions {
 /** `toolrack serve`: serves the workspace until it is stopped, which is the normal end. */
 export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<void> {
   const root = findWorkspace(cli);
-  const lines = new LineGatherer((waiting) => cli.write(waiting.join("")));
+  const tellMade = watchMade(cli, root);
+  // A line for every call: data on standard output with `--json`, otherwise talk.
+  const lines = new LineGatherer((waiting) => {
+    if (cli.json) cli.write(waiting.join(""));
+    else cli.status.above(waiting.join(""));
+  });
+  if (!cli.json) cli.beforeTalk = () => lines.flush();
   let isReady = false;
   // Refused files, and what a reload changed, are told below in a form of their own.
   const isTold = (line: string, isWarning: boolean) =>
@@ -45,6 +51,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
     },
     ["approval"],
   );
+  tellMade();
   await tellReady(cli, serving, watch);
   tellReach(cli, serving, host ?? serving.app.config.server?.host ?? "127.0.0.1");
   await stopped;
@@ -77,9 +84,8 @@ function addressError(cli: Cli, thrown: unknown): CliError | undefined {
 async function tellReady(cli: Cli, serving: Serving, isWatching: boolean): Promise<void> {
   const { app, url, token, interrupted } = serving;
   const { report, registry, workspace } = app;
-  const { isMetaTool } = await import("../../calls/index.ts");
-  // The tools that search and call other tools are not listed, so they are not counted.
-  const tools = registry.list().filter(({ name }) => !isMetaTool(name)).length;
+  const { isHelperTool } = await import("../../calls/index.ts");
+  const tools = registry.list().filter(({ name }) => !isHelperTool(name)).length;
   const failures = failuresIn(report);
   if (cli.json) {
     cli.printJsonLine({ type: "ready", url, workspace: workspace.directory, tools, failures, interrupted });
@@ -163,6 +169,6 @@ async function callTeller(cli: Cli, lines: LineGatherer): Promise<(event: RackEv
     const { record, error } = event;
     // The same text as in the log, with a type in front.
     if (cli.json) lines.add(`{"type":"call",${logText(record, error).slice(1)}\n`);
-    else cli.talk(formatLogLine(cli, toLogLine(record, error), false, style));
+    else lines.add(`${formatLogLine(cli, toLogLine(record, error), false, style)}\n`);
   };
 }

@@ -12,7 +12,7 @@ import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
 import { amount, printable } from "../text.ts";
 import { withApp, withStore } from "../workspace.ts";
-import { printTools } from "./tools.ts";
+import { printTools, toolSummary } from "./tools.ts";
 
 export type SkillAction = "list" | "show" | "import" | "export" | "trust" | "remove";
 
@@ -240,7 +240,7 @@ const expertActions: Readonly<Record<ExpertAction, ExpertWork>> = {
       cli.print(`${cli.style("bold", printable(expert.name))}  ${expert.id}`);
       if (expert.description !== "") cli.print(printable(expert.description));
       cli.print("");
-      if (tools.length > 0) printTools(cli, tools);
+      if (tools.length > 0) printTools(cli, tools.map(toolSummary));
       else cli.talk("It has no tools now.");
     });
   },

@@ -1,5 +1,7 @@
-import { compileSchema, type JsonSchemaObject, type ToolInfo, type ToolRegistry } from "@toolrack/core";
+import { compileSchema, type JsonSchemaObject, type ToolInfo } from "@toolrack/core";
+import { definitionTokens } from "@toolrack/core/internal";
 import { setCommand } from "../../access/index.ts";
+import type { FileReport } from "../../files/index.ts";
 import { asRecord, isRecord } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
@@ -11,80 +13,107 @@ import {
   parametersOf,
   propertiesOf,
 } from "../parameters.ts";
-import { oneLine, printable, renderTable } from "../text.ts";
+import {
+  addOthers,
+  filesAt,
+  type ListedTool,
+  ownFirst,
+  type ToolQuery,
+  toolAt,
+  toolsAt,
+  withAllTools,
+} from "../rack-tools.ts";
+import { ServerClient } from "../server-client.ts";
+import { clipDisplay, oneLine, printable, renderTable } from "../text.ts";
 import { failuresIn, talkFailures, withApp } from "../workspace.ts";
 
-export interface ListOptions {
-  readonly category?: string;
-  readonly tag?: string;
-  readonly all?: boolean;
+export interface ListOptions extends ToolQuery {
   readonly tokens?: boolean;
 }
 
-/** `toolrack list`: the tools on the rack by name. Failed files are reported on standard error. */
+/**
+ * `toolrack list`: the tools on the rack, the workspace's own first. A running server is asked, which has the tools of
+ * MCP servers too. Failed files are reported on standard error.
+ */
 export async function list(cli: Cli, options: ListOptions): Promise<void> {
-  // Imported late, because only this option needs the client of a running server.
+  const { tools, files } = await listed(cli);
+  const fitting = tools.filter((tool) => fits(tool, options));
   if (options.tokens === true) {
-    const { listTokens } = await import("./token-costs.ts");
-    return listTokens(cli, options, (registry) => choose(registry, options));
+    const { showTokens } = await import("./token-costs.ts");
+    return showTokens(cli, fitting);
   }
-  return withApp(cli, {}, async ({ registry, report }) => {
-    const tools = choose(registry, options);
-    cli.answer({ tools: tools.map(toolSummary), failures: failuresIn(report) }, () => {
-      if (tools.length > 0) printTools(cli, tools);
-      else cli.talk(emptyNote(cli, registry, options));
-      talkFailures(cli, report);
-    });
+  const summaries = fitting.map(({ tokens: _, ...tool }) => tool);
+  cli.answer({ tools: summaries, failures: failuresIn({ files }) }, () => {
+    if (fitting.length > 0) printTools(cli, fitting);
+    else cli.talk(emptyNote(cli, tools, options));
+    talkFailures(cli, { files });
+  });
+}
+
+/** All tools of the running server, or else of the workspace, and what became of its files. */
+async function listed(
+  cli: Cli,
+): Promise<{ readonly tools: readonly ListedTool[]; readonly files: readonly FileReport[] }> {
+  const server = await ServerClient.findIfAny(cli);
+  if (server !== undefined)
+    return { tools: await toolsAt(server, { all: true }), files: await filesAt(server) };
+  return withAllTools(cli, async ({ registry, report: { files } }) => {
+    return { tools: registry.getAll().map(toolSummary).sort(ownFirst), files };
   });
 }
 
 /** `toolrack search`: the tools that fit the words, best first. */
-export function search(
+export async function search(
   cli: Cli,
   words: readonly string[],
   { limit }: { readonly limit: number },
 ): Promise<void> {
-  return withApp(cli, {}, async ({ registry }) => {
-    const tools = registry.search(words.join(" "), limit);
-    cli.answer({ tools: tools.map(toolSummary) }, () => {
-      if (tools.length > 0) printTools(cli, tools);
-      else cli.talk(`No tool fits these words. See all of them with: ${cli.commandLine("list")}`);
-    });
+  const text = words.join(" ");
+  const server = await ServerClient.findIfAny(cli);
+  const tools =
+    server === undefined
+      ? await withAllTools(cli, async ({ registry }) => registry.search(text, limit).map(toolSummary))
+      : await toolsAt(server, {}, text, limit);
+  cli.answer({ tools: tools.map(({ tokens: _, ...tool }) => tool) }, () => {
+    if (tools.length > 0) printTools(cli, tools);
+    else cli.talk(`No tool fits these words. See all of them with: ${cli.commandLine("list")}`);
   });
 }
 
-function choose(registry: ToolRegistry, { category, tag, all }: ListOptions): ToolInfo[] {
-  return registry
-    .getAll()
-    .filter((info) => all === true || !info.disabled)
-    .filter((info) => category === undefined || info.metadata.category === category)
-    .filter((info) => tag === undefined || info.metadata.tags?.includes(tag) === true)
-    .sort((one, other) => (one.name < other.name ? -1 : 1));
+function fits({ disabled, ...tool }: ListedTool, { category, tag, all }: ToolQuery): boolean {
+  if (disabled === true && all !== true) return false;
+  return (
+    (category === undefined || tool.category === category) &&
+    (tag === undefined || tool.tags?.includes(tag) === true)
+  );
 }
 
-function emptyNote(cli: Cli, registry: ToolRegistry, { category, tag }: ListOptions): string {
+function emptyNote(cli: Cli, tools: readonly ListedTool[], { category, tag }: ListOptions): string {
   if (category === undefined && tag === undefined)
     return `There are no tools here. Make one with: ${cli.commandLine("new")}`;
-  const tags = new Set(registry.getAll().flatMap((info) => info.metadata.tags ?? []));
-  const known = tag === undefined ? Object.keys(registry.getStats().categories) : [...tags];
+  const known = tools.flatMap((tool) => (tag === undefined ? (tool.category ?? []) : (tool.tags ?? [])));
   const what = tag === undefined ? `category "${category}"` : `tag "${tag}"`;
-  return `No tool has the ${what}. There are: ${known.sort().join(", ")}`;
+  return `No tool has the ${what}. There are: ${[...new Set(known)].sort().join(", ")}`;
 }
 
-/** Prints one tool per line, clipped to the terminal. */
-export function printTools(cli: Cli, tools: readonly ToolInfo[]): void {
-  const rows = tools.map((info) => [info.name, aboutOf(info), info.origin ?? ""]);
+/** How wide a description is at most when the output is no terminal. */
+const WIDEST_ABOUT = 80;
+
+/** Prints one tool per line, with its description cut to the terminal. */
+export function printTools(cli: Cli, tools: readonly ListedTool[]): void {
+  const about = (tool: ListedTool) => clipDisplay(oneLine(aboutOf(tool)), cli.columns ?? WIDEST_ABOUT);
+  const rows = tools.map((tool) => [tool.name, about(tool), tool.origin ?? ""]);
   cli.table(["NAME", "DESCRIPTION", "FROM"], rows, { flexible: 1, style: "dim" });
 }
 
-function aboutOf({ name, title, displayName, description = "", disabled }: ToolInfo): string {
+function aboutOf({ name, title, displayName, description = "", disabled }: ListedTool): string {
   const label = displayName ?? title;
   const text = label === undefined || label === name ? description : `${label}: ${description}`;
   return disabled ? `(disabled) ${text}` : text;
 }
 
-/** A tool in JSON lists, which leave out undefined members. */
-function toolSummary(info: ToolInfo) {
+/** A tool in lists. JSON leaves out undefined members. */
+export function toolSummary(info: ToolInfo): ListedTool & { readonly tokens: number } {
   const { name, title, displayName, description, aliases = [], origin, disabled, metadata } = info;
   const { category, tags, dangerous = false, readOnly = false } = metadata;
   return {
@@ -99,15 +128,22 @@ function toolSummary(info: ToolInfo) {
     dangerous,
     readOnly,
     disabled,
+    tokens: definitionTokens(info),
   };
 }
 
 /** `toolrack show`: everything about one tool. */
 export function show(cli: Cli, name: string): Promise<void> {
-  return withApp(cli, {}, async ({ registry, report, sandbox }) => {
+  return withApp(cli, {}, async (app) => {
+    const { registry, report, sandbox } = app;
+    const server = registry.get(name) === undefined ? await ServerClient.findIfAny(cli) : undefined;
+    const isUnknown = registry.get(name) === undefined && server === undefined;
+    const remove = isUnknown ? await addOthers(cli, app) : undefined;
+    const there = server && (await toolAt(server, name));
+    await remove?.();
     // The tool may be in one of the files that failed.
-    if (registry.get(name) === undefined) talkFailures(cli, report);
-    const info = registry.require(name);
+    if (there === undefined && registry.get(name) === undefined) talkFailures(cli, report);
+    const info = there ?? registry.require(name);
     const isolation = cli.json ? undefined : await isolationOf(info, sandbox);
     cli.answer(asJson(cli, info), () => {
       for (const part of sections(cli, info, isolation)) cli.print(part);
@@ -118,6 +154,7 @@ export function show(cli: Cli, name: string): Promise<void> {
 function asJson(cli: Cli, info: ToolInfo): unknown {
   return {
     ...toolSummary(info),
+    tokens: undefined,
     parameters: parametersOf(info),
     outputSchema: info.outputSchema && compileSchema(info.outputSchema).jsonSchema(),
     metadata: info.metadata,

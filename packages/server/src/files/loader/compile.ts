@@ -1,27 +1,13 @@
 import { createHash } from "node:crypto";
-import { appendFile, mkdir, readFile, rm } from "node:fs/promises";
-import { dirname, extname } from "node:path";
+import { createRequire } from "node:module";
+import { extname } from "node:path";
 import timers from "node:timers";
 import timerPromises from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import vm from "node:vm";
-import {
-  type Loader,
-  type Location,
-  type Message,
-  type TransformOptions,
-  transform,
-  transformSync,
-  version,
-} from "esbuild";
+import type { Loader, Location, Message, TransformOptions } from "esbuild";
 import { LoadError } from "../../helpers/index.ts";
-
-/** A file compiled to CommonJS for `vm.compileFunction`. */
-export interface CompiledFile {
-  readonly code: string;
-  /** The source map, as JSON text. */
-  readonly map: string;
-}
+import { CompileCache, type CompiledFile } from "./compile-cache.ts";
 
 const loaders: Record<string, Loader> = {
   ".ts": "ts",
@@ -41,6 +27,11 @@ export const importMeta = {
   dirname: "__dirname",
 } as const;
 
+const require = createRequire(import.meta.url);
+/** Loaded when a file is compiled: a start with all files in the cache needs none. */
+const esbuild = (): typeof import("esbuild") => require("esbuild");
+let esbuildVersion: string | undefined;
+
 /** Compiles tool files with esbuild. Results are cached by content. */
 export class Compiler {
   readonly #cache: CompileCache | undefined;
@@ -55,7 +46,7 @@ export class Compiler {
     const cached = await this.#cache?.get(key);
     if (cached !== undefined) return cached;
     try {
-      const { code, map } = await transform(source, optionsFor(path, source, tsconfig));
+      const { code, map } = await esbuild().transform(source, optionsFor(path, source, tsconfig));
       this.#cache?.add(key, { code, map });
       return { code, map };
     } catch (thrown) {
@@ -66,7 +57,7 @@ export class Compiler {
   /** Like `compile`, for a file that is first imported during an evaluation, where nothing can be awaited. */
   compileNow(path: string, source: string, tsconfig: string): CompiledFile {
     try {
-      const { code, map } = transformSync(source, optionsFor(path, source, tsconfig));
+      const { code, map } = esbuild().transformSync(source, optionsFor(path, source, tsconfig));
       return { code, map };
     } catch (thrown) {
       throw toLoadError(thrown, path);
@@ -80,8 +71,9 @@ export class Compiler {
 
 /** The path is part of the key because the source map contains it. */
 function keyOf(path: string, source: string, tsconfig: string): string {
+  esbuildVersion ??= String(require("esbuild/package.json").version);
   return createHash("sha256")
-    .update([FORMAT, version, path, tsconfig, source].join("\0"))
+    .update([FORMAT, esbuildVersion, path, tsconfig, source].join("\0"))
     .digest("base64url");
 }
 
@@ -150,80 +142,6 @@ function toLoadError(thrown: unknown, path: string): LoadError {
 /** esbuild counts columns in bytes. */
 function placeOf({ line, column, lineText }: Location): { line: number; column: number } {
   return { line, column: Buffer.from(lineText).subarray(0, column).toString().length };
-}
-
-/** Characters. A larger cache file holds mostly old versions and is started anew. */
-const LARGEST = 64 * 1024 * 1024;
-
-/**
- * Compiled files by content, in one file: each line is a key, a tab and the JSON of the compiled file. Thousands of
- * small files would cost more time than compiling. Unreadable lines or an unwritable cache only make the next start
- * slower.
- */
-export class CompileCache {
-  readonly #file: string;
-  #known: Promise<Map<string, string>> | undefined;
-  #fresh: string[] = [];
-  #writing: Promise<void> | undefined;
-
-  constructor(file: string) {
-    this.#file = file;
-  }
-
-  async get(key: string): Promise<CompiledFile | undefined> {
-    this.#known ??= readLines(this.#file);
-    const text = (await this.#known).get(key);
-    return text === undefined ? undefined : parse(text);
-  }
-
-  add(key: string, compiled: CompiledFile): void {
-    this.#fresh.push(`${key}\t${JSON.stringify(compiled)}\n`);
-    this.#writing ??= new Promise<void>((resolve) => setTimeout(resolve, 50)).then(() => this.#write());
-  }
-
-  async settle(): Promise<void> {
-    while (this.#writing !== undefined) await this.#writing;
-  }
-
-  async #write(): Promise<void> {
-    const lines = this.#fresh.join("");
-    this.#fresh = [];
-    try {
-      // This may create `.toolrack` itself, which other users must be able to pass through.
-      await mkdir(dirname(this.#file), { recursive: true, mode: 0o711 });
-      await appendFile(this.#file, lines, { mode: 0o600 });
-    } catch {
-      // A missing cache only costs time.
-    }
-    this.#writing = this.#fresh.length === 0 ? undefined : this.#write();
-  }
-}
-
-async function readLines(file: string): Promise<Map<string, string>> {
-  const lines = new Map<string, string>();
-  try {
-    const text = await readFile(file, "utf8");
-    if (text.length > LARGEST) {
-      await rm(file, { force: true });
-      return lines;
-    }
-    for (const line of text.split("\n")) {
-      const tab = line.indexOf("\t");
-      if (tab > 0) lines.set(line.slice(0, tab), line.slice(tab + 1));
-    }
-  } catch {
-    // There is no cache yet.
-  }
-  return lines;
-}
-
-function parse(text: string): CompiledFile | undefined {
-  try {
-    const { code, map } = JSON.parse(text);
-    return typeof code === "string" && typeof map === "string" ? { code, map } : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Lines shown before and after the faulty one. */

@@ -6,14 +6,8 @@ import { pathToFileURL } from "node:url";
 import vm from "node:vm";
 import { noteCaught } from "../../helpers/current-call.ts";
 import { LoadError, reasonOf, type StackMapper } from "../../helpers/index.ts";
-import {
-  type CompiledFile,
-  type Compiler,
-  importMeta,
-  noteCatches,
-  TrackedTimers,
-  withinTime,
-} from "./compile.ts";
+import { type Compiler, importMeta, noteCatches, TrackedTimers, withinTime } from "./compile.ts";
+import type { CompiledFile } from "./compile-cache.ts";
 import type { Resolution, Resolver } from "./resolver.ts";
 
 /** One evaluated version of one file. */

@@ -1,5 +1,5 @@
 import { createServer, get, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, expect, it } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { EventFeed } from "../events.ts";
@@ -119,4 +119,67 @@ it("keeps nothing before anybody has come, and tells who asks for it to start an
   expect(readers).toBe(1);
   first.destroy();
   second.destroy();
+});
+
+/** A client whose bytes can be seen as they are. */
+async function openRaw(url: string, version: string): Promise<{ socket: Socket; read: () => string }> {
+  const { hostname, port } = new URL(url);
+  let text = "";
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+  socket.setEncoding("utf8").on("data", (chunk) => {
+    text += chunk;
+  });
+  socket.on("error", () => {});
+  socket.write(`GET / HTTP/${version}\r\nHost: here\r\n\r\n`);
+  await expect.poll(() => text).toContain("event: ready");
+  return { socket, read: () => text };
+}
+
+it("notices within moments that clients are gone, although nothing happens", async () => {
+  const url = await serve({ size: 50, heartbeat: 60_000 });
+  // As the rack's own server: a client may close its side and still read.
+  Object.assign(server!, { httpAllowHalfOpen: true });
+  const gone = await Promise.all([openRaw(url, "1.1"), openRaw(url, "1.1")]);
+  const halfClosed = await openRaw(url, "1.1");
+  expect(feed.readers).toBe(3);
+  for (const { socket } of gone) socket.destroy();
+  halfClosed.socket.end();
+  await expect.poll(() => feed.readers, { timeout: 20_000 }).toBe(1);
+  feed.publish("news", 1, "everyone");
+  await expect.poll(halfClosed.read).toContain("event: news");
+  halfClosed.socket.destroy();
+});
+
+it("sends a client of HTTP/1.0 the events alone, and a client of HTTP/1.1 whole chunks", async () => {
+  const url = await serve({ size: 50, heartbeat: 60_000 });
+  const old = await openRaw(url, "1.0");
+  const usual = await openRaw(url, "1.1");
+  for (let round = 0; round < 3; round++) feed.publish("row", "ü", "everyone");
+  await expect.poll(old.read).toMatch(/(id: \S+\nevent: row\ndata: "ü"\n\n){3}$/);
+  const sent = /\r\n([0-9a-f]+)\r\n((?:id: \S+\nevent: row\ndata: "ü"\n\n){3})\r\n$/;
+  await expect.poll(usual.read).toMatch(sent);
+  const [, size = "", events = ""] = sent.exec(usual.read()) ?? [];
+  expect(Number.parseInt(size, 16)).toBe(Buffer.byteLength(events));
+  old.socket.destroy();
+  usual.socket.destroy();
+});
+
+it("tells each caller of its own calls only, and admins of all", async () => {
+  const grants = [masterGrant, { ...masterGrant, admin: false, caller: "ann" }];
+  feed = new EventFeed({ size: 50, heartbeat: 60_000 });
+  server = createServer((_incoming, outgoing) => {
+    feed.subscribe(outgoing, grants.shift() ?? masterGrant, undefined, async () => true);
+  });
+  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const admin = await openRaw(url, "1.1");
+  const ann = await openRaw(url, "1.1");
+  feed.publish("hers", 1, { caller: "ann" });
+  feed.publish("his", 2, { caller: "bob" });
+  feed.publish("all", 3, "everyone");
+  await expect.poll(admin.read).toMatch(/event: hers.*event: his.*event: all/s);
+  await expect.poll(ann.read).toMatch(/event: hers.*event: all/s);
+  expect(ann.read()).not.toContain("event: his");
+  admin.socket.destroy();
+  ann.socket.destroy();
 });

@@ -1,5 +1,5 @@
-import type { Grant } from "../../access/index.ts";
-import type { Answered } from "../../calls/index.ts";
+import { type Grant, masterGrant } from "../../access/index.ts";
+import type { Answered, ApprovalInbox } from "../../calls/index.ts";
 import type { AnsweredFor, StoredApproval } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import {
@@ -26,7 +26,7 @@ const decision = {
 } as const;
 const params = { id: s.text({ minLength: 1, maxLength: 64 }) };
 
-export function approvalRoutes({ approvals }: HttpServices): Route[] {
+export function approvalRoutes({ approvals }: Pick<HttpServices, "approvals">): Route[] {
   const route = routesFor("approvals", "token");
   const rule = routesFor("approvals", "admin");
   return [
@@ -130,6 +130,33 @@ export function approvalRoutes({ approvals }: HttpServices): Route[] {
     if (approval === undefined) throw unknownApproval(id);
     return approval;
   }
+}
+
+/**
+ * Answers a request to one of these routes as the operator's, in a process that serves none. Throws `HttpError`.
+ */
+export async function askApprovals(
+  approvals: ApprovalInbox,
+  method: string,
+  address: string,
+  body: object = {},
+): Promise<unknown> {
+  const [path = "", search] = address.split("?");
+  const query = Object.fromEntries(new URLSearchParams(search));
+  for (const route of approvalRoutes({ approvals })) {
+    const found = new RegExp(`^${route.path.replace("{id}", "(?<id>[^/]+)")}$`).exec(path);
+    if (found === null || route.method !== method) continue;
+    const params = { id: decodeURIComponent(found.groups?.id ?? "") };
+    const request = {
+      params,
+      query: { ...query, limit: Number(query.limit ?? 50) },
+      body,
+      grant: masterGrant,
+    };
+    // The handlers of these routes read nothing else of a request, and the command line sends what they accept.
+    return route.handle(request as never);
+  }
+  throw new Error(`There is no route ${method} ${path}.`);
 }
 
 /** Throws unless the caller may answer some question. Other callers may not see the questions. */

@@ -92,7 +92,7 @@ describe("GET and DELETE /api/calls/{callId}", () => {
       .toEqual(["doomed"]);
 
     const cancelled = await server.ask("/api/calls/doomed?reason=too%20slow", { method: "DELETE" });
-    expect(cancelled.body).toMatchObject({ status: "error", error: { code: "cancelled" } });
+    expect(cancelled.body).toMatchObject({ status: "cancelled", error: { code: "cancelled" } });
     expect(hold.aborted).toContain("doomed");
     const { status, body } = await asked;
     expect([status, body.result.error.code]).toEqual([200, "cancelled"]);

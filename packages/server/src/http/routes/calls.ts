@@ -1,9 +1,8 @@
 import type { Grant } from "../../access/index.ts";
-import type { CallQuery, Page, StoredCall } from "../../store/index.ts";
+import type { StoredCall } from "../../store/index.ts";
 import {
   activeView,
   detailOf,
-  mayRead,
   refusals,
   repeatArguments,
   requireCall,
@@ -13,7 +12,7 @@ import {
   unknownCall,
 } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
-import { HttpError, type Route, routesFor, s } from "../wire/index.ts";
+import { HttpError, type Route, routesFor, s, whileAwaited } from "../wire/index.ts";
 import { callAnswer, callOptions } from "./tools.ts";
 
 const params = { callId: s.text({ minLength: 1 }) };
@@ -29,10 +28,10 @@ export function callRoutes(services: HttpServices): Route[] {
   return [
     route("GET /api/calls", "listCalls", "Recorded calls, newest first", {
       description:
-        "An admin sees all calls; any other token those that were made with it. A page may hold fewer calls than asked for and still have a `next`.",
+        "An admin sees all calls; any other token those that were made with it, and the calls that those made.",
       query: {
         tool: s.text("The tool's name; `*` stands for anything."),
-        status: s.choice(["running", "completed", "error", "interrupted"]),
+        status: s.choice(["running", "completed", "error", "interrupted", "cancelled"]),
         session: s.text(),
         caller: s.text("Who made them; `*` stands for anything."),
         parent: s.text("The call that made them."),
@@ -48,8 +47,10 @@ export function callRoutes(services: HttpServices): Route[] {
         cursor: s.text("`next` of the page before."),
       },
       answer: ["A page of calls.", s.ref("CallPage")],
-      async handle({ query, grant }) {
-        const { items, next } = await listStored(services, query, grant);
+      async handle({ query, grant, incoming, outgoing }) {
+        const own = grant.admin ? {} : { owner: grant.caller };
+        const list = (signal: AbortSignal) => calls.list({ ...query, ...own, signal });
+        const { items = [], next } = (await whileAwaited(incoming, outgoing, list)) ?? {};
         return { items: items.map(summaryOf), next };
       },
     }),
@@ -58,7 +59,7 @@ export function callRoutes(services: HttpServices): Route[] {
       answer: ["The call.", s.ref("Call")],
       errors: ["call_not_found"],
       handle: async ({ params: { callId }, grant }) =>
-        findActive(services, callId, grant) ?? detailOf(await requireCall(grant, callId, services)),
+        findActive(services, callId, grant) ?? detailOf(await requireCall(grant, callId, services), grant),
     }),
     route("DELETE /api/calls/{callId}", "cancelCall", "Cancels a call under way, and the calls it made", {
       params,
@@ -70,7 +71,7 @@ export function callRoutes(services: HttpServices): Route[] {
       async handle({ params: { callId }, query, grant }) {
         if (findActive(services, callId, grant) !== undefined && registry.cancel(callId, query.reason)) {
           await recorder.flush();
-          return detailOf(await requireCall(grant, callId, services));
+          return detailOf(await requireCall(grant, callId, services), grant);
         }
         const { outcome } = await requireEnded(services, callId, grant);
         const message = `The call "${callId}" has ended (${outcome}); there is nothing to cancel.`;
@@ -105,7 +106,7 @@ export function callRoutes(services: HttpServices): Route[] {
         errors: ["call_not_found", "call_running", "result_elsewhere"],
         async handle({ params: { callId }, grant, outgoing }) {
           const call = await requireEnded(services, callId, grant);
-          return sendRecord(call, calls, outgoing);
+          return sendRecord(call, grant, calls, outgoing);
         },
       },
     ),
@@ -162,21 +163,4 @@ async function requireEnded(parts: HttpServices, callId: string, grant: Grant): 
   throw new HttpError("call_running", `The call "${callId}" has not ended yet.${where}`, {
     details: { callId },
   });
-}
-
-/** How many pages one request searches for calls that the caller may see, when it may not see all. */
-const MOST_PAGES = 20;
-
-async function listStored(parts: HttpServices, query: CallQuery, grant: Grant): Promise<Page<StoredCall>> {
-  const { calls } = parts.store;
-  if (grant.admin) return calls.list(query);
-  let cursor = query.cursor;
-  for (let pages = 0; pages < MOST_PAGES; pages++) {
-    const page = await calls.list(cursor === undefined ? query : { ...query, cursor });
-    const readable = await Promise.all(page.items.map((call) => mayRead(grant, call, parts)));
-    const items = page.items.filter((_, index) => readable[index]);
-    if (items.length > 0 || page.next === undefined) return { ...page, items };
-    cursor = page.next;
-  }
-  return { items: [], ...(cursor === undefined ? {} : { next: cursor }) };
 }

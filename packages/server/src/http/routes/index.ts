@@ -5,8 +5,11 @@ import { approvalRoutes } from "./approvals.ts";
 import { callRoutes } from "./calls.ts";
 import { healthRoutes } from "./health.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
+import { offeringRoutes } from "./offerings.ts";
 import { openaiRoutes } from "./openai.ts";
-import { dataRoutes, eventRoute, scheduleRoutes, serverRoutes, statsRoute } from "./server.ts";
+import { overviewRoute } from "./overview.ts";
+import { scheduleRoutes } from "./schedules.ts";
+import { dataRoutes, eventRoute, serverRoutes, statsRoute } from "./server.ts";
 import { skillToolRoutes } from "./skill-tools.ts";
 import { skillTransferRoutes } from "./skill-transfer.ts";
 import { expertRoutes, skillRoutes } from "./skills.ts";
@@ -27,8 +30,10 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...toolRoutes(services),
     ...callRoutes(services),
     statsRoute(services),
+    overviewRoute(services),
     ...approvalRoutes(services),
     ...scheduleRoutes(services),
+    ...offeringRoutes(services),
     ...dataRoutes(services),
     ...mcpServerRoutes(services),
     ...skillTransferRoutes(services),

@@ -1,6 +1,7 @@
 import { Tool } from "@toolrack/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
+import { metaTools } from "../../calls/meta-tools.ts";
 import { sampleTools, TestServer } from "../server.fixture.ts";
 
 let server: TestServer;
@@ -25,6 +26,48 @@ const call = (id: string, name: string, args: unknown) => ({
   id,
   type: "function",
   function: { name, arguments: JSON.stringify(args) },
+});
+
+describe("with more tools than a model can be given", () => {
+  const nameOf = (tool: { function: { name: string } }) => tool.function.name;
+  const many = Array.from({ length: 120 }, (_, at) =>
+    Tool.define({
+      name: `many_${at}`,
+      description: `Gives number ${at}.`,
+      parameters: { type: "object" },
+      execute: async () => String(at),
+    }),
+  );
+  let large: TestServer;
+  beforeAll(async () => {
+    large = await TestServer.start({ tools: [...sampleTools().tools, ...many, ...metaTools()] });
+  });
+  afterAll(() => large[Symbol.asyncDispose]());
+
+  it("lists the tools that find and call all others, and says how many are left out", async () => {
+    const { body, headers } = await large.ask("/openai/tools");
+    expect(body.map(nameOf)).toEqual(["toolrack_call", "toolrack_describe", "toolrack_search"]);
+    const { total } = (await large.ask("/api/tools?limit=1")).body;
+    const disabled = (await large.ask("/api/tools?limit=1&status=disabled")).body.total;
+    expect(Number(headers.get("toolrack-tools-left-out"))).toBe(total - disabled - 3);
+  });
+
+  it("lets a limited token find and call its own tools through them, and no others", async () => {
+    const token = await large.issue({ tools: ["many_1*"] });
+    const few = await large.ask("/openai/tools", { token });
+    expect(few.body.map(nameOf)).toContain("many_11");
+    expect(few.headers.get("toolrack-tools-left-out")).toBeNull();
+    const calls = [
+      call("1", "toolrack_search", { query: "number", limit: 50 }),
+      call("2", "toolrack_call", { name: "many_11" }),
+      call("3", "toolrack_call", { name: "many_2" }),
+    ];
+    const { body } = await large.ask("/openai/tool-calls", { method: "POST", body: calls, token });
+    expect(body[0].content).toContain("many_11");
+    expect(body[0].content).not.toMatch(/many_2\b/);
+    expect(body[1].content).toBe("11");
+    expect(body[2].content).toContain("no tool named");
+  });
 });
 
 describe("GET /openai/tools", () => {

@@ -6,13 +6,17 @@ import {
   toOpenAIToolMessage,
   toOpenAITools,
 } from "@toolrack/core";
+import { isMetaTool, metaToolSettings, searchToolName, shownTools } from "../../calls/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
+import { viaOf } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
+import { isWithin } from "../tool-lists.ts";
 import {
   callerGone,
   expertQuery,
   HttpError,
   type Reach,
+  Reply,
   type Route,
   reachOf,
   routesFor,
@@ -20,6 +24,9 @@ import {
 } from "../wire/index.ts";
 
 const MOST_CALLS = 128;
+/** No provider takes more. */
+const MOST_TOOLS = 1_000;
+const leftOutHeader = "Toolrack-Tools-Left-Out";
 
 const strict = s.boolean({
   default: false,
@@ -28,20 +35,36 @@ const strict = s.boolean({
 });
 
 /** Two routes through which any agent loop, in any language, can use the rack. */
-export function openaiRoutes({ registry, skills: { experts }, guard, service }: HttpServices): Route[] {
+export function openaiRoutes(services: HttpServices): Route[] {
+  const { registry, config, guard, service } = services;
+  const { experts } = services.skills;
+  const meta = metaToolSettings(config.mcp);
   const plain = formatEach(false);
   const strictly = formatEach(true);
   const route = routesFor("openai", "token");
   return [
     route("GET /openai/tools", "openaiTools", "The `tools` of a Chat Completions request", {
+      description: `Like the lists of MCP clients, it has \`toolrack_search\`, \`toolrack_describe\` and \`toolrack_call\` in place of most tools when the token may use more than \`mcp.threshold\` of them (100 unless the config says otherwise), and never more than ${MOST_TOOLS} tools. The header \`${leftOutHeader}\` says how many tools are left out. They can be called all the same.`,
       query: { strict, expert: expertQuery },
       answer: ["Sorted by name, so that prompt caches hold.", s.list(s.ref("OpenAITool"))],
       errors: ["expert_not_found"],
       handle({ query, grant }) {
         const reach = reachOf(grant, experts, query.expert);
-        const tools = registry.list().filter((info) => isVisible(info, reach));
+        const {
+          seen,
+          shown,
+          meta: metaTools,
+        } = shownTools(
+          registry.list(),
+          (tool) => isWithin(tool, reach),
+          // Without the meta-tools on the rack, nothing could stand for the others.
+          registry.get(searchToolName) === undefined ? { ...meta, mode: "off" } : meta,
+        );
+        const tools = shown.sort(byName).slice(0, MOST_TOOLS);
+        const leftOut = seen.length - (tools.length - (metaTools?.length ?? 0));
         const format = query.strict === true ? strictly : plain;
-        return tools.sort(byName).flatMap((info) => format(info).tools);
+        const body = tools.flatMap((info) => format(info).tools);
+        return leftOut === 0 ? body : new Reply(body, { headers: { [leftOutHeader]: String(leftOut) } });
       },
     }),
     route("POST /openai/tool-calls", "openaiToolCalls", "Runs the calls of an assistant message", {
@@ -71,7 +94,7 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
       errors: ["stopping", "expert_not_found"],
       async handle({ query, body, grant: ownGrant, incoming, outgoing }) {
         const { strict: isStrict = false, expert, envelope: isWrapped, ...options } = query;
-        const reach = reachOf(ownGrant, experts, expert);
+        const reach = withMetaTools(reachOf(ownGrant, experts, expert));
         const { grant, allow } = reach;
         const format = isStrict ? strictly : plain;
         const requests = parseOpenAIToolCalls(body);
@@ -79,12 +102,13 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
         const gone = callerGone(incoming, outgoing);
         const answer = async (request: ToolCallRequest) => {
           const info = registry.get(request.name);
-          const isSeen = info !== undefined && isVisible(info, reach);
+          const isSeen = info !== undefined && isWithin(info, reach);
           const isKnown = isSeen && info.name === request.name;
           const envelope = isWrapped ?? (isSeen && skillToolInfo(info) !== undefined);
           const { name, arguments: input } = isKnown ? format(info).restore(request) : request;
           const { signal } = gone;
-          const call = { name, input, grant, allow, signal, headers: incoming.headers, ...options };
+          const { headers } = incoming;
+          const call = { name, input, grant, allow, signal, headers, via: viaOf(headers), ...options };
           const { role, tool_call_id, content } = toOpenAIToolMessage(
             request.id,
             await resultOf(() => service.run(call)),
@@ -103,6 +127,13 @@ export function openaiRoutes({ registry, skills: { experts }, guard, service }: 
   ];
 }
 
+/** The meta-tools show and call only what their caller may use, so every caller may use them. */
+function withMetaTools({ grant, allow }: Reach): Reach {
+  const mayUse: Reach["grant"]["mayUse"] = (tool) => isMetaTool(tool.name) || grant.mayUse(tool);
+  const reach = { grant: { ...grant, mayUse } };
+  return allow === undefined ? reach : { ...reach, allow: (tool) => isMetaTool(tool.name) || allow(tool) };
+}
+
 /** A refused call must not fail the others: the model gets the reason as its result. */
 async function resultOf(run: () => Promise<{ readonly result: ToolResult }>): Promise<ToolResult> {
   try {
@@ -112,10 +143,6 @@ async function resultOf(run: () => Promise<{ readonly result: ToolResult }>): Pr
     if (refusal === undefined) throw thrown;
     return { type: "error", content: refusal.message };
   }
-}
-
-function isVisible(info: ToolInfo, { grant, allow }: Reach): boolean {
-  return grant.mayUse(info) && allow?.(info) !== false;
 }
 
 /**

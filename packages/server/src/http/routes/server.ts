@@ -1,12 +1,10 @@
 import { join } from "node:path";
 import type { Grant } from "../../access/index.ts";
-import { creatorOfGrant, maySee, scheduleView } from "../../calls/index.ts";
 import { retentionOf } from "../../config/index.ts";
 import { productVersion } from "../../helpers/index.ts";
 import { DataFolders } from "../../sandbox/index.ts";
-import type { StoredSchedule } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
-import { HttpError, Reply, type Route, refuseHead, routesFor, s, sent } from "../wire/index.ts";
+import { HttpError, Reply, type Route, refuseHead, routesFor, s, sent, whileAwaited } from "../wire/index.ts";
 
 const prometheus = "text/plain; version=0.0.4; charset=utf-8";
 const DAY = 24 * 60 * 60_000;
@@ -87,7 +85,7 @@ export function statsRoute({ store }: HttpServices): Route {
     "How many calls ended, failed and how long they took, and how many tokens models took",
     {
       description:
-        "Of all recorded calls. The slices of time are minutes for the last two hours, quarters of an hour for two days, hours for a week and days for more. `usage` has the tokens of all models in whole days of UTC, whatever `tool` is.",
+        "Of all recorded calls, to the minute; of more than three days to the hour, of more than nine to the day. The slices of time are minutes for the last two hours, quarters of an hour for two days, hours for a week and days for more. `p50` and `p95` are from histograms, and leave out the time for which calls waited for an approval. Calls that were cancelled, or that nobody approved, are `cancelled` and no errors. `usage` has the tokens of all models in whole days of UTC, whatever `tool` is.",
       query: {
         since: s.integer({
           minimum: 0,
@@ -97,10 +95,11 @@ export function statsRoute({ store }: HttpServices): Route {
         tool: s.text("The tool's name; `*` stands for anything."),
       },
       answer: ["The numbers.", s.ref("Statistics")],
-      async handle({ query: { since, tool } }) {
+      async handle({ query: { since, tool }, incoming, outgoing }) {
         const until = Date.now();
         const asked = { since: since ?? until - DAY, until };
-        const calls = await store.calls.statistics({ ...asked, tool });
+        const read = (signal: AbortSignal) => store.calls.statistics({ ...asked, tool, signal });
+        const calls = await whileAwaited(incoming, outgoing, read);
         return { ...asked, ...calls, usage: await store.usage.statistics(asked) };
       },
     },
@@ -125,45 +124,6 @@ function renderMetrics(
     usage: store.usage.counted().filter(({ caller }) => grant.admin || caller === grant.caller),
   };
   return metrics.render(readings, (name) => grant.mayUse(registry.get(name) ?? { name }));
-}
-
-/** Lists and cancels schedules. They are created with the tool `schedule_tool`. */
-export function scheduleRoutes({ store: { schedules } }: HttpServices): Route[] {
-  const route = routesFor("schedules", "token");
-  return [
-    route("GET /api/schedules", "listSchedules", "What is to run later, the soonest first", {
-      description: "An admin sees all schedules; any other token those that were made with it.",
-      query: { state: s.choice(["active", "finished", "cancelled", "all"], { default: "active" }) },
-      answer: ["The schedules.", s.items(s.ref("Schedule"))],
-      async handle({ query: { state }, grant }) {
-        const creator = creatorOfGrant(grant);
-        const found = await schedules.list(state === "all" ? {} : { state });
-        return { items: found.filter((one) => maySee(creator, one)).map(scheduleView) };
-      },
-    }),
-    route("DELETE /api/schedules/{id}", "cancelSchedule", "Cancels a schedule", {
-      description: "A run that is under way goes on; cancel its call to end it.",
-      params: { id: s.text({ minLength: 1, maxLength: 80 }) },
-      answer: ["The schedule as it is now.", s.ref("Schedule")],
-      errors: ["schedule_not_found", "schedule_ended"],
-      async handle({ params: { id }, grant }) {
-        const schedule = await requireSchedule(id, grant);
-        const isCancelled = await schedules.cancel(id);
-        const now = (await schedules.get(id)) ?? schedule;
-        if (isCancelled) return scheduleView(now);
-        const message = `The schedule "${id}" is ${now.state} already.`;
-        throw new HttpError("schedule_ended", message, { details: { id, state: now.state } });
-      },
-    }),
-  ];
-
-  /** The refusal is the same for a schedule of somebody else and for one that never existed. */
-  async function requireSchedule(id: string, grant: Grant): Promise<StoredSchedule> {
-    const schedule = await schedules.get(id);
-    if (schedule !== undefined && maySee(creatorOfGrant(grant), schedule)) return schedule;
-    const message = `This token knows no schedule "${id}". GET /api/schedules lists those that it may see.`;
-    throw new HttpError("schedule_not_found", message, { details: { id } });
-  }
 }
 
 /** The files that sandboxed tools and skills have kept. */

@@ -38,6 +38,35 @@ describe("GET /api/tools", () => {
     expect((await names("q=dangerous"))[0]).toBe("wipe");
   });
 
+  it("filters by words, danger, source and group, and counts what each group and tag has", async () => {
+    const all = (await server.ask("/api/tools?groups=true&limit=1")).body;
+    const counts = (items: { count: number }[]) => items.reduce((sum, { count }) => sum + count, 0);
+    expect(counts(all.groups)).toBe(all.total);
+    expect(all.tags).toContainEqual({ name: "numbers", count: 1 });
+    for (const { source, group, count } of all.groups) {
+      const part = (await server.ask(`/api/tools?source=${source}&group=${group}&limit=1`)).body;
+      expect([source, group, part.total]).toEqual([source, group, count]);
+      expect(part.groups).toBeUndefined();
+    }
+    const found = (await server.ask("/api/tools?words=ADD%20numbers&groups=true")).body;
+    expect(found.items.map((tool: { name: string }) => tool.name)).toEqual(["add"]);
+    expect(counts(found.groups)).toBe(1);
+    expect(
+      (await server.ask("/api/tools?dangerous=true")).body.items.map((tool: { name: string }) => tool.name),
+    ).toEqual(["wipe"]);
+  });
+
+  it("never counts for a limited token what it may not see, and follows the rack", async () => {
+    const token = await server.issue({ tools: ["add", "late_*"] });
+    const seen = async () => (await server.ask("/api/tools?groups=true", { token })).body;
+    expect(await seen()).toMatchObject({ total: 1, groups: [{ count: 1 }] });
+    const { registry } = server.app;
+    registry.register({ ...registry.require("add"), name: "late_one", aliases: [] });
+    expect((await seen()).items.map((tool: { name: string }) => tool.name)).toEqual(["add", "late_one"]);
+    registry.unregister("late_one");
+    expect(await seen()).toMatchObject({ total: 1, groups: [{ count: 1 }] });
+  });
+
   it("refuses a query that does not fit, naming each place", async () => {
     const { status, body } = await server.ask("/api/tools?limit=none&colour=red");
     expect(status).toBe(400);

@@ -4,6 +4,7 @@ import { parseToolReference, unknownTool } from "../../calls/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
+import { ToolLists, toolSources } from "../tool-lists.ts";
 import { expertQuery, HttpError, type Reach, type Route, reachOf, routesFor, s } from "../wire/index.ts";
 
 const name = s.text({
@@ -13,9 +14,19 @@ const name = s.text({
 
 const toolQuery = {
   q: s.text("Words to search for."),
+  words: s.text(
+    "Words that all must be part of a tool's name, title, description, category, origin, tags or aliases.",
+  ),
   category: s.text(),
   tag: s.text(),
   status: s.choice(["ok", "stale", "disabled"]),
+  dangerous: s.boolean(),
+  source: s.choice(toolSources),
+  group: s.text("A group of a source, as `groups` names it."),
+  groups: s.boolean({
+    default: false,
+    description: "Whether the answer also says how many of all these tools each group and each tag has.",
+  }),
   expert: expertQuery,
   limit: s.integer({ minimum: 1, maximum: 1000, default: 100 }),
   cursor: s.text({ pattern: "^\\d{1,9}$", description: "`next` of the page before." }),
@@ -54,29 +65,29 @@ export const callAnswer = {
 export function toolRoutes(services: HttpServices): Route[] {
   const { registry, service, switches, skills } = services;
   const route = routesFor("tools", "token");
+  const lists = new ToolLists(registry);
   return [
     route("GET /api/tools", "listTools", "The tools that the token may see", {
-      description: "Sorted by name; with `q`, the enabled tools that fit it, best first.",
+      description:
+        "Sorted by name; with `q`, the enabled tools that fit it, best first. A search without other conditions finds at most 1,000. The tools that only help a model to find and call others are left out.",
       query: toolQuery,
       answer: ["A page of tools.", s.ref("ToolPage")],
       errors: ["expert_not_found"],
-      handle({ query, grant }) {
-        const { q, limit = 100, cursor = 0, ...filters } = query;
-        const snapshot = registry.snapshot();
-        const all =
-          q === undefined
-            ? snapshot.getAll().sort(byName)
-            : snapshot.search(q, snapshot.getStats().totalTools);
+      async handle({ query, grant }) {
+        const { limit = 100, cursor = 0, status, expert, groups, ...filter } = query;
+        const reach = reachOf(grant, skills.experts, expert);
+        const list = await lists.of(grant, reach, { ...filter, status });
         const stale = staleTools(services);
-        const reach = reachOf(grant, skills.experts, query.expert);
-        const wanted = all.filter((info) => isWanted(info, reach, filters, stale));
+        const wanted =
+          status === undefined ? list.tools : list.tools.filter((info) => statusOf(info, stale) === status);
         const start = Number(cursor);
         const end = start + limit;
         return {
           items: wanted.slice(start, end).map((info) => summaryOf(info, stale, services)),
           total: wanted.length,
-          version: snapshot.version,
+          version: list.version,
           next: end < wanted.length ? String(end) : undefined,
+          ...(groups === true && (await lists.facets({ ...list, tools: wanted }))),
         };
       },
     }),
@@ -185,22 +196,6 @@ async function isolationOf(info: ToolInfo, { sandbox }: HttpServices): Promise<o
   return { isolation: { level, label: isolationLabels[level], reason } };
 }
 
-function isWanted(
-  info: ToolInfo,
-  reach: Reach,
-  filters: Partial<s.Values<typeof toolQuery>>,
-  stale: ReadonlySet<string>,
-): boolean {
-  const { category, tag, status } = filters;
-  return (
-    reach.grant.mayUse(info) &&
-    reach.allow?.(info) !== false &&
-    (category === undefined || info.metadata.category === category) &&
-    (tag === undefined || (info.metadata.tags?.includes(tag) ?? false)) &&
-    (status === undefined || statusOf(info, stale) === status)
-  );
-}
-
 /** Tools whose file no longer loads, served in their last good version. */
 function staleTools({ files }: HttpServices): ReadonlySet<string> {
   const stale = files.report().filter(({ status }) => status === "stale");
@@ -261,8 +256,4 @@ async function detailOf(info: ToolInfo, services: HttpServices): Promise<Record<
     // Some schema libraries cannot produce JSON Schema. Such a tool can still be called.
     return { ...summary, metadata };
   }
-}
-
-function byName(left: ToolInfo, right: ToolInfo): number {
-  return left.name < right.name ? -1 : 1;
 }

@@ -47,17 +47,23 @@ const callFacts = {
     sessionID: s.text(),
     messageID: s.text(),
     caller: s.text(),
+    via: s.text(
+      "By what the caller made it: `console`, a program such as `curl/8.5.0`, an MCP client with its version, a chat session or a schedule.",
+    ),
     tid: s.text(),
     depth: s.count(),
     timestamp: s.moment(),
-    duration: s.amount("Milliseconds from arrival to end."),
-    runDuration: s.amount("The part of it that the tool itself ran."),
+    duration: s.amount("Milliseconds from arrival to end, `flags.waited` included."),
+    runDuration: s.amount("The part of it that the tool itself ran, without waiting for a person."),
     parametersHash: s.text(),
     flags: s.ref("CallFlags"),
     error: s.ref("ToolError"),
     resultSize: s.count("Characters of the whole result."),
   }),
-  status: s.choice(["pending", "running", "completed", "error", "interrupted"]),
+  status: s.choice(
+    ["pending", "running", "completed", "error", "interrupted", "cancelled"],
+    "`cancelled`: its caller gave it up, which is no failure. `interrupted`: the server died while it ran.",
+  ),
 };
 
 const callLine = s.object({
@@ -134,7 +140,7 @@ export const callSchemas = {
         "It ended after its limit of milliseconds, because it kept the process busy and could not be stopped.",
       ),
       "loop?": s.anyObject("What the loop guard said: `action`, `signal`, `count`, `evidence`."),
-      "waited?": s.amount("Milliseconds that it waited for a person to agree."),
+      "waited?": s.amount("Milliseconds for which it waited for a person, which is not the tool's time."),
     },
     "What was done to a call that a reader of its record should know.",
   ),
@@ -151,6 +157,17 @@ export const callSchemas = {
     total: s.count(),
     version: s.count("Grows with every change of the rack."),
     "next?": s.text("The `cursor` of the next page; absent on the last."),
+    "groups?": s.list(
+      s.object({
+        source: s.choice(["files", "skills", "mcp", "builtin", "other"]),
+        group: s.text("A folder, a skill, a server, or a category; empty for tools that stand alone."),
+        count: s.count(),
+      }),
+      { description: "With `groups`: how many tools of the whole list each group has." },
+    ),
+    "tags?": s.list(s.object({ name: s.text(), count: s.count() }), {
+      description: "With `groups`: the tags that most tools of the list have.",
+    }),
   }),
   CallAnswer: s.object({
     callId: s.text(),
@@ -162,7 +179,15 @@ export const callSchemas = {
       "False when the record is not safe yet: the store cannot take it now, or refused it.",
     ),
     "replayOf?": s.text(),
+    "trace?": s.ref("CallTrace"),
   }),
+  CallTrace: s.object(
+    {
+      at: s.text("`FILE:LINE`, by the file's path in the workspace."),
+      stack: s.text("What was thrown, and the frames of its stack that lie in the author's files."),
+    },
+    "Where in its author's files a tool failed. Only admins get it; absent when the stack has none of these files.",
+  ),
   CallSummary: s.object({
     ...callFacts,
     "parametersPreview?": s.text(),
@@ -181,6 +206,7 @@ export const callSchemas = {
         callLine,
         "What the tool said while it ran, also while it still runs: its log, what it printed, and the messages of its progress. Secrets are masked. At most 200 lines or 32 KiB: of more, the first and the last, with a `note` between them. Absent when it said nothing.",
       ),
+      "trace?": s.ref("CallTrace"),
       "stages?": s.list(callStage, "What its time went into, in order, once it has ended."),
     },
     "A call under way has no result yet.",
@@ -242,12 +268,13 @@ export const callSchemas = {
       id: s.text(),
       toolName: s.text(),
       toolArgs: s.anyObject(),
-      state: s.choice(["active", "finished", "cancelled"]),
+      state: s.choice(["active", "paused", "finished", "cancelled"]),
       "time?": s.text("Once."),
       "interval?": s.text("Again and again, such as `every@5m`."),
       "cron?": s.text(),
       "timeZone?": s.text(),
       "nextRun?": s.text(),
+      "nextRuns?": s.texts("The next times, at most five; while it is active."),
       "lastRun?": s.text(),
       "lastCallId?": s.text("The call that ran last."),
       runs: s.count(),
@@ -255,6 +282,36 @@ export const callSchemas = {
     },
     "A tool that is to run later. One of `time`, `interval` and `cron` says when.",
   ),
+  Prompt: s.object({
+    name: s.text(),
+    "title?": s.text(),
+    "description?": s.text(),
+    "arguments?": s.list(
+      s.object({ name: s.text(), "description?": s.text(), "required?": s.boolean() }),
+      "All values are texts.",
+    ),
+  }),
+  PromptAnswer: s.object({
+    "description?": s.text(),
+    messages: s.list(
+      s.object({ role: s.choice(["user", "assistant"]), content: s.anyObject("A content block of MCP.") }),
+    ),
+  }),
+  Resource: s.object({
+    "uri?": s.text("Of a resource that can be read as it is."),
+    "uriTemplate?": s.text("Of many resources: what is in braces is to be filled in."),
+    name: s.text(),
+    "title?": s.text(),
+    "description?": s.text(),
+    "mimeType?": s.text(),
+    "size?": s.count(),
+  }),
+  ResourceContent: s.object({
+    uri: s.text(),
+    "mimeType?": s.text(),
+    "text?": s.text(),
+    "blob?": s.text("Base64."),
+  }),
   OpenAITool: s.object({ type: s.constant("function"), function: s.anyObject() }),
   OpenAIToolMessage: s.object({
     role: s.constant("tool"),

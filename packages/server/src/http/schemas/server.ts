@@ -22,8 +22,9 @@ const token = {
 
 const totals = {
   calls: s.count("Those that have ended."),
-  errors: s.count("Those of them that did not complete."),
-  "p50?": s.amount("Milliseconds that half of them took at the most."),
+  errors: s.count("Those of them that failed."),
+  cancelled: s.count("Those of them that were cancelled, or that nobody approved; they did not fail."),
+  "p50?": s.amount("Milliseconds that half of their tools took at the most, from a histogram."),
   "p95?": s.amount("Milliseconds that nineteen of twenty took at the most."),
 };
 
@@ -193,6 +194,21 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
     },
     "A program that has spoken to the rack over MCP.",
   ),
+  Overview: s.object({
+    tools: s.object({
+      ready: s.count(),
+      disabled: s.count(),
+      own: s.count("Those that are not built in."),
+    }),
+    running: s.list(s.ref("CallSummary"), "Calls under way, at most 500."),
+    failures: s.list(s.ref("CallSummary"), "The latest six that failed; cancelled and denied ones did not."),
+    loops: s.count("How often a session went in circles in the last 24 hours."),
+    hasCalls: s.boolean("Whether any tool was ever called."),
+    "files?": s.object({ failed: s.count("Tool files that do not load.") }),
+    "mcpServers?": s.object({ enabled: s.count(), ready: s.count(), starting: s.count() }),
+    "clients?": s.list(s.ref("Client"), "Those that were seen since the start."),
+    "hasClients?": s.boolean("Whether any MCP client, or token, was ever used."),
+  }),
   Statistics: s.object({
     since: s.moment(),
     until: s.moment(),

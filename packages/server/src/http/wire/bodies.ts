@@ -165,6 +165,26 @@ export function callerGone(
 }
 
 /**
+ * Does work that is wanted only as long as its caller waits for it. Resolves with undefined when the caller has gone and
+ * the work was given up for that.
+ */
+export async function whileAwaited<Result>(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  work: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result | undefined> {
+  const { signal, release } = callerGone(incoming, outgoing);
+  try {
+    return await work(signal);
+  } catch (thrown) {
+    if (signal.aborted && thrown === signal.reason) return undefined;
+    throw thrown;
+  } finally {
+    release();
+  }
+}
+
+/**
  * Calls `act` when the client closes the connection, or only its sending side, before the answer is sent; a
  * killed program closes only its side. Returns a function that stops it.
  */

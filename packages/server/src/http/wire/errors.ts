@@ -123,6 +123,8 @@ export const httpErrorCodes = {
   mcp_server_not_found: { status: 404, when: "There is no upstream MCP server with this key." },
   mcp_tool_not_found: { status: 404, when: "The upstream MCP server has no tool of this name." },
   schedule_not_found: { status: 404, when: "No schedule that this token may see has this id." },
+  prompt_not_found: { status: 404, when: "No prompt that this token may use has this name." },
+  resource_not_found: { status: 404, when: "No resource that this token may read has this URI." },
   skill_not_found: { status: 404, when: "There is no skill with this id or name." },
   skill_tool_not_found: { status: 404, when: "The skill has no tool with this id or name." },
   expert_not_found: { status: 404, when: "No expert that this token may use has this name or id." },
@@ -165,7 +167,10 @@ export const httpErrorCodes = {
     status: 409,
     when: "The call that asks waits on another node, and expires before that would learn of the answer.",
   },
-  schedule_ended: { status: 409, when: "The schedule has run for the last time, or was cancelled." },
+  schedule_ended: {
+    status: 409,
+    when: "The schedule has run for the last time, was cancelled, or is not in the state that is to change.",
+  },
   skill_changed: {
     status: 409,
     when: "The skill, tool or expert was changed after it was looked at, so nothing was; `details` has its `updatedAt` of now, and in `now` the fields that were to be changed.",
@@ -191,6 +196,10 @@ export const httpErrorCodes = {
   },
   headers_too_large: { status: 431, when: "The headers are larger than the server takes." },
   internal_error: { status: 500, when: "The server failed; its log says why." },
+  offering_failed: {
+    status: 502,
+    when: "The prompt or resource failed; the message says why.",
+  },
   provider_failed: { status: 502, when: "The model provider failed, or could not be reached." },
   mcp_sign_in_failed: {
     status: 502,

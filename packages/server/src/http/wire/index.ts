@@ -13,6 +13,7 @@ export {
   sendText,
   setRequestId,
   whenGone,
+  whileAwaited,
 } from "./bodies.ts";
 export {
   expertQuery,

@@ -40,7 +40,9 @@ export function letClientsApprove(
     if (grant === undefined || !mayAsk(grant) || !approvals.mayAnswer(approval, grant)) {
       return dialog.warn(waitsForOthers(approval), approval.toolName);
     }
-    if (!dialog.can("elicitation/create", { mode: "form" })) return;
+    if (!dialog.can("elicitation/create", { mode: "form" })) {
+      return dialog.warn(cannotAsk(approval), approval.toolName);
+    }
     const withdrawn = new AbortController();
     asked.set(id, withdrawn);
     void ask(dialog, approval, withdrawn.signal)
@@ -90,6 +92,10 @@ async function ask(
     return { decision: "allow", ...withReason };
   if (answer.action === "cancel") return { decision: "deny", reason: "the question was dismissed" };
   return { decision: "deny", ...withReason };
+}
+
+function cannotAsk({ id, toolName }: StoredApproval): string {
+  return `"${toolName}" needs an approval, and this client cannot ask for it. The question waits in ${INBOX}: \`toolrack approvals approve ${id}\`. Until then the call waits.`;
 }
 
 function waitsForOthers({ id, toolName }: StoredApproval): string {

@@ -111,6 +111,8 @@ export class ConnectedClients {
   /** The client that sent the latest request is at the end. */
   readonly #clients = new Map<string, SeenClient>();
   readonly #listeners = new Set<(client: ConnectedClient) => void>();
+  /** The client at the end of `#clients`, as its request named it: mostly the next request is its too. */
+  #latest: { readonly name: string; readonly version: string; readonly seen: SeenClient } | undefined;
 
   constructor(registry: ToolRegistry) {
     this.#registry = registry;
@@ -126,6 +128,14 @@ export class ConnectedClients {
   ): void {
     if (client === undefined || client.name === "") return;
     const { name, version = "" } = client;
+    const latest = this.#latest;
+    if (latest?.name === name && latest.version === version && method !== "initialize") {
+      const { seen } = latest;
+      if (seen.era === era && seen.transport === transport && seen.caller === caller) {
+        this.#note(seen, method);
+        return;
+      }
+    }
     const key = `${name.slice(0, LONGEST_TEXT)}\n${version.slice(0, LONGEST_TEXT)}\n${era} ${transport}\n${caller.identity}`;
     const known = this.#clients.get(key);
     const seen = known ?? {
@@ -138,12 +148,17 @@ export class ConnectedClients {
     };
     this.#clients.delete(key);
     this.#clients.set(key, seen);
-    seen.lastSeenAt = Date.now();
-    if (method === "tools/list") seen.listedVersion = this.#registry.snapshot().version;
+    this.#latest = { name, version, seen };
+    this.#note(seen, method);
     if (known !== undefined && method !== "initialize") return;
     const [oldest] = this.#clients.keys();
     if (this.#clients.size > MOST_CLIENTS && oldest !== undefined) this.#clients.delete(oldest);
     for (const listener of this.#listeners) listener(this.#describe(seen));
+  }
+
+  #note(seen: SeenClient, method: string): void {
+    seen.lastSeenAt = Date.now();
+    if (method === "tools/list") seen.listedVersion = this.#registry.snapshot().version;
   }
 
   /**

@@ -21,6 +21,8 @@ interface PublisherServices extends ExpertSource {
 interface View extends Readonly<Record<ListKind, KnownList>> {
   /** The version of the rack when the tools were last compared. */
   comparedVersion: number | undefined;
+  /** The version of the clients' expert that these lists belong to. Undefined without an expert. */
+  expertVersion: string | number | undefined;
 }
 
 const allKinds: readonly ListKind[] = ["tools", "prompts", "resources"];
@@ -52,7 +54,7 @@ export class ChangePublisher {
         // Skills appear among the resources.
         else this.#gather([change.kind === "prompts" ? "prompts" : "resources"]);
       }),
-      services.onExpertsChanged?.(() => this.#gather(allKinds)) ?? (() => {}),
+      services.onExpertsChanged?.(() => this.#gather(allKinds, this.#viewsOfChangedExperts())) ?? (() => {}),
     ];
   }
 
@@ -65,7 +67,7 @@ export class ChangePublisher {
     this.#listeners.set(listener, caller);
     const { identity } = caller;
     // Remembers the lists as they are now, to compare them later.
-    if (!this.#views.has(identity)) void this.#compare(this.#viewOf(identity), caller, allKinds, () => {});
+    if (!this.#views.has(identity)) void this.#compare(this.#viewOf(caller), caller, allKinds, () => {});
     return () => this.#listeners.delete(listener);
   }
 
@@ -77,15 +79,28 @@ export class ChangePublisher {
     this.#listeners.clear();
   }
 
-  #gather(kinds: readonly ListKind[]): void {
-    for (const kind of kinds) {
-      this.#maybeChanged.add(kind);
-      for (const view of this.#views.values()) view[kind].markMaybeChanged();
-    }
+  /** `concerned`: the views whose lists may have changed. Default: all. */
+  #gather(kinds: readonly ListKind[], concerned: Iterable<View> = this.#views.values()): void {
+    for (const kind of kinds) this.#maybeChanged.add(kind);
+    for (const view of concerned) for (const kind of kinds) view[kind].markMaybeChanged();
     this.#gathering ??= setTimeout(() => {
       this.#gathering = undefined;
       void this.#publish();
     }, GATHER).unref();
+  }
+
+  /** A change of one expert concerns neither the clients of others nor those without an expert. */
+  #viewsOfChangedExperts(): Set<View> {
+    const changed = new Set<View>();
+    for (const { expert, identity } of this.#listeners.values()) {
+      const view = this.#views.get(identity);
+      if (expert === undefined || view === undefined) continue;
+      const { version } = this.#services.expertById?.(expert.id) ?? { version: undefined };
+      if (version !== undefined && version === view.expertVersion) continue;
+      view.expertVersion = version;
+      changed.add(view);
+    }
+    return changed;
   }
 
   async #publish(): Promise<void> {
@@ -96,7 +111,11 @@ export class ChangePublisher {
     for (const identity of [...this.#views.keys()]) if (!callers.has(identity)) this.#views.delete(identity);
     for (const [identity, first] of callers) {
       if (this.#isStopped) return;
-      void this.#compare(this.#viewOf(identity), first, maybeChanged, (kind) => {
+      const known = this.#views.get(identity);
+      const kinds =
+        known === undefined ? maybeChanged : allKinds.filter((kind) => known[kind].isMaybeChanged);
+      if (kinds.length === 0) continue;
+      void this.#compare(this.#viewOf(first), first, kinds, (kind) => {
         for (const [listener, caller] of [...this.#listeners])
           if (caller.identity === identity) listener.listChanged(kind);
       });
@@ -148,12 +167,13 @@ export class ChangePublisher {
     ]);
   }
 
-  #viewOf(identity: string): View {
+  #viewOf({ identity, expert }: Caller): View {
     const view = this.#views.get(identity) ?? {
       tools: new KnownList(),
       prompts: new KnownList(),
       resources: new KnownList(),
       comparedVersion: undefined,
+      expertVersion: expert?.version,
     };
     this.#views.delete(identity);
     this.#views.set(identity, view);
@@ -167,6 +187,13 @@ export class ChangePublisher {
 class KnownList {
   #digest: string | undefined;
   #marks = 0;
+  /** How many marks there were when the last comparison began. */
+  #comparedMarks = 0;
+
+  /** Whether it may have changed since the last comparison began. */
+  get isMaybeChanged(): boolean {
+    return this.#marks !== this.#comparedMarks;
+  }
 
   markMaybeChanged(): void {
     this.#marks++;
@@ -176,6 +203,7 @@ class KnownList {
   async compare(read: () => unknown): Promise<boolean> {
     const before = this.#digest;
     const marks = this.#marks;
+    this.#comparedMarks = marks;
     const now = await digestOf(read);
     // A change during the read may or may not be in the digest, so the digest is not kept.
     this.#digest = marks === this.#marks ? now : undefined;

@@ -203,12 +203,11 @@ export class ClientDialog<Result> implements CallClient {
     this.#addNotice({ kind: "message", method, params });
   }
 
-  /** Warns the client by a message or by progress, whichever it wants. Sends nothing if it wants neither. */
+  /** Warns the client by a message and by progress, as far as it wants them: some clients show only one of them. */
   warn(text: string, about: string): void {
     this.lastWarning = text;
-    if (this.wants.messages) {
-      this.notify("notifications/message", { level: "warning", logger: about, data: text });
-    } else this.progress({ progress: 0, message: text });
+    this.notify("notifications/message", { level: "warning", logger: about, data: text });
+    this.progress({ progress: 0, message: text });
   }
 
   #addNotice(notice: Notice): void {

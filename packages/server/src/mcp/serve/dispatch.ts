@@ -29,7 +29,7 @@ import { discover, initialize, setLevel } from "./handshake.ts";
 import { checkParamHeaders } from "./http-checks.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { offeringMethods } from "./offerings.ts";
-import { type ClientRequest, type RequestTable, sessionKey } from "./session.ts";
+import { type ClientRequest, type Peer, type RequestTable, sessionKey } from "./session.ts";
 import { listen, subscriptionMethods } from "./subscriptions.ts";
 import { asksAtFirst, knowsTasks, missingTasks, newTaskId, taskMethods, taskSupportOf } from "./tasks.ts";
 import { listTools } from "./tool-lists.ts";
@@ -160,6 +160,7 @@ function startCall(
     input,
     grant: caller.grant,
     client: dialog,
+    via: viaOf(peer.client),
   };
   // A client that can be asked questions may repeat its request with the answers, and may ask for progress
   // only then.
@@ -193,8 +194,13 @@ function startCall(
   }
   // An approval deep inside the call finds the client through `currentDialog`. A client that can receive
   // nothing need not be found, unless another dialog would be found in its place.
-  const needsContext = isWatched || currentDialog.getStore() !== undefined;
+  const needsContext = isWatched || wants.messages || currentDialog.getStore() !== undefined;
   dialog.follow(needsContext ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
+}
+
+/** `NAME VERSION`, as the client says. */
+function viaOf(client: Peer["client"]): string {
+  return client === undefined ? "MCP client" : `${client.name} ${client.version ?? ""}`.trim();
 }
 
 /** The trace headers of a request. In `_meta` they have the same names as in HTTP. */

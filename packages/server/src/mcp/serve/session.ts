@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { ClientConnection, Origin } from "../../calls/index.ts";
+import { PassingMap } from "../../helpers/index.ts";
 import {
   type ClientAbilities,
   type ClientInfo,
@@ -77,7 +78,7 @@ const defaultWants = {
 export const sessionKey = "toolrack/sessionID";
 
 /** The open requests of a client, by id. The client may cancel them. */
-export type RequestTable = Map<RpcId, ClientRequest>;
+export type RequestTable = PassingMap<RpcId, ClientRequest>;
 
 /** One open request. It is answered at most once. */
 export class ClientRequest {
@@ -181,7 +182,7 @@ export class ClientSession implements Peer, Listener, ClientConnection {
   readonly codec = legacyCodec;
   readonly caller: Caller;
   readonly session = this;
-  readonly requests = new Map<RpcId, ClientRequest>();
+  readonly requests: RequestTable = new PassingMap();
   version: string | undefined;
   abilities: ClientAbilities = {};
   client: ClientInfo | undefined;

@@ -1,6 +1,6 @@
 import type { Grant } from "../../access/index.ts";
-import { metaTools } from "../../calls/index.ts";
-import { type Config, toolMatcher } from "../../config/index.ts";
+import { metaToolSettings, metaTools } from "../../calls/index.ts";
+import type { Config } from "../../config/index.ts";
 import { productVersion } from "../../helpers/index.ts";
 import type { Mount } from "../../http/wire/index.ts";
 import { modernCodec } from "./answers.ts";
@@ -29,20 +29,14 @@ export interface McpSurface {
   close(): Promise<void>;
 }
 
-const USUAL_THRESHOLD = 100;
-
 /** Serves the rack to MCP clients. Adds the meta-tools to the registry, unless they are off. */
 export function createMcpSurface({
   config,
   ...services
 }: RackServices & { readonly config: NonNullable<Config["mcp"]> }): McpSurface {
-  const {
-    metaTools: mode = "auto",
-    threshold = USUAL_THRESHOLD,
-    alwaysListed,
-    approvals = "client",
-  } = config;
-  const lists = new ToolLists(services.registry, { mode, threshold, isPinned: toolMatcher(alwaysListed) });
+  const { approvals = "client" } = config;
+  const meta = metaToolSettings(config);
+  const lists = new ToolLists(services.registry, meta);
   const serverInfo = { name: "toolrack", title: "Toolrack", version: productVersion() };
   const serving: McpServing = {
     ...services,
@@ -55,7 +49,7 @@ export function createMcpSurface({
     changes: new ChangePublisher({ ...services, lists }),
     expertWatch: new ExpertWatch(services),
   };
-  if (mode !== "off") services.registry.apply({ put: metaTools() });
+  if (meta.mode !== "off") services.registry.apply({ put: metaTools() });
   // The config decides whether a client is asked for approvals at all; the client's grant decides whether it
   // may answer.
   const mayAsk = (grant: Grant) => approvals === "client" || (approvals === "stdio" && grant === operator);

@@ -1,5 +1,5 @@
 import { type RegistrySnapshot, type ToolInfo, type ToolRegistry, toMcpTools } from "@toolrack/core";
-import { isMetaTool, metaToolsFor, type Origin, racksKey } from "../../calls/index.ts";
+import { type MetaToolSettings, type Origin, racksKey, shownTools } from "../../calls/index.ts";
 import type { RackItem } from "../../config/index.ts";
 import { expected } from "../wire/index.ts";
 import { type EraCodec, invalidParams, paramError } from "./answers.ts";
@@ -23,14 +23,6 @@ interface ToolList {
   readonly isShortened: boolean;
   /** The encoded pages of this list, by era and by the position of the page's first tool. */
   readonly pages: Map<string, Buffer>;
-}
-
-interface MetaToolSettings {
-  /** `auto`: a caller who may use more tools than `threshold` is shown the meta-tools instead. */
-  readonly mode: "auto" | "on" | "off";
-  readonly threshold: number;
-  /** Tools that are listed beside the meta-tools. */
-  readonly isPinned: (tool: ToolInfo) => boolean;
 }
 
 /** How many callers' lists are kept. */
@@ -65,15 +57,11 @@ export class ToolLists {
   }
 
   #make(snapshot: RegistrySnapshot, caller: Caller): ToolList {
-    const { mode, threshold } = this.#meta;
-    const seen = snapshot.list().filter((tool) => !isMetaTool(tool.name) && caller.sees(tool));
-    const isShortened = mode === "on" || (mode === "auto" && seen.length > threshold);
-    const meta = isShortened ? snapshot.list().filter(({ name }) => isMetaTool(name)) : [];
-    const shown = isShortened ? [...metaToolsFor(meta, seen), ...seen.filter(this.#meta.isPinned)] : seen;
+    const { seen, shown, meta } = shownTools(snapshot.list(), (tool) => caller.sees(tool), this.#meta);
     const { tools } = toMcpTools(shown);
     const byName = new Map(tools.map((tool) => [tool.name, tool]));
-    const plain = new Map(toMcpTools(meta).tools.map((tool) => [tool.name, tool]));
-    return { tools, seen, isShortened, byName, plain, pages: new Map() };
+    const plain = new Map(toMcpTools(meta ?? []).tools.map((tool) => [tool.name, tool]));
+    return { tools, seen, isShortened: meta !== undefined, byName, plain, pages: new Map() };
   }
 }
 

@@ -59,7 +59,11 @@ export interface WriterOptions {
 /** The flow counts as full when more characters than this wait to be written to the stream. */
 const MOST_GATHERED = 64 * 1024;
 
-/** Writes messages to a stream. All messages of one turn of the event loop are written together. */
+/**
+ * Writes messages to a stream. All messages of one callback of the event loop, and of the promises that it settles, are
+ * written together: the answers to all calls whose records became safe at once. Waiting for the end of the turn took a
+ * tenth more CPU for a call over stdio that comes alone.
+ */
 export class MessageWriter {
   readonly flow = new WriteFlow(
     () => this.#output.writableNeedDrain || this.#unwritten.length > MOST_GATHERED,
@@ -100,7 +104,7 @@ export class MessageWriter {
   /** Writes a message that is JSON already, and never delays it. */
   write(text: string): void {
     if (this.#isOverflowed) return;
-    if (this.#unwritten === "") setImmediate(this.flush);
+    if (this.#unwritten === "") process.nextTick(this.flush);
     const [before, after] = this.#options.frame;
     this.#unwritten += before + text + after;
   }

@@ -3,7 +3,6 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
 import { asRecord, defined, LoadError, reasonOf, type StackMapper } from "../../helpers/index.ts";
 import type { DependencyMap, DependencyStore } from "../dependencies.ts";
 import { RemoteError, readThrown } from "../remote-error.ts";
@@ -231,13 +230,13 @@ export async function workerCode(source: ToolSource): Promise<string> {
   return `${await workerProgram()}\nmodule.exports = module.exports.createProgram(${text}, require);\n`;
 }
 
+/** The packed product has the program in one file. The sources are bundled here in the same way. */
 async function bundleProgram(): Promise<string> {
-  // The file is TypeScript in the sources, and JavaScript in a build.
-  const [entry] = ["./worker/program.ts", "./worker/program.js"]
-    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
-    .filter((path) => existsSync(path));
+  const packed = fileURLToPath(new URL("./worker/program.js", import.meta.url));
+  if (existsSync(packed)) return readFile(packed, "utf8");
+  const { build } = await import("esbuild");
   const { outputFiles } = await build({
-    entryPoints: [entry!],
+    entryPoints: [packed.replace(/js$/, "ts")],
     bundle: true,
     write: false,
     format: "cjs",

@@ -4,9 +4,10 @@ import { readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { isRecord, reasonOf } from "../../helpers/index.ts";
+import type { OpenedDatabase } from "../database.ts";
 import { isConstraintError } from "../database-errors.ts";
 import type { Instance } from "../instances.ts";
-import type { CallRow, StoreDatabase } from "../schema.ts";
+import type { CallRow } from "../schema.ts";
 import { callColumns } from "./call-row.ts";
 import { CallTable } from "./call-table.ts";
 
@@ -116,7 +117,7 @@ const LARGEST_BATCH = 500;
  * renames them first.
  */
 export class CallJournals {
-  readonly #db: StoreDatabase;
+  readonly #database: OpenedDatabase;
   readonly #directory: string;
   readonly #instance: Instance;
   readonly #logger: Pick<Logger, "warn" | "error">;
@@ -126,12 +127,12 @@ export class CallJournals {
 
   /** `directory`: where the lock files are that tell which instances live. */
   constructor(
-    db: StoreDatabase,
+    database: OpenedDatabase,
     directory: string,
     instance: Instance,
     logger: Pick<Logger, "warn" | "error">,
   ) {
-    this.#db = db;
+    this.#database = database;
     this.#directory = directory;
     this.#instance = instance;
     this.#logger = logger;
@@ -229,7 +230,7 @@ export class CallJournals {
     const [first] = rows;
     if (first === undefined) return;
     // All rows of a journal were written by one instance.
-    const table = new CallTable(this.#db, first.instance);
+    const table = new CallTable(this.#database, first.instance);
     try {
       return await table.write(rows, ids);
     } catch (error) {
@@ -289,7 +290,9 @@ function parseRow(json: string): CallRow | undefined {
   if (typeof call_id !== "string" || typeof instance !== "string") return undefined;
   if (state !== "completed" && state !== "error") return undefined;
   // Only the columns that the table has, because another version may have written the line.
-  const columns = callColumns.map((column) => [column, value[column] ?? null] as const);
+  // An older one left out the owner, which must not be null: the row is counted when it is written.
+  const found: Record<string, unknown> = { owner: "", ...value };
+  const columns = callColumns.map((column) => [column, found[column] ?? null] as const);
   if (columns.some(([, field]) => field !== null && !/^(?:string|number)$/.test(typeof field)))
     return undefined;
   // The object has every column of a row, of a type that the database takes, which `fromEntries` cannot say.

@@ -6,7 +6,7 @@ import type { Engine, Tables } from "../schema.ts";
 export interface CallQuery {
   /** Glob over the tool's name: `*` for any characters, `?` for one. */
   readonly tool?: string;
-  readonly status?: "running" | "completed" | "error" | "interrupted";
+  readonly status?: "running" | "completed" | "error" | "interrupted" | "cancelled";
   readonly session?: string;
   readonly minDuration?: number;
   readonly maxDuration?: number;
@@ -22,6 +22,8 @@ export interface CallQuery {
   readonly root?: string;
   /** Glob over the caller. */
   readonly caller?: string;
+  /** Only calls of chains that this caller began. For callers with a token; see the column `owner`. */
+  readonly owner?: string;
   /** Only calls that no other call made. */
   readonly top?: boolean;
   readonly flag?: "loop";
@@ -29,54 +31,70 @@ export interface CallQuery {
   readonly limit?: number;
   /** `next` of the page before. */
   readonly cursor?: string;
-}
-
-/**
- * Whether the query has a condition that may make the database look at many rows, because no index fits it.
- */
-export function looksAtMany({ text, tool, caller, minDuration, maxDuration, top, flag }: CallQuery): boolean {
-  return [top || undefined, text, tool, caller, minDuration, maxDuration, flag].some(
-    (condition) => condition !== undefined,
-  );
+  /** Stops a search when nobody waits for its answer any more. */
+  readonly signal?: AbortSignal;
 }
 
 /** Added to conditions that imply it: SQLite uses the partial index only when a query repeats its condition. */
 export const isNotCompleted = sql<SqlBool>`state <> 'completed'`;
+/** The JSON of an error begins with its name and its code. */
+const wasCancelled = sql<SqlBool>`(error is not null and error like '{"name":"ToolCancelledError"%')`;
 const hasSession = sql<SqlBool>`session_id <> ''`;
+const hasOwner = sql<SqlBool>`owner <> ''`;
 
+/** The conditions of a query, by how the database finds their calls. */
+interface CallFilter {
+  /** One index gives these calls, in the order of their time. */
+  readonly indexed: readonly Expression<SqlBool>[];
+  /** Calls must be looked at, one by one, for the rest. */
+  readonly rest: readonly Expression<SqlBool>[];
+}
+
+/**
+ * Splits the conditions of a query. Of those that have an index, the most selective kind is chosen here and not by the
+ * database: SQLite knows nothing about how many rows have which value.
+ */
 export function filterCalls(
   expression: ExpressionBuilder<Tables, "calls">,
   engine: Engine,
   query: CallQuery,
-): Expression<SqlBool> {
-  const conditions: Expression<SqlBool>[] = [];
-  if (query.tool !== undefined) {
-    conditions.push(matchesGlob(engine, "tool_name", toStorableText(query.tool)));
-  }
-  if (query.status !== undefined) {
-    conditions.push(expression("state", "=", query.status));
-    if (query.status !== "completed") conditions.push(isNotCompleted);
-  }
-  if (query.session !== undefined) {
-    conditions.push(expression("session_id", "=", toKey(query.session)));
-    if (query.session !== "") conditions.push(hasSession);
-  }
-  if (query.parent !== undefined) conditions.push(expression("parent_call_id", "=", toKey(query.parent)));
-  if (query.top === true) conditions.push(expression("parent_call_id", "is", null));
+): CallFilter {
+  const rest: Expression<SqlBool>[] = [];
+  // The plus keeps SQLite from using an index.
+  const equals = (column: string, value: string) =>
+    sql<SqlBool>`${sql.raw(engine === "sqlite" ? "+" : "")}${sql.ref(column)} = ${value}`;
+  let indexed: Expression<SqlBool>[] = [];
+  /** The first condition with an index wins. `alone`: the conditions of that index, which the query must repeat. */
+  const choose = (value: string | undefined, column: string, ...alone: Expression<SqlBool>[]) => {
+    if (value === undefined) return;
+    if (indexed.length === 0 && alone.length > 0) indexed = [sql`${sql.ref(column)} = ${value}`, ...alone];
+    else rest.push(equals(column, value), ...(engine === "sqlite" ? [] : alone));
+  };
+  const { tool, session, status } = query;
+  if (query.root !== undefined) indexed = [isInChain(toKey(query.root), engine)];
+  choose(query.parent && toKey(query.parent), "parent_call_id", sql`parent_call_id is not null`);
+  choose(session === undefined ? undefined : toKey(session), "session_id", ...(session ? [hasSession] : []));
+  const isExact = tool !== undefined && !/[*?]/.test(tool);
+  choose(query.owner && toKey(query.owner), "owner", ...(query.owner ? [hasOwner] : []));
+  choose(isExact ? toStorableText(tool) : undefined, "tool_name", sql`tool_name is not null`);
+  // A cancelled call is recorded as one that failed, and is no error.
+  const state = status === "cancelled" ? "error" : status;
+  choose(state, "state", ...(status === "completed" ? [] : [isNotCompleted]));
+  if (status === "cancelled") rest.push(wasCancelled);
+  if (status === "error") rest.push(sql<SqlBool>`not ${wasCancelled}`);
+  if (query.since !== undefined) indexed.push(expression("timestamp", ">=", Math.ceil(query.since)));
+  if (query.until !== undefined) indexed.push(expression("timestamp", "<=", Math.floor(query.until)));
+  if (tool !== undefined && !isExact) rest.push(matchesGlob(engine, "tool_name", toStorableText(tool)));
+  if (query.top === true) rest.push(expression("parent_call_id", "is", null));
   // Quotes inside JSON texts are escaped, so this matches a key and nothing else.
-  if (query.flag !== undefined) conditions.push(contains(engine, "flags", `"${query.flag}":`));
-  if (query.root !== undefined) conditions.push(isInChain(toKey(query.root)));
-  if (query.caller !== undefined) {
-    conditions.push(matchesGlob(engine, "caller", toStorableText(query.caller)));
-  }
-  if (query.minDuration !== undefined) conditions.push(expression("duration", ">=", query.minDuration));
-  if (query.maxDuration !== undefined) conditions.push(expression("duration", "<=", query.maxDuration));
-  if (query.since !== undefined) conditions.push(expression("timestamp", ">=", Math.ceil(query.since)));
-  if (query.until !== undefined) conditions.push(expression("timestamp", "<=", Math.floor(query.until)));
+  if (query.flag !== undefined) rest.push(contains(engine, "flags", `"${query.flag}":`));
+  if (query.caller !== undefined) rest.push(matchesGlob(engine, "caller", toStorableText(query.caller)));
+  if (query.minDuration !== undefined) rest.push(expression("duration", ">=", query.minDuration));
+  if (query.maxDuration !== undefined) rest.push(expression("duration", "<=", query.maxDuration));
   if (query.text !== undefined && query.text !== "") {
     // In columns of JSON, quotes and line breaks are escaped.
     const inJson = JSON.stringify(query.text).slice(1, -1);
-    conditions.push(
+    rest.push(
       expression.or([
         contains(engine, "result_text", toStorableText(query.text)),
         contains(engine, "parameters", inJson),
@@ -84,18 +102,32 @@ export function filterCalls(
       ]),
     );
   }
-  return expression.and(conditions);
+  return { indexed, rest };
 }
 
 /**
  * Whether a call is the root or one of its descendants. The root's own row may not be written yet. `union` drops
  * repeated rows, so damaged records cannot cause an endless loop.
  */
-function isInChain(root: string): Expression<SqlBool> {
-  return sql`call_id in (
-    with recursive chain AS (
-      select call_id from calls where call_id = ${root} or parent_call_id = ${root}
+function isInChain(root: string, engine: Engine): Expression<SqlBool> {
+  const chain = sql`with recursive chain AS (
+      select call_id from calls where call_id = ${root}
       union
-      select made.call_id from calls made join chain on made.parent_call_id = chain.call_id
-    ) select call_id from chain)`;
+      select call_id from calls where parent_call_id = ${root}
+      union
+      select made.call_id from chain ${sql.raw(madeBy[engine])}
+    ) select call_id from chain`;
+  // As an array, the chain is found first, and its expected cost does not hide that of the rest of the query.
+  return engine === "postgres" ? sql`call_id = any(array(${chain}))` : sql`call_id in (${chain})`;
 }
+
+/**
+ * Joins the calls that each call of the chain made, by their index. Left to themselves, PostgreSQL and MariaDB expect so
+ * many rows that they read all calls for each step.
+ */
+const madeBy: Readonly<Record<Engine, string>> = {
+  sqlite: "join calls made on made.parent_call_id = chain.call_id",
+  postgres:
+    "cross join lateral (select call_id from calls where parent_call_id = chain.call_id offset 0) as made",
+  mysql: "straight_join calls made on made.parent_call_id = chain.call_id",
+};

@@ -1,8 +1,9 @@
 import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
+import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import type { Blob, BlobDirectory } from "../blobs.ts";
 import { toKey, toStorableText } from "../keys.ts";
 import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../row-mapping.ts";
-import { type CallRow, tables } from "../schema.ts";
+import { type CallRow, type Tables, tables } from "../schema.ts";
 
 /** A call as the store returns it. */
 export interface StoredCall extends Omit<ToolCallRecord, "status"> {
@@ -17,10 +18,23 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly resultSize: number;
   /** The call that this one repeats. */
   readonly replayOf?: string;
-  /** `interrupted`: the process died while the call ran. */
-  readonly outcome: "running" | "completed" | "error" | "interrupted";
+  /** `interrupted`: the process died while the call ran. `cancelled`: its caller gave it up, which is no failure. */
+  readonly outcome: "running" | "completed" | "error" | "interrupted" | "cancelled";
+  /** The caller of the chain's first call, when it has a token. */
+  readonly owner?: string;
+  /** By what the caller made the call: the console, a program, an MCP client, a chat or a schedule. */
+  readonly via?: string;
   /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
+  readonly trace?: CallTrace;
+}
+
+/** Where in the files of its author a tool failed. Only for admins, because it names files of the server. */
+export interface CallTrace {
+  /** `FILE:LINE`, by the file's path in the workspace. */
+  readonly at: string;
+  /** What was thrown, and the frames of the stack that lie in the author's files. */
+  readonly stack: string;
 }
 
 /** A call that has begun, recorded so that a crash leaves a trace of it. */
@@ -34,6 +48,8 @@ export interface StartedCall {
   readonly timestamp: number;
   /** How many calls are above this one in its chain. Default 0. */
   readonly depth?: number;
+  /** The caller of the chain's first call, when it has a token. */
+  readonly owner?: string;
   readonly parameters: Record<string, unknown>;
 }
 
@@ -97,6 +113,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
   return {
     ...blankRow,
     ...beginningOf(call, parameters),
+    owner: toKey(call.owner ?? ""),
     state: "running",
     instance,
     size: Buffer.byteLength(parameters),
@@ -116,6 +133,9 @@ export interface FinishedCall {
   /** Whether `longText` or `more` has to be written as a blob. */
   readonly needsBlobs: boolean;
   readonly log: readonly CallLine[] | undefined;
+  readonly owner: string;
+  readonly trace: CallTrace | undefined;
+  readonly via: string | undefined;
 }
 
 export function prepareFinished(
@@ -125,6 +145,9 @@ export function prepareFinished(
   replayOf?: string,
   whole?: string,
   log?: readonly CallLine[],
+  owner = "",
+  trace?: CallTrace,
+  via?: string,
 ): FinishedCall {
   const text = whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
@@ -133,7 +156,7 @@ export function prepareFinished(
   const hasMore = attachments !== undefined || blocks !== undefined || metadata !== undefined;
   const more = hasMore || structured !== undefined ? moreOf(result, hasMore) : undefined;
   const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
-  return { record, result, replayOf, instance, longText, more, needsBlobs, log };
+  return { record, result, replayOf, instance, longText, more, needsBlobs, log, owner, trace, via };
 }
 
 export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
@@ -149,7 +172,7 @@ export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): 
 export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Blob): CallRow {
   const { record, result, longText } = call;
   const parameters = toBoundedJson(record.parameters);
-  const error = record.error === undefined ? null : errorJson(record.error, parameters);
+  const error = record.error === undefined ? null : errorJson(record.error, parameters, call.trace);
   const text = toStorableText(
     textBlob === undefined ? result.content : shorten(result.content, record.callId),
   );
@@ -159,6 +182,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
   for (const other of [error, more, log]) if (other !== null) size += Buffer.byteLength(other);
   return {
     ...beginningOf(record, parameters),
+    owner: toKey(call.owner),
     replay_of: call.replayOf === undefined ? null : toKey(call.replayOf),
     message_id: toLabel(record.messageID),
     tid: record.tid === undefined ? null : toLabel(record.tid),
@@ -172,7 +196,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     result_blob: textBlob?.name ?? null,
     more_blob: moreBlob?.name ?? null,
     parameters_hash: toLabel(record.parametersHash).slice(0, 80),
-    flags: record.flags === undefined ? null : toJson(record.flags),
+    flags: record.flags === undefined && call.via === undefined ? null : flagsJson(record.flags, call.via),
     error,
     result_text: text,
     more,
@@ -212,17 +236,26 @@ function shorten(content: string, callId: string): string {
   return `${content.slice(0, SHOWN)}\n… ${rest} more characters: the whole result is kept as call ${callId}; read on from offset ${SHOWN} …`;
 }
 
+/** The column `flags`: the flags, and by what the call was made. */
+type RecordedFlags = NonNullable<ToolCallRecord["flags"]> & { readonly via?: string | undefined };
+
+function flagsJson(flags: ToolCallRecord["flags"], via: string | undefined): string {
+  const recorded: RecordedFlags = { ...flags, ...(via !== undefined && { via: toLabel(via) }) };
+  return toJson(recorded);
+}
+
+/** The column `error`: the error, and where it was thrown. */
+type RecordedError = ToolErrorResponse & { readonly trace?: CallTrace | undefined };
+
 /** JSON of the error. Leaves out the arguments that the error repeats, because the row has them. */
-function errorJson(error: ToolErrorResponse, parameters: string): string {
+function errorJson(error: ToolErrorResponse, parameters: string, trace: CallTrace | undefined): string {
   const { details } = error;
-  const json = toJson(
-    details !== undefined && toBoundedJson(details.input) === parameters
-      ? { ...error, details: { ...details, input: undefined } }
-      : error,
-  );
+  const isRepeated = details !== undefined && toBoundedJson(details.input) === parameters;
+  const recorded: RecordedError = { ...error, trace };
+  const json = toJson(isRepeated ? { ...recorded, details: { ...details, input: undefined } } : recorded);
   if (json.length <= LONGEST_INLINE) return json;
   const { name, code, message, recoverable } = error;
-  return toJson({ name, code, message: message.slice(0, SHOWN), recoverable });
+  return toJson({ name, code, message: message.slice(0, SHOWN), recoverable, trace });
 }
 
 /** Shortens a text that is only shown, and by which no row is looked up. */
@@ -235,7 +268,7 @@ function toLabel(text: string): string {
 const unlisted = ["parameters", "result_text", "more", "more_blob", "log"] as const;
 
 /** The members of a call that stand in columns of their own. */
-const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log">>()(
+const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log" | "trace" | "via">>()(
   "calls",
   {
     outcome: plain("state"),
@@ -243,6 +276,7 @@ const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log"
     runDuration: { ...plain<number>(), read: Number, hasDefault: true },
     error: json(),
     flags: json(),
+    owner: { ...plain<string>(), read: (found) => String(found) || undefined },
   },
   [...unlisted, "instance", "size", "result_type", "result_blob"],
 );
@@ -255,19 +289,45 @@ export const listedColumns = callColumns.filter(
 );
 
 /**
+ * The most characters that an item of a list has of the result (LISTED_RESULT) and of the arguments
+ * (LISTED_PARAMETERS).
+ */
+const LISTED_RESULT = 2_000;
+const LISTED_PARAMETERS = 16_000;
+
+/**
+ * Selects the beginning of the result, and null in place of long arguments. In a row that is small as a whole, the
+ * arguments need not be measured.
+ */
+export function shownParts(expression: ExpressionBuilder<Tables, "calls">) {
+  const isShort = sql<SqlBool>`size <= ${sql.lit(LISTED_PARAMETERS)} or length(parameters) <= ${sql.lit(LISTED_PARAMETERS)}`;
+  return [
+    sql<string>`substr(result_text, 1, ${sql.lit(LISTED_RESULT)})`.as("result_text"),
+    expression.case().when(isShort).then(expression.ref("parameters")).end().as("parameters"),
+  ] as const;
+}
+
+/**
  * Turns a row into a call. `more` is JSON of what the result has besides its text; a list gives neither
  * `more` nor `logged`.
  */
 export function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
-  const { error: recorded, ...call } = calls.toRecord(row);
+  const { error: recorded, flags: noted, ...call } = calls.toRecord(row);
+  const { via, ...flags }: RecordedFlags = noted ?? {};
+  const { trace, ...plainError }: Partial<RecordedError> = recorded ?? {};
   const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);
-  const error = withInput(recorded, parameters);
+  // Without its trace, a recorded error is the error that was recorded.
+  const error = withInput(recorded && (plainError as ToolErrorResponse), parameters);
   const log = fromJson<NonNullable<StoredCall["log"]>>(logged ?? null);
   return {
     ...call,
+    ...(call.outcome === "error" && error?.code === "cancelled" && { outcome: "cancelled" }),
+    ...(Object.keys(flags).length > 0 && { flags }),
+    ...(via !== undefined && { via }),
     parameters,
     status: row.state === "interrupted" ? "error" : row.state,
     ...(error && { error }),
+    ...(trace && { trace }),
     result: resultOf(row, error, more ?? null),
     ...(log && { log }),
   };

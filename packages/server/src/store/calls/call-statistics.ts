@@ -1,24 +1,33 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
-import { sql } from "kysely";
-import type { BlobDirectory } from "../blobs.ts";
+import { type Expression, type SqlBool, sql } from "kysely";
 import type { OpenedDatabase } from "../database.ts";
-import type { StoreDatabase } from "../schema.ts";
-import { filterCalls } from "./call-query.ts";
+import { toStorableText } from "../keys.ts";
+import { matchesGlob } from "../row-mapping.ts";
+import { keptFor, type Span, spans, UNKNOWN } from "./call-counts.ts";
 
 export interface StatisticsQuery {
-  /** Milliseconds since the epoch. A call at exactly `since` or `until` is counted. */
+  /**
+   * Milliseconds since the epoch, taken to the minute: calls of the first and of the last minute are counted. A time more
+   * than three days ago is taken to the hour, one more than nine days ago to the day of UTC.
+   */
   readonly since: number;
   readonly until: number;
   /** Glob over the tool's name. */
   readonly tool?: string;
+  /** Stops when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal;
 }
 
-/** Counts of ended calls, and their durations in milliseconds where known. */
+/** Counts of ended calls, and how long their tools took, in milliseconds, where known. */
 interface CallTotals {
   readonly calls: number;
-  /** Calls that did not complete. */
+  /** Calls that failed. */
   readonly errors: number;
-  /** Half of the calls took at most `p50`, 19 of 20 at most `p95`. */
+  /** Calls that were cancelled, or that nobody approved; neither errors nor part of `p50` and `p95`. */
+  readonly cancelled: number;
+  /**
+   * Half of the calls took at most `p50`, 19 of 20 at most `p95`, without the time for which they waited for an approval.
+   * From a histogram: the mean of calls that differ by less than a fifth.
+   */
   readonly p50?: number;
   readonly p95?: number;
 }
@@ -39,154 +48,148 @@ interface TotalsRow {
   readonly key: string | number;
   readonly calls: number | string;
   readonly errors: number | string;
+  readonly cancelled: number | string;
   readonly p50: number | null;
   readonly p95: number | null;
 }
 
 const MOST_TOOLS = 500;
 
-/** The database does the counting. */
+/** The database adds up the counts. */
 export async function readStatistics(
   database: OpenedDatabase,
   query: StatisticsQuery,
 ): Promise<CallStatistics> {
-  const interval = intervalFor(query.until - query.since);
-  const [whole] = await database.scan(totalsBy(database, query, sql<string>`'all'`));
-  const slice = sql<number>`timestamp - timestamp % ${sql.lit(interval)}`;
-  const slices = await database.scan(totalsBy(database, query, slice).orderBy("key"));
-  const tools = await database.scan(
-    totalsBy(database, query, sql<string>`tool_name`)
+  const { signal, tool } = query;
+  const interval = Math.max(intervalFor(query.until - query.since), finestOf(query, toolSpans).length);
+  const scan = (wanted: ReturnType<typeof totalsBy>) => database.scan(wanted, signal);
+  // Where all tools are meant, the counts of all are read, where there are some.
+  const allowed = tool === undefined ? allSpans : toolSpans;
+  const [whole] = await scan(totalsBy(database, piecesOf(query, allowed), sql<string>`'all'`, tool));
+  const slices = piecesOf(
+    query,
+    allowed.filter((span) => spans[span] <= interval),
+  );
+  const slice = sql<number>`starts_at - starts_at % ${sql.lit(interval)}`;
+  const sliced = await scan(totalsBy(database, slices, slice, tool).orderBy("key"));
+  const tools = await scan(
+    totalsBy(database, piecesOf(query, toolSpans), sql<string>`tool_name`, tool)
       .orderBy("calls", "desc")
       .orderBy("key")
       .limit(MOST_TOOLS),
   );
   return {
-    ...toTotals(whole ?? { calls: 0, errors: 0, p50: null, p95: null }),
+    ...toTotals(whole ?? { calls: 0, errors: 0, cancelled: 0, p50: null, p95: null }),
     interval,
-    buckets: slices.map((row) => ({ at: Number(row.key), ...toTotals(row) })),
+    buckets: sliced.map((row) => ({ at: Number(row.key), ...toTotals(row) })),
     tools: tools.map((row) => ({ toolName: String(row.key), ...toTotals(row) })),
   };
 }
 
+/** The spans that are counted by tool, and those from which all tools are added up with the fewest rows. */
+const toolSpans: readonly Span[] = ["day", "hour", "minute"];
+const allSpans: readonly Span[] = ["day", "quarter", "minute"];
+
+/** A stretch of time whose counts are read in slices of one length. `to` is not part of it. */
+interface Piece {
+  readonly span: Span;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Splits a time into as few slices as possible: long ones in the middle, shorter ones at the ends. */
+function piecesOf(query: StatisticsQuery, allowed: readonly Span[]): Piece[] {
+  const { since, until } = query;
+  const { span, length } = finestOf(query, allowed);
+  const to = until - (until % spans.minute) + spans.minute;
+  const pieces = split(since - (since % length), to, allowed.slice(0, allowed.indexOf(span) + 1));
+  // A time that ends before it begins has no counts.
+  return pieces.length === 0 ? [{ span, from: to, to }] : pieces;
+}
+
+/** The shortest of the spans whose counts are still kept for the beginning of the time. */
+function finestOf({ since }: StatisticsQuery, allowed: readonly Span[]) {
+  const age = Date.now() - since;
+  const span = allowed.findLast((one) => age < keptFor[one]) ?? "day";
+  return { span, length: spans[span] };
+}
+
+function split(from: number, to: number, allowed: readonly Span[]): Piece[] {
+  const [span, ...finer] = allowed;
+  if (span === undefined || from >= to) return [];
+  if (finer.length === 0) return [{ span, from, to }];
+  const start = Math.ceil(from / spans[span]) * spans[span];
+  const end = Math.floor(to / spans[span]) * spans[span];
+  if (start >= end) return split(from, to, finer);
+  return [...split(from, start, finer), { span, from: start, to: end }, ...split(end, to, finer)];
+}
+
 /**
- * The totals of each group of calls. Calls are numbered by duration within their group, unknown durations
- * last; `p50` is the longest duration in the first half of the known ones, `p95` in the first 19 of 20. Uses
+ * The totals of each group of counts. `upto` is how many calls of known duration are in this bucket and those below it;
+ * `p50` is in the first bucket that reaches more than half of the known ones, `p95` in the first beyond 19 of 20. Uses
  * integers only, because the engines divide differently.
  */
 function totalsBy(
   { db, engine }: OpenedDatabase,
-  query: StatisticsQuery,
+  pieces: readonly Piece[],
   key: ReturnType<typeof sql<string | number>>,
+  tool: string | undefined,
 ) {
+  const meant: Expression<SqlBool> =
+    tool === undefined ? sql`1 = 1` : matchesGlob(engine, "tool_name", toStorableText(tool));
+  const counts = pieces.map(
+    ({ span, from, to }) =>
+      sql`select bucket, calls, errors, cancelled, total, ${key} as grp
+        from call_counts where span = ${span} and starts_at >= ${from} and starts_at < ${to} and ${meant}`,
+  );
+  const known = sql`case when bucket = ${sql.lit(UNKNOWN)} then 0 else calls end`;
+  const placed = sql<{ grp: string | number }>`(
+    select grp, calls, errors, cancelled, bucket, total / nullif(calls, 0) as mean,
+      sum(${known}) over (partition by grp order by bucket) as upto,
+      sum(${known}) over (partition by grp) as known
+    from (
+      select grp, bucket,
+        sum(calls) as calls,
+        sum(errors) as errors,
+        sum(cancelled) as cancelled,
+        sum(total) as total
+      from (${sql.join(counts, sql` union all `)}) as counted
+      group by grp, bucket
+    ) as summed
+  )`;
+  const isKnown = sql`bucket <> ${sql.lit(UNKNOWN)} and known > 0`;
   return db
-    .selectFrom((from) =>
-      from
-        .selectFrom((inner) =>
-          inner
-            .selectFrom("calls")
-            .select(["duration", "state", key.as("key")])
-            .where((expression) => filterCalls(expression, engine, query))
-            .where("state", "!=", "running")
-            .as("ended"),
-        )
-        .select(["ended.key", "ended.duration", "ended.state"])
-        .select(
-          sql<number>`row_number() over (partition by ended.key order by ${unknownLast}, duration)`.as(
-            "place",
-          ),
-        )
-        .select(sql<number>`count(duration) over (partition by ended.key)`.as("known"))
-        .as("placed"),
-    )
+    .selectFrom(placed.as("placed"))
     .select([
-      "placed.key as key",
+      sql<string | number>`grp`.as("key"),
       // PostgreSQL and MySQL return these numbers as text.
-      sql<number | string>`count(*)`.as("calls"),
-      sql<number | string>`sum(case when state = 'completed' then 0 else 1 end)`.as("errors"),
-      sql<number | null>`max(case when 2 * (place - 1) <= known then duration end)`.as("p50"),
-      sql<number | null>`max(case when 20 * (place - 1) <= 19 * known then duration end)`.as("p95"),
+      sql<number | string>`sum(calls)`.as("calls"),
+      sql<number | string>`sum(errors)`.as("errors"),
+      sql<number | string>`sum(cancelled)`.as("cancelled"),
+      sql<number | null>`min(case when ${isKnown} and 2 * upto > known then mean end)`.as("p50"),
+      sql<number | null>`min(case when ${isKnown} and 20 * upto > 19 * known then mean end)`.as("p95"),
     ])
-    .groupBy("placed.key")
+    .groupBy("grp")
+    .having(sql<SqlBool>`sum(calls) > 0`)
     .$castTo<TotalsRow>();
 }
 
-const unknownLast = sql`case when duration is null then 1 else 0 end`;
-
-function toTotals({ calls, errors, p50, p95 }: Omit<TotalsRow, "key">): CallTotals {
+function toTotals({ calls, errors, cancelled, p50, p95 }: Omit<TotalsRow, "key">): CallTotals {
   return {
     calls: Number(calls),
     errors: Number(errors),
+    cancelled: Number(cancelled),
     ...(p50 === null ? {} : { p50 }),
     ...(p95 === null ? {} : { p95 }),
   };
 }
 
-const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
-
 /**
  * The length of a slice for a span of time: a familiar unit that gives a chart neither too few nor too many
  * slices.
  */
-function intervalFor(span: number): number {
-  if (span <= 2 * HOUR) return MINUTE;
-  if (span <= 2 * DAY) return 15 * MINUTE;
-  return span <= 7 * DAY ? HOUR : DAY;
-}
-
-interface Retention {
-  /** Milliseconds after which a call is deleted. */
-  readonly maxAge?: number;
-  /** The most bytes that all calls together may take, blobs included. */
-  readonly maxBytes?: number;
-}
-
-const ROWS_AT_ONCE = 500;
-
-/** Deletes the oldest finished calls, in small steps so that calls can be written in between. */
-export async function pruneCalls(db: StoreDatabase, { maxAge, maxBytes }: Retention): Promise<void> {
-  const oldest = maxAge === undefined ? Number.NEGATIVE_INFINITY : Date.now() - maxAge;
-  let excess = maxBytes === undefined ? 0 : (await totalSize(db)) - maxBytes;
-  for (;;) {
-    const rows = await db
-      .selectFrom("calls")
-      .select(["call_id", "timestamp", "size"])
-      .where("state", "!=", "running")
-      .orderBy("timestamp")
-      .orderBy("call_id")
-      .limit(ROWS_AT_ONCE)
-      .execute();
-    const expired: string[] = [];
-    for (const { call_id, timestamp, size } of rows) {
-      if (timestamp >= oldest && excess <= 0) break;
-      expired.push(call_id);
-      excess -= size;
-    }
-    if (expired.length === 0) return;
-    await db.deleteFrom("calls").where("call_id", "in", expired).where("state", "!=", "running").execute();
-    if (expired.length < ROWS_AT_ONCE) return;
-    await nextTurn();
-  }
-}
-
-/** Deletes the blobs that no call refers to any more. */
-export async function collectBlobs(db: StoreDatabase, blobs: BlobDirectory): Promise<number> {
-  return blobs.collect(async () => {
-    const rows = await db
-      .selectFrom("calls")
-      .select(["result_blob", "more_blob"])
-      .where(({ or, eb }) => or([eb("result_blob", "is not", null), eb("more_blob", "is not", null)]))
-      .execute();
-    return new Set(rows.flatMap(({ result_blob, more_blob }) => [result_blob ?? "", more_blob ?? ""]));
-  });
-}
-
-async function totalSize(db: StoreDatabase): Promise<number> {
-  const { total } = await db
-    .selectFrom("calls")
-    .select(({ fn }) => fn.sum("size").as("total"))
-    .executeTakeFirstOrThrow();
-  // PostgreSQL and MySQL give a decimal as text; without calls the sum is null.
-  return Number(total ?? 0);
+function intervalFor(length: number): number {
+  if (length <= 2 * spans.hour) return spans.minute;
+  if (length <= 2 * spans.day) return spans.quarter;
+  return length <= 7 * spans.day ? spans.hour : spans.day;
 }

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import { CompiledQuery } from "kysely";
+import type { OpenedDatabase } from "../database.ts";
 import { isDuplicateKey } from "../database-errors.ts";
-import type { CallRow, StoreDatabase } from "../schema.ts";
+import type { CallRow, Engine, StoreDatabase } from "../schema.ts";
+import { CallCounts, countedColumns, partOf } from "./call-counts.ts";
 import { blankRow, callColumns } from "./call-row.ts";
 
 /**
@@ -11,30 +13,36 @@ import { blankRow, callColumns } from "./call-row.ts";
 const LARGEST_STATEMENT = 32;
 const LONGEST_STATEMENT = 1024 * 1024;
 
-/** Puts batches of rows into `calls`. */
+/** Puts batches of rows into `calls`, and counts them in the same transaction. */
 export class CallTable {
   readonly #db: StoreDatabase;
+  readonly #engine: Engine;
   readonly #instance: string;
+  readonly #part: number;
   /** The insert's text by its number of rows: building it costs more than running it. */
   readonly #inserts = new Map<number, string>();
 
-  constructor(db: StoreDatabase, instance: string) {
+  constructor({ db, engine }: Pick<OpenedDatabase, "db" | "engine">, instance: string) {
     this.#db = db;
+    this.#engine = engine;
     this.#instance = instance;
+    this.#part = partOf(engine, instance);
   }
 
   /** Writes all rows or none. Deletes the started rows of the calls in `replaced`. */
   async write(rows: readonly CallRow[], replaced: readonly string[]): Promise<void> {
-    const statements = splitRows(rows).map((group) => this.#insert(group));
-    const [only] = statements;
-    // One statement is a transaction of its own.
-    if (replaced.length === 0 && statements.length === 1 && only !== undefined) {
+    const inserts = splitRows(rows).map((group) => this.#insert(group));
+    const counts = new CallCounts(this.#part).add(rows);
+    const [only] = inserts;
+    // One statement is a transaction of its own. Rows of running calls are not counted.
+    if (replaced.length === 0 && inserts.length === 1 && only !== undefined && counts.isEmpty) {
       await this.#db.executeQuery(only);
       return;
     }
     await this.#db.transaction().execute(async (transaction) => {
-      if (replaced.length > 0) await this.#deleteStarted(transaction, replaced);
-      for (const statement of statements) await transaction.executeQuery(statement);
+      if (replaced.length > 0) await this.#deleteStarted(transaction, replaced, counts);
+      for (const statement of [...inserts, ...counts.statements(this.#engine)])
+        await transaction.executeQuery(statement);
     });
   }
 
@@ -76,14 +84,21 @@ export class CallTable {
     return found !== undefined;
   }
 
-  async #deleteStarted(db: StoreDatabase, callIds: readonly string[]): Promise<void> {
-    await db
-      .deleteFrom("calls")
+  async #deleteStarted(db: StoreDatabase, callIds: readonly string[], counts: CallCounts): Promise<void> {
+    const own = db.deleteFrom("calls").where("call_id", "in", callIds).where("instance", "=", this.#instance);
+    const { numDeletedRows } = await own.where("state", "=", "running").executeTakeFirstOrThrow();
+    if (Number(numDeletedRows) === callIds.length) return;
+    // Another node may have taken this instance for dead, marked the call as interrupted and counted it.
+    const interrupted = await db
+      .selectFrom("calls")
+      .select(countedColumns)
       .where("call_id", "in", callIds)
       .where("instance", "=", this.#instance)
-      // Another node may have taken this instance for dead and marked the call as interrupted.
-      .where("state", "in", ["running", "interrupted"])
+      .where("state", "=", "interrupted")
       .execute();
+    if (interrupted.length === 0) return;
+    counts.takeBack(interrupted);
+    await own.where("state", "=", "interrupted").execute();
   }
 
   #insert(rows: readonly CallRow[]): CompiledQuery {

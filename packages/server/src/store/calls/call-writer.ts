@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { PassingMap } from "../../helpers/index.ts";
 import { isTransientError, StoreUnavailable } from "../database-errors.ts";
 import type { CallRow } from "../schema.ts";
 import type { CallJournal } from "./call-journal.ts";
@@ -14,7 +15,7 @@ interface Start {
  * Calls that have begun and are not written yet, by id, in the order in which they began. Their rows are
  * delayed for a moment, because most calls end within it.
  */
-export class StartQueue extends Map<string, Start> {
+export class StartQueue extends PassingMap<string, Start> {
   /** Whether the row of a call is due. */
   isDue(now: number): boolean {
     for (const { due } of this.values()) return due <= now;
@@ -169,7 +170,7 @@ export class CallWriter {
   /** Resolves when the database has everything handed over so far, or has refused it. */
   async flush(): Promise<void> {
     this.#isHurried = true;
-    this.#queueEnded();
+    this.#endTurn();
     this.#retryRefused();
     this.#begin();
     while (this.#drain !== undefined) await this.#drain;
@@ -186,11 +187,14 @@ export class CallWriter {
   }
 
   readonly #endTurn = (): void => {
+    clearImmediate(this.#turn);
+    this.#turn = undefined;
     const ended = this.#ended;
-    this.#queueEnded();
+    this.#ended = [];
+    for (const entry of ended) this.#finishes.push(entry);
     // While the database refuses rows, new rows skip the journal, so that `finished` rejects if they are
-    // refused too.
-    const isForJournal = this.#refused.length === 0 && ended.length < WORTH_A_TRANSACTION;
+    // refused too. Those that `flush` waits for go to the database anyway.
+    const isForJournal = !this.#isHurried && this.#refused.length === 0 && ended.length < WORTH_A_TRANSACTION;
     if (!isForJournal || this.#journal?.append(ended) !== true) {
       this.#begin();
       return;
@@ -205,13 +209,6 @@ export class CallWriter {
     if (this.#inJournal >= MOST_HELD_BACK) this.#begin();
     else this.#arm();
   };
-
-  #queueEnded(): void {
-    clearImmediate(this.#turn);
-    this.#turn = undefined;
-    for (const entry of this.#ended) this.#finishes.push(entry);
-    this.#ended = [];
-  }
 
   #begin(): void {
     this.#drain ??= this.#writeAll();

@@ -1,5 +1,5 @@
 import type { Logger, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
-import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
+import { type Expression, expressionBuilder, type SelectQueryBuilder, type SqlBool } from "kysely";
 import { AGREED_ELSEWHERE } from "../approvals.ts";
 import type { BlobDirectory } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
@@ -7,17 +7,20 @@ import { isDuplicateKey, StoreUnavailable } from "../database-errors.ts";
 import { ResultElsewhereError } from "../errors.ts";
 import type { Instance } from "../instances.ts";
 import { mostHeld, toKey } from "../keys.ts";
-import { findRow, type Page, readPage } from "../row-mapping.ts";
+import { findRow, type Page, pageLimit, readPage, updateRows } from "../row-mapping.ts";
 import type { Tables } from "../schema.ts";
+import { CallCounts, countedColumns, partOf } from "./call-counts.ts";
 import type { CallJournals } from "./call-journal.ts";
-import { type CallQuery, filterCalls, isNotCompleted, looksAtMany } from "./call-query.ts";
+import { type CallQuery, filterCalls, isNotCompleted } from "./call-query.ts";
 import {
   type CallLine,
+  type CallTrace,
   type FinishedCall,
   listedColumns,
   prepareFinished,
   type StartedCall,
   type StoredCall,
+  shownParts,
   toFinishedRow,
   toRowWithBlobs,
   toStartedRow,
@@ -28,12 +31,9 @@ import { CallTable } from "./call-table.ts";
 import { CallWriter } from "./call-writer.ts";
 import { WaitingRecords } from "./waiting-records.ts";
 
-/**
- * The most characters that an item of a list has of the result (LISTED_RESULT) and of the arguments
- * (LISTED_PARAMETERS).
- */
-const LISTED_RESULT = 2_000;
-const LISTED_PARAMETERS = 16_000;
+/** How many calls a search looks at in one go: few at first, because most searches find enough among the newest. */
+const SMALLEST_SLICE = 500;
+const LARGEST_SLICE = 20_000;
 
 /** Called with the id of a call whose row the database refuses, and with the reason. Must not throw. */
 type RefusalListener = (callId: string, reason: unknown) => void;
@@ -67,7 +67,7 @@ export class CallRepository {
     this.#blobs = blobs;
     this.#instance = instance;
     this.#journals = journals;
-    this.#writer = new CallWriter(new CallTable(database.db, instance.id), {
+    this.#writer = new CallWriter(new CallTable(database, instance.id), {
       ...(delay === undefined ? {} : { delay }),
       // Only with SQLite: nodes that share a database server do not see each other's journal files.
       ...(database.engine === "sqlite" ? { journal: journals.open() } : {}),
@@ -106,7 +106,7 @@ export class CallRepository {
    * Resolves with `safe` when the record survives the end of the process: it is in the database, or in a
    * journal beside it, from which it is written to the database a moment later or at the next start. From
    * then on every method here returns the call. `whole` is the whole text of the result, when `result` has
-   * only a part of it. When another call has the same id already, the record is kept under that id with a
+   * only a part of it. `owner`: the caller of the chain's first call, when it has a token. When another call has the same id already, the record is kept under that id with a
    * suffix. Resolves with `held` when the store cannot take the record now: it is kept in memory and written
    * when the store can. Rejects when the database refuses the record for good.
    */
@@ -116,8 +116,11 @@ export class CallRepository {
     replayOf?: string,
     whole?: string,
     log?: readonly CallLine[],
+    owner = "",
+    trace?: CallTrace,
+    via?: string,
   ): Promise<"safe" | "held"> {
-    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log);
+    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log, owner, trace, via);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
     const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
     return written.catch((error) => {
@@ -169,12 +172,12 @@ export class CallRepository {
    */
   async list(query: CallQuery): Promise<Page<StoredCall>> {
     const { db, engine, pending, scan } = this.#database;
+    const { indexed, rest } = filterCalls(expressionBuilder(), engine, query);
     const selection = db
       .selectFrom("calls")
       .select(listedColumns)
-      .select(sql<string>`substr(result_text, 1, ${sql.lit(LISTED_RESULT)})`.as("result_text"))
-      .select(listedParameters)
-      .where((expression) => filterCalls(expression, engine, query));
+      .select(shownParts)
+      .where(({ and }) => and([...indexed, ...rest]));
     return readPage(selection, {
       limit: query.limit,
       cursor: query.cursor,
@@ -182,11 +185,49 @@ export class CallRepository {
       id: "call_id",
       toItem: (row) => toStoredCall(row),
       placeOf: ({ timestamp, callId }) => ({ time: timestamp, id: callId }),
-      async run(wanted) {
+      run: async (wanted, after) => {
         await pending.commit();
-        return looksAtMany(query) ? scan(wanted) : wanted.execute();
+        // The calls of a chain are found through each other, so that no slice of time has all of them.
+        if (query.root !== undefined) return scan(wanted, query.signal);
+        if (rest.length === 0) return wanted.execute();
+        const most = pageLimit(query.limit) + 1;
+        const rows: Awaited<ReturnType<typeof wanted.execute>> = [];
+        for await (const { from, to } of this.#slices(indexed, after?.time, query.signal)) {
+          const slice = wanted.where("timestamp", ">=", from).where("timestamp", "<=", to);
+          rows.push(...(await scan(slice, query.signal, "slice")));
+          if (rows.length >= most) break;
+        }
+        return rows.slice(0, most);
       },
     });
+  }
+
+  /**
+   * Cuts the calls with the given conditions into slices of time, the newest first, each with so few calls that looking at
+   * all of them takes little time: others can read in between, and a search that nobody waits for ends.
+   */
+  async *#slices(
+    indexed: readonly Expression<SqlBool>[],
+    latest = Number.MAX_SAFE_INTEGER,
+    signal?: AbortSignal,
+  ): AsyncGenerator<{ readonly from: number; readonly to: number }> {
+    const { db, scan } = this.#database;
+    for (let to = latest, size = SMALLEST_SLICE; ; size = Math.min(4 * size, LARGEST_SLICE)) {
+      const before = db
+        .selectFrom("calls")
+        .select("timestamp")
+        .where(({ and }) => and([...indexed]))
+        .where("timestamp", "<=", to)
+        .orderBy("timestamp", "desc")
+        .limit(1)
+        .offset(size);
+      const [next] = await scan(before, signal, "slice");
+      // All calls of one millisecond are in one slice.
+      const from = next === undefined ? 0 : Math.min(next.timestamp + 1, to);
+      yield { from, to };
+      if (next === undefined) return;
+      to = from - 1;
+    }
   }
 
   /**
@@ -241,35 +282,63 @@ export class CallRepository {
       await this.#instance.removeFreeLocks();
       return 0;
     }
-    const left = (error: ToolErrorResponse) =>
-      this.#database.db
-        .updateTable("calls")
-        .set({
-          state: "interrupted",
-          error: JSON.stringify(error),
-          result_type: "error",
-          result_text: error.message,
-          result_size: error.message.length,
-        })
-        .where("state", "=", "running")
-        .where(isNotCompleted)
-        .where("instance", "in", dead);
     // First the calls that certainly did not run: nobody had approved them, or no process had continued them
     // after the approval.
-    const unagreed = await left(neverBegunError)
-      .where("call_id", "in", (query) =>
+    const unagreed = await this.#interrupt(dead, neverBegunError, (calls) =>
+      calls.where("call_id", "in", (query) =>
         query
           .selectFrom("approvals")
           .select("call_id")
           .where("instance", "in", dead)
           .where(({ or, eb }) => or([eb("stage", "=", "before"), eb("stage", "is", null)]))
           .where(({ or, eb }) => or([eb("state", "!=", "allowed"), eb("resumable", "=", AGREED_ELSEWHERE)])),
-      )
-      .executeTakeFirst();
-    const others = await left(interruptedError).executeTakeFirst();
+      ),
+    );
+    const others = await this.#interrupt(dead, interruptedError, (calls) => calls);
     await this.#instance.forget(dead);
     await this.#instance.removeFreeLocks();
-    return Number(unagreed.numUpdatedRows + others.numUpdatedRows);
+    return unagreed + others;
+  }
+
+  /** Marks running calls of dead instances as interrupted, and counts them. Returns how many. */
+  async #interrupt(
+    dead: readonly string[],
+    error: ToolErrorResponse,
+    choose: (
+      calls: SelectQueryBuilder<Tables, "calls", unknown>,
+    ) => SelectQueryBuilder<Tables, "calls", unknown>,
+  ): Promise<number> {
+    const { db, engine } = this.#database;
+    return db.transaction().execute(async (transaction) => {
+      const left = choose(transaction.selectFrom("calls"))
+        .where("state", "=", "running")
+        .where(isNotCompleted)
+        .where("instance", "in", dead);
+      const rows = await left.select(["call_id", ...countedColumns]).execute();
+      if (rows.length === 0) return 0;
+      const changes = {
+        state: "interrupted",
+        error: JSON.stringify(error),
+        result_type: "error",
+        result_text: error.message,
+        result_size: error.message.length,
+      } as const;
+      const counts = new CallCounts(partOf(engine, this.#instance.id));
+      let changed = 0;
+      for (const row of rows) {
+        // Another node may be doing the same.
+        const done = await updateRows(
+          transaction,
+          "calls",
+          { call_id: row.call_id, state: "running" },
+          changes,
+        );
+        if (done > 0) counts.add([{ ...row, ...changes, duration: null }]);
+        changed += done;
+      }
+      for (const statement of counts.statements(engine)) await transaction.executeQuery(statement);
+      return changed;
+    });
   }
 
   /**
@@ -294,15 +363,6 @@ export class CallRepository {
     this.held.close();
     this.#database.pending.delete(this.#writer);
   }
-}
-
-/**
- * Selects null in place of long arguments. In a row that is small as a whole, the arguments need not be
- * measured.
- */
-function listedParameters(expression: ExpressionBuilder<Tables, "calls">) {
-  const isShort = sql<SqlBool>`size <= ${sql.lit(LISTED_PARAMETERS)} or length(parameters) <= ${sql.lit(LISTED_PARAMETERS)}`;
-  return expression.case().when(isShort).then(expression.ref("parameters")).end().as("parameters");
 }
 
 /** The error that is recorded for a call whose process died before anybody approved the call. */

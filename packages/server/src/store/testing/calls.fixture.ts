@@ -350,6 +350,67 @@ export function testCalls(place: TestPlace): void {
       expect(await find("' or 1=1 --")).toEqual([]);
     });
 
+    test("searches all calls, slice by slice, also through many of one moment, until nobody waits any more", async () => {
+      const own = await place.open();
+      const records = Array.from({ length: 2_600 }, (_, n) => {
+        // 700 calls of one millisecond in the middle, and a few others here and there.
+        const timestamp = 5_000 + (n < 900 ? n : n < 1_600 ? 900 : n);
+        const callId = `s${String(n).padStart(4, "0")}`;
+        return makeRecord({ callId, timestamp, parameters: { note: n % 130 === 0 ? "needle" : "hay" } });
+      });
+      await Promise.all(records.map((record) => own.calls.finished(record, textResult("x"))));
+      const expected = records.filter((_, n) => n % 130 === 0).map(({ callId }) => callId);
+      const found: string[] = [];
+      for (let cursor: string | undefined, isLast = false; !isLast; isLast = cursor === undefined) {
+        const page = await own.calls.list({ text: "needle", limit: 4, ...(cursor && { cursor }) });
+        found.push(...page.items.map(({ callId }) => callId));
+        cursor = page.next;
+      }
+      expect(found).toEqual(expected.toReversed());
+      const { items } = await own.calls.list({ text: "needle", tool: "search_web", status: "completed" });
+      expect(items).toHaveLength(expected.length);
+
+      const leaving = new AbortController();
+      const searching = own.calls.list({ text: "nowhere", signal: leaving.signal });
+      leaving.abort("gone");
+      await expect(searching).rejects.toBe("gone");
+    });
+
+    test("finds the calls of a chain that a token began, and combines any conditions", async () => {
+      const sessionID = "owners";
+      const error = { name: "E", code: "execution_failed", message: "m", recoverable: true } as const;
+      const add = async (callId: string, owner: string, more: Partial<ToolCallRecord> = {}) => {
+        const result =
+          more.error === undefined ? textResult("x") : { content: "m", type: "error" as const, error };
+        await store.calls.finished(
+          makeRecord({ callId, sessionID, timestamp: 1_000, ...more }),
+          result,
+          undefined,
+          undefined,
+          undefined,
+          owner,
+        );
+      };
+      await add("w1", "ann_1", { toolName: "outer" });
+      await add("w2", "ann_1", {
+        timestamp: 2_000,
+        parentCallId: "w1",
+        caller: "outer",
+        status: "error",
+        error,
+      });
+      await add("w3", "ann_2");
+      await add("w4", "");
+      expect(await ids({ owner: "ann_1" })).toEqual(["w2", "w1"]);
+      expect(await ids({ owner: "ann_1", status: "error" })).toEqual(["w2"]);
+      expect(await ids({ owner: "ann_1", parent: "w1" })).toEqual(["w2"]);
+      expect(await ids({ owner: "ann_2", parent: "w1" })).toEqual([]);
+      expect(await ids({ owner: "ann_2", root: "w1" })).toEqual([]);
+      expect(await ids({ owner: "ann_1", root: "w1", status: "error" })).toEqual(["w2"]);
+      expect(await ids({ owner: "ann_1", session: sessionID, tool: "outer" })).toEqual(["w1"]);
+      expect(await ids({ parent: "w1", status: "completed" })).toEqual([]);
+    });
+
     test("leaves out calls that others made when only those at the top are wanted", async () => {
       await finish({ callId: "top_1", sessionID: "tops" });
       await finish({ callId: "made_1", sessionID: "tops", parentCallId: "top_1" });
@@ -396,17 +457,18 @@ export function testCalls(place: TestPlace): void {
       expect(await store.calls.statistics({ ...query, tool: "counted_*" })).toEqual({
         calls: 30,
         errors: 3,
-        p50: 60,
-        p95: 900,
+        cancelled: 0,
+        p50: about(60),
+        p95: about(900),
         interval: 60_000,
         buckets: [
-          { at: start, calls: 10, errors: 1, p50: 6, p95: 10 },
-          { at: start + 60_000, calls: 10, errors: 1, p50: 60, p95: 100 },
-          { at: start + 120_000, calls: 10, errors: 1, p50: 600, p95: 1000 },
+          { at: start, calls: 10, errors: 1, cancelled: 0, p50: about(6), p95: about(10) },
+          { at: start + 60_000, calls: 10, errors: 1, cancelled: 0, p50: about(60), p95: about(100) },
+          { at: start + 120_000, calls: 10, errors: 1, cancelled: 0, p50: about(600), p95: about(1000) },
         ],
         tools: [
-          { toolName: "counted_a", calls: 20, errors: 2, p50: 10, p95: 100 },
-          { toolName: "counted_b", calls: 10, errors: 1, p50: 600, p95: 1000 },
+          { toolName: "counted_a", calls: 20, errors: 2, cancelled: 0, p50: about(10), p95: about(100) },
+          { toolName: "counted_b", calls: 10, errors: 1, cancelled: 0, p50: about(600), p95: about(1000) },
         ],
       });
     });
@@ -421,29 +483,71 @@ export function testCalls(place: TestPlace): void {
       expect(await store.calls.statistics({ ...query, tool: "nothing" })).toEqual({
         calls: 0,
         errors: 0,
+        cancelled: 0,
         interval: 60_000,
         buckets: [],
         tools: [],
       });
     });
 
-    test("count a call that was interrupted as one that failed, of unknown duration", async () => {
-      const lost = await finish({ toolName: "counted_lost", timestamp: start + 1, duration: 90 });
-      await finish({ toolName: "counted_lost", timestamp: start + 2, duration: 7 });
-      await place.run(
-        options,
-        `update calls set state = 'interrupted', duration = null where call_id = '${lost.callId}'`,
-      );
-      const {
-        interval: _,
-        buckets: __,
-        tools: ___,
-        ...totals
-      } = await store.calls.statistics({
-        ...query,
-        tool: "counted_lost",
+    test("tell calls that nobody wanted any more from failures, and waiting from the tool's time", async () => {
+      const own = { toolName: "counted_wait", timestamp: start + 3 };
+      const failed = (code: "cancelled" | "approval_denied" | "timed_out") => ({
+        status: "error" as const,
+        duration: 90_000,
+        error: { name: "E", code, message: "m", recoverable: true },
       });
-      expect(totals).toEqual({ calls: 2, errors: 1, p50: 7, p95: 7 });
+      await finish({ ...own, duration: 60_005, flags: { waited: 60_000 } });
+      await finish({ ...own, ...failed("cancelled") });
+      await finish({ ...own, ...failed("approval_denied") });
+      const { tools } = await store.calls.statistics({ ...query, tool: "counted_wait" });
+      expect(tools).toEqual([
+        { toolName: "counted_wait", calls: 3, errors: 0, cancelled: 2, p50: about(5), p95: about(5) },
+      ]);
+      await finish({ ...own, ...failed("timed_out"), timestamp: start + 4 });
+      expect(await store.calls.statistics({ ...query, tool: "counted_wait" })).toMatchObject({ errors: 1 });
+    });
+
+    test("add up over any time, whatever slices it is put together from", async () => {
+      const day = start - (start % 86_400_000) + 30 * 86_400_000;
+      const times = [0, 1, 61, 900, 3_599, 3_600, 86_399, 86_400, 86_400 + 7_261, 3 * 86_400, 8 * 86_400];
+      for (const second of times) {
+        const timestamp = day + second * 1_000;
+        await finish({ toolName: "counted_span", timestamp, duration: 10 });
+      }
+      for (const since of times)
+        for (const until of times.filter((time) => time >= since)) {
+          const asked = { since: day + since * 1_000, until: day + until * 1_000 };
+          const minute = (time: number) => time - (time % 60_000);
+          const whole = { since: minute(asked.since), until: minute(asked.until) + 59_999 };
+          const expected = times.filter(
+            (time) => day + time * 1_000 >= whole.since && day + time * 1_000 <= whole.until,
+          ).length;
+          for (const tool of ["counted_span", undefined]) {
+            const found = await store.calls.statistics({ ...asked, ...(tool === undefined ? {} : { tool }) });
+            const counted = [found, ...found.tools].map(({ calls }) => calls);
+            const sliced = found.buckets.reduce((sum, { calls }) => sum + calls, 0);
+            expect([since, until, ...counted, sliced]).toEqual([since, until, expected, expected, expected]);
+          }
+        }
+    });
+
+    test("count a call whose process died as one that failed, of unknown duration, until its end is found", async () => {
+      const own = await place.make();
+      const dying = await place.open(own);
+      const at = Date.now();
+      dying.calls.started(makeStart(makeRecord({ callId: "lost", timestamp: at, toolName: "lost" })));
+      await expect.poll(() => dying.calls.get("lost")).toBeDefined();
+      await dying.calls.finished(
+        makeRecord({ timestamp: at, duration: 7, toolName: "lost" }),
+        textResult("x"),
+      );
+      await place.run(own, "update calls set instance = 'dead' where call_id = 'lost'");
+      expect(await dying.calls.settleInterrupted()).toBe(1);
+      const { tools } = await dying.calls.statistics({ since: at - 1_000, until: at + 1_000 });
+      expect(tools).toEqual([
+        { toolName: "lost", calls: 2, errors: 1, cancelled: 0, p50: about(7), p95: about(7) },
+      ]);
     });
   });
 
@@ -579,6 +683,14 @@ export function testCalls(place: TestPlace): void {
     }
     return seen;
   }
+}
+
+/** Statistics come from histograms. */
+function about(duration: number): unknown {
+  return {
+    asymmetricMatch: (found: unknown) => typeof found === "number" && Math.abs(found / duration - 1) < 0.2,
+    toString: () => `about ${duration}`,
+  };
 }
 
 function blobFiles(directory: string): string[] {

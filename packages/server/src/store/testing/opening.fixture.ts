@@ -42,9 +42,56 @@ export function testOpening(place: TestPlace): void {
   test("a database from before the usage of models was counted gets the table for it", async () => {
     const options = await place.make();
     await (await openStore(options)).close();
-    await place.run(options, "delete from toolrack_migrations where name = '0013_usage'");
+    await place.run(options, "delete from toolrack_migrations where name >= '0013'");
     await place.run(options, "drop table chat_usage");
     expect(await (await place.open(options)).usage.statistics({ since: 0 })).toMatchObject({ requests: 0 });
+  });
+
+  test("a database from before calls were counted has them counted in the background, each once", async () => {
+    const options = await place.make();
+    const before = await openStore(options);
+    const id = "t1";
+    await before.tokens.add({ id, name: "ann", scopes: { tools: ["*"] }, createdAt: 1 }, "HASH");
+    const timestamp = Date.now();
+    const made = [
+      { callId: "own", caller: `ann_${id}` },
+      { callId: "made by own", caller: "some_tool", parentCallId: "own", timestamp: timestamp + 1 },
+      { callId: "of the operator", caller: "http" },
+      { callId: "unwanted", error: { name: "E", code: "cancelled", message: "m", recoverable: true } },
+    ] as const;
+    for (const call of made) {
+      const status = "error" in call ? "error" : "completed";
+      await before.calls.finished(
+        makeRecord({ timestamp, status, toolName: "old", ...call }),
+        textResult("x"),
+      );
+    }
+    const extra = Array.from({ length: 1_200 }, (_, n) =>
+      makeRecord({ timestamp: timestamp - n, toolName: "many" }),
+    );
+    await Promise.all(extra.map((record) => before.calls.finished(record, textResult("x"))));
+    await before.close();
+    for (const statement of [
+      "delete from toolrack_migrations where name = '0014_counts'",
+      "drop table call_counts",
+      "update calls set owner = null",
+    ])
+      await place.run(options, statement);
+
+    const store = await place.open(options);
+    const window = { since: timestamp - 60_000, until: timestamp + 60_000 };
+    await store.calls.finished(makeRecord({ timestamp, toolName: "new" }), textResult("x"));
+    expect((await store.calls.statistics(window)).calls).toBe(1);
+    await store.prune({});
+    await store.prune({});
+    const { tools } = await store.calls.statistics(window);
+    expect(tools.map(({ toolName, calls, cancelled }) => [toolName, calls, cancelled])).toEqual([
+      ["many", 1_200, 0],
+      ["old", 4, 1],
+      ["new", 1, 0],
+    ]);
+    const { items } = await store.calls.list({ owner: `ann_${id}` });
+    expect(items.map(({ callId }) => callId)).toEqual(["made by own", "own"]);
   });
 
   test("a store can be closed twice, and takes nothing afterwards", async () => {

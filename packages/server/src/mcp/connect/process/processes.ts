@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { extname } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { type ProcessStat, processIds, processStat } from "../../../helpers/processes.ts";
+import { type ProcessStat, processIds, processStat, recentProcesses } from "../../../helpers/processes.ts";
 
 /**
  * The environment variable that every process started for an upstream server gets. Its value is called the
@@ -28,10 +29,7 @@ export type KnownProcess = Pick<ProcessStat, "id" | "startedAt">;
 
 /** All processes by the id of their parent. Empty on other systems than Linux. */
 export function findFamilies(): ReadonlyMap<number, readonly KnownProcess[]> {
-  return Map.groupBy(
-    processIds().flatMap((id) => processStat(id) ?? []),
-    ({ parent }) => parent,
-  );
+  return Map.groupBy(recentProcesses(), ({ parent }) => parent);
 }
 
 /** All descendants of the processes with the ids `roots`. A process whose parent has ended is not found. */
@@ -59,18 +57,39 @@ export function isRunning({ id, startedAt }: KnownProcess): boolean {
   return seen !== undefined && seen.startedAt === startedAt && !seen.isOver;
 }
 
-/** The processes whose mark has this prefix. Empty on other systems than Linux. */
-export function findMarked(prefix: string): number[] {
-  const wanted = `${MARK}=${prefix}`;
-  return processIds().filter((id) => {
-    if (id === process.pid) return false;
+/** The processes whose mark has this prefix, with their marks. Empty on other systems than Linux. */
+export function findMarked(prefix: string): ReadonlyMap<number, string> {
+  const start = `${MARK}=`;
+  const wanted = start + prefix;
+  const found = new Map<number, string>();
+  for (const id of processIds()) {
+    if (id === process.pid) continue;
     try {
       const environment = readFileSync(`/proc/${id}/environ`, "latin1");
-      return environment.startsWith(wanted) || environment.includes(`\0${wanted}`);
+      if (!environment.includes(wanted)) continue;
+      const value = environment.split("\0").find((one) => one.startsWith(wanted));
+      if (value !== undefined) found.set(id, value.slice(start.length));
     } catch {
-      return false; // The process has ended, or belongs to another user.
+      // The process has ended, or belongs to another user.
     }
+  }
+  return found;
+}
+
+/** Milliseconds for which `findOwnSoon` waits for others that ask the same. */
+const SHARED = 25;
+let search: Promise<ReadonlyMap<number, string>> | undefined;
+
+/**
+ * The processes of this rack with their marks, as they are in a moment. All that ask within that moment share one
+ * search, because hundreds of servers may end at the same time.
+ */
+export function findOwnSoon(): Promise<ReadonlyMap<number, string>> {
+  search ??= delay(SHARED).then(() => {
+    search = undefined;
+    return findMarked(markOfRack);
   });
+  return search;
 }
 
 /**

@@ -5,11 +5,11 @@ import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
 import { rpcCodes } from "../../wire/index.ts";
-import { LONGEST_MESSAGE } from "../protocol/http-errors.ts";
+import { LONGEST_MESSAGE } from "../protocol/http-client.ts";
 import type { Message, Transport } from "../protocol/messages.ts";
 import {
   descendantsOf,
-  findMarked,
+  findOwnSoon,
   isRunning,
   MARK,
   nextMark,
@@ -156,9 +156,10 @@ export class StdioTransport implements Transport {
     if (group !== undefined) {
       await group.end();
       // Processes that have left the group: daemons, and those with a session of their own.
-      const left = () =>
-        new Set([...findMarked(this.#mark), ...family.filter(isRunning).map(({ id }) => id)]);
-      await endAll(left);
+      await endAll(async () => {
+        const own = [...(await findOwnSoon())].flatMap(([id, mark]) => (mark === this.#mark ? id : []));
+        return new Set([...own, ...family.filter(isRunning).map(({ id }) => id)]);
+      });
       unwatchGroup(group.id);
     }
     // Until "exit", the process is still there as a zombie.
@@ -237,17 +238,17 @@ export class StdioTransport implements Transport {
   }
 }
 
-async function endAll(find: () => ReadonlySet<number>): Promise<void> {
+async function endAll(find: () => Promise<ReadonlySet<number>>): Promise<void> {
   // A process may ignore SIGTERM. After SIGKILL it can only be delayed by a device that it waits for.
   for (const [signal, timeout] of [
     ["SIGTERM", 500],
     ["SIGKILL", 2_000],
   ] as const) {
-    const left = find();
+    const left = await find();
     if (left.size === 0) return;
     for (const id of left) signalProcess(id, signal);
     const deadline = performance.now() + timeout;
-    while (find().size > 0 && performance.now() < deadline) await delay(25);
+    while (performance.now() < deadline && (await find()).size > 0);
   }
 }
 

@@ -70,7 +70,7 @@ function forget(id: number): void {
 
 function strays(): number[] {
   const known = [...groups.values()].flatMap((family) => [...family.values()]).filter(isRunning);
-  return [...findMarked(prefix), ...known.map(({ id }) => id)];
+  return [...findMarked(prefix).keys(), ...known.map(({ id }) => id)];
 }
 
 async function endAll(): Promise<void> {

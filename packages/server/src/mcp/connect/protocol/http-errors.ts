@@ -2,6 +2,7 @@ import { STATUS_CODES } from "node:http";
 import { asRecord, isRecord } from "../../../helpers/index.ts";
 import { rpcCodes } from "../../wire/index.ts";
 import { sentence, UpstreamError } from "../failures.ts";
+import type { HttpAnswer } from "./http-client.ts";
 
 const LONGEST_TEXT = 300;
 
@@ -17,19 +18,19 @@ export function refusal(error: unknown): UpstreamError {
  * whether the request was sent in a session.
  */
 export async function refusalIn(
-  response: Response,
+  answer: HttpAnswer,
   id: unknown,
   hasSession: boolean,
 ): Promise<UpstreamError> {
-  const { status, headers } = response;
-  const text = await boundedText(response);
+  const { status } = answer;
+  const text = await answer.text();
   const body = parsed(text);
   const error = isRecord(body) && isRecord(body.error) ? body.error : undefined;
   const isAboutRequest = error !== undefined && isRecord(body) && body.id === id;
   const reason = messageIn(body) ?? text;
-  const challenge = status === 403 ? await challengeIn(response) : {};
+  const challenge = status === 403 ? await challengeIn(answer) : {};
   const isScope = challenge.error === "insufficient_scope";
-  const retryAfter = waitIn(headers);
+  const retryAfter = waitIn(answer.header("retry-after"));
   const facts = {
     status,
     code: typeof error?.code === "number" ? error.code : undefined,
@@ -47,10 +48,11 @@ export async function refusalIn(
 
 /** Reads the `WWW-Authenticate` header. Imports the SDK late, because most racks never need it. */
 async function challengeIn(
-  response: Response,
+  answer: HttpAnswer,
 ): Promise<{ readonly error?: string; readonly scope?: string }> {
   const { extractWWWAuthenticateParams } = await import("@modelcontextprotocol/client");
-  return extractWWWAuthenticateParams(response);
+  const headers = { "www-authenticate": answer.header("www-authenticate") ?? "" };
+  return extractWWWAuthenticateParams(new Response(null, { status: answer.status, headers }));
 }
 
 /** Error codes by which servers refuse an unknown or missing session. */
@@ -68,8 +70,8 @@ function isLostSession(status: number, reason: string, code: unknown): boolean {
 }
 
 /** How long the server asks to wait, in seconds. The header holds seconds or a date. */
-function waitIn(headers: Headers): number | undefined {
-  const given = headers.get("retry-after")?.trim() ?? "";
+function waitIn(header = ""): number | undefined {
+  const given = header.trim();
   if (given === "") return undefined;
   const seconds = /^\d+$/.test(given) ? Number(given) : (Date.parse(given) - Date.now()) / 1000;
   return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : undefined;
@@ -101,51 +103,21 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The longest message of a server that is read, in bytes. */
-export const LONGEST_MESSAGE = 64 * 1024 * 1024;
-
-/** The whole text of an answer. Rejects when it is larger than `limit` bytes. */
-export async function boundedText(response: Response, limit = LONGEST_MESSAGE): Promise<string> {
-  const { headers, body } = response;
-  const length = headers.get("content-length");
-  // The length of a compressed answer says nothing about its real size.
-  const isKnown = length !== null && !headers.has("content-encoding") && Number(length) <= limit;
-  if (isKnown || body === null) return response.text();
-  const pieces: Uint8Array[] = [];
-  let size = 0;
-  for await (const piece of body) {
-    size += piece.byteLength;
-    if (size > limit) throw tooLarge(limit);
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces).toString("utf8");
-}
-
-export function tooLarge(limit: number): UpstreamError {
-  const size = limit >= 1024 * 1024 ? `${Math.floor(limit / 1024 / 1024)} MB` : `${limit} bytes`;
-  return new UpstreamError(
-    "broken",
-    `The server's answer is larger than ${size} and was not read to its end. Ask for less at one time.`,
-  );
-}
-
 /** Error codes of a connection that broke after it was made. */
-const brokenCodes: ReadonlySet<unknown> = new Set([
-  ...["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"],
-]);
+const brokenCodes: ReadonlySet<unknown> = new Set([...["ECONNRESET", "EPIPE", "ESOCKETTIMEDOUT"]]);
 
 /**
- * Turns an error of `fetch` into an `UpstreamError`; undefined for other errors. A connection that broke
+ * Turns an error of a request into an `UpstreamError`; undefined for other errors. A connection that broke
  * concerns only one request (`broken`). A connection that could not be made means that the server is not there
  * (`unavailable`).
  */
 export function lostConnection(error: unknown): UpstreamError | undefined {
-  const cause = error instanceof TypeError && error.message === "fetch failed" ? error.cause : undefined;
-  if (!(cause instanceof Error)) return undefined;
-  const code = "code" in cause && cause.code !== undefined ? String(cause.code) : cause.name;
+  // Node gives each of them a code: `ECONNREFUSED`, `HPE_INVALID_CONSTANT`, `CERT_HAS_EXPIRED` and many more.
+  if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return undefined;
+  const { code } = error;
   // When several addresses were tried, each has its own error. The first one is shown.
-  const first: unknown = cause instanceof AggregateError ? cause.errors[0] : undefined;
-  const reason = cause.message || (first instanceof Error ? first.message : "");
+  const first: unknown = error instanceof AggregateError ? error.errors[0] : undefined;
+  const reason = error.message || (first instanceof Error ? first.message : "");
   if (brokenCodes.has(code)) {
     const why = reason === "" || reason === code ? code : `${reason}, ${code}`;
     const message = `The connection was closed before the answer came (${why}). What it had already done may stand: check before calling it again.`;

@@ -3,7 +3,8 @@ import { createParser } from "eventsource-parser";
 import { isRecord, reasonOf } from "../../../helpers/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { sentence, UpstreamError } from "../failures.ts";
-import { boundedText, LONGEST_MESSAGE, lostConnection, refusalIn, tooLarge } from "./http-errors.ts";
+import { HttpAnswer, type HttpRequest, LONGEST_MESSAGE, sendRequest, tooLarge } from "./http-client.ts";
+import { lostConnection, refusalIn } from "./http-errors.ts";
 import type { Message, SendOptions, Transport, UpstreamRequest } from "./messages.ts";
 
 export type AddressEntry = ResolvedEntry & { readonly kind: "address" };
@@ -61,7 +62,7 @@ export class HttpTransport implements Transport {
   async start(): Promise<void> {
     if (this.hasOwnAnswers) return;
     const response = await this.#open();
-    if (!isEventStream(response))
+    if (!response.isEventStream)
       throw new UpstreamError("broken", "It answered with something that is no stream of events.");
     this.isListening = true;
     this.hasOpened = true;
@@ -89,30 +90,34 @@ export class HttpTransport implements Transport {
   async send(message: Message, { request, signal, headers }: Partial<SendOptions> = {}): Promise<void> {
     const { id, method } = message;
     const isHandshake = method === "initialize";
-    const response = await this.#fetch(this.#endpoint, "POST", {
-      body: JSON.stringify(message),
-      signal,
-      headers: {
-        "content-type": "application/json",
-        accept: "application/json, text/event-stream",
-        ...this.#ownHeaders(),
-        ...headers,
+    const response = await this.#send(
+      this.#endpoint,
+      {
+        method: "POST",
+        body: JSON.stringify(message),
+        headers: {
+          "content-type": "application/json",
+          accept: "application/json, text/event-stream",
+          ...this.#ownHeaders(),
+          ...headers,
+        },
       },
-    });
+      signal,
+    );
     const { status } = response;
     if (status >= 400) {
       const hasSession = !isHandshake && (this.#sessionId !== undefined || !this.hasOwnAnswers);
       throw await refusalIn(response, id, hasSession);
     }
-    if (isHandshake) this.#sessionId = response.headers.get("mcp-session-id") ?? undefined;
+    if (isHandshake) this.#sessionId = response.header("mcp-session-id");
     if (!this.hasOwnAnswers || request === undefined) {
-      await response.body?.cancel();
+      response.cancel();
       if (method === "notifications/initialized" && status === 202) void this.#listen();
     } else if (status === 202) {
-      await response.body?.cancel();
+      response.cancel();
       const text = "It answered with 202 Accepted, after which no result comes any more.";
       throw new UpstreamError("broken", text);
-    } else if (!isEventStream(response)) await this.#readMessages(response, id, request);
+    } else if (!response.isEventStream) await this.#readMessages(response, id, request);
     else if (!(await this.#readStream(response, { id, request, signal })))
       throw new UpstreamError("broken", "The server ended its answer before it was complete.");
   }
@@ -130,8 +135,8 @@ export class HttpTransport implements Transport {
     this.isListening = false;
     this.onclose?.();
     if (this.#sessionId === undefined) return;
-    await fetch(this.#url, { method: "DELETE", headers, signal, redirect: "manual" }).then(
-      (response) => response.body?.cancel(),
+    await sendRequest(this.#url, { method: "DELETE", headers, signals: [signal] }).then(
+      (answer) => answer.cancel(),
       () => {},
     );
   }
@@ -144,29 +149,23 @@ export class HttpTransport implements Transport {
   }
 
   /** Follows redirects within the same origin, or to https on the same host, because the headers of the entry are sent along. */
-  async #fetch(
-    url: URL,
-    method: "GET" | "POST",
-    { signal, headers, body }: { signal?: AbortSignal | undefined; headers: object; body?: string },
-  ): Promise<Response> {
+  async #send(url: URL, { method, headers, body }: HttpRequest, signal?: AbortSignal): Promise<HttpAnswer> {
     const { signal: closing } = this.#closing;
-    const init = {
+    const wanted = {
       method,
       headers: { ...this.#headers, ...headers },
-      signal: signal === undefined ? closing : AbortSignal.any([closing, signal]),
-      redirect: "manual",
-      ...(body === undefined ? {} : { body }),
-    } as const;
+      body,
+      signals: signal === undefined ? [closing] : [closing, signal],
+    };
     let at = url;
     for (let followed = 0; ; followed++) {
-      const response = await fetch(at, init).catch((thrown: unknown) => {
+      const response = await sendRequest(at, wanted).catch((thrown: unknown) => {
         throw lostConnection(thrown) ?? thrown;
       });
       const { status } = response;
-      const target =
-        status >= 300 && status < 400 ? URL.parse(response.headers.get("location") ?? "", at) : null;
+      const target = status >= 300 && status < 400 ? URL.parse(response.header("location") ?? "", at) : null;
       if (target === null) return response;
-      await response.body?.cancel();
+      response.cancel();
       const keepsMethod = method === "GET" || status === 307 || status === 308;
       const isSecured = target.protocol === "https:" && target.hostname === at.hostname;
       const isOwn = (target.origin === at.origin || isSecured) && target.username + target.password === "";
@@ -176,10 +175,13 @@ export class HttpTransport implements Transport {
   }
 
   /** Opens a stream for the server's own messages, or with `lastEventId` continues one. */
-  async #open(lastEventId?: string, signal?: AbortSignal): Promise<Response> {
-    const resumed = lastEventId === undefined ? {} : { "last-event-id": lastEventId };
-    const headers = { accept: "text/event-stream", ...this.#ownHeaders(), ...resumed };
-    const response = await this.#fetch(this.#url, "GET", { headers, signal });
+  async #open(lastEventId?: string, signal?: AbortSignal): Promise<HttpAnswer> {
+    const headers = {
+      accept: "text/event-stream",
+      ...this.#ownHeaders(),
+      ...(lastEventId === undefined ? {} : { "last-event-id": lastEventId }),
+    };
+    const response = await this.#send(this.#url, { method: "GET", headers }, signal);
     if (response.status >= 400) throw await refusalIn(response, undefined, false);
     return response;
   }
@@ -187,7 +189,7 @@ export class HttpTransport implements Transport {
   /** Listens to the server's own messages for as long as it lets us. */
   async #listen(): Promise<void> {
     const first = await this.#open().catch(() => undefined);
-    if (first === undefined || !isEventStream(first)) return first?.body?.cancel();
+    if (first === undefined || !first.isEventStream) return first?.cancel();
     await this.#readStream(first, {}, true);
     // The server let us listen before and cannot be reached any more.
     void this.close();
@@ -198,10 +200,10 @@ export class HttpTransport implements Transport {
    * opened again where it ended. `isOwn`: whether it is the stream for the server's own messages, which has no
    * answer and is always opened again. Returns whether the answer came.
    */
-  async #readStream(first: Response, { id, request, signal }: Answered, isOwn = false): Promise<boolean> {
+  async #readStream(first: HttpAnswer, { id, request, signal }: Answered, isOwn = false): Promise<boolean> {
     let lastEventId: string | undefined;
     let isAnswered = false;
-    for (let response: Response | undefined = first; response !== undefined && !isAnswered; ) {
+    for (let response: HttpAnswer | undefined = first; response !== undefined && !isAnswered; ) {
       if (isOwn) this.isListening = true;
       try {
         for await (const found of this.#events(response)) {
@@ -221,22 +223,22 @@ export class HttpTransport implements Transport {
   }
 
   /** Undefined when the stream cannot be opened. */
-  async #openAgain(lastEventId: string | undefined, signal?: AbortSignal): Promise<Response | undefined> {
+  async #openAgain(lastEventId: string | undefined, signal?: AbortSignal): Promise<HttpAnswer | undefined> {
     for (let failures = 0; failures < MOST_RETRIES; failures++) {
       await delay(this.#retryPause ?? RETRY_PAUSE * 1.5 ** failures, undefined, { ref: false });
       if (this.#closing.signal.aborted || signal?.aborted) return undefined;
       const response = await this.#open(lastEventId, signal).catch((thrown: unknown) => thrown);
-      if (response instanceof Response) return response;
+      if (response instanceof HttpAnswer) return response;
       if (response instanceof UpstreamError && response.facts.status === 405) return undefined;
     }
     return undefined;
   }
 
-  async #readMessages(response: Response, id: unknown, request: UpstreamRequest): Promise<void> {
-    const type = response.headers.get("content-type");
+  async #readMessages(response: HttpAnswer, id: unknown, request: UpstreamRequest): Promise<void> {
+    const type = response.header("content-type");
     if (!/^\s*application\/json\b/i.test(type ?? "")) {
-      await response.body?.cancel();
-      const reason = type === null ? "it has no content, or one without a type" : `its type is ${type}`;
+      response.cancel();
+      const reason = type === undefined ? "it has no content, or one without a type" : `its type is ${type}`;
       throw new UpstreamError("broken", `It answered with something that is no message of MCP: ${reason}.`);
     }
     const given = await messagesIn(response);
@@ -270,7 +272,7 @@ export class HttpTransport implements Transport {
    * Reads the events of a stream. The size limit applies to each event alone, because a stream may go on for
    * ever.
    */
-  async *#events({ body }: Response): AsyncGenerator<StreamEvent> {
+  async *#events(answer: HttpAnswer): AsyncGenerator<StreamEvent> {
     const events: StreamEvent[] = [];
     let isTooLarge = false;
     const parser = createParser({
@@ -284,16 +286,12 @@ export class HttpTransport implements Transport {
       },
     });
     const decoder = new TextDecoder();
-    for await (const piece of body ?? []) {
+    for await (const piece of answer.pieces()) {
       parser.feed(decoder.decode(piece, { stream: true }));
       yield* events.splice(0);
       if (isTooLarge) throw tooLarge(LONGEST_MESSAGE);
     }
   }
-}
-
-function isEventStream({ headers }: Response): boolean {
-  return /^\s*text\/event-stream/i.test(headers.get("content-type") ?? "");
 }
 
 function isMessage(value: unknown): value is Message {
@@ -304,9 +302,9 @@ function answers({ id, method }: Message, wanted: unknown): boolean {
   return method === undefined && wanted !== undefined && id === wanted;
 }
 
-async function messagesIn(response: Response): Promise<unknown> {
+async function messagesIn(response: HttpAnswer): Promise<unknown> {
   try {
-    return JSON.parse(await boundedText(response));
+    return JSON.parse(await response.text());
   } catch (thrown) {
     if (thrown instanceof UpstreamError) throw thrown;
     const text =

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CallClient } from "@toolrack/core";
-import { asRecord, isRecord, reasonOf } from "../../../helpers/index.ts";
+import { asRecord, isRecord, PassingMap, reasonOf } from "../../../helpers/index.ts";
 import { type ClientInfo, metaKeys, modernVersion, rpcCodes, tasksExtension } from "../../wire/index.ts";
 import { UpstreamError } from "../failures.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
@@ -74,7 +74,7 @@ export class UpstreamSession {
   readonly subscriptions = new Subscriptions(this);
   readonly #options: SessionOptions;
   readonly #transport: Transport;
-  readonly #pending = new Map<number, Pending>();
+  readonly #pending = new PassingMap<number, Pending>();
   readonly #questions: ServerQuestions;
   readonly #tasks: TaskRuns;
   readonly #turns = new Turns(LONGEST_TURN);
@@ -190,7 +190,7 @@ export class UpstreamSession {
     this.#closed = reason;
     this.subscriptions.close();
     const lost = new UpstreamError("lost", reason.message, { cause: reason });
-    for (const id of this.#pending.keys()) this.#settle(id)?.reject(lost);
+    for (const [id] of this.#pending) this.#settle(id)?.reject(lost);
     this.#tasks.close(lost);
     this.#questions.close(reason);
   }

@@ -21,7 +21,7 @@ import {
 } from "@modelcontextprotocol/client";
 import { createAddressRules } from "../../../access/index.ts";
 import { plainHost } from "../../../helpers/index.ts";
-import { boundedText } from "../protocol/http-errors.ts";
+import { boundedText } from "../protocol/http-client.ts";
 import { configuredClient, joinScopes, type KeptSignIn, type SignInTarget } from "./stored-sign-in.ts";
 
 type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
@@ -239,7 +239,7 @@ export function oauthFetchFor(server: URL, issuer: string | undefined): Fetch {
     // The MCP server itself may answer with a stream, which nobody reads.
     const isStream = /event-stream/.test(headers.get("content-type") ?? "");
     if (isStream) await response.body.cancel();
-    const text = isStream ? "" : await boundedText(response, LARGEST_ANSWER);
+    const text = isStream ? "" : await boundedText(response.body, LARGEST_ANSWER);
     const read = new Response(text, { status, statusText, headers });
     // A new `Response` has no url, but the SDK needs it to check redirects.
     return Object.defineProperty(read, "url", { value: response.url });

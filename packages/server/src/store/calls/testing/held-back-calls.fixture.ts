@@ -16,7 +16,7 @@ export async function openHeldBack(directory: string) {
   const calls = new CallRepository(database, {
     blobs: new BlobDirectory(join(directory, "blobs")),
     instance,
-    journals: new CallJournals(db, locks, instance, console),
+    journals: new CallJournals(database, locks, instance, console),
     logger: console,
     delay: 600_000,
   });

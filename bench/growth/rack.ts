@@ -1,0 +1,263 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { cpuOf, memoryOf, type ServedProcess, startRack } from "../lib/served-process.ts";
+
+/** How much a rack has to carry. */
+export interface RackSize {
+  readonly tools: number;
+  readonly readers: number;
+  readonly megabytes: number;
+  readonly upstreams: number;
+}
+
+export interface GrowthRow {
+  readonly what: string;
+  readonly value: number;
+  readonly unit: string;
+  /** Not set for a row that is only shown. */
+  readonly goal?: number;
+}
+
+export const fullSize: RackSize = { tools: 50_000, readers: 1_000, megabytes: 60, upstreams: 200 };
+
+/**
+ * Measures a served rack from outside: what its tool lists, its search, a change of a skill, event readers, large results
+ * and its end cost. Linux only, because the CPU of the server is read from `/proc`.
+ */
+export async function measureRack(size: RackSize): Promise<GrowthRow[]> {
+  const directory = await mkdtemp(join(tmpdir(), "toolrack-growth-"));
+  const servers = Object.fromEntries(
+    Array.from({ length: size.upstreams }, (_, at) => [`s${at}`, { command: "sh", args: ["upstream.sh"] }]),
+  );
+  await writeFile(join(directory, "mcp.json"), JSON.stringify({ mcpServers: servers }));
+  await writeFile(join(directory, "upstream.sh"), upstream);
+  const server = await startRack(directory);
+  try {
+    const rack = new Rack(server);
+    await writeFile(join(directory, "tools/many.ts"), manyTools(size));
+    await rack.ask("/api/reload", { method: "POST" });
+    await rack.untilConnected(size.upstreams);
+    return [
+      ...(await listRows(rack)),
+      ...(await skillRows(rack)),
+      ...(await readerRows(rack, size.readers)),
+      ...(await resultRows(rack, size.megabytes)),
+      ...(await endRows(server)),
+    ];
+  } finally {
+    server.process.kill("SIGKILL");
+    await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+async function listRows(rack: Rack): Promise<GrowthRow[]> {
+  const list = "/api/tools?limit=100";
+  const firstList = await rack.cost(list, 1);
+  const nextList = await rack.cost(list, 20);
+  await rack.ask("/api/tools/add", { method: "PATCH", body: { enabled: false } });
+  const changedList = await rack.cost(list, 1);
+  const firstSearch = await rack.cost("/api/tools?limit=20&q=create+invoice", 1);
+  await rack.ask("/api/tools/add", { method: "PATCH", body: { enabled: true } });
+  const changedSearch = await rack.cost("/api/tools?limit=20&q=merge+ticket", 1);
+  const openai = await rack.cost("/openai/tools", 5);
+  return [
+    row("first list of tools, others wait", firstList.longest, "ms", 50),
+    row("a page of the list", nextList.cpu, "ms CPU", 10),
+    row("the list after a change", changedList.cpu, "ms CPU", 20),
+    row("first search, CPU in slices", firstSearch.cpu, "ms CPU"),
+    row("first search, others wait", firstSearch.longest, "ms", 50),
+    row("search after a change", changedSearch.cpu, "ms CPU", 50),
+    row("/openai/tools", openai.cpu, "ms CPU", 50),
+    row("/openai/tools, size", openai.size / 1_000, "kB", 100),
+  ];
+}
+
+async function skillRows(rack: Rack): Promise<GrowthRow[]> {
+  const { id } = JSON.parse(await rack.ask("/api/skills", { method: "POST", body: { name: "growing" } }));
+  const fields = { type: "http", endpoint: "http://127.0.0.1/x", description: "Gets x." };
+  const add = (name: string) =>
+    rack.ask(`/api/skills/${id}/tools`, { method: "POST", body: { name, ...fields } });
+  for (let at = 0; at < 5; at++) await add(`warm_${at}`);
+  const before = rack.cpu();
+  const times = 30;
+  for (let at = 0; at < times; at++) await add(`tool_${at}`);
+  return [row("adding one skill tool", ((rack.cpu() - before) * 1_000) / times, "ms CPU", 5)];
+}
+
+async function readerRows(rack: Rack, count: number): Promise<GrowthRow[]> {
+  const { hostname, port, host } = new URL(rack.server.url);
+  const request = `GET /api/events HTTP/1.1\\r\\nhost: ${host}\\r\\nauthorization: Bearer ${rack.server.token}\\r\\n\\r\\n`;
+  const program = `const { connect } = require("node:net"); let open = 0;
+for (let at = 0; at < ${count}; at++) {
+  const socket = connect(${port}, "${hostname}", () => socket.write("${request}"));
+  socket.once("data", () => { if (++open === ${count}) console.log("open"); });
+  socket.resume();
+}`;
+  const calls = 1_600;
+  const callAll = async () => {
+    const before = rack.cpu();
+    for (let at = 0; at < calls; at += 16)
+      await Promise.all(Array.from({ length: 16 }, () => rack.call("add", { n: 1 })));
+    return ((rack.cpu() - before) * 1e6) / calls;
+  };
+  await callAll();
+  const alone = await callAll();
+  const readers = spawn(process.execPath, ["-e", program], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(readers.stdout, "data");
+  const withReaders = await callAll();
+  const killed = performance.now();
+  readers.kill("SIGKILL");
+  while ((await rack.readers()) > 0 && performance.now() - killed < 30_000) await sleep(20);
+  const gone = performance.now() - killed;
+  return [
+    row("an event reader, for each call", (withReaders - alone) / count, "µs CPU", 0.5),
+    row("until readers that are gone are dropped", gone, "ms", 1_000),
+  ];
+}
+
+async function resultRows(rack: Rack, megabytes: number): Promise<GrowthRow[]> {
+  await rack.call("large", { megabytes });
+  const times = 5;
+  const before = rack.cpu();
+  for (let at = 0; at < times; at++) await rack.call("large", { megabytes });
+  const cpu = ((rack.cpu() - before) * 1_000) / times;
+  let most = memoryOf(rack.pid);
+  const look = setInterval(() => {
+    most = Math.max(most, memoryOf(rack.pid));
+  }, 20);
+  const eight = () => Promise.all(Array.from({ length: 8 }, () => rack.call("large", { megabytes })));
+  const waits = await rack.waitsDuring(eight);
+  clearInterval(look);
+  return [
+    row(`a result of ${megabytes} MB`, cpu, "ms CPU", 100),
+    row("eight at once: others wait, p95", waits[Math.floor(waits.length * 0.95)] ?? 0, "ms", 100),
+    row("eight at once: memory", most, "MB"),
+  ];
+}
+
+async function endRows({ process: server }: ServedProcess): Promise<GrowthRow[]> {
+  const begun = performance.now();
+  const ended = once(server, "exit");
+  server.kill("SIGTERM");
+  await ended;
+  return [row("stop with all stdio upstreams", performance.now() - begun, "ms", 1_500)];
+}
+
+function row(what: string, value: number, unit: string, goal?: number): GrowthRow {
+  return { what, value, unit, ...(goal !== undefined && { goal }) };
+}
+
+class Rack {
+  readonly server: ServedProcess;
+  readonly pid: number;
+
+  constructor(server: ServedProcess) {
+    this.server = server;
+    this.pid = server.process.pid!;
+  }
+
+  cpu(): number {
+    return cpuOf(this.pid);
+  }
+
+  async ask(
+    path: string,
+    { method = "GET", body }: { method?: string; body?: object } = {},
+  ): Promise<string> {
+    const headers = { authorization: `Bearer ${this.server.token}`, "content-type": "application/json" };
+    const response = await fetch(this.server.url + path, {
+      method,
+      headers,
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${text.slice(0, 500)}`);
+    return text;
+  }
+
+  call(name: string, input: object): Promise<string> {
+    return this.ask(`/api/tools/${name}/calls`, { method: "POST", body: { arguments: input } });
+  }
+
+  async readers(): Promise<number> {
+    return Number(/^toolrack_event_readers (\d+)/m.exec(await this.ask("/metrics"))?.[1]);
+  }
+
+  async untilConnected(count: number): Promise<void> {
+    for (const end = performance.now() + 120_000; performance.now() < end; await sleep(200)) {
+      // The API has this shape.
+      const { items } = JSON.parse(await this.ask("/api/mcp-servers")) as { items: { state: string }[] };
+      if (items.filter(({ state }) => state === "ready").length === count) return;
+    }
+    throw new Error("the upstream servers were not ready in two minutes");
+  }
+
+  /** Milliseconds of CPU for each request, the longest wait of others meanwhile, and the size of an answer. */
+  async cost(path: string, times: number): Promise<{ cpu: number; longest: number; size: number }> {
+    const before = this.cpu();
+    let size = 0;
+    const waits = await this.waitsDuring(async () => {
+      for (let at = 0; at < times; at++) size = (await this.ask(path)).length;
+    });
+    return { cpu: ((this.cpu() - before) * 1_000) / times, longest: waits.at(-1) ?? 0, size };
+  }
+
+  /** How long small requests waited for their answers meanwhile, in milliseconds, the shortest first. */
+  async waitsDuring(work: () => Promise<unknown>): Promise<number[]> {
+    const waits: number[] = [];
+    let isOver = false;
+    const watching = (async () => {
+      while (!isOver) {
+        const asked = performance.now();
+        await (await fetch(`${this.server.url}/healthz`)).text();
+        waits.push(performance.now() - asked);
+        await sleep(2);
+      }
+    })();
+    await work();
+    isOver = true;
+    await watching;
+    return waits.sort((one, other) => one - other);
+  }
+}
+
+function manyTools({ tools }: RackSize): string {
+  return `import { Tool } from "@toolrack/core";
+const words = "invoice weather mail folder ticket order customer report calendar payment contact search create update delete list export import archive merge".split(" ");
+const word = (n) => words[n % words.length];
+export const many = Array.from({ length: ${tools} }, (_, n) => Tool.define({
+  name: ["t", word(n), word(n * 7), n].join("_"),
+  description: \`Handles the \${word(n * 3)} number \${n} of the \${word(n * 11)} system, with \${word(n * 13)} details.\`,
+  parameters: { type: "object", properties: { id: { type: "string", description: "The id of the " + word(n) } }, required: ["id"] },
+  execute: async () => "done",
+}));
+const made = new Map();
+const line = Array.from({ length: 100 }, (_, n) => "row " + n + " of an ordinary text").join("\\n");
+export const large = Tool.define({
+  name: "large",
+  description: "Gives a large text.",
+  parameters: { type: "object", properties: { megabytes: { type: "number" } }, required: ["megabytes"] },
+  execute: async ({ input: { megabytes } }) => {
+    // Made once, and flat: what the tool itself does is not measured.
+    if (!made.has(megabytes)) made.set(megabytes, Buffer.from(line.repeat((megabytes * 1e6) / line.length)).toString("latin1"));
+    return made.get(megabytes);
+  },
+});
+`;
+}
+
+/** A stdio server that takes little memory: a shell that answers line by line. */
+const upstream = `while IFS= read -r line; do
+  rest=\${line#*\\"id\\":}; [ "$rest" = "$line" ] && continue
+  id=\${rest%%[,\\}]*}
+  case "$line" in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}\\n' "$id";;
+    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}}\\n' "$id";;
+    *) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\\n' "$id";;
+  esac
+done
+`;

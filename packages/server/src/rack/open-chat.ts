@@ -1,0 +1,51 @@
+import type { Logger } from "@toolrack/core";
+import type { Secrets } from "../access/index.ts";
+import { type ApprovalInbox, type Calls, metaTools, searchToolName } from "../calls/index.ts";
+import { ChatService, Providers, readResultTool, type StreamOptions } from "../chat/index.ts";
+import type { Store } from "../store/index.ts";
+import type { App } from "./app.ts";
+import { ORPHAN_CHECK_SECONDS } from "./rack.ts";
+
+export interface OpenChatParts {
+  readonly app: Pick<App, "registry" | "config" | "skills">;
+  readonly store: Store;
+  readonly approvals: ApprovalInbox;
+  readonly calls: Pick<Calls, "service">;
+  readonly secrets?: Pick<Secrets, "get">;
+  readonly logger: Logger;
+  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
+}
+
+/**
+ * Opens the chat of a rack. If a provider is configured, registers the tools that help a model: one that reads long
+ * results, and those that find and call other tools. Resumes turns of dead processes.
+ */
+export async function openChat(parts: OpenChatParts): Promise<ChatService> {
+  const { store, approvals, calls, secrets, logger, retry } = parts;
+  const { registry, config, skills } = parts.app;
+  const providers = new Providers({
+    providers: config.providers ?? {},
+    model: config.chat?.model,
+    models: config.chat?.models,
+    environment: process.env,
+    readSecret: secrets && ((name) => secrets.get(name)),
+  });
+  const chat = new ChatService({
+    registry,
+    service: calls.service,
+    store,
+    approvals,
+    providers,
+    config: config.chat ?? {},
+    experts: (name) => skills.experts.find(name),
+    logger,
+    retry,
+  });
+  if (providers.isConfigured) {
+    const missing = registry.get(searchToolName) === undefined ? metaTools() : [];
+    registry.apply({ put: [readResultTool(store.calls), ...missing] });
+  }
+  await chat.recover();
+  chat.follow(ORPHAN_CHECK_SECONDS);
+  return chat;
+}

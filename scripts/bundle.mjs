@@ -1,0 +1,191 @@
+// Bundles a package into few files: node ../../scripts/bundle.mjs, run in the folder of the package. Loading the program from
+// 1,200 files took twice as long as from a dozen. Nothing is minified, so that stack traces keep the names of functions.
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { isBuiltin } from "node:module";
+import { basename, dirname, join, relative, sep } from "node:path";
+import { build, transform } from "esbuild";
+
+const folder = process.cwd();
+const source = join(folder, "src");
+const target = join(folder, "dist");
+
+/** What others import. */
+const exported = { core: ["index.ts", "internal.ts", "schema/visit.ts"], server: ["index.ts"] }[
+  basename(folder)
+];
+
+/** The program, and those that run in threads and processes of their own. */
+const programs = {
+  core: [],
+  server: [
+    "main.ts",
+    "builtin-tools/database/support/sqlite-child.ts",
+    "mcp/connect/process/watchdog-main.ts",
+    "rack/watchdog-thread.ts",
+    "store/sqlite-reader-thread.ts",
+  ],
+}[basename(folder)];
+
+/** Stays outside: what has programs or native code, what the user's own code shares with us, and drivers that few need. */
+const external = {
+  core: [],
+  server: ["@napi-rs/keyring", "@toolrack/core", "@vscode/ripgrep", "esbuild", "mysql2", "pg", "pnpm", "zod"],
+}[basename(folder)];
+
+const common = {
+  absWorkingDir: folder,
+  bundle: true,
+  platform: "node",
+  target: "node24",
+  // Some packages have a CommonJS build that a bundler cannot follow, and a module beside it.
+  mainFields: ["module", "main"],
+  conditions: ["toolrack-source"],
+  legalComments: "none",
+  logLevel: "warning",
+  metafile: true,
+};
+
+/**
+ * Files find others by their own place, which a bundle changes, except for programs: they are given the place that they had.
+ * All that has `import.meta` lies at the top of the target, which is checked below.
+ */
+const places = (text, path) => {
+  const file = relative(source, path).split(sep).join("/");
+  if (programs.includes(file) || !path.startsWith(source)) return text;
+  const url = `new URL(${JSON.stringify(`./${file.replace(/\.ts$/, ".js")}`)}, import.meta.url)`;
+  const folder = `process.getBuiltinModule("node:url").fileURLToPath(new URL(".", ${url})).slice(0, -1)`;
+  return text
+    .replaceAll(/(?<!")import\.meta\.url/g, `${url}.href`)
+    .replaceAll(/(?<!")import\.meta\.dirname/g, folder);
+};
+
+/** Reads a file without its comments, which esbuild would keep inside of classes: a third of what is loaded at a start. */
+const plainText = {
+  name: "plain-text",
+  setup(bundle) {
+    bundle.onLoad({ filter: /\.[cm]?[jt]s$/, namespace: "file" }, async ({ path }) => {
+      const loader = path.endsWith("ts") ? "ts" : "js";
+      const text = places(readFileSync(path, "utf8"), path);
+      const { code } = await transform(text, { loader, minifyWhitespace: true, target: "esnext" });
+      return { contents: code, loader: "js" };
+    });
+  },
+};
+
+/**
+ * An `import` of a part of Node reads all of its members, and some of them load whole libraries: that of node:http undici,
+ * that of node:crypto the Web Crypto API. In this way 28 parts took 26 ms of CPU instead of 116, and 6 MB less. Members that
+ * load something when they are read are left out; whoever imports one is told by esbuild.
+ */
+const isUsed = (name) => ["AsyncLocalStorage", "BlockList"].includes(name);
+const plainBuiltins = {
+  name: "plain-builtins",
+  setup(bundle) {
+    bundle.onResolve({ filter: /./ }, ({ path, kind }) => {
+      if (kind === "require-call" || !isBuiltin(path) || path === "node:process") return undefined;
+      return { path: path.replace(/^(?!node:)/, "node:"), namespace: "builtin" };
+    });
+    bundle.onLoad({ filter: /./, namespace: "builtin" }, ({ path }) => {
+      const members = Object.entries(Object.getOwnPropertyDescriptors(process.getBuiltinModule(path)));
+      const names = members.filter(
+        ([name, { get }]) => (get === undefined || isUsed(name)) && /^[A-Za-z_]\w*$/.test(name),
+      );
+      const exports = names.filter(([name]) => name !== "default").map(([name]) => `${name} = part.${name}`);
+      const part = `const part = process.getBuiltinModule(${JSON.stringify(path)});\nexport default part;`;
+      return { contents: `${part}\nexport const ${exports.join(", ")};` };
+    });
+  },
+};
+
+/** esbuild gives an `import()` of a CommonJS package its default alone. Here it gets the names that Node would give it. */
+const namedImports = {
+  name: "named-imports",
+  setup(bundle) {
+    bundle.onResolve({ filter: /^[^.]/ }, async ({ path, kind, resolveDir }) => {
+      if (kind !== "dynamic-import" || isBuiltin(path)) return undefined;
+      const found = await bundle.resolve(path, { kind: "import-statement", resolveDir });
+      if (found.external || !("module.exports" in (await import(found.path)))) return undefined;
+      return { path: found.path, namespace: "named" };
+    });
+    bundle.onLoad({ filter: /./, namespace: "named" }, async ({ path }) => {
+      const names = Object.keys(await import(path)).filter((name) => /^[A-Za-z_$][\w$]*$/.test(name));
+      const exports = names.map((name) => (name === "default" ? "all as default" : `${name}`));
+      const consts = names.filter((name) => name !== "default").map((name) => `${name} = all.${name}`);
+      const contents = `import * as all from ${JSON.stringify(path)};\nconst ${consts.join(", ")};\nexport { ${exports.join(", ")} };`;
+      return { contents, resolveDir: dirname(path) };
+    });
+  },
+};
+
+const isServer = basename(folder) === "server";
+const { metafile } = await build({
+  ...common,
+  entryPoints: [...exported, ...programs].map((entry) => join(source, entry)),
+  outbase: source,
+  outdir: target,
+  format: "esm",
+  splitting: true,
+  external,
+  // Packages in CommonJS need it for what stays outside. Core runs without Node, and needs nothing.
+  banner: isServer
+    ? { js: 'const require = process.getBuiltinModule("node:module").createRequire(import.meta.url);' }
+    : {},
+  plugins: [plainText, plainBuiltins, namedImports],
+});
+checkPlaces(metafile);
+const parts = [metafile];
+if (isServer) {
+  // The program of sandboxed workers, which get it as a text.
+  const program = "sandbox/single-file/worker/program";
+  const worker = await build({
+    ...common,
+    entryPoints: [join(source, `${program}.ts`)],
+    outfile: join(target, `${program}.js`),
+    format: "cjs",
+  });
+  parts.push(worker.metafile);
+}
+pruneTypes();
+writeLicenses(parts.flatMap(({ inputs }) => Object.keys(inputs)).filter((input) => !/^[a-z]+:/.test(input)));
+
+function checkPlaces({ outputs }) {
+  for (const [file, { inputs, entryPoint }] of Object.entries(outputs)) {
+    const own = Object.keys(inputs).filter((input) => input.startsWith("src/") && input !== entryPoint);
+    const placed = own.filter((input) => readFileSync(join(folder, input), "utf8").includes("import.meta."));
+    if (placed.length > 0 && dirname(file) !== "dist")
+      throw new Error(
+        `${file} is not at the top of dist, but has ${placed.join(", ")}, which uses import.meta.`,
+      );
+  }
+}
+
+/** The licences of the packages that are in the bundle ask to be passed on with it. */
+function writeLicenses(inputs) {
+  const packages = new Map();
+  for (const input of inputs) {
+    const [, place] = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(input) ?? [];
+    if (place === undefined || packages.has(place)) continue;
+    const directory = join(folder, place);
+    const { name, version, license } = JSON.parse(readFileSync(join(directory, "package.json"), "utf8"));
+    const files = readdirSync(directory).filter((file) => /^(?:licen[cs]e|notice)/i.test(file));
+    const texts = files.map((file) => readFileSync(join(directory, file), "utf8").trim());
+    packages.set(place, [`${name} ${version} (${license})`, ...texts].join("\n\n"));
+  }
+  const rule = `\n\n${"-".repeat(80)}\n\n`;
+  if (packages.size > 0)
+    writeFileSync(join(target, "LICENSES.txt"), `${[...packages.values()].sort().join(rule)}\n`);
+}
+
+/** Deletes the types that nobody outside can reach: they would ask for packages that are in the bundle. */
+function pruneTypes() {
+  const reached = new Set();
+  const follow = (file) => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const [, place] of readFileSync(file, "utf8").matchAll(/(?:from |import\()"(\.[^"]+)"/g))
+      follow(join(dirname(file), place.replace(/\.[jt]s$/, ".d.ts")));
+  };
+  for (const entry of exported) follow(join(target, entry.replace(/\.ts$/, ".d.ts")));
+  for (const file of readdirSync(target, { recursive: true }))
+    if (file.endsWith(".d.ts") && !reached.has(join(target, file))) rmSync(join(target, file));
+}

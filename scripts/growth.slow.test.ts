@@ -1,0 +1,183 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type CompiledQuery, type KyselyPlugin, sql } from "kysely";
+import { afterAll, describe, expect, test } from "vitest";
+import { notFlat } from "../bench/growth/part.ts";
+import { chainOf, fillStore, idOf, measureStore, store as part, RARE_OWNER } from "../bench/growth/store.ts";
+import {
+  findMariadb,
+  findPostgres,
+  startMariadb,
+  startPostgres,
+  type TestDatabaseServer,
+} from "../packages/server/src/builtin-tools/testing/database-servers.ts";
+import type { CallQuery } from "../packages/server/src/store/calls/call-query.ts";
+import { CallRepository } from "../packages/server/src/store/calls/calls.ts";
+import { engineOf, type OpenedDatabase, openDatabase } from "../packages/server/src/store/database.ts";
+import { openStore } from "../packages/server/src/store/store.ts";
+
+/** The short form of `npm run bench -- growth`. */
+test("no list, statistic or upkeep becomes dearer with the calls on record, nor blocks the main thread", async ({
+  task,
+}) => {
+  const costs: Awaited<ReturnType<typeof measureStore>>[] = [];
+  for (const size of [5_000, 100_000])
+    costs.push(await inFolder((directory) => measureStore({ directory }, size)));
+  expect(notFlat(costs, part)).toEqual([]);
+  const blocks = Object.entries(costs[1] ?? {}).filter(([, { block }]) => block > 50);
+  expect(blocks).toEqual([]);
+  task.meta.figures = Object.fromEntries(
+    Object.entries(costs[1] ?? {}).map(([name, { cpu }]) => [name, `${cpu.toFixed(1)} ms`]),
+  );
+});
+
+test("the file of the database stays within a tenth of its bound while calls pile up", async () => {
+  await inFolder(async (directory) => {
+    await fillStore({ directory }, 60_000);
+    const store = await openStore({ directory });
+    const bound = 12 * 1024 ** 2;
+    await store.trim(bound);
+    const { db, close } = await openDatabase("sqlite", join(directory, "toolrack.db"));
+    const pages = async () => {
+      const { rows } = await sql<{ page_count: number }>`pragma page_count`.execute(db);
+      return rows[0]!.page_count * 4_096;
+    };
+    expect(await pages()).toBeLessThanOrEqual(bound * 1.1);
+    // What is left is the newest, and no more was deleted than needed.
+    expect(await pages()).toBeGreaterThan(bound * 0.8);
+    expect((await store.calls.list({ limit: 1 })).items[0]?.callId).toBe(idOf(59_999));
+    await close();
+    await store.close();
+  });
+});
+
+interface Server {
+  readonly title: string;
+  readonly size: number;
+  readonly missing: boolean;
+  start?(): Promise<TestDatabaseServer>;
+}
+
+const servers: readonly Server[] = [
+  { title: "SQLite", size: 100_000, missing: false },
+  {
+    title: "PostgreSQL",
+    size: 1_000_000,
+    missing: findPostgres() === undefined,
+    start: () => startPostgres(findPostgres()!),
+  },
+  {
+    title: "MariaDB",
+    size: 100_000,
+    missing: findMariadb() === undefined,
+    start: () => startMariadb(findMariadb()!),
+  },
+];
+
+describe.each(servers)("on $title", ({ size, missing, start }) => {
+  let server: TestDatabaseServer | undefined;
+  afterAll(() => server?.[Symbol.asyncDispose]());
+
+  test.skipIf(missing)(
+    "every list and statistic is found by an index, as the database itself explains",
+    async () => {
+      server = await start?.();
+      await inFolder(async (directory) => {
+        const url = server?.url;
+        await fillStore({ directory, ...(url && { url }) }, size);
+        const opened = await openDatabase(engineOf(url), url ?? join(directory, "toolrack.db"));
+        const seen: CompiledQuery[] = [];
+        const calls = repositoryOn(opened, seen);
+        const session = `session_${size / 200}`;
+        const parent = idOf(size - chainOf(size) - 1);
+        const queries: CallQuery[] = [
+          {},
+          { session },
+          { session, status: "error" },
+          { parent },
+          { parent, status: "error" },
+          { status: "error" },
+          { status: "error", tool: "tool_7" },
+          { tool: "tool_7" },
+          { owner: RARE_OWNER },
+          { owner: RARE_OWNER, status: "completed" },
+          { owner: RARE_OWNER, root: parent },
+          { root: parent },
+          { root: parent, status: "error" },
+          { root: parent },
+          { root: parent, status: "error" },
+        ];
+        for (const query of queries) {
+          await calls.list(query);
+          expect(await whatIsWrong(opened, seen), JSON.stringify(query)).toEqual([]);
+        }
+        const until = Date.now();
+        for (const hours of [2, 24, 168, 720]) {
+          await calls.statistics({ since: until - hours * 3_600_000, until });
+          expect(await whatIsWrong(opened, seen), `${hours} hours`).toEqual([]);
+        }
+        await opened.close();
+      });
+    },
+  );
+});
+
+/** The calls of a database, with all queries that they make. */
+function repositoryOn(opened: OpenedDatabase, seen: CompiledQuery[]): CallRepository {
+  const plugin: KyselyPlugin = {
+    transformQuery({ node, queryId }) {
+      if (node.kind === "SelectQueryNode") seen.push(opened.db.getExecutor().compileQuery(node, queryId));
+      return node;
+    },
+    transformResult: async ({ result }) => result,
+  };
+  const db = opened.db.withPlugin(plugin);
+  const unused = { open: () => undefined, openSpare: () => undefined };
+  return new CallRepository(
+    // Without the reading thread, so that the plugin sees every query.
+    { ...opened, db, scan: (query) => query.execute() },
+    // Nothing is written.
+    {
+      blobs: {},
+      instance: { id: "bench" },
+      journals: unused,
+      logger: console,
+    } as unknown as ConstructorParameters<typeof CallRepository>[1],
+  );
+}
+
+/** The most rows of a table that a query may look at. */
+const MOST_ROWS = 250_000;
+
+/** Explains the queries that were made, and forgets them. Returns those that look at too many rows or at all. */
+async function whatIsWrong({ db, engine }: OpenedDatabase, seen: CompiledQuery[]): Promise<string[]> {
+  const wrong: string[] = [];
+  for (const query of seen.splice(0)) {
+    const explained = { sqlite: "explain query plan ", postgres: "explain (analyze) ", mysql: "explain " }[
+      engine
+    ];
+    const { rows } = await db.executeQuery<Record<string, unknown>>({ ...query, sql: explained + query.sql });
+    const plan = rows.map((row) => JSON.stringify(row)).join("\n");
+    const isBad = {
+      sqlite: /SCAN (calls|call_counts)(?! USING)/,
+      postgres: /Seq Scan on calls/,
+      mysql: /"type":"ALL"[^}]*"table":"calls"|"table":"calls","type":"ALL"/,
+    }[engine].test(plan);
+    const most = Math.max(
+      0,
+      ...[...plan.matchAll(/Rows Removed by Filter: (\d+)/g)].map((found) => Number(found[1])),
+    );
+    if (isBad || most > MOST_ROWS) wrong.push(`${query.sql}\n${plan}`);
+  }
+  return wrong;
+}
+
+async function inFolder<Result>(work: (directory: string) => Promise<Result>): Promise<Result> {
+  const directory = await mkdtemp(join(tmpdir(), "toolrack-growth-"));
+  try {
+    return await work(directory);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
