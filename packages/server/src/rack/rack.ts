@@ -8,6 +8,7 @@ import {
   isInside,
   openValues,
   realPathOf,
+  type Secrets,
   type ToolValues,
   Unapproved,
 } from "../access/index.ts";
