@@ -120,3 +120,11 @@ test.each([
   const refused = await rack.api("POST", "/api/mcp-servers", given);
   expect(refused).toMatchObject({ status: 400, error: { message: expect.stringContaining(key) } });
 });
+
+test("an entry of apis.json is never that of a server, and is listed as an API also when it is wrong", async () => {
+  await using rack = await ServedRack.open({
+    "apis.json": JSON.stringify({ apis: { it: { command: "ls" } } }),
+  });
+  const expected = { state: "failed", transport: "api", reason: expect.stringContaining("no such key") };
+  await becomes(rack, expected);
+});
