@@ -222,11 +222,11 @@ export class CallBook {
 
   leave(call: LiveCall): void {
     if (call.origin !== undefined) call.origin.headers = undefined;
-    this.#live.delete(call.callId);
+    this.#live.entries.delete(call.callId);
   }
 
   get(callId: string): LiveCall | undefined {
-    return this.#live.get(callId);
+    return this.#live.entries.get(callId);
   }
 
   /**
@@ -248,7 +248,7 @@ export class CallBook {
 
   /** Who made the first call of the chain that this call belongs to. Undefined when that is no longer known. */
   originOf(callId: string): Origin | undefined {
-    return this.#live.get(callId)?.origin ?? this.#ended.get(callId) ?? this.#endedBefore.get(callId);
+    return this.#live.entries.get(callId)?.origin ?? this.#ended.get(callId) ?? this.#endedBefore.get(callId);
   }
 
   /** The owner of a call that was refused before it began. */
@@ -266,7 +266,7 @@ export class CallBook {
       case "state": {
         const { callId, status } = event;
         const isOver = status === "completed" || status === "error";
-        let call = this.#live.get(callId);
+        let call = this.#live.entries.get(callId);
         if (!isOver && call?.beginning === undefined) {
           call ??= this.#enterNested(event);
           call.beginning = event;
@@ -280,14 +280,14 @@ export class CallBook {
         this.#addLine(event);
         return;
       case "waiting": {
-        const call = this.#live.get(event.callId);
+        const call = this.#live.entries.get(event.callId);
         if (call !== undefined) for (const each of this.#followers) each.waits?.(call, event.isWaiting);
         call?.watcher?.waits?.(event.isWaiting);
         return;
       }
       case "record": {
         const { record, result, error } = event;
-        const call = this.#live.get(record.callId);
+        const call = this.#live.entries.get(record.callId);
         if (call?.origin !== undefined) {
           this.#ended.set(record.callId, call.origin);
           if (this.#ended.size >= MOST_ORIGINS / 2) {
@@ -295,7 +295,7 @@ export class CallBook {
             this.#ended = new Map();
           }
         }
-        if (call?.grant === undefined) this.#live.delete(record.callId);
+        if (call?.grant === undefined) this.#live.entries.delete(record.callId);
         const trace = error && traceOf(error, record, this.#workspace);
         for (const follower of this.#followers) follower.ended?.(call, record, result, trace);
       }
@@ -311,7 +311,7 @@ export class CallBook {
     const displayName = info?.displayName ?? name;
     const timestamp = Date.now();
     const call = { callId, parentCallId, toolName: name, displayName, sessionID, caller, timestamp };
-    const parent = parentCallId === undefined ? undefined : this.#live.get(parentCallId);
+    const parent = parentCallId === undefined ? undefined : this.#live.entries.get(parentCallId);
     const depth = parentCallId === undefined ? 0 : (parent?.depth ?? 0) + 1;
     // This runs in the async context of the call that makes the new one, even when that call has ended and only its
     // timer goes on.
@@ -329,7 +329,7 @@ export class CallBook {
   }
 
   #addLine(event: Extract<RackEvent, { type: "log" | "progress" }>): void {
-    const call = this.#live.get(event.callId);
+    const call = this.#live.entries.get(event.callId);
     if (call === undefined) return;
     const line = lineOf(event);
     if (line !== undefined) {

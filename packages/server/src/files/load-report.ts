@@ -182,7 +182,7 @@ export class FileVersion {
         if (isErrorResult<Result>(thrown)) return this.#withError(thrown, context);
         throw this.#stacks.apply(thrown);
       } finally {
-        this.#underWay.delete(context);
+        this.#underWay.entries.delete(context);
         this.#onChange?.();
       }
     };
@@ -207,12 +207,12 @@ export class FileVersion {
   /** Waits for the calls under way, then runs the file's `destroy`. Returns the problem, if any; never rejects. */
   async retire(destroy: unknown): Promise<string | undefined> {
     // For a cancelled call whose function goes on, waits only a little longer.
-    for (const context of this.#underWay.values()) {
+    for (const context of this.#underWay.entries.values()) {
       const giveUp = () => setTimeout(() => this.#leave(context), GRACE_MS).unref();
       if (context.signal.aborted) giveUp();
       else context.signal.addEventListener("abort", giveUp, { once: true });
     }
-    while (this.#underWay.size > 0) {
+    while (this.#underWay.entries.size > 0) {
       await new Promise<void>((resolve) => {
         this.#onChange = resolve;
       });
@@ -221,7 +221,7 @@ export class FileVersion {
   }
 
   #leave(context: ToolContext<unknown>): void {
-    this.#underWay.delete(context);
+    this.#underWay.entries.delete(context);
     this.#onChange?.();
   }
 }

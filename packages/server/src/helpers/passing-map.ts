@@ -8,40 +8,16 @@ const MOVE_AFTER = 256;
  * allocated, 5.5 MB outlived a small collection, and 2.4 MB do now. A new Map has no link to the one before.
  */
 export class PassingMap<Key, Value> {
-  #entries = new Map<Key, Value>();
+  /** Read and deleted from directly; added to by `set` only. Another object after some additions. */
+  entries = new Map<Key, Value>();
   #added = 0;
-
-  get size(): number {
-    return this.#entries.size;
-  }
-
-  get(key: Key): Value | undefined {
-    return this.#entries.get(key);
-  }
-
-  has(key: Key): boolean {
-    return this.#entries.has(key);
-  }
 
   /** Not to be called while the entries are iterated over. */
   set(key: Key, value: Value): void {
-    if (++this.#added > MOVE_AFTER && this.#added > 2 * this.#entries.size) {
-      this.#entries = new Map(this.#entries);
+    if (++this.#added > MOVE_AFTER && this.#added > 2 * this.entries.size) {
+      this.entries = new Map(this.entries);
       this.#added = 0;
     }
-    this.#entries.set(key, value);
-  }
-
-  delete(key: Key): boolean {
-    return this.#entries.delete(key);
-  }
-
-  /** In the order in which the keys were added. */
-  values(): MapIterator<Value> {
-    return this.#entries.values();
-  }
-
-  [Symbol.iterator](): MapIterator<[Key, Value]> {
-    return this.#entries[Symbol.iterator]();
+    this.entries.set(key, value);
   }
 }

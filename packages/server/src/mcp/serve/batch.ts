@@ -50,7 +50,7 @@ export class BatchReply implements Reply {
     for (const message of messages) {
       if (message.kind === "request") {
         const { id } = message;
-        const isReused = seen.has(id) || open?.has(id);
+        const isReused = seen.has(id) || open?.entries.has(id);
         seen.add(id);
         if (isReused) this.answers.push(errorText(id, reusedId(id)));
         if (isReused || withdrawn.has(message)) continue;

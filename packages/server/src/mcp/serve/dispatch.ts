@@ -99,7 +99,7 @@ function finish(request: ClientRequest, result: unknown): void {
 /** Handles cancellations. All other notifications are ignored. */
 export function handleNotification(notification: RpcNotification, requests: RequestTable | undefined): void {
   const cancelled = cancellationOf(notification);
-  if (cancelled !== undefined) requests?.get(cancelled.id)?.withdraw(cancelled.reason);
+  if (cancelled !== undefined) requests?.entries.get(cancelled.id)?.withdraw(cancelled.reason);
 }
 
 /** Handles `tools/call` of both eras and all transports. Throws an `RpcError` when the call is not started. */

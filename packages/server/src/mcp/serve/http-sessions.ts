@@ -34,7 +34,7 @@ export class HttpSession extends ClientSession {
   }
 
   get isIdle(): boolean {
-    return this.responses === 0 && this.requests.size === 0;
+    return this.responses === 0 && this.requests.entries.size === 0;
   }
 
   get hasStream(): boolean {
@@ -65,7 +65,7 @@ export class HttpSession extends ClientSession {
   end(reason: string): void {
     this.isGone = true;
     for (const stop of this.unsubscribe) stop();
-    for (const request of [...this.requests.values()]) request.withdraw(reason);
+    for (const request of [...this.requests.entries.values()]) request.withdraw(reason);
     this.close(reason);
     this.#stream?.end();
   }

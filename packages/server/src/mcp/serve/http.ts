@@ -216,7 +216,7 @@ export class McpMount implements Mount {
     } else {
       if (method !== "initialize") checkLegacy(incoming);
       session = method === "initialize" ? this.#initialize(posted, message) : posted.session;
-      if (session?.requests.has(id)) throw reusedId(id);
+      if (session?.requests.entries.has(id)) throw reusedId(id);
       peer = session ?? statelessPeer(caller);
     }
     clients.see(peer.client, peer.codec.era, caller, method);

@@ -152,7 +152,7 @@ export class ClientRequest {
   #end(answer: AnswerText | undefined, status: number): void {
     if (this.isOver) return;
     this.isOver = true;
-    if (this.#table?.get(this.id) === this) this.#table.delete(this.id);
+    if (this.#table?.entries.get(this.id) === this) this.#table.entries.delete(this.id);
     this.reply.end(answer, status);
   }
 }

@@ -99,7 +99,8 @@ export class StdioConnection implements Reply {
       },
       error: (error) => this.#serving.logger.debug("MCP:", error.message),
       isFull: () =>
-        (this.#session.requests.size >= MOST_WAITING && this.flow.isFull) || this.#writer.unread > FULL,
+        (this.#session.requests.entries.size >= MOST_WAITING && this.flow.isFull) ||
+        this.#writer.unread > FULL,
       whenFreed: (act) => this.flow.whenFreed(act),
     });
     this.#reader.start();
@@ -158,7 +159,7 @@ export class StdioConnection implements Reply {
     const message = readRpc(value);
     if (message === undefined) {
       if (wantsRefusal(value)) this.#refuse(refusedIdOf(value), noMessage);
-    } else if (message.kind === "request" && this.#session.requests.has(message.id)) {
+    } else if (message.kind === "request" && this.#session.requests.entries.has(message.id)) {
       this.#refuse(message.id, reusedId(message.id));
     } else this.#handle(message);
   };
@@ -264,13 +265,13 @@ export class StdioConnection implements Reply {
     this.#session.close(reason);
     await this.#waitForAnswers(ANSWER_TIMEOUT);
     if (this.#isDone) return;
-    for (const request of [...this.#session.requests.values()]) request.onCancel?.(reason);
+    for (const request of [...this.#session.requests.entries.values()]) request.onCancel?.(reason);
     await this.#waitForAnswers(CANCEL_TIMEOUT);
   }
 
   get #isDone(): boolean {
     if (this.#isClosed) return true;
-    for (const { stop } of this.#session.requests.values()) if (stop === undefined) return false;
+    for (const { stop } of this.#session.requests.entries.values()) if (stop === undefined) return false;
     return true;
   }
 
@@ -289,7 +290,7 @@ export class StdioConnection implements Reply {
 
   #finish(): void {
     if (this.#isClosed) return;
-    for (const request of [...this.#session.requests.values()]) {
+    for (const request of [...this.#session.requests.entries.values()]) {
       request.stop?.();
       request.withdraw("the client closed the connection");
     }

@@ -18,7 +18,7 @@ interface Start {
 export class StartQueue extends PassingMap<string, Start> {
   /** Whether the row of a call is due. */
   isDue(now: number): boolean {
-    for (const { due } of this.values()) return due <= now;
+    for (const { due } of this.entries.values()) return due <= now;
     return false;
   }
 
@@ -28,9 +28,9 @@ export class StartQueue extends PassingMap<string, Start> {
    */
   take(now: number, most: number): CallRow[] {
     const rows: CallRow[] = [];
-    for (const [callId, { due, makeRow }] of this) {
+    for (const [callId, { due, makeRow }] of this.entries) {
       if (due > now || rows.length === most) break;
-      this.delete(callId);
+      this.entries.delete(callId);
       try {
         rows.push(makeRow());
       } catch {}
@@ -150,7 +150,7 @@ export class CallWriter {
 
   /** Resolves when the row is safe. */
   finished(row: CallRow): Promise<"safe"> {
-    this.#starts.delete(row.call_id);
+    this.#starts.entries.delete(row.call_id);
     const waiter = Promise.withResolvers<"safe">();
     this.#ended.push({ row, waiter });
     this.#turn ??= setImmediate(this.#endTurn);
@@ -219,7 +219,7 @@ export class CallWriter {
       this.#timer = undefined;
       const now = performance.now();
       if (this.#starts.isDue(now) || this.#isHeldLongEnough(now)) this.#begin();
-      else if (this.#starts.size > 0 || this.#finishes.length > 0) this.#arm();
+      else if (this.#starts.entries.size > 0 || this.#finishes.length > 0) this.#arm();
     }, this.#delay);
   }
 
@@ -233,7 +233,7 @@ export class CallWriter {
     await undefined;
     for (let batch = this.#take(); batch.length > 0; batch = this.#take()) await this.#writeBatch(batch);
     if (this.#inJournal === 0) this.#journal?.clear();
-    if (this.#starts.size > 0) this.#arm();
+    if (this.#starts.entries.size > 0) this.#arm();
     this.#drain = undefined;
   }
 

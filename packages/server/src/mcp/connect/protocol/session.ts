@@ -101,7 +101,7 @@ export class UpstreamSession {
       ofTask: (params) => this.#tasks.requestFor(params),
       openRequests: () => [
         ...this.#tasks.requests,
-        ...Array.from(this.#pending.values(), ({ request }) => request).filter(isAsking),
+        ...Array.from(this.#pending.entries.values(), ({ request }) => request).filter(isAsking),
         ...(this.#givenUp.isEmpty ? [] : ["given up" as const]),
       ],
       reply: (id, answer) => this.#post({ id, ...answer }),
@@ -171,7 +171,7 @@ export class UpstreamSession {
   /** Ends the connection when all requests over it are answered. */
   async retire(): Promise<void> {
     this.subscriptions.close();
-    while (this.#pending.size + this.#tasks.size > 0 && !this.isClosed) await delay(RETIRE_POLL);
+    while (this.#pending.entries.size + this.#tasks.size > 0 && !this.isClosed) await delay(RETIRE_POLL);
     await this.close();
   }
 
@@ -190,7 +190,7 @@ export class UpstreamSession {
     this.#closed = reason;
     this.subscriptions.close();
     const lost = new UpstreamError("lost", reason.message, { cause: reason });
-    for (const [id] of this.#pending) this.#settle(id)?.reject(lost);
+    for (const [id] of this.#pending.entries) this.#settle(id)?.reject(lost);
     this.#tasks.close(lost);
     this.#questions.close(reason);
   }
@@ -266,7 +266,7 @@ export class UpstreamSession {
       const pending: Pending = { request, resolve, reject, release: undefined, timer: undefined };
       this.#pending.set(id, pending);
       pending.release = whenGivenUp(request, giveUp);
-      if (!this.#pending.has(id)) return;
+      if (!this.#pending.entries.has(id)) return;
       if (timeout !== undefined) {
         const text = `The server did not answer ${method} within ${timeout} ms.`;
         pending.timer = setTimeout(() => giveUp(new UpstreamError("timeout", text)), timeout);
@@ -314,9 +314,9 @@ export class UpstreamSession {
   }
 
   #settle(id: number): Pending | undefined {
-    const pending = this.#pending.get(id);
+    const pending = this.#pending.entries.get(id);
     if (pending === undefined) return undefined;
-    this.#pending.delete(id);
+    this.#pending.entries.delete(id);
     pending.release?.();
     if (pending.timer !== undefined) clearTimeout(pending.timer);
     return pending;
@@ -363,7 +363,7 @@ export class UpstreamSession {
       case "notifications/progress": {
         const { progress, total, message } = params;
         const token = Number(params.progressToken);
-        const request = this.#pending.get(token)?.request ?? this.#tasks.reportedBy(token);
+        const request = this.#pending.entries.get(token)?.request ?? this.#tasks.reportedBy(token);
         request?.onProgress?.({
           progress: typeof progress === "number" ? progress : 0,
           ...(typeof total === "number" ? { total } : {}),
@@ -380,7 +380,7 @@ export class UpstreamSession {
         return;
       case "notifications/subscriptions/acknowledged": {
         const id = Number(asRecord(params._meta)[metaKeys.subscription]);
-        this.#pending.get(id)?.request.onAcknowledged?.(params.notifications);
+        this.#pending.entries.get(id)?.request.onAcknowledged?.(params.notifications);
         return;
       }
       case "notifications/message": {
