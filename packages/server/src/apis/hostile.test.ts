@@ -138,7 +138,7 @@ describe("parameters", () => {
   it.each(["constructor", "toString", "__proto__", "hasOwnProperty"])(
     "named like a member of every object are sent only if they are given: %s",
     async (name) => {
-      const api = await open({ parameters: [query(name), header(name)] });
+      const api = await open({ parameters: [query(name)] });
       const { structuredContent } = await api.call("a", {}, signal);
       expect(asRecord(structuredContent).url).toBe("/a");
     },
