@@ -8,7 +8,7 @@ import {
   withTimeLimit,
 } from "../access/index.ts";
 import { reasonOf } from "../helpers/index.ts";
-import { type Credentials, sign } from "./credentials.ts";
+import { type Credentials, forgetTokens, sign } from "./credentials.ts";
 import { type FetchText, readDocument, SpecError, type SpecPlace } from "./document.ts";
 import { type ApiOperations, type Operation, readOperations, type Skipped } from "./operations.ts";
 import { type ApiRequest, toRequest } from "./request.ts";
@@ -26,6 +26,8 @@ export interface ApiSettings {
   readonly isReadOnly: boolean;
   /** Which addresses may be reached. The hosts of `spec` and `baseUrl`, which the operator wrote, always may. */
   readonly rules: AddressRules;
+  /** Called with tokens that were got for the API, so that they are masked everywhere. */
+  readonly learn?: (value: string) => void;
 }
 
 /** A tool in the form in which MCP lists it. */
@@ -53,7 +55,7 @@ export class Api {
   readonly #byName: ReadonlyMap<string, Operation>;
   readonly #connections = new KeptConnections();
   /** The origin that is given the credentials. */
-  readonly #origin: string | undefined;
+  readonly origin: string | undefined;
   readonly version: string;
   readonly files: readonly string[];
   readonly problems: readonly string[];
@@ -68,16 +70,16 @@ export class Api {
     this.#found = found;
     this.version = document.version;
     this.files = document.files;
-    this.problems = document.problems;
+    this.problems = [...document.problems, ...uselessCredentials(settings.credentials, found.schemes)];
     const offered = found.operations.filter((operation) => !settings.isReadOnly || isReading(operation));
     this.#byName = new Map(offered.map((operation) => [operation.name, operation]));
-    this.#origin = settings.baseUrl === undefined ? mainOrigin(offered) : new URL(settings.baseUrl).origin;
+    this.origin = settings.baseUrl === undefined ? mainOrigin(offered) : new URL(settings.baseUrl).origin;
   }
 
   /** Reads the description. Throws `SpecError` when it cannot be used. */
   static async open(settings: ApiSettings, signal: AbortSignal): Promise<Api> {
     const document = await readDocument(settings.spec, fetcher(settings, signal));
-    return new Api(settings, readOperations(document, settings.baseUrl), document);
+    return new Api(settings, readOperations(document, settings), document);
   }
 
   get title(): string {
@@ -117,6 +119,8 @@ export class Api {
     const request = await toRequest(operation, args);
     for (let tries = 1; ; tries++) {
       const { opened, part } = await this.#send(operation, request, signal);
+      const isRefused = tries === 1 && opened.status === 401;
+      if (isRefused && forgetTokens(operation.security, this.#settings.credentials)) continue;
       const pause = tries < MOST_TRIES && isRepeatable(operation) ? pauseWanted(opened) : undefined;
       if (pause === undefined) return toResult(operation, opened, part);
       await wait(pause, undefined, { signal });
@@ -128,13 +132,13 @@ export class Api {
   }
 
   async #send(operation: Operation, { method, url, headers, body }: ApiRequest, signal: AbortSignal) {
-    const { rules, credentials } = this.#settings;
+    const { rules, credentials, learn = () => {} } = this.#settings;
     // Other origins are sent neither credentials nor the headers of the entry.
-    const isOwn = url.origin === this.#origin;
+    const isOwn = url.origin === this.origin;
     const own = { url, headers: { ...headers, ...this.#settings.headers } };
     const { schemes } = this.#found;
     const signed = isOwn
-      ? await sign(own, operation.security, schemes, credentials, { rules, signal })
+      ? await sign(own, operation.security, schemes, credentials, { rules, signal, learn })
       : { url, headers };
     return exchange({
       ...{ method, body, rules, signal },
@@ -143,7 +147,7 @@ export class Api {
       followRedirects: isReading(operation),
       // A kept connection may end while a request is sent, so only what may be repeated uses one.
       agents: isRepeatable(operation) ? this.#connections : undefined,
-      ownHeaders: Object.keys(signed.headers).filter((name) => !Object.hasOwn(headers, name)),
+      ownHeaders: Object.keys(signed.headers).filter((name) => signed.headers[name] !== headers[name]),
     });
   }
 }
@@ -182,6 +186,7 @@ function toTool({
   isDeprecated,
   method,
   path,
+  server,
 }: Operation): ApiTool {
   const isRead = method === "GET" || method === "HEAD";
   return {
@@ -196,8 +201,23 @@ function toTool({
       idempotentHint: isRead || method === "PUT" || method === "DELETE",
       openWorldHint: true,
     },
-    _meta: { "toolrack/api": { method, path, tags } },
+    _meta: { "toolrack/api": { method, path, server, tags } },
   };
+}
+
+/** What is wrong with the names of the entry's credentials. */
+function uselessCredentials(credentials: Credentials, schemes: ApiOperations["schemes"]): string[] {
+  return [...credentials.keys()].flatMap((name) => {
+    const scheme = schemes.get(name);
+    if (scheme === undefined) {
+      const known = [...schemes.keys()].join(", ") || "none";
+      return [
+        `Its auth names "${name}", which the description does not have. Its security schemes: ${known}.`,
+      ];
+    }
+    if (scheme.kind !== "unknown") return [];
+    return [`The credential "${name}" is not sent: its scheme (${scheme.text}) is not supported.`];
+  });
 }
 
 function isReading({ method }: Operation): boolean {

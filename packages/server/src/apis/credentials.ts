@@ -1,5 +1,5 @@
 import { type AddressRules, openUrl, parseJson, readResponse, withTimeLimit } from "../access/index.ts";
-import { asRecord } from "../helpers/index.ts";
+import { asRecord, unlessAborted } from "../helpers/index.ts";
 import type { SecurityScheme } from "./operations.ts";
 
 /** A key, token or `user:password`; or what a machine signs in with. */
@@ -24,6 +24,8 @@ interface Signed {
 interface Reach {
   readonly rules: AddressRules;
   readonly signal: AbortSignal;
+  /** Masks a value everywhere from now on. */
+  readonly learn: (value: string) => void;
 }
 
 /**
@@ -37,24 +39,43 @@ export async function sign(
   credentials: Credentials,
   reach: Reach,
 ): Promise<Signed> {
-  const needed = security.find((names) => names.every((name) => credentials.has(name)));
-  if (needed === undefined) return request;
+  const needed = neededBy(security, credentials);
   const url = new URL(request.url);
   const headers: Record<string, string> = { ...request.headers };
   for (const name of needed) {
     const scheme = schemes.get(name);
     const credential = credentials.get(name);
-    if (scheme === undefined || credential === undefined) continue;
+    if (scheme === undefined || scheme.kind === "unknown" || credential === undefined) continue;
     const value = credential.kind === "text" ? credential.value : await tokenFor(credential, scheme, reach);
     if (scheme.kind !== "apiKey") headers.authorization = authorization(scheme, value);
     else if (scheme.place === "header") headers[scheme.name.toLowerCase()] = value;
-    else if (scheme.place === "query") url.searchParams.set(scheme.name, value);
+    else if (scheme.place === "query") url.search = withPair(url.search, scheme.name, value);
     else
       headers.cookie = [headers.cookie, `${scheme.name}=${encodeURIComponent(value)}`]
         .filter(Boolean)
         .join("; ");
   }
   return { url, headers };
+}
+
+function neededBy(security: readonly (readonly string[])[], credentials: Credentials): readonly string[] {
+  return security.find((names) => names.every((name) => credentials.has(name))) ?? [];
+}
+
+/** Forgets the tokens of an operation after they were refused. Returns whether others can be asked for. */
+export function forgetTokens(security: readonly (readonly string[])[], credentials: Credentials): boolean {
+  const used = neededBy(security, credentials).flatMap((name) => credentials.get(name) ?? []);
+  return used.map((credential) => tokens.delete(credential)).includes(true);
+}
+
+/** The query with the pair in place of others of its name. The rest stays as it is, down to the letter. */
+function withPair(search: string, name: string, value: string): string {
+  const own = encodeURIComponent(name);
+  const others = search
+    .slice(1)
+    .split("&")
+    .filter((pair) => pair !== "" && pair.split("=", 1)[0] !== own);
+  return [...others, `${own}=${encodeURIComponent(value)}`].join("&");
 }
 
 function authorization({ kind }: SecurityScheme, value: string): string {
@@ -75,16 +96,24 @@ function tokenFor(
   reach: Reach,
 ): Promise<string> {
   const known = tokens.get(credential);
-  if (known !== undefined && known.endsAt > Date.now()) return known.value;
+  if (known !== undefined && known.endsAt > Date.now()) return orAborted(known.value, reach.signal);
   const entry = { value: Promise.resolve(""), endsAt: Date.now() + USUAL_LIFE };
-  const asked = askForToken(credential, scheme, reach).then(({ value, life }) => {
+  // Other calls wait for the same token, so the end of this one must not end the request for it.
+  const { signal } = new AbortController();
+  const asked = askForToken(credential, scheme, { ...reach, signal }).then(({ value, life }) => {
+    reach.learn(value);
     entry.endsAt = Date.now() + life - EARLY;
     return value;
   });
   Object.assign(entry, { value: asked });
   tokens.set(credential, entry);
   asked.catch(() => tokens.delete(credential));
-  return asked;
+  return orAborted(asked, reach.signal);
+}
+
+async function orAborted(token: Promise<string>, signal: AbortSignal): Promise<string> {
+  await unlessAborted(token, signal);
+  return token;
 }
 
 async function askForToken(

@@ -24,6 +24,14 @@ export interface ApiDocument {
 
 /** Bytes of one description with everything that it refers to. */
 const MOST_BYTES = 32 * 1024 * 1024;
+/** Bytes of a description in YAML: reading it takes about 80 times its size in memory, and a second for each MiB. */
+const MOST_YAML = 12 * 1024 * 1024;
+/** Values of a description. In YAML, a short text may stand for very many. */
+const MOST_VALUES = 4_000_000;
+/** Aliases of YAML times nodes: for each alias, its parser looks through the document. 20 million take two seconds. */
+const MOST_LOOKUPS = 20_000_000;
+/** How many of the parts that could not be read are told. */
+const MOST_PROBLEMS = 50;
 /** Files and addresses that a description may refer to. */
 const MOST_PARTS = 100;
 /** How deep values may be nested. The upgrade to OpenAPI 3.1 calls itself for each level. */
@@ -104,8 +112,7 @@ class PartReader {
     if (this.#bytesLeft < 0) throw tooLong(nameOf(place));
     const value = await parseSpec(text, nameOf(place));
     if (!isRecord(value)) throw new SpecError(`${nameOf(place)} is no object, as an API's description is.`);
-    if (isTooDeep(value))
-      throw new SpecError(`${nameOf(place)} nests values more than ${DEEPEST} levels deep.`);
+    checkExtent(value, nameOf(place));
     return value;
   }
 
@@ -149,7 +156,8 @@ class PartReader {
   }
 
   #report(reference: string, reason: string): void {
-    this.problems.push(`${reference}, to which the description refers, was not read: ${reason}`);
+    if (this.problems.length < MOST_PROBLEMS)
+      this.problems.push(`${reference}, to which the description refers, was not read: ${reason}`);
   }
 
   /** Throws for a part outside the description's own folder or origin: a description must not read other files. */
@@ -187,7 +195,11 @@ function tooLong(name: string): SpecError {
 function placeFrom(reference: string, here: SpecPlace): SpecPlace | undefined {
   const isAddress = /^[a-z][a-z0-9+.-]+:/i.test(reference);
   if (here.kind === "file" && !isAddress) {
-    return { kind: "file", path: resolve(dirname(here.path), decodeURIComponent(reference)) };
+    try {
+      return { kind: "file", path: resolve(dirname(here.path), decodeURIComponent(reference)) };
+    } catch {
+      return undefined; // A percent sign stands alone.
+    }
   }
   const url = URL.parse(reference, here.kind === "address" ? here.url : undefined);
   return url !== null && /^https?:$/.test(url.protocol) ? { kind: "address", url } : undefined;
@@ -202,10 +214,22 @@ async function parseSpec(text: string, name: string): Promise<unknown> {
       // YAML may begin with a bracket too, and its parser says what is wrong, and where.
     }
   }
-  const { parseDocument } = await import("yaml");
+  if (text.length > MOST_YAML)
+    throw new SpecError(
+      `${name} is no JSON, and longer than ${MOST_YAML / 1024 / 1024} MiB, which is too long for YAML.`,
+    );
+  const { isAlias, parseDocument, visit } = await import("yaml");
   const document = parseDocument(text, { uniqueKeys: false, logLevel: "silent" });
   const [error] = document.errors;
   if (error !== undefined) throw new SpecError(`${name} is neither JSON nor YAML: ${error.message}`);
+  let nodes = 0;
+  let aliases = 0;
+  visit(document, (_key, node) => {
+    nodes++;
+    if (isAlias(node)) aliases++;
+  });
+  if (nodes * aliases > MOST_LOOKUPS)
+    throw new SpecError(`${name} has too many aliases of YAML for its length.`);
   try {
     return document.toJS({ maxAliasCount: 1_000 });
   } catch (thrown) {
@@ -213,17 +237,34 @@ async function parseSpec(text: string, name: string): Promise<unknown> {
   }
 }
 
-function isTooDeep(root: object): boolean {
-  let level: object[] = [root];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > DEEPEST) return true;
-    const next: object[] = [];
-    for (const value of level)
-      for (const member of Object.values(value))
-        if (typeof member === "object" && member !== null) next.push(member);
-    level = next;
-  }
-  return false;
+/**
+ * Throws for a value that is too deep or too large, or that contains itself. An alias of YAML is one object that stands in
+ * several places, so each object is measured once, and counts wherever it stands.
+ */
+function checkExtent(root: object, name: string): void {
+  const known = new Map<object, { readonly size: number; readonly height: number } | undefined>();
+  const measure = (value: object, depth: number): { readonly size: number; readonly height: number } => {
+    const before = known.get(value);
+    if (before === undefined && known.has(value)) throw new SpecError(`${name} contains itself.`);
+    if (depth + (before?.height ?? 0) > DEEPEST)
+      throw new SpecError(`${name} nests values more than ${DEEPEST} levels deep.`);
+    if (before !== undefined) return before;
+    known.set(value, undefined);
+    let size = 0;
+    let height = 0;
+    for (const member of Object.values(value)) {
+      size++;
+      if (typeof member !== "object" || member === null) continue;
+      const inner = measure(member, depth + 1);
+      size += inner.size;
+      height = Math.max(height, inner.height + 1);
+      if (size > MOST_VALUES)
+        throw new SpecError(`${name} has more than ${MOST_VALUES.toLocaleString("en-US")} values.`);
+    }
+    known.set(value, { size, height });
+    return { size, height };
+  };
+  measure(root, 0);
 }
 
 /** Replaces the text of every `$ref` in the value. */

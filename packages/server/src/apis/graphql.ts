@@ -39,6 +39,7 @@ const LONGEST_DOCUMENT = 1024 * 1024;
  */
 export class GraphqlApi {
   readonly title: string;
+  readonly origin: string;
   readonly description = "";
   readonly version = "GraphQL";
   readonly problems: readonly string[] = [];
@@ -55,6 +56,7 @@ export class GraphqlApi {
     this.#endpoint = endpoint;
     this.#operations = new Map(found.operations.map((operation) => [operation.name, operation]));
     this.title = endpoint.host;
+    this.origin = endpoint.origin;
     this.skipped = found.skipped;
     this.folders = [documents];
     this.files = settings.spec.kind === "file" ? [settings.spec.path] : [];
@@ -83,7 +85,14 @@ export class GraphqlApi {
         idempotentHint: kind === "query",
         openWorldHint: true,
       },
-      _meta: { "toolrack/api": { method: kind, path: this.#endpoint.pathname, tags: [kind] } },
+      _meta: {
+        "toolrack/api": {
+          method: kind,
+          path: this.#endpoint.pathname,
+          server: this.#endpoint.origin,
+          tags: [kind],
+        },
+      },
     }));
   }
 

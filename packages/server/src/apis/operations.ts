@@ -1,3 +1,4 @@
+import { validateHeaderName } from "node:http";
 import type { JsonSchemaObject } from "@toolrack/core";
 import { isJson } from "../access/index.ts";
 import { asRecord, isRecord, reasonOf } from "../helpers/index.ts";
@@ -89,13 +90,19 @@ const LONGEST_INPUT = 128 * 1024;
 const LONGEST_OUTPUT = 32 * 1024;
 /** Headers that describe the body or the caller. By the rules of OpenAPI they are no parameters. */
 const ownHeaders = /^(?:accept|content-type|authorization)$/i;
+/** Headers that say where a message ends and where it goes. A caller who chose them could send a second request. */
+const carryingHeaders =
+  /^(?:host|content-length|content-encoding|transfer-encoding|connection|keep-alive|upgrade|te|trailer|expect|proxy-.*)$/i;
 
 /** Reads the operations of a document. One that cannot be expressed is skipped, with the reason. */
-export function readOperations(document: ApiDocument, baseUrl: string | undefined): ApiOperations {
+export function readOperations(
+  document: ApiDocument,
+  { baseUrl, headers }: { readonly baseUrl?: string | undefined; readonly headers: object },
+): ApiOperations {
   const { root } = document;
   const schemas = new DocumentSchemas(root);
   const schemes = readSchemes(root, schemas);
-  const reader = { document, schemas, schemes, baseUrl, names: new Set<string>() };
+  const reader = { document, schemas, schemes, baseUrl, headers, names: new Set<string>() };
   const operations: Operation[] = [];
   const skipped: Skipped[] = [];
   for (const [path, given] of Object.entries(asRecord(root.paths))) {
@@ -110,7 +117,7 @@ export function readOperations(document: ApiDocument, baseUrl: string | undefine
       const found =
         operations.length === MOST_OPERATIONS
           ? new Error(
-              `the description has more than ${MOST_OPERATIONS} operations; choose some with "include"`,
+              `the description has more than ${MOST_OPERATIONS} operations, and only the first are offered`,
             )
           : attempt(() => readOperation(reader, { name, method, path, item }));
       if (found instanceof Error) skipped.push({ name, reason: sentence(found) });
@@ -132,6 +139,8 @@ interface Reader {
   readonly schemas: DocumentSchemas;
   readonly schemes: ReadonlyMap<string, SecurityScheme>;
   readonly baseUrl: string | undefined;
+  /** The headers that the entry gives, by their names in lower case. */
+  readonly headers: object;
   readonly names: Set<string>;
 }
 
@@ -147,7 +156,7 @@ function readOperation(reader: Reader, { name, method, path, item }: Place): Ope
   const given = asRecord(item[method]);
   const security = readSecurity(given.security ?? document.root.security);
   const declared = readParameters(schemas, item.parameters, given.parameters).filter(
-    (parameter) => !isCredential(parameter, security, schemes),
+    (parameter) => !isCredential(parameter, security, schemes) && !isGiven(parameter, reader.headers),
   );
   const body = readBody(schemas, given.requestBody, method);
   const parameters = withArguments(declared);
@@ -185,11 +194,7 @@ function readOperation(reader: Reader, { name, method, path, item }: Place): Ope
     ...(required.length > 0 && { required }),
     additionalProperties: false,
   };
-  const inputSchema = schemas.withDefinitions(own, needs, "request");
-  if (JSON.stringify(inputSchema).length > LONGEST_INPUT)
-    throw new Error(
-      `the schema of its arguments is longer than ${LONGEST_INPUT / 1024} KiB, too long for a model`,
-    );
+  const inputSchema = schemas.withDefinitions(own, needs, "request", LONGEST_INPUT);
   return {
     name,
     method: method.toUpperCase(),
@@ -258,6 +263,8 @@ function readParameters(schemas: DocumentSchemas, ...lists: readonly unknown[]):
     if (!isPlace(place))
       throw new Error(`its parameter "${name}" is in "${String(place)}", which is no place`);
     if (place === "header" && ownHeaders.test(name)) continue;
+    if (place === "header" && !isHeaderName(name))
+      throw new Error(`its parameter ${JSON.stringify(name)} is no header that a caller can set`);
     const style = text(parameter.style) || usualStyles[place];
     if (!styles[place].includes(style))
       throw new Error(
@@ -283,6 +290,15 @@ function readParameters(schemas: DocumentSchemas, ...lists: readonly unknown[]):
     });
   }
   return [...found.values()];
+}
+
+function isHeaderName(name: string): boolean {
+  return !carryingHeaders.test(name) && !(attempt(() => validateHeaderName(name)) instanceof Error);
+}
+
+/** The entry's own headers are sent in any case, so nobody is asked for them. */
+function isGiven({ name, place }: DeclaredParameter, headers: object): boolean {
+  return place === "header" && Object.hasOwn(headers, name.toLowerCase());
 }
 
 function isPlace(place: unknown): place is ParameterPlace {
@@ -420,8 +436,8 @@ function outputSchemaOf(schemas: DocumentSchemas, responses: unknown): JsonSchem
       Object.entries(asRecord(content)).find(([type]) => isJson(type.split(";")[0] ?? "")) ?? [];
     const { schema } = asRecord(media);
     if (schema === undefined) continue;
-    const converted = attempt(() => schemas.toJsonSchema(schema, "response"));
-    if (converted instanceof Error || JSON.stringify(converted).length > LONGEST_OUTPUT) return undefined;
+    const converted = attempt(() => schemas.toJsonSchema(schema, "response", LONGEST_OUTPUT));
+    if (converted instanceof Error) return undefined;
     // A tool's structured result is an object; other values stand under `result`.
     return isObjectSchema(converted, converted) ? converted : undefined;
   }
@@ -449,6 +465,8 @@ function serverOf({ document, baseUrl }: Reader, own: unknown): string {
     return String(usual);
   });
   const address = URL.parse(filled, place.kind === "address" ? place.url : undefined);
+  if (address !== null && (address.username !== "" || address.password !== ""))
+    throw new Error('its server has a user name in its address; write the API\'s address as "baseUrl"');
   if (address !== null && /^https?:$/.test(address.protocol)) return address.href;
   throw new Error(`its server "${filled}" is no whole address; write the API's address as "baseUrl"`);
 }
@@ -470,7 +488,8 @@ function schemeOf({ type, in: place, name, scheme, flows }: Members): SecuritySc
   if (
     type === "apiKey" &&
     typeof name === "string" &&
-    (place === "header" || place === "query" || place === "cookie")
+    name !== "" &&
+    (place === "query" || place === "cookie" || (place === "header" && isHeaderName(name)))
   )
     return { kind: "apiKey", place, name };
   const word = text(scheme).toLowerCase();

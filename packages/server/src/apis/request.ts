@@ -24,7 +24,7 @@ export async function toRequest(operation: Operation, args: Arguments): Promise<
   };
   let path = operation.path;
   for (const parameter of parameters) {
-    const value = args[parameter.argument];
+    const value = given(args, parameter.argument);
     const isMissing = value === undefined || (value === null && !parameter.isJson);
     if (isMissing && parameter.place !== "path") continue;
     switch (parameter.place) {
@@ -42,9 +42,14 @@ export async function toRequest(operation: Operation, args: Arguments): Promise<
     }
   }
   if (cookies.length > 0) headers.cookie = cookies.join("; ");
-  const written = body === undefined ? undefined : await toBody(body, args[body.argument]);
+  const written = body === undefined ? undefined : await toBody(body, given(args, body.argument));
   if (written !== undefined) headers["content-type"] = written.mediaType;
   return { method, url: addressOf(server, path, query), headers, body: written?.content };
+}
+
+/** Every object also has members that nobody gave, such as `constructor`. */
+function given(args: Arguments, argument: string): unknown {
+  return Object.hasOwn(args, argument) ? args[argument] : undefined;
 }
 
 /** The path and the query behind the server's own. The result is always below the server's path, at its origin. */

@@ -85,7 +85,7 @@ function wordsIn(json: unknown): string | undefined {
 
 function hintFor(status: number, headers: Readonly<Record<string, string>>): string {
   if (status === 401 || status === 403) return " Look at the credentials of this API: toolrack apis show";
-  if (status >= 300 && status < 400)
+  if (status >= 300 && status < 400 && status !== 304)
     return " The address of the API has moved; write the new one as its baseUrl.";
   const wait = headers["retry-after"];
   return status === 429 && wait !== undefined

@@ -11,6 +11,8 @@ export type Direction = "request" | "response";
 interface Converted {
   readonly schema: JsonSchemaObject;
   readonly needs: ReadonlySet<string>;
+  /** The length of the schema in JSON, without the definitions. */
+  readonly length: number;
 }
 
 /** Keywords of OpenAPI that JSON Schema does not have. `example` becomes `examples`. */
@@ -45,10 +47,10 @@ export class DocumentSchemas {
     return found;
   }
 
-  /** The schema with the definitions that it needs. Throws when it refers to something that is not there. */
-  toJsonSchema(schema: unknown, direction: Direction): JsonSchemaObject {
+  /** The schema with the definitions that it needs. Throws when it is too long, or refers to something that is not there. */
+  toJsonSchema(schema: unknown, direction: Direction, longest: number): JsonSchemaObject {
     const { schema: own, needs } = this.#convert(schema, direction);
-    return this.withDefinitions(own, needs, direction);
+    return this.withDefinitions(own, needs, direction, longest);
   }
 
   /** Like `toJsonSchema`, for a part of a larger schema: its definitions are added to `needs`. */
@@ -58,10 +60,26 @@ export class DocumentSchemas {
     return converted.schema;
   }
 
-  withDefinitions(schema: JsonSchemaObject, needs: Iterable<string>, direction: Direction): JsonSchemaObject {
+  /** Throws when the schema is longer than `longest` in JSON. Definitions behind that length are not looked at. */
+  withDefinitions(
+    schema: JsonSchemaObject,
+    needs: Iterable<string>,
+    direction: Direction,
+    longest: number,
+  ): JsonSchemaObject {
     const all = new Set<string>(needs);
+    let left = longest - JSON.stringify(schema).length;
     // The set grows while it is read.
-    for (const name of all) for (const inner of this.#definition(name, direction).needs) all.add(inner);
+    for (const name of all) {
+      const definition = left < 0 ? undefined : this.#definition(name, direction);
+      if (definition === undefined) break;
+      left -= name.length + definition.length;
+      for (const inner of definition.needs) all.add(inner);
+    }
+    if (left < 0)
+      throw new Error(
+        `the schema of its arguments is longer than ${longest / 1024} KiB, too long for a model`,
+      );
     if (all.size === 0) return schema;
     const definitions = [...all].sort().map((name) => [name, this.#definition(name, direction).schema]);
     return { ...schema, $defs: Object.fromEntries(definitions) };
@@ -95,7 +113,8 @@ export class DocumentSchemas {
     };
     const schema = convert(given === undefined ? {} : given);
     // `true` and `false` are schemas too, but a parameter or a body is described by an object.
-    return { schema: isRecord(schema) ? schema : schema === false ? { not: {} } : {}, needs };
+    const own = isRecord(schema) ? schema : schema === false ? { not: {} } : {};
+    return { schema: own, needs, length: JSON.stringify(own).length };
   }
 
   /** A caller need not send what only the server sets, and is not sent what only a caller gives. */

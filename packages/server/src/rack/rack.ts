@@ -8,6 +8,7 @@ import {
   isInside,
   openValues,
   realPathOf,
+  type Secrets,
   type ToolValues,
   Unapproved,
 } from "../access/index.ts";
@@ -25,6 +26,7 @@ import { loadEnvironment } from "../config/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
 import {
+  ConfigurationError,
   McpServers,
   type McpServersOptions,
   type OpenApi,
@@ -236,7 +238,7 @@ export async function openMcpServers(parts: {
     clientInfo: { name: "toolrack", version: productVersion() },
     file: config.mcp?.file,
     pinning: config.mcp?.pinning,
-    openApi: apiOpener(app),
+    openApi: apiOpener(app, secrets),
     unapproved: new Unapproved(workspace),
   });
   app.addUsedFiles(() => servers.usedFiles());
@@ -275,14 +277,17 @@ export async function startMcpServers(
 }
 
 /** Returns the function that reads descriptions of APIs: those of the workspace's own files, and at addresses. */
-function apiOpener({ workspace, config }: Pick<App, "workspace" | "config">): OpenApi {
+function apiOpener(
+  { workspace, config }: Pick<App, "workspace" | "config">,
+  secrets: Pick<Secrets, "learn">,
+): OpenApi {
   return async ({ spec, baseUrl, auth, headers, isReadOnly, documents }, signal) => {
     // Loaded late: most workspaces have no API.
-    const { Api, GraphqlApi, SpecError } = await import("../apis/index.ts");
+    const { Api, GraphqlApi } = await import("../apis/index.ts");
     const root = await realPathOf(workspace.directory);
     for (const path of [spec, documents]) {
       if (typeof path !== "string" || isInside(root, await realPathOf(path))) continue;
-      throw new SpecError(`${path} is outside the workspace. Copy it there, or name an address`);
+      throw new ConfigurationError(`${path} is outside the workspace. Copy it there, or name an address.`);
     }
     // The operator wrote these addresses, so they may be private. What a description names may not, unless allowed.
     const written = [
@@ -301,7 +306,8 @@ function apiOpener({ workspace, config }: Pick<App, "workspace" | "config">): Op
       credentials: new Map(credentials),
       rules: createAddressRules([...(config.network?.allowPrivate ?? []), ...hosts]),
     };
-    const whole = { ...settings, baseUrl, headers, isReadOnly };
+    const learn = (value: string) => secrets.learn("api-token", value);
+    const whole = { ...settings, baseUrl, headers, isReadOnly, learn };
     return documents === undefined ? Api.open(whole, signal) : GraphqlApi.open(whole, documents, signal);
   };
 }

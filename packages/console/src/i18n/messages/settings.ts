@@ -176,8 +176,8 @@ export const settings = {
       "可以使用，但其 {part} 在这里不作检查：{reason}",
     ],
     inFileAbout: [
-      "It stands in the workspace's mcp.json, and is changed and removed there.",
-      "它写在工作区的 mcp.json 中，请在文件里修改或删除。",
+      "It stands in the workspace's {file}, and is changed and removed there.",
+      "它写在工作区的 {file} 中，请在文件里修改或删除。",
     ],
     inStoreAbout: [
       "It was added here. Values that may be secret are hidden: leave [hidden] and [redacted] as they are to keep the values, or write others in their place.",
@@ -193,8 +193,8 @@ export const settings = {
     incompleteTitle: ["Not everything that it lists is here", "它列出的内容没有全部读取"],
     incompleteAbout: ["What was read can be used.", "已读取的部分可以使用。"],
     mendInFile: [
-      "Correct the entry in the workspace's mcp.json. It is taken up as soon as the file is saved.",
-      "请在工作区的 mcp.json 中更正该条目，保存文件后立即生效。",
+      "Correct the entry in the workspace's {file}. It is taken up as soon as the file is saved.",
+      "请在工作区的 {file} 中更正该条目，保存文件后立即生效。",
     ],
     mendInStore: [
       "Under Entry is the last one that was valid: save it again or change it. Or remove the server.",

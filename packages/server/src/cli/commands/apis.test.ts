@@ -22,7 +22,19 @@ beforeAll(async () => {
     "toolrack.config.js": "export default { builtins: false };",
     "specs/shop.json": JSON.stringify(shop),
     "specs/broken.json": "{",
-    "apis.json": JSON.stringify({ apis: { first: { spec: "specs/shop.json" } } }),
+    "specs/pets.graphqls": "type Query { pet(id: ID!): String }",
+    "graphql/pet.graphql": "query GetPet($id: ID!) { pet(id: $id) }",
+    "apis.json": JSON.stringify({
+      apis: {
+        first: { spec: "specs/shop.json" },
+        pets: {
+          spec: "specs/pets.graphqls",
+          documents: "graphql",
+          baseUrl: "https://pets.example.com/graphql",
+        },
+        empty: { baseUrl: "https://shop.example.com" },
+      },
+    }),
   });
   serving = await serve(workspace.directory, { logger, port: 0, onReload() {} });
 });
@@ -71,6 +83,8 @@ it("checks the descriptions of apis.json, or another one, without a server", asy
   const all = await apis("check");
   expect(all.stdout).toContain("first: 2 operations (OpenAPI 3.1.0), 1 left out\n  odd is left out:");
   expect(all.stdout).toContain("  It needs credentials: key");
+  expect(all.stdout).toContain("pets: 1 operations (GraphQL), 0 left out");
+  expect(all.stdout).toContain("empty: It has no spec");
   const broken = await apis("check", "specs/broken.json");
   expect([broken.code, broken.stdout]).toEqual([1, expect.stringContaining("neither JSON nor YAML")]);
 });

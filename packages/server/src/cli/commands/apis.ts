@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { basename, extname, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { createAddressRules } from "../../access/index.ts";
-import { Api } from "../../apis/index.ts";
+import { Api, type ApiSettings, GraphqlApi } from "../../apis/index.ts";
 import { asRecord, parseJsonc, plainHost, reasonOf } from "../../helpers/index.ts";
 import type { McpServerView } from "../../mcp/connect/index.ts";
 import type { Cli } from "../cli.ts";
@@ -68,7 +68,7 @@ async function add(cli: Cli, spec: string, options: ApiOptions): Promise<void> {
     await delay(POLL);
     api = await askServer<McpServerView>(cli, `/api/mcp-servers/${encodeURIComponent(key)}`);
   }
-  if (api.state === "failed") {
+  if (api.state !== "ready") {
     await askServer(cli, `/api/mcp-servers/${encodeURIComponent(key)}`, "DELETE");
     throw new CliError(`Nothing was added. ${api.reason}`, { code: "mcp_server_invalid" });
   }
@@ -99,12 +99,10 @@ function keyFor(spec: string): string {
 /** Reads descriptions without adding them: the one that is named, or all of `apis.json`. */
 async function check(cli: Cli, what: string | undefined): Promise<void> {
   const workspace = findWorkspace(cli);
-  const specs =
-    what === undefined ? await writtenSpecs(workspace) : [{ name: what, spec: what, baseUrl: undefined }];
+  const specs = what === undefined ? await writtenSpecs(workspace) : [{ name: what, spec: what }];
   if (specs.length === 0) return cli.talk(noApis(cli));
   const found: (Described & { readonly name: string })[] = [];
-  for (const { name, spec, baseUrl } of specs)
-    found.push({ name, ...(await describe(workspace, spec, baseUrl)) });
+  for (const { name, ...written } of specs) found.push({ name, ...(await describe(workspace, written)) });
   if (found.some(({ problem }) => problem !== undefined)) cli.exitCode = exitCodes.failure;
   cli.answer({ apis: found }, () => {
     for (const {
@@ -128,8 +126,9 @@ async function check(cli: Cli, what: string | undefined): Promise<void> {
 async function writtenSpecs(workspace: string) {
   const text = await readFile(resolve(workspace, "apis.json"), "utf8").catch(() => "{}");
   return Object.entries(asRecord(asRecord(parseJsonc(text)).apis)).map(([name, entry]) => {
-    const { spec, baseUrl } = asRecord(entry);
-    return { name, spec: String(spec ?? ""), baseUrl: typeof baseUrl === "string" ? baseUrl : undefined };
+    const { spec, baseUrl, documents } = asRecord(entry);
+    const text = (value: unknown) => (typeof value === "string" ? value : undefined);
+    return { name, spec: text(spec) ?? "", baseUrl: text(baseUrl), documents: text(documents) };
   });
 }
 
@@ -143,21 +142,31 @@ interface Described {
   readonly credentials?: readonly string[];
 }
 
-async function describe(workspace: string, spec: string, baseUrl: string | undefined): Promise<Described> {
+interface WrittenSpec {
+  readonly spec: string;
+  readonly baseUrl?: string | undefined;
+  readonly documents?: string | undefined;
+}
+
+async function describe(workspace: string, { spec, baseUrl, documents }: WrittenSpec): Promise<Described> {
+  if (spec === "") return { problem: "It has no spec: the file or address of its description." };
   const url = /^https?:\/\//i.test(spec) ? URL.parse(spec) : null;
+  // The person at the terminal named these addresses, so they may be private.
+  const named = [url, baseUrl === undefined ? null : URL.parse(baseUrl)];
+  const settings: ApiSettings = {
+    spec: url === null ? { kind: "file", path: resolve(workspace, spec) } : { kind: "address", url },
+    baseUrl,
+    credentials: new Map(),
+    headers: {},
+    isReadOnly: false,
+    rules: createAddressRules(named.flatMap((one) => (one === null ? [] : [plainHost(one.hostname)]))),
+  };
+  const limit = AbortSignal.timeout(60_000);
   try {
-    const api = await Api.open(
-      {
-        spec: url === null ? { kind: "file", path: resolve(workspace, spec) } : { kind: "address", url },
-        baseUrl,
-        credentials: new Map(),
-        headers: {},
-        isReadOnly: false,
-        // The person at the terminal named the address, so it may be private.
-        rules: createAddressRules(url === null ? [] : [plainHost(url.hostname)]),
-      },
-      AbortSignal.timeout(60_000),
-    );
+    const api =
+      documents === undefined
+        ? await Api.open(settings, limit)
+        : await GraphqlApi.open(settings, resolve(workspace, documents), limit);
     const { version, tools, skipped, problems, missingCredentials: credentials } = api;
     return { version, tools: tools.map(({ name }) => name), skipped, problems, credentials };
   } catch (thrown) {

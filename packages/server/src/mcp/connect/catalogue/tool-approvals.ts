@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "@toolrack/core";
-import { defined, isRecord } from "../../../helpers/index.ts";
+import { asRecord, defined, isRecord } from "../../../helpers/index.ts";
 import type { McpServerStore, McpToolChange, StoredMcpTool, ToolOverride } from "../../../store/index.ts";
 import { pauseAfter, Timer } from "../limits.ts";
 import { ownMember, type UpstreamTool } from "./catalogue.ts";
@@ -13,7 +13,10 @@ import { ownMember, type UpstreamTool } from "./catalogue.ts";
 export type PinningPolicy = "quarantine" | "trust" | "off";
 
 /** The part of a tool's definition that is approved. */
-type PinnedDefinition = Omit<UpstreamTool, "_meta" | "isTask">;
+type PinnedDefinition = Omit<UpstreamTool, "_meta" | "isTask"> & {
+  /** Of an operation of an API: the request that is sent, and where to. */
+  readonly request?: object;
+};
 
 /** One difference between a definition and the approved one. */
 interface DefinitionChange {
@@ -258,7 +261,8 @@ function approvedOf(row: StoredMcpTool | undefined): PinnedDefinition | undefine
 }
 
 export function pinOf({ _meta, isTask, ...definition }: UpstreamTool): PinnedDefinition {
-  return definition;
+  const { tags: _tags, ...request } = asRecord(asRecord(_meta)["toolrack/api"]);
+  return Object.keys(request).length === 0 ? definition : { ...definition, request };
 }
 
 /** Identifies the definition that a person approves. */

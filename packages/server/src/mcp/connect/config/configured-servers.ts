@@ -216,7 +216,7 @@ function broken(
   { key, place, given, reason, remedy, enabled }: BrokenEntry,
   last: WantedServer | undefined,
 ): WantedServer {
-  const { url, enabled: isOn, disabled: isOff } = asRecord(given);
+  const { url, spec, api: ownApi, enabled: isOn, disabled: isOff } = asRecord(given);
   const isWanted = isOn !== false && isOff !== true;
   // Only an entry in the same place is an earlier version of this one.
   if (last?.place === place && last.invalid === undefined) {
@@ -230,7 +230,9 @@ function broken(
       problem: `${reason} The server goes on as its entry last said. ${remedy}`,
     };
   }
-  const entry = typeof url === "string" ? { url } : {};
+  // What it would be if it were valid, for the lists of servers and of APIs.
+  const api = spec === undefined && !isRecord(ownApi) ? {} : { api: { spec: String(spec ?? "") } };
+  const entry = typeof url === "string" ? { url } : api;
   const invalid = { given, reason: `${reason} ${remedy}` };
   return { key, entry, place, isEnabled: enabled ?? isWanted, invalid };
 }

@@ -188,8 +188,16 @@ function fromApiForm(given: unknown): unknown {
   const pick = (keys: readonly string[]) =>
     Object.fromEntries(Object.entries(given).filter(([key]) => keys.includes(key)));
   const rest = Object.entries(given).filter(([key]) => !apiKeys.includes(key) && !choiceKeys.includes(key));
-  const { toolrack, ...others } = Object.fromEntries(rest);
-  const settings = asRecord(toolrack);
+  const { toolrack = {}, ...others } = Object.fromEntries(rest);
+  // Unlike mcp.json, no other program writes this form, so an unknown key is a mistake.
+  const known = [...apiKeys, ...choiceKeys, "headers", "timeout", "enabled", "disabled", "toolrack"];
+  for (const key of Object.keys(given)) {
+    const [meant] = nearestNames(key, known, 1);
+    const hint = meant === undefined ? `Its keys: ${known.join(", ")}.` : `Did you mean "${meant}"?`;
+    refuseIf(!known.includes(key), `${key}: An API has no such key. ${hint}`);
+  }
+  if (!isRecord(toolrack)) return { ...others, api: pick(apiKeys), toolrack };
+  const settings = toolrack;
   const tools = { ...asRecord(settings.tools), ...pick(choiceKeys) };
   return { ...others, api: pick(apiKeys), toolrack: { ...settings, tools } };
 }
@@ -238,6 +246,8 @@ function checkReach({ command, url, type, api, toolrack }: ServerEntry, given: u
       !beginsWith(/^\s*https?:\/\//i, api.baseUrl),
       "baseUrl: It must begin with http:// or https://.",
     );
+    const isWhole = api.baseUrl?.includes("${") === true || URL.canParse(api.baseUrl ?? "http://a");
+    refuseIf(!isWhole, "baseUrl: It is no whole address, such as https://api.example.com/v1.");
     return;
   }
   refuseIf(

@@ -1,7 +1,7 @@
 import { asRecord, reasonOf, watchFile, watchFiles } from "../../../helpers/index.ts";
 import { legacyVersions, rpcCodes } from "../../wire/index.ts";
 import type { ResolvedApi } from "../config/resolve-entry.ts";
-import { ConfigurationError, sentence } from "../failures.ts";
+import { ConfigurationError, sentence, UpstreamError } from "../failures.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import type { Message, Transport } from "./messages.ts";
 
@@ -11,6 +11,8 @@ export interface ApiPeer {
   readonly description: string;
   /** The version of its description, such as `OpenAPI 3.1.0`. */
   readonly version: string;
+  /** The origin that is given its credentials. */
+  readonly origin: string | undefined;
   /** The files that its description was read from. */
   readonly files: readonly string[];
   /** The folders whose files belong to it. */
@@ -60,15 +62,10 @@ export class ApiTransport implements Transport {
     try {
       this.#take(await this.#open(this.#abort.signal));
     } catch (thrown) {
-      // A description that cannot be used stays so until somebody changes it or the entry.
-      throw new ConfigurationError(sentence(reasonOf(thrown)));
+      if (thrown instanceof ConfigurationError) throw thrown;
+      // It may be away for a moment, or be mended, so it is tried again.
+      throw new UpstreamError("unavailable", sentence(reasonOf(thrown)));
     }
-    const { files, folders } = this.#current;
-    const reread = () => this.#reread();
-    this.#watchers = [
-      ...files.map((file) => watchFile(file, reread)),
-      ...(folders.length === 0 ? [] : [watchFiles(folders, reread)]),
-    ];
   }
 
   async send(message: object): Promise<void> {
@@ -143,7 +140,14 @@ export class ApiTransport implements Transport {
   /** Reads the description again. One that cannot be used leaves the last good one. Returns whether it was read. */
   async #reopen(): Promise<boolean> {
     try {
-      this.#take(await this.#open(this.#abort.signal));
+      const api = await this.#open(this.#abort.signal);
+      const { origin } = this.#current;
+      // Whoever can change a description must not be able to have the credentials sent to another place.
+      if (origin !== undefined && api.origin !== origin)
+        throw new Error(
+          `it now leads to ${api.origin ?? "no address"} instead of ${origin}. If that is right, restart the API`,
+        );
+      this.#take(api);
       return true;
     } catch (thrown) {
       this.#lines.add(
@@ -154,9 +158,21 @@ export class ApiTransport implements Transport {
     }
   }
 
+  #watch({ files, folders }: ApiPeer): void {
+    const reread = () => this.#reread();
+    // Not awaited: a watcher that calls this right now ends after it.
+    for (const watcher of this.#watchers) void watcher.close();
+    this.#watchers = [
+      ...files.map((file) => watchFile(file, reread)),
+      ...(folders.length === 0 ? [] : [watchFiles(folders, reread)]),
+    ];
+  }
+
   #take(api: ApiPeer): void {
+    const watched = JSON.stringify([this.#api?.files, this.#api?.folders]);
     // Calls that the former one has sent end on their own connections.
     this.#api = api;
+    if (watched !== JSON.stringify([api.files, api.folders])) this.#watch(api);
     for (const { name, reason } of api.skipped) this.#lines.add("rack", `${name} was left out: ${reason}`);
   }
 }
