@@ -40,7 +40,7 @@ describeConsole(
       expect(await statusOf(callId)).toBe("running");
       await result.getByRole("button", { name: "Cancel" }).click();
       await result.getByText("cancelled in the console").waitFor();
-      expect(await statusOf(callId)).toBe("error");
+      expect(await statusOf(callId)).toBe("cancelled");
     });
 
     it("goes on when the network is gone for a moment", async () => {

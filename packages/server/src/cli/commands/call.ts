@@ -6,6 +6,7 @@ import type {
   ProgressUpdate,
   RackEvent,
   ToolCallRecord,
+  ToolInfo,
   ToolRegistry,
   ToolResult,
 } from "@toolrack/core";
@@ -15,7 +16,7 @@ import type { App } from "../../rack/index.ts";
 import type { ApprovalRule, CallTrace } from "../../store/index.ts";
 import { parsePairs, readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
-import { CliError, exitCodeOf, exitCodes, usageError } from "../cli-error.ts";
+import { CliError, exitCodeOf, exitCodes, isCliError, usageError } from "../cli-error.ts";
 import { parametersOf } from "../parameters.ts";
 import { addOthers, callAt, toolAt } from "../rack-tools.ts";
 import { ServerClient } from "../server-client.ts";
@@ -61,12 +62,14 @@ export async function call(
     await using others = new AsyncDisposableStack();
     const isHere = app.registry.get(name) !== undefined;
     const server = isHere ? undefined : await ServerClient.findIfAny(cli);
-    if (server !== undefined) {
-      const there = { ...options, timeout, isDryRun, base, pairs, name, signal: interrupt.signal };
+    // A name that the server does not know either is refused below, so that the refusal is recorded.
+    const tool = server && (await toolAt(server, name).catch(forgetMissing));
+    if (server !== undefined && tool !== undefined) {
+      const there = { ...options, timeout, isDryRun, base, pairs, tool, signal: interrupt.signal };
       cli.onInterrupt(() => interrupt.abort("interrupted"));
       return callThere(cli, server, there);
     }
-    if (!isHere) others.defer(await addOthers(cli, app));
+    if (!isHere && server === undefined) others.defer(await addOthers(cli, app));
     const info = app.registry.get(name);
     // The tool may be in one of the files that failed.
     if (info === undefined) talkFailures(cli, app.report);
@@ -98,8 +101,12 @@ export async function call(
   });
 }
 
+function forgetMissing(thrown: unknown): undefined {
+  if (!isCliError(thrown, "tool_not_found")) throw thrown;
+}
+
 interface WantedThere {
-  readonly name: string;
+  readonly tool: ToolInfo;
   readonly pairs: readonly string[];
   readonly base: Record<string, unknown> | undefined;
   readonly timeout: number | undefined;
@@ -112,8 +119,8 @@ interface WantedThere {
 
 /** Calls a tool that only the running server has, such as one of an MCP server. */
 async function callThere(cli: Cli, server: ServerClient, wanted: WantedThere): Promise<void> {
-  const { name, pairs, base, timeout, session: sessionID, output, isDryRun, signal, yes = false } = wanted;
-  const info = await toolAt(server, name);
+  const { pairs, base, timeout, session: sessionID, output, isDryRun, signal, yes = false } = wanted;
+  const info = wanted.tool;
   if (isDryRun) throw noDryRun(info.name);
   const input = parsePairs(pairs, parametersOf(info), base);
   const tell = (text: string) => cli.talk(printable(text));

@@ -165,7 +165,7 @@ export const failedCalls: readonly SampleCall[] = [
     args: {},
     isCancelled: true,
     answer: { text: 'The call to "wait" was cancelled: enough', isError: true, code: "cancelled" },
-    record: { status: "error", outcome: "error", code: "cancelled" },
+    record: { status: "error", outcome: "cancelled", code: "cancelled" },
     except: {
       "command line": {
         reason: "Ctrl-C is how a person cancels.",
