@@ -62,7 +62,7 @@ describeConsole(
       await page.getByRole("heading", { name: "What is on the rack" }).waitFor();
       await disconnect(page);
       await page.getByRole("link", { name: "Calls", exact: true }).click();
-      await page.getByRole("alert").getByText(AWAY).waitFor();
+      await page.getByRole("alert").getByText(AWAY).first().waitFor();
       server().reconnect();
       await page.locator(`a[href="/calls/${callId}"]`).waitFor();
       // With the styles of that page.
@@ -84,7 +84,7 @@ describeConsole(
       await asked.promise;
       await disconnect(page);
       cut.resolve();
-      await page.getByRole("alert").getByText(AWAY).waitFor();
+      await page.getByRole("alert").getByText(AWAY).first().waitFor();
       server().reconnect();
       await page.locator(`a[href="/calls/${callId}"]`).waitFor();
     });
@@ -94,7 +94,7 @@ describeConsole(
       const page = await open();
       await page.route(/\/api\/calls\?/, (route) => route.abort());
       await page.getByRole("link", { name: "Calls", exact: true }).click();
-      await page.getByRole("alert").getByText(AWAY).waitFor();
+      await page.getByRole("alert").getByText(AWAY).first().waitFor();
       await page.unroute(/\/api\/calls\?/);
       await page.locator(`a[href="/calls/${callId}"]`).waitFor();
     });
