@@ -112,7 +112,7 @@ export function fillBuckets(
   const count = Math.floor((until - first) / interval) + 1;
   return Array.from({ length: count }, (_, index) => {
     const at = first + index * interval;
-    return { calls: 0, errors: 0, ...known.get(at), at };
+    return { calls: 0, errors: 0, cancelled: 0, ...known.get(at), at };
   });
 }
 
