@@ -1,4 +1,5 @@
 import type { Grant } from "../../access/index.ts";
+import { isHelperTool } from "../../calls/index.ts";
 import type { CallQuery, StoredCall } from "../../store/index.ts";
 import { summaryOf } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
@@ -38,7 +39,8 @@ export function overviewRoute(services: HttpServices): Route {
 }
 
 function countTools({ registry }: HttpServices, grant: Grant): object {
-  const tools = registry.getAll().filter((tool) => grant.mayUse(tool));
+  // As lists count them: without the tools that only help a model to find and call others.
+  const tools = registry.getAll().filter((tool) => !isHelperTool(tool.name) && grant.mayUse(tool));
   const disabled = tools.filter((tool) => tool.disabled).length;
   const own = tools.filter(({ origin = "built-in" }) => !origin.startsWith("built-in")).length;
   return { ready: tools.length - disabled, disabled, own };
