@@ -335,8 +335,9 @@ async function run(program: string, args: readonly string[], cwd: string, bin = 
 /** The user's environment with this Node first; nothing of the npm that may have started the tests. */
 function environmentWith(bin: string): NodeJS.ProcessEnv {
   const environment = cleanEnvironment({ PATH: `${bin}${delimiter}${process.env.PATH}` });
-  for (const name of ["npm_config_local_prefix", "npm_package_json", "INIT_CWD", "NODE_OPTIONS", "NODE_PATH"])
-    delete environment[name];
+  const ours = ["npm_config_local_prefix", "npm_package_json", "INIT_CWD", "NODE_OPTIONS", "NODE_PATH"];
+  // The test command has a cache of its own for what it starts.
+  for (const name of [...ours, "NODE_COMPILE_CACHE"]) delete environment[name];
   return environment;
 }
 
