@@ -336,7 +336,11 @@ it.each(levelsToTest)(
 
 it("serves a call although the blank worker died while it waited", { timeout: 30_000 }, async () => {
   await using harness = await SandboxHarness.open();
-  const [blank] = childrenThatAre("startWorker");
+  const blank = await vi.waitFor(() => {
+    const [found] = childrenThatAre("startWorker");
+    expect(found).toBeDefined();
+    return found;
+  }, 10_000);
   process.kill(-Number(blank), "SIGKILL");
   expect(await harness.call(toolOf(identity), "echo", { params: "served" })).toBe("served");
   await vi.waitFor(() => expect(harness.sandbox.stats().blank).toBe(1), 10_000);
