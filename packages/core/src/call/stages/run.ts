@@ -138,7 +138,7 @@ export function mask(frame: CallFrame): void {
   const { draft, parent, host } = frame;
   if (draft === undefined || parent !== undefined) return;
   const secrets = host.settings.secrets();
-  frame.draft = secrets.inResult(draft, frame.cleanOf === secrets && frame.error === undefined);
+  frame.draft = secrets.inResult(draft, isCleanOf(frame, secrets));
 }
 
 /**
