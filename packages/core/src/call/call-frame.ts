@@ -1,4 +1,5 @@
 import { clip, type ToolError, type ToolErrorOptions } from "../error/tool-error.ts";
+import type { ArgumentsKey } from "../loop/arguments.ts";
 import type { ResultKeys } from "../loop/result-keys.ts";
 import type { LoopVerdict } from "../loop/types.ts";
 import type { ToolEntry } from "../registry/entry.ts";
@@ -67,7 +68,7 @@ export class CallFrame {
   shown: ShownInput | undefined = undefined;
   /** The hash of the whole arguments, set when they are too large to keep. */
   parametersHash: string | undefined = undefined;
-  argsKey: string | undefined = undefined;
+  argsKey: string | ArgumentsKey | undefined = undefined;
   resultKeys: ResultKeys | undefined = undefined;
 
   /** When the call's time is over, in milliseconds on the `performance` clock. */

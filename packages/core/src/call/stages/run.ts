@@ -7,7 +7,7 @@ import { toResult } from "../../tool/to-result.ts";
 import type { CallFrame } from "../call-frame.ts";
 import { readClock } from "../clock.ts";
 import { FrameContext, mayKeepContext, spreading } from "../context.ts";
-import { keepResultKeys, resultKeyStepsOf } from "../loop-sessions.ts";
+import { keepResultKeys } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
 import { shownInput, stateChanged } from "../state.ts";
 import { inTurns } from "../time.ts";
@@ -104,7 +104,6 @@ function* longTextSteps(frame: CallFrame, draft: RawResult): Generator<void, voi
   const secrets = frame.host.settings.secrets();
   if (yield* secrets.findSteps(draft.content)) return;
   frame.cleanOf = secrets;
-  yield* resultKeyStepsOf(frame, draft);
 }
 
 /** The structured value of a result; for a tool that returns its data as JSON text, the value of the text. */
