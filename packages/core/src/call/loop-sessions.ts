@@ -23,10 +23,6 @@ export class LoopSessions {
   readonly #enabled: boolean;
   readonly #memories = new Map<string, LoopMemory>();
   #latest: string | undefined;
-  /** The last keys that were made, so that no more than these hold on to arguments. */
-  readonly #keys: (ArgumentsKey | undefined)[] = [];
-  #nextKey = 0;
-
   constructor(enabled: boolean) {
     this.#enabled = enabled;
   }
@@ -39,8 +35,6 @@ export class LoopSessions {
   assessNext(frame: CallFrame): LoopVerdict | undefined {
     try {
       const memory = this.#memories.get(keyOf(frame));
-      frame.argsKey = argsKeyOf(frame);
-      this.#hold(frame.argsKey);
       if (memory === undefined) return undefined;
       const verdict = assessNext(memory, candidateOf(frame));
       if (verdict.action === "stop") memory.stopped = verdict;
@@ -56,6 +50,9 @@ export class LoopSessions {
     try {
       const memory = this.#open(keyOf(frame));
       const entry = recordInto(memory, loopRecordOf(frame), frame.input);
+      if (this.#memories.size > MOST_LAZY && entry?.argsKey instanceof ArgumentsKey) void entry.argsKey.text;
+      // The history reads a key rarely and makes another one, so that it does not hold on to arguments.
+      frame.argsKey = undefined;
       const blocked = frame.flags?.loop;
       const verdict = blocked ?? (entry && assessLast(memory));
       if (verdict === undefined || verdict.action === "none") return;
@@ -104,14 +101,6 @@ export class LoopSessions {
     return [...this.#memories.keys()].filter((key) => key.split(OWNED_BY)[0] === sessionID);
   }
 
-  /** A key holds on to its arguments until it is made; the oldest of many is made now. */
-  #hold(key: string | ArgumentsKey): void {
-    if (typeof key === "string") return;
-    void this.#keys[this.#nextKey]?.text;
-    this.#keys[this.#nextKey] = key;
-    this.#nextKey = (this.#nextKey + 1) % MOST_HELD;
-  }
-
   #open(key: string): LoopMemory {
     let memory = this.#memories.get(key);
     if (memory !== undefined && key === this.#latest) return memory;
@@ -129,8 +118,8 @@ export class LoopSessions {
   }
 }
 
-/** How many calls' arguments are held on to, to make their keys only when they are needed. */
-const MOST_HELD = 2_048;
+/** With more sessions than these, the keys of arguments are made at once, so that fewer arguments are held on to. */
+const MOST_LAZY = 256;
 
 /** Separates session and owner. No session name contains it. */
 const OWNED_BY = "\u0000";
@@ -213,8 +202,9 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
   const { error, result } = frame;
   const metadata = frame.entry?.info.metadata;
   const content = result?.content ?? "";
+  const at = toEpoch(frame.endedAt);
   // Kept with the frame, because text that is appended later is not the tool's result.
-  frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, toEpoch(frame.endedAt));
+  frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at);
   const { resultKey, exactKey, saysError } = frame.resultKeys;
   // Written member by member: spreading two parts into it took 150 ns.
   return {
@@ -234,8 +224,8 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
     poll: isPoll(metadata),
     round: frame.options.messageID || undefined,
     // The time in which a person was waited for is not the tool's.
-    startedAt: (frame.startedAt || frame.endedAt) + frame.waitedInRun,
-    at: frame.endedAt,
+    startedAt: toEpoch((frame.startedAt || frame.endedAt) + frame.waitedInRun),
+    at,
   };
 }
 

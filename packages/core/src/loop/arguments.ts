@@ -37,9 +37,12 @@ export function textOf(key: string | ArgumentsKey): string {
 
 /** Whether two keys are of the same arguments. */
 export function isSameKey(one: string | ArgumentsKey, other: string | ArgumentsKey): boolean {
-  if (one === other) return true;
-  if (typeof one !== "string" && typeof other !== "string" && one.mark !== other.mark) return false;
-  return textOf(one) === textOf(other);
+  return one === other || textOf(one) === textOf(other);
+}
+
+/** The mark of a key; 0 when it has none. */
+export function markOfKey(key: string | ArgumentsKey): number {
+  return typeof key === "string" ? 0 : key.mark;
 }
 
 const deepestMark = 2;

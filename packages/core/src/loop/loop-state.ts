@@ -1,4 +1,4 @@
-import { argumentTokens, isSameKey, similarity } from "./arguments.ts";
+import { argumentTokens, isSameKey, markOfKey, similarity } from "./arguments.ts";
 import { seemsReadOnly, seemsToChange, seemsToWait } from "./inference.ts";
 import {
   mostAnswers,
@@ -9,13 +9,14 @@ import {
   windowSize,
 } from "./thresholds.ts";
 import {
-  isSameCall,
   isSameRound,
   type LoopCandidate,
   type LoopEntry,
   type LoopRecord,
   type LoopState,
   type LoopVerdict,
+  markOfText,
+  mayBeSame,
 } from "./types.ts";
 
 const empty: LoopState = Object.freeze({ entries: Object.freeze([]), total: 0 });
@@ -34,7 +35,7 @@ export interface LoopMemory extends LoopState {
   stopped?: LoopVerdict;
 }
 
-/** A copy of a state to go on with. An unreadable state becomes an empty one. */
+/** A copy of a state to go on with. Of an unreadable state, what can be read. */
 export function memoryOf(state: LoopState): LoopMemory {
   const { entries, total = 0, busy = 0, busyUntil = 0, answers, stopped } = state ?? empty;
   return {
@@ -76,8 +77,9 @@ export function recordInto(memory: LoopMemory, record: LoopRecord, args: unknown
   const entry = toEntry(memory, record, args, busy, took);
   if (entry === undefined) return undefined;
   const { entries, answers } = memory;
-  if (entry.changedWorld) memory.answers = [];
-  else if (entry.executed && !entry.isKnown) {
+  if (entry.changedWorld) {
+    if (answers.length > 0) memory.answers = [];
+  } else if (entry.executed && !entry.isKnown) {
     if (answers.length >= mostAnswers) answers.shift();
     answers.push(answerMark(entry.tool, entry.exactKey));
   }
@@ -200,8 +202,10 @@ function toEntry(
     callId: record.callId,
     tool,
     argsKey,
+    argsMark: markOfKey(argsKey),
     resultKey,
     exactKey,
+    exactMark: markOfText(exactKey),
     isError,
     errorCode: record.errorCode,
     readOnly: reads,
@@ -261,6 +265,8 @@ function compare(
   resultKey: string,
   exactKey: string,
 ): Comparison {
+  const mark = markOfKey(call.argsKey);
+  const exactMark = markOfText(exactKey);
   let twin: LoopEntry | undefined;
   let sibling: LoopEntry | undefined;
   let worldChanged = false;
@@ -270,8 +276,9 @@ function compare(
     const entry = entries[index]!;
     if (entry.tool === call.tool) {
       if (entry.isStable) isToolStable = true;
-      if (!worldChanged && entry.exactKey === exactKey && entry.executed) isAnswered = true;
-      if (isSameKey(entry.argsKey, call.argsKey)) {
+      if (!worldChanged && entry.exactMark === exactMark && entry.exactKey === exactKey && entry.executed)
+        isAnswered = true;
+      if (mayBeSame(entry, mark) && isSameKey(entry.argsKey, call.argsKey)) {
         twin ??= entry;
         if (entry.resultKey === resultKey) {
           const again = isSameRound(entry, call);
@@ -304,6 +311,7 @@ export function predict(
   ordinal: number,
   busy: number,
 ): LoopPrediction | undefined {
+  const mark = markOfKey(candidate.argsKey);
   let end = entries.length;
   let twin: LoopEntry | undefined;
   let isTwinCurrent = false;
@@ -315,7 +323,7 @@ export function predict(
     // about it; only a person's denial does.
     const isOutdated = entry.refused && !entry.blocked && entry.errorCode !== "approval_denied";
     if (entry.tool === candidate.tool && !isOutdated) {
-      if (!isSameCall(entry, candidate)) {
+      if (!mayBeSame(entry, mark) || !isSameKey(entry.argsKey, candidate.argsKey)) {
         if (sibling === undefined && !entry.refused) sibling = entry;
       } else if (isSameRound(entry, candidate)) {
         // Identical calls of one round count once: all get the verdict of the first.
@@ -355,6 +363,7 @@ export function predict(
     ...model,
     callId: "",
     argsKey: candidate.argsKey,
+    argsMark: mark,
     readOnly: isRead,
     inferred: model.inferred ?? (isRead && !candidate.readOnly && !model.isError ? "readOnly" : undefined),
     executed: !model.refused,

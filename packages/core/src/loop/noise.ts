@@ -58,12 +58,20 @@ const requestsLeft = /(?<=rate-?limit-(?:remaining|used|reset)["']?: ?["']?)\d+/
 /** Names and dates that need not begin with a digit. Each is looked for only where a text has its mark. */
 function maskNames(text: string, at: number): string {
   let rest = text;
+  // A short text is read once; of a long one, each search for a single text is faster.
+  if (text.length <= 200 && !anyName.test(text))
+    return text.includes(calendarOf(at).month) ? maskDates(text, at) : text;
   if (mayHaveRequestId(rest, "q") || mayHaveRequestId(rest, "Q")) rest = rest.replace(requestId, masked);
   if (rest.includes("@")) rest = rest.replace(objectHash, masked);
   if (rest.includes("/tmp/tmp")) rest = rest.replace(temporaryName, masked);
   if (rest.includes("limit-")) rest = rest.replace(requestsLeft, masked);
-  const { month, writtenDate } = calendarOf(at);
-  return rest.includes(month) ? rest.replace(writtenDate, masked) : rest;
+  return rest.includes(calendarOf(at).month) ? maskDates(rest, at) : rest;
+}
+
+const anyName = /[qQ@]|\/tmp\/tmp|limit-/;
+
+function maskDates(text: string, at: number): string {
+  return text.replace(calendarOf(at).writtenDate, masked);
 }
 
 const afterRequest = /[_-]|uest[-_ ]?id/iy;
