@@ -50,6 +50,9 @@ const translations: Readonly<Record<string, string>> = {
   "Switches several tools on or off": "同时启用或停用多个工具",
   "Calls a tool": "调用一个工具",
   "Recorded calls, newest first": "已记录的调用，最新的在前",
+  "Sessions that went in circles in the last 24 hours, newest first":
+    "最近 24 小时陷入死循环的会话，最新的在前",
+  "Lets a session go on that was held or stopped": "让被拦截或停止的会话继续",
   "One call, under way or ended": "一次调用，进行中或已结束",
   "Cancels a call under way, and the calls it made": "取消进行中的调用及其发起的调用",
   "The whole text of a result, page by page": "结果的全文，逐页读取",
@@ -166,6 +169,8 @@ const translations: Readonly<Record<string, string>> = {
   "No tool that this token may see has this name or alias.": "该令牌可见的工具中没有这个名称或别名。",
   "No call that this token may see has this id.": "该令牌可见的调用中没有这个 id。",
   "There is no question with this id.": "没有这个 id 的问题。",
+  "No session of this name went in circles in the last 24 hours.":
+    "最近 24 小时没有这个名字的会话陷入死循环。",
   "There is no approval rule with this id.": "没有这个 id 的审批规则。",
   "No schedule that this token may see has this id.": "该令牌可见的定时任务中没有这个 id。",
   "The path exists, but not for this method; see `Allow`.": "路径存在，但不支持这个方法；见 `Allow`。",

@@ -87,11 +87,6 @@ export class LoopSessions {
     for (const key of this.#keysOf(sessionID)) this.#memories.set(key, memoryOf(change(this.get(key))));
   }
 
-  /** The states of the sessions of this name, by their owners. */
-  find(sessionID: string): { readonly owner: string | undefined; readonly state: LoopState }[] {
-    return this.#keysOf(sessionID).map((key) => ({ owner: key.split(OWNED_BY)[1], state: this.get(key) }));
-  }
-
   clear(sessionID?: string): void {
     if (sessionID === undefined) this.#memories.clear();
     else for (const key of this.#keysOf(sessionID)) this.#memories.delete(key);

@@ -161,6 +161,11 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .addHelpText("after", approvalsHelp)
     .action(runs(async () => (await import("./commands/approvals.ts")).approvals));
 
+  command("loops", "show sessions that went in circles, why, and let one go on")
+    .addArgument(oneOf("[action]", "what to do", ["list", "resume"]))
+    .argument("[session]", "the session to let go on")
+    .action(runs(async () => (await import("./commands/loops.ts")).loops));
+
   command("schedules", "show and cancel what is to run later")
     .addArgument(oneOf("[action]", "what to do", ["list", "cancel"]))
     .argument("[id]", "the schedule")

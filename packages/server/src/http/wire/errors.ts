@@ -119,6 +119,7 @@ export const httpErrorCodes = {
   tool_not_found: { status: 404, when: "No tool that this token may see has this name or alias." },
   call_not_found: { status: 404, when: "No call that this token may see has this id." },
   approval_not_found: { status: 404, when: "There is no question with this id." },
+  loop_not_found: { status: 404, when: "No session of this name went in circles in the last 24 hours." },
   approval_rule_not_found: { status: 404, when: "There is no approval rule with this id." },
   mcp_server_not_found: { status: 404, when: "There is no upstream MCP server with this key." },
   mcp_tool_not_found: { status: 404, when: "The upstream MCP server has no tool of this name." },
