@@ -222,6 +222,44 @@ export interface LoadReport {
   readonly duration: number;
 }
 
+export interface Loop {
+  readonly sessionID: string;
+  readonly callId: string;
+  readonly toolName: string;
+  readonly displayName: string;
+  readonly caller: string;
+  readonly at: number;
+  readonly state: "told" | "held" | "stopped" | "resumed";
+  readonly verdict: LoopVerdict;
+  readonly resumed?: { readonly by: string; readonly at: number };
+}
+
+export interface LoopRelease {
+  readonly sessionID: string;
+  readonly by: string;
+  readonly at: number;
+}
+
+export interface LoopVerdict {
+  readonly action: "none" | "nudge" | "block" | "stop";
+  readonly signal?:
+    | "repeat"
+    | "cycle"
+    | "same_error"
+    | "stagnation"
+    | "drought"
+    | "known_answers"
+    | "interleaved"
+    | "refused";
+  readonly count: number;
+  readonly period?: number;
+  readonly fingerprint?: string;
+  readonly evidence?: string;
+  readonly inferred?: readonly ("readOnly" | "error")[];
+  readonly calls?: readonly string[];
+  readonly clears?: string;
+}
+
 export interface McpServer {
   readonly key: string;
   readonly place: "file" | "store";
@@ -591,6 +629,8 @@ export interface Answers {
   readonly "GET /api/calls/{callId}/result": ResultPage;
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
+  readonly "GET /api/loops": { readonly items: readonly Loop[] };
+  readonly "POST /api/loops/{sessionID}/resume": LoopRelease;
   readonly "GET /api/stats": Statistics;
   readonly "GET /api/overview": Overview;
   readonly "GET /api/approvals": ApprovalPage;
