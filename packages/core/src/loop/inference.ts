@@ -29,6 +29,14 @@ export function seemsToChange(tool: string): boolean {
   return effectOfName(tool).effect === "changes";
 }
 
+/** Whether the arguments have a command, a script or a statement, so that two calls may do quite different things. */
+export function namesCommand(args: unknown): boolean {
+  if (typeof args !== "object" || args === null) return false;
+  return commandNames.some((name) => name in args);
+}
+
+const commandNames = ["command", "cmd", "script", "code", "sql", "action", "operation", "method"];
+
 interface NameEffect {
   readonly effect: Effect;
   readonly waits: boolean;
@@ -148,9 +156,9 @@ const mayBeError =
 const says = new RegExp(
   [
     // At the beginning of the text: a complaint.
-    String.raw`^[\s"'\x60*[({]*(?:(?:fatal |an? |internal |unexpected )?error\b(?! (?:rate|count|budget|code 0)|s\b)|traceback\b|exception\b|usage: |failed to\b|failure\b|cannot\b|can't\b|could not\b|couldn't\b|unable to\b|invalid\b|unknown (?:command|option|tool|argument)|unrecognized\b|no such\b|permission denied|access denied|forbidden\b|unauthorized\b|timed out\b|execution timed out)`,
+    String.raw`^[\s"'\x60*[({]*(?:(?:fatal |an? |internal |unexpected )?error\b(?!["']| (?:rate|count|budget|code 0)|s\b)|fatal: |traceback\b|exception\b|usage: |failed to\b|failure\b|cannot\b|can't\b|could not\b|couldn't\b|unable to\b|invalid\b|unknown (?:command|option|tool|argument)|unrecognized\b|no such\b|permission denied|access denied|forbidden\b|unauthorized\b|timed out\b|execution timed out)`,
     // At the beginning of any line: what compilers, shells and runtimes write.
-    String.raw`(?<=\n)(?:\S{0,80}: )?(?:fatal error|fatal|error)(?:\[\w+\])?: `,
+    String.raw`(?<=^|\n)(?:\S{0,80}: )?(?:fatal error|fatal|error)(?:\[\w+\])?: `,
     String.raw`(?<=^|\n)(?:[\w$]+\.){0,8}[A-Z]\w*(?:Error|Exception)\b(?=: |\n|$)`,
     String.raw`\bTraceback \(most recent call last\)`,
     String.raw`\bException in thread "`,

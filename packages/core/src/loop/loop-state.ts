@@ -1,5 +1,5 @@
 import { argumentTokens, isSameKey, markOfKey, similarity } from "./arguments.ts";
-import { seemsReadOnly, seemsToChange, seemsToWait } from "./inference.ts";
+import { namesCommand, seemsReadOnly, seemsToChange, seemsToWait } from "./inference.ts";
 import {
   mostAnswers,
   nearIdentical,
@@ -235,7 +235,7 @@ function isReadByInference(
   { isToolStable }: Pick<Comparison, "isToolStable">,
 ): boolean {
   if (seemsReadOnly(call.tool, args, call.changes)) return true;
-  return isToolStable && call.changes !== true && !seemsToChange(call.tool);
+  return isToolStable && call.changes !== true && !seemsToChange(call.tool) && !namesCommand(args);
 }
 
 /** Whether enough time was spent inside tools since the call before. */
@@ -255,7 +255,10 @@ interface Comparison {
   readonly like: LoopEntry | undefined;
   /** The same round already had this very call with this very result. */
   readonly again: boolean;
-  /** An identical call of the tool gave an equal result of some length before. */
+  /**
+   * An identical call of the tool gave an equal result of some length before, and others gave other results: so the result
+   * is no acknowledgement, but tells something about the arguments.
+   */
   readonly isToolStable: boolean;
 }
 
@@ -271,17 +274,20 @@ function compare(
   let sibling: LoopEntry | undefined;
   let worldChanged = false;
   let isAnswered = false;
-  let isToolStable = false;
+  let isStable = false;
+  let hasOtherResult = false;
   for (let index = entries.length - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.tool === call.tool) {
-      if (entry.isStable) isToolStable = true;
+      if (entry.isStable) isStable = true;
+      if (entry.exactMark !== exactMark) hasOtherResult = true;
       if (!worldChanged && entry.exactMark === exactMark && entry.exactKey === exactKey && entry.executed)
         isAnswered = true;
       if (mayBeSame(entry, mark) && isSameKey(entry.argsKey, call.argsKey)) {
         twin ??= entry;
         if (entry.resultKey === resultKey) {
           const again = isSameRound(entry, call);
+          const isToolStable = isStable && hasOtherResult;
           return { isNew: worldChanged, isFirst: false, isAnswered, like: twin, again, isToolStable };
         }
       } else if (!entry.refused) {
@@ -290,6 +296,7 @@ function compare(
     }
     if (entry.changedWorld) worldChanged = true;
   }
+  const isToolStable = isStable && hasOtherResult;
   return { isNew: true, isFirst: true, isAnswered, like: twin ?? sibling, again: false, isToolStable };
 }
 
@@ -354,7 +361,7 @@ export function predict(
   const similar = isCompared && args !== undefined && isNearIdentical(argumentTokens(args), model.tokens);
   // Without an identical call only two signals apply: the same error, and a series of equal results.
   if (twin === undefined && !similar) {
-    const isLikely = model.isError ? isWithinAttempts(entries, end, model, args) : follows && isRead;
+    const isLikely = model.isError ? isWithinAttempts(entries, end, model, args, isRead) : follows && isRead;
     if (!isLikely) return undefined;
   }
 
@@ -394,6 +401,7 @@ function isWithinAttempts(
   end: number,
   model: LoopEntry,
   args: unknown,
+  isRead: boolean,
 ): boolean {
   const attempts: (readonly number[])[] = [];
   for (let index = end - 1; index >= 0; index--) {
@@ -404,12 +412,19 @@ function isWithinAttempts(
   }
   // Without the words of the attempts, their number alone decides.
   if (args === undefined || attempts.length === 0) return true;
-  const words = argumentTokens(args);
+  // Calls that read ask for one thing after the other: what all of them name does not make them alike.
+  const shared = new Set(
+    isRead ? attempts[0]!.filter((word) => attempts.every((all) => all.includes(word))) : [],
+  );
+  const own = (words: readonly number[]) =>
+    shared.size === 0 ? words : words.filter((word) => !shared.has(word));
+  const words = own(argumentTokens(args));
   let nearest = 0;
   let spread = 1;
-  for (const [index, attempt] of attempts.entries()) {
+  const tried = attempts.map(own);
+  for (const [index, attempt] of tried.entries()) {
     nearest = Math.max(nearest, similarity(words, attempt));
-    const others = attempts.filter((_, other) => other !== index);
+    const others = tried.filter((_, other) => other !== index);
     if (others.length > 0)
       spread = Math.min(spread, Math.max(...others.map((other) => similarity(attempt, other))));
   }
