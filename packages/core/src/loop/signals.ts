@@ -251,8 +251,9 @@ const knownAnswers: LoopSignalFunction = (entries, end, head) => {
   return series.sighting("known_answers", thresholds.knownAnswers);
 };
 
-function isKnownAnswer({ isKnown, readOnly, isError, refused }: LoopEntry): boolean {
-  return isKnown && !refused && (readOnly || isError);
+/** The same call with the same result changes nothing either, whatever it does. */
+function isKnownAnswer({ isKnown, isNew, readOnly, isError, refused }: LoopEntry): boolean {
+  return isKnown && !refused && (readOnly || isError || !isNew);
 }
 
 function weightOfAnswer(entry: LoopEntry): number {
