@@ -237,14 +237,16 @@ const duration = String.raw`(?:\d+ ?h ?)?(?:\d+ ?m ?)?\d+(?:\.\d+)? ?(?:[nuµμm
 const anyDuration = new RegExp(duration, "iy");
 
 /** Marks of test runners at the beginning of a line. */
-const verdictOfTest = /^[ \t]*(?:✓|✔|√|✗|✘|×|❯|ok\b|not ok\b|pass\b|fail\b)/i;
+const verdictOfTest = /[ \t]*(?:✓|✔|√|✗|✘|×|❯|ok\b|not ok\b|pass\b|fail\b)/iy;
 
 /** Whether the line that ends in this duration is that of a test. In JSON a line begins after an escape or a quote. */
 function isTestLine(text: string, start: number): boolean {
-  const line = text.slice(Math.max(0, start - 300), start);
-  const escaped = line.lastIndexOf("\\n");
-  const from = Math.max(line.lastIndexOf("\n"), line.lastIndexOf('"'), escaped < 0 ? -1 : escaped + 1);
-  return verdictOfTest.test(from < 0 ? line : line.slice(from + 1));
+  let first = start;
+  for (; first > 0 && first > start - 300; first--) {
+    const code = text.charCodeAt(first - 1);
+    if (code === 10 || code === 34 || (code === 110 && text.charCodeAt(first - 2) === 92)) break;
+  }
+  return matchAt(verdictOfTest, text, first) > 0;
 }
 
 /** Of Maven: "(12 kB at 34 kB/s)". */
