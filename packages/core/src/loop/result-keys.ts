@@ -80,8 +80,9 @@ function hashMedia(block: object): string {
   return typeof data === "string" ? `${longTextKey(data)} ${hashValue(rest)}` : hashSamples(block);
 }
 
-/** Characters at each end of a long text that count whole, and in which noise is masked. */
-const wholeEnd = 2_048;
+/** Characters. In a longer text, noise is masked only at both ends. */
+const wholeText = 4_096;
+const wholeEnd = 1_280;
 
 /** How far a cut may move to fall on the beginning of a line. Characters. */
 const cutSlack = 256;
@@ -92,7 +93,7 @@ const cutSlack = 256;
  */
 export function textKeys(text: string, at: number, isError: boolean): ResultKeys {
   const says = !isError && saysError(text);
-  if (text.length <= 2 * wholeEnd) return keysOf(text, at, isError, says);
+  if (text.length <= wholeText) return keysOf(text, at, isError, says);
   const headEnd = cutBeforeLine(text, wholeEnd);
   const tailStart = cutBeforeLine(text, text.length - wholeEnd);
   const middle = middleKey(text, headEnd, tailStart);
