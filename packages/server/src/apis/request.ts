@@ -1,6 +1,8 @@
 import { validateHeaderValue } from "node:http";
 import { isRecord } from "../helpers/index.ts";
-import type { Operation, Parameter, RequestBody } from "./operations.ts";
+import type { RequestBody } from "./bodies.ts";
+import type { Operation } from "./operations.ts";
+import type { Parameter } from "./parameters.ts";
 
 /** A request as it is sent, but without credentials. */
 export interface ApiRequest {

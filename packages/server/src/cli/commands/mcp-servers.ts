@@ -203,8 +203,9 @@ function printChanges(
   cli.print(`\nTo approve exactly this: ${cli.commandLine(`mcp-servers approve ${words}`)}`);
 }
 
-function signInOf({ signIn, state }: McpServerView): string | undefined {
-  if (signIn === undefined || (!signIn.signedIn && state !== "needs-auth")) return undefined;
+function signInOf({ signIn, state, transport }: McpServerView): string | undefined {
+  const isAsked = state === "needs-auth" || transport === "api";
+  if (signIn === undefined || (!signIn.signedIn && !isAsked)) return undefined;
   if (signIn.signedIn) return "signed in";
   return signIn.pending ? "waits for somebody to finish it" : (signIn.problem ?? "nobody has signed in");
 }
