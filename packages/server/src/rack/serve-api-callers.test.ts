@@ -6,11 +6,14 @@ import { type Era, ServedRack } from "../mcp/serve/testing/served-rack.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
+/** Who called, and from which team, in order. */
+const seen: string[] = [];
 /** An API that tells what it was sent. */
 const echo = createServer(({ url, headers }, response) => {
-  const { authorization, "x-team": team } = headers;
+  const { authorization = "", "x-team": team = "" } = headers;
+  seen.push(`${authorization} ${team}`);
   response.writeHead(200, { "content-type": "application/json" });
-  response.end(JSON.stringify({ url, who: (authorization ?? "").replace(/-secret.*/, ""), team }));
+  response.end(JSON.stringify({ url, who: authorization.replace(/-secret.*/, "") }));
 });
 let base = "";
 beforeAll(async () => {
@@ -39,6 +42,7 @@ function files(entry: object): Record<string, string> {
   return { "pets.json": JSON.stringify(spec), "apis.json": JSON.stringify({ apis: { shop } }) };
 }
 
+const list = { jsonrpc: "2.0", id: 1, method: "tools/list", params: {} };
 const isReady = async (rack: ServedRack) =>
   vi.waitFor(async () => {
     expect(await rack.api("GET", "/api/mcp-servers/shop")).toMatchObject({ state: "ready" });
@@ -48,6 +52,7 @@ const call = (rack: ServedRack, options: object) =>
 
 describe("callers who act at an API with their own credentials", () => {
   it("are told apart, also when their calls are mixed", async () => {
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: this is how an entry names the caller.
     const headers = { Authorization: "Bearer {{caller:SHOP_KEY}}", "X-Team": "team-of-${callerId}" };
     await using rack = await ServedRack.open(files({ headers }));
     await isReady(rack);
@@ -59,17 +64,17 @@ describe("callers who act at an API with their own credentials", () => {
       })),
     );
     // The tools are read with the credentials of the first caller who has any.
-    const listed = await rack.api("GET", "/api/tools?q=pet", undefined, people[0]);
-    expect(JSON.stringify(listed)).toContain("api_shop_getPet");
+    const { message } = await rack.post("modern", list, people[0]);
+    expect(JSON.stringify(message)).toContain("api_shop_getPet");
     const calls = [0, 1, 0, 1, 1, 0].map(async (index) => {
       const { name, ...options } = people[index]!;
       const { result } = await call(rack, options);
       expect(result.structured).toMatchObject({ url: "/pets/7", who: `Bearer ${name}` });
-      return result.structured.team;
     });
-    const teams = await Promise.all(calls);
-    expect(teams[0]).not.toBe(teams[1]);
-    expect(new Set(teams).size).toBe(2);
+    await Promise.all(calls);
+    // Each has an id of its own, and only that.
+    expect(new Set(seen).size).toBe(2);
+    expect(new Set(seen.map((one) => one.split(" ").at(-1))).size).toBe(2);
     const without = await call(rack, { token: people[0]!.token });
     expect(JSON.stringify(without)).toContain("this caller gave no SHOP_KEY");
     const shown = JSON.stringify([
@@ -92,6 +97,7 @@ describe("callers who act at an API with their own credentials", () => {
     await rack.api("PUT", `/api/secrets/${encodeURIComponent(`token.${id}.SHOP_KEY`)}`, {
       value: "stored-secret-of-ann",
     });
+    await rack.post("modern", list, { token });
     expect((await call(rack, { token })).result.structured.who).toBe("Bearer stored");
   });
 
@@ -109,14 +115,11 @@ it.each<Era>(["modern", "legacy"])("an official MCP client finds and calls an op
   await isReady(rack);
   const client = await rack.connect(era);
   const { tools } = await client.listTools();
-  expect(tools).toMatchObject([
-    {
-      name: "api_shop_getPet",
-      description: "One pet",
-      annotations: { readOnlyHint: true },
-      inputSchema: { required: ["id"] },
-    },
-  ]);
+  expect(tools.find(({ name }) => name === "api_shop_getPet")).toMatchObject({
+    description: "One pet",
+    annotations: { readOnlyHint: true },
+    inputSchema: { required: ["id"] },
+  });
   const answer = await client.callTool({ name: "api_shop_getPet", arguments: { id: 7 } });
   expect(answer.structuredContent).toMatchObject({ url: "/pets/7" });
   const refused = await client.callTool({ name: "api_shop_getPet", arguments: { id: "seven" } });

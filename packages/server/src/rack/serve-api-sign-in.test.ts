@@ -70,7 +70,8 @@ const call = (rack: ServedRack, name: string, options = {}) =>
   rack.api("POST", `/api/tools/${name}/calls`, { arguments: {} }, options);
 
 async function signIn({ rack, authority }: Scene, options = {}): Promise<string> {
-  const { url } = await rack.api("POST", "/api/mcp-servers/notes/login", {}, options);
+  const { url, error } = await rack.api("POST", "/api/mcp-servers/notes/login", {}, options);
+  expect(error).toBeUndefined();
   expect((await authority.agree(url)).status).toBe(200);
   return url;
 }

@@ -560,7 +560,7 @@ export class Upstream {
         entry.kind === "address"
           ? { ...entry, headers: { ...entry.headers, ...credentials } }
           : entry.kind === "api"
-            ? { ...entry, tokens: signIn && tokensOf(key, signIn) }
+            ? { ...entry, tokens: tokensOf(key, signIn) }
             : entry,
       prior,
       protocol: this.entry.toolrack?.protocol,
@@ -776,14 +776,14 @@ export class Upstream {
 }
 
 /** The tokens of whoever has signed in at an API, for its calls. */
-function tokensOf(key: string, signIn: SignIn): ApiTokens {
+function tokensOf(key: string, signIn: SignIn | undefined): ApiTokens {
   return {
     async token() {
-      const { Authorization: sent } = await signIn.headers();
+      const { Authorization: sent } = (await signIn?.headers()) ?? {};
       if (sent === undefined) throw new Error(notSignedIn(key));
       return sent.replace(/^Bearer /, "");
     },
     // Of several calls that were refused at the same time, the first marks the token, and all wait for the next one.
-    refuse: (token) => signIn.markRefused({ Authorization: `Bearer ${token}` }) || signIn.canRenew,
+    refuse: (token) => signIn?.markRefused({ Authorization: `Bearer ${token}` }) || signIn?.canRenew === true,
   };
 }

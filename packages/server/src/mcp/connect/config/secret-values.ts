@@ -19,9 +19,12 @@ export function shownEntry(entry: unknown): object {
   const { args, env, headers, toolrack, api } = entry;
   const parts = { args: Array.isArray(args) ? shownArguments(args) : hidden(args), env: hidden(env) };
   const oauth = isRecord(toolrack) ? { toolrack: { ...toolrack, ...shownOAuth(toolrack.oauth) } } : {};
-  const auth = isRecord(api) ? { api: { ...api, ...defined({ auth: shownAuth(api.auth) }) } } : {};
-  const shown = { ...entry, ...defined({ ...parts, headers: hidden(headers) }), ...oauth, ...auth };
-  return redact(shown) as object; // `redact` returns a copy of the same shape.
+  const shown = { ...entry, ...defined({ ...parts, headers: hidden(headers) }), ...oauth };
+  if (!isRecord(api) || api.auth === undefined) return redact(shown) as object; // A copy of the same shape.
+  // `redact` would take all of `auth` for a secret, because of its name.
+  const { auth, ...others } = api;
+  const redacted = redact({ ...shown, api: others }) as Readonly<Record<string, object>>; // As above.
+  return { ...redacted, api: { ...redacted.api, auth: shownAuth(auth) } };
 }
 
 function shownOAuth(oauth: unknown): object {
@@ -37,7 +40,8 @@ function shownAuth(auth: unknown): unknown {
   const shown = Object.entries(auth).map(([name, one]) => {
     const plain = isRecord(one) ? Object.entries(one).filter(([key]) => plainMembers.includes(key)) : [];
     const all = hidden(one);
-    return [name, isRecord(all) ? { ...all, ...Object.fromEntries(plain) } : all];
+    const known = redact(Object.fromEntries(plain)) as object; // As above.
+    return [name, isRecord(all) ? { ...all, ...known } : all];
   });
   return Object.fromEntries(shown);
 }

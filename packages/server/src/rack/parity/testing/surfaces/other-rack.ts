@@ -24,8 +24,8 @@ export function otherRack(other: Serving, { untilRunning }: ParityRack): Surface
       }
       const { result } = JSON.parse(await (await asking).text());
       if (result.type !== "error") return { answer: answerOfResult(result.structured.result) };
-      // For a call that never ran, the API's words are followed by what it sent.
-      const { error } = JSON.parse(/\((\{.*\})\)$/s.exec(result.content)?.[1] ?? "{}");
+      // For a call that never ran, the API's words are followed by what it sent, and by advice.
+      const { error } = JSON.parse(/\((\{.*\})\)[^)]*$/s.exec(result.content)?.[1] ?? "{}");
       return { answer: { text: error.message, isError: true, code: error.code } };
     },
   };
