@@ -44,7 +44,7 @@ describeConsole(
       const note = page.getByRole("region", { name: "Not all of it can be used yet" });
       await note.getByText("Its entry has no credentials for shopKey.").waitFor();
       await page.getByRole("link", { name: "Try out getPet" }).click();
-      await page.getByRole("spinbutton", { name: /id/ }).fill("7");
+      await page.getByRole("textbox", { name: /^id/ }).fill("7");
       await page.getByRole("button", { name: "Run", exact: true }).click();
       await page.getByText("/v1/pets/7").first().waitFor();
     });

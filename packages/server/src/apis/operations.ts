@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import type { JsonSchemaObject } from "@toolrack/core";
 import { isJson } from "../access/index.ts";
 import { asRecord, isRecord } from "../helpers/index.ts";
@@ -71,7 +72,7 @@ export function readOperations(
   document: ApiDocument,
   { baseUrl, headers }: { readonly baseUrl?: string | undefined; readonly headers: object },
 ): ApiOperations {
-  const { root } = document;
+  const { root, place } = document;
   const schemas = new DocumentSchemas(root);
   const schemes = readSchemes(document, schemas);
   const reader = { document, schemas, schemes, baseUrl, headers, names: new Set<string>() };
@@ -98,7 +99,7 @@ export function readOperations(
   }
   const { title, description } = asRecord(root.info);
   return {
-    title: text(title) || nameOf(document.place),
+    title: text(title) || (place.kind === "file" ? basename(place.path) : nameOf(place)),
     description: text(description),
     operations,
     skipped,

@@ -121,10 +121,10 @@ it("says what is wrong with anything else", async () => {
 });
 
 it.each([
-  ["https://shop.example.com/openapi.json", { spec: "https://shop.example.com/openapi.json" }, "shop"],
+  ["https://shop.com/openapi.json", { spec: "https://shop.com/openapi.json" }, "shop"],
   ["http://127.0.0.1:8080/v3/api-docs", { spec: "http://127.0.0.1:8080/v3/api-docs" }, "api"],
-  ["https://mcp.notes.example/mcp", { url: "https://mcp.notes.example/mcp" }, "notes"],
-  ["https://docs.example/sse?team=1", { url: "https://docs.example/sse?team=1" }, "docs"],
+  ["https://mcp.notes.com/mcp", { url: "https://mcp.notes.com/mcp" }, "notes"],
+  ["https://docs.io/sse?team=1", { url: "https://docs.io/sse?team=1" }, "docs"],
 ])(
   "takes an address alone for that of an API, or of a server where it looks like one: %s",
   async (text, entry, key) => {
