@@ -40,6 +40,7 @@ describeConsole(
       await page.getByRole("button", { name: "Add 1 server" }).click();
       await page.waitForURL(/mcp-servers\/shop/);
       await page.getByText("Pet shop OpenAPI 3.1.0").waitFor();
+      await page.getByRole("heading", { name: "1 left out" }).waitFor();
       await page.getByText("Its path has {gone}, and no parameter says what that is.").waitFor();
       const note = page.getByRole("region", { name: "Not all of it can be used yet" });
       await note.getByText("Its entry has no credentials for shopKey.").waitFor();

@@ -1,5 +1,7 @@
+import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import {
   type AuthorizationOptions,
@@ -48,16 +50,18 @@ async function open(
     authorizationUrl: `${origin}/authorize`,
     tokenUrl: `${origin}/token`,
   }),
+  entry: object = {},
 ): Promise<Scene> {
   const stack = new AsyncDisposableStack();
   const given = { behind, isApi: true, client: { id: "our-client" }, ...options };
   const authority = stack.use(await AuthorizationServer.start(given));
   const { origin } = authority;
-  const notes = { spec: "notes.json", baseUrl: `${origin}/api`, auth: { person: client(origin) } };
+  const notes = { spec: "notes.json", baseUrl: `${origin}/api`, auth: { person: client(origin) }, ...entry };
   const rack = stack.use(
     await ServedRack.open({
       "notes.json": JSON.stringify(description(origin, flow(origin))),
       "apis.json": JSON.stringify({ apis: { notes } }),
+      "toolrack.config.ts": 'export default { network: { allowPrivate: ["127.0.0.1", "localhost"] } };',
     }),
   );
   await vi.waitFor(async () => expect((await view(rack)).state).toBe("ready"), 20_000);
@@ -150,6 +154,23 @@ it("signing out ends the sign-in", async () => {
   const { server } = await rack.api("POST", "/api/mcp-servers/notes/logout", {});
   expect(server.signIn).toMatchObject({ signedIn: false });
   expect((await call(rack, "api_notes_list")).result.content).toContain("Nobody has signed in");
+});
+
+it("tokens are not sent to another place to which the description leads later, even if that is approved", async () => {
+  const flow = (origin: string) => ({ authorizationUrl: `${origin}/authorize`, tokenUrl: `${origin}/token` });
+  await using scene = await open(() => ({ clientId: "our-client" }), {}, flow, { baseUrl: undefined });
+  const { rack, authority } = scene;
+  await signIn(scene);
+  expect(await call(rack, "api_notes_list")).toMatchObject({ status: "completed" });
+  const elsewhere = authority.origin.replace("127.0.0.1", "localhost");
+  const moved = description(elsewhere, flow(authority.origin));
+  await writeFile(join(rack.workspace.directory, "notes.json"), JSON.stringify(moved));
+  await rack.api("POST", "/api/mcp-servers/notes/restart", {});
+  await rack.api("POST", "/api/mcp-servers/notes/approve", {});
+  authority.used.length = 0;
+  expect((await call(rack, "api_notes_list")).result.content).toContain("Nobody has signed in");
+  await call(rack, "api_notes_open");
+  expect(authority.used).toEqual([""]);
 });
 
 it("addresses of the entry count instead of those of the description, and a client may have a secret", async () => {

@@ -236,7 +236,7 @@ export const settings = {
       "What models are shown instead. Empty fields leave what the server says.",
       "改为向模型显示的内容；留空则使用服务自己的。",
     ],
-    tryOut: ["Try it out", "试用"],
+    tryOut: ["Try out", "试用"],
     tryOutNamed: ["Try out {name}", "试用 {name}"],
     openTool: ["Open {name}", "打开 {name}"],
     instructions: ["What clients are told about it", "告诉客户端的说明"],
