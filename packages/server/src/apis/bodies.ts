@@ -9,6 +9,14 @@ type Members = Readonly<Record<string, unknown>>;
 /** How a body is written: as JSON, as the fields of a form, as text, or as bytes. */
 export type BodyForm = "json" | "form" | "multipart" | "text" | "binary";
 
+interface FormField {
+  readonly mediaType?: string;
+  /** A list repeats the field. */
+  readonly explode: boolean;
+  /** Objects and lists are written as `name[key]=value`. */
+  readonly isDeep: boolean;
+}
+
 export interface RequestBody {
   /** The key of its argument. */
   readonly argument: string;
@@ -17,8 +25,8 @@ export interface RequestBody {
   readonly isRequired: boolean;
   /** The fields of a form that hold files. */
   readonly files: ReadonlySet<string>;
-  /** For each field of a form: its media type, if the description names one, and whether lists repeat the field. */
-  readonly fields: ReadonlyMap<string, { readonly mediaType?: string; readonly explode: boolean }>;
+  /** How the fields of a form are written, where the description says so. */
+  readonly fields: ReadonlyMap<string, FormField>;
 }
 
 interface DeclaredBody extends Omit<RequestBody, "argument" | "files"> {
@@ -40,9 +48,10 @@ export function readBody(schemas: DocumentSchemas, given: unknown, method: strin
   const { media, form } = chosen;
   const mediaType = chosen.mediaType.includes("*") ? concreteTypes[form] : chosen.mediaType;
   const fields = Object.entries(asRecord(media.encoding)).map(([name, encoding]) => {
-    const { contentType, explode } = asRecord(encoding);
+    const { contentType, explode, style } = asRecord(encoding);
     const type = text(contentType).split(",")[0]?.trim() ?? "";
-    return [name, { ...(type !== "" && { mediaType: type }), explode: explode !== false }] as const;
+    const isDeep = style === "deepObject";
+    return [name, { ...(type !== "" && { mediaType: type }), explode: explode !== false, isDeep }] as const;
   });
   return {
     mediaType,
