@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { JsonSchemaObject } from "@toolrack/core";
@@ -82,7 +83,7 @@ export class GraphqlApi {
   }
 
   get tools(): ApiTool[] {
-    return [...this.#operations.values()].map(({ name, kind, description, inputSchema }) => ({
+    return [...this.#operations.values()].map(({ name, kind, description, inputSchema, query }) => ({
       name,
       description,
       inputSchema,
@@ -97,6 +98,8 @@ export class GraphqlApi {
           method: kind,
           path: this.#endpoint.pathname,
           server: this.#endpoint.origin,
+          // What is asked for is part of what a person approves.
+          document: createHash("sha256").update(query).digest("hex").slice(0, 32),
           tags: [kind],
         },
       },

@@ -146,6 +146,31 @@ test("a changed operation waits for approval, and a broken description leaves th
   expect(await call(rack, "api_shop_getPet", { id: 7 })).toMatchObject({ status: "completed" });
 });
 
+test("a GraphQL document is a tool, and one that asks for something else waits for approval", async () => {
+  const files = {
+    "apis.json": JSON.stringify({
+      apis: { shop: { spec: "s.graphql", documents: "graphql", baseUrl: base } },
+    }),
+    "s.graphql": "type Query { pet(id: ID!): Pet } type Pet { name: String, owner: String }",
+    "graphql/pet.graphql": "query GetPet($id: ID!) { pet(id: $id) { name } }",
+  };
+  await using rack = await openShop({}, files);
+  await call(rack, "api_shop_GetPet", { id: "7" });
+  expect(JSON.parse(seen[0]?.body ?? "{}")).toMatchObject({
+    operationName: "GetPet",
+    variables: { id: "7" },
+  });
+  const path = join(rack.workspace.directory, "graphql", "pet.graphql");
+  await writeFile(path, "query GetPet($id: ID!) { pet(id: $id) { owner } }");
+  await vi.waitFor(
+    async () => expect(await rack.api("GET", "/api/mcp-servers/shop")).toMatchObject({ quarantined: 1 }),
+    PATIENCE,
+  );
+  expect(await call(rack, "api_shop_GetPet", { id: "7" })).toMatchObject({
+    error: { code: "tool_disabled" },
+  });
+});
+
 test("an entry that is changed where its credentials are hidden keeps them, and shows which secrets it uses", async () => {
   await using rack = await openShop();
   const { auth, ...entry } = { spec: "shop.yaml", baseUrl: base, auth: { key: "key-of-the-store" } };
