@@ -45,10 +45,14 @@ export interface DescribedSignIn {
 /** Reads the description of an API. Rejects with an `Error` whose message says what is wrong with it. */
 export type OpenApi = (api: ResolvedApi, signal: AbortSignal) => Promise<ApiPeer>;
 
-/** The members of an answer's `_meta` that tell what cannot be offered, what is wrong, and where a person signs in. */
+/**
+ * The members of an answer's `_meta` that tell what cannot be offered, what is wrong, where a person signs in, and from which
+ * files the description was read.
+ */
 export const skippedKey = "toolrack/skipped";
 export const problemsKey = "toolrack/problems";
 export const signInKey = "toolrack/sign-in";
+export const filesKey = "toolrack/files";
 
 /**
  * Speaks for an API as if it were an MCP server, so that everything that holds for upstream servers holds for APIs: states,
@@ -122,11 +126,12 @@ export class ApiTransport implements Transport {
       case "tools/list": {
         if (!this.#isFresh && this.#current.files.length === 0) await this.#reopen();
         this.#isFresh = false;
-        const { tools, skipped, signIn } = this.#current;
+        const { tools, skipped, signIn, files } = this.#current;
         const _meta = {
           [skippedKey]: skipped,
           [problemsKey]: problemsOf(this.#current),
           [signInKey]: signIn,
+          [filesKey]: files,
         };
         return { result: { tools, _meta } };
       }
