@@ -77,12 +77,12 @@ const DELAY = 5;
  */
 const LONGEST_HELD_BACK = 25;
 /** With this many rows in the journal, they are written without waiting for LONGEST_HELD_BACK. */
-const MOST_HELD_BACK = 200;
+const MOST_HELD_BACK = 500;
 /**
  * From this many rows in one turn of the event loop on, one transaction costs less than the journal and a
  * later transaction.
  */
-const WORTH_A_TRANSACTION = 16;
+const WORTH_A_TRANSACTION = 1000;
 const RETRY_DELAYS = [50, 200, 1_000, 4_000];
 /** Milliseconds between attempts to write rows that are safe in the journal and that the database refused. */
 const REFUSED_DELAY = 1_000;
