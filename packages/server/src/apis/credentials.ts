@@ -109,12 +109,12 @@ export function isCredential(
     });
 }
 
-interface Request {
+interface Unsigned {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-interface Signed extends Request {
+interface Signed extends Unsigned {
   /** The credentials that were used, each with what was sent. */
   readonly used: ReadonlyMap<Credential, string>;
 }
@@ -128,7 +128,7 @@ interface Reach {
 
 /** Adds the credentials that an operation needs: those of the first way to sign for which all are there. */
 export async function sign(
-  request: Request,
+  request: Unsigned,
   security: Security,
   schemes: ReadonlyMap<string, SecurityScheme>,
   credentials: Credentials,
@@ -142,7 +142,7 @@ export async function sign(
     const scheme = schemes.get(name);
     const credential = credentials.get(name);
     if (scheme === undefined || scheme.kind === "unknown" || credential === undefined) continue;
-    const value = await valueOf(credential, scheme, reach);
+    const value = await tokenOrKey(credential, scheme, reach);
     used.set(credential, value);
     if (scheme.kind !== "apiKey") headers.authorization = authorization(scheme, value);
     else if (scheme.place === "header") headers[scheme.name.toLowerCase()] = value;
@@ -155,7 +155,7 @@ export async function sign(
   return { url, headers, used };
 }
 
-async function valueOf(credential: Credential, scheme: SecurityScheme, reach: Reach): Promise<string> {
+async function tokenOrKey(credential: Credential, scheme: SecurityScheme, reach: Reach): Promise<string> {
   if (credential.kind === "text") return credential.value;
   if (credential.kind === "client") return tokenFor(credential, scheme, reach);
   return orAborted(credential.token(), reach.signal);
