@@ -294,7 +294,6 @@ export const calls = {
       readOnly: ["the calls only read", "这些调用只读取"],
       error: ["the calls failed", "这些调用失败了"],
     },
-    and: [", ", "、"],
     calls: ["Calls that count:", "计入的调用："],
     resume: ["Let it go on", "让它继续"],
     resumedBy: ["{by} let the session go on", "{by} 让会话继续"],
