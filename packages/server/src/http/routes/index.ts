@@ -13,6 +13,7 @@ import { dataRoutes, eventRoute, serverRoutes, statsRoute } from "./server.ts";
 import { skillToolRoutes } from "./skill-tools.ts";
 import { skillTransferRoutes } from "./skill-transfer.ts";
 import { expertRoutes, skillRoutes } from "./skills.ts";
+import { testRoutes } from "./tests.ts";
 import { tokenRoutes } from "./tokens.ts";
 import { toolRoutes } from "./tools.ts";
 import { secretRoutes, settingRoutes } from "./values.ts";
@@ -29,6 +30,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...settingRoutes(services),
     ...toolRoutes(services),
     ...callRoutes(services),
+    ...testRoutes(services),
     statsRoute(services),
     overviewRoute(services),
     ...approvalRoutes(services),
