@@ -92,6 +92,7 @@ export interface CallSummary {
   readonly messageID?: string;
   readonly caller?: string;
   readonly via?: string;
+  readonly expert?: string;
   readonly depth?: number;
   readonly timestamp?: number;
   readonly duration?: number;
@@ -336,6 +337,14 @@ export interface ResourceContent {
   readonly blob?: string;
 }
 
+export interface SavedTest {
+  readonly file: string;
+  readonly line: number;
+  readonly name: string;
+  readonly tool: string;
+  readonly last?: TestResult;
+}
+
 export interface Schedule {
   readonly id: string;
   readonly toolName: string;
@@ -508,6 +517,42 @@ export interface Statistics {
   };
 }
 
+export interface TestFileFailure {
+  readonly file: string;
+  readonly line?: number;
+  readonly reason: string;
+  readonly remedy: string;
+}
+
+export interface TestReport {
+  readonly mode: "recorded" | "strict" | "off";
+  readonly results: readonly TestResult[];
+  readonly failures: readonly TestFileFailure[];
+  readonly passed: number;
+  readonly failed: number;
+  readonly duration: number;
+}
+
+export interface TestResult {
+  readonly file: string;
+  readonly line: number;
+  readonly name: string;
+  readonly tool: string;
+  readonly status: "passed" | "failed";
+  readonly problems: readonly {
+    readonly kind: string;
+    readonly message: string;
+    readonly differences?: readonly {
+      readonly path: string;
+      readonly expected?: unknown;
+      readonly actual?: unknown;
+    }[];
+  }[];
+  readonly notes: readonly string[];
+  readonly duration: number;
+  readonly at?: number;
+}
+
 export interface Token {
   readonly id: string;
   readonly name: string;
@@ -591,6 +636,16 @@ export interface Answers {
   readonly "GET /api/calls/{callId}/result": ResultPage;
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
+  readonly "POST /api/calls/{callId}/test": {
+    readonly file: string;
+    readonly name: string;
+    readonly test: Readonly<Record<string, unknown>>;
+  };
+  readonly "GET /api/tests": {
+    readonly items: readonly SavedTest[];
+    readonly failures: readonly TestFileFailure[];
+  };
+  readonly "POST /api/tests/run": TestReport;
   readonly "GET /api/stats": Statistics;
   readonly "GET /api/overview": Overview;
   readonly "GET /api/approvals": ApprovalPage;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { differencesOf, problemsOf, showPair } from "./expectation.ts";
-import type { Expectation } from "./saved-call.ts";
+import { type Expectation, secretReference } from "./saved-call.ts";
 
 const told = async (expected: Expectation, value: unknown, ignore: string[] = []) => {
   const text = typeof value === "string" ? value : JSON.stringify(value);
@@ -74,11 +74,12 @@ describe("an expectation", () => {
   });
 
   it("takes a reference to a secret for any text", async () => {
-    expect(await told({ equals: { key: "${secret:KEY}" } }, { key: "[redacted]" })).toEqual([]);
-    expect(await told({ equals: { key: "${secret:KEY}" } }, { key: { a: 1 } })).toEqual([]);
-    expect(await told({ equals: "Bearer ${secret:A} of ${secret:B}." }, "Bearer x of y.")).toEqual([]);
-    expect(await told({ equals: "Bearer ${secret:A} of ${secret:B}." }, "Basic x of y.")).toEqual(["equals"]);
-    expect(await told({ equals: "$${secret:A}" }, "${secret:A}")).toEqual([]);
-    expect(await told({ equals: "$${secret:A}" }, "anything")).toEqual(["equals"]);
+    const [key, other] = [secretReference("KEY"), secretReference("OTHER")];
+    expect(await told({ equals: { key } }, { key: "[redacted]" })).toEqual([]);
+    expect(await told({ equals: { key } }, { key: { a: 1 } })).toEqual([]);
+    expect(await told({ equals: `Bearer ${key} of ${other}.` }, "Bearer x of y.")).toEqual([]);
+    expect(await told({ equals: `Bearer ${key} of ${other}.` }, "Basic x of y.")).toEqual(["equals"]);
+    expect(await told({ equals: `$${key}` }, key)).toEqual([]);
+    expect(await told({ equals: `$${key}` }, "anything")).toEqual(["equals"]);
   });
 });

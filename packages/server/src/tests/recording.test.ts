@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
 import { type EndedCall, toTest, UnwritableCall } from "./recording.ts";
+import { secretReference } from "./saved-call.ts";
 import { readTestFile, saveTest } from "./test-file.ts";
 
 const KNOWN = "Kq7-known-Secret!42";
@@ -157,7 +158,7 @@ describe("a test made of a record", () => {
 
   it("keeps literal references apart from its own", async () => {
     const rack = makeRack();
-    const { test } = await rack.call({ value: "${secret:MINE}", inner: { value: 1 } });
-    expect(test.arguments).toMatchObject({ value: "$${secret:MINE}" });
+    const { test } = await rack.call({ value: secretReference("MINE"), inner: { value: 1 } });
+    expect(test.arguments).toMatchObject({ value: `$${secretReference("MINE")}` });
   });
 });

@@ -97,7 +97,5 @@ const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", 
 
 /** A text for XML, without the characters that XML does not have. */
 function xml(text: string): string {
-  return text
-    .replace(/[^\P{Cc}\t\n\r]/gu, "�")
-    .replace(/[&<>"]/g, (one) => entities[one] ?? one);
+  return text.replace(/[^\P{Cc}\t\n\r]/gu, "�").replace(/[&<>"]/g, (one) => entities[one] ?? one);
 }

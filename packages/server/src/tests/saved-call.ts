@@ -138,7 +138,7 @@ export const testFileSchema: JsonSchemaObject = {
             tool: text("The name of the tool that is called."),
             arguments: {
               type: ["object", "string"],
-              description: "The arguments. `${secret:NAME}` stands for a value that is not written down.",
+              description: `The arguments. \`${secretReference("NAME")}\` stands for a value that is not written down.`,
             },
             as: {
               ...closed({

@@ -10,6 +10,7 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ServedWorkspace } from "../../testing/served-workspace.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { secretReference } from "../../tests/saved-call.ts";
 import { type RunningCommand, runCli } from "../testing/run-cli.ts";
 import { cleanEnvironment, program } from "../testing/spawn-cli.ts";
 
@@ -34,7 +35,10 @@ export const plural = Tool.define({
   parameters: { type: "object", properties: { count: { type: "integer" }${extra} }, required: ["count"] },
   execute: async ({ input }) => (input.count === 1 ? "day" : "days"),
 });`;
-const greeting = "`${structured.days} ${word.content} to go`";
+// The source of a template of the tool.
+const greeting = ["`$", "{structured.days} $", "{word.content} to go`"].join("");
+const shorter = greeting.replace("`$", "`in $").replace(" to go", "");
+const reference = secretReference("API_KEY");
 
 describe("a chain that was recorded over a real upstream server", { timeout: 240_000 }, () => {
   let workspace: TemporaryWorkspace;
@@ -73,7 +77,7 @@ describe("a chain that was recorded over a real upstream server", { timeout: 240
   });
 
   it("fails with the path of what differs when the tool is changed, and is rewritten by --update", async () => {
-    await workspace.write("tools/plan.ts", planTool("`in ${structured.days} ${word.content}`"));
+    await workspace.write("tools/plan.ts", planTool(shorter));
     const { code, stdout } = await cli("test");
     expect(code).toBe(3);
     expect(stdout).toContain(`      /message
@@ -114,7 +118,7 @@ describe("a chain that was recorded over a real upstream server", { timeout: 240
     expect(code).toBe(3);
     expect(stdout).toContain('The call of plural with {"count":3} is not recorded.');
     expect(stdout).toContain("/count");
-    await workspace.write("tools/plan.ts", planTool("`in ${structured.days} ${word.content}`"));
+    await workspace.write("tools/plan.ts", planTool(shorter));
   });
 
   it("is served to MCP clients and over HTTP, offline", async () => {
@@ -219,11 +223,11 @@ export const refuse = Tool.define({
     ]);
     const text = await readFile(join(workspace.directory, "tests/sign.calls.yaml"), "utf8");
     expect(text).not.toContain("hunter2");
-    expect(text).toContain("${secret:API_KEY}");
+    expect(text).toContain(reference);
     expect(text).toContain("- times");
     expect(await cli("test")).toMatchObject({ code: 0 });
     const off = await cli("test", "--mock", "off");
-    expect(off.stdout).toContain("${secret:API_KEY}, which is not set");
+    expect(off.stdout).toContain(`${reference}, which is not set`);
     const set = await runCli(["test", "--mock", "off"], {
       cwd: workspace.directory,
       env: { API_KEY: "another-key" },
@@ -274,17 +278,30 @@ export const refuse = Tool.define({
         says: "Watching",
         act: (running) => {
           void (async () => {
-            await workspace.write("tools/sign.ts", source.replace('" by "', '" of "'));
-            await until(running, "signed", "/signed");
+            const broken = until(running, "/signed", "1 failed");
+            // Written anew until it is seen: the system watches the folder a moment after the command says so.
+            let count = 0;
+            const writing = setInterval(() => {
+              void workspace.write("tools/sign.ts", `${source.replace('" by "', '" of "')}// ${count++}`);
+            }, 500);
+            await broken.finally(() => clearInterval(writing));
+            const mended = until(running, "1 passed");
             await workspace.write("tools/sign.ts", source);
-            await until(running, "1 passed");
+            await mended;
+            const added = until(running, "sign once more");
+            await workspace.write(
+              "tests/more.calls.yaml",
+              "tests:\n  - { name: sign once more, tool: sign, arguments: { text: a, apiKey: b } }\n",
+            );
+            await added;
             running.kill("SIGINT");
           })();
         },
       },
     });
-    expect(outcome.stdout.match(/✓|✗/g)).toEqual(["✓", "✗", "✓"]);
-    expect(outcome.stderr).toContain("Changed: sign");
+    expect(outcome.stdout.match(/✓|✗/g)?.join("")).toMatch(/^✓✗+✓✓$/);
+    expect(outcome.stderr).toMatch(/Changed: .*sign/);
+    await workspace.remove("tests/more.calls.yaml");
   });
 
   it("in a file that cannot be read fails with its line, and the others run", async () => {
