@@ -214,10 +214,8 @@ function compareMember(
   found: Difference[],
 ): void {
   const here = `${path}/${pointerStep(key)}`;
-  // Both are lists or objects, and read by their own keys.
-  const [wanted, given] = [expected, actual].map((one) =>
-    Object.hasOwn(one, key) ? (one as Record<string | number, unknown>)[key] : undefined,
-  );
+  const memberOf = (one: object): unknown => (Object.hasOwn(one, key) ? Reflect.get(one, key) : undefined);
+  const [wanted, given] = [memberOf(expected), memberOf(actual)];
   if (wanted === undefined && given === undefined) return;
   if (wanted === undefined || given === undefined)
     found.push({ path: here, expected: wanted, actual: given });
