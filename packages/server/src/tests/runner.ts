@@ -35,7 +35,7 @@ export interface RunOptions {
   /** Rewrites snapshots that differ. With the mode `off`, what inner calls answered as well. */
   readonly update?: boolean;
   readonly signal?: AbortSignal;
-  /** Called when a test has ended, in any order. */
+  /** Called with the tests that have ended, in the order of the files. */
   readonly onResult?: (result: TestResult) => void;
 }
 
@@ -84,14 +84,15 @@ export class TestRunner {
   async run(files: readonly TestFile[], options: RunOptions): Promise<TestReport> {
     const startedAt = performance.now();
     const tests = files.flatMap(({ tests, tools }) => tests.map((test) => ({ test, tools })));
-    const results = new Array<TestResult>(tests.length);
+    const results = new Array<TestResult | undefined>(tests.length);
     let next = 0;
+    let told = 0;
     const work = async () => {
       for (let at = next++; at < tests.length && options.signal?.aborted !== true; at = next++) {
         const { test, tools } = tests[at]!; // Below the length.
-        const result = await this.runOne(test, tools, options);
-        results[at] = result;
-        options.onResult?.(result);
+        results[at] = await this.runOne(test, tools, options);
+        for (let result = results[told]; result !== undefined; result = results[++told])
+          options.onResult?.(result);
       }
     };
     await Promise.all(Array.from({ length: Math.min(AT_ONCE, tests.length) }, work));
