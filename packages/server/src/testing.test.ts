@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { cleanEnvironment } from "./cli/testing/spawn-cli.ts";
@@ -10,9 +10,12 @@ import { closeWorkspaces, savedTests, ToolTestError, testTool } from "./testing.
 const examples = resolve(import.meta.dirname, "../../../examples/workspace");
 const modules = resolve(import.meta.dirname, "../../../node_modules");
 
+const folders: string[] = [];
+
 /** The example workspace as a project of its own, with the package installed. */
 function makeProject(files: Readonly<Record<string, string>>): string {
   const folder = temporaryFolder();
+  folders.push(folder);
   cpSync(examples, folder, { recursive: true, filter: (path) => !/[\\/](?:\.toolrack|log)$/.test(path) });
   symlinkSync(modules, join(folder, "node_modules"));
   for (const [name, text] of Object.entries(files)) {
@@ -49,7 +52,10 @@ const cases = `
 
 describe("toolrack/testing", { timeout: 180_000 }, () => {
   const directory = makeProject({});
-  afterAll(closeWorkspaces);
+  afterAll(async () => {
+    await closeWorkspaces();
+    for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+  });
 
   it("resolves with the result, and rejects with what differs", async () => {
     const test = { arguments: { value: 2, from: "km", to: "m" }, expect: { contains: { unit: "m" } } };
