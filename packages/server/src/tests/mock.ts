@@ -191,10 +191,11 @@ export function standInFor(name: string, recorded: RecordedTool, bring?: () => P
       description: description ?? "",
       parameters: inputSchema,
       metadata: { ...(readOnly && { readOnly }), calls: [name], outputCheck: "warn", standIn: true },
-      async execute({ input, call, registry }) {
+      async execute(context) {
         await bring?.();
-        const real = registry.get(name);
-        if (real !== undefined && !isStandIn(real)) return call(name, input);
+        // Read now, because it shows the rack as it is when it is first read.
+        const real = context.registry.get(name);
+        if (real !== undefined && !isStandIn(real)) return context.call(name, context.input);
         throw new Error(`${name} is not on the rack, and nothing is recorded for this call of it.`);
       },
     }),

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
@@ -47,7 +47,14 @@ describe("a chain that was recorded over a real upstream server", { timeout: 240
     workspace = await TemporaryWorkspace.create({
       "toolrack.config.js": "export default { builtins: false };",
       "mcp.json": JSON.stringify({
-        mcpServers: { calendar: { command: "node", args: ["calendar.mjs"] } },
+        mcpServers: {
+          calendar: {
+            command: "node",
+            args: ["calendar.mjs"],
+            // The operator vouches for it.
+            toolrack: { annotations: { days_between: { readOnlyHint: true } } },
+          },
+        },
       }),
       "calendar.mjs": await readFile(join(examples, "mcp-servers/calendar.mjs"), "utf8"),
       "tools/plan.ts": planTool(greeting),
@@ -65,6 +72,25 @@ describe("a chain that was recorded over a real upstream server", { timeout: 240
     expect(await schema.json()).toMatchObject({ title: "Saved calls of Toolrack" });
   }, 120_000);
   afterAll(() => workspace[Symbol.asyncDispose]());
+
+  it("runs for real what is not recorded, if that only reads", async () => {
+    const path = join(workspace.directory, "tests/plan.calls.yaml");
+    const before = await readFile(path, "utf8");
+    const { parse, stringify } = await import("yaml");
+    const { tests, tools } = parse(before);
+    tests[0].calls = tests[0].calls.filter(({ tool }: { tool: string }) => tool === "plural");
+    await writeFile(path, stringify({ tests, tools }));
+    const { code, stderr } = await cli("test");
+    expect([code, stderr]).toEqual([0, expect.stringContaining("Starting 1 MCP server")]);
+    delete tools.mcp_calendar_days_between.readOnly;
+    await writeFile(path, stringify({ tests, tools }));
+    const refused = await cli("test");
+    expect([refused.code, refused.stdout]).toEqual([3, expect.stringContaining("it may do more than read")]);
+    // Records anew what is missing.
+    expect(await cli("test", "--mock", "off", "--update")).toMatchObject({ code: 0 });
+    expect(await cli("test", "--mock", "strict")).toMatchObject({ code: 0 });
+    await writeFile(path, before);
+  });
 
   it("passes when the upstream is gone, in every way of mocking that does not need it", async () => {
     await workspace.remove("calendar.mjs");
