@@ -1,4 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { ownStreams } from "../../helpers/console-output.ts";
@@ -35,7 +36,8 @@ export async function mock(cli: Cli, file: string | undefined, options: MockComm
     );
     await (stdio ? serveStdio(cli, root, recording) : serveHttp(cli, root, recording, options));
   } finally {
-    await rm(root, { recursive: true, force: true });
+    // At once: a client over stdio does not wait for the end of the process.
+    rmSync(root, { recursive: true, force: true });
   }
 }
 

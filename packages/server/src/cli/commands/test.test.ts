@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { ServedWorkspace } from "../../testing/served-workspace.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 import { secretReference } from "../../tests/saved-call.ts";
@@ -61,6 +61,8 @@ describe("a chain that was recorded over a real upstream server", { timeout: 240
       "tools/plural.ts": pluralTool(),
     });
     await using served = await ServedWorkspace.start(workspace.directory);
+    const listed = async () => (await served.ask("GET", "/api/tools/mcp_calendar_days_between")).status;
+    await vi.waitFor(async () => expect(await listed()).toBe(200), { timeout: 60_000, interval: 200 });
     const called = await served.call("plan", { from: "2026-01-01", to: "2026-01-11" });
     expect(called.body.result.structured).toEqual({ message: "10 days to go", days: 10 });
     const saved = await served.ask("POST", `/api/calls/${called.body.callId}/test`, {
