@@ -5,6 +5,7 @@ export {
   type RecordedTest,
   type RecordingParts,
   recordTest,
+  standInValue,
   UnwritableCall,
 } from "./recording.ts";
 export { failureLines, problemText, resultLines, summaryLine, toJUnit } from "./report.ts";

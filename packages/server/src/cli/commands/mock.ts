@@ -26,6 +26,8 @@ export async function mock(cli: Cli, file: string | undefined, options: MockComm
   const { call, session, stdio = false } = options;
   if ([file, call, session].filter((one) => one !== undefined).length !== 1)
     throw usageError("Name one recording: --call CALLID, --session ID, or a file of tests.");
+  // Opened before any code of the workspace runs, so that only this program can write to the client.
+  const streams = stdio ? ownStreams((text) => cli.write(text)) : undefined;
   const recorded = file === undefined ? await fromStore(cli, call, session) : [await fromFile(cli, file)];
   const recording = await toRecording(recorded);
   // A workspace of its own: neither the tools nor the records of the real one are touched.
@@ -34,9 +36,10 @@ export async function mock(cli: Cli, file: string | undefined, options: MockComm
     cli.talk(
       `${amount(recording.tools.length, "tool")} of the recording: ${recording.tools.map(({ name }) => name).join(", ")}`,
     );
-    await (stdio ? serveStdio(cli, root, recording) : serveHttp(cli, root, recording, options));
+    await (streams === undefined
+      ? serveHttp(cli, root, recording, options)
+      : serveStdio(cli, root, recording, streams));
   } finally {
-    // At once: a client over stdio does not wait for the end of the process.
     rmSync(root, { recursive: true, force: true });
   }
 }
@@ -62,8 +65,12 @@ async function serveHttp(
   await serving.close();
 }
 
-async function serveStdio(cli: Cli, root: string, recording: Recording): Promise<void> {
-  const streams = ownStreams((text) => cli.write(text));
+async function serveStdio(
+  cli: Cli,
+  root: string,
+  recording: Recording,
+  streams: ReturnType<typeof ownStreams>,
+): Promise<void> {
   const stopping = new AbortController();
   cli.onInterrupt(() => stopping.abort());
   const { serveStdio: serve } = await import("../../rack/index.ts");
@@ -96,20 +103,13 @@ async function fromStore(
     const { recordTest, UnwritableCall } = await import("../../tests/index.ts");
     const { calls, tokens } = await app.store();
     const ids = call === undefined ? [] : [call];
-    for (
-      let cursor: string | undefined, isMore = session !== undefined;
-      isMore;
-      isMore = cursor !== undefined
-    ) {
-      const page = await calls.list({
-        session: session ?? "",
-        top: true,
-        limit: 500,
-        ...(cursor && { cursor }),
-      });
+    let cursor: string | undefined;
+    do {
+      if (session === undefined) break;
+      const page = await calls.list({ session, top: true, limit: 500, ...(cursor && { cursor }) });
       ids.push(...page.items.map(({ callId }) => callId));
       cursor = page.next;
-    }
+    } while (cursor !== undefined);
     if (ids.length === 0)
       throw new CliError(`There are no calls of the session "${session}".`, { code: "no_recording" });
     others.defer(await addOthers(cli, app));
@@ -128,7 +128,7 @@ async function fromStore(
 
 /** Makes stand-ins of all recorded tools, and answers of all recorded calls, the inner ones included. */
 async function toRecording(recorded: readonly Recorded[]): Promise<Recording> {
-  const { answersOf, RecordedAnswers, standInFor } = await import("../../tests/index.ts");
+  const { answersOf, RecordedAnswers, standInFor, standInValue } = await import("../../tests/index.ts");
   const tools = new Map(recorded.flatMap((one) => Object.entries(one.tools)));
   const tests = recorded.flatMap((one): readonly SavedCall[] => ("tests" in one ? one.tests : [one.test]));
   const calls = tests.flatMap((test) => answersOf(test));
@@ -137,7 +137,7 @@ async function toRecording(recorded: readonly Recorded[]): Promise<Recording> {
     mode: "strict",
     isServed: true,
     nameOf: (name: string) => name,
-    secretOf: (name: string) => `stand-in-for-${name}`,
+    secretOf: standInValue,
   } as const;
   return {
     tools: [...tools].map(([name, tool]) => standInFor(name, tool)),
